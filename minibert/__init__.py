@@ -88,7 +88,7 @@ def __getattr__(name: str) -> Any:
     if name in _IN_TRANSFORMERS:
         # Python would replace the message of an AttributeError in `from minibert import ...`
         raise ImportError(
-            f"minibert has no {name}; the one of transformers works with minibert's classes: "
+            f"minibert has no {name}. That of transformers works with minibert's classes: "
             f"from transformers import {name}"
         )
     if name not in _MODULES:

@@ -49,7 +49,7 @@ def refuse_unknown(
             continue
         similar = difflib.get_close_matches(name, choices, n=1)
         if similar:
-            hint = f"did you mean {similar[0]!r}?"
+            hint = f"Did you mean {similar[0]!r}?"
         else:
-            hint = advice or f"it has {', '.join(choices)}."
-        raise TypeError(f"{owner} has no {kind} {name!r}; {hint}")
+            hint = advice or f"It has {', '.join(choices)}."
+        raise TypeError(f"{owner} has no {kind} {name!r}. {hint}")

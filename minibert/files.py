@@ -45,7 +45,7 @@ def read_text(path: str | os.PathLike[str]) -> str:
         raise not_utf8(path, data.count(b"\n", 0, error.start) + 1) from None
 
 
-NOT_UTF8 = "is not UTF-8; convert the file (iconv -t utf-8)"
+NOT_UTF8 = "is not UTF-8. Convert the file (iconv -t utf-8)"
 
 
 def not_utf8(where: object, line: int) -> ValueError:
@@ -255,12 +255,12 @@ def check_target(path: str | os.PathLike[str]) -> Path:
     path = Path(path)
     if not path.parent.is_dir():
         raise FileNotFoundError(
-            f"there is no folder {path.parent} to write {path.name} into; make it first."
+            f"there is no folder {path.parent} to write {path.name} into. Make it first."
         )
     if path.is_dir():
-        raise OSError(f"{path} is a folder; name a file to write.")
+        raise OSError(f"{path} is a folder. Name a file to write.")
     if path.exists() and not path.is_file():
-        raise OSError(f"{path} is not an ordinary file; name a file to write.")
+        raise OSError(f"{path} is not an ordinary file. Name a file to write.")
     return path
 
 

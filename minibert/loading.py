@@ -104,7 +104,7 @@ class LoadReport:
         backbone = [name for name in self.missing if _is_backbone(name)]
         if backbone:
             sentences.append(
-                f"{_listed(backbone)} not in {self.source} although every BERT has it; newly "
+                f"{_listed(backbone)} not in {self.source} although every BERT has it. It is newly "
                 "initialized, so the results are not those of the trained model. Is the "
                 "checkpoint complete?"
             )
@@ -119,12 +119,12 @@ class LoadReport:
         if self.unexpected:
             sentences.append(
                 f"{_listed(self.unexpected)} in {self.source}, but {model_name} has no place for "
-                "it; not loaded."
+                "it. It is not loaded."
             )
         for name, original in self.untied:
             sentences.append(
-                f"{name} differs from {original} in {self.source}, although its config ties them; "
-                "each is kept. Pass tie_word_embeddings=False if that is right, or correct the "
+                f"{name} differs from {original} in {self.source}, although its config ties them. "
+                "Each is kept. Pass tie_word_embeddings=False if that is right, or correct the "
                 "file."
             )
         return [f"{model_name}: {sentence}" for sentence in sentences]

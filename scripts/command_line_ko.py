@@ -62,7 +62,7 @@ GROUPS = {
 }
 SUMMARIES = {
     "embed": "텍스트를 벡터로 바꾸어 stdout, 파일, 샤드에 씁니다.",
-    "search": "코퍼스에서 질의와 가장 비슷한 텍스트를 찾습니다.",
+    "search": "말뭉치에서 질의와 가장 비슷한 텍스트를 찾습니다.",
     "rerank": "크로스 인코더로 텍스트를 질의와의 관련도 순으로 정렬합니다.",
     "classify": "파인튜닝한 분류기로 레이블을, 회귀 모델로 점수를 예측합니다.",
     "entities": "파인튜닝한 태거로 이름과 같은 개체를 텍스트에서 찾습니다.",
@@ -73,7 +73,7 @@ SUMMARIES = {
     "view": "텍스트 하나로 모델의 계산 과정을 따라가 보는 페이지를 씁니다.",
     "tokenize": "텍스트의 토큰과 id, 위치를 보여 줍니다.",
     "vocab": "텍스트에서 워드피스 어휘 집합을 학습합니다.",
-    "pretrain": "코퍼스로 BERT를 사전 학습하거나 이어서 학습합니다.",
+    "pretrain": "말뭉치로 BERT를 사전 학습하거나 이어서 학습합니다.",
     "finetune classification": "텍스트나 텍스트 쌍의 레이블을 학습합니다.",
     "finetune regression": "텍스트나 텍스트 쌍의 점수를 학습합니다.",
     "finetune tokens": "단어마다 붙는 태그를 학습합니다(CoNLL 파일). 예: 텍스트 속 이름.",
@@ -86,7 +86,7 @@ SUMMARIES = {
     "info": "체크포인트나 학습 실행을 요약합니다.",
     "convert": "체크포인트를 safetensors로 변환합니다.",
     "export": "모델을 PyTorch 없이 실행되는 ONNX 그래프로 씁니다.",
-    "models": "내장 모델과 Hub 캐시의 모델을 나열합니다.",
+    "models": "내장 모델과 `--config`에 쓸 수 있는 크기를 나열합니다.",
     "completion": "셸 자동 완성 스크립트를 출력합니다.",
 }
 HELPS = {
@@ -138,7 +138,7 @@ HELPS = {
     "--offline": "로컬 파일과 Hub 캐시만 씁니다.",
     "--backend": "모델을 실행할 라이브러리. onnx는 `minibert export`가 쓴 폴더를 실행합니다.",
     "--precision": "모델의 연산. exact는 transformers의 연산을 그대로 써서 텍스트 하나의 결과가 "
-    "비트까지 같고, fp32는 융합 연산이라 끝자리가 다르며, bf16과 int8은 정확도를 조금 내주고 "
+    "비트까지 같고, fp32는 융합 연산이라 마지막 비트가 다르며, bf16과 int8은 정확도를 조금 내주고 "
     "빨라집니다.",
     "export --precision": "그래프의 연산. int8은 양자화합니다.",
     "--device": "계산할 장치: cpu, cuda, cuda:1, mps.",
@@ -181,7 +181,7 @@ HELPS = {
     "pretrain --corpus": "한 줄에 문장 하나, 문서 사이에 빈 줄이 있는 텍스트. 또는 한 행에 문서 하나인 "
     ".jsonl, .csv, .parquet. 압축 파일, 폴더, s3://...도 됩니다. WEIGHT는 각 파일에서 쓸 토큰의 "
     "비율이며, 생략하면 있는 그대로 씁니다.",
-    "--vectors": "`minibert embed --output`으로 미리 계산한 코퍼스의 벡터.",
+    "--vectors": "`minibert embed --output`으로 미리 계산한 말뭉치의 벡터.",
     "--rerank": "질의마다 처음 100개의 텍스트를 다시 채점할 크로스 인코더.",
     "--top-k": "보여 줄 텍스트 수.",
     "search --top-k": "질의마다 보여 줄 텍스트 수.",
@@ -223,7 +223,7 @@ HELPS = {
     "--config": "처음부터 학습할 모델: config.json, 또는 tiny, mini, small, medium, base, large.",
     "--held-out": "평가용으로 떼어 둘 문서의 비율.",
     "finetune --held-out": "`--dev`가 없을 때 `--train`에서 떼어 둘 비율. 레이블마다 같은 비율입니다.",
-    "--vocab": "어휘 집합의 폴더. 기본값: `--model`의 어휘 집합, 없으면 코퍼스에서 학습합니다.",
+    "--vocab": "어휘 집합의 폴더. 기본값: `--model`의 어휘 집합, 없으면 말뭉치에서 학습합니다.",
     "--adapt-vocab": "`--model`의 임베딩을 `--vocab`으로 옮깁니다. 양쪽에 있는 조각은 그대로 쓰고, 새 "
     "조각은 그것을 이루던 조각들의 평균에서 시작합니다.",
     "--no-next-sentence": "마스크 토큰만으로 학습합니다.",
@@ -235,6 +235,7 @@ HELPS = {
     "--steps": "옵티마이저 스텝 수.",
     "--batch-size": "옵티마이저 스텝마다 예의 수. 모든 프로세스를 합한 값입니다.",
     "--learning-rate": "AdamW의 최대 학습률. 기본값: BERT base는 5e-5, 작은 모델일수록 크며 출력됩니다.",
+    "pretrain --learning-rate": "AdamW의 최대 학습률.",
     "--warmup": "학습률이 0에서 선형으로 커지는 스텝의 비율.",
     "--decay-steps": "학습률이 0까지 선형으로 작아지는 마지막 스텝 수. 그 전에는 일정하므로 학습을 늘릴 수 "
     "있습니다(MiniCPM). 기본값: 워밍업 이후의 모든 스텝.",

@@ -19,7 +19,7 @@ def test_a_folder(tmp_path: Path) -> None:
     assert source.file("config.json") is None
     assert source.require("config.json", "vocab.txt") == tmp_path / "vocab.txt"
     with pytest.raises(
-        FileNotFoundError, match="holds no config.json or model.bin; is it a BERT checkpoint"
+        FileNotFoundError, match="holds no config.json or model.bin. Is it a BERT checkpoint"
     ):
         source.require("config.json", "model.bin")
 
@@ -35,7 +35,7 @@ def test_a_name_that_is_nothing(name: str) -> None:
 
 def test_a_file_in_place_of_its_folder(tmp_path: Path) -> None:
     (tmp_path / "model.safetensors").touch()
-    with pytest.raises(FileNotFoundError, match="is a file; pass the folder that holds it"):
+    with pytest.raises(FileNotFoundError, match="is a file. Pass the folder that holds it"):
         Source(tmp_path / "model.safetensors")
 
 
@@ -65,7 +65,7 @@ def test_only_files_are_replaced(tmp_path: Path) -> None:
         ("", "a folder"),
     ):
         with (
-            pytest.raises(OSError, match=f"is {message}; name a file to write"),
+            pytest.raises(OSError, match=f"is {message}. Name a file to write"),
             replacing(tmp_path / name),
         ):
             raise AssertionError
@@ -87,7 +87,7 @@ def test_one_reader_of_text_for_all_files(tmp_path: Path) -> None:
     assert list(read_lines(tmp_path / "marked")) == ['{"a": 1}']
     (tmp_path / "latin").write_bytes("one\ntwo\nMünchen\n".encode("latin-1"))
     for reader in (read_text, read_json, lambda path: list(read_lines(path))):
-        with pytest.raises(ValueError, match="line 3 of .*latin is not UTF-8; convert the file"):
+        with pytest.raises(ValueError, match="line 3 of .*latin is not UTF-8. Convert the file"):
             reader(tmp_path / "latin")
 
 

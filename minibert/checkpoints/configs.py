@@ -111,6 +111,6 @@ def count_parameters(sizes: Mapping[str, int]) -> int:
 
 def _too_large(name: str, size: int, limit: int, reason: str = "") -> str:
     return (
-        f"config: {name} would be {size:,}{reason}, more than {limit:,}; "
-        f"pass limits={ {name: size} } if that is meant."
+        f"config: {name} would be {size:,}{reason}, more than {limit:,}. "
+        f"Pass limits={ {name: size} } if that is meant."
     )

@@ -54,7 +54,7 @@ SOURCE_OPTIONS = ("revision", "cache_dir", "local_files_only", "token", "subfold
 
 # optional files without which the numbers are others, and what they are then
 DEFAULTS = {
-    "modules.json": "a plain BERT, with mean pooling and vectors that are not normalised",
+    "modules.json": "a plain BERT, with mean pooling and vectors that are not L2-normalized",
     "sentence_bert_config.json": "no limit to the tokens but the tokenizer's",
     "config_sentence_transformers.json": "no prompts",
     "tokenizer_config.json": "lower case, unless tokenizer.json says otherwise",
@@ -128,7 +128,7 @@ class Source:
         if _HUB_NAME.fullmatch(self.name) and not self.name.startswith("."):
             return
         if os.path.isfile(self.name):
-            kind = "a file; pass the folder that holds it"
+            kind = "a file. Pass the folder that holds it"
         else:
             kind = "not a folder"
         raise FileNotFoundError(
@@ -202,7 +202,7 @@ class Source:
             if path is not None:
                 return path
         raise FileNotFoundError(
-            f"{self.name!r:.300} holds no {' or '.join(filenames):.300}; is it a BERT checkpoint?"
+            f"{self.name!r:.300} holds no {' or '.join(filenames):.300}. Is it a BERT checkpoint?"
         )
 
     def _from_hub(self, filename: str) -> Path | None:
@@ -329,7 +329,7 @@ def preset_file(name: str) -> Path:
     path = folder / f"{name}.json"
     if not path.is_file():
         known = ", ".join(sorted(file.stem for file in folder.glob("*.json")))
-        raise ValueError(f"There is no preset {name!r}; the presets are {known}.")
+        raise ValueError(f"{name!r} is not a preset. The presets are {known}.")
     return path
 
 

@@ -77,13 +77,13 @@ def read_tensors(source: Source, mmap: bool = True) -> dict[str, Tensor]:
         file = source.file(shard) if Path(shard).name == shard else None
         if file is None:
             raise FileNotFoundError(
-                f"{source} lacks {shard}, a shard that {path.name} names; get it again."
+                f"{source} lacks {shard}, a shard that {path.name} names. Get it again."
             )
         tensors.update(_read_file(file, mmap))
     absent = shards.keys() - tensors.keys()
     if absent:
         raise ValueError(
-            f"{source}: {path.name} names {min(absent)}, which no shard holds; get the "
+            f"{source}: {path.name} names {min(absent)}, which no shard holds. Get the "
             "checkpoint again."
         )
     return tensors
@@ -130,7 +130,7 @@ def _read_safetensors(path: Path, mmap: bool) -> dict[str, Tensor]:
                 return tensors
     except (SafetensorError, OSError, RuntimeError, ValueError, TypeError) as error:
         raise ValueError(
-            f"{path} is not a complete safetensors file ({error!s:.300}); get it again."
+            f"{path} is not a complete safetensors file ({error!s:.300}). Get it again."
         ) from None
 
 
@@ -155,7 +155,7 @@ def _in_memory(file: io.BufferedReader, size: int) -> torch.UntypedStorage:
     )  # torch aligns its memory to 64 bytes
     file.seek(0)
     if size and file.readinto(content.numpy().data) != size:
-        raise ValueError("it was cut while it was read")
+        raise ValueError("it was truncated while it was read")
     return content.untyped_storage()
 
 
@@ -174,7 +174,7 @@ def _read_pickle(path: Path, mmap: bool) -> dict[str, Tensor]:
     # a tied decoder is there twice, but nothing is there a hundred times
     if size > 4 * path.stat().st_size:
         raise ValueError(
-            f"{path} claims {size} bytes of tensors, several times its size; get it again."
+            f"{path} claims {size} bytes of tensors, several times its size. Get it again."
         )
     return {name: tensor.detach().contiguous() for name, tensor in content.items()}
 
@@ -208,7 +208,7 @@ def _unpickle(path: Path, mmap: bool) -> Any:
     except Exception as error:  # damaged pickles give errors of every kind
         lines = str(error).splitlines() or [type(error).__name__]
         raise ValueError(
-            f"{path} is not a complete PyTorch file ({lines[0][:200]}); get it again."
+            f"{path} is not a complete PyTorch file ({lines[0][:200]}). Get it again."
         ) from None
 
 

@@ -71,7 +71,7 @@ class _Overview(Parser):
                 name = name_of(module)
                 lines.append(f"  {name:<10} {module.SUMMARY}")
                 lines.append(f"  {'':<10} minibert {name} {module.EXAMPLE}")
-        lines += ["", "minibert help COMMAND lists the options of a command; minibert --version."]
+        lines += ["", "minibert help COMMAND lists the options of a command. minibert --version"]
         return "\n".join(lines) + "\n"
 
 

@@ -41,8 +41,8 @@ def add(parser: Parser) -> None:
         "--top-k",
         type=int,
         metavar="N",
-        help="Number of labels for each text, best first. Default: 1; of a model with several "
-        "labels a text, those of --threshold.",
+        help="Number of labels for each text, best first. Default: 1, or for a model "
+        "with several labels a text, those that reach --threshold.",
     )
     parser.add_argument(
         "--threshold",

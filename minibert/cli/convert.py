@@ -34,7 +34,7 @@ def add(parser: Parser) -> None:
         "--dtype",
         default="auto",
         choices=["auto", "float32", "float16", "bfloat16"],
-        help="Type of the tensors that are written; auto keeps the checkpoint's.",
+        help="Type of the written tensors (auto: the checkpoint's).",
     )
     add_force(parser)
     add_json(parser)

@@ -47,7 +47,7 @@ _WIDTH = 32  # columns for a text
 
 
 def add(parser: Parser) -> None:
-    add_texts(parser, "Text to embed; several may be given.")
+    add_texts(parser, "Text to embed. Several may be given.")
     add_id_column(parser)
     add_model(parser)
     add_embedder(parser)
@@ -182,7 +182,7 @@ def _write_file(
         return encode_to_file(embedder, texts, options.output, **progress, **settings)
     except KeyboardInterrupt as stop:
         stop.args = (
-            f"stopped; nothing was written to {options.output} (--output DIR/ writes shards, "
+            f"stopped: nothing was written to {options.output} (--output DIR/ writes shards, "
             "and resumes where it was stopped).",
         )
         raise
@@ -279,7 +279,7 @@ def _check_room_for_ids(options: argparse.Namespace, folder: str | None) -> None
     target = options.format if folder is not None else options.output
     if target is not None and not target.endswith(("jsonl", "parquet")):
         raise UsageError(
-            "--id-column needs .jsonl or .parquet, which have a place for ids; others hold the "
+            "--id-column needs .jsonl or .parquet, which have a place for ids. Others hold the "
             "vectors alone, in order."
         )
 
@@ -348,7 +348,7 @@ def describe_vectors(texts: Sequence[str], vectors: Vectors, count: int) -> str:
     from minibert.sentences.search import similarity
 
     lines = [
-        f"{count} x {vectors.shape[1]} numbers; --jsonl, --output FILE or a pipe gives all of them",
+        f"{count} x {vectors.shape[1]} values (--jsonl, --output FILE or a pipe gives all of them)",
         "",
     ]
     for number, (text, vector) in enumerate(zip(texts, vectors, strict=True)):

@@ -37,7 +37,7 @@ def add(parser: Parser) -> None:
         "inputs",
         nargs="+",
         metavar="FILE",
-        help="Labeled file, as for minibert finetune; MODEL FILE names the model as well.",
+        help="Labeled file, as for minibert finetune. MODEL FILE names the model as well.",
     )
     add_model(parser, default=None)
     parser.add_argument(
@@ -62,7 +62,7 @@ def add(parser: Parser) -> None:
         type=int,
         default=1000,
         metavar="N",
-        help="Number of resamples for the 95%% intervals; 0 leaves them out.",
+        help="Number of resamples for the 95%% intervals (0: no intervals).",
     )
     parser.add_argument(
         "--errors",

@@ -24,7 +24,7 @@ def add(parser: Parser) -> None:
         "--precision",
         default="fp32",
         choices=["fp32", "int8"],
-        help="Arithmetic of the graph; int8 quantizes it.",
+        help="Arithmetic of the graph. int8 quantizes it.",
     )
     parser.add_argument(
         "--heads",
@@ -37,7 +37,7 @@ def add(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     if is_same_folder(options.src, options.dst):
-        raise UsageError("DST is the folder of the model itself; name another folder.")
+        raise UsageError("DST is the folder of the model itself. Name another folder.")
     claim_folder(options.dst, options.force)
     source = source_of(options, options.src)
     from minibert.sentences.export import export
@@ -50,7 +50,7 @@ def run(options: argparse.Namespace) -> None:
     else:
         done = export(source, options.dst, options.precision, options.heads)
     sentence = (
-        f"{done.kind} written to {options.dst}; verified against PyTorch, its numbers differ by at "
+        f"{done.kind} written to {options.dst}. Compared with PyTorch, its values differ by at "
         f"most\n{done.difference:.1e} of the largest one, and the smallest cosine is "
         f"{done.cosine:.6f}."
     )

@@ -18,7 +18,7 @@ BATCH_TEXTS = 64  # the logits of a [MASK] are as many as the vocabulary has wor
 
 
 def add(parser: Parser) -> None:
-    add_texts(parser, "Text with one [MASK] or more; several texts may be given.")
+    add_texts(parser, "Text with one [MASK] or more. Several texts may be given.")
     add_model(parser)
     add_device(parser)
     add_top_k(parser, 5, "Number of predictions for each [MASK].")
@@ -41,7 +41,7 @@ def run(options: argparse.Namespace) -> None:
     if model.load_report and model.load_report.missing:
         lacking = model.load_report.missing[0]
         raise ValueError(
-            f"{options.model} was not trained to fill masks: it has no {lacking}; "
+            f"{options.model} was not trained to fill masks: it has no {lacking}. "
             "pass another --model."
         )
     tokenizer = BertTokenizer.from_pretrained(source)

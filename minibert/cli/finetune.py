@@ -129,7 +129,7 @@ def _add_data_options(parser: Parser, task: str) -> None:
             action="extend",
             default=[],
             metavar="NAME",
-            help="Column of texts that do not belong to the first; several with commas between "
+            help="Column of texts that do not belong to the first, or several with commas between "
             "them. May be repeated.",
         )
         parser.add_old_spelling("--negative", negatives)
@@ -139,7 +139,7 @@ def _add_data_options(parser: Parser, task: str) -> None:
             type=float,
             default=1.0,
             metavar="X",
-            help="Largest possible score; labels are divided by it.",
+            help="Largest possible score. Labels are divided by it.",
         )
     if task == "classification":
         group.add_argument(

@@ -27,7 +27,7 @@ _NOT_DRAWN = ("step", "epoch", "tokens", "seconds_left", "memory_mb", "precision
 def add(parser: Parser) -> None:
     model = add_model(
         parser,
-        help="Model: a folder, a bundled model or a Hub id (NAME@REVISION); or the folder of a "
+        help="Model: a folder, a bundled model or a Hub id (NAME@REVISION), or the folder of a "
         "training run, whose curves are drawn.",
     )
     parser.add_old_positional(model)
@@ -58,7 +58,7 @@ def run(options: argparse.Namespace) -> None:
 def _plot(options: argparse.Namespace, curves: Curves) -> None:
     if not curves:
         raise UsageError(
-            "--plot draws the curves of a training run, which this is not: it has no log.jsonl."
+            f"--plot draws the curves of a training run, but {options.model} has no log.jsonl."
         )
     claim_file(options.plot, options.force)
     plot_curves(curves, options.plot)

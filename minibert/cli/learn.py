@@ -1,4 +1,4 @@
-"""`minibert learn`: an article in ten scenes beside a live model, in one file."""
+"""`minibert learn`: an article in ten scenes next to a live model, in one file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from minibert.cli.options import add_model
 from minibert.cli.parser import Parser
 from minibert.cli.view import add_page_options, write
 
-SUMMARY = "Open an article in ten scenes beside a live BERT."
+SUMMARY = "Open an article in ten scenes next to a live BERT."
 EXAMPLE = "--output learn.html"
 MODELS = {"en": "minibert-en", "ko": "minibert-ko"}
 
@@ -28,8 +28,8 @@ def add(parser: Parser) -> None:
     parser.add_argument(
         "--lang",
         choices=tuple(MODELS),
-        help="Language that the page opens in, English or Korean; there is a switch on it. "
-        "Default: that of the locale for the model, that of the browser for the page.",
+        help="Language of the page when it opens. The page has a switch. "
+        "Default: the browser's for the page, the locale's for the model.",
     )
     add_page_options(parser)
 

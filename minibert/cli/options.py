@@ -20,8 +20,8 @@ MODEL_HELP = (
 )
 PRECISIONS = ("exact", "fp32", "bf16", "int8")
 PRECISION_HELP = (
-    "Arithmetic of the model: exact runs the operators of transformers, whose results for one text "
-    "are bit-identical; fp32 runs fused operators whose last bits differ; bf16 and int8 trade "
+    "Arithmetic of the model. exact runs the operators of transformers, whose results for one text "
+    "are bit-identical. fp32 runs fused operators, whose last bits differ. bf16 and int8 trade "
     "accuracy for speed."
 )
 DEVICE_HELP = "Device to compute on: cpu, cuda, cuda:1 or mps."
@@ -125,7 +125,7 @@ def add_backend(parser: Parser) -> None:
         "--backend",
         default="torch",
         choices=["torch", "onnx"],
-        help="Library that runs the model; onnx runs a folder written by minibert export.",
+        help="Library that runs the model. onnx runs a folder written by minibert export.",
     )
 
 
@@ -135,7 +135,7 @@ def add_top_k(parser: Parser, default: int, help: str) -> None:
     parser.add_old_spelling("--top", top_k)
 
 
-def add_texts(parser: Parser, help: str = "Text to process; several may be given.") -> None:
+def add_texts(parser: Parser, help: str = "Text to process. Several may be given.") -> None:
     """Texts as arguments, or from files, with the columns that a table has."""
     parser.add_argument("texts", nargs="*", metavar="TEXT", help=help)
     parser.add_argument(
@@ -221,8 +221,8 @@ def add_embedder(parser: Parser) -> None:
         "--pooling",
         type=comma_list(),
         metavar="NAME",
-        help="Pooling of the token vectors: cls, pooler, mean, max or mean_sqrt_len; several with "
-        "commas between them. Default: the model's own.",
+        help="Pooling of the token vectors: cls, pooler, mean, max or mean_sqrt_len, or several "
+        "with commas between them. Default: the model's own.",
     )
     parser.add_argument(
         "--layers",

@@ -176,7 +176,7 @@ def nearest_name(word: str, names: Iterable[str]) -> str:
     matches = [name for name in by_bare_name if _initials(name) == bare]
     if not matches:
         matches = difflib.get_close_matches(bare, by_bare_name, n=1, cutoff=0.5)
-    return f"; did you mean {by_bare_name[matches[0]]}?" if matches else ""
+    return f". Did you mean {by_bare_name[matches[0]]}?" if matches else ""
 
 
 def _initials(name: str) -> str:

@@ -37,7 +37,7 @@ Predict = Callable[[list[Record]], list[dict[str, Any]]]
 
 def add_prediction_options(parser: Parser, what: str) -> None:
     """Texts in, a model, and results out."""
-    add_texts(parser, f"Text {what}; several may be given.")
+    add_texts(parser, f"Text {what}. Several may be given.")
     add_id_column(parser)
     add_model(parser, default=None, required=True)
     add_backend(parser)
@@ -163,5 +163,5 @@ def run_predictions(
 def rows_of_input(options: argparse.Namespace, *columns: str | None) -> Iterator[Record]:
     """The rows of the input, of which each has these columns. See `records_of`."""
     if options.texts and options.id_column is not None:
-        raise UsageError("--id-column names a column of --file; texts as arguments have none.")
+        raise UsageError("--id-column names a column of --file. Texts as arguments have none.")
     return records_of(options, options.id_column, *columns)

@@ -62,9 +62,9 @@ def add(parser: Parser) -> None:
         "--corpus",
         metavar="FILE[=WEIGHT]",
         nargs="+",
-        help="Text with a sentence a line and empty lines between documents; .jsonl, .csv or "
-        ".parquet with a document a row; compressed, too; folders; s3://... WEIGHT is the share of "
-        "tokens to take of each; without weights, all are taken as they are.",
+        help="Text with a sentence a line and empty lines between documents, or .jsonl, .csv or "
+        ".parquet with a document a row, compressed or not, folders and URIs. WEIGHT is the share "
+        "of tokens to take of each. Without weights, all are taken as they are.",
     )
     add_text_column(parser)
     parser.add_argument(
@@ -206,8 +206,8 @@ def _outcome(options: argparse.Namespace) -> str:
     if measured:
         sentence += f": {measured}"
     return (
-        f'{sentence}.\nUse it: minibert fill-mask --model {options.output} "... [MASK] ..."; '
-        f"fine-tune it: minibert finetune classification --model {options.output} ..."
+        f'{sentence}.\nUse it: minibert fill-mask --model {options.output} "... [MASK] ...".\n'
+        f"Fine-tune it: minibert finetune classification --model {options.output} ..."
     )
 
 

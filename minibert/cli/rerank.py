@@ -33,7 +33,7 @@ def add(parser: Parser) -> None:
         "--file",
         metavar="FILE",
         default="-",
-        help="Texts to sort: a text a line, or a table; - reads stdin.",
+        help="Texts to sort: a text a line, or a table. - reads stdin.",
     )
     add_text_column(parser)
     add_table_format(parser)

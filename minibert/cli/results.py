@@ -87,7 +87,7 @@ def claim_file(path: str, force: bool) -> None:
     if "://" in path or not os.path.lexists(path):
         return
     if os.path.isdir(path):
-        raise UsageError(f"{path} is a folder; name a file to write.")
+        raise UsageError(f"{path} is a folder. Name a file to write.")
     if os.path.isfile(path) and not force:
         raise UsageError(f"{path} exists already: name another file, or replace it with --force.")
 
@@ -107,7 +107,7 @@ def claim_folder(path: str, force: bool) -> None:
     if "://" in path or not os.path.lexists(path):
         return
     if not os.path.isdir(path):
-        raise UsageError(f"{path} is a file; name a folder to write into.")
+        raise UsageError(f"{path} is a file. Name a folder to write into.")
     entries = [entry.name for entry in os.scandir(path) if not entry.name.startswith(".")]
     if entries and not force:
         raise UsageError(

@@ -71,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
     except Exception:
         traceback.print_exc()
         print(
-            f"{name}: this is a bug in minibert; please report the traceback above.",
+            f"{name}: this is a bug in minibert. Please report the traceback above.",
             file=sys.stderr,
         )
         return 1
@@ -156,8 +156,8 @@ def _what_was_kept(options: argparse.Namespace) -> str:
     if output is None:
         return "stopped."
     if "://" in output or not os.path.exists(output):
-        return f"stopped; nothing was written to {output}."
-    return f"stopped; {output} is as it was, or incomplete."
+        return f"stopped: nothing was written to {output}."
+    return f"stopped: {output} is as it was, or incomplete."
 
 
 def _sentence(error: BaseException) -> str:

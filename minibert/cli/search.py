@@ -37,13 +37,13 @@ RERANKED = 100  # texts for each query that --rerank scores again
 
 def add(parser: Parser) -> None:
     parser.add_argument(
-        "queries", metavar="QUERY", nargs="*", help="Text to search for; several may be given."
+        "queries", metavar="QUERY", nargs="*", help="Text to search for. Several may be given."
     )
     parser.add_argument(
         "--queries",
         dest="query_file",
         metavar="FILE",
-        help="File of queries, read as --corpus is; - reads stdin.",
+        help="File of queries, read as --corpus is. - reads stdin.",
     )
     parser.add_argument(
         "--corpus",
@@ -64,7 +64,7 @@ def add(parser: Parser) -> None:
     parser.add_argument(
         "--corpus-model",
         metavar="NAME",
-        help="Model that produced --vectors, if it is not --model; it must share its space.",
+        help="Model that produced --vectors, if it is not --model. It must share its space.",
     )
     parser.add_argument(
         "--rerank",

@@ -39,14 +39,14 @@ def add(parser: Parser) -> None:
         "models",
         nargs="*",
         metavar="MODEL",
-        help="Models to serve, as for --model; NAME=MODEL serves one under another name.",
+        help="Models to serve, as for --model. NAME=MODEL serves one under another name.",
     )
     parser.add_argument(
         "-m",
         "--model",
         action="append",
         metavar="NAME",
-        help="Model to serve, instead of MODEL; may be repeated. NAME@REVISION names a branch, "
+        help="Model to serve, instead of MODEL. May be repeated. NAME@REVISION names a branch, "
         f"tag or commit of the Hub. Default: {DEFAULT_MODEL}.",
     )
     add_offline(parser)
@@ -60,14 +60,15 @@ def add(parser: Parser) -> None:
         help=f"Address to bind. Clients need the key in the environment variable {KEY}, if set.",
     )
     parser.add_argument(
-        "--port", type=int, default=8000, metavar="N", help="Port to bind; 0 takes a free one."
+        "--port", type=int, default=8000, metavar="N", help="Port to bind (0: a free one)."
     )
     parser.add_argument(
         "--max-wait-ms",
         type=float,
         default=2.0,
         metavar="MS",
-        help="Maximum time a request waits to be batched with others; skipped when no other waits.",
+        help="Maximum time a request waits to be batched with others. A single request does not "
+        "wait.",
     )
     parser.add_argument(
         "--max-waiting", type=int, default=4096, metavar="N", help="Maximum texts in the queue."

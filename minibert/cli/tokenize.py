@@ -16,7 +16,7 @@ CHECKED_TEXTS = 8  # for a script that the vocabulary does not cover
 
 
 def add(parser: Parser) -> None:
-    add_texts(parser, "Text to tokenize; several may be given.")
+    add_texts(parser, "Text to tokenize. Several may be given.")
     add_model(parser)
     add_json(parser, lines=True)
 

@@ -79,6 +79,8 @@ def add_training_options(parser: Parser, leave_out: Sequence[str] = (), **defaul
 def _add_field(group: Any, field: Any, default: Any) -> None:
     flag = f"--{field.name.replace('_', '-')}"
     help = field.metadata["help"].replace("%", "%%")
+    if default is not None:  # the parser shows it
+        help, _, _ = help.partition(" Default: ")
     if field.type == "bool":
         group.add_argument(flag, action="store_true", help=help)
         return

@@ -27,7 +27,7 @@ def add(parser: Parser) -> None:
         type=float,
         default=0.0,
         metavar="X",
-        help="Largest difference allowed; 0 asks for equal bits.",
+        help="Largest difference allowed (0: equal bits).",
     )
     add_device(parser)
     add_json(parser)

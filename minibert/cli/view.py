@@ -21,7 +21,7 @@ EXAMPLE = '"I love Korea" --output page.html'
 
 def add(parser: Parser) -> None:
     parser.add_argument(
-        "text", metavar="TEXT", nargs="?", help="Text to walk through; optional with --run."
+        "text", metavar="TEXT", nargs="?", help="Text to walk through. Optional with --run."
     )
     add_model(parser)
     parser.add_argument(
@@ -88,4 +88,4 @@ def write(options: argparse.Namespace, source: Source | str, text: str, **more: 
     content = {"output": path, "tokens": tokens, "bytes": Path(path).stat().st_size}
     report(options, content, f"{path} written ({tokens} tokens): {address}{hint}")
     if opens and not webbrowser.open(address):
-        raise OSError(f"no browser was found; open {address} in one.")
+        raise OSError(f"no browser was found. Open {address} in one.")

@@ -22,7 +22,7 @@ REFUSED: Refused = {
     "use_bfloat16": (False, "pass dtype='bfloat16' to from_pretrained."),
     "pruned_heads": (
         {},
-        "nor is it by transformers since version 5; see Trace.switch_off_head.",
+        "nor is it by transformers since version 5. See Trace.switch_off_head.",
     ),
     "per_layer_config": (None, "all layers have one size."),
     "quantization_config": (

@@ -10,16 +10,16 @@ from torch import Tensor, nn
 # Arguments of `forward` in transformers, with the reason why they have no effect here.
 ARGUMENTS_WITHOUT_EFFECT = {
     "use_cache": "an encoder computes a text once and has nothing to keep",
-    "num_items_in_batch": "the Trainer's count of labels; losses of BERT are means over the batch",
+    "num_items_in_batch": "the Trainer's count of labels, but BERT's losses are means of a batch",
 }
 # Arguments that raise an error with any other value than this, and the end of the message.
 REFUSED_ARGUMENTS: dict[str, tuple[Any, str]] = {
-    "past_key_values": (None, "it is for decoders; an encoder computes every text at once."),
-    "encoder_hidden_states": (None, "it is for decoders; minibert is an encoder."),
-    "encoder_attention_mask": (None, "it is for decoders; minibert is an encoder."),
+    "past_key_values": (None, "it is for decoders, but an encoder computes every text at once."),
+    "encoder_hidden_states": (None, "it is for decoders, but minibert is an encoder."),
+    "encoder_attention_mask": (None, "it is for decoders, but minibert is an encoder."),
     "head_mask": (
         None,
-        "nor is it by transformers since version 5; Trace.switch_off_head switches a head off.",
+        "nor is it by transformers since version 5. Trace.switch_off_head switches a head off.",
     ),
 }
 

@@ -71,7 +71,7 @@ def delimited_rows(
             reason = f"there are {len(record)} columns, not {len(columns)} ({', '.join(columns)})"
             content = delimiter.join(record)
             if '"' in content and delimiter == "\t":
-                reason += "; if its fields stand between quotation marks, pass quoting='quoted'"
+                reason += ". If its fields stand between quotation marks, pass quoting='quoted'"
             on_bad(BadRow(f"{location}, line {number}", reason, content[:200]))
         else:
             yield f"line {number}", dict(zip(columns, record, strict=False))
@@ -115,7 +115,7 @@ def _split(
     except csv.Error as error:
         number = before + reader.line_num
         raise ValueError(
-            f"{location}, line {number}: {error}; look for a quotation mark too many."
+            f"{location}, line {number}: {error}. Look for a quotation mark too many."
         ) from None
 
 

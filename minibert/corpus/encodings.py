@@ -76,8 +76,8 @@ def check_is_text(head: bytes, where: object) -> None:
         characters = head[first : len(head) // 2 * 2 : 2]
         if len(characters) > 1 and not any(characters):
             raise ValueError(
-                f"{where} is encoded in {encoding} without a byte order mark; "
-                f"convert the file (iconv -f {encoding} -t utf-8)."
+                f"{where} is encoded in {encoding} without a byte order mark. "
+                f"Convert the file (iconv -f {encoding} -t utf-8)."
             )
 
 

@@ -138,7 +138,7 @@ class ShardedVectors:
             return row
         start, stop, step = rows.indices(len(self))
         if step != 1:
-            raise ValueError("shards are read by neighbouring rows: vectors[start:stop].")
+            raise ValueError("shards are read by neighboring rows: vectors[start:stop].")
         first = int(np.searchsorted(self._starts, start, "right")) - 1
         last = int(np.searchsorted(self._starts, stop))
         parts = [
@@ -190,8 +190,8 @@ def open_vectors(path: str | Path) -> Vectors | ShardedVectors:
         prefix = "_"  # as beside parquet; see `minibert.corpus.records.metadata`
     if not (path / f"{prefix}index.json").is_file():
         raise ValueError(
-            f"{path} has no index.json: run minibert embed --out-dir again, it resumes where it "
-            "stopped."
+            f"{path} has no index.json: run minibert embed --output DIR/ again, which resumes "
+            f"where it stopped."
         )
     index = read_json(path / f"{prefix}index.json")
     shards = [
@@ -214,7 +214,7 @@ def open_vector_file(path: Path) -> Vectors:
         vectors = READERS[path.suffix[1:]](path)
     except (ValueError, EOFError, KeyError):
         raise ValueError(
-            f"{path} is not a complete {path.suffix} file; write one with minibert embed --out."
+            f"{path} is not a complete {path.suffix} file. Write one with minibert embed --output."
         ) from None
     if not isinstance(vectors, np.ndarray) or vectors.ndim != 2 or vectors.dtype.kind != "f":
         raise ValueError(

@@ -194,7 +194,7 @@ def read_table(
             if column not in row:
                 listing = ", ".join(row)
                 raise ValueError(
-                    f"{path} has no column {column!r} in row {len(rows)}; its columns are "
+                    f"{path} has no column {column!r} in row {len(rows)}. Its columns are "
                     f"{listing}.{hint_of_header(column, list(row))}"
                 )
     if not rows:
@@ -472,7 +472,7 @@ def _fault(row: dict[str, Any], names: Sequence[str]) -> str:
 def _missing(name: str, row: dict[str, Any]) -> str:
     """A sentence about a column that a row lacks, without its full stop."""
     hint = hint_of_header(name, list(row))
-    return f"there is no column {name!r}; the columns are {', '.join(row)}.{hint}".rstrip(".")
+    return f"there is no column {name!r}. The columns are {', '.join(row)}.{hint}".rstrip(".")
 
 
 def _undamaged(location: Location, rows: Iterator[Row]) -> Iterator[Row]:
@@ -484,4 +484,4 @@ def _undamaged(location: Location, rows: Iterator[Row]) -> Iterator[Row]:
         is_unpacking = location.compressed and not is_of_disk and not isinstance(error, ValueError)
         if not is_unpacking and not type(error).__module__.startswith("pyarrow"):
             raise
-        raise ValueError(f"{location} is damaged ({error}); get it again.") from None
+        raise ValueError(f"{location} is damaged ({error}). Get it again.") from None

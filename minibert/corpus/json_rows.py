@@ -113,7 +113,7 @@ def _values(location: Location, text: str, number: int) -> Iterator[tuple[int, A
         yield position, value
         position = _skip(text, after, separators)
     if is_array and not closed:
-        raise ValueError(f"{location}: its JSON array has no end; get the file again.")
+        raise ValueError(f"{location}: its JSON array has no end. Get the file again.")
     if position < len(text):
         raise ValueError(f"{location}: there is more text after the end of its JSON array.")
 

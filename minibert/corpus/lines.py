@@ -125,9 +125,9 @@ def _not_encoded(line: bytes, encoding: str) -> str:
         name = "UTF-8"
     guess = guess_encoding(line)
     if guess is None or guess == encoding:
-        return f"the line is not {name}; convert the file (iconv -t utf-8)"
-    advice = f"convert the file (iconv -f {guess} -t utf-8)"
-    return f"the line is not {name} but looks like {guess}; {advice}"
+        return f"the line is not {name}. Convert the file (iconv -t utf-8)"
+    advice = f"Convert the file (iconv -f {guess} -t utf-8)"
+    return f"the line is not {name} but looks like {guess}. {advice}"
 
 
 def _wide_lines(file: IO[bytes], encoding: str, location: Location) -> Iterator[Line]:
@@ -139,5 +139,5 @@ def _wide_lines(file: IO[bytes], encoding: str, location: Location) -> Iterator[
             yield f"line {number}", line
     except UnicodeDecodeError:
         raise ValueError(
-            f"{location} begins as {encoding} but is damaged after line {number}; get it again."
+            f"{location} begins as {encoding} but is damaged after line {number}. Get it again."
         ) from None

@@ -65,21 +65,21 @@ def check_manifest(
         return
     except ValueError as error:
         raise ValueError(
-            f"{error} It is damaged: give another folder; or delete it to go on here, with the "
+            f"{error} It is damaged: give another folder, or delete it to resume here with the "
             "same model and settings."
         ) from None
     # weights differ with the precision, too, so the model is named last
     difference = _difference(earlier, settings, [name for name in settings if name != "model"])
     if difference:
         raise ValueError(
-            f"{folder} was begun with {difference}: use the same settings to go on, or another "
+            f"{folder} was begun with {difference}: use the same settings to resume, or another "
             "folder."
         )
     if earlier["model"] != settings["model"]:
         begun = earlier.get("model_name") or "another model or tokenizer"
         if begun == model_name:
             begun = f"other weights or another tokenizer than {model_name} has now"
-        raise ValueError(f"{folder} was begun with {begun}; give another folder.")
+        raise ValueError(f"{folder} was begun with {begun}. Give another folder.")
 
 
 def _difference(recorded: dict[str, Any], current: dict[str, Any], names: Iterable[str]) -> str:
@@ -159,7 +159,7 @@ def _check_settings(path: Path, recorded: dict[str, Any], current: dict[str, Any
         )
     if difference:
         raise ValueError(
-            f"{path} was made with {difference}: search it with the same, or make it anew."
+            f"{path} was made with {difference}: search it with the same, or make it again."
         )
 
 

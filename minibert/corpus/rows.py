@@ -82,7 +82,7 @@ def check_columns(location: Location, needed: Sequence[str], columns: Sequence[s
         if name not in columns:
             listing = ", ".join(columns) or "none"
             raise ValueError(
-                f"{location} has no column {name!r}; its columns are {listing}."
+                f"{location} has no column {name!r}. Its columns are {listing}."
                 f"{hint_of_header(name, columns)}"
             )
 

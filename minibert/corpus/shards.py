@@ -226,7 +226,7 @@ def encode_to_shards(
         if stop_requested():
             done = report.shards + report.skipped
             raise KeyboardInterrupt(
-                f"stopped; {done} shards in {folder} are complete: run the same again to go on."
+                f"stopped: {done} shards in {folder} are complete. Run the same command to resume."
             )
         _finish(target, source.count, source.lines, _totals(run, about))
     return report
@@ -331,7 +331,7 @@ def _update(
                 report.add(part)
             if stop_requested():
                 raise KeyboardInterrupt(
-                    f"stopped; {folder} is as it was: run the same again to update it."
+                    f"stopped: {folder} is as it was. Run the same command to update it."
                 )
             _finish(target, source.count, source.lines, _totals(run, about))
     return report
@@ -412,7 +412,7 @@ class _Run:
             record.write_json({**about, "record_sha256": sha256_of_json(about)})
         except OSError as error:
             advice = (
-                "The shards before it are complete: make room, then run the same again to go on."
+                "The shards before it are complete: make room, then run the same command to resume."
             )
             raise OSError(f"{error} {advice}") from error
         report.shards = 1
@@ -474,8 +474,8 @@ def _in_processes(
                     yield report
         except BrokenProcessPool:  # the pool has ended the other processes
             raise ChildProcessError(
-                f"One of the {processes} processes has ended; the finished shards are complete: "
-                "run the same again to go on."
+                f"One of the {processes} processes has ended. The finished shards are complete. "
+                "Run the same command to resume."
             ) from None
         except BaseException:
             for child in set(active_children()) - earlier_children:

@@ -443,7 +443,7 @@ class FusedLayer(BertLayer):
         scratch: memory to join weights in.
     """
 
-    # the linear layers of each product and the normalisations, by their official names
+    # the linear layers of each product and the normalizations, by their official names
     PRODUCTS = (
         ["attention.self.query", "attention.self.key", "attention.self.value"],
         ["attention.output.dense"],

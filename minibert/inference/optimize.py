@@ -110,7 +110,7 @@ def unoptimize(model: Model) -> Model:
     The optimized model is not changed.
 
     Raises:
-        ValueError: the model is not optimised.
+        ValueError: the model is not optimized.
     """
     encoder = model.base_model.encoder if isinstance(model, PreTrainedModel) else None
     if not isinstance(encoder, FusedEncoder):

@@ -124,12 +124,12 @@ class SentenceEmbedder(nn.Module):
         super().__init__()
         if isinstance(model, str | os.PathLike):
             raise TypeError(
-                "SentenceEmbedder takes a BertModel and its tokenizer; "
+                "SentenceEmbedder takes a BertModel and its tokenizer. "
                 f"SentenceEmbedder.from_pretrained({model!r}) loads both."
             )
         if tokenizer is None:
             raise TypeError(
-                "SentenceEmbedder takes a BertModel and its tokenizer; "
+                "SentenceEmbedder takes a BertModel and its tokenizer. "
                 "SentenceEmbedder.from_pretrained(name) loads both."
             )
         self.model = model

@@ -212,7 +212,7 @@ def check_device(device: object) -> None:
     """
     if isinstance(device, list | tuple):
         raise ValueError(
-            f'device should be one device, such as "cpu" or "cuda:1", not {device!r}; '
+            f'device should be one device, such as "cpu" or "cuda:1", not {device!r}. '
             "minibert.encode_to_shards(processes=N) encodes in several processes."
         )
 
@@ -233,7 +233,7 @@ def encode_texts(
     check_count("batch_size", batch_size)
     if precision not in (None, *PRECISIONS):
         raise ValueError(
-            f"precision is that of the result, one of {', '.join(PRECISIONS)}, not {precision!r}; "
+            f"precision is that of the vectors, one of {', '.join(PRECISIONS)}, not {precision!r}. "
             "SentenceEmbedder.from_pretrained(precision=...) is that of the model."
         )
     if output_value not in ("sentence_embedding", "token_embeddings"):
@@ -348,12 +348,12 @@ def warn_of_truncation(
     overlong: int,
     count: int,
     overflow: str,
-    advice: str = 'pass overflow="mean" to encode them in windows.',
+    advice: str = 'Pass overflow="mean" to encode them in windows.',
 ) -> None:
     """Warns if texts were truncated. `overlong` of `count` have more than `max_length` tokens."""
     if overlong and overflow == "truncate":
         warnings.warn(
             f"{overlong} of {count} texts have more than {encoder.max_length} tokens and were "
-            f"truncated; {advice}",
+            f"truncated. {advice}",
             stacklevel=4,
         )

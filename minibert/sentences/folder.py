@@ -234,7 +234,7 @@ def read_modules(path: Path) -> list[tuple[str, str]]:
         package, _, kind = name.rpartition(".")
         if kind not in _KINDS or package.split(".")[0] != "sentence_transformers":
             raise ValueError(
-                f"{path} asks for the module {name!r:.80}; minibert has {', '.join(_KINDS)}."
+                f"{path} asks for the module {name!r:.80}, but minibert has {', '.join(_KINDS)}."
             )
         folder = value_of(path, module, "path", str, "")
         if folder.startswith(("/", "\\")) or ":" in folder or ".." in folder:
@@ -255,8 +255,8 @@ def _read_transformer(source: Source, path: str, folder: SentenceFolder) -> None
     for name in ("query_length", "document_length", "query_expansion"):
         if config.get(name) is not None:
             raise ValueError(
-                f"{settings} sets {name} to {config[name]!r:.80}; minibert has one max_seq_length "
-                "for queries and documents."
+                f"{settings} sets {name} to {config[name]!r:.80}, but minibert has one "
+                f"max_seq_length for queries and documents."
             )
     _check_task(settings, config)
     _read_tokenizer_options(settings, config, folder)
@@ -284,7 +284,7 @@ def _check_task(path: Path, config: Mapping[str, Any]) -> None:
     task = value_of(path, config, "transformer_task", str, "feature-extraction")
     if task not in TASK_OUTPUTS:
         raise ValueError(
-            f"{path} asks for transformer_task {task!r:.80}; minibert has "
+            f"{path} asks for transformer_task {task!r:.80}, but minibert has "
             f"{', '.join(TASK_OUTPUTS)}."
         )
     modalities = value_of(path, config, "modality_config", dict, {})
@@ -292,7 +292,7 @@ def _check_task(path: Path, config: Mapping[str, Any]) -> None:
     output = text.get("method_output_name")
     if output not in (None, *TASK_OUTPUTS.values()):
         raise ValueError(
-            f"{path} asks for the output {output!r:.80}; minibert has "
+            f"{path} asks for the output {output!r:.80}, but minibert has "
             f"{', '.join(TASK_OUTPUTS.values())}."
         )
 
@@ -339,7 +339,7 @@ def _read_pooling(path: Path, folder: SentenceFolder) -> None:
     for mode in modes:
         if not isinstance(mode, str) or mode not in POOLINGS:
             raise ValueError(
-                f"{path} asks for pooling {mode!r:.80}; minibert has {', '.join(POOLINGS)}."
+                f"{path} asks for pooling {mode!r:.80}, but minibert has {', '.join(POOLINGS)}."
             )
     folder.pooling = [POOLINGS[mode] for mode in modes]
     folder.include_prompt = value_of(path, config, "include_prompt", bool, True)
@@ -356,5 +356,6 @@ def _check_input(source: Source, place: str) -> None:
     for name in ("module_input_name", "module_output_name"):
         if content.get(name) not in (None, "sentence_embedding"):
             raise ValueError(
-                f"{path} works on {content[name]!r:.80}; minibert has it on sentence vectors only."
+                f"{path} works on {content[name]!r:.80}, but minibert has it on sentence vectors "
+                f"only."
             )

@@ -73,7 +73,7 @@ class OnnxGraph:
         sizes = {node.name: node.shape[-1] for node in self.session.get_outputs()}
         if "sentence_embedding" not in sizes:
             raise ValueError(
-                f"{source} was exported from a model with a head; vectors come from an embedder's "
+                f"{source} was exported from a model with a head. Vectors come from an embedder's "
                 "export."
             )
         self.dimension = int(sizes["sentence_embedding"])

@@ -94,7 +94,7 @@ def _named_layers(name: str, last: int) -> list[int]:
     }
     if name not in named:
         raise ValueError(
-            f"layers should be one of {', '.join(named)}, or a list of numbers, not {name!r}."
+            f"layers should be one of {', '.join(named)}, or a list of indices, not {name!r}."
         )
     return named[name]
 
@@ -335,7 +335,7 @@ def activation_name(path: Path | str, name: object) -> str:
         package, _, activation = name.rpartition(".")
     if activation not in ACTIVATIONS or package.split(".")[0] != "torch":
         raise ValueError(
-            f"{path} asks for activation {name!r:.80}; minibert has {', '.join(ACTIVATIONS)} of "
-            "torch.nn."
+            f"{path} asks for activation {name!r:.80}, but minibert has {', '.join(ACTIVATIONS)} "
+            f"of torch.nn."
         )
     return activation

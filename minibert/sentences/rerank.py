@@ -406,7 +406,7 @@ class CrossEncoder:
         """
         if self.model.config.num_labels != 1:
             raise ValueError(
-                "ranking needs a model with one label; this one has "
+                "ranking needs a model with one label, but this one has "
                 f"{self.model.config.num_labels}."
             )
         if top_k is not None:

@@ -152,7 +152,7 @@ def named_prompt(prompts: Mapping[str, str], name: str | None) -> str:
         return ""
     if name not in prompts:
         available = ", ".join(prompts) or "none"
-        raise ValueError(f"there is no prompt {name!r:.80}; this model has {available}.")
+        raise ValueError(f"there is no prompt {name!r:.80}. This model has {available}.")
     return prompts[name]
 
 
@@ -215,7 +215,7 @@ def _tokenize_pairs(
     tokenizer: BertTokenizer, pairs: list[Pair], max_length: int, settings: Settings
 ) -> list[Row]:
     if settings.overflow == "mean":
-        raise ValueError('overflow="mean" is for single texts; pairs can only be truncated.')
+        raise ValueError('overflow="mean" is for single texts. Pairs can only be truncated.')
     first = [settings.prompt + pair[0] for pair in pairs]
     second = [pair[1] for pair in pairs]
     batch = tokenizer(
@@ -306,7 +306,7 @@ def iter_texts(texts: Iterable[str]) -> Iterator[str]:
     """
     if isinstance(texts, str | os.PathLike):
         raise ValueError(
-            f"texts should be several strings, not {texts!r}; minibert.files.read_lines reads a "
+            f"texts should be several strings, not {texts!r}. minibert.files.read_lines reads a "
             "file's."
         )
     check_collection(texts)

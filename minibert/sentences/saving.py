@@ -130,8 +130,8 @@ def _portable(embedder: TorchEmbedder) -> tuple[BertModel, list[str], list[nn.Mo
     """
     if len(embedder.layers) > 1 or embedder.layer_weights not in (None, [1.0]):
         raise ValueError(
-            "a sentence-transformers folder has the vectors of one layer; this embedder combines "
-            f"{embedder.layers}."
+            "a sentence-transformers folder has the vectors of one layer, but this embedder "
+            f"combines {embedder.layers}."
         )
     config = embedder.model.config
     steps = list(embedder.steps)
@@ -147,8 +147,8 @@ def _portable(embedder: TorchEmbedder) -> tuple[BertModel, list[str], list[nn.Mo
         depth = config.num_hidden_layers
     elif "pooler" in pooling:
         raise ValueError(
-            "a sentence-transformers folder has no pooler beside other poolings; this embedder has "
-            f"{pooling}."
+            "a sentence-transformers folder has no pooler beside other poolings, but this embedder "
+            f"has {pooling}."
         )
     with torch.device("meta"):
         bert = BertModel(config.replace(num_hidden_layers=depth), add_pooling_layer=False)

@@ -221,7 +221,7 @@ class Service:
                 if model.kind == kind and name in (None, model.name):
                     return model
         raise HTTPException(
-            404, f"there is no such {kinds[0]} model here: GET /v1/models lists all."
+            404, f"the {kinds[0]} model does not exist here: GET /v1/models lists all."
         )
 
     async def answer(
@@ -403,7 +403,7 @@ def _add_openai(app: FastAPI, service: Service) -> None:
     @app.get("/v1/models/{name:path}")
     async def model(name: str) -> dict[str, Any]:
         if name not in service.models:
-            raise HTTPException(404, "there is no such model here: GET /v1/models lists all.")
+            raise HTTPException(404, "the model does not exist here: GET /v1/models lists all.")
         return _about(service, service.models[name])
 
     @app.post("/v1/embeddings")

@@ -224,7 +224,9 @@ class Gate:
                 )
         except Exception:
             logger.exception("a request failed")
-            return problem(path, 500, "this could not be computed; the service's log says why.")
+            return problem(
+                path, 500, "this could not be computed. The log of the service has the reason."
+            )
         finally:
             disconnected.cancel()
             answering.cancel()  # its texts leave the queue

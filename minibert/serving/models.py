@@ -155,7 +155,8 @@ class Served:
             settings = self._settings_of(prompt_name)
         except ValueError:
             raise HTTPException(
-                422, "this model has no such prompt; GET /v1/models lists those that it has."
+                422,
+                "the prompt does not exist in this model. GET /v1/models lists those that it has.",
             ) from None
         if isinstance(text, list):
             return self._row_of_ids(text, side), settings
@@ -297,8 +298,8 @@ def _load_classifier(
         return _load_tagger(name, source, precision, device, queue)
     if kind.__name__ != "BertForSequenceClassification":
         raise ValueError(
-            f"{source} is a {kind.__name__}; served are embedders, rerankers, and classifiers of "
-            "texts or tokens."
+            f"{source} is a {kind.__name__}, but served are embedders, rerankers, and classifiers "
+            "of texts or tokens."
         )
     encoder = CrossEncoder.from_pretrained(source, precision=precision, device=device, mmap=False)
     _warm_up(encoder.model)
@@ -346,7 +347,7 @@ def _load_exported_head(name: str, source: Source, queue: dict[str, Any]) -> Ser
     if not head.classifies_texts:
         outputs = ", ".join(head.outputs)
         raise ValueError(
-            f"{source} has the outputs {outputs}; served are classifiers of texts or tokens."
+            f"{source} has the outputs {outputs}, but served are classifiers of texts or tokens."
         )
     config = head.config
     labels = [config.id2label[index] for index in range(config.num_labels)]

@@ -225,8 +225,8 @@ def _at_mask(
     both = (first == tokenizer.mask_token_id) & (second == tokenizer.mask_token_id)
     if not both.any():
         raise ValueError(
-            "first and second should have a [MASK] at the same position, whose word is the answer; "
-            "or pass target."
+            "first and second should have a [MASK] at the same position, whose word is the answer. "
+            "Or pass target."
         )
     position = int(both[0].nonzero()[0])
 

@@ -155,7 +155,7 @@ def _attention(answer: Answer) -> Iterator[Step]:
         ),
         (
             not _same(probabilities, (scores / 4).softmax(-1)),
-            "The scores are divided by head_size; divide them by its square root.",
+            "The scores are divided by head_size. Divide them by its square root.",
             "점수를 head_size로 나누었습니다. 그 제곱근으로 나누세요.",
         ),
         (
@@ -480,7 +480,7 @@ def _masking(answer: Answer) -> Iterator[Step]:
     replacements = seen[chosen & (seen != mask_id) & (seen != ids)]
     yield (
         abs(masked - 0.8) < 0.02 and abs(unchanged - 0.1) < 0.02,
-        f"Of the chosen, 80% become [MASK], 10% a random token and 10% stay; here {masked:.0%} "
+        f"Of the chosen, 80% become [MASK], 10% a random token and 10% stay. Here {masked:.0%} "
         "become [MASK] and "
         f"{unchanged:.0%} stay.",
         "고른 토큰의 80%는 [MASK], 10%는 무작위 토큰이 되고 10%는 그대로 남습니다. 여기서는 "

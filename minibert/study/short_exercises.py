@@ -560,7 +560,7 @@ SHORT_EXERCISES = {
         [
             Mistake(
                 _labels_of_all_pieces,
-                "Only the first piece of a word has a label; the others get -100.",
+                "Only the first piece of a word has a label. The others get -100.",
                 "단어의 첫 조각에만 레이블을 붙이고 나머지 조각은 -100으로 둡니다.",
             ),
         ],

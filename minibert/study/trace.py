@@ -257,7 +257,7 @@ class Trace(Mapping[str, Tensor]):
         if name not in self.steps:
             close = ", ".join(difflib.get_close_matches(name, self.steps, n=3))
             raise KeyError(
-                f"{name!r} is not a step of this model; close: {close or 'print the trace'}."
+                f"{name!r} is not a step of this model. Close names: {close or 'print the trace'}."
             )
 
     def _watch(self) -> None:

@@ -113,7 +113,7 @@ def answer_question(
     room = limit - SPECIAL_TOKENS - 1  # a token of the context
     if longest > room:
         raise ValueError(
-            f"A question has {longest} tokens; the model has room for {room}: shorten it."
+            f"A question has {longest} tokens, but the model has room for {room}: shorten it."
         )
     if stride is None:
         stride = max(0, min(limit // 4, (limit - longest - SPECIAL_TOKENS) // 2))

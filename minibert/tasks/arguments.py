@@ -34,7 +34,7 @@ def as_text_list(texts: Texts) -> list[str]:
     """Return the texts as a list. A mapping or a set is a ValueError."""
     if isinstance(texts, Mapping | set):
         raise ValueError(
-            f"texts is a {type(texts).__name__}; pass a string or a list of strings, and second "
+            f"texts is a {type(texts).__name__}. Pass a string or a list of strings, and second "
             "texts on their own."
         )
     if isinstance(texts, str):

@@ -190,7 +190,7 @@ def evaluate(
         result, statistic = evaluate_rows(model, rows, columns)
     else:
         if tokenizer is None:
-            raise ValueError("tokenizer is None; only a SentenceEmbedder has its own.")
+            raise ValueError("tokenizer is None. Only a SentenceEmbedder has its own.")
         limit = token_limit(model, tokenizer)
         if max_length is not None:
             limit = min(limit, max_length)
@@ -253,7 +253,7 @@ def _column(rows: Sequence[Mapping[str, Any]], name: str) -> list[Any]:
         if name not in row:
             columns = ", ".join(row)
             raise ValueError(
-                f"There is no column {name!r} in row {number}; its columns are {columns}."
+                f"There is no column {name!r} in row {number}. Its columns are {columns}."
                 f"{hint_of_header(name, list(row))}"
             )
     return [row[name] for row in rows]

@@ -104,7 +104,7 @@ def _count_masks(text: str, ids: Sequence[int], tokenizer: BertTokenizer, limit:
     count = list(ids).count(tokenizer.mask_token_id)
     if count == 0:
         raise ValueError(
-            f"{excerpt(text)} has no {tokenizer.mask_token}; write it where a word should be "
+            f"{excerpt(text)} has no {tokenizer.mask_token}. Write it where a word should be "
             "guessed."
         )
     if len(ids) > limit:

@@ -108,7 +108,7 @@ def _tagged_object(place: str, row: Any) -> TaggedSentence:
     tag_key = next((key for key in TAG_KEYS if key in row), None)
     if word_key is None or tag_key is None:
         raise ValueError(
-            f"{place} has the keys {', '.join(row)}; expected tokens (or words) "
+            f"{place} has the keys {', '.join(row)}, but expected are tokens (or words) "
             "and ner_tags (or tags, labels)."
         )
     words = row[word_key]

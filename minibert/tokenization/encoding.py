@@ -159,7 +159,7 @@ class BatchEncoding(dict[str, Any]):
         if callable(self._encodings):
             self._encodings = self._encodings()
         if self._encodings is None:
-            raise ValueError("A batch from pad() has no token origins; query the original batch.")
+            raise ValueError("A batch from pad() has no token origins. Query the original batch.")
         return self._encodings
 
     @property
@@ -265,8 +265,8 @@ class BatchEncoding(dict[str, Any]):
         """
         if tensor_type not in ("pt", "np", None):
             raise ValueError(
-                f"return_tensors is {tensor_type!r}; it can be 'pt' (PyTorch), 'np' (NumPy) or "
-                "None."
+                f"return_tensors should be 'pt' (PyTorch), 'np' (NumPy) or None, not "
+                f"{tensor_type!r}."
             )
         if tensor_type is None:
             return self

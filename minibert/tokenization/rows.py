@@ -51,7 +51,7 @@ def parse_choice(name: str, value: Any, choices: Mapping[Any, Any]) -> Any:
         return choices[value]
     except (KeyError, TypeError):
         raise ValueError(
-            f"{name} is {value!r:.80}; it can be {', '.join(map(repr, choices))}."
+            f"{name} is {value!r:.80}, but it can be {', '.join(map(repr, choices))}."
         ) from None
 
 
@@ -138,7 +138,7 @@ def _check_texts(name: str, column: Any, are_words: bool, is_batch: bool) -> Non
         expected = "a list of words"
     if not isinstance(column, list | tuple):
         raise ValueError(
-            f"{name} is a {type(column).__name__}; pass {expected}, or a list of such texts."
+            f"{name} is a {type(column).__name__}. Pass {expected}, or a list of such texts."
         )
     if not are_words and set(map(type, column)) == {str}:
         return

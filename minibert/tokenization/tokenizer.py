@@ -450,7 +450,7 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
         pad, strategy, limit = resolve_limits(padding, truncation, max_length, self._model_limit())
         side = parse_choice("padding_side", padding_side or self.padding_side, SIDES)
         if pad and self.pad_token is None:
-            raise ValueError("The tokenizer has no token to pad with; set tokenizer.pad_token.")
+            raise ValueError("The tokenizer has no token to pad with. Set tokenizer.pad_token.")
         if multiple is not None:
             check_count("pad_to_multiple_of", multiple)
         form = _RowForm(template, pad, strategy, limit, multiple, side, stride, overflow, are_words)
@@ -602,7 +602,7 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
         if not isinstance(text, str) and not options.get("is_split_into_words"):
             raise ValueError(
                 f"tokenize() takes a single text, but got a {type(text).__name__}. For several "
-                "texts use [tokenizer.tokenize(text) for text in texts]; for the words of a text "
+                "texts use [tokenizer.tokenize(text) for text in texts]. For the words of a text "
                 "pass is_split_into_words=True."
             )
         ids = self.encode(text, pair, add_special_tokens=add_special_tokens, **options)

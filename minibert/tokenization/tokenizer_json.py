@@ -113,7 +113,7 @@ def check_components(components: Mapping[str, Any]) -> None:
     for name in components:
         if name not in known:
             raise ValueError(
-                f"components has {name!r:.80}; it can have {', '.join(sorted(known))}."
+                f"components has {name!r:.80}, but it can have {', '.join(sorted(known))}."
             )
     if not isinstance(components.get("clean_text", True), bool):
         raise ValueError(

@@ -123,7 +123,7 @@ class Vocabulary:
                 self._add(token)
                 warnings.warn(
                     f"{token.content!r} should have the id {token_id}, which is that of "
-                    f"{holder!r} in the vocabulary {name or 'given'}; it has "
+                    f"{holder!r} in the vocabulary {name or 'given'}, but has "
                     f"{self._added_ids[token.content]} instead, for which the model may have no "
                     "embedding.",
                     stacklevel=4,
@@ -147,9 +147,9 @@ class Vocabulary:
         self.extra_special_tokens = [token.content for token in extra_tokens]
         if missing and self.unk_token in self.base_vocab:
             warnings.warn(
-                f"The vocabulary {name or 'given'} lacks {', '.join(missing):.200}; appended with "
-                f"ids from {self._added_ids[missing[0]]}, for which the model may have no "
-                "embeddings.",
+                f"The vocabulary {name or 'given'} lacks {', '.join(missing):.200}. They are "
+                f"appended with ids from {self._added_ids[missing[0]]}, for which the model may "
+                f"have no embeddings.",
                 stacklevel=4,
             )
 
@@ -340,7 +340,7 @@ class Vocabulary:
                     setattr(new, name, str(value))
                 else:
                     raise ValueError(
-                        f"{name!r} is not a special token; they are {', '.join(ALL_NAMED)} and "
+                        f"{name!r} is not a special token. Those are {', '.join(ALL_NAMED)} and "
                         "extra_special_tokens."
                     )
                 added += sum([new._add(AddedToken.of(token, special=True)) for token in tokens])
@@ -513,7 +513,7 @@ def _named_special_tokens(special_tokens: Mapping[str, Any]) -> dict[str, AddedT
             continue
         token = AddedToken.of(special_tokens[name], special=True)
         if not token.content:
-            raise ValueError(f"{name} is empty; it should be a token of the vocabulary.")
+            raise ValueError(f"{name} is empty. It should be a token of the vocabulary.")
         named[name] = token
     return named
 
@@ -573,7 +573,7 @@ def _read(
         tokens = _enumerate_tokens(list(vocab or ()), "given")
     if not any(tokens):
         raise ValueError(
-            "The vocabulary is empty; pass a vocab.txt file, a list of tokens or a dict from token "
+            "The vocabulary is empty. Pass a vocab.txt file, a list of tokens or a dict from token "
             "to id."
         )
     return tokens
@@ -598,7 +598,7 @@ def _enumerate_tokens(tokens: list[str], name: str) -> dict[str, int]:
     if repeated:
         warnings.warn(
             f"The vocabulary {name} contains {len(repeated)} tokens more than once, such as "
-            f"{repeated[0]!r} as number {tokens.index(repeated[0])}; the last of each counts.",
+            f"{repeated[0]!r} as number {tokens.index(repeated[0])}. The last of each counts.",
             stacklevel=6,
         )
     return {token: token_id for token_id, token in enumerate(tokens)}

@@ -533,7 +533,8 @@ class Trainer:
 
     def _resume_hint(self) -> str:
         return (
-            f"Start again with --resume to go on from step {self._saved_step} (in {self.folder})."
+            f"Start again with --resume to continue from step {self._saved_step} (in "
+            f"{self.folder})."
         )
 
 

@@ -38,8 +38,8 @@ class TrainingOptions:
     )
     learning_rate: float | None = _option(
         None,
-        "Peak learning rate of AdamW. Default: 5e-5 for BERT base and more for smaller models; "
-        "it is printed.",
+        "Peak learning rate of AdamW. Default: 5e-5 for BERT base and more for smaller models. "
+        "It is printed.",
         0.0,
     )
     warmup: float = _option(
@@ -65,7 +65,7 @@ class TrainingOptions:
     )
     max_grad_norm: float = _option(1.0, "Norm to which larger gradients are scaled down.", 0.0)
     tokens_per_forward: int | None = _option(
-        16384, "Maximum number of tokens per forward pass; larger batches are split.", 1
+        16384, "Maximum number of tokens per forward pass. Larger batches are split.", 1
     )
     device: str | None = _option(
         None,
@@ -89,7 +89,7 @@ class TrainingOptions:
         data_order=True,
     )
     save_every: int = _option(
-        0, "Steps between two checkpoints of the run; 0 saves after every evaluation and epoch.", 0
+        0, "Steps between two checkpoints of the run (0: after every evaluation and epoch).", 0
     )
     keep_states: int = _option(
         1,
@@ -101,7 +101,7 @@ class TrainingOptions:
         0, "Number of model snapshots to keep, from step 0 to the last, denser at first.", 0
     )
     evaluate_every: int = _option(
-        0, "Steps between two evaluations; 0 evaluates at the end of each epoch.", 0
+        0, "Steps between two evaluations (0: at the end of each epoch).", 0
     )
     patience: int = _option(
         0, "Evaluations without a better score before early stopping (0: never).", 0

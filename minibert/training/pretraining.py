@@ -269,7 +269,7 @@ class PretrainingData:
             if len(documents) > 1 and all(len(document) == 1 for document in documents):
                 raise ValueError(
                     "Next-sentence prediction needs documents of several sentences, "
-                    "a line each; turn it off."
+                    "a line each. Otherwise turn it off."
                 )
             texts = sentence_pairs(documents, self.max_length - 3, rng, self.sentence_order)
         else:

@@ -69,7 +69,7 @@ def read_placed_rows(
             if name_in_file not in columns_of_row:
                 hint = hint_of_header(name_in_file, list(columns_of_row)) or NO_HEADER
                 raise ValueError(
-                    f"{row.place}: there is no column {name_in_file!r}; the columns are "
+                    f"{row.place}: there is no column {name_in_file!r}. The columns are "
                     f"{', '.join(columns_of_row)}.{hint}"
                 )
             row[name] = columns_of_row[name_in_file]

@@ -54,7 +54,8 @@ def run_folder(folder: str | os.PathLike[str], resume: bool) -> Iterator[None]:
     with lock:
         if not resume and holds_run(folder):
             raise ValueError(
-                f"{folder} already holds a run: pass --resume to go on, or choose another folder."
+                f"{folder} already holds a run: pass --resume to continue it, or choose another "
+                f"folder."
             )
         token = _open_folders.set((*_open_folders.get(), path))
         try:
@@ -90,7 +91,7 @@ def write_state(folder: Path, state: dict[str, Any], keep: int) -> None:
     except (OSError, RuntimeError, ValueError, zipfile.BadZipFile) as error:
         # a full disk raises each of these
         raise OSError(
-            f"{path} cannot be written; is the disk full? The previous state is intact."
+            f"{path} cannot be written (is the disk full?). The previous state is intact."
         ) from error
     remove_states(folder, keep)
 

@@ -68,7 +68,7 @@ def test_only_layernorm_s_gamma_is_renamed(folder: Path) -> None:
     write_folder(folder, SMALL, {**tensors, "encoder.gate.gamma": torch.ones(1)})
     with pytest.warns(
         UserWarning,
-        match="encoder.gate.gamma is in .*, but BertModel has no place for it; not loaded",
+        match="encoder.gate.gamma is in .*, but BertModel has no place for it. It is not loaded",
     ):
         model = BertModel.from_pretrained(folder)
     assert model.load_report.unexpected == ["encoder.gate.gamma"]
@@ -345,7 +345,7 @@ def test_unaligned_data(folder: Path) -> None:
 
 def test_options_that_do_not_exist(folder: Path) -> None:
     with pytest.raises(
-        TypeError, match="BertConfig has no field 'num_label'; did you mean 'num_labels'"
+        TypeError, match="BertConfig has no field 'num_label'. Did you mean 'num_labels'"
     ):
         BertModel.from_pretrained(folder, num_label=3)
 

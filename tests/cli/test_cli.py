@@ -166,7 +166,7 @@ def test_the_model_is_named_once(capsys: pytest.CaptureFixture[str], minilm: str
         (
             ["tokenize", "--model", "{minilm}", "--file", "{latin1}"],
             1,
-            "line 2: the line is not UTF-8 but looks like cp1252; convert the file",
+            "line 2: the line is not UTF-8 but looks like cp1252. Convert the file",
         ),
         (["info", "-m", "a/b/c"], 1, "cannot be a Hub id"),
         (

@@ -43,16 +43,16 @@ def test_a_reader_that_has_gone_hears_no_complaint(typed: str) -> None:
 @pytest.mark.parametrize(
     ("typed", "sentence"),
     [
-        ("emebd hello", "unknown command 'emebd'; did you mean embed?"),
+        ("emebd hello", "unknown command 'emebd'. Did you mean embed?"),
         ("qqqq", "unknown command 'qqqq'"),
         (
             "view hello --outputs x.html",
-            "minibert view: unknown option --outputs; did you mean --output? (minibert view --help lists the options)",
+            "minibert view: unknown option --outputs. Did you mean --output? (minibert view --help lists the options)",
         ),
-        ("embed hello --pooing=cls", "did you mean --pooling?"),
+        ("embed hello --pooing=cls", "Did you mean --pooling?"),
         (
             "finetune pairs --train a --dev b --output c --lr 3",
-            "did you mean --learning-rate? (minibert finetune pairs --help lists the options)",
+            "Did you mean --learning-rate? (minibert finetune pairs --help lists the options)",
         ),
         ("view one two", "unexpected argument 'two'"),
         ("embed --precision fp8 hello", "invalid choice: 'fp8'"),
@@ -98,7 +98,7 @@ def test_the_table_of_many_texts_stays_small() -> None:
     text = describe_vectors(
         ["한국어로 쓴 아주 긴 문장은 두 칸씩 차지합니다"] * MAX_SHOWN, vectors, 1000
     )
-    assert "1000 x 5 numbers" in text and f"and {1000 - MAX_SHOWN} more" in text
+    assert "1000 x 5 values" in text and f"and {1000 - MAX_SHOWN} more" in text
     assert max(map(len, text.splitlines())) <= 80
 
 

@@ -102,7 +102,7 @@ class TestFiles:
     def test_no_folder(self, embedder: SentenceEmbedder, tmp_path: Path) -> None:
         with pytest.raises(
             FileNotFoundError,
-            match="there is no folder .*nowhere to write out.npy into; make it first",
+            match="there is no folder .*nowhere to write out.npy into. Make it first",
         ):
             encode_to_file(embedder, LINES, tmp_path / "nowhere" / "out.npy")
 
@@ -188,7 +188,7 @@ class TestShards:
             encode_to_shards(embedder, LINES[:30], tmp_path, shard_size=10)
         with pytest.raises(
             ValueError,
-            match="was begun with prompt '', not 'query: ': use the same settings to go on",
+            match="was begun with prompt '', not 'query: ': use the same settings to",
         ):
             encode_to_shards(embedder, LINES, tmp_path, shard_size=10, prompt="query: ")
         other = SentenceEmbedder.from_pretrained(tiny_model, precision=None, pooling="max")
@@ -330,7 +330,7 @@ class TestStoppedRuns:
         ).exists():  # a computer that was quicker than the signal has nothing to say
             assert process.returncode == 128 + number and 0 < done < SHARDS
             assert sentence.endswith(
-                f"stopped; {done} shards in {out} are complete: run the same again to go on.\n"
+                f"stopped: {done} shards in {out} are complete. Run the same command to resume.\n"
             )
         assert {path.suffix for path in out.iterdir()} == {".json", ".npy"}
         again = subprocess.run([*command, "1"], capture_output=True, encoding="utf-8")
@@ -358,7 +358,7 @@ class TestStoppedRuns:
             process.send_signal(signal.SIGINT)
             sentence = process.communicate()[1]
         assert process.returncode == 130 and not out.exists()
-        assert f"stopped; nothing was written to {out} (--output DIR/ writes shards" in sentence
+        assert f"stopped: nothing was written to {out} (--output DIR/ writes shards" in sentence
 
     def test_disk_full(self, tiny_model: Path, corpus: Path, tmp_path: Path) -> None:
         def no_more_than_40_kb() -> None:
@@ -516,7 +516,7 @@ class TestCommand:
             "exact",
         ]
         code, _, err = self.run(capsys, "embed", "--model", str(tiny_model), *own)
-        assert code == 1 and "lines.txt, line 26: the line is not UTF-8; convert the file" in err
+        assert code == 1 and "lines.txt, line 26: the line is not UTF-8. Convert the file" in err
         names = {
             "manifest.json",
             *(f"shard-00000{n}.{ending}" for n in (0, 1) for ending in ("npy", "json")),
@@ -601,7 +601,7 @@ class TestCommand:
         ]
         code, _, err = self.run(capsys, "embed", *own)
         assert code == 1 and "One of the 2 processes has ended" in err
-        assert err.endswith("run the same again to go on.\n") and err.count("\n") == 1
+        assert err.endswith("Run the same command to resume.\n") and err.count("\n") == 1
 
     @pytest.mark.parametrize(
         ("threads", "name", "shard_size", "processes"),

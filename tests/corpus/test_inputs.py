@@ -131,16 +131,16 @@ def test_null_rows_of_parquet(tmp_path: Path) -> None:
     ("name", "data", "message"),
     [
         ("a.parquet", b"PAR1 nothing", "a.parquet is not a complete parquet file"),
-        ("a.csv", b"id;body\n1;x\n", "has no column 'text'; its columns are id;body"),
+        ("a.csv", b"id;body\n1;x\n", "has no column 'text'. Its columns are id;body"),
         (
             "a.csv",
             b'text\n"open\n',
-            "line 2: unexpected end of data; look for a quotation mark too many",
+            "line 2: unexpected end of data. Look for a quotation mark too many",
         ),
         (
             "a.csv",
             b"text\n" + b"fine\n" * 5000 + b"caf\xe9\n",
-            "a.csv, line 5002: the line is not UTF-8 but looks like cp1252; convert the file",
+            "a.csv, line 5002: the line is not UTF-8 but looks like cp1252. Convert the file",
         ),
         ("a.csv", b"text,text\none,two\n", "has the column 'text' twice: rename one"),
         ("a.txt.gz", b"\x1f\x8b\x08 and no more", r"a\.txt\.gz is damaged \("),

@@ -214,6 +214,6 @@ class TestScikitLearn:
         assert repr(again).startswith("SentenceVectorizer(model=")
         with pytest.raises(
             TypeError,
-            match="SentenceVectorizer has no option 'truncate'; did you mean 'truncate_dim'",
+            match="SentenceVectorizer has no option 'truncate'. Did you mean 'truncate_dim'",
         ):
             vectorizer.set_params(truncate=1)

@@ -84,7 +84,7 @@ class TestEncode:
         [
             ({"overflow": "drop"}, 'overflow should be "truncate" or "mean", not \'drop\''),
             ({"batch_tokens": 0}, "batch_tokens should be a whole number of 1 or more, not 0"),
-            ({"prompt_name": "query"}, "there is no prompt 'query'; this model has none"),
+            ({"prompt_name": "query"}, "there is no prompt 'query'. This model has none"),
             ({"prompt": "a", "prompt_name": "b"}, "pass prompt or prompt_name, not both"),
             (
                 {"prompt": "hello " * 70},
@@ -334,7 +334,7 @@ class TestFolders:
         for options in ({}, {"prompt_name": "query"}, {"prompt": "query: "}):
             np.testing.assert_allclose(embedder.encode("hello", **options), with_prompt, atol=1e-6)
         with pytest.raises(
-            ValueError, match="there is no prompt 'q'; this model has query, passage"
+            ValueError, match="there is no prompt 'q'. This model has query, passage"
         ):
             embedder.encode("hello", prompt_name="q")
         with pytest.raises(ValueError, match="there is no prompt 'q'"):
@@ -345,7 +345,7 @@ class TestFolders:
         [
             (
                 [("Pooling", {"pooling_mode": "lasttoken"})],
-                "asks for pooling 'lasttoken'; minibert has cls, max, mean",
+                "asks for pooling 'lasttoken', but minibert has cls, max, mean",
             ),
             (
                 [("Pooling", {"pooling_mode_weightedmean_tokens": True})],
@@ -615,7 +615,7 @@ class TestCounts:
     def test_one_string_is_not_several(self, embedder: SentenceEmbedder) -> None:
         with pytest.raises(
             ValueError,
-            match=r"should be several strings, not 'a\.txt'; minibert\.files\.read_lines",
+            match=r"should be several strings, not 'a\.txt'\. minibert\.files\.read_lines",
         ):
             list(embedder.encode_stream("a.txt"))
         with pytest.raises(

@@ -171,7 +171,7 @@ class TestMistakes:
             ({"truncate_dim": 0}, "truncate_dim should be a whole number of 1 or more, not 0"),
             (
                 {"precision": "bf16"},
-                r"precision is that of the result, .*from_pretrained.* is that of",
+                r"precision is that of the vectors, .*from_pretrained.* is that of",
             ),
             (
                 {"precision": "int8"},

@@ -57,7 +57,7 @@ class TestLayers:
             (
                 "first",
                 None,
-                "layers should be one of embeddings, last, .* or a list of numbers, not 'first'",
+                "layers should be one of embeddings, last, .* or a list of indices, not 'first'",
             ),
             (
                 [7],

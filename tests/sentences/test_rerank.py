@@ -76,7 +76,7 @@ class TestAgainstSentenceTransformers:
             expected = theirs.predict(PAIRS, batch_size=2, show_progress_bar=False, **options)
             found = ours.predict(PAIRS, batch_size=2, show_progress_bar=False, **options)
             np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
-        with pytest.raises(ValueError, match="there is no prompt 'q'; this model has query, x"):
+        with pytest.raises(ValueError, match="there is no prompt 'q'. This model has query, x"):
             ours.predict(PAIRS, prompt_name="q")
 
 
@@ -217,7 +217,7 @@ class TestRerank:
         ):
             rerank(*parts, QUERY, [None])  # type: ignore[list-item]
         with pytest.raises(
-            ValueError, match="ranking needs a model with one label; this one has 2"
+            ValueError, match="ranking needs a model with one label, but this one has 2"
         ):
             CrossEncoder.from_pretrained(classifier_folder(tmp_path / "two", 2)).rank(
                 QUERY, DOCUMENTS
@@ -232,7 +232,7 @@ class TestRerank:
         ):
             CrossEncoder.from_pretrained(folder)
         settings.write_text(json.dumps({"default_prompt_name": "query"}), encoding="utf-8")
-        with pytest.raises(ValueError, match="there is no prompt 'query'; this model has none"):
+        with pytest.raises(ValueError, match="there is no prompt 'query'. This model has none"):
             CrossEncoder.from_pretrained(folder)
         settings.write_text("{}", encoding="utf-8")
         (folder / "sentence_bert_config.json").write_text(

@@ -109,12 +109,12 @@ class TestWriting:
         [
             (
                 {"layers": "concat_last_4"},
-                r"has the vectors of one layer; this embedder combines \[1, 2, 3, 4\]",
+                r"has the vectors of one layer, but this embedder combines \[1, 2, 3, 4\]",
             ),
             ({"layers": [4], "layer_weights": [2.0]}, "has the vectors of one layer"),
             (
                 {"pooling": ["pooler", "mean"]},
-                r"no pooler beside other poolings; this embedder has \['pooler', 'mean'\]",
+                r"no pooler beside other poolings, but this embedder has \['pooler', 'mean'\]",
             ),
         ],
     )

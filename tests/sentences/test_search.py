@@ -164,11 +164,11 @@ class TestCorpora:
     def test_mistakes(self, embedder: SentenceEmbedder, tmp_path: Path) -> None:
         encode_to_shards(embedder, TEXTS, tmp_path / "shards", shard_size=7)
         corpus: Any = open_vectors(tmp_path / "shards")
-        with pytest.raises(ValueError, match="neighbouring rows"):
+        with pytest.raises(ValueError, match="neighboring rows"):
             corpus[::2]
         (tmp_path / "shards" / "index.json").unlink()
         with pytest.raises(
-            ValueError, match="has no index.json: run minibert embed --out-dir again"
+            ValueError, match="has no index.json: run minibert embed --output DIR/ again"
         ):
             open_vectors(tmp_path / "shards")
         with pytest.raises(

@@ -60,7 +60,9 @@ def test_what_its_format_says_otherwise(folder: Path, options: dict[str, Any]) -
     embedder = SentenceEmbedder.from_pretrained(folder, precision=None, max_length=32, **options)
     made = embedder.as_sentence_transformer()
     np.testing.assert_allclose(made.encode(TEXTS), embedder.encode(TEXTS), atol=1e-6)
-    with pytest.raises(ValueError, match="has the vectors of one layer; this embedder combines"):
+    with pytest.raises(
+        ValueError, match="has the vectors of one layer, but this embedder combines"
+    ):
         SentenceEmbedder.from_pretrained(folder, layers=[0, 2]).as_sentence_transformer()
 
 

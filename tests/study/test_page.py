@@ -284,7 +284,7 @@ def test_the_command_opens_the_page(works: bool, tmp_path: Path) -> None:
         assert run.returncode == 1
         assert (
             run.stderr
-            == f"minibert view: no browser was found; open {page.resolve().as_uri()} in one.\n"
+            == f"minibert view: no browser was found. Open {page.resolve().as_uri()} in one.\n"
         )
 
 

@@ -261,7 +261,7 @@ def test_errors_say_what_is_wrong() -> None:
     batch = ragged_batch(model.config)
     with pytest.raises(
         KeyError,
-        match="'layer.0.attention.score' is not a step of this model; close: layer.0.attention.sc",
+        match="'layer.0.attention.score' is not a step of this model. Close names: layer.0.attention.sc",
     ):
         trace(model).set("layer.0.attention.score", 0.0)
     with pytest.raises(KeyError, match="'layer.0.output' has not been computed"):

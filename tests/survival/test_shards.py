@@ -101,7 +101,7 @@ def test_a_damaged_manifest_is_refused(
     (tmp_path / "manifest.json").write_bytes(manifest)
     with pytest.raises(
         ValueError,
-        match=r"manifest\.json .* is damaged: give another folder; or delete it to go on",
+        match=r"manifest\.json .* is damaged: give another folder, or delete it to resume",
     ):
         encode_to_shards(embedder, LINES, tmp_path, shard_size=10)
     (tmp_path / "manifest.json").unlink()

@@ -397,7 +397,8 @@ def test_the_state_before_is_kept_until_the_new_one_is_whole(
 
     monkeypatch.setattr(torch, "save", damaged)
     with pytest.raises(
-        OSError, match=r"6\.pt cannot be written; is the disk full\? The previous state is intact"
+        OSError,
+        match=r"6\.pt cannot be written \(is the disk full\?\)\. The previous state is intact",
     ):
         trainer(tmp_path, resume=True, steps=6).run()
     assert saved_states(tmp_path)[-1].read_bytes() == before

@@ -121,7 +121,7 @@ def test_other_spaces_are_part_of_a_word(tmp_path: Path) -> None:
         ("1 O\n2 O\n\n1 O\n2 B-X\n", "the first column counts words"),
         ('{"tokens": ["Ann"], "ner_tags": ["O", "O"]}\n', "line 1: tokens and ner_tags should be"),
         ('{"tokens": ["Ann"], "ner_tags": [3]}\n', "line 1: words and tags should be strings"),
-        ('{"text": "Ann"}\n', r"line 1 has the keys text; expected tokens"),
+        ('{"text": "Ann"}\n', r"line 1 has the keys text, but expected are tokens"),
         ("\n\n", "has no rows"),
     ],
 )

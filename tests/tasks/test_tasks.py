@@ -392,7 +392,7 @@ class TestAnswerQuestion:
 
     def test_a_question_that_leaves_no_room(self, tokenizer: Any) -> None:
         with pytest.raises(
-            ValueError, match="A question has 80 tokens; the model has room for .*: shorten it."
+            ValueError, match="A question has 80 tokens, but the model has room for .*: shorten it."
         ):
             answer_question(
                 build("BertForQuestionAnswering"), tokenizer, "the river " * 40, TEXTS[0]
@@ -487,7 +487,7 @@ class TestFillMask:
         model = build("BertForMaskedLM")
         with pytest.raises(
             ValueError,
-            match=re.escape("'the river' has no [MASK]; write it where a word should be guessed"),
+            match=re.escape("'the river' has no [MASK]. Write it where a word should be guessed"),
         ):
             fill_mask(model, tokenizer, ["the [MASK]", "the river"])
         with pytest.raises(
@@ -550,7 +550,7 @@ class TestCommand:
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
-            (["the river"], "'the river' has no [MASK]; write it where a word should be guessed."),
+            (["the river"], "'the river' has no [MASK]. Write it where a word should be guessed."),
             (["[MASK]", "--top-k", "0"], "top_k should be a whole number of 1 or more, not 0."),
             (
                 ["[MASK]", "--model", "no/such-model", "--offline"],
@@ -580,7 +580,7 @@ class TestCommand:
 
 def test_what_cannot_be_predicted(tokenizer: Any) -> None:
     model = build("BertForSequenceClassification")
-    with pytest.raises(ValueError, match="texts is a dict; pass a string or a list of strings"):
+    with pytest.raises(ValueError, match="texts is a dict. Pass a string or a list of strings"):
         classify(model, tokenizer, {"text": "the river", "text_pair": "paris"})
     with torch.no_grad():
         model.classifier.bias[0] = torch.nan

@@ -305,7 +305,7 @@ def test_copied_batches_keep_the_origins(
 def test_pickled_batches_leave_the_tokenizer_behind(tokenizer: BertTokenizer) -> None:
     assert len(pickle.dumps(tokenizer(["I love Korea"]))) < 800
     padded = tokenizer.pad([tokenizer("I love")])
-    with pytest.raises(ValueError, match="from pad.. has no token origins; query the original"):
+    with pytest.raises(ValueError, match="from pad.. has no token origins. Query the original"):
         pickle.loads(pickle.dumps(padded)).word_ids()
 
 
@@ -416,13 +416,13 @@ def test_overflow_covers_both_texts(
 @pytest.mark.parametrize(
     ("text", "pair", "message"),
     [
-        (None, None, "text is a NoneType; pass a str, or a list of such texts"),
-        (3, None, "text is a int; pass a str"),
+        (None, None, "text is a NoneType. Pass a str, or a list of such texts"),
+        (3, None, "text is a int. Pass a str"),
         (["i", None], None, r"text\[1\] is a NoneType \(None\), not a str"),
         (["i", "love"], ["i", float("nan")], r"text_pair\[1\] is a float \(nan\), not a str"),
-        (np.array(["i"]), None, "text is a ndarray; pass a str, or a list"),
+        (np.array(["i"]), None, "text is a ndarray. Pass a str, or a list"),
         ("i", 3, r"text_pair is a int \(3\), not a str"),
-        (["i"], "love", "text_pair is a str; pass a str, or a list"),
+        (["i"], "love", "text_pair is a str. Pass a str, or a list"),
         (["i"], ["love", "korea"], "There are 1 texts, but 2 in text_pair"),
         ([["i"]], None, r"text\[0\] is a list"),
         ([b"i"], None, r"text\[0\] is a bytes"),
@@ -436,7 +436,7 @@ def test_what_is_no_text(tokenizer: BertTokenizer, text: Any, pair: Any, message
 def test_words_have_to_be_lists(tokenizer: BertTokenizer) -> None:
     with pytest.raises(ValueError, match=r"text\[1\] is a str \('love'\), not a list of words"):
         tokenizer([["i"], "love"], is_split_into_words=True)
-    with pytest.raises(ValueError, match="text is a str; pass a list of words"):
+    with pytest.raises(ValueError, match="text is a str. Pass a list of words"):
         tokenizer("i love", is_split_into_words=True)
 
 
@@ -456,11 +456,14 @@ def test_lone_surrogates(tokenizer: BertTokenizer, text: str) -> None:
     [
         (
             {"padding": "longst"},
-            "padding is 'longst'; it can be False, 'do_not_pad', True, 'longest', 'max_length'",
+            "padding is 'longst', but it can be False, 'do_not_pad', True, 'longest', 'max_length'",
         ),
-        ({"truncation": "first"}, "truncation is 'first'; it can be None, False, .*'only_second'"),
-        ({"padding_side": "top"}, "padding_side is 'top'; it can be 'right', 'left'"),
-        ({"return_tensors": "tf"}, r"return_tensors is 'tf'; it can be 'pt' \(PyTorch\), 'np'"),
+        (
+            {"truncation": "first"},
+            "truncation is 'first', but it can be None, False, .*'only_second'",
+        ),
+        ({"padding_side": "top"}, "padding_side is 'top', but it can be 'right', 'left'"),
+        ({"return_tensors": "tf"}, r"return_tensors should be 'pt' \(PyTorch\), 'np' .* not 'tf'"),
         ({"max_length": -1}, "max_length should be a whole number of 0 or more, not -1"),
         ({"max_length": 1}, "max_length is 1, but the special tokens take 2"),
         (
@@ -576,12 +579,12 @@ def test_vocabularies_with_something_missing(tmp_path: Path) -> None:
         match=r"The vocabulary given has no '\[UNK\]' for unknown words. Pass unk_token=",
     ):
         BertTokenizer(["a", "b"])
-    with pytest.warns(UserWarning, match=r"lacks \[MASK\]; appended with ids from 4"):
+    with pytest.warns(UserWarning, match=r"lacks \[MASK\]. They are appended with ids from 4"):
         tokenizer = BertTokenizer(WORDS[:4])
     assert tokenizer.mask_token_id == 4 and len(tokenizer) == 5 and tokenizer.vocab_size == 4
     for empty in (None, [], {}, tmp_path / "empty.txt"):
         (tmp_path / "empty.txt").touch()
-        with pytest.raises(ValueError, match="The vocabulary is empty; pass a vocab.txt file"):
+        with pytest.raises(ValueError, match="The vocabulary is empty. Pass a vocab.txt file"):
             BertTokenizer(empty)
     with pytest.raises(ValueError, match="BertTokenizer has no argument do_lowercase"):
         BertTokenizer(WORDS, do_lowercase=False)
@@ -655,7 +658,7 @@ def test_add_tokens(tokenizer: BertTokenizer) -> None:
     assert row[:2] == [I, 16] and row[2:] == [UNK] * 3  # as written only
     assert tokenizer.decode(row, skip_special_tokens=True) == "i"
     with pytest.raises(
-        ValueError, match="'masc_token' is not a special token; they are bos_token, .* and extra"
+        ValueError, match="'masc_token' is not a special token. Those are bos_token, .* and extra"
     ):
         tokenizer.add_special_tokens({"masc_token": "x"})
     assert tokenizer.added_tokens_decoder[15] == AddedToken("Seoul")
@@ -891,7 +894,7 @@ def test_small_conveniences(tokenizer: BertTokenizer) -> None:
     )
     special = [tokenizer.cls_token_id, tokenizer.sep_token_id]
     assert tokenizer.batch_decode([special, special], True) == ["", ""]
-    with pytest.raises(ValueError, match="text is a ndarray; pass a str"):
+    with pytest.raises(ValueError, match="text is a ndarray. Pass a str"):
         tokenizer(np.array(["hello", "world"]))
 
 

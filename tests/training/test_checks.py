@@ -70,7 +70,7 @@ def write(path: Path, content: str) -> Path:
         ("text,label\na,x\nb\n", r"data\.csv, line 3"),
         (
             "Text,label\na,x\n",
-            r"no column 'text'; the columns are Text, label\..*: pass --text-column 'Text'\.",
+            r"no column 'text'. The columns are Text, label\..*: pass --text-column 'Text'\.",
         ),
         ("text;label\na;x\n", "read as a single column: pass --delimiter ';'"),
         ("a great film,1\nbad,0\n", "no header line, name its columns in order, as by --columns"),

@@ -122,7 +122,7 @@ def test_tables(tmp_path: Path) -> None:
         (
             "a.csv",
             'text,label\n"good,1\nbad,0\n',
-            r"a\.csv, line 3: .*; look for a quotation mark too many",
+            r"a\.csv, line 3: .*. Look for a quotation mark too many",
         ),
         ("a.csv", "", r"a\.csv holds no rows"),
         ("a.tsv", "text\tlabel\n", r"a\.tsv holds no rows"),

@@ -233,7 +233,8 @@ def test_state_is_read_without_running_code(tmp_path: Path) -> None:
 def test_new_run_does_not_overwrite_an_old_one(tmp_path: Path) -> None:
     trained(tmp_path)
     with pytest.raises(
-        ValueError, match="already holds a run: pass --resume to go on, or choose another folder"
+        ValueError,
+        match="already holds a run: pass --resume to continue it, or choose another folder",
     ):
         trained(tmp_path)
 

@@ -255,7 +255,7 @@ def test_resumed_to_the_same_weights(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ([{"anchor": "a"}], "line 1: there is no column 'positive'; the columns are anchor"),
+        ([{"anchor": "a"}], "line 1: there is no column 'positive'. The columns are anchor"),
         (
             [{"anchor": "a", "positive": None, "score": 1}],
             "line 1: positive should be a text, not None",

@@ -175,7 +175,7 @@ def test_texts_without_pairs_are_the_documents_in_order() -> None:
     [
         ({"max_length": 4}, "max_length should be 5 or more, not 4"),
         ({"mask_probability": 1.5}, "mask_probability should lie between 0 and 1, not 1.5"),
-        ({}, "needs documents of several sentences, a line each; turn it off"),
+        ({}, "needs documents of several sentences, a line each. Otherwise turn it off"),
     ],
 )
 def test_what_cannot_be_trained_on(
