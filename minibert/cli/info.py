@@ -72,12 +72,15 @@ def _show_model(options: argparse.Namespace, curves: Curves) -> None:
     source = source_of(options)
     from dataclasses import asdict
 
+    from minibert.auto import class_for_tensors
     from minibert.checkpoints.source import DEFAULTS
+    from minibert.checkpoints.tensors import read_tensors
     from minibert.model import BertModel
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the report below has it all
         model = BertModel.from_pretrained(source)
+        with_heads = class_for_tensors(source, read_tensors(source)).from_pretrained(source)
         for name in DEFAULTS:
             source.file(name)
     assert model.load_report is not None
@@ -85,11 +88,14 @@ def _show_model(options: argparse.Namespace, curves: Curves) -> None:
     report["assumed_absent"] = [f"{name}: {DEFAULTS[name]}" for name in source.assumed_absent]
     tensors = {name: list(parameter.shape) for name, parameter in model.named_parameters()}
     if not options.json:
+        print(f"{report.pop('source')}: {_described(model, with_heads)}")
         _print_model(model, tensors, report)
         return
     content = {
         "config": model.config.to_dict(),
         "parameters": model.num_parameters(),
+        "class": type(with_heads).__name__,
+        "parameters_with_heads": with_heads.num_parameters(),
         "tensors": tensors,
         "load_report": report,
     }
@@ -98,8 +104,21 @@ def _show_model(options: argparse.Namespace, curves: Curves) -> None:
     print_json(content)
 
 
+def _described(model: Any, with_heads: Any) -> str:
+    """What the checkpoint holds, and the parameters that model cards count."""
+    lines = [
+        f"{type(with_heads).__name__}, {model.dtype}",
+        f"  {model.num_parameters():,} parameters in the encoder and pooler (BertModel), listed below",
+    ]
+    if type(with_heads) is not type(model):
+        lines.append(
+            f"  {with_heads.num_parameters():,} parameters with the heads, where tensors that are "
+            "shared count once"
+        )
+    return "\n".join(lines)
+
+
 def _print_model(model: Any, tensors: dict[str, list[int]], report: dict[str, Any]) -> None:
-    print(f"{report.pop('source')}: BERT with {model.num_parameters():,} parameters, {model.dtype}")
     print("\nconfig")
     for name, value in model.config.to_dict().items():
         print(f"  {name:<30} {value}")
