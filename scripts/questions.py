@@ -17,10 +17,10 @@ GUIDES = {"en": ROOT / "docs" / "questions.md", "ko": ROOT / "docs" / "questions
 HEADS = {
     "en": """# Thirty questions
 
-People ask these about BERT. Each answer has three sentences and a door: a state of the live page
-that shows it. Open the page with `minibert learn`, press **Ask**, and type a question in your own
-words, or put the end of a door's address behind the address of the page. `minibert view` has the
-same box for your own model.
+People ask these about BERT. Each answer has three sentences, and an address that opens the live page
+at a view that shows it. Open the page with `minibert learn`, press **Ask**, and type a question in
+your own words. Or append an address such as `#ask=pooler` to that of the page. `minibert view` has
+the same box for your own model.
 """,
     "ko": """# 서른 가지 질문
 
@@ -30,7 +30,7 @@ BERT에 대해 자주 받는 질문입니다. 답은 세 문장이고, 답마다
 사용하세요.
 """,
 }
-DOORS = {"en": "Door", "ko": "화면"}
+DOORS = {"en": "On the page", "ko": "화면"}
 
 
 def tab_name(section: str, words: dict[str, str]) -> str:
