@@ -92,6 +92,9 @@ class PreTrainedModel(ModelCompatibility, nn.Module):
                 passed to it. Everything else is a field of the config, such as `num_labels=3` or
                 `attn_implementation="eager"`.
 
+        Returns:
+            The model in eval mode, or with `output_loading_info` the model and a dict of names.
+
         Raises:
             FileNotFoundError: there is no such checkpoint, or it lacks a file.
             ValueError: a file is damaged, would run code, is quantized, or does not fit the config.
@@ -123,6 +126,9 @@ class PreTrainedModel(ModelCompatibility, nn.Module):
         Args:
             config: the sizes.
             changes: fields that replace those of the config, such as `attn_implementation="eager"`.
+
+        Returns:
+            The model in training mode, as its constructor returns it.
         """
         config = as_bert_config(config)
         return cls(config.replace(**changes) if changes else config)
@@ -244,7 +250,11 @@ class PreTrainedModel(ModelCompatibility, nn.Module):
         return dict(names) if isinstance(names, Mapping) else {}
 
     def tie_weights(self, **unused: Any) -> None:
-        """Make every alias of `tied_weights` the same parameter as its original."""
+        """Make every alias of `tied_weights` the same parameter as its original.
+
+        Args:
+            unused: keywords of transformers, which have no effect.
+        """
         for alias, name in self.tied_weights().items():
             owner, _, attribute = alias.rpartition(".")
             try:
@@ -257,6 +267,15 @@ class PreTrainedModel(ModelCompatibility, nn.Module):
         """As `nn.Module.train`, but a model stays as it was if one of its modules raises.
 
         The modules of an optimized model cannot be trained.
+
+        Args:
+            mode: True for training, False for evaluation.
+
+        Returns:
+            This model.
+
+        Raises:
+            ValueError: the model is optimized and `mode` is True.
         """
         before = self.training
         try:

@@ -221,6 +221,9 @@ class BertConfig(ConfigCompatibility):
             config_dict: fields by name. Older names of a field are accepted.
             changes: fields that replace those of `config_dict`.
 
+        Returns:
+            The config, which has been validated.
+
         Raises:
             ValueError: a field that minibert does not support.
             TypeError: a change of a field that no BERT config has.
@@ -236,6 +239,12 @@ class BertConfig(ConfigCompatibility):
         Args:
             name: name of a file in `configs/`.
             changes: fields that replace those of the file.
+
+        Returns:
+            The config.
+
+        Raises:
+            ValueError: the name is not that of a preset.
         """
         from minibert.checkpoints.source import preset_file
         from minibert.files import read_json
@@ -259,6 +268,9 @@ class BertConfig(ConfigCompatibility):
             options: `revision`, `cache_dir`, `local_files_only`, `token` and `subfolder` as for
                 `Source.of`. Everything else replaces a field of the file.
 
+        Returns:
+            The config, which has been validated.
+
         Raises:
             FileNotFoundError: there is no such checkpoint, or it has no config.json.
             ValueError: config.json is damaged, or not that of a BERT that minibert supports.
@@ -277,6 +289,16 @@ class BertConfig(ConfigCompatibility):
         """Return a copy with some fields changed.
 
         `num_labels=3` gives three default label names.
+
+        Args:
+            changes: fields by name, with their new values.
+
+        Returns:
+            The copy. This config is not changed.
+
+        Raises:
+            ValueError: a value that no BERT can have.
+            TypeError: a field that no BERT config has.
         """
         copy = type(self).from_dict({**self.extra, **self._field_values()}, **changes)
         for name, value in self._notes().items():

@@ -190,7 +190,11 @@ class _MaskedLMHead(_Head):
         return aliases
 
     def tie_weights(self, **unused: Any) -> None:
-        """Tie, and resize the decoder if the vocabulary has been resized."""
+        """Tie, and resize the decoder if the vocabulary has been resized.
+
+        Args:
+            unused: keywords of transformers, which have no effect.
+        """
         self.fit_decoder(self.cls.predictions)
         super().tie_weights()
 
@@ -199,7 +203,11 @@ class _MaskedLMHead(_Head):
         return self.cls.predictions.decoder
 
     def set_output_embeddings(self, new_embeddings: nn.Linear) -> None:
-        """Replace the decoder and its bias."""
+        """Replace the decoder and its bias.
+
+        Args:
+            new_embeddings: a linear layer with weights (vocab, hidden) and a bias (vocab).
+        """
         self.cls.predictions.decoder = new_embeddings
         self.cls.predictions.bias = new_embeddings.bias
 
@@ -239,6 +247,9 @@ class BertForMaskedLM(_MaskedLMHead):
 
     Devlin et al. 2019, section 3.1, task 1. `labels` (batch, seq) are the correct word ids, and
     `IGNORED` (-100) where nothing is predicted.
+
+    Args:
+        config: the sizes.
     """
 
     def __init__(self, config: BertConfig) -> None:
@@ -296,6 +307,9 @@ class BertForPreTraining(_MaskedLMHead):
     """Masked-language modeling and next-sentence prediction together.
 
     Devlin et al. 2019, section 3.1: logits (batch, seq, vocab) and (batch, 2).
+
+    Args:
+        config: the sizes.
     """
 
     def __init__(self, config: BertConfig) -> None:
@@ -321,10 +335,10 @@ class BertForPreTraining(_MaskedLMHead):
             token_type_ids: (batch, seq).
             position_ids: (batch, seq).
             inputs_embeds: (batch, seq, hidden).
-            labels: as in `BertForMaskedLM.forward`.
+            labels: (batch, seq), as in `BertForMaskedLM.forward`.
             next_sentence_label: (batch,), 0 if the second segment follows the first and 1 if it is
                 random.
-            positions: as in `BertForMaskedLM.forward`.
+            positions: torch.bool (batch, seq), as in `BertForMaskedLM.forward`.
             options: further arguments of `BertModel.forward`.
 
         Returns:
@@ -360,6 +374,9 @@ class BertForNextSentencePrediction(_LogitsHead):
 
     Devlin et al. 2019, section 3.1, task 2. `labels` (batch,) are 0 if it follows and 1 if it is
     random.
+
+    Args:
+        config: the sizes.
     """
 
     def __init__(self, config: BertConfig) -> None:
@@ -410,6 +427,9 @@ class BertForSequenceClassification(_Classifier):
         "multi_label_classification"   0.0 or 1.0 for every label, (batch, num_labels)
         None                           regression if `num_labels` is 1, otherwise a single label
                                        if `labels` are integers, otherwise multi-label
+
+    Args:
+        config: the sizes, with `num_labels`.
     """
 
     def _loss(self, logits: Tensor, labels: Tensor) -> Tensor:
@@ -431,6 +451,9 @@ class BertForTokenClassification(_Classifier):
 
     Devlin et al. 2019, section 5.3, named-entity recognition. `labels` (batch, seq) are the class
     of each token, and `IGNORED` (-100) where there is none.
+
+    Args:
+        config: the sizes, with `num_labels`.
     """
 
     has_pooler = False
@@ -441,6 +464,9 @@ class BertForMultipleChoice(_Classifier):
 
     Devlin et al. 2019, section 4.4. `input_ids` and all that goes with them are
     (batch, choices, seq). `labels` (batch,) are the correct choice.
+
+    Args:
+        config: the sizes.
     """
 
     num_outputs = 1

@@ -220,7 +220,7 @@ def test_a_name_that_is_mistyped() -> None:
         BertConfig(hiden_size=64)
     with pytest.raises(TypeError, match="no field 'hiden_size'. Did you mean 'hidden_size'"):
         BertConfig().replace(hiden_size=1)
-    with pytest.raises(TypeError, match="no field 'xyz'; keep fields of your own in extra"):
+    with pytest.raises(TypeError, match="no field 'xyz'. Keep fields of your own in extra"):
         BertConfig().replace(xyz=1)
     with pytest.raises(AttributeError, match="BertConfig has no field 'quantization_config'"):
         BertConfig().quantization_config  # noqa: B018

@@ -108,7 +108,8 @@ def _described(model: Any, with_heads: Any) -> str:
     """What the checkpoint holds, and the parameters that model cards count."""
     lines = [
         f"{type(with_heads).__name__}, {model.dtype}",
-        f"  {model.num_parameters():,} parameters in the encoder and pooler (BertModel), listed below",
+        f"  {model.num_parameters():,} parameters in the encoder and pooler (BertModel), "
+        "listed below",
     ]
     if type(with_heads) is not type(model):
         lines.append(

@@ -120,7 +120,7 @@ def check_names(names: Iterable[str], valid_names: Iterable[str]) -> None:
         TypeError: a name is unknown. The error suggests the most similar one.
     """
     fields = [name for name in names if name not in GENERATION and not name.startswith("_")]
-    advice = "keep fields of your own in extra={...}."
+    advice = "Keep fields of your own in extra={...}."
     refuse_unknown("BertConfig", fields, valid_names, advice, kind="field")
 
 

@@ -128,13 +128,22 @@ class TokenizerCompatibility:
         return self.get_added_vocab()
 
     def num_special_tokens_to_add(self: Any, pair: bool = False) -> int:
-        """Return how many special tokens a row has: [CLS], and a [SEP] for each text."""
+        """Return how many special tokens a row has: [CLS], and a [SEP] for each text.
+
+        Args:
+            pair: whether the row has two texts.
+        """
         return int(self._template(2 if pair else 1).special_count)
 
     def build_inputs_with_special_tokens(
         self: Any, token_ids_0: Sequence[int], token_ids_1: Sequence[int] | None = None
     ) -> list[int]:
-        """Return `[CLS] first [SEP]`, or `[CLS] first [SEP] second [SEP]`."""
+        """Return `[CLS] first [SEP]`, or `[CLS] first [SEP] second [SEP]`.
+
+        Args:
+            token_ids_0: ids of the first text.
+            token_ids_1: ids of the second text, if there is one.
+        """
         texts = _texts(token_ids_0, token_ids_1)
         template = self._template(len(texts))
         row: list[int] = template.assemble(texts, template.ids)
@@ -173,7 +182,12 @@ class TokenizerCompatibility:
     def create_token_type_ids_from_sequences(
         self: Any, token_ids_0: Sequence[int], token_ids_1: Sequence[int] | None = None
     ) -> list[int]:
-        """Return 0 for the part of the first text in a row, 1 for that of the second."""
+        """Return 0 for the part of the first text in a row, 1 for that of the second.
+
+        Args:
+            token_ids_0: ids of the first text.
+            token_ids_1: ids of the second text, if there is one.
+        """
         lengths = [len(ids) for ids in _texts(token_ids_0, token_ids_1)]
         types: list[int] = self._template(len(lengths)).type_ids(lengths)
         return types

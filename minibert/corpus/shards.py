@@ -112,6 +112,9 @@ def encode_to_file(
         show_progress: True: a bar with tokens per second. None: a line every half minute.
         total: Number of texts, for the time left that the bar shows. None: unknown.
 
+    Returns:
+        Counts of what was written.
+
     Raises:
         ValueError: A format or a value that does not exist, or an item that is not a string.
         OSError: The file cannot be written. FileNotFoundError when its folder does not exist.
@@ -182,6 +185,9 @@ def encode_to_shards(
         truncate_dim: Keep this many dimensions of each vector. None: all of them.
         show_progress: True: a bar with tokens per second. None: a line every half minute.
         total: Number of texts, for the time left that the bar shows. None: unknown.
+
+    Returns:
+        Counts of what was written, and of what an earlier run had finished.
 
     Raises:
         ValueError: A value that does not exist, an item that is not a string, or a folder that

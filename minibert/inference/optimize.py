@@ -109,6 +109,12 @@ def unoptimize(model: Model) -> Model:
 
     The optimized model is not changed.
 
+    Args:
+        model: the result of `optimize`.
+
+    Returns:
+        A copy with trainable parameters.
+
     Raises:
         ValueError: the model is not optimized.
     """

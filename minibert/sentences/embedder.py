@@ -249,6 +249,9 @@ class SentenceEmbedder(nn.Module):
             token: for private repositories.
             subfolder: a folder inside the repository.
 
+        Returns:
+            The embedder.
+
         Raises:
             FileNotFoundError: the checkpoint does not exist, or a file of it is missing.
             ValueError: a damaged file, or something in the folder that minibert does not have. The
@@ -539,7 +542,13 @@ class SentenceEmbedder(nn.Module):
         device: torch.device | str | None = None,
         show_progress_bar: bool | None = False,
     ) -> Any:
-        """As `encode`, with the prompt "query" where the model has it and the call names none."""
+        """As `encode`, with the prompt "query" where the model has it and the call names none.
+
+        All arguments are those of `encode`.
+
+        Returns:
+            As `encode`, (N, D) or (D,).
+        """
         prompt_name = task_prompt_name(self.prompts, QUERY_PROMPTS, prompt, prompt_name)
         return self.encode(
             texts,
@@ -645,7 +654,11 @@ class SentenceEmbedder(nn.Module):
     ) -> Any:
         """As `encode`, with a document's prompt if the call names none.
 
-        It is the first of `minibert.sentences.encode.DOCUMENT_PROMPTS` that the model has.
+        It is the first of `minibert.sentences.encode.DOCUMENT_PROMPTS` that the model has. All
+        arguments are those of `encode`.
+
+        Returns:
+            As `encode`, (N, D) or (D,).
         """
         prompt_name = task_prompt_name(self.prompts, DOCUMENT_PROMPTS, prompt, prompt_name)
         return self.encode(
@@ -707,6 +720,9 @@ class SentenceEmbedder(nn.Module):
             max_wait_ms: how long the first text waits for others when the model is idle.
             max_tokens: tokens of one batch. A longer text goes alone.
             max_pending: how many texts may wait at most.
+
+        Returns:
+            The queue, to be used in a `with` block.
         """
         return gather_requests(self, max_wait_ms, max_tokens, max_pending)
 
@@ -721,6 +737,17 @@ class SentenceEmbedder(nn.Module):
         normalize_embeddings: bool = False,
     ) -> Settings:
         """The settings that these options of `encode` mean for this model.
+
+        Args:
+            prompt: as in `encode`, like all other arguments.
+            prompt_name: name of one of the model's prompts.
+            overflow: "truncate" or "mean".
+            batch_tokens: tokens of a batch.
+            truncate_dim: dimensions of each vector to keep.
+            normalize_embeddings: L2-normalize the vectors.
+
+        Returns:
+            The settings, for `encode_rows`.
 
         Raises:
             ValueError: an option with a value that it cannot have.
@@ -798,12 +825,26 @@ class SentenceEmbedder(nn.Module):
         return self.dimension
 
     def embed_documents(self, texts: Sequence[str]) -> list[list[float]]:
-        """`encode_document` as lists of floats, as LangChain and many stores call it."""
+        """`encode_document` as lists of floats, as LangChain and many stores call it.
+
+        Args:
+            texts: the texts.
+
+        Returns:
+            A list of D floats for each text.
+        """
         vectors: list[list[float]] = self.encode_document(list_texts(texts)).tolist()
         return vectors
 
     def embed_query(self, text: str) -> list[float]:
-        """`encode_query` as a list of floats, as LangChain and many stores call it."""
+        """`encode_query` as a list of floats, as LangChain and many stores call it.
+
+        Args:
+            text: a single text.
+
+        Returns:
+            D floats.
+        """
         vector: list[float] = self.encode_query(text).tolist()
         return vector
 
@@ -840,7 +881,18 @@ class SentenceEmbedder(nn.Module):
         layout: PackedLayout | None,
         skip: int,
     ) -> Tensor:
-        """Vectors as `forward` gives them, but before the steps: (batch, width)."""
+        """Vectors as `forward` gives them, but before the steps that follow pooling.
+
+        Args:
+            input_ids: as in `forward`, (batch, seq) or (tokens,).
+            attention_mask: as in `forward`, (batch, seq).
+            token_type_ids: as in `forward`, like `input_ids`.
+            layout: as in `forward`.
+            skip: as in `forward`.
+
+        Returns:
+            (batch, width).
+        """
         features, pooler_output = self.features(input_ids, attention_mask, token_type_ids, layout)
         lengths: Sequence[int] | Tensor
         if layout is not None:
@@ -858,7 +910,17 @@ class SentenceEmbedder(nn.Module):
         token_type_ids: Tensor | None,
         layout: Layout | None,
     ) -> tuple[Tensor, Tensor | None]:
-        """Features of the tokens, (..., features), and the pooler's output."""
+        """Features of the tokens, and the pooler's output.
+
+        Args:
+            input_ids: as in `forward`, (batch, seq) or (tokens,).
+            attention_mask: as in `forward`, (batch, seq).
+            token_type_ids: as in `forward`, like `input_ids`.
+            layout: as in `forward`.
+
+        Returns:
+            The features (..., features), and the pooler's output (batch, hidden) or None.
+        """
         output = self.model(
             input_ids,
             attention_mask,
@@ -912,7 +974,12 @@ class SentenceEmbedder(nn.Module):
         return rows.in_input_order(array)
 
     def token_states(self, rows: Rows, batch_tokens: int) -> list[Tensor]:
-        """Features of the tokens of each sequence, (tokens, features), before pooling."""
+        """Features of the tokens of each sequence, (tokens, features), before pooling.
+
+        Args:
+            rows: the tokenized texts.
+            batch_tokens: tokens of a batch.
+        """
 
         def forward(input_ids: Tensor, layout: PackedLayout, types: Tensor | None) -> Tensor:
             features, _ = self.features(input_ids, None, types, layout)
@@ -923,7 +990,11 @@ class SentenceEmbedder(nn.Module):
         )
 
     def tokenize(self, texts: Sequence[Any]) -> BatchEncoding:
-        """Padded rows of texts or pairs, as PyTorch tensors (batch, seq): what `forward` takes."""
+        """Padded rows of texts or pairs, as PyTorch tensors (batch, seq): what `forward` takes.
+
+        Args:
+            texts: strings, or pairs of strings.
+        """
         first = []
         second = []
         for text in texts:
@@ -942,11 +1013,27 @@ class SentenceEmbedder(nn.Module):
         )
 
     def similarity(self, embeddings1: Any, embeddings2: Any) -> Tensor:
-        """Similarity of every two vectors by `similarity_fn_name`: (n, D) and (m, D) to (n, m)."""
+        """Similarity of every two vectors by `similarity_fn_name`: (n, D) and (m, D) to (n, m).
+
+        Args:
+            embeddings1: vectors, (n, D) or (D,).
+            embeddings2: vectors, (m, D) or (D,).
+
+        Returns:
+            (n, m), float32.
+        """
         return torch.from_numpy(similarity(embeddings1, embeddings2, self.similarity_fn_name))
 
     def similarity_pairwise(self, embeddings1: Any, embeddings2: Any) -> Tensor:
-        """Similarity of vectors with the same index: (n, D) and (n, D) to (n,)."""
+        """Similarity of vectors with the same index: (n, D) and (n, D) to (n,).
+
+        Args:
+            embeddings1: vectors, (n, D).
+            embeddings2: vectors, (n, D).
+
+        Returns:
+            (n,), float32.
+        """
         scores = pairwise_similarity(embeddings1, embeddings2, self.similarity_fn_name)
         return torch.from_numpy(scores)
 
@@ -955,6 +1042,9 @@ class SentenceEmbedder(nn.Module):
 
         An optimized model is saved with the weights that it computes with. A single layer below the
         last becomes the last of a shorter model, and `pooling="pooler"` a `Dense` layer on [CLS].
+
+        Args:
+            path: folder, which is created if it does not exist.
 
         Raises:
             ValueError: layers or poolings that the format cannot express. Nothing is written then.

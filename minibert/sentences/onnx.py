@@ -169,6 +169,9 @@ class OnnxEmbedder:
             token: for private repositories.
             subfolder: a folder inside the repository.
 
+        Returns:
+            The embedder.
+
         Raises:
             FileNotFoundError: the folder does not exist, or a file of it is missing.
             ValueError: a damaged file, or the export of a model with a head.
@@ -424,7 +427,13 @@ class OnnxEmbedder:
         device: torch.device | str | None = None,
         show_progress_bar: bool | None = False,
     ) -> Any:
-        """As `encode`, with the prompt "query" where the model has it and the call names none."""
+        """As `encode`, with the prompt "query" where the model has it and the call names none.
+
+        All arguments are those of `encode`.
+
+        Returns:
+            As `encode`, (N, D) or (D,).
+        """
         prompt_name = task_prompt_name(self.prompts, QUERY_PROMPTS, prompt, prompt_name)
         return self.encode(
             texts,
@@ -530,7 +539,11 @@ class OnnxEmbedder:
     ) -> Any:
         """As `encode`, with a document's prompt if the call names none.
 
-        It is the first of `minibert.sentences.encode.DOCUMENT_PROMPTS` that the model has.
+        It is the first of `minibert.sentences.encode.DOCUMENT_PROMPTS` that the model has. All
+        arguments are those of `encode`.
+
+        Returns:
+            As `encode`, (N, D) or (D,).
         """
         prompt_name = task_prompt_name(self.prompts, DOCUMENT_PROMPTS, prompt, prompt_name)
         return self.encode(
@@ -592,6 +605,9 @@ class OnnxEmbedder:
             max_wait_ms: how long the first text waits for others when the model is idle.
             max_tokens: tokens of one batch. A longer text goes alone.
             max_pending: how many texts may wait at most.
+
+        Returns:
+            The queue, to be used in a `with` block.
         """
         return gather_requests(self, max_wait_ms, max_tokens, max_pending)
 
@@ -606,6 +622,17 @@ class OnnxEmbedder:
         normalize_embeddings: bool = False,
     ) -> Settings:
         """The settings that these options of `encode` mean for this model.
+
+        Args:
+            prompt: as in `encode`, like all other arguments.
+            prompt_name: name of one of the model's prompts.
+            overflow: "truncate" or "mean".
+            batch_tokens: tokens of a batch.
+            truncate_dim: dimensions of each vector to keep.
+            normalize_embeddings: L2-normalize the vectors.
+
+        Returns:
+            The settings, for `encode_rows`.
 
         Raises:
             ValueError: an option with a value that it cannot have.
@@ -685,17 +712,34 @@ class OnnxEmbedder:
         return self.dimension
 
     def embed_documents(self, texts: Sequence[str]) -> list[list[float]]:
-        """`encode_document` as lists of floats, as LangChain and many stores call it."""
+        """`encode_document` as lists of floats, as LangChain and many stores call it.
+
+        Args:
+            texts: the texts.
+
+        Returns:
+            A list of D floats for each text.
+        """
         vectors: list[list[float]] = self.encode_document(list_texts(texts)).tolist()
         return vectors
 
     def embed_query(self, text: str) -> list[float]:
-        """`encode_query` as a list of floats, as LangChain and many stores call it."""
+        """`encode_query` as a list of floats, as LangChain and many stores call it.
+
+        Args:
+            text: a single text.
+
+        Returns:
+            D floats.
+        """
         vector: list[float] = self.encode_query(text).tolist()
         return vector
 
     def to(self, device: object) -> OnnxEmbedder:
         """The embedder itself.
+
+        Args:
+            device: the CPU.
 
         Raises:
             ValueError: another device than the CPU.
@@ -705,7 +749,14 @@ class OnnxEmbedder:
         return self
 
     def save_pretrained(self, path: str | os.PathLike[str]) -> None:
-        """Raises ValueError: the exported folder is what can be copied."""
+        """Raise an error that names the exported folder, which can be copied.
+
+        Args:
+            path: where the folder was to be written.
+
+        Raises:
+            ValueError: always.
+        """
         raise ValueError(
             f"an exported model cannot be saved to {path}: copy its folder, {self.model.source}."
         )
@@ -753,7 +804,12 @@ class OnnxEmbedder:
         return rows.in_input_order(vectors)
 
     def token_states(self, rows: Rows, batch_tokens: int) -> list[Vectors]:
-        """Features of the tokens of each sequence, (tokens, features), before pooling."""
+        """Features of the tokens of each sequence, (tokens, features), before pooling.
+
+        Args:
+            rows: the tokenized texts.
+            batch_tokens: tokens of a batch.
+        """
         ids = rows.ids
         parts = self._run("token_embeddings", ids, rows.token_types, batch_tokens)
         return [states[0, : len(row)] for states, row in zip(parts, ids, strict=True)]

@@ -149,6 +149,9 @@ class CrossEncoder:
             token: for private repositories.
             subfolder: a folder inside the repository.
 
+        Returns:
+            The cross-encoder.
+
         Raises:
             FileNotFoundError: the checkpoint does not exist, or a file of it is missing.
             ValueError: a damaged file, or an activation or module that minibert does not have. The
@@ -177,6 +180,9 @@ class CrossEncoder:
 
     def save_pretrained(self, path: str | os.PathLike[str]) -> None:
         """Writes a folder that `from_pretrained` and sentence-transformers load.
+
+        Args:
+            path: folder, which is created if it does not exist.
 
         Raises:
             ValueError: an activation other than `minibert.sentences.pooling.ACTIVATIONS`. Nothing
@@ -327,6 +333,9 @@ class CrossEncoder:
             prompt_name: as in `predict`.
             batch_tokens: as in `predict`.
 
+        Returns:
+            The settings.
+
         Raises:
             ValueError: a prompt that does not exist, or an impossible `batch_tokens`.
         """
@@ -364,7 +373,11 @@ class CrossEncoder:
         return rows.in_input_order(torch.cat(parts).cpu().numpy())
 
     def score(self, text_pairs: Sequence[Pair]) -> list[float]:
-        """`predict` as a list of floats, as LangChain's cross-encoders have it."""
+        """`predict` as a list of floats, as LangChain's cross-encoders have it.
+
+        Args:
+            text_pairs: pairs of texts.
+        """
         scores: list[float] = self.predict(text_pairs).tolist()
         return scores
 

@@ -79,6 +79,9 @@ def similarity(a: Any, b: Any, metric: Metric = "cosine") -> NDArray[np.float32]
         b: the same.
         metric: "cosine", "dot" product, or the negative "euclidean" or "manhattan" distance.
 
+    Returns:
+        (n, m) float32.
+
     Raises:
         ValueError: vectors of different dimensions, or an unknown metric.
     """

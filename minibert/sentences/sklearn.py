@@ -72,7 +72,15 @@ class SentenceVectorizer:
         return self._embedder
 
     def fit(self, texts: Iterable[str], y: Any = None) -> SentenceVectorizer:
-        """Learns nothing: the model is trained."""
+        """Learn nothing, because the model is trained already.
+
+        Args:
+            texts: ignored.
+            y: ignored.
+
+        Returns:
+            This vectorizer.
+        """
         return self
 
     def transform(self, texts: Iterable[str]) -> Matrix:
@@ -88,21 +96,50 @@ class SentenceVectorizer:
         return self.embedder.encode(_one_column(texts), prompt_name=self.prompt_name)
 
     def fit_transform(self, texts: Iterable[str], y: Any = None) -> Matrix:
-        """`transform`."""
+        """The same as `transform`.
+
+        Args:
+            texts: as in `transform`.
+            y: ignored.
+
+        Returns:
+            Vectors (N, D).
+        """
         return self.transform(texts)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray[Any, Any]:
-        """Names of the D dimensions: vector0, vector1, ..."""
+        """Names of the D dimensions: vector0, vector1, ...
+
+        Args:
+            input_features: ignored.
+
+        Returns:
+            An array (D,) of strings.
+        """
         return np.array(
             [f"vector{number}" for number in range(self.embedder.dimension)], dtype=object
         )
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The arguments of the constructor, by name."""
+        """The arguments of the constructor, by name.
+
+        Args:
+            deep: ignored.
+        """
         return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
 
     def set_params(self, **params: Any) -> SentenceVectorizer:
-        """Changes arguments of the constructor. Another model is loaded when needed."""
+        """Changes arguments of the constructor. Another model is loaded when needed.
+
+        Args:
+            params: arguments of the constructor.
+
+        Returns:
+            This vectorizer.
+
+        Raises:
+            TypeError: an argument that the constructor does not have.
+        """
         refuse_unknown("SentenceVectorizer", params, self.get_params())
         vars(self).update(params)
         vars(self).pop("_embedder", None)

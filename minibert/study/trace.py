@@ -139,12 +139,15 @@ class Trace(Mapping[str, Tensor]):
 
     With nothing patched the outputs are those of an untraced call, bit for bit, whatever the
     attention implementation: the model's own attention computes the context. Scores and
-    probabilities, which SDPA never writes down, are computed beside it by the eager formula. Under
+    probabilities, which SDPA never writes down, are also computed, by the eager formula. Under
     eager attention they are the very numbers that were used. Gradients lead through them in both.
     In training mode under SDPA the probabilities are those before dropout, and no gradient leads
     through them where there is dropout.
 
     A second call in the block takes the place of the first. Tensors keep their gradients' history.
+
+    Args:
+        model: any minibert model with its own attention in every layer.
 
     Raises:
         ValueError: not a model that can be traced, or a packed batch.
@@ -188,7 +191,15 @@ class Trace(Mapping[str, Tensor]):
             self._patches[name] = lambda _: fixed
 
     def switch_off_head(self, layer: int, head: int) -> None:
-        """Set the attention probabilities of one head to 0, so that it adds nothing."""
+        """Set the attention probabilities of one head to 0, so that it adds nothing.
+
+        Args:
+            layer: index of the layer, from 0.
+            head: index of the head, from 0.
+
+        Raises:
+            ValueError: the layer does not have that head.
+        """
         name = f"layer.{layer}.attention.probabilities"
         if not 0 <= head < self.model.config.num_attention_heads:
             raise ValueError(
@@ -201,7 +212,11 @@ class Trace(Mapping[str, Tensor]):
         )
 
     def skip_layer(self, layer: int) -> None:
-        """Replace the output of a layer by its input."""
+        """Replace the output of a layer by its input.
+
+        Args:
+            layer: index of the layer, from 0.
+        """
         before = "embeddings.output"
         if layer != 0:
             before = f"layer.{layer - 1}.output"

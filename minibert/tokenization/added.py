@@ -61,6 +61,9 @@ class AddedToken:
             value: the string, mapping or `AddedToken`.
             special: make it a special token.
 
+        Returns:
+            The token.
+
         Raises:
             ValueError: the value is none of these.
         """

@@ -198,6 +198,9 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
                 `Source.of`. Everything else is an argument of the constructor, which takes
                 precedence over the files (`do_lower_case=False`).
 
+        Returns:
+            The tokenizer.
+
         Raises:
             FileNotFoundError: nothing has that name, or it has no vocabulary.
             ValueError: files are broken or for another kind of tokenizer.
@@ -221,8 +224,14 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
     def save_pretrained(self, folder: str | os.PathLike[str]) -> tuple[str, ...]:
         """Write vocab.txt, tokenizer_config.json, special_tokens_map.json and tokenizer.json.
 
+        Args:
+            folder: where to write. It is created if it does not exist.
+
         Returns:
             Their paths. This class, `transformers` and `tokenizers` load them.
+
+        Raises:
+            OSError: a file cannot be written.
         """
         templates = (self._template(1), self._template(2))
         return files.write(self, self._options(), self.components, templates, Path(folder))
@@ -249,7 +258,11 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
 
     @property
     def vocab_file(self) -> str:
-        """Not available: a tokenizer keeps tokens, not files."""
+        """Not available: a tokenizer keeps tokens, not files.
+
+        Raises:
+            AttributeError: always.
+        """
         raise AttributeError(
             "BertTokenizer has no vocab_file, because the vocabulary may come from other files. "
             "Call save_vocabulary(folder), which writes vocab.txt."
@@ -563,6 +576,12 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
 
         This is the fast path, without the options of a call.
 
+        Args:
+            texts: single texts.
+
+        Returns:
+            A list of ids for each text.
+
         Raises:
             ValueError: rows do not have one special token before and one after their text.
         """
@@ -578,7 +597,16 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
             return [[begin, *ids, end] for ids in self._pipeline.ids(texts)]
 
     def encode(self, text: Any, text_pair: Any = None, **options: Any) -> Any:
-        """Return the ids of a text or a pair of texts. Options as for calling the tokenizer."""
+        """Return the ids of a text or a pair of texts.
+
+        Args:
+            text: a text.
+            text_pair: a second text.
+            options: as for calling the tokenizer.
+
+        Returns:
+            The ids, as a list or as `return_tensors` asks.
+        """
         return self(text, text_pair, **options)["input_ids"]
 
     def tokenize(
@@ -630,6 +658,9 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
             padding_side: "right" or "left", or None for that of the tokenizer.
             return_attention_mask: False adds no attention mask if there is none.
             return_tensors: "pt", "np", or None for lists.
+
+        Returns:
+            The padded batch, with values (batch, seq).
 
         Raises:
             ValueError: `input_ids` are missing, or an option is impossible.

@@ -396,6 +396,9 @@ class Vocabulary:
         """Return the id of a token, or the ids of a list of them.
 
         Tokens that are not in the vocabulary have the id of `unk_token`.
+
+        Args:
+            tokens: a token, or several.
         """
         if not isinstance(tokens, str):
             return [self.convert_tokens_to_ids(token) for token in tokens]
@@ -434,7 +437,11 @@ class Vocabulary:
             ) from None
 
     def convert_tokens_to_string(self, tokens: Sequence[str]) -> str:
-        """Join tokens to a text: ["paint", "##ing", "!"] -> "painting!"."""
+        """Join tokens to a text: ["paint", "##ing", "!"] -> "painting!".
+
+        Args:
+            tokens: the tokens in their order.
+        """
         if not self._joins_pieces:
             return " ".join(tokens)
         text = ""
@@ -497,7 +504,20 @@ class Vocabulary:
         clean_up_tokenization_spaces: bool | None = None,
         spaces_between_special_tokens: bool | None = None,
     ) -> list[str]:
-        """Return the texts of several rows of ids. Arguments as for `decode`."""
+        """Return the texts of several rows of ids.
+
+        Args:
+            sequences: rows of ids, as lists, arrays or tensors (batch, seq).
+            skip_special_tokens: as in `decode`.
+            clean_up_tokenization_spaces: as in `decode`.
+            spaces_between_special_tokens: as in `decode`.
+
+        Returns:
+            A text for each row.
+
+        Raises:
+            ValueError: the vocabulary does not have an id.
+        """
         decoded = self.decode(sequences, skip_special_tokens, clean_up_tokenization_spaces)
         if isinstance(decoded, str):
             return [decoded]

@@ -47,7 +47,10 @@ def test_a_picture_of_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     picture = (tmp_path / "run.svg").read_text(encoding="utf-8")
     assert picture.startswith("<?xml") and picture.count('id="axes_') == 2
     assert main(["info", "-m", "minibert-tiny", "--plot", str(tmp_path / "no.svg")]) == 2
-    assert "--plot draws the curves of a training run, but minibert-tiny has no log" in capsys.readouterr().err
+    assert (
+        "--plot draws the curves of a training run, but minibert-tiny has no log"
+        in capsys.readouterr().err
+    )
 
 
 def test_parameters_with_and_without_heads(capsys: pytest.CaptureFixture[str]) -> None:
