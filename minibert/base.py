@@ -121,14 +121,11 @@ class PreTrainedModel(ModelCompatibility, nn.Module):
 
     @classmethod
     def from_config(cls: type[Model], config: BertConfig, **changes: Any) -> Model:
-        """Build a model with new weights.
+        """Return a model with new weights.
 
         Args:
             config: the sizes.
             changes: fields that replace those of the config, such as `attn_implementation="eager"`.
-
-        Returns:
-            The model in training mode, as its constructor returns it.
         """
         config = as_bert_config(config)
         return cls(config.replace(**changes) if changes else config)
@@ -250,11 +247,7 @@ class PreTrainedModel(ModelCompatibility, nn.Module):
         return dict(names) if isinstance(names, Mapping) else {}
 
     def tie_weights(self, **unused: Any) -> None:
-        """Make every alias of `tied_weights` the same parameter as its original.
-
-        Args:
-            unused: keywords of transformers, which have no effect.
-        """
+        """Make every alias of `tied_weights` the same parameter as its original."""
         for alias, name in self.tied_weights().items():
             owner, _, attribute = alias.rpartition(".")
             try:
@@ -266,16 +259,7 @@ class PreTrainedModel(ModelCompatibility, nn.Module):
     def train(self: Model, mode: bool = True) -> Model:
         """As `nn.Module.train`, but a model stays as it was if one of its modules raises.
 
-        The modules of an optimized model cannot be trained.
-
-        Args:
-            mode: True for training, False for evaluation.
-
-        Returns:
-            This model.
-
-        Raises:
-            ValueError: the model is optimized and `mode` is True.
+        The modules of an optimized model raise a ValueError for `mode=True`.
         """
         before = self.training
         try:

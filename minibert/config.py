@@ -213,16 +213,13 @@ class BertConfig(ConfigCompatibility):
 
     @classmethod
     def from_dict(cls, config_dict: Mapping[str, Any], **changes: Any) -> BertConfig:
-        """Make a config from the content of a config.json.
+        """Return a config from the content of a config.json.
 
         Fields that minibert does not have are kept in `extra`.
 
         Args:
             config_dict: fields by name. Older names of a field are accepted.
             changes: fields that replace those of `config_dict`.
-
-        Returns:
-            The config, which has been validated.
 
         Raises:
             ValueError: a field that minibert does not support.
@@ -234,17 +231,11 @@ class BertConfig(ConfigCompatibility):
 
     @classmethod
     def from_preset(cls, name: str, **changes: Any) -> BertConfig:
-        """Make the config of a published size: tiny, mini, small, medium, base or large.
+        """Return the config of a published size: tiny, mini, small, medium, base or large.
 
         Args:
-            name: name of a file in `configs/`.
+            name: one of these names. Any other is a ValueError.
             changes: fields that replace those of the file.
-
-        Returns:
-            The config.
-
-        Raises:
-            ValueError: the name is not that of a preset.
         """
         from minibert.checkpoints.source import preset_file
         from minibert.files import read_json
@@ -259,7 +250,7 @@ class BertConfig(ConfigCompatibility):
         limits: Mapping[str, int] | None = None,
         **options: Any,
     ) -> BertConfig:
-        """Read the config of a checkpoint.
+        """Return the config of a checkpoint.
 
         Args:
             pretrained_model_name_or_path: folder, bundled model, Hub id, or a `Source`.
@@ -267,9 +258,6 @@ class BertConfig(ConfigCompatibility):
                 `minibert.checkpoints.limits`.
             options: `revision`, `cache_dir`, `local_files_only`, `token` and `subfolder` as for
                 `Source.of`. Everything else replaces a field of the file.
-
-        Returns:
-            The config, which has been validated.
 
         Raises:
             FileNotFoundError: there is no such checkpoint, or it has no config.json.
@@ -286,15 +274,7 @@ class BertConfig(ConfigCompatibility):
         return config
 
     def replace(self, **changes: Any) -> BertConfig:
-        """Return a copy with some fields changed.
-
-        `num_labels=3` gives three default label names.
-
-        Args:
-            changes: fields by name, with their new values.
-
-        Returns:
-            The copy. This config is not changed.
+        """Return a copy with the fields of `changes`. `num_labels=3` gives three default names.
 
         Raises:
             ValueError: a value that no BERT can have.

@@ -128,11 +128,7 @@ class PaddedLayout:
         return [block]
 
     def join(self, contexts: list[Tensor]) -> Tensor:
-        """Undo `blocks`: one context (batch, heads, seq, head_size) to (batch, seq, hidden).
-
-        Args:
-            contexts: a list of one, (batch, heads, seq, head_size).
-        """
+        """Undo `blocks`: `contexts`, one (batch, heads, seq, head_size) to (batch, seq, hidden)."""
         (context,) = contexts
         context = context.transpose(1, 2)  # (batch, seq, heads, head_size)
         return context.flatten(-2)  # (batch, seq, hidden)
@@ -172,12 +168,9 @@ class PackedLayout:
             self.runs = [(0, 0)]  # without sequences, `join` still needs one block, an empty one
 
     def position_ids(self, device: torch.device | str | None = None) -> Tensor:
-        """Return the position of each token in its sequence, (tokens,): 0, 1, 2, ...
+        """Return the position of each token in its sequence, (tokens,): 0, 1, 2, ... on `device`.
 
         Rows of the tail have position 0.
-
-        Args:
-            device: where to create the tensor.
         """
         runs = []
         for length, count in self.runs:
@@ -234,11 +227,7 @@ class PackedLayout:
         return blocks
 
     def join(self, contexts: list[Tensor]) -> Tensor:
-        """Undo `blocks`: contexts (run, heads, length, head_size) to (tokens, hidden).
-
-        Args:
-            contexts: one for each run, (run, heads, length, head_size).
-        """
+        """Undo `blocks`: `contexts` (run, heads, length, head_size) to (tokens, hidden)."""
         rows = []
         for context in contexts:
             context = context.transpose(1, 2)  # (run, length, heads, head_size)
@@ -251,11 +240,7 @@ class PackedLayout:
         return torch.cat(rows)  # (tokens, hidden)
 
     def first_tokens(self, hidden_states: Tensor) -> Tensor:
-        """Return the first token of each sequence: (tokens, hidden) to (batch, hidden).
-
-        Args:
-            hidden_states: (tokens, hidden).
-        """
+        """Return each first token: `hidden_states` (tokens, hidden) to (batch, hidden)."""
         starts = []
         start = 0
         for length in self.lengths:
@@ -264,11 +249,7 @@ class PackedLayout:
         return hidden_states[torch.tensor(starts, dtype=torch.long, device=hidden_states.device)]
 
     def pad(self, hidden_states: Tensor) -> Tensor:
-        """Pad sequences with zeros: (tokens, hidden) to (batch, seq, hidden).
-
-        Args:
-            hidden_states: (tokens, hidden).
-        """
+        """Pad sequences with zeros: `hidden_states` (tokens, hidden) to (batch, seq, hidden)."""
         if not self.lengths:
             return hidden_states[None, :0].expand(0, -1, -1)  # (0, 0, hidden)
         rows = hidden_states[: sum(self.lengths)]  # without the tail
@@ -276,22 +257,14 @@ class PackedLayout:
         return pad_sequence(list(sequences), batch_first=True)
 
     def unpad(self, padded: Tensor) -> Tensor:
-        """Undo `pad`: (batch, seq, hidden) to (tokens, hidden), with zeros in the tail.
-
-        Args:
-            padded: (batch, seq, hidden).
-        """
+        """Undo `pad`: `padded` (batch, seq, hidden) to (tokens, hidden), with zeros in the tail."""
         rows = padded[self.token_mask(padded.device)]
         if self.tail == 0:
             return rows
         return torch.cat([rows, rows.new_zeros(self.tail, rows.shape[1])])
 
     def token_mask(self, device: torch.device | str | None = None) -> Tensor:
-        """Return which places of the padded batch hold a token, torch.bool (batch, seq).
-
-        Args:
-            device: where to create the tensor.
-        """
+        """Return which places of the padded batch hold a token: bool (batch, seq) on `device`."""
         positions = torch.arange(max(self.lengths, default=0), device=device)  # (seq,)
         lengths = torch.tensor(self.lengths, dtype=torch.long, device=device)  # (batch,)
         return positions < lengths[:, None]

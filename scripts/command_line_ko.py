@@ -179,7 +179,7 @@ HELPS = {
     "`-`는 stdin입니다.",
     "vocab --corpus": "텍스트가 있는 파일, 폴더, URI. `minibert pretrain`과 같은 형식입니다.",
     "pretrain --corpus": "한 줄에 문장 하나, 문서 사이에 빈 줄이 있는 텍스트. 또는 한 행에 문서 하나인 "
-    ".jsonl, .csv, .parquet. 압축 파일, 폴더, s3://...도 됩니다. WEIGHT는 각 파일에서 쓸 토큰의 "
+    ".jsonl, .csv, .parquet. 압축 파일, 폴더, URI도 됩니다. WEIGHT는 각 파일에서 쓸 토큰의 "
     "비율이며, 생략하면 있는 그대로 씁니다.",
     "--vectors": "`minibert embed --output`으로 미리 계산한 말뭉치의 벡터.",
     "--rerank": "질의마다 처음 100개의 텍스트를 다시 채점할 크로스 인코더.",

@@ -52,7 +52,7 @@ def check_device(name: str, backend: str = "torch") -> str:
     devices = devices_of_computer()
     if name not in devices and not (name == "cuda" and "cuda:0" in devices):
         raise UsageError(
-            f"--device {name} does not exist here. This computer has {', '.join(devices)}."
+            f"--device {name} is not available. This computer has {', '.join(devices)}."
         )
     if len(devices) > 1:
         others = "" if name != "cpu" else f" (there is also {', '.join(devices[1:])}: --device)"

@@ -94,10 +94,7 @@ class ModelCompatibility(nn.Module):
         return self.get_input_embeddings().num_embeddings
 
     def check_unused(self, arguments: Mapping[str, Any]) -> None:
-        """Check arguments of a forward that have no effect here.
-
-        Args:
-            arguments: the arguments by name.
+        """Check `arguments` of a forward, by name, that have no effect here.
 
         Raises:
             ValueError: the value of an argument asks for something that minibert does not have.
@@ -146,12 +143,7 @@ class ModelCompatibility(nn.Module):
     def activation_checkpointing_enable(
         self, activation_checkpointing_kwargs: dict[str, Any] | None = None, **options: Any
     ) -> None:
-        """`gradient_checkpointing_enable` under its newer name.
-
-        Args:
-            activation_checkpointing_kwargs: as in `gradient_checkpointing_enable`.
-            options: as in `gradient_checkpointing_enable`.
-        """
+        """`gradient_checkpointing_enable` under its newer name, with the same arguments."""
         self.gradient_checkpointing_enable(activation_checkpointing_kwargs, **options)
 
     def gradient_checkpointing_disable(self) -> None:
@@ -201,16 +193,9 @@ class ModelCompatibility(nn.Module):
     def floating_point_ops(
         self, input_dict: Mapping[str, Any], exclude_embeddings: bool = True
     ) -> int:
-        """Estimate the operations of a training step.
+        """Estimate the operations of a training step on `input_dict`.
 
-        It is 6 per token and parameter (Kaplan et al. 2020).
-
-        Args:
-            input_dict: inputs of the model, with `input_ids` (batch, seq).
-            exclude_embeddings: do not count parameters of the embeddings.
-
-        Returns:
-            The number of floating-point operations.
+        It is 6 per token and parameter (Kaplan et al. 2020), embeddings counted or not.
         """
         tokens = 0
         if self.main_input_name in input_dict:
@@ -218,14 +203,7 @@ class ModelCompatibility(nn.Module):
         return 6 * tokens * self.num_parameters(exclude_embeddings=exclude_embeddings)
 
     def set_attn_implementation(self, attn_implementation: str) -> None:
-        """Choose the attention function, `"sdpa"` or `"eager"`.
-
-        Args:
-            attn_implementation: the name of the function.
-
-        Raises:
-            ValueError: another name.
-        """
+        """Choose the attention function: `attn_implementation` is `"sdpa"` or `"eager"`."""
         self.config.attn_implementation = attn_implementation
         self.config.validate()
 
@@ -249,11 +227,7 @@ class ModelCompatibility(nn.Module):
         return words
 
     def set_input_embeddings(self, value: nn.Embedding) -> None:
-        """Replace the word embeddings, and the weight of a tied decoder.
-
-        Args:
-            value: a table of weights (vocab, hidden). Its rows become `config.vocab_size`.
-        """
+        """Replace the word embeddings (and a tied decoder) by `value`, (vocab, hidden)."""
         self.base_model.embeddings.word_embeddings = value
         self.config.vocab_size = value.num_embeddings
         self.tie_weights()
@@ -289,11 +263,7 @@ class ModelCompatibility(nn.Module):
         return self.get_input_embeddings()
 
     def fit_decoder(self, predictions: Any) -> None:
-        """Resize the decoder of a `BertLMPredictionHead` to the number of word embeddings.
-
-        Args:
-            predictions: the `BertLMPredictionHead`.
-        """
+        """Resize the decoder of `predictions`, a `BertLMPredictionHead`, to the word embeddings."""
         rows = self.get_input_embeddings().num_embeddings
         if predictions.decoder.out_features != rows:
             from minibert.compat.resizing import fit_decoder
@@ -313,11 +283,7 @@ class ModelCompatibility(nn.Module):
             hook.remove()
 
     def push_to_hub(self, *_: Any, **__: Any) -> None:
-        """Raise an error that names the Hub's own tool for uploads.
-
-        Raises:
-            ValueError: always.
-        """
+        """Raise a ValueError that names the Hub's own tool for uploads."""
         raise ValueError(
             "minibert uploads nothing: save_pretrained(folder), then `hf upload NAME folder`."
         )

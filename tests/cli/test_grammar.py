@@ -268,4 +268,4 @@ def test_quiet_prints_results_alone(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_a_device_that_does_not_exist_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["embed", "hello", "--device", "cuda:99"]) == 2
-    assert "this computer has cpu" in capsys.readouterr().err
+    assert "This computer has cpu" in capsys.readouterr().err
