@@ -41,7 +41,9 @@ def run(page: Path, slow: bool, subtests: pytest.Subtests) -> None:
     for example in guides.examples(page):
         if example.missing:
             with subtests.test(example.note):
-                pytest.skip(f"{', '.join(example.missing)}: not installed (group clients)")
+                pytest.skip(
+                    f"{', '.join(example.missing)} not installed: see 'clients' in tests/README.md"
+                )
         if not example.is_run or (example.is_slow and not slow):
             continue
         printed = session.run(example)

@@ -29,7 +29,7 @@ LABELS = torch.tensor([0, 1, 0])
 
 def need(library: str) -> Any:
     return pytest.importorskip(
-        library, reason=f"{library} is not installed; pip install --group clients"
+        library, reason=f"{library} is not installed: see 'clients' in tests/README.md"
     )
 
 

@@ -47,7 +47,7 @@ def recipe(monkeypatch: pytest.MonkeyPatch) -> Any:
     def load(name: str, *libraries: str) -> Any:
         for library in libraries:
             pytest.importorskip(
-                library, reason=f"{library} is not installed; pip install --group clients"
+                library, reason=f"{library} is not installed: see 'clients' in tests/README.md"
             )
         return importlib.import_module(name)
 
@@ -201,7 +201,7 @@ def test_spacy(folder: Path, embedder: SentenceEmbedder, recipe: Any) -> None:
 
 def need(library: str) -> Any:
     return pytest.importorskip(
-        library, reason=f"{library} is not installed; pip install --group clients"
+        library, reason=f"{library} is not installed: see 'clients' in tests/README.md"
     )
 
 
