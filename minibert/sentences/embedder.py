@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -1078,10 +1079,12 @@ class SentenceEmbedder(nn.Module):
             )
             is_saved_as_it_is = self.layers == [self.model.config.num_hidden_layers]
             if is_saved_as_it_is and self.pooling != ["pooler"]:
-                attribute, _ = next(
-                    transformer[0].named_children()
-                )  # "auto_model" before version 6
-                setattr(transformer[0], attribute, self.model)
+                step = transformer[0]
+                attribute, _ = next(step.named_children())  # "auto_model" before version 6
+                setattr(step, attribute, self.model)
+                # what other steps add to the features, such as token_embeddings, is not for a model
+                # that refuses what it does not know
+                step.model_forward_params = set(inspect.signature(self.model.forward).parameters)
         return transformer
 
     @property

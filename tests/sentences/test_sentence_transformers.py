@@ -52,6 +52,17 @@ def test_the_same_numbers(folder: Path) -> None:
             )
 
 
+def test_features_that_went_through_it_go_through_it_again(folder: Path) -> None:
+    """As losses that compute gradients in small batches do."""
+    embedder = SentenceEmbedder.from_pretrained(folder, precision=None)
+    made = embedder.as_sentence_transformer()
+    features = made.tokenize(TEXTS)
+    first = made(features)
+    assert "token_embeddings" in first
+    again = made(dict(first))
+    assert torch.equal(first["sentence_embedding"], again["sentence_embedding"])
+
+
 @pytest.mark.parametrize(
     "options", [{"layers": [1]}, {"pooling": "pooler"}, {"normalize": True, "truncate_dim": 7}]
 )
