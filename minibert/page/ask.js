@@ -133,8 +133,10 @@ function buildAsk() {
     }
   };
   $("ask-close").onclick = closeAsk;
-  $("ask-other").onclick = () => {
-    change({ ask: "" });
+  $("ask-return").hidden = !page.lesson;
+  $("ask-return").onclick = closeAsk;
+  $("ask-other").onclick = async () => {
+    await leaveDoor();
     $("ask-box").focus();
   };
   $("ask-box").oninput = () => {
@@ -161,10 +163,22 @@ function openAsk() {
   questionVectors();
 }
 
-function closeAsk() {
+/** What a door has shown stays on the page; beside the article, the scene begins anew, since nothing has been done in it. */
+async function leaveDoor() {
+  if (page.lesson && askedQuestion()) {
+    await enter(state.scene);
+  } else {
+    change({ ask: "" });
+  }
+}
+
+async function closeAsk() {
+  const isBeside = page.lesson && askedQuestion();
   $("ask").hidden = true;
-  change({ ask: "" });
-  $("ask-open").focus();
+  await leaveDoor();
+  if (!isBeside) {
+    $("ask-open").focus(); // else the scene has the focus, which begins anew
+  }
 }
 
 /** Lists all questions, or those nearest to what is typed: by letters at once, by sentence vectors when there are some. */

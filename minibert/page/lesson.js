@@ -41,7 +41,7 @@ async function enter(scene) {
   judge.turn = {}; // what is being measured belongs to the scene before
   $("lesson").scrollTop = 0;
   if (scene === SCENE_COUNT) {
-    change({ scene, guess: -1 });
+    change({ scene, guess: -1, ask: "" });
     $("ending-title").focus();
     return;
   }
@@ -59,9 +59,12 @@ async function enter(scene) {
 
 const pressed = new Set(); // the scenes whose button the reader has pressed
 
-/** Does for the reader what the scene asks for. */
+/** Does for the reader what the scene asks for; from the door of a question, back at the beginning of the scene. */
 async function act() {
   const { scene } = state;
+  if (state.ask) {
+    await enter(scene);
+  }
   pressed.add(SCENES[scene].id);
   const changes = await SCENES[scene].act();
   if (state.scene !== scene) {
@@ -184,17 +187,25 @@ function drawSceneNumbers() {
   $("scene-next").hidden = state.scene === SCENE_COUNT;
 }
 
+/** Whether the reader has done something that the scene can judge; what the door of a question shows is nobody's act. */
+function hasActed(scene) {
+  if (state.ask) {
+    return false;
+  }
+  return scene.done ? scene.done() : !same(sceneRequest(scene), shown.request);
+}
+
 /** Measures what the reader has done against what the scene began with; the newest state wins. */
 async function judge(scene) {
   const turn = (judge.turn = {});
-  const done = (scene.done ?? (() => !same(sceneRequest(scene), shown.request)))();
-  const found = done ? await measured(scene).catch(() => null) : null;
+  const found = hasActed(scene) ? await measured(scene).catch(() => null) : null;
   if (turn !== judge.turn) {
     return;
   }
   const { figure } = scene;
   const drawn = Boolean(found && figure?.ready());
-  $("scene-wait").hidden = Boolean(found);
+  $("scene-wait").hidden = Boolean(found || state.ask);
+  $("scene-aside").hidden = !state.ask;
   $("scene-table").hidden = !found;
   $("scene-figure").hidden = !drawn;
   $("scene-wire").hidden = true;

@@ -395,6 +395,44 @@ def test_the_address_brings_a_scene_back(browser: Any, file: Path) -> None:
         assert other.page.is_visible("#scene-title") and not other.page.is_visible("#ending")
 
 
+def test_a_door_of_ask_is_not_an_act(browser: Any, file: Path) -> None:
+    with Reader(browser, file) as reader:
+        page = reader.page
+        reader.enter("place")
+        begun = page.evaluate("sceneRequest(SCENES[state.scene])")
+
+        def go_through(question: str) -> None:
+            page.evaluate("id => { clearTimeout(remember.later); openDoor({ id }); }", question)
+            page.wait_for_function("id => state.ask === id", arg=question)
+            reader.settle()
+            page.evaluate("judge.latest")
+            assert page.evaluate("shown.request") != begun
+            assert page.evaluate("state.guesses") == "" == page.inner_text("#scene-found")
+            assert not page.is_visible("#scene-table") and page.is_visible("#scene-aside")
+
+        def check_beginning() -> None:
+            reader.settle()
+            page.wait_for_function("state.ask === ''")
+            page.evaluate("judge.latest")
+            assert page.evaluate("shown.request") == begun
+            assert page.is_visible("#scene-wait") and not page.is_visible("#scene-aside")
+            assert page.evaluate("state.guesses") == ""
+
+        for way_back in ("#ask-return", "#ask-close", "#ask-other", "#scene-again"):
+            go_through("pad-states")
+            page.click(way_back)
+            check_beginning()
+        go_through("512")
+        page.go_back()
+        page.wait_for_function("state.ask === ''")
+        check_beginning()
+        go_through("decoder")
+        reader.act()
+        assert page.evaluate("shown.request.text") == "The man bit the dog."
+        assert page.evaluate("state.guesses").startswith("place.none.")
+        assert reader.trouble == []
+
+
 @pytest.mark.parametrize(
     ("width", "language", "scheme"),
     [
