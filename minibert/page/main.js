@@ -38,6 +38,13 @@ function ask(changes) {
   }
 }
 
+/** As `ask`, for what is typed: its box shows it at once, so the page is drawn once, with what was computed. */
+function type(changes) {
+  tell("");
+  Object.assign(state, changes);
+  refresh();
+}
+
 function draw() {
   if (running && Math.max(state.token, state.key) >= count) {
     return; // tokens of a text that is being computed; it is drawn when it is there
@@ -244,18 +251,18 @@ async function start() {
   ]) {
     build();
   }
-  rebuild();
-  if (live && known && !same(requested(), request)) {
+  if (page.lesson && !known) {
+    await enter(0);
+  } else if (live && known && !same(requested(), request)) {
     await refresh();
+  } else {
+    rebuild();
   }
   if (live && state.other) {
     await compareTexts();
   }
   if (state.tour >= 0) {
     goTo(state.tour);
-  }
-  if (page.lesson && !known) {
-    enter(0);
   }
   root.dataset.ready = "yes";
   window.onhashchange = async () => {

@@ -277,7 +277,7 @@ function buildText() {
   if (!$("edit").oninput) {
     fillEdits();
     const typed = () =>
-      ask({ text: $("edit").value, pair: $("edit-pair").value || null, masked: [] });
+      type({ text: $("edit").value, pair: $("edit-pair").value || null, masked: [] });
     for (const id of ["edit", "edit-pair"]) {
       $(id).oninput = typed;
     }
