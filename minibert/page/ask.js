@@ -9,6 +9,7 @@ const FRESH = {
   stage: "probabilities",
   view: "lines",
   compare: "moved",
+  unit: "words",
   threshold: 0,
   other: "",
   same: "",

@@ -308,7 +308,7 @@ function drawLines() {
   const width = Math.max($("lines-scroll").clientWidth, 220);
   const context = prepare(canvas, width, height * count);
   const left = Math.min(96, width * 0.28);
-  const right = width - left - 54;
+  const right = width - left - 64;
   const line = (i, j, alpha, weight) => {
     context.globalAlpha = alpha;
     context.lineWidth = weight;

@@ -206,7 +206,7 @@ function headPlan(step) {
     palette: "diverging",
     space: 26 * rows.length + 24,
     tallest: 26,
-    smallest: [cols <= 96 ? 58 : 8, 24],
+    smallest: [cols <= 96 ? 66 : 8, 24],
     left: 150,
     top: 18,
     cursor: [clamp(r, 0, rows.length - 1), clamp(c, 0, cols - 1)],

@@ -305,7 +305,6 @@ function drawCurves(box, { labels, curves, at = -1, label }) {
   const width = Math.max(box.clientWidth, 240);
   const height = 190;
   const context = prepare(canvas, width, height);
-  setSize(context, 13);
   const ends = curves.flatMap(({ means, spreads }) =>
     means.flatMap((mean, i) => [mean - (spreads?.[i] ?? 0), mean + (spreads?.[i] ?? 0)]),
   );
@@ -313,7 +312,7 @@ function drawCurves(box, { labels, curves, at = -1, label }) {
   // differences are seen against 0; cosines, which are all large, against the least of them
   const low = Math.min(...ends) > 0.3 ? Math.min(...ends) - 0.05 : Math.min(0, ...ends);
   const place = (i, value) => [
-    52 + (i / (labels.length - 1)) * (width - 74),
+    54 + (i / (labels.length - 1)) * (width - 76),
     12 + ((high - value) / (high - low || 1)) * (height - 44),
   ];
   const trace = (points) => {

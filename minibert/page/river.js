@@ -281,11 +281,11 @@ function focusable(index) {
 /** Where every part lies: pieces, embeddings, layers, ends; a layer is written out where there is room, or the reader is in it. */
 function riverPlaces(width, open) {
   const narrow = width < NARROW;
-  const [first, second, last] = narrow ? [46, 58, 82] : [88, 84, 128];
+  const [first, second, last] = narrow ? [42, 68, 80] : [88, 104, 136];
   const room = width - first - second - last;
   const most = narrow ? 88 : EXPANDED;
   const even = room / sizes.layers;
-  const least = narrow ? 14 : 24;
+  const least = narrow ? 12 : 24;
   const others = Math.max((room - most) / Math.max(sizes.layers - 1, 1), least);
   const layers = [];
   let x = first + second;

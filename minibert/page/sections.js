@@ -583,23 +583,23 @@ function drawPlane(canvas, points, origins, names, chosenOne, hue) {
     context.beginPath();
     context.arc(x, y, 3, 0, 2 * Math.PI);
     context.fill();
-    const wide = Math.min(context.measureText(names[i]).width, 84);
+    const wide = Math.min(context.measureText(names[i]).width, 100);
     const free = [
       [x + 6, y],
       [x - 6 - wide, y],
-      [x - wide / 2, y - 12],
-      [x - wide / 2, y + 12],
+      [x - wide / 2, y - 14],
+      [x - wide / 2, y + 14],
     ].find(
       ([left, middle]) =>
         left > 0 &&
         left + wide < width &&
-        taken.every(([l, m, w]) => left > l + w || l > left + wide || Math.abs(middle - m) > 12),
+        taken.every(([l, m, w]) => left > l + w || l > left + wide || Math.abs(middle - m) > 15),
     );
     if (!free) {
       continue;
     }
     context.textAlign = "left";
-    fitted(context, names[i], ...free, 84);
+    fitted(context, names[i], ...free, 100);
     taken.push([...free, wide]);
   }
   return now;

@@ -139,6 +139,8 @@ async function copyText(text) {
   }
 }
 
+const PRINT = 15; // pixels: the letters of a canvas, as of all other text
+
 /** Sizes a canvas for the screen's real pixels and returns its context in CSS pixels. */
 function prepare(canvas, width, height) {
   // phones draw nothing at all on a canvas of more than 16 million pixels, or of more than 16,384 on a side
@@ -152,7 +154,7 @@ function prepare(canvas, width, height) {
   Object.assign(canvas.style, { width: `${width}px`, height: `${height}px` });
   const context = canvas.getContext("2d");
   context.scale(ratio, ratio);
-  setSize(context, 12);
+  setSize(context, PRINT);
   context.textBaseline = "middle";
   return context;
 }
@@ -277,7 +279,7 @@ class HeatMap {
     const { rows, cols } = now;
     const room = this.canvas.parentElement.clientWidth;
     const top = now.colLabel ? (now.top ?? 16) : 0;
-    const left = Math.min(now.left ?? 84, Math.max(room * 0.33, 64));
+    const left = Math.min(now.left ?? 84, Math.max(room * 0.4, 64));
     const [minWidth, minHeight] = now.smallest ?? [16, 16];
     const area = { left, top };
     if (now.square) {
@@ -369,9 +371,20 @@ class HeatMap {
       context.restore();
     }
   }
+  /** The largest letters, from 11 pixels on, with which all that is written fits its cell. */
+  #printSize(context, room) {
+    setSize(context, PRINT);
+    let widest = 1;
+    for (let r = 0; r < this.now.rows; r++) {
+      for (let c = 0; c < this.now.cols; c++) {
+        widest = Math.max(widest, context.measureText(this.now.write(r, c)).width);
+      }
+    }
+    return clamp(Math.floor((PRINT * (room - 2)) / widest), 11, PRINT);
+  }
   #write(context, size) {
     context.textAlign = "center";
-    setSize(context, 11);
+    setSize(context, this.#printSize(context, size[0]));
     for (let r = 0; r < this.now.rows; r++) {
       for (let c = 0; c < this.now.cols; c++) {
         const back = pixel(this.now.palette, this.now.shade(r, c) ?? 0.5);
@@ -390,12 +403,7 @@ class HeatMap {
 HeatMap.all = new Map();
 
 /** The size of a label's letters, in pixels, beside a cell that is `room` pixels large. */
-function labelSize(room) {
-  if (room < 12) {
-    return 10;
-  }
-  return room < 14 ? 11 : 12;
-}
+const labelSize = (room) => clamp(Math.floor(room) - 1, 10, PRINT);
 
 /** Draws a text, cut with an ellipsis where it is longer than `room`. */
 function fitted(context, text, x, y, room) {

@@ -46,6 +46,16 @@ REMEMBER_CUTS = """() => {
 RUNS_OVER = """[document.getElementById("model"), document.getElementById("pieces").parentElement]
   .some(item => item.scrollWidth > item.clientWidth)"""
 
+# words outside the strip of the whole model that are smaller than 15 pixels
+SMALL_PRINT = """() => [...document.querySelectorAll("body *")]
+  .filter(item => item.offsetParent && !item.closest("#river") && item.tagName !== "CANVAS")
+  .filter(item => [...item.childNodes].some(node => node.nodeType === Node.TEXT_NODE && node.data.trim()))
+  .filter(item => parseFloat(getComputedStyle(item).fontSize) < 15)
+  .map(item => item.outerHTML)"""
+# what a map writes its labels with
+LABELS = """() => HeatMap.all.get("attention-map").area.width && labelSize(
+  HeatMap.all.get("attention-map").area.width / HeatMap.all.get("attention-map").now.cols)"""
+
 # Korean words that go on in the next line
 BROKEN_WORDS = """() => [...document.querySelectorAll("section:not([hidden]) :is(.say, figcaption, h2)")]
   .flatMap(item => {
@@ -101,6 +111,9 @@ def test_nothing_runs_out_of_the_window(
             ):  # elsewhere labels are pieces, which may be of any length
                 assert opened.page.evaluate("cuts") == []
             assert not opened.page.evaluate(RUNS_OVER), section
+            assert opened.page.evaluate(SMALL_PRINT) == [], section
+            if section == "attention":
+                assert opened.page.evaluate(LABELS) >= 15
             if language == "ko-KR":
                 assert opened.page.evaluate(BROKEN_WORDS) == []
         assert opened.trouble == []
