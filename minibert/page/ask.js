@@ -49,7 +49,10 @@ const vectorOf = (text) => {
   return live.ask("vector", { ids: column("id"), types: column("type"), mask: column("mask") });
 };
 
-/** Sentence vectors of all phrasings, for each question; computed once, from when somebody first opens the box. */
+/**
+ * Sentence vectors of all phrasings, for each question, and the middle of them all; computed once, from when somebody first
+ * opens the box.
+ */
 function questionVectors() {
   questionVectors.all ??= (async () => {
     const vectors = [];
@@ -60,7 +63,7 @@ function questionVectors() {
       }
       vectors.push(own);
     }
-    return vectors;
+    return { vectors, middle: centreOf(vectors.flat()) };
   })();
   return questionVectors.all;
 }
@@ -105,11 +108,15 @@ function sharedLetters(text, language) {
   return questions.map((_, i) => (within(short[i]) + within(long[i])) / 2);
 }
 
-/** The nearest questions, by shared letters and, where vectors are passed, by the cosine of the nearest phrasing. */
-function nearestQuestions(text, vectors = null, own = null) {
+/**
+ * The nearest questions, by shared letters and, where vectors are passed, by the cosine of the nearest phrasing. Cosines are
+ * taken from the middle of all phrasings: what they have in common does not tell them apart.
+ */
+function nearestQuestions(text, known = null, own = null) {
   const scores = sharedLetters(text, languageOf(text));
-  vectors?.forEach((some, i) => {
-    scores[i] += Math.max(...some.map((vector) => cosine(own, vector)));
+  known?.vectors.forEach((some, i) => {
+    const apart = (vector) => vector.map((value, c) => value - known.middle[c]);
+    scores[i] += Math.max(...some.map((vector) => cosine(apart(own), apart(vector))));
   });
   return questions
     .map((question, i) => [question, scores[i]])
@@ -195,14 +202,14 @@ async function listQuestions() {
   if (language !== modelLanguage()) {
     return;
   }
-  const vectors = await questionVectors();
+  const known = await questionVectors();
   await new Promise((wait) => setTimeout(wait, 120)); // while somebody types, the newest text alone
   if (listQuestions.text !== text) {
     return;
   }
   const own = await vectorOf(text).catch(() => null);
   if (own && listQuestions.text === text) {
-    fillQuestions("vectors", nearestQuestions(text, vectors, own), language);
+    fillQuestions("vectors", nearestQuestions(text, known, own), language);
   }
 }
 

@@ -251,9 +251,12 @@ def test_what_the_reader_does_decides_the_verdict(browser: Any, file: Path) -> N
             ("Yesterday the dog bit the man.", 2, "Now swap"),
             ("The man bit the dog.", 2, "who bit whom. Does it use it?"),
         ):
-            reader.write(text)
+            rows = reader.write(text)
             assert reader.outcome == outcome
             assert sentence in reader.page.inner_text("#scene-found")
+        # who bit whom moves the sentence vector less than the passive does, which says the same
+        swapped, passive = (float(row[2]) for row in rows[4:6])
+        assert 1 > swapped > passive + 0.05
         reader.enter("guess")
         for text in (
             None,

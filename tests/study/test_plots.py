@@ -97,6 +97,15 @@ def test_labels_stay_inside_the_frame() -> None:
         assert frame.x0 <= box.x0 and box.x1 <= frame.x1
 
 
+def test_labels_of_neighbors_can_both_be_read() -> None:
+    """Two points at nearly the same place: one label above, the other below."""
+    points = torch.tensor([[0.0, 0.0], [0.001, 0.0], [5.0, 5.0], [-5.0, 3.0]])
+    figure = plot_pca(["the boat drifted", "trees grow along", "far", "off"], points)
+    figure.savefig(io.BytesIO(), dpi=60)
+    first, second = (text.get_window_extent() for text in figure.axes[0].texts[:2])
+    assert not first.overlaps(second)
+
+
 def test_errors_say_what_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(
         ValueError, match=r"should be of shape \(5, 5\) or \(heads, 5, 5\), not \(1, 6, 5, 5\)"
