@@ -134,6 +134,7 @@ function drawCompare() {
     return;
   }
   $("compare-first").textContent = state.text;
+  $("compare-third").textContent = t(`compare.third.${state.unit}`);
   $("compare-example").hidden = Boolean(state.other);
   $("compare-example").textContent = t(
     exampleLanguage() === "ko" ? "compare.example.ko" : "compare.example.en",
