@@ -151,6 +151,11 @@ function buildAsk() {
     change({ ask: "" });
     listQuestions();
   };
+  $("ask-whole").onclick = () => {
+    $("ask-box").value = "";
+    listQuestions();
+    $("ask-box").focus();
+  };
   $("ask-box").onkeydown = (event) => {
     if (event.key === "Enter") {
       $("ask-list").querySelector("button")?.click();
@@ -216,6 +221,8 @@ async function listQuestions() {
 function fillQuestions(by, list, language) {
   $("ask-list").dataset.by = by;
   $("ask-say").textContent = t(`ask.${by}`, { count: list.length });
+  $("ask-whole").hidden = list.length === questions.length;
+  $("ask-whole").textContent = t("ask.whole", { count: questions.length });
   $("ask-list").replaceChildren(
     ...list.map((one) => {
       const item = element("li");

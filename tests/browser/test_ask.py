@@ -120,6 +120,9 @@ def test_the_nearest_questions_and_their_answer(opened: Opened) -> None:
         page.fill("#ask-box", text)
         nearest = page.evaluate("text => nearestQuestions(text).map(({id}) => id)", text)
         assert page.locator("#ask-list button").count() == len(nearest) == 3 and wanted in nearest
+    # where none of them is meant, all questions are one click away
+    page.click("#ask-whole")
+    assert page.locator("#ask-list button").count() == 30 and not page.is_visible("#ask-whole")
     page.fill("#ask-box", "vectors of padding tokens")
     page.press("#ask-box", "Enter")
     page.wait_for_selector("#ask-answer:not([hidden])")

@@ -415,7 +415,7 @@ def test_a_door_of_ask_is_not_an_act(browser: Any, file: Path) -> None:
 
         def check_beginning() -> None:
             reader.settle()
-            page.wait_for_function("state.ask === ''")
+            page.wait_for_function("() => state.ask === ''")
             page.evaluate("judge.latest")
             assert page.evaluate("shown.request") == begun
             assert page.is_visible("#scene-wait") and not page.is_visible("#scene-aside")
@@ -427,7 +427,7 @@ def test_a_door_of_ask_is_not_an_act(browser: Any, file: Path) -> None:
             check_beginning()
         go_through("512")
         page.go_back()
-        page.wait_for_function("state.ask === ''")
+        page.wait_for_function("() => state.ask === ''")
         check_beginning()
         go_through("decoder")
         reader.act()
