@@ -420,6 +420,7 @@ def test_a_door_of_ask_is_not_an_act(browser: Any, file: Path) -> None:
             assert page.evaluate("shown.request") == begun
             assert page.is_visible("#scene-wait") and not page.is_visible("#scene-aside")
             assert page.evaluate("state.guesses") == ""
+            page.wait_for_function("() => !location.hash.includes('ask=')")  # the address follows
 
         for way_back in ("#ask-return", "#ask-close", "#ask-other", "#scene-again"):
             go_through("pad-states")
