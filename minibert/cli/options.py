@@ -142,8 +142,8 @@ def add_texts(parser: Parser, help: str = "Text to process. Several may be given
         "--file",
         action="append",
         metavar="FILE",
-        help="File of texts: a text a line, or a table (.csv, .tsv, .jsonl, .json, .parquet; "
-        "compressed too), a folder or a URI; - reads stdin. May be repeated.",
+        help="File of texts: one per line, or a table (.csv, .tsv, .jsonl, .json or .parquet, "
+        "compressed or not), a folder or a URI. - reads stdin. May be repeated.",
     )
     add_text_column(parser)
     add_table_format(parser)

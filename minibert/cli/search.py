@@ -49,7 +49,7 @@ def add(parser: Parser) -> None:
         "--corpus",
         required=True,
         metavar="FILE",
-        help="File of texts, as for minibert embed: a text a line, or a table; a folder or a URI; "
+        help="File of texts, as for minibert embed: one per line, or a table, a folder or a URI. "
         "- reads stdin.",
     )
     add_text_column(parser)

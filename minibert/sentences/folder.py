@@ -167,7 +167,8 @@ def check_order(path: Path, kinds: list[str], cross_encoder: bool) -> None:
     if cross_encoder:
         if kinds != ["Transformer"]:
             raise ValueError(
-                f"{path} should list a Transformer alone, as cross-encoders have it, not {kinds}."
+                f"{path} lists {', '.join(kinds)}, which makes an embedder. A cross-encoder has a "
+                "Transformer alone: pass one, such as cross-encoder/ms-marco-MiniLM-L6-v2."
             )
         return
     has_both_first = kinds[:2] == ["Transformer", "Pooling"]

@@ -310,7 +310,7 @@ def patching_sweep(
 ) -> Tensor:
     """Find the states that carry the difference between two texts.
 
-    This is causal tracing (Vig et al. 2020, Meng et al. 2022).
+    This is activation patching, also called causal tracing (Vig et al. 2020, Meng et al. 2022).
     The model reads the corrupted text, with the state of one layer at one place taken from the
     clean text: where that alone brings the clean answer back, the difference passes through.
 

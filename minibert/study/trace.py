@@ -191,7 +191,7 @@ class Trace(Mapping[str, Tensor]):
             self._patches[name] = lambda _: fixed
 
     def switch_off_head(self, layer: int, head: int) -> None:
-        """Set the attention probabilities of one head to 0, so that it adds nothing.
+        """Zero ablation: set the attention probabilities of one head to 0, so that it adds nothing.
 
         Args:
             layer: index of the layer, from 0.
@@ -212,7 +212,7 @@ class Trace(Mapping[str, Tensor]):
         )
 
     def skip_layer(self, layer: int) -> None:
-        """Replace the output of a layer by its input.
+        """Replace the output of a layer by its input (layer ablation).
 
         Args:
             layer: index of the layer, from 0.

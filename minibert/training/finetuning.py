@@ -325,7 +325,9 @@ def hold_out(
         count = min(len(indices) - 1, round(share * len(indices)))
         chosen.update(indices[:count])
     if not chosen:
-        raise ValueError(f"{len(rows)} rows are too few to hold some out: pass a dev file.")
+        raise ValueError(
+            f"The training rows ({len(rows)}) are too few to hold some out: pass a dev file."
+        )
     training = [row for index, row in enumerate(rows) if index not in chosen]
     held_out = [row for index, row in enumerate(rows) if index in chosen]
     return training, held_out

@@ -247,5 +247,7 @@ class TestRerank:
             for kind in ("Transformer", "Dense")
         ]
         (folder / "modules.json").write_text(json.dumps(modules), encoding="utf-8")
-        with pytest.raises(ValueError, match="should list a Transformer alone"):
+        with pytest.raises(
+            ValueError, match="which makes an embedder. A cross-encoder has a Transformer alone"
+        ):
             CrossEncoder.from_pretrained(folder)
