@@ -3,7 +3,7 @@
 Devlin et al. 2019, section 3, "Model Architecture". Vaswani et al. 2017, sections 3.1 and 3.3.
 
 Both halves of a layer compute a change that is added to their input, the residual connection
-(He et al. 2016): a state is refined instead of rebuilt, and gradients reach the first layer without
+(He et al. 2016). A state is refined instead of rebuilt, and gradients reach the first layer without
 passing through every matrix.
 
 Next file: model.py.

@@ -489,7 +489,7 @@ def test_the_held_out_rows_are_stratified_and_the_same_again() -> None:
     assert hold_out(rows, strata, 0.1, seed=0) == (kept, held_out)
     assert hold_out(rows, strata, 0.1, seed=1)[1] != held_out
     with pytest.raises(
-        ValueError, match="The training rows \(2\) are too few to hold some out: pass a dev file"
+        ValueError, match=r"The training rows \(2\) are too few to hold some out: pass a dev file"
     ):
         hold_out([1, 2], ["a", "b"], 0.5, seed=0)
     with pytest.raises(ValueError, match="held_out should be a share between 0 and 1, not 1"):
