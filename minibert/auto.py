@@ -1,7 +1,7 @@
 """Names that leave the architecture open, and loading a checkpoint with all that it holds.
 
 Here there is one architecture, so an Auto class has nothing to choose. A config.json of another
-`model_type` is refused by name when it is loaded.
+`model_type` raises an error that names it.
 """
 
 from collections.abc import Iterable
@@ -70,7 +70,7 @@ def load_with_heads(
 def class_for_tensors(source: Source, names: Iterable[str]) -> type[PreTrainedModel]:
     """The class that has a place for all tensors of a checkpoint, such as `BertForPreTraining`.
 
-    Classifiers, whose tensors have the same names, are told apart by the architectures that
+    Classifiers, whose tensors have the same names, are distinguished by the architectures that
     config.json names.
     """
     parts = {part for name in names for part in (name.split(".")[0], ".".join(name.split(".")[:2]))}

@@ -254,7 +254,7 @@ class BertConfig(ConfigCompatibility):
 
         Args:
             pretrained_model_name_or_path: folder, bundled model, Hub id, or a `Source`.
-            limits: larger limits for a checkpoint whose size is refused, see
+            limits: larger limits for a checkpoint whose size is an error, see
                 `minibert.checkpoints.limits`.
             options: `revision`, `cache_dir`, `local_files_only`, `token` and `subfolder` as for
                 `Source.of`. Everything else replaces a field of the file.

@@ -1,4 +1,4 @@
-"""config.json of a checkpoint: found, read, and refused where its sizes cannot be meant."""
+"""Find and read config.json of a checkpoint. Implausible sizes raise an error."""
 
 import os
 from collections.abc import Mapping

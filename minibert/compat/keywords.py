@@ -1,4 +1,4 @@
-"""Keywords that are not ours: without effect here, refused with what to do instead, or unknown.
+"""Keywords of transformers: without effect here, errors that say what to use, or unknown.
 
 The tables are those of the reference's `from_pretrained` and `save_pretrained`. Configs, `forward`
 and tokenizers have their own beside their classes.

@@ -12,7 +12,7 @@ with or without a byte order mark, or what the mark names. See `minibert.corpus.
     read_texts(source)    the texts of a file or folder, for whatever wants texts
     read_rows(source)     their rows, with all columns
     read_table(path)      the rows of one table in a list, as fine-tuning reads it
-    parts_of(source)      a corpus in parts, each of which `read_part` reads by itself
+    parts_of(source)      a corpus in parts, which `read_part` reads one by one
 """
 
 from __future__ import annotations
@@ -298,7 +298,7 @@ def is_table(source: str | Location) -> bool:
 def data_files(location: Location) -> dict[str, tuple[int, float]]:
     """Return the files that hold the texts of a corpus.
 
-    What lies beside data is left out: names that begin with a dot or an underscore, READMEs,
+    Files that accompany data are left out: names that begin with a dot or an underscore, READMEs,
     licenses, and the descriptions that libraries write (dataset_infos.json).
 
     Returns:

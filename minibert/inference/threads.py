@@ -100,7 +100,7 @@ class ContentionDetector:
     - *shared*: all threads compute a batch together, and its waiting is measured.
     - *single*: one thread computes it alone, for `batches_left_single` batches.
 
-    Every time that several threads have been tried in vain, twice as many batches follow in the
+    Each time that several threads turn out slower, twice as many batches follow in the
     single state.
     """
 

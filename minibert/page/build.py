@@ -1,6 +1,6 @@
 """One self-contained HTML page to walk through a model on one text: `minibert view "I love Korea"`.
 
-The page is put together from the files beside this one. It asks the network for nothing, and its
+The page is assembled from the files in this folder. It makes no network requests, and its
 content security policy lets no other script run than its own. A model of up to 16.5 million
 parameters lives in the page: there its text can be edited, tokens masked, heads switched off. Of a
 larger one the page shows a snapshot, the numbers of one text.
@@ -405,7 +405,7 @@ def pack(arrays: Mapping[str, Tensor], whole: Collection[str] = ()) -> dict[str,
 
     Args:
         arrays: any shapes, by name.
-        whole: names of those that the page goes on computing with. They stay in float32.
+        whole: names of those that the page computes with. They stay in float32.
 
     Returns:
         `table`, a row for each array, and `data`, all numbers one after the other. A row has the

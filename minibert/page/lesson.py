@@ -86,7 +86,7 @@ def fitting_article(tokenizer: Any, preferred: str = "en") -> str:
     """Return the language of the article whose scenes fit the pieces of a tokenizer.
 
     Args:
-        tokenizer: that of the model that will be beside the article.
+        tokenizer: that of the model next to the article.
         preferred: the language to try first.
 
     Raises:

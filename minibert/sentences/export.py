@@ -176,7 +176,7 @@ class _Steps(nn.Module):
 
 
 def _prepare(source: Source, folder: Path, heads: bool) -> _Graph:
-    """The graph to write. Writes what lies beside it."""
+    """Return the graph to write, and write the other files."""
     if heads or not is_embedder(source):
         model, tokenizer = load_with_heads(source, dtype=torch.float32)
         if not isinstance(model, BertModel):

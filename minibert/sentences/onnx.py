@@ -309,7 +309,7 @@ class OnnxEmbedder:
             convert_to_numpy: False returns a list of tensors, one for each text.
             output_value: "sentence_embedding", or "token_embeddings" for a list with the features
                 of each text's tokens, (tokens, D), before pooling.
-            device: has no effect: ONNX Runtime runs on the CPU, and another device is refused.
+            device: has no effect: ONNX Runtime runs on the CPU. Others raise an error.
             show_progress_bar: show a bar with tokens per second and the time left.
 
         Returns:

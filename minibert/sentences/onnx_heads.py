@@ -42,7 +42,7 @@ class OnnxHead:
         """Open the graph of a folder.
 
         Args:
-            source: Where it lies.
+            source: Where it is.
             tokenizer: The tokenizer of the same folder.
 
         Raises:

@@ -127,7 +127,7 @@ def verify(
     Raises:
         ImportError: transformers is not installed. The error says what to install.
         FileNotFoundError: no such checkpoint.
-        ValueError: no text, a checkpoint that minibert refuses, or a name that the reference cannot
+        ValueError: no text, a checkpoint minibert cannot load, or a name that the reference cannot
             open.
     """
     if not texts:

@@ -123,7 +123,7 @@ def read_file(path: Path) -> dict[str, Any]:
 
 
 def read_single_file(path: Path) -> dict[str, Any]:
-    """Return the arguments of the constructor from a file that has no others beside it."""
+    """Return the arguments of the constructor from a single file."""
     return _drop_bert_components(read_file(path))
 
 

@@ -1,4 +1,4 @@
-"""The model card that a run leaves beside its model: data, options, scores and labels."""
+"""The model card that a run writes next to its model: data, options, scores and labels."""
 
 from __future__ import annotations
 

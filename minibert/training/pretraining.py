@@ -1,6 +1,6 @@
 """Pre-training data as in the paper (section 3.1): documents -> sentence pairs -> masked tokens.
 
-Everything random is drawn anew in every epoch from the seed and the number of the epoch alone. So a
+Everything random is drawn in every epoch from the seed and the number of the epoch alone. So a
 run can be resumed anywhere, and any number of processes have the same data.
 """
 
