@@ -166,7 +166,7 @@ class TestOpenAI:
 
     def test_errors_are_its_own(self, openai: Any) -> None:
         errors = pytest.importorskip("openai")
-        with pytest.raises(errors.NotFoundError, match="no such embedding model"):
+        with pytest.raises(errors.NotFoundError, match="embedding model does not exist here"):
             openai.embeddings.create(model="text-embedding-3-small", input="x")
         with pytest.raises(errors.NotFoundError):
             openai.models.retrieve("reranker/else")
