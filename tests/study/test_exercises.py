@@ -179,7 +179,7 @@ WRONG: dict[str, tuple[str, Any, str, str]] = {
     "scaled twice": (
         "attention",
         attention(scale=0.25),
-        "divide them by its square root",
+        "Divide them by its square root",
         "그 제곱근으로",
     ),
     "wrong axis": (

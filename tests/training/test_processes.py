@@ -264,7 +264,7 @@ def test_a_killed_process_ends_the_run_with_a_way_to_go_on(project: Path) -> Non
     assert first.exitcode == 1
     messages = (project / "logs" / "0.txt").read_text(encoding="utf-8")
     assert "another process of this run has ended" in messages
-    assert "Start again with --resume to go on from step" in messages
+    assert "Start again with --resume to continue from step" in messages
     steps: int = torch.load(saved_states(project / "out")[-1], weights_only=True)["position"][
         "step"
     ]
