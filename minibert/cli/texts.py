@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,13 @@ def texts_of(options: argparse.Namespace) -> Iterable[str]:
     names = files_of(options)
     id_column = getattr(options, "id_column", None)
     files = (read_file(options, name, id_column) for name in names)
-    return _at_least_one(chain.from_iterable(files))
+    texts = _at_least_one(chain.from_iterable(files))
+    is_first_process = int(os.environ.get("RANK") or 0) == 0  # of those of torchrun
+    if id_column is None or not is_first_process:
+        return texts
+    from minibert.corpus.ids import with_checked_ids
+
+    return with_checked_ids(texts, attrgetter("id"))
 
 
 def checked_texts(texts: list[str], what: str = "text") -> list[str]:
@@ -101,14 +108,28 @@ def records_of(options: argparse.Namespace, *columns: str | None) -> Iterator[Re
         if options.file:
             raise UsageError("give texts or --file, not both.")
         return iter([{column_of(options): text} for text in checked_texts(options.texts)])
-    files = (records_of_file(options, name, *columns) for name in files_of(options))
-    return _at_least_one(chain.from_iterable(files))
+    files = (read_records(options, name, *columns) for name in files_of(options))
+    return _with_checked_ids(options, _at_least_one(chain.from_iterable(files)))
 
 
 def records_of_file(
     options: argparse.Namespace, name: str, *columns: str | None
 ) -> Iterator[Record]:
     """The rows of a file, a folder or a URI, or the lines of stdin ("-"), as in `records_of`."""
+    return _with_checked_ids(options, read_records(options, name, *columns))
+
+
+def _with_checked_ids(options: argparse.Namespace, records: Iterator[Record]) -> Iterator[Record]:
+    """The records; after the last one, a warning of ids that occur more than once."""
+    if options.id_column is None:
+        return records
+    from minibert.corpus.ids import with_checked_ids
+
+    return with_checked_ids(records, itemgetter(options.id_column))
+
+
+def read_records(options: argparse.Namespace, name: str, *columns: str | None) -> Iterator[Record]:
+    """The rows of a file as they are, without a check across rows."""
     from minibert.corpus.inputs import DEFAULT_COLUMN, is_table, read_rows
     from minibert.corpus.location import Location
 
