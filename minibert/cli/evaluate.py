@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from minibert.cli.loading import check_device, check_kind, source_of
 from minibert.cli.options import (
+    add_column_names,
     add_device,
     add_force,
     add_json,
@@ -47,6 +48,7 @@ def add(parser: Parser) -> None:
     add_pair_column(parser)
     add_label_column(parser)
     add_label_columns(parser)
+    add_column_names(parser)
     add_table_format(parser)
     add_device(parser)
     add_max_length(parser)
@@ -98,6 +100,7 @@ def run(options: argparse.Namespace) -> None:
         pair_column=options.pair_column,
         label_column=options.label_column,
         label_columns=options.label_columns,
+        columns=options.columns,
         delimiter=options.delimiter,
         quoting=options.quoting,
         max_length=options.max_length,

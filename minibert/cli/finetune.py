@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from minibert.cli.loading import model_folder, source_of
 from minibert.cli.options import (
+    add_column_names,
     add_common,
     add_label_columns,
     add_model,
@@ -154,12 +155,7 @@ def _add_data_options(parser: Parser, task: str) -> None:
             "Implied by --label-columns.",
         )
         add_label_columns(group)
-    group.add_argument(
-        "--columns",
-        type=comma_list(),
-        metavar="A,B,...",
-        help="Names of the columns of files without a header line.",
-    )
+    add_column_names(group)
     add_table_format(group)
 
 

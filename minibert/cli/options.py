@@ -149,6 +149,16 @@ def add_texts(parser: Parser, help: str = "Text to process. Several may be given
     add_table_format(parser)
 
 
+def add_column_names(parser: Any) -> None:
+    """`--columns`, of a parser or of a group of options."""
+    parser.add_argument(
+        "--columns",
+        type=comma_list(),
+        metavar="A,B,...",
+        help="Names of the columns of files without a header line.",
+    )
+
+
 def add_table_format(parser: Any) -> None:
     """`--delimiter` and `--quoting`, of a parser or of a group of options."""
     parser.add_argument(

@@ -23,7 +23,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from minibert.cli.loading import source_of
-from minibert.cli.options import add_model, add_text_column
+from minibert.cli.options import add_model, add_table_format, add_text_column
 from minibert.cli.parser import Parser
 from minibert.cli.results import UsageError, report
 from minibert.cli.texts import check_files
@@ -67,6 +67,7 @@ def add(parser: Parser) -> None:
         "of tokens to take of each. Without weights, all are taken as they are.",
     )
     add_text_column(parser)
+    add_table_format(parser)
     parser.add_argument(
         "--held-out",
         type=float,
@@ -156,6 +157,8 @@ def run(options: argparse.Namespace) -> None:
             options.output,
             settings,
             column=options.text_column,
+            delimiter=options.delimiter,
+            quoting=options.quoting,
             held_out=options.held_out,
             resume=options.resume,
             max_length=options.max_length,
@@ -312,7 +315,12 @@ def _learn_vocabulary(options: argparse.Namespace, corpus: Iterable[str], vocab_
         options.resume and os.path.exists(os.path.join(options.output, "vocab.txt"))
     ):
         words = count_words_of_files(
-            corpus, column=options.text_column, lowercase=not cased, max_bytes=SAMPLE_BYTES
+            corpus,
+            column=options.text_column,
+            delimiter=options.delimiter,
+            quoting=options.quoting,
+            lowercase=not cased,
+            max_bytes=SAMPLE_BYTES,
         )
         train_vocabulary(words, options.output, vocab_size=vocab_size, lowercase=not cased)
     processes.gather(None)

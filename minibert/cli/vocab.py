@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from minibert.cli.options import add_json, add_output_folder, add_text_column
+from minibert.cli.options import add_json, add_output_folder, add_table_format, add_text_column
 from minibert.cli.parser import Parser
 from minibert.cli.results import claim_folder, report
 from minibert.cli.texts import check_files
@@ -29,6 +29,7 @@ def add(parser: Parser) -> None:
         help="Files, folders or URIs of text, as for minibert pretrain.",
     )
     add_text_column(parser)
+    add_table_format(parser)
     parser.add_argument(
         "--vocab-size", type=int, default=30000, metavar="N", help="Maximum number of tokens."
     )
@@ -54,7 +55,13 @@ def run(options: argparse.Namespace) -> None:
     from minibert.training.vocab import count_words_of_files, train_vocabulary
 
     lowercase = not options.cased
-    words = count_words_of_files(options.corpus, column=options.text_column, lowercase=lowercase)
+    words = count_words_of_files(
+        options.corpus,
+        column=options.text_column,
+        delimiter=options.delimiter,
+        quoting=options.quoting,
+        lowercase=lowercase,
+    )
     settings: dict[str, Any] = {
         "vocab_size": options.vocab_size,
         "min_frequency": options.min_frequency,

@@ -13,13 +13,11 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import Literal
 
 from minibert.corpus.lines import read_lines
 from minibert.corpus.location import Location
-from minibert.corpus.rows import BadRow, OnBad, Row, check_columns, refuse
+from minibert.corpus.rows import BadRow, OnBad, Quoting, Row, check_columns, refuse
 
-Quoting = Literal["auto", "quoted", "none"]
 QUOTINGS = ("auto", "quoted", "none")
 
 SAMPLE_CHARACTERS = 1 << 20  # after the first quotation mark, to detect quoting
@@ -71,7 +69,10 @@ def delimited_rows(
             reason = f"there are {len(record)} columns, not {len(columns)} ({', '.join(columns)})"
             content = delimiter.join(record)
             if '"' in content and delimiter == "\t":
-                reason += ". If its fields stand between quotation marks, pass quoting='quoted'"
+                reason += (
+                    ". If its fields stand between quotation marks, pass --quoting quoted "
+                    "(in Python quoting='quoted')"
+                )
             on_bad(BadRow(f"{location}, line {number}", reason, content[:200]))
         else:
             yield f"line {number}", dict(zip(columns, record, strict=False))

@@ -172,8 +172,8 @@ def open_vectors(path: str | Path) -> Vectors | ShardedVectors:
     """Open the vectors of a file or folder that `minibert embed` wrote.
 
     Args:
-        path: An .npy, .safetensors, .jsonl or .parquet file, or the folder of `--out-dir` or
-            `encode_to_shards`.
+        path: An .npy, .safetensors, .jsonl or .parquet file, or the folder of `--output DIR/`
+            or `encode_to_shards`.
 
     Returns:
         The vectors (N, D), in the order of the texts.

@@ -27,12 +27,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from minibert.corpus.delimited import Quoting, delimited_rows
+from minibert.corpus.delimited import delimited_rows
 from minibert.corpus.json_rows import is_object_a_line, json_rows
 from minibert.corpus.lines import is_wide, read_lines
 from minibert.corpus.location import Location
 from minibert.corpus.parquet import parquet_rows, rows_and_bytes
-from minibert.corpus.rows import BadRow, OnBad, Part, Row, Text, hint_of_header, refuse
+from minibert.corpus.rows import BadRow, OnBad, Part, Quoting, Row, Text, hint_of_header, refuse
 from minibert.files import parse_json, read_lines as read_stdin_lines
 
 __all__ = [
@@ -115,8 +115,8 @@ def read_texts(
             be read, or what `on_bad` raises.
     """
     for file in _locations(source):
-        part = Part(str(file))
-        yield from read_part(part, column, id_column, on_bad, delimiter=delimiter, quoting=quoting)
+        part = Part(str(file), delimiter=delimiter, quoting=quoting)
+        yield from read_part(part, column, id_column, on_bad)
 
 
 def read_rows(
@@ -207,9 +207,6 @@ def read_part(
     column: str | None = None,
     id_column: str | None = None,
     on_bad: OnBad = refuse,
-    *,
-    delimiter: str | None = None,
-    quoting: Quoting = "auto",
 ) -> Iterator[Text]:
     """Yield the texts of a part of a file.
 
@@ -218,8 +215,6 @@ def read_part(
         column: As in `read_texts`, like the others.
         id_column: Column of the ids.
         on_bad: Receives each row without a text.
-        delimiter: Character between columns.
-        quoting: Whether fields stand between quotation marks.
 
     Raises:
         ValueError: As `read_texts`.
@@ -228,14 +223,14 @@ def read_part(
     names = [column or DEFAULT_COLUMN]
     if id_column is not None:
         names.append(id_column)
-    if is_table(location) or delimiter is not None:
+    if is_table(location) or part.delimiter is not None:
         rows = iter_rows(
             location,
             part.start,
             part.end,
             names,
-            delimiter=delimiter,
-            quoting=quoting,
+            delimiter=part.delimiter,
+            quoting=part.quoting,
             on_bad=on_bad,
         )
     else:
@@ -295,6 +290,11 @@ def is_table(source: str | Location) -> bool:
     return source.suffix in (*JSON_ENDINGS, *DELIMITED_ENDINGS, *PARQUET_ENDINGS)
 
 
+def may_lack_header(location: Location) -> bool:
+    """Return whether a table is one of text, whose columns are named by a header line."""
+    return location.suffix not in (*JSON_ENDINGS, *PARQUET_ENDINGS)
+
+
 def data_files(location: Location) -> dict[str, tuple[int, float]]:
     """Return the files that hold the texts of a corpus.
 
@@ -322,7 +322,12 @@ def data_files(location: Location) -> dict[str, tuple[int, float]]:
 
 
 def parts_of(
-    source: str | os.PathLike[str], column: str | None, part_bytes: int
+    source: str | os.PathLike[str],
+    column: str | None,
+    part_bytes: int,
+    *,
+    delimiter: str | None = None,
+    quoting: Quoting = "auto",
 ) -> dict[str, Part]:
     """Split a corpus into parts of about `part_bytes` of text.
 
@@ -333,6 +338,8 @@ def parts_of(
         source: Path or URI of a file or folder.
         column: Column of the texts in tables. None: "text".
         part_bytes: Bytes of text in a part.
+        delimiter: As in `read_texts`.
+        quoting: As in `read_texts`.
 
     Returns:
         The parts by a name that tells file and place.
@@ -345,7 +352,8 @@ def parts_of(
     files = data_files(location)
 
     def split(name: str) -> dict[str, Part]:
-        return _parts_of_file(location / name, name, files[name][0], column, part_bytes)
+        whole = Part(str(location / name), delimiter=delimiter, quoting=quoting)
+        return _parts_of_file(whole, name, files[name][0], column, part_bytes)
 
     parts: dict[str, Part] = {}
     with ThreadPoolExecutor(16) as readers:  # who wait for the answers of an object store
@@ -355,13 +363,14 @@ def parts_of(
 
 
 def _parts_of_file(
-    file: Location, name: str, size: int, column: str | None, part_bytes: int
+    whole: Part, name: str, size: int, column: str | None, part_bytes: int
 ) -> dict[str, Part]:
+    file = Location(whole.file)
     if file.suffix in PARQUET_ENDINGS:
         rows, text_bytes = rows_and_bytes(file, column or DEFAULT_COLUMN)
         size = rows
         step = max(1, rows * part_bytes // max(1, text_bytes))
-    elif size > part_bytes and _can_be_split(file):
+    elif size > part_bytes and whole.delimiter is None and _can_be_split(file):
         step = part_bytes
     else:
         step = max(1, size)
@@ -371,7 +380,7 @@ def _parts_of_file(
         end: int | None = start + step
         if start + step >= size:
             end = None
-        parts[f"{base}-{start:012d}"] = Part(str(file), start, end)
+        parts[f"{base}-{start:012d}"] = whole._replace(start=start, end=end)
     return parts
 
 

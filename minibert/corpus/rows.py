@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from minibert.corpus.location import Location
+
+Quoting = Literal["auto", "quoted", "none"]
+"""Whether fields of a table of text may stand between quotation marks; see `delimited_rows`."""
 
 
 class Text(str):
@@ -39,6 +42,18 @@ class BadRow(NamedTuple):
     content: str
 
 
+class PlacedRow(dict[str, Any]):
+    """The columns of a row by name.
+
+    Attributes:
+        place: Its file and line, as an editor counts them.
+        may_lack_header: The file is a table of text, and may have no header line.
+    """
+
+    place: str = ""
+    may_lack_header: bool = False
+
+
 class Part(NamedTuple):
     """A part of a file: rows of parquet, else the lines that begin in a range of bytes.
 
@@ -46,16 +61,24 @@ class Part(NamedTuple):
         file: Path or URI.
         start: First row or byte.
         end: Row or byte after the last. None reads to the end of the file.
+        delimiter: Character between the columns of a table of text. None: as the ending says. With
+            it a file of any other ending is read as a table, too.
+        quoting: Whether fields stand between quotation marks.
     """
 
     file: str
     start: int = 0
     end: int | None = None
+    delimiter: str | None = None
+    quoting: Quoting = "auto"
 
 
 # delimiters that a header may show, as a shell takes them
 _DELIMITERS = {"\t": "tab", ";": "';'", "|": "'|'", ",": ","}
 _DEFAULT_COLUMNS = ("text", "label")  # read unless an option names others
+NO_HEADER = (
+    " If the file has no header line, name its columns in order, as by --columns text,label."
+)
 
 OnBad = Callable[[BadRow], object]
 Row = tuple[str, dict[str, Any]]
@@ -87,15 +110,16 @@ def check_columns(location: Location, needed: Sequence[str], columns: Sequence[s
             )
 
 
-def hint_of_header(name: str, columns: Sequence[str]) -> str:
+def hint_of_header(name: str, columns: Sequence[str], may_lack_header: bool = False) -> str:
     """A sentence about what helps where a header is almost right, with a blank before it.
 
     Args:
         name: A column that is missing.
         columns: Those that the header has.
+        may_lack_header: The file is a table of text, and the caller can name its columns.
 
     Returns:
-        The sentence, or "" where the header is not like it at all.
+        The sentence, or "" where nothing is likely to help.
     """
     if len(columns) == 1:
         for delimiter, option in _DELIMITERS.items():
@@ -111,4 +135,6 @@ def hint_of_header(name: str, columns: Sequence[str]) -> str:
     matches = difflib.get_close_matches(name, columns, n=1, cutoff=0.75)
     if matches:
         return f" The nearest name is {matches[0]!r}."
+    if may_lack_header:
+        return NO_HEADER
     return ""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -20,9 +21,9 @@ from torch import Tensor
 
 from minibert.checks import check_count
 from minibert.config import BertConfig
-from minibert.corpus.delimited import Quoting
-from minibert.corpus.inputs import read_table
-from minibert.corpus.rows import hint_of_header
+from minibert.corpus.inputs import iter_rows, may_lack_header
+from minibert.corpus.location import Location
+from minibert.corpus.rows import PlacedRow, Quoting, hint_of_header
 from minibert.heads import (
     BertForQuestionAnswering,
     BertForSequenceClassification,
@@ -126,6 +127,7 @@ def evaluate(
     pair_column: str | None = None,
     label_column: str = "label",
     label_columns: Sequence[str] = (),
+    columns: Sequence[str] | None = None,
     delimiter: str | None = None,
     quoting: Quoting = "auto",
     max_length: int | None = None,
@@ -148,6 +150,7 @@ def evaluate(
         pair_column: Column of the second text, or of the positive.
         label_column: Column of the label, the number, the list of labels, or the similarity.
         label_columns: Columns of a multi-label file that has a column of 1 and 0 for each label.
+        columns: Names of the columns of a table of text without a header line.
         delimiter: Character between the columns of a table of text. None: as the ending says.
         quoting: Whether fields of such a table stand between quotation marks, as in `read_table`.
         max_length: Tokens of a text or a window. None: what the model and its tokenizer take.
@@ -172,13 +175,10 @@ def evaluate(
             have.
     """
     check_count("bootstrap", bootstrap, minimum=0)
-    columns = _Columns(text_column, pair_column, label_column, label_columns)
-
-    def read_rows(path: Any) -> list[dict[str, Any]]:
-        return read_table(path, delimiter=delimiter, quoting=quoting)
-
+    names = _Columns(text_column, pair_column, label_column, label_columns)
     rows: list[Any] = []
     if _is_table_task(model):
+        read_rows = partial(_read_rows, columns=columns, delimiter=delimiter, quoting=quoting)
         data = rows = _table(data, read_rows)
     if isinstance(model, SentenceEmbedder):
         if pair_column is None:
@@ -187,14 +187,14 @@ def evaluate(
             )
         has_scores = task == "scores" or (task is None and label_column in rows[0])
         evaluate_rows = _evaluate_scores if has_scores else _evaluate_pairs
-        result, statistic = evaluate_rows(model, rows, columns)
+        result, statistic = evaluate_rows(model, rows, names)
     else:
         if tokenizer is None:
             raise ValueError("tokenizer is None. Only a SentenceEmbedder has its own.")
         limit = token_limit(model, tokenizer)
         if max_length is not None:
             limit = min(limit, max_length)
-        result, statistic = _evaluate_head(model, tokenizer, data, columns, limit, threshold, task)
+        result, statistic = _evaluate_head(model, tokenizer, data, names, limit, threshold, task)
     intervals = bootstrap_intervals(statistic, result.rows, bootstrap, seed)
     return Evaluation(**{**vars(result), "intervals": intervals})
 
@@ -224,6 +224,23 @@ def bootstrap_intervals(
     return intervals
 
 
+def _read_rows(
+    path: Any, *, columns: Sequence[str] | None, delimiter: str | None, quoting: Quoting
+) -> list[PlacedRow]:
+    """The rows of a file, which know their lines."""
+    rows = []
+    location = Location(path)
+    placed = iter_rows(location, names=columns, delimiter=delimiter, quoting=quoting)
+    for place, values in placed:
+        row = PlacedRow(values)
+        row.place = f"{path}, {place}"
+        row.may_lack_header = may_lack_header(location)
+        rows.append(row)
+    if not rows:
+        raise ValueError(f"{path} has no rows.")
+    return rows
+
+
 def _rows(data: Data, read: Callable[[Any], list[Any]]) -> list[Any]:
     """The rows of a file, or as they are."""
     if isinstance(data, str | os.PathLike):
@@ -248,13 +265,17 @@ def _table(data: Data, read: Callable[[Any], list[Any]]) -> list[dict[str, Any]]
     return rows
 
 
+def _places(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Where each row stands: its file and line, or its number where it is of no file."""
+    return [getattr(row, "place", f"Row {number}") for number, row in enumerate(rows, 1)]
+
+
 def _column(rows: Sequence[Mapping[str, Any]], name: str) -> list[Any]:
-    for number, row in enumerate(rows, 1):
+    for place, row in zip(_places(rows), rows, strict=True):
         if name not in row:
-            columns = ", ".join(row)
+            hint = hint_of_header(name, list(row), getattr(row, "may_lack_header", False))
             raise ValueError(
-                f"There is no column {name!r} in row {number}. Its columns are {columns}."
-                f"{hint_of_header(name, list(row))}"
+                f"{place}: there is no column {name!r}. The columns are {', '.join(row)}.{hint}"
             )
     return [row[name] for row in rows]
 
@@ -266,19 +287,19 @@ def _labels(rows: Sequence[Mapping[str, Any]], columns: _Columns) -> list[Any]:
     for name in columns.labels:
         _column(rows, name)
     labels = []
-    for number, row in enumerate(rows, 1):
+    for place, row in zip(_places(rows), rows, strict=True):
         try:
             labels.append(labels_in_columns(row, columns.labels))
         except ValueError as error:
-            raise ValueError(f"Row {number}: {error}.") from None
+            raise ValueError(f"{place}: {error}.") from None
     return labels
 
 
 def _texts(rows: Sequence[Mapping[str, Any]], name: str) -> list[str]:
     texts = _column(rows, name)
-    for number, text in enumerate(texts, 1):
+    for place, text in zip(_places(rows), texts, strict=True):
         if not isinstance(text, str):
-            raise ValueError(f"Row {number}: {name} should be a text, not {text!r:.60}.")
+            raise ValueError(f"{place}: {name} should be a text, not {text!r:.60}.")
     return texts
 
 
@@ -288,7 +309,7 @@ Result = tuple[Evaluation, Statistic]
 def _evaluate_head(
     model: Any,
     tokenizer: BertTokenizer,
-    data: Data,
+    data: Any,
     columns: _Columns,
     limit: int,
     threshold: float | None,
@@ -303,24 +324,53 @@ def _evaluate_head(
         return _evaluate_tokens(model, tokenizer, data, limit)
     if expected_task == "answers":
         return _evaluate_answers(model, tokenizer, data)
-    rows = _table(data, read_table)
+    return _evaluate_classifier(model, tokenizer, data, columns, limit, threshold)
+
+
+def _evaluate_classifier(
+    model: BertForSequenceClassification,
+    tokenizer: BertTokenizer,
+    rows: list[Any],
+    columns: _Columns,
+    limit: int,
+    threshold: float | None,
+) -> Result:
     texts = _texts(rows, columns.text)
     pairs = None if columns.pair is None else _texts(rows, columns.pair)
-    labels = _labels(rows, columns)
+    task = _task_of(model)
+    expected = _expected(task, rows, columns, model.config)  # before anything is computed
     batch = tokenizer(texts, pairs, truncation=True, max_length=limit)
     logits = logits_of_rows(model, batch["input_ids"], batch["token_type_ids"])
     shown = texts
     if pairs is not None:
         shown = [f"{text}\t{pair}" for text, pair in zip(texts, pairs, strict=True)]
     scores = class_scores(model.config, logits)
-    if expected_task == "regression":
-        return _regression("regression", shown, _numbers(labels, columns.label), scores[:, 0])
-    if expected_task == "multi_label":
+    if task == "regression":
+        return _regression("regression", shown, expected, scores[:, 0])
+    if task == "multi_label":
         thresholds = thresholds_of(model.config)
         if threshold is not None:
             thresholds = np.full_like(thresholds, threshold)
-        return _multi_label(shown, labels, scores, model.config, thresholds)
-    return _classification(shown, labels, scores, model.config)
+        return _multi_label(shown, expected, scores, model.config, thresholds)
+    return _classification(shown, expected, scores, model.config)
+
+
+def _expected(
+    task: TaskName, rows: Sequence[Mapping[str, Any]], columns: _Columns, config: BertConfig
+) -> npt.NDArray[Any]:
+    """What the rows say: numbers or ids of labels (rows,), or labels that are set (rows, labels).
+
+    Raises:
+        ValueError: A row has no label, or one that the model does not have.
+    """
+    labels = _labels(rows, columns)
+    places = _places(rows)
+    if task == "regression":
+        return _numbers(labels, columns.label, places)
+    if task == "multi_label":
+        return _label_sets(labels, places, config)
+    pairs = zip(labels, places, strict=True)
+    return np.array([_label_id(label, place, config) for label, place in pairs])
 
 
 def _task_of(model: Any) -> TaskName:
@@ -340,30 +390,43 @@ def _task_of(model: Any) -> TaskName:
     return "classification"
 
 
-def _numbers(labels: Sequence[Any], name: str) -> npt.NDArray[np.float64]:
+def _numbers(labels: Sequence[Any], name: str, places: Sequence[str]) -> npt.NDArray[np.float64]:
     numbers = []
-    for row, label in enumerate(labels, 1):
+    for place, label in zip(places, labels, strict=True):
         try:
             number = float(label)
         except (TypeError, ValueError):
             number = np.nan
         if not np.isfinite(number):
-            raise ValueError(f"Row {row}: {name} should be a finite number, not {label!r:.60}.")
+            raise ValueError(f"{place}: {name} should be a finite number, not {label!r:.60}.")
         numbers.append(number)
     return np.array(numbers)
 
 
-def _label_id(label: Any, row: int, config: BertConfig) -> int:
+def _label_sets(
+    labels: Sequence[Any], places: Sequence[str], config: BertConfig
+) -> npt.NDArray[np.bool_]:
+    """Which labels each row has, (rows, labels)."""
+    expected = np.zeros((len(labels), config.num_labels), dtype=bool)
+    for row, (place, value) in enumerate(zip(places, labels, strict=True)):
+        row_labels = as_label_list(value)
+        if row_labels is None:
+            raise ValueError(f"{place}: expected a list of labels, not {value!r:.60}.")
+        for label in row_labels:
+            expected[row, _label_id(label, place, config)] = True
+    return expected
+
+
+def _label_id(label: Any, place: str, config: BertConfig) -> int:
     if str(label) not in config.label2id:
         names = ", ".join(config.label2id)
-        raise ValueError(f"Row {row}: the model does not have the label {label!r:.60} ({names}).")
+        raise ValueError(f"{place}: the model does not have the label {label!r:.60} ({names}).")
     return config.label2id[str(label)]
 
 
 def _classification(
-    texts: Sequence[str], labels: Sequence[Any], scores: Tensor, config: BertConfig
+    texts: Sequence[str], expected: npt.NDArray[np.int64], scores: Tensor, config: BertConfig
 ) -> Result:
-    expected = np.array([_label_id(label, row, config) for row, label in enumerate(labels, 1)])
     predicted = scores.argmax(-1).numpy()
     names = [config.id2label[index] for index in range(config.num_labels)]
 
@@ -396,19 +459,12 @@ def _most_confident_first(errors: list[Mistake]) -> list[Mistake]:
 
 def _multi_label(
     texts: Sequence[str],
-    labels: Sequence[Any],
+    expected: npt.NDArray[np.bool_],
     scores: Tensor,
     config: BertConfig,
     thresholds: npt.NDArray[np.float64],
 ) -> Result:
     names = [config.id2label[index] for index in range(config.num_labels)]
-    expected = np.zeros(tuple(scores.shape), dtype=bool)
-    for row, value in enumerate(labels):
-        row_labels = as_label_list(value)
-        if row_labels is None:
-            raise ValueError(f"Row {row + 1}: expected a list of labels, not {value!r:.60}.")
-        for label in row_labels:
-            expected[row, _label_id(label, row + 1, config)] = True
     probabilities = scores.numpy()
     predicted = probabilities >= thresholds
 
@@ -577,10 +633,10 @@ def _encode_pairs(
 def _evaluate_scores(
     model: SentenceEmbedder, rows: Sequence[Mapping[str, Any]], columns: _Columns
 ) -> Result:
+    labels = _numbers(_column(rows, columns.label), columns.label, _places(rows))
     anchors, positives, anchor_vectors, positive_vectors = _encode_pairs(model, rows, columns)
     cosines = pairwise_similarity(anchor_vectors, positive_vectors)
     shown = [f"{anchor}\t{positive}" for anchor, positive in zip(anchors, positives, strict=True)]
-    labels = _numbers(_column(rows, columns.label), columns.label)
     return _regression("scores", shown, labels, cosines)
 
 

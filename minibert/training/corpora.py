@@ -12,7 +12,7 @@ import threading
 import time
 import zlib
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache, lru_cache, partial
 from itertools import chain, count, groupby
@@ -24,6 +24,7 @@ import numpy.typing as npt
 
 from minibert.corpus.inputs import Part, is_table, parts_of, read_part
 from minibert.corpus.location import Location
+from minibert.corpus.rows import Quoting
 from minibert.files import read_json, replacing, write_json
 from minibert.progress import Progress, counted, is_watched
 from minibert.tokenization.files import tokenizer_digest
@@ -53,7 +54,7 @@ def read_documents(part: Part, column: str | None = None) -> Iterator[list[str]]
         ValueError: A file cannot be read, for instance because it is not UTF-8.
     """
     lines: Iterable[str] = read_part(part, column)
-    if is_table(part.file):
+    if is_table(part.file) or part.delimiter is not None:
         lines = chain.from_iterable(map(_lines_of_row, lines))
     for has_text, document in groupby(map(str.strip, lines), bool):
         if has_text:
@@ -215,6 +216,8 @@ class Corpus:
         folder: Folder for the ids, a `TokenCache` for each part. The parts that an earlier run has
             left there are not tokenized again.
         column: Column of the text in tables. None: "text".
+        delimiter: As in `read_texts`.
+        quoting: As in `read_texts`.
         held_out: Share of the documents that training does not read.
         seed: Seed of the order, and of what is held out.
         tokenize: Start to tokenize. False: another process does.
@@ -231,6 +234,8 @@ class Corpus:
         folder: str | os.PathLike[str],
         *,
         column: str | None = None,
+        delimiter: str | None = None,
+        quoting: Quoting = "auto",
         held_out: float = 0.0,
         seed: int = 0,
         tokenize: bool = True,
@@ -238,7 +243,8 @@ class Corpus:
         self.folder = Path(folder)
         self.seed = seed
         self._held_out = held_out
-        self._jobs = _jobs_of(sources, self.folder, column, tokenizer)
+        split = partial(parts_of, delimiter=delimiter, quoting=quoting)
+        self._jobs = _jobs_of(sources, self.folder, column, tokenizer, split)
         # a part has three open files, of which a process may have few
         self.part = lru_cache(2 * EPOCH_PARTS)(self._part)
         self.size = cache(self._size)
@@ -362,7 +368,11 @@ class Corpus:
 
 
 def _jobs_of(
-    sources: Iterable[str], folder: Path, column: str | None, tokenizer: Any
+    sources: Iterable[str],
+    folder: Path,
+    column: str | None,
+    tokenizer: Any,
+    split: Callable[[str, str | None, int], dict[str, Part]],
 ) -> list[_Job]:
     """Divide the sources into parts."""
     vocabulary = tokenizer_digest(tokenizer).hexdigest()
@@ -372,7 +382,7 @@ def _jobs_of(
         versions = {
             str(location / name): size_and_time for name, size_and_time in location.files().items()
         }
-        for part in parts_of(source, column, PART_BYTES).values():
+        for part in split(source, column, PART_BYTES).values():
             made_of = [*part, column or "text", *versions.get(part.file, ()), vocabulary]
             jobs.append(_Job(part, str(folder / f"{len(jobs):06}"), made_of))
     return jobs

@@ -26,8 +26,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 from minibert.base import PreTrainedModel
 from minibert.checkpoints.source import Source
 from minibert.config import BertConfig
-from minibert.corpus.delimited import Quoting
-from minibert.corpus.rows import BadRow
+from minibert.corpus.rows import BadRow, PlacedRow, Quoting
 from minibert.heads import BertForQuestionAnswering, BertForSequenceClassification
 from minibert.inference.packing import run_packed
 from minibert.layouts import PackedLayout
@@ -56,7 +55,7 @@ from minibert.training.journal import Record
 from minibert.training.loop import Trainer, default_learning_rate
 from minibert.training.options import TrainingOptions
 from minibert.training.processes import is_first_process
-from minibert.training.rows import PlacedRow, read_placed_rows
+from minibert.training.rows import read_placed_rows
 from minibert.training.state import remove_states, run_folder
 
 LONGEST_ANSWER = 30  # in tokens

@@ -23,8 +23,7 @@ from torch import Tensor, nn
 from minibert.base import PreTrainedModel
 from minibert.checkpoints.source import Source
 from minibert.config import BertConfig
-from minibert.corpus.delimited import Quoting
-from minibert.corpus.rows import BadRow
+from minibert.corpus.rows import BadRow, PlacedRow, Quoting
 from minibert.layouts import PackedLayout
 from minibert.model import BertModel
 from minibert.sentences.embedder import SentenceEmbedder
@@ -35,7 +34,7 @@ from minibert.tasks.retrieval import retrieval_scores
 from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.training.data import Batch, Example
 from minibert.training.finetuning import Path_, Rows, Task, inputs_of
-from minibert.training.rows import PlacedRow, read_placed_rows
+from minibert.training.rows import read_placed_rows
 
 # Factor of the cosines before the softmax, as in sentence-transformers: a temperature of 0.05.
 SCALE = 20.0

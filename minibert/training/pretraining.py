@@ -20,6 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from minibert.base import PreTrainedModel
+from minibert.corpus.rows import Quoting
 from minibert.inference.batching import rounded_rows
 from minibert.losses import IGNORED, cross_entropy
 from minibert.tokenization.tokenizer import BertTokenizer
@@ -128,7 +129,8 @@ def sentence_pairs(
     if len(documents) < 2 and not sentence_order:
         raise ValueError(
             f"Next-sentence prediction needs two or more documents, not {len(documents)}: "
-            "put empty lines between documents, or turn it off."
+            "put empty lines between documents, or turn it off (--no-next-sentence, in Python "
+            "next_sentence=False)."
         )
     pairs: list[Pair] = []
     for number, document in enumerate(documents):
@@ -269,7 +271,8 @@ class PretrainingData:
             if len(documents) > 1 and all(len(document) == 1 for document in documents):
                 raise ValueError(
                     "Next-sentence prediction needs documents of several sentences, "
-                    "a line each. Otherwise turn it off."
+                    "a line each. Otherwise turn it off (--no-next-sentence, in Python "
+                    "next_sentence=False)."
                 )
             texts = sentence_pairs(documents, self.max_length - 3, rng, self.sentence_order)
         else:
@@ -381,6 +384,8 @@ def pretrain(
     options: TrainingOptions,
     *,
     column: str | None = None,
+    delimiter: str | None = None,
+    quoting: Quoting = "auto",
     held_out: float = 0.01,
     resume: bool | Literal["with other data"] = False,
     callback: Callable[[Record], object] | None = None,
@@ -401,6 +406,8 @@ def pretrain(
         folder: For the ids of the corpus, the states, the log and the model.
         options: How to train.
         column: Column of the texts in tables. None: "text".
+        delimiter: Character between the columns of a table of text, see `Corpus`.
+        quoting: Whether fields of a table of text stand between quotation marks, see `Corpus`.
         held_out: Share of the documents that are held out for evaluation.
         resume: Continue the run in `folder`, as in `Trainer`.
         callback: See `Trainer`.
@@ -436,10 +443,19 @@ def pretrain(
         spans=spans,
         seed=options.seed,
     )
+    open_corpus = partial(
+        Corpus,
+        tokenizer=tokenizer,
+        column=column,
+        delimiter=delimiter,
+        quoting=quoting,
+        held_out=held_out,
+        seed=options.seed,
+    )
     if not options.evaluate_every:
         options = replace(options, evaluate_every=options.save_every)
     with run_folder(folder, bool(resume)):
-        corpora = _open_corpora(corpus, tokenizer, Path(folder), column, held_out, options.seed)
+        corpora = _open_corpora(corpus, Path(folder), open_corpus)
         dev_examples = _held_out_examples(corpora, make_data)
         evaluate = None
         if dev_examples:
@@ -467,11 +483,8 @@ def pretrain(
 
 def _open_corpora(
     corpus: Sequence[str] | Mapping[str, float],
-    tokenizer: BertTokenizer,
     folder: Path,
-    column: str | None,
-    held_out: float,
-    seed: int,
+    open_corpus: Callable[..., Corpus],
 ) -> list[tuple[Corpus, float]]:
     """The corpora with their weights. The first process tokenizes them into the folder."""
     sources: list[tuple[Iterable[str], float]] = [(corpus, 1.0)]
@@ -479,15 +492,8 @@ def _open_corpora(
         sources = [([source], weight) for source, weight in corpus.items()]
     corpora = []
     for number, (files, weight) in enumerate(sources):
-        tokens = Corpus(
-            files,
-            tokenizer,
-            folder / "tokens" / str(number),
-            column=column,
-            held_out=held_out,
-            seed=seed,
-            tokenize=is_first_process(),
-        )
+        ids = folder / "tokens" / str(number)
+        tokens = open_corpus(files, folder=ids, tokenize=is_first_process())
         corpora.append((tokens, weight))
     return corpora
 

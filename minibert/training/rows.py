@@ -6,25 +6,11 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from minibert.corpus.delimited import Quoting
-from minibert.corpus.inputs import iter_rows
+from minibert.corpus.inputs import iter_rows, may_lack_header
 from minibert.corpus.location import Location
-from minibert.corpus.rows import BadRow, hint_of_header, refuse
+from minibert.corpus.rows import BadRow, PlacedRow, Quoting, hint_of_header, refuse
 
 EXCERPT = 200  # characters of a bad row
-NO_HEADER = (
-    " If the file has no header line, name its columns in order, as by --columns text,label."
-)
-
-
-class PlacedRow(dict[str, Any]):
-    """The columns of a row by name.
-
-    Attributes:
-        place: Its file and line, as an editor counts them.
-    """
-
-    place: str = ""
 
 
 def read_placed_rows(
@@ -67,7 +53,7 @@ def read_placed_rows(
         for name in needed:
             name_in_file = names_in_file.get(name, name)
             if name_in_file not in columns_of_row:
-                hint = hint_of_header(name_in_file, list(columns_of_row)) or NO_HEADER
+                hint = hint_of_header(name_in_file, list(columns_of_row), may_lack_header(location))
                 raise ValueError(
                     f"{row.place}: there is no column {name_in_file!r}. The columns are "
                     f"{', '.join(columns_of_row)}.{hint}"

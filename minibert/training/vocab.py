@@ -13,6 +13,7 @@ from itertools import chain
 import numpy as np
 
 from minibert.corpus.inputs import Part, parts_of, read_part
+from minibert.corpus.rows import Quoting
 from minibert.progress import counted, is_watched
 from minibert.tokenization.basic import BasicTokenizer
 from minibert.tokenization.learning import count_words, learn_vocabulary
@@ -66,6 +67,8 @@ def count_words_of_files(
     sources: Iterable[str],
     *,
     column: str | None = None,
+    delimiter: str | None = None,
+    quoting: Quoting = "auto",
     lowercase: bool = True,
     max_bytes: int | None = None,
 ) -> Counter[str]:
@@ -74,11 +77,14 @@ def count_words_of_files(
     Args:
         sources: Files, folders or URIs, as `read_texts` takes them.
         column: Column of the text in tables. None: "text".
+        delimiter: As in `read_texts`.
+        quoting: As in `read_texts`.
         lowercase: As in `train_vocabulary`.
         max_bytes: Read only about this much text, sampled from all files. None: all of it.
     """
+    split = partial(parts_of, delimiter=delimiter, quoting=quoting)
     parts = list(
-        chain.from_iterable(parts_of(source, column, PART_BYTES).values() for source in sources)
+        chain.from_iterable(split(source, column, PART_BYTES).values() for source in sources)
     )
     if max_bytes is not None:
         part_count = max(1, max_bytes // PART_BYTES)

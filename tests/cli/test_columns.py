@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
+from conftest import tiny_config
+from tiny_folder import VOCABULARY, classifier_folder, tiny_folder
 
-from minibert.cli import main
+from minibert import BertForQuestionAnswering, BertForTokenClassification
+from minibert.base import PreTrainedModel
+from minibert.cli import build_parser, main
 
 READERS = (
     "tokenize --file {file}",
@@ -66,3 +71,105 @@ def test_quotation_marks_in_a_table_with_tabs(
     file.write_text('n\ttext\n1\t"She said ""no"""\n', encoding="utf-8")
     assert tokenized_texts(capsys, "--file", file) == ['She said "no"']
     assert tokenized_texts(capsys, "--file", file, "--quoting", "none") == ['"She said ""no"""']
+
+
+ALMOST_TABLES = {
+    "case.csv": "Text,Label\na cat,1\na dog,0\n",
+    "semicolon.csv": "text;label\na cat;1\na dog;0\n",
+    "bar.tsv": "text|label\na cat|1\na dog|0\n",
+    "tab.csv": "text\tlabel\na cat\t1\na dog\t0\n",
+    "spelling.csv": "texts,labels\na cat,1\na dog,0\n",
+    "no header.csv": "a cat,1\na dog,0\n",
+    "no header.tsv": "a cat\t1\na dog\t0\n",
+    "one column.csv": "a cat\na dog\n",
+    "ragged.tsv": 'text\tlabel\n"a\tcat"\t1\n\'a dog"\t0\n',
+    "open quote.csv": 'text,label\n"a cat,1\na dog,0\n',
+    "case.jsonl": '{"Text": "a cat", "Label": 1}\n',
+    "number.jsonl": '{"text": 1, "label": 1}\n',
+    "null.jsonl": '{"text": null, "label": null}\n',
+    "lines.txt": "a cat\na dog\n",
+    "json.txt": '{"text": "a cat", "label": 1}\n',
+    "empty.csv": "",
+    "header alone.tsv": "text\tlabel\n",
+}
+TABLE_READERS = {
+    "tokenize": "--file FILE",
+    "embed": "-m minibert-tiny --file FILE --id-column key",
+    "search": "cat -m minibert-tiny --corpus FILE --id-column key",
+    "rerank": "cat -m CLASSIFIER --file FILE",
+    "classify": "-m CLASSIFIER --file FILE",
+    "entities": "-m TAGGER --file FILE",
+    "answer": "-m ANSWERER --question who --file FILE",
+    "fill-mask": "-m minibert-tiny --file FILE",
+    "evaluate": "-m CLASSIFIER FILE",
+    "vocab": "--corpus FILE -o OUTPUT",
+    "pretrain": "--config tiny --vocab VOCABULARY --steps 1 --corpus FILE -o OUTPUT",
+    "finetune classification": "-m minibert-tiny --steps 1 --train FILE -o OUTPUT",
+    "finetune regression": "-m minibert-tiny --steps 1 --train FILE -o OUTPUT",
+    "finetune pairs": "-m minibert-tiny --steps 1 --train FILE --pair-column label -o OUTPUT",
+    "finetune scores": "-m minibert-tiny --steps 1 --train FILE --pair-column other -o OUTPUT",
+}
+OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
+
+
+def head_folder(folder: Path, model_class: type[PreTrainedModel]) -> Path:
+    tiny_folder(folder)
+    model_class(tiny_config(vocab_size=len(VOCABULARY))).save_pretrained(folder)
+    return folder
+
+
+def options_of(command: str) -> set[str]:
+    parser = build_parser()
+    for word in command.split():
+        parser = parser.commands[word]
+    return set(parser.options_by_name())
+
+
+def test_every_reader_of_tables_takes_the_format_of_tables() -> None:
+    for command in TABLE_READERS:
+        expected = {"--text-column", "--delimiter", "--quoting"}
+        assert expected <= options_of(command), command
+
+
+@pytest.mark.parametrize("command", TABLE_READERS)
+def test_every_option_that_a_message_names_exists(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folders = {
+        "CLASSIFIER": classifier_folder(tmp_path / "classifier", 2),
+        "TAGGER": head_folder(tmp_path / "tagger", BertForTokenClassification),
+        "ANSWERER": head_folder(tmp_path / "answerer", BertForQuestionAnswering),
+        "VOCABULARY": tiny_folder(tmp_path / "vocabulary"),
+    }
+    names_of_options = options_of(command)
+    codes = set()
+    for number, (name, content) in enumerate(ALMOST_TABLES.items()):
+        file = tmp_path / name
+        file.write_text(content, encoding="utf-8")
+        typed = [*command.split(), *TABLE_READERS[command].split()]
+        places = {**folders, "FILE": file, "OUTPUT": tmp_path / f"output {number}"}
+        codes.add(main([str(places.get(word, word)) for word in typed]))
+        message = capsys.readouterr().err
+        assert set(OPTION.findall(message)) <= names_of_options, (name, message)
+        assert "Traceback" not in message, (name, message)
+    assert 1 in codes  # some of the files are refused by every command
+
+
+@pytest.mark.parametrize("name", ["docs.csv", "docs.dat"])
+def test_training_commands_read_a_table_as_they_are_told(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / name
+    rows = "".join(f"{number};hello world {number}\n" for number in range(9))
+    file.write_text(f"n;words\n{rows}", encoding="utf-8")
+    table = ["--corpus", str(file), "--text-column", "words", "--delimiter", ";"]
+    learned = tmp_path / "learned"
+    assert main(["vocab", *table, "-o", str(learned), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["words"] == 2 + 9  # not the numbers of the rows
+    trained = tmp_path / "trained"
+    started = ["pretrain", "--config", "tiny", "--vocab", str(learned), "--steps", "1"]
+    assert (
+        main([*started, *table, "--batch-size", "4", "--no-next-sentence", "-o", str(trained)]) == 0
+    )
+    cache = json.loads(next(trained.glob("tokens/0/*/cache.json")).read_text(encoding="utf-8"))
+    assert cache["documents"] == 9
