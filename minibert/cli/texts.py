@@ -120,7 +120,7 @@ def records_of_file(
 
 
 def _with_checked_ids(options: argparse.Namespace, records: Iterator[Record]) -> Iterator[Record]:
-    """The records; after the last one, a warning of ids that occur more than once."""
+    """The records. After the last one, it warns of ids that occur more than once."""
     if options.id_column is None:
         return records
     from minibert.corpus.ids import with_checked_ids

@@ -13,7 +13,7 @@ logger = logging.getLogger("minibert")
 T = TypeVar("T")
 
 CHECKED_ROWS = 1024  # ids that are compared at a time
-# an id takes 8 bytes, so this many take 128 MB; rows after them are only compared with these
+# an id takes 8 bytes, so this many take 128 MB. Rows after them are only compared with these
 MAX_REMEMBERED = 1 << 24
 
 
@@ -60,7 +60,7 @@ class RepeatedIds:
 
 
 def with_checked_ids(items: Iterable[T], id_of: Callable[[T], Any]) -> Iterator[T]:
-    """Yield the items of a corpus; after the last one, warn of ids that are repeated."""
+    """Yield the items of a corpus, and then warn of ids that are repeated."""
     ids = RepeatedIds()
     waiting: list[Any] = []
     for item in items:

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 from minibert.corpus.location import Location
 
 Quoting = Literal["auto", "quoted", "none"]
-"""Whether fields of a table of text may stand between quotation marks; see `delimited_rows`."""
+"""Whether fields of a table of text may stand between quotation marks (see `delimited_rows`)."""
 
 
 class Text(str):
