@@ -30,11 +30,24 @@ def batches(lengths: Sequence[int], batch_tokens: int) -> list[list[int]]:
     return groups
 
 
-def rounded_rows(rows: int) -> int:
+def rounded_rows(rows: int, smallest_step: int = 1) -> int:
     """Rounds a row count up to one of eight sizes per power of two.
 
     oneDNN compiles a product for each number of rows it is called with and keeps it for good, up
     to a megabyte each.
+
+    Args:
+        rows: of a product.
+        smallest_step: least distance of two sizes.
     """
-    step = 1 << max(0, rows.bit_length() - 4)
+    step = max(smallest_step, 1 << max(0, rows.bit_length() - 4))
     return -(-rows // step) * step
+
+
+def rounded_tokens(tokens: int) -> int:
+    """Rounds the tokens of a batch up by `rounded_rows`, to at least four.
+
+    Sizes that lie closer together would take memory, and save hardly any time: the products of few
+    rows spend it on reading the weights.
+    """
+    return rounded_rows(tokens, smallest_step=4)

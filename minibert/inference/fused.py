@@ -26,7 +26,7 @@ from minibert.attention import (
 from minibert.config import BertConfig
 from minibert.encoder import BertEncoder, BertIntermediate, BertLayer, BertOutput
 from minibert.inference.attention import bf16_attention, packed_attention
-from minibert.inference.batching import rounded_rows
+from minibert.inference.batching import rounded_tokens
 from minibert.inference.kernels import (
     Activation,
     Int8Kernel,
@@ -198,7 +198,7 @@ class FusedEncoder(BertEncoder):
         distinct: dict[Any, Any] = {}  # layers with equal kernels share products
         for layer in self._layers():
             distinct[tuple(type(kernel) for kernel in layer.kernels)] = layer
-        sizes = {rounded_rows(rows) for rows in range(1, max_rows + 1)}
+        sizes = {rounded_tokens(rows) for rows in range(1, max_rows + 1)}
         # the largest first: the memory that its results leave free is enough for all others
         for size in sorted(sizes, reverse=True):
             shape = size, self.config.hidden_size
@@ -302,9 +302,9 @@ def without_autocast(device_type: str) -> AbstractContextManager[Any]:
 
 
 def as_rows(hidden_states: Tensor, layout: Layout) -> tuple[Tensor, PackedLayout]:
-    """Any batch as rows (tokens, hidden), padded to `rounded_rows` of them, and their layout."""
+    """Any batch as rows (tokens, hidden), padded to `rounded_tokens` of them, and their layout."""
     tokens = hidden_states.shape[:-1]
-    padding = rounded_rows(tokens.numel()) - tokens.numel()
+    padding = rounded_tokens(tokens.numel()) - tokens.numel()
     if isinstance(layout, PackedLayout):
         if not padding:
             return hidden_states, layout

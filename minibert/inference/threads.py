@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from minibert.inference.batching import rounded_rows
+from minibert.inference.batching import rounded_tokens
 from minibert.layouts import Layout, PackedLayout, PaddedLayout
 
 # with fewer tokens for each, it is faster if threads share the weights than the batch
@@ -119,7 +119,7 @@ class ContentionDetector:
         threads = usable_threads()
         if threads == 1 or tokens >= 2 * MIN_TOKENS_PER_THREAD:
             return compute()
-        rows = rounded_rows(tokens)
+        rows = rounded_tokens(tokens)
         if self.batches_left_single and self.bitwise_equal.get(rows, True):
             self.batches_left_single -= 1
             return self._run_single(compute, rows, threads)

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from minibert import BertForSequenceClassification, BertModel
 from minibert.attention import sdpa_attention
-from minibert.inference.batching import rounded_rows
+from minibert.inference.batching import rounded_tokens
 from minibert.layouts import PackedLayout, PaddedLayout
 from minibert.losses import IGNORED
 from minibert.training import speedups
@@ -159,7 +159,7 @@ def test_rows_filled_up_change_no_result_and_no_gradient(lengths: list[int]) -> 
             states = model(**packed).hidden_states
             torch.stack(states).square().sum().backward()
         found.append([*states, *(weight.grad for weight in model.encoder.parameters())])
-    assert seen == [sum(lengths), rounded_rows(sum(lengths))]
+    assert seen == [sum(lengths), rounded_tokens(sum(lengths))]
     torch.testing.assert_close(*found, rtol=1e-4, atol=1e-4)
 
 
