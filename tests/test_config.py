@@ -292,7 +292,7 @@ def test_a_file_with_sizes_that_no_machine_has(sizes: dict[str, int], tmp_path: 
 
 def test_limits_can_be_raised(tmp_path: Path) -> None:
     BertConfig(vocab_size=6_000_000).save_pretrained(tmp_path)
-    with pytest.raises(ValueError, match="pass limits={'parameters': 4[0-9]{9}}"):
+    with pytest.raises(ValueError, match="Pass limits={'parameters': 4[0-9]{9}}"):
         BertConfig.from_pretrained(tmp_path)
     config = BertConfig.from_pretrained(tmp_path, limits={"parameters": 5 * 10**9})
     assert config.vocab_size == 6_000_000
