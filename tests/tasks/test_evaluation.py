@@ -229,7 +229,7 @@ def test_what_cannot_be_evaluated(tokenizer: Any) -> None:
     model = build("BertForSequenceClassification", id2label={0: "bad", 1: "good"})
     with pytest.raises(ValueError, match="data has no rows"):
         evaluate(model, tokenizer, [])
-    with pytest.raises(ValueError, match="Row 1: there is no column 'label'\. The columns are"):
+    with pytest.raises(ValueError, match="Row 1: there is no column 'label'. The columns are"):
         evaluate(model, tokenizer, [{"text": "w1"}])
     with pytest.raises(ValueError, match="Row 1: the model does not have the label 'fine'"):
         evaluate(model, tokenizer, [{"text": "w1", "label": "fine"}])
