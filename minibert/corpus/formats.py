@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from minibert.extras import need
 from minibert.files import read_json
@@ -25,6 +26,7 @@ from minibert.sentences.rows import Vectors
 
 Chunks = Iterable[tuple[Sequence[str], Vectors]]  # some texts and their vectors (n, D), then others
 
+MAX_ARROW_BYTES = 2**31 - 1  # of the strings in an array
 MAX_OPEN = 64  # shards that stay mapped, because the number of open files is limited
 
 
@@ -84,19 +86,15 @@ def _write_parquet(path: Path, chunks: Chunks, dimension: int) -> None:
     list_type = arrow.list_(arrow.float32(), dimension)
 
     def table(texts: Sequence[str], vectors: Vectors) -> Any:
-        flat = arrow.array(np.ascontiguousarray(vectors).reshape(-1))
+        values = np.ascontiguousarray(vectors, dtype="<f4").reshape(-1)
+        flat = _arrow_numbers(arrow.float32(), values)
         columns = {
-            "text": arrow.array(texts, arrow.string()),
+            "text": _arrow_strings(texts),
             "vector": arrow.FixedSizeListArray.from_arrays(flat, type=list_type),
         }
         ids = [getattr(text, "id", None) for text in texts]
         if any(text_id is not None for text_id in ids):
-            try:
-                columns = {"id": arrow.array(ids), **columns}
-            except (arrow.ArrowInvalid, arrow.ArrowTypeError):
-                raise ValueError(
-                    "ids should be whole numbers or strings, not some of each."
-                ) from None
+            columns = {"id": _arrow_ids(ids), **columns}
         return arrow.table(columns)
 
     tables = (table(*chunk) for chunk in chunks)
@@ -105,6 +103,40 @@ def _write_parquet(path: Path, chunks: Chunks, dimension: int) -> None:
     with path.open("wb") as file, parquet.ParquetWriter(file, first.schema) as writer:
         for chunk_table in chain([first], tables):
             writer.write_table(chunk_table)
+
+
+# pyarrow.array would import pandas, if it is installed, which takes as long as 250 vectors
+def _arrow_numbers(kind: Any, values: NDArray[Any]) -> Any:
+    arrow = need("pyarrow", "parquet", "Writing .parquet")
+    return arrow.Array.from_buffers(kind, len(values), [None, arrow.py_buffer(values)])
+
+
+def _arrow_strings(texts: Sequence[str]) -> Any:
+    arrow = need("pyarrow", "parquet", "Writing .parquet")
+    encoded = [text.encode() for text in texts]
+    ends = np.cumsum([0, *map(len, encoded)])
+    if ends[-1] > MAX_ARROW_BYTES:
+        return arrow.array(texts, arrow.string())
+    buffers = [None, arrow.py_buffer(ends.astype(np.int32)), arrow.py_buffer(b"".join(encoded))]
+    return arrow.Array.from_buffers(arrow.string(), len(texts), buffers)
+
+
+def _arrow_ids(ids: Sequence[Any]) -> Any:
+    arrow = need("pyarrow", "parquet", "Writing .parquet")
+    kinds = set(map(type, ids))
+    try:
+        if kinds == {str}:
+            return _arrow_strings(ids)
+        if kinds == {int}:
+            return _arrow_numbers(arrow.int64(), np.array(ids, dtype=np.int64))
+        return arrow.array(ids)
+    except (arrow.ArrowInvalid, arrow.ArrowTypeError):
+        raise ValueError("ids should be whole numbers or strings, not some of each.") from None
+    except OverflowError:
+        raise ValueError(
+            "ids of .parquet should be whole numbers of at most 64 bits. Write longer ones as "
+            "strings, or vectors as .jsonl."
+        ) from None
 
 
 class ShardedVectors:
@@ -148,6 +180,15 @@ class ShardedVectors:
         if len(parts) == 1:
             return parts[0]
         return np.concatenate([np.empty((0, self.shape[1]), np.float32), *parts])
+
+    def take(self, rows: NDArray[np.int64]) -> Vectors:
+        """Return the vectors of rows in any order, (len(rows), D). Each shard is opened once."""
+        result = np.empty((len(rows), self.shape[1]), np.float32)
+        shards = np.searchsorted(self._starts, rows, "right") - 1
+        for number in np.unique(shards).tolist():
+            places = np.flatnonzero(shards == number)
+            result[places] = self._shard(number)[rows[places] - self._starts[number]]
+        return result
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Vectors:
         """All of them in memory."""
@@ -237,8 +278,10 @@ def _read_jsonl(path: Path) -> Any:
 
 def _read_parquet(path: Path) -> Any:
     parquet = need("pyarrow.parquet", "parquet", "Reading .parquet")
-    column = parquet.read_table(path, columns=["vector"])["vector"].combine_chunks()
-    return column.flatten().to_numpy().reshape(len(column), -1)
+    with path.open("rb") as file:  # read_table would import pandas, if it is installed
+        table = parquet.ParquetFile(file).read(columns=["vector"])
+    column = table["vector"].combine_chunks()
+    return np.from_dlpack(column.flatten()).reshape(len(column), -1)  # to_numpy imports pandas, too
 
 
 # each takes a path, the chunks to write there, and the dimension D of the vectors

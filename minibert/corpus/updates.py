@@ -70,7 +70,6 @@ class KeptVectors:
         self._order = np.argsort(keys, kind="stable")
         self._keys = keys[self._order]
         self._vectors = ShardedVectors(shards, lines, dimension)
-        self._dimension = dimension
 
     def rows_of(self, texts: Sequence[str]) -> list[int | None]:
         """Return the row of each text among all vectors, None for a new text."""
@@ -88,10 +87,7 @@ class KeptVectors:
 
     def vectors(self, rows: Sequence[int]) -> Vectors:
         """Return the vectors of rows, (len(rows), D). Each shard is opened once."""
-        result = np.empty((len(rows), self._dimension), np.float32)
-        for place in np.argsort(np.array(rows, dtype=np.int64), kind="stable").tolist():
-            result[place] = self._vectors[rows[place]]
-        return result
+        return self._vectors.take(np.array(rows, dtype=np.int64))
 
 
 @contextmanager

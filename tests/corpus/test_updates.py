@@ -45,6 +45,25 @@ def test_only_new_texts_are_computed(
     assert names(tmp_path) == {"vectors", "anew"}  # nothing is left behind
 
 
+def test_parquet_needs_no_pandas_and_ids_of_64_bits(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    code = (
+        "import sys, numpy as np\n"
+        "from pathlib import Path\n"
+        "from minibert.corpus.formats import READERS, WRITERS\n"
+        "from minibert.corpus.inputs import Text\n"
+        "texts = [Text('a', int(sys.argv[2])), Text('b', -1)]\n"
+        "chunks = [(texts, np.ones((2, 4), np.float32))]\n"
+        "WRITERS['parquet'](Path(sys.argv[1]), iter(chunks), 4)\n"
+        "assert READERS['parquet'](Path(sys.argv[1])).shape == (2, 4)\n"
+        "assert 'pandas' not in sys.modules\n"
+    )
+    for row_id, error in ((2**63 - 1, ""), (2**63, "at most 64 bits")):
+        arguments = [sys.executable, "-c", code, str(tmp_path / "a.parquet"), str(row_id)]
+        done = subprocess.run(arguments, capture_output=True, encoding="utf-8", check=False)
+        assert error in done.stderr and bool(error) == bool(done.returncode), done.stderr
+
+
 def test_pandas_reads_a_folder_of_parquet(embedder: SentenceEmbedder, tmp_path: Path) -> None:
     pandas = pytest.importorskip("pandas")
     encode_to_shards(embedder, TEXTS, tmp_path / "v", file_format="parquet", **SIZE)
