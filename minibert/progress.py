@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import signal
 import sys
 import threading
@@ -18,13 +19,28 @@ DELAY = 1.0  # seconds before a bar appears, so that short work shows none
 SECONDS_BETWEEN_LINES = 30.0  # in a pipe or a log
 
 
+def is_quiet() -> bool:
+    """Whether the logger `minibert` passes on errors only, as with `--quiet`."""
+    return logging.getLogger("minibert").getEffectiveLevel() >= logging.ERROR
+
+
+def tell(sentence: object) -> None:
+    """Print a sentence about the work to stderr, unless the logger `minibert` is quiet."""
+    if not is_quiet():
+        print(sentence, file=sys.stderr, flush=True)
+
+
 def is_watched(printing: bool = False) -> bool | None:
     """Whether stderr is a terminal or a notebook, which show a bar, or None for a pipe or log.
+
+    It is False where nothing should be shown: the logger `minibert` is quiet.
 
     Args:
         printing: The work prints its results as it proceeds. False is returned then if stdout is a
             terminal, because the results show the progress.
     """
+    if is_quiet():
+        return False
     if printing and sys.stdout is not None and sys.stdout.isatty():
         return False
     ipython = sys.modules.get("IPython")

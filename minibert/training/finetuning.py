@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 import os
-import sys
 import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -31,7 +30,7 @@ from minibert.heads import BertForQuestionAnswering, BertForSequenceClassificati
 from minibert.inference.packing import run_packed
 from minibert.layouts import PackedLayout
 from minibert.losses import cross_entropy, regression_loss, span_loss
-from minibert.progress import Progress, is_watched
+from minibert.progress import Progress, is_watched, tell
 from minibert.tasks import metrics
 from minibert.tasks.labels import (
     THRESHOLDS,
@@ -294,7 +293,7 @@ def _test_scores(
 def _announce(sentence: object) -> None:
     """Print a sentence in the first process."""
     if is_first_process():
-        print(sentence, file=sys.stderr)
+        tell(sentence)
 
 
 def hold_out(

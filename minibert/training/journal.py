@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from minibert.progress import Progress, is_watched
+from minibert.progress import Progress, is_watched, tell
 
 Record = dict[str, Any]
 """A line of the log: a step with what it measured, or the scores of an evaluation."""
@@ -72,7 +72,7 @@ def journal(
                 for name, value in record.items()
                 if name not in ("step", "epoch")
             )
-            print(f"step {record['step']:,}: {shown}", file=sys.stderr, flush=True)
+            tell(f"step {record['step']:,}: {shown}")
 
     with writer, Progress(is_watched(), steps, "steps", done) as progress:
         yield report

@@ -266,6 +266,18 @@ def test_quiet_prints_results_alone(capsys: pytest.CaptureFixture[str]) -> None:
     assert captured.out and not captured.err
 
 
+def test_quiet_training_prints_its_result_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = "".join(f"{word} film\t{label}\n" for word, label in [("good", 1), ("bad", 0)] * 9)
+    train = tmp_path / "train.tsv"
+    train.write_text("text\tlabel\n" + rows, encoding="utf-8")
+    command = ["finetune", "classification", "-m", "minibert-tiny", "--train", str(train)]
+    assert main([*command, "--epochs", "1", "-o", str(tmp_path / "out"), "--quiet"]) == 0
+    captured = capsys.readouterr()
+    assert "The best model is in" in captured.out and not captured.err
+
+
 def test_a_device_that_does_not_exist_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["embed", "hello", "--device", "cuda:99"]) == 2
     assert "This computer has cpu" in capsys.readouterr().err
