@@ -50,8 +50,8 @@ const vectorOf = (text) => {
 };
 
 /**
- * Sentence vectors of all phrasings, for each question, and the middle of them all; computed once, from when somebody first
- * opens the box.
+ * Sentence vectors of all phrasings, for each question, seen from the middle of them all, and that middle; computed once,
+ * from when somebody first opens the box.
  */
 function questionVectors() {
   questionVectors.all ??= (async () => {
@@ -63,10 +63,13 @@ function questionVectors() {
       }
       vectors.push(own);
     }
-    return { vectors, middle: centreOf(vectors.flat()) };
+    const middle = centreOf(vectors.flat());
+    return { vectors: vectors.map((own) => own.map((vector) => apart(vector, middle))), middle };
   })();
   return questionVectors.all;
 }
+
+const apart = (vector, middle) => vector.map((value, c) => value - middle[c]);
 
 /** The runs of three letters of a text, with the borders of its words. */
 function trigrams(text) {
@@ -114,9 +117,9 @@ function sharedLetters(text, language) {
  */
 function nearestQuestions(text, known = null, own = null) {
   const scores = sharedLetters(text, languageOf(text));
+  const wanted = known && apart(own, known.middle);
   known?.vectors.forEach((some, i) => {
-    const apart = (vector) => vector.map((value, c) => value - known.middle[c]);
-    scores[i] += Math.max(...some.map((vector) => cosine(apart(own), apart(vector))));
+    scores[i] += Math.max(...some.map((vector) => cosine(wanted, vector)));
   });
   return questions
     .map((question, i) => [question, scores[i]])
