@@ -232,7 +232,7 @@ def open_vectors(path: str | Path) -> Vectors | ShardedVectors:
     if not (path / f"{prefix}index.json").is_file():
         raise ValueError(
             f"{path} has no index.json: run minibert embed --output DIR/ again, which resumes "
-            f"where it stopped."
+            "where it stopped."
         )
     index = read_json(path / f"{prefix}index.json")
     shards = [

@@ -32,7 +32,17 @@ from minibert.corpus.json_rows import is_object_a_line, json_rows
 from minibert.corpus.lines import is_wide, read_lines
 from minibert.corpus.location import Location
 from minibert.corpus.parquet import parquet_rows, rows_and_bytes
-from minibert.corpus.rows import BadRow, OnBad, Part, Quoting, Row, Text, hint_of_header, refuse
+from minibert.corpus.rows import (
+    BadRow,
+    OnBad,
+    Part,
+    PlacedRow,
+    Quoting,
+    Row,
+    Text,
+    hint_of_header,
+    refuse,
+)
 from minibert.files import parse_json, read_lines as read_stdin_lines
 
 __all__ = [
@@ -244,6 +254,33 @@ def read_part(
             yield Text(row[names[0]])
         else:
             yield Text(row[names[0]], row[id_column])
+
+
+def placed_rows(
+    path: str | os.PathLike[str],
+    *,
+    columns: Sequence[str] | None = None,
+    delimiter: str | None = None,
+    quoting: Quoting = "auto",
+    on_bad: OnBad = refuse,
+) -> Iterator[PlacedRow]:
+    """Yield the rows of a table, which know their file and line.
+
+    Args:
+        path: A table as of `read_table`, like the other arguments.
+        columns: Names of the first columns, for a file without a header line.
+        delimiter: Character between the columns.
+        quoting: Whether fields stand between quotation marks.
+        on_bad: Receives each row that cannot be read.
+    """
+    location = Location(path)
+    for place, columns_of_row in iter_rows(
+        location, names=columns, delimiter=delimiter, quoting=quoting, on_bad=on_bad
+    ):
+        row = PlacedRow(columns_of_row)
+        row.place = f"{path}, {place}"
+        row.may_lack_header = may_lack_header(location)
+        yield row
 
 
 def iter_rows(

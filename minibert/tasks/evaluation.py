@@ -21,8 +21,7 @@ from torch import Tensor
 
 from minibert.checks import check_count
 from minibert.config import BertConfig
-from minibert.corpus.inputs import iter_rows, may_lack_header
-from minibert.corpus.location import Location
+from minibert.corpus.inputs import placed_rows
 from minibert.corpus.rows import PlacedRow, Quoting, hint_of_header
 from minibert.heads import (
     BertForQuestionAnswering,
@@ -228,14 +227,7 @@ def _read_rows(
     path: Any, *, columns: Sequence[str] | None, delimiter: str | None, quoting: Quoting
 ) -> list[PlacedRow]:
     """The rows of a file, which know their lines."""
-    rows = []
-    location = Location(path)
-    placed = iter_rows(location, names=columns, delimiter=delimiter, quoting=quoting)
-    for place, values in placed:
-        row = PlacedRow(values)
-        row.place = f"{path}, {place}"
-        row.may_lack_header = may_lack_header(location)
-        rows.append(row)
+    rows = list(placed_rows(path, columns=columns, delimiter=delimiter, quoting=quoting))
     if not rows:
         raise ValueError(f"{path} has no rows.")
     return rows

@@ -6,8 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from minibert.corpus.inputs import iter_rows, may_lack_header
-from minibert.corpus.location import Location
+from minibert.corpus.inputs import placed_rows
 from minibert.corpus.rows import BadRow, PlacedRow, Quoting, hint_of_header, refuse
 
 EXCERPT = 200  # characters of a bad row
@@ -42,18 +41,16 @@ def read_placed_rows(
         ValueError: A row has a fault, or no row is left.
     """
     on_bad: Callable[[BadRow], object] = refuse if bad_rows is None else bad_rows.append
-    location = Location(path)
     names_in_file = renamed or {}
     rows = []
-    for place, columns_of_row in iter_rows(
-        location, names=columns, delimiter=delimiter, quoting=quoting, on_bad=on_bad
+    for row in placed_rows(
+        path, columns=columns, delimiter=delimiter, quoting=quoting, on_bad=on_bad
     ):
-        row = PlacedRow(columns_of_row)
-        row.place = f"{path}, {place}"
+        columns_of_row = dict(row)  # as the file names them
         for name in needed:
             name_in_file = names_in_file.get(name, name)
             if name_in_file not in columns_of_row:
-                hint = hint_of_header(name_in_file, list(columns_of_row), may_lack_header(location))
+                hint = hint_of_header(name_in_file, list(columns_of_row), row.may_lack_header)
                 raise ValueError(
                     f"{row.place}: there is no column {name_in_file!r}. The columns are "
                     f"{', '.join(columns_of_row)}.{hint}"
