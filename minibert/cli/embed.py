@@ -29,7 +29,7 @@ from minibert.cli.results import (
     claim_folder,
     report,
 )
-from minibert.cli.texts import count_texts, texts_of
+from minibert.cli.texts import count_texts, place_among_processes, texts_of
 from minibert.inference.batching import BATCH_TOKENS
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def add_embed_output(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     texts = texts_of(options)
-    rank, world_size = _place_among_processes()
+    rank, world_size = place_among_processes()
     folder = _folder_of(options)
     _check(options, folder, world_size)
     with warnings.catch_warnings():
@@ -206,16 +206,6 @@ def print_vectors(
                     print(" ".join(numbers(vector)))
                 else:
                     out.show_line(json_line(text, vector))
-
-
-def _place_among_processes() -> tuple[int, int]:
-    """The rank of this process and the number of processes, which torchrun sets."""
-    try:
-        return int(os.environ.get("RANK") or 0), int(os.environ.get("WORLD_SIZE") or 1)
-    except ValueError:
-        raise UsageError(
-            "RANK and WORLD_SIZE should be whole numbers, as torchrun sets them."
-        ) from None
 
 
 def _folder_of(options: argparse.Namespace) -> str | None:

@@ -31,12 +31,22 @@ def texts_of(options: argparse.Namespace) -> Iterable[str]:
     id_column = getattr(options, "id_column", None)
     files = (read_file(options, name, id_column) for name in names)
     texts = _at_least_one(chain.from_iterable(files))
-    is_first_process = int(os.environ.get("RANK") or 0) == 0  # of those of torchrun
-    if id_column is None or not is_first_process:
+    rank, _ = place_among_processes()
+    if id_column is None or rank > 0:
         return texts
     from minibert.corpus.ids import with_checked_ids
 
     return with_checked_ids(texts, attrgetter("id"))
+
+
+def place_among_processes() -> tuple[int, int]:
+    """The rank of this process and the number of processes, which torchrun sets."""
+    try:
+        return int(os.environ.get("RANK") or 0), int(os.environ.get("WORLD_SIZE") or 1)
+    except ValueError:
+        raise UsageError(
+            "RANK and WORLD_SIZE should be whole numbers, as torchrun sets them."
+        ) from None
 
 
 def checked_texts(texts: list[str], what: str = "text") -> list[str]:
