@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
@@ -20,6 +21,8 @@ from minibert.tokenization.files import tokenizer_digest
 # are the same. Vectors of one model in int8 and float32 have more, those of two poolings less.
 SAMPLES = 8
 SAME = 0.95
+
+DIGEST_BYTES = 12
 
 
 def metadata(folder: Location, name: str, file_format: str = "parquet") -> Location:
@@ -170,13 +173,28 @@ def _check_texts(path: Path, texts: Sequence[str]) -> None:
         if record is None or start >= len(texts):
             return
         shard = texts[start : start + record["lines"]]
-        if digest_of(shard) != record["texts_sha256"]:
+        changed = _changed_text(record, shard)
+        if changed is not None:
             raise ValueError(
-                f"{path} was made from other texts: of those from {start + 1} to "
-                f"{start + len(shard)} some have been changed since. Make it anew by minibert "
-                "embed."
+                f"{path} was made from other texts: text {start + changed + 1} has been changed "
+                "since. Bring it up to date by minibert embed --update."
             )
         start += len(shard)
+
+
+def _changed_text(record: dict[str, Any], texts: Sequence[str]) -> int | None:
+    """The index of the first text of a shard that is another than in its record.
+
+    Ids do not count: vectors do not depend on them.
+    """
+    if "texts" not in record:  # a folder of an earlier version
+        return None if digest_of(texts) == record["texts_sha256"] else 0
+    recorded = base64.b64decode(record["texts"])
+    for index, text in enumerate(texts):
+        start = index * DIGEST_BYTES
+        if text_digest(text) != recorded[start : start + DIGEST_BYTES]:
+            return index
+    return None
 
 
 def _check_samples(path: Path, embedder: TextEncoder, texts: Sequence[str], prompt: str) -> None:
@@ -234,3 +252,14 @@ def digest_of(texts: Sequence[str]) -> str:
             data += f"\0{text_id!r}".encode("utf-8", "surrogatepass")
         digest.update(len(data).to_bytes(8, "little") + data)
     return digest.hexdigest()
+
+
+def text_digest(text: str) -> bytes:
+    """Return a digest of a text, without its id."""
+    data = text.encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(data, digest_size=DIGEST_BYTES).digest()
+
+
+def pack_digests(texts: Sequence[str]) -> str:
+    """Return the digests of texts as the record of a shard keeps them."""
+    return base64.b64encode(b"".join(map(text_digest, texts))).decode("ascii")

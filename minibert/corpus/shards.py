@@ -43,11 +43,12 @@ from minibert.corpus.records import (
     describe,
     digest_of,
     metadata,
+    pack_digests,
     read_record,
     sha256_of_file,
     sha256_of_json,
 )
-from minibert.corpus.updates import KeptVectors, pack_digests, replacing_folder, restore
+from minibert.corpus.updates import KeptVectors, replacing_folder, restore
 from minibert.files import only_run_in
 from minibert.inference.batching import BATCH_TOKENS
 from minibert.progress import SILENT, Progress, interruptible

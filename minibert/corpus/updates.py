@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import ctypes
-import hashlib
 import os
 import shutil
 from collections.abc import Iterator, Sequence
@@ -21,24 +20,11 @@ from numpy.typing import NDArray
 
 from minibert.corpus.formats import ShardedVectors
 from minibert.corpus.location import Location
-from minibert.corpus.records import metadata, read_record
+from minibert.corpus.records import DIGEST_BYTES, metadata, read_record, text_digest
 from minibert.sentences.rows import Vectors
-
-DIGEST_BYTES = 12
 
 _AT_CWD = -100  # fcntl.h
 _RENAME_EXCHANGE = 2  # linux/fs.h
-
-
-def text_digest(text: str) -> bytes:
-    """Return a digest of a text, without its id."""
-    data = text.encode("utf-8", "surrogatepass")
-    return hashlib.blake2b(data, digest_size=DIGEST_BYTES).digest()
-
-
-def pack_digests(texts: Sequence[str]) -> str:
-    """Return the digests of texts as the record of a shard keeps them."""
-    return base64.b64encode(b"".join(map(text_digest, texts))).decode("ascii")
 
 
 class KeptVectors:

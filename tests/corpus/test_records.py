@@ -14,6 +14,7 @@ from tiny_folder import LINES, sentence_folder, tiny_folder
 from minibert import SentenceEmbedder, encode_to_file, encode_to_shards
 from minibert.cli import main
 from minibert.corpus.records import check_corpus
+from minibert.corpus.rows import Text
 
 
 def load(folder: Path, **options: Any) -> SentenceEmbedder:
@@ -64,7 +65,7 @@ WRONG: list[tuple[Callable[[Path], SentenceEmbedder], list[str], str, str]] = [
         load,
         EDITED,
         "",
-        "made from other texts: of those from 21 to 30 some have been changed since",
+        "made from other texts: text 26 has been changed since",
     ),
 ]
 
@@ -163,3 +164,16 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     ]
     assert main([*search[:-1], "trees", " "]) == 2
     assert "the query is empty" in capsys.readouterr().err
+
+
+def test_ids_do_not_count(bert: Path, tmp_path: Path) -> None:
+    """Vectors of texts with ids belong to the same texts without them, and the other way round."""
+    embedder = load(bert)
+    with_ids = [Text(line, str(number)) for number, line in enumerate(LINES)]
+    encode_to_shards(embedder, with_ids, tmp_path / "ids", shard_size=10, file_format="parquet")
+    encode_to_shards(embedder, LINES, tmp_path / "plain", shard_size=10)
+    for folder in ("ids", "plain"):
+        for texts in (with_ids, LINES):
+            check_corpus(tmp_path / folder, embedder, texts)
+        with pytest.raises(ValueError, match="text 26 has been changed since"):
+            check_corpus(tmp_path / folder, embedder, EDITED)
