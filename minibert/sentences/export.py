@@ -33,7 +33,7 @@ from minibert.extras import need
 from minibert.heads import BertForMultipleChoice
 from minibert.model import BertModel
 from minibert.sentences.embedder import SentenceEmbedder
-from minibert.sentences.folder import is_embedder
+from minibert.sentences.folder import is_embedder, read_sentence_folder
 from minibert.sentences.onnx import open_session
 from minibert.sentences.pooling import pool
 
@@ -180,6 +180,9 @@ def _prepare(source: Source, folder: Path, heads: bool) -> _Graph:
     if heads or not is_embedder(source):
         model, tokenizer = load_with_heads(source, dtype=torch.float32)
         if not isinstance(model, BertModel):
+            activation = read_sentence_folder(source, cross_encoder=True).activation_fn
+            if activation is not None:  # the export has one config
+                model.config.extra["sentence_transformers"] = {"activation_fn": activation}
             model.config.save_pretrained(folder)
             tokenizer.save_pretrained(folder)
             return _HeadGraph(model, model, tokenizer.model_max_length)

@@ -163,14 +163,34 @@ class OnnxHead:
         return rows.in_input_order(np.stack(self.run_ids(rows.ids, rows.token_types)["logits"]))
 
     def activation(self, logits: Vectors) -> Vectors:
-        """Turn logits (N, labels) into scores by problem type. A single label gets a sigmoid."""
-        problem = self.config.problem_type
-        if problem == "regression":
+        """Turn logits (N, labels) into scores, as a `CrossEncoder` or a classifier does.
+
+        A single label gets the activation that the config names, else a sigmoid.
+        """
+        if logits.shape[-1] == 1:
+            return self._single_score(logits)
+        if self.config.problem_type == "regression":
             return logits
-        if problem == "multi_label_classification" or logits.shape[-1] == 1:
-            return np.asarray(1 / (1 + np.exp(-logits)), dtype=np.float32)
+        if self.config.problem_type == "multi_label_classification":
+            return _sigmoid(logits)
         powers = np.exp(logits - logits.max(axis=-1, keepdims=True))
         return np.asarray(powers / powers.sum(axis=-1, keepdims=True), dtype=np.float32)
+
+    def _single_score(self, logits: Vectors) -> Vectors:
+        section = self.config.extra.get("sentence_transformers") or {}
+        old_name = self.config.extra.get("sbert_ce_default_activation_function")
+        name = section.get("activation_fn") or old_name or "torch.nn.Sigmoid"
+        if name.endswith(".Sigmoid"):
+            return _sigmoid(logits)
+        if name.endswith(".Identity"):
+            return logits
+        import torch  # the other activations are torch's
+
+        from minibert.sentences.pooling import ACTIVATIONS, activation_name
+
+        activation = ACTIVATIONS[activation_name(f"{self.source}/config.json", name)]()
+        scores: Vectors = activation(torch.from_numpy(logits)).numpy()
+        return scores
 
     def run_ids(
         self, ids: Sequence[Sequence[int]], token_types: Sequence[Sequence[int]] | None = None
@@ -204,3 +224,7 @@ class OnnxHead:
                     row = output[place]
                     results[name][index] = row[: lengths[index]] if has_tokens else row
         return results
+
+
+def _sigmoid(logits: Vectors) -> Vectors:
+    return np.asarray(1 / (1 + np.exp(-logits)), dtype=np.float32)

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 Input = str | Pair | list[int]
 Request = tuple[Rows, Settings]  # the row of one text
 
+SERVED_KINDS = (
+    "minibert serve takes embedders, rerankers, classifiers and regressions of texts, and taggers."
+)
 # a request with more characters is tokenized in its own thread, so that others are not delayed
 MAX_CHARACTERS_AT_ONCE = 5000
 
@@ -297,10 +300,7 @@ def _load_classifier(
     if kind.__name__ == "BertForTokenClassification":
         return _load_tagger(name, source, precision, device, queue)
     if kind.__name__ != "BertForSequenceClassification":
-        raise ValueError(
-            f"{source} is a {kind.__name__}, but served are embedders, rerankers, and classifiers "
-            "of texts or tokens."
-        )
+        raise ValueError(f"{source} is a {kind.__name__}. {SERVED_KINDS}")
     encoder = CrossEncoder.from_pretrained(source, precision=precision, device=device, mmap=False)
     _warm_up(encoder.model)
     config = encoder.model.config
@@ -345,15 +345,18 @@ def _load_exported_head(name: str, source: Source, queue: dict[str, Any]) -> Ser
     if head.tags_tokens:
         return _served_tagger(name, Tagger(head, head.tokenizer), None, queue)
     if not head.classifies_texts:
-        outputs = ", ".join(head.outputs)
-        raise ValueError(
-            f"{source} has the outputs {outputs}, but served are classifiers of texts or tokens."
-        )
+        raise ValueError(f"{source} has the outputs {', '.join(head.outputs)}. {SERVED_KINDS}")
     config = head.config
     labels = [config.id2label[index] for index in range(config.num_labels)]
     about = {"labels": labels, "precision": None}
+
+    def predict_activation(logits: Vectors) -> Vectors:
+        return logits if config.problem_type == "regression" else head.activation(logits)
+
     kind = _kind(config.num_labels)
-    return Served(name, kind, head, head.settings, about, head.activation, **queue)
+    return Served(
+        name, kind, head, head.settings, about, head.activation, predict_activation, **queue
+    )
 
 
 def _kind(num_labels: int) -> str:

@@ -226,6 +226,45 @@ class TestExportedHeads:
             expected = exported.activation(encoder.predict(pairs))
         np.testing.assert_allclose(exported.scores(pairs), expected, rtol=0, atol=1e-5)
 
+    @pytest.mark.parametrize("activation", ["Identity", "Sigmoid", "Tanh", None])
+    @pytest.mark.parametrize("place", ["config_sentence_transformers.json", "config.json"])
+    def test_a_reranker_keeps_its_activation(
+        self, activation: str | None, place: str, tmp_path: Path
+    ) -> None:
+        folder = classifier_folder(tmp_path / "head", 1, problem_type="regression")
+        if activation is not None:
+            named = {"activation_fn": f"torch.nn.modules.{activation}"}
+            content = named
+            if place == "config.json":
+                content = json.loads((folder / place).read_text(encoding="utf-8"))
+                content["sentence_transformers"] = named
+            (folder / place).write_text(json.dumps(content), encoding="utf-8")
+        exporting.export(Source(folder), tmp_path / "out")
+        pairs = [(text, "tall trees") for text in TEXTS]
+        expected = CrossEncoder.from_pretrained(folder, precision=None).predict(pairs)
+        scores = OnnxHead.from_pretrained(tmp_path / "out").scores(pairs)[:, 0]
+        np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-5)
+
+    def test_a_regression_is_served_as_its_numbers(self, tmp_path: Path) -> None:
+        testclient = pytest.importorskip("fastapi.testclient")
+        app = pytest.importorskip("minibert.serving.app")
+        models = pytest.importorskip("minibert.serving.models")
+        folder = classifier_folder(tmp_path / "head", 1, problem_type="regression")
+        exporting.export(Source(folder), tmp_path / "out")
+        answers = []
+        for place, backend in ((folder, "torch"), (tmp_path / "out", "onnx")):
+            queue = {"max_wait_ms": 1, "max_tokens": 512, "max_pending": 9}
+            model = models.load("head", Source(place), backend=backend, **queue)
+            try:
+                client = testclient.TestClient(app.create_app([model]))
+                predicted = client.post("/predict", json={"inputs": TEXTS[0]}).json()
+                query = {"query": "tall trees", "texts": TEXTS[:1]}
+                ranked = client.post("/rerank", json=query).json()
+                answers.append([predicted[0]["score"], ranked[0]["score"]])
+            finally:
+                model.batched.close()
+        assert answers[0] == pytest.approx(answers[1], abs=1e-5)
+
     def test_served(self, folders: tuple[Path, Path]) -> None:
         _, out = folders
         testclient = pytest.importorskip("fastapi.testclient")
