@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,6 +10,8 @@ from typing import Any
 
 from minibert.files import read_json, replacing
 
+_CLASSIFIERS = ("ForSequenceClassification", "ForTokenClassification")
+_MARK = "<!-- written by minibert, checksum "
 _FRONT = """---
 library_name: minibert
 tags:
@@ -26,7 +29,7 @@ def write_card(
     scores: Mapping[str, float],
     usage: str,
 ) -> None:
-    """Writes README.md, unless there is one already.
+    """Write README.md. One that a person has written or changed stays.
 
     Args:
         folder: The model's folder.
@@ -40,7 +43,7 @@ def write_card(
         OSError: The file cannot be written.
     """
     path = Path(folder, "README.md")
-    if path.exists():
+    if path.exists() and not _is_unchanged(path):
         return
     lines = [_FRONT, f"# {title}", "", "```", usage, "```", ""]
     for heading, rows in (("Scores", scores), ("Data", data), ("Training", options)):
@@ -52,8 +55,19 @@ def write_card(
     labels = _labels(path.parent)
     if labels:
         lines += ["## Labels", "", ", ".join(labels), ""]
+    text = "\n".join(lines)
     with replacing(path) as temporary:
-        temporary.write_text("\n".join(lines), encoding="utf-8")
+        temporary.write_text(f"{text}\n{_MARK}{_digest(text)} -->\n", encoding="utf-8")
+
+
+def _is_unchanged(path: Path) -> bool:
+    """Whether a card is as `write_card` has written it, so that a resumed run may replace it."""
+    text, mark, digest = path.read_text(encoding="utf-8", errors="replace").rpartition(f"\n{_MARK}")
+    return bool(mark) and digest == f"{_digest(text)} -->\n"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _shown(value: Any) -> str:
@@ -66,4 +80,8 @@ def _labels(folder: Path) -> list[str]:
     config = folder / "config.json"
     if not config.is_file():
         return []
-    return [str(label) for label in (read_json(config).get("id2label") or {}).values()]
+    content = read_json(config)
+    architectures = content.get("architectures") or []
+    if not any(str(name).endswith(_CLASSIFIERS) for name in architectures):
+        return []  # every config has names of labels, used or not
+    return [str(label) for label in (content.get("id2label") or {}).values()]

@@ -1,0 +1,38 @@
+"""The card of a run: what it says of a model, and when it is written again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from minibert.training.card import write_card
+
+
+def write(folder: Path, score: float) -> str:
+    write_card(folder, "A model", {"train": "a.csv"}, {"steps": 3}, {"f1": score}, "minibert x")
+    return (folder / "README.md").read_text(encoding="utf-8")
+
+
+def test_a_resumed_run_renews_its_card(tmp_path: Path) -> None:
+    assert "f1: 0.5" in write(tmp_path, 0.5)
+    assert "f1: 0.75" in write(tmp_path, 0.75)
+
+
+def test_a_card_that_was_changed_stays(tmp_path: Path) -> None:
+    text = write(tmp_path, 0.5).replace("A model", "My model")
+    (tmp_path / "README.md").write_text(text, encoding="utf-8")
+    assert write(tmp_path, 0.75) == text
+
+
+@pytest.mark.parametrize(
+    ("architecture", "has_labels"),
+    [("BertForSequenceClassification", True), ("BertForPreTraining", False)],
+)
+def test_labels_are_those_of_a_classifier(
+    architecture: str, has_labels: bool, tmp_path: Path
+) -> None:
+    config = {"architectures": [architecture], "id2label": {"0": "good", "1": "bad"}}
+    (tmp_path / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    assert ("good, bad" in write(tmp_path, 0.5)) == has_labels
