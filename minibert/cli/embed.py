@@ -8,6 +8,7 @@ import sys
 import unicodedata
 import warnings
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,7 @@ from minibert.cli.results import (
     report,
 )
 from minibert.cli.texts import count_texts, place_among_processes, texts_of
+from minibert.files import read_json
 from minibert.inference.batching import BATCH_TOKENS
 
 if TYPE_CHECKING:
@@ -91,7 +93,12 @@ def add_embed_output(parser: Parser) -> None:
         "--out-dir", output, convert=as_folder, advice="--output DIR/ (with a slash)"
     )
     add_force(parser)
-    parser.add_argument("--format", default="npy", choices=FORMATS, help="Format of the shards.")
+    parser.add_argument(
+        "--format",
+        choices=FORMATS,
+        help="Format of the shards. Default: that of the shards that are there, else npy, or "
+        "parquet with --id-column.",
+    )
     parser.add_argument(
         "--shard-size", type=int, default=16384, metavar="N", help="Number of texts per shard."
     )
@@ -114,6 +121,8 @@ def run(options: argparse.Namespace) -> None:
     texts = texts_of(options)
     rank, world_size = place_among_processes()
     folder = _folder_of(options)
+    if folder is not None and options.format is None:
+        options.format = _default_format(options, folder)
     _check(options, folder, world_size)
     with warnings.catch_warnings():
         if rank > 0:  # the first process warns for all
@@ -230,6 +239,16 @@ def _folder_of(options: argparse.Namespace) -> str | None:
     )
 
 
+def _default_format(options: argparse.Namespace, folder: str) -> str:
+    """The format of the shards that an earlier run has written there, or one with room for ids."""
+    for name in MANIFESTS:
+        path = os.path.join(folder, name)
+        if os.path.isfile(path):
+            with suppress(ValueError, KeyError):  # a damaged manifest is an error later
+                return str(read_json(path)["file_format"])
+    return "npy" if options.id_column is None else "parquet"
+
+
 def _check(options: argparse.Namespace, folder: str | None, world_size: int) -> None:
     """Check that the options go together and claim the output.
 
@@ -269,8 +288,8 @@ def _check_room_for_ids(options: argparse.Namespace, folder: str | None) -> None
     target = options.format if folder is not None else options.output
     if target is not None and not target.endswith(("jsonl", "parquet")):
         raise UsageError(
-            "--id-column needs .jsonl or .parquet, which have a place for ids. Others hold the "
-            "vectors alone, in order."
+            "--id-column needs .jsonl or .parquet (--format for shards), which have a place for "
+            "ids. Others hold the vectors alone, in order."
         )
 
 

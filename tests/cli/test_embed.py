@@ -1,0 +1,68 @@
+"""`minibert embed --output` and what `minibert search --vectors` makes of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from minibert.cli import main
+
+pytest.importorskip("pyarrow")
+
+
+def embed(*arguments: object) -> int:
+    return main(["embed", "-m", "minibert-tiny", *map(str, arguments)])
+
+
+@pytest.fixture
+def docs(tmp_path: Path) -> Path:
+    path = tmp_path / "docs.csv"
+    rows = [f"d{number},text {word}" for number, word in enumerate(["one", "two", "three"])]
+    path.write_text("\n".join(["id,text", *rows]) + "\n", encoding="utf-8")
+    return path
+
+
+def test_ids_in_a_folder_need_no_format(
+    docs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The folder of `--id-column` is parquet, and later runs take the format that is there."""
+    folder = tmp_path / "vectors"
+    command = ("--file", docs, "--id-column", "id", "-o", f"{folder}/")
+    assert embed(*command, "--update") == 0
+    assert (folder / "shard-000000.parquet").is_file()
+    with docs.open("a", encoding="utf-8") as file:
+        file.write("d3,text four\n")
+    assert embed("--file", docs, "-o", folder, "--update", "--json") == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["kept"] == 3
+    assert not list(folder.glob("*.npy"))
+
+
+def test_without_ids_a_folder_is_npy(docs: Path, tmp_path: Path) -> None:
+    assert embed("--file", docs, "-o", tmp_path / "vectors") == 0
+    assert (tmp_path / "vectors" / "shard-000000.npy").is_file()
+
+
+def test_a_format_without_ids_is_refused_with_the_option(
+    docs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ("--file", docs, "--id-column", "id", "-o", tmp_path / "vectors")
+    assert embed(*command, "--format", "npy") == 2
+    assert "--format" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("ids", [(), ("--id-column", "id")])
+def test_vectors_with_ids_are_searched(
+    ids: tuple[str, ...], docs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "vectors"
+    assert embed("--file", docs, "--id-column", "id", "-o", folder) == 0
+    capsys.readouterr()
+    query = ["search", "-m", "minibert-tiny", "text two", "--corpus", str(docs), "--json", *ids]
+    assert main([*query, "--vectors", str(folder)]) == 0
+    output = json.loads(capsys.readouterr().out)["output"]
+    assert output[0]["results"][0]["text"] == "text two"
+    docs.write_text(docs.read_text(encoding="utf-8").replace("three", "four"), encoding="utf-8")
+    assert main([*query, "--vectors", str(folder)]) == 1
+    assert "text 3 has been changed since" in capsys.readouterr().err
