@@ -15,7 +15,7 @@ import re
 import socket
 import tempfile
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -201,9 +201,19 @@ class Source:
             path = self.file(filename)
             if path is not None:
                 return path
-        raise FileNotFoundError(
-            f"{self.name!r:.300} holds no {' or '.join(filenames):.300}. Is it a BERT checkpoint?"
-        )
+        missing = f"{self.name!r:.300} holds no {' or '.join(filenames):.300}."
+        raise FileNotFoundError(f"{missing} {self._advice(filenames)}")
+
+    def _advice(self, filenames: Sequence[str]) -> str:
+        """A sentence on what to do where all these files are missing."""
+        if "model.onnx" in filenames:
+            return f"Write one by minibert export {self.name} FOLDER, and name that folder."
+        if self.file("model.onnx") is not None:
+            return (
+                "It was written by minibert export: name the model that it was exported from, or "
+                "pass --backend onnx to a command that has it."
+            )
+        return "Is it a BERT checkpoint?"
 
     def _from_hub(self, filename: str) -> Path | None:
         import huggingface_hub  # here, because it costs a third of what importing torch costs

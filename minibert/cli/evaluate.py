@@ -140,7 +140,7 @@ def _model_and_file(options: argparse.Namespace) -> str:
 def _load(options: argparse.Namespace, device: str) -> tuple[Any, Any]:
     """The model with its head and its tokenizer. An embedder has its own."""
     source = source_of(options)
-    check_kind(source, "torch")
+    check_kind(source, "torch", has_option=False)
     from minibert.sentences.folder import is_embedder
 
     if is_embedder(source):
@@ -156,7 +156,10 @@ def _load(options: argparse.Namespace, device: str) -> tuple[Any, Any]:
 
 def describe(result: Evaluation) -> str:
     """The scores in tables."""
-    lines = [f"{result.task}, {result.rows:,} rows, {len(result.errors):,} errors", ""]
+    heading = f"{result.task}, {result.rows:,} rows"
+    if result.task not in ("regression", "scores"):  # every number is a little off
+        heading += f", {len(result.errors):,} errors"
+    lines = [heading, ""]
     for name, value in result.metrics.items():
         interval = ""
         if name in result.intervals:
@@ -165,7 +168,7 @@ def describe(result: Evaluation) -> str:
         lines.append(f"{name:<16} {value:>8.4f}{interval}")
     if result.classes:
         lines += ["", *_class_table(result.classes)]
-    if 1 < len(result.labels) <= MAX_CONFUSION:
+    if result.confusion and 1 < len(result.labels) <= MAX_CONFUSION:
         lines += ["", *_confusion_table(result)]
     return "\n".join(lines)
 

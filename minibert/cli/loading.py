@@ -114,8 +114,13 @@ def load_embedder(
     return embedder
 
 
-def check_kind(source: Source, backend: str) -> None:
+def check_kind(source: Source, backend: str, has_option: bool = True) -> None:
     """Check that the model can run in the chosen backend.
+
+    Args:
+        source: the model.
+        backend: "torch" or "onnx".
+        has_option: the command has --backend.
 
     Raises:
         UsageError: the folder holds an ONNX graph and no weights, and the backend is torch.
@@ -126,7 +131,10 @@ def check_kind(source: Source, backend: str) -> None:
     names = ("model.safetensors", "pytorch_model.bin", "model.safetensors.index.json")
     has_weights = any((folder / name).is_file() for name in names)
     if (folder / "model.onnx").is_file() and not has_weights:
-        raise UsageError(f"{source} was written by minibert export: run it with --backend onnx.")
+        advice = "run it with --backend onnx"
+        if not has_option:
+            advice = "name the model that it was exported from"
+        raise UsageError(f"{source} was written by minibert export: {advice}.")
 
 
 def warn_of_head(source: Source) -> None:

@@ -135,6 +135,9 @@ def hint_of_header(name: str, columns: Sequence[str], may_lack_header: bool = Fa
     matches = difflib.get_close_matches(name, columns, n=1, cutoff=0.75)
     if matches:
         return f" The nearest name is {matches[0]!r}."
+    advice = ""
+    if name in _DEFAULT_COLUMNS:
+        advice = f" Name the column of the {name} by --{name}-column."
     if may_lack_header:
-        return NO_HEADER
-    return ""
+        advice += NO_HEADER
+    return advice

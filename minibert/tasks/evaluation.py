@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any, Literal
 
@@ -182,7 +182,8 @@ def evaluate(
     if isinstance(model, SentenceEmbedder):
         if pair_column is None:
             raise ValueError(
-                "Evaluating an embedder needs pair_column, the column of the second text."
+                "Evaluating an embedder needs the column of the second text: pass --pair-column "
+                "(in Python pair_column)."
             )
         has_scores = task == "scores" or (task is None and label_column in rows[0])
         evaluate_rows = _evaluate_scores if has_scores else _evaluate_pairs
@@ -272,6 +273,16 @@ def _column(rows: Sequence[Mapping[str, Any]], name: str) -> list[Any]:
     return [row[name] for row in rows]
 
 
+def _label_columns(
+    rows: Sequence[Mapping[str, Any]], columns: _Columns, config: BertConfig
+) -> Sequence[str]:
+    """The columns of a label each: those that were named, or one for each label of the model."""
+    names = list(config.label2id)
+    if columns.labels or columns.label in rows[0] or any(name not in rows[0] for name in names):
+        return columns.labels
+    return names
+
+
 def _labels(rows: Sequence[Mapping[str, Any]], columns: _Columns) -> list[Any]:
     """The label of each row, or from a column for each label the list of those that are set."""
     if not columns.labels:
@@ -355,6 +366,8 @@ def _expected(
     Raises:
         ValueError: A row has no label, or one that the model does not have.
     """
+    if task == "multi_label":
+        columns = replace(columns, labels=_label_columns(rows, columns, config))
     labels = _labels(rows, columns)
     places = _places(rows)
     if task == "regression":

@@ -1,0 +1,111 @@
+"""`minibert evaluate`: the tables of every task, and columns that it finds by itself."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import tiny_config
+from tiny_folder import VOCABULARY, WORDS, tiny_folder
+
+import minibert
+from minibert.cli import main
+
+TAGS = {0: "O", 1: "B-PER", 2: "I-PER"}
+TOPICS = {0: "trees", 1: "korea", 2: "world"}
+SEVERAL = "multi_label_classification"
+
+
+def save(folder: Path, name: str, **config: Any) -> Path:
+    """A random model of a class, with a tokenizer, in a folder."""
+    tiny_folder(folder)
+    model = getattr(minibert, name)(tiny_config(vocab_size=len(VOCABULARY), **config))
+    model.save_pretrained(folder)
+    return folder
+
+
+def write_topics(path: Path) -> Path:
+    """A table with a column of 1 and 0 for each label."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(["text", *TOPICS.values()])
+        for word in WORDS:
+            rows.writerow([word, *(int(topic == word) for topic in TOPICS.values())])
+    return path
+
+
+def test_a_tagger_has_a_table_of_classes_and_no_confusion_matrix(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = save(tmp_path / "model", "BertForTokenClassification", id2label=TAGS)
+    file = tmp_path / "dev.conll"
+    file.write_text("tall B-PER\ntrees I-PER\ngrow O\n\nhello O\n", encoding="utf-8")
+    assert main(["evaluate", "-m", str(model), str(file), "--bootstrap", "0"]) == 0
+    shown = capsys.readouterr().out
+    assert "precision" in shown and "PER" in shown and "predictions in columns" not in shown
+
+
+def test_several_labels_are_found_in_columns_of_their_names(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = save(
+        tmp_path / "model",
+        "BertForSequenceClassification",
+        id2label=TOPICS,
+        problem_type=SEVERAL,
+    )
+    file = write_topics(tmp_path / "topics.csv")
+    command = ["evaluate", "-m", str(model), str(file), "--bootstrap", "0"]
+    assert main(command) == 0
+    shown = capsys.readouterr().out
+    assert "f1_micro" in shown and all(topic in shown for topic in TOPICS.values())
+    assert main([*command, "--label-columns", ",".join(TOPICS.values())]) == 0
+    assert capsys.readouterr().out == shown
+
+
+def test_a_regression_has_no_count_of_errors(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = save(
+        tmp_path / "model",
+        "BertForSequenceClassification",
+        id2label={0: "score"},
+        problem_type="regression",
+    )
+    file = tmp_path / "scores.csv"
+    lines = [f"{word},{index}" for index, word in enumerate(WORDS)]
+    file.write_text("\n".join(["text,label", *lines]) + "\n", encoding="utf-8")
+    assert main(["evaluate", "-m", str(model), str(file), "--bootstrap", "0"]) == 0
+    assert capsys.readouterr().out.startswith("regression, 10 rows\n")
+
+
+def test_a_missing_column_is_answered_with_the_option(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = save(tmp_path / "model", "BertForSequenceClassification", id2label=TOPICS)
+    file = tmp_path / "dev.csv"
+    file.write_text("premise,verdict\nhello,trees\n", encoding="utf-8")
+    assert main(["evaluate", "-m", str(model), str(file)]) == 1
+    assert "by --text-column." in capsys.readouterr().err
+
+
+def test_an_embedder_asks_for_the_option_of_the_second_text(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "pairs.csv"
+    file.write_text("text,other\nhello,world\n", encoding="utf-8")
+    assert main(["evaluate", "-m", "minibert-tiny", str(file)]) == 1
+    assert "--pair-column" in capsys.readouterr().err
+
+
+def test_an_export_is_not_sent_to_an_option_that_does_not_exist(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = save(tmp_path / "model", "BertForSequenceClassification", id2label=TOPICS)
+    (model / "model.safetensors").rename(model / "model.onnx")
+    file = write_topics(tmp_path / "topics.csv")
+    for command in (["evaluate", str(file)], ["info"], ["verify"]):
+        assert main([*command, "-m", str(model)]) in (1, 2)
+        assert "name the model that it was exported from" in capsys.readouterr().err
