@@ -14,6 +14,13 @@ from minibert.cli.results import UsageError, claim_folder, is_same_folder, repor
 
 SUMMARY = "Write a model as an ONNX graph, which runs without PyTorch."
 EXAMPLE = "minibert-en out/minibert-en-onnx"
+# the command that uses a graph, by the class of its model. Other graphs are used from Python
+_NEXT = {
+    "SentenceEmbedder": "embed --model {folder} --backend onnx TEXT",
+    "BertForSequenceClassification": "classify --model {folder} --backend onnx TEXT",
+    "BertForTokenClassification": "entities --model {folder} --backend onnx TEXT",
+    "BertForQuestionAnswering": "answer --model {folder} --backend onnx --question QUESTION TEXT",
+}
 
 
 def add(parser: Parser) -> None:
@@ -54,5 +61,7 @@ def run(options: argparse.Namespace) -> None:
         f"most\n{done.difference:.1e} of the largest one, and the smallest cosine is "
         f"{done.cosine:.6f}."
     )
+    if done.kind in _NEXT:
+        sentence += f"\nUse it: minibert {_NEXT[done.kind].format(folder=options.dst)}"
     content = {"output": options.dst, "precision": options.precision, **done._asdict()}
     report(options, content, sentence)

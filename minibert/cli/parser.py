@@ -20,6 +20,11 @@ class HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
     def __init__(self, prog: str) -> None:
         super().__init__(prog, max_help_position=32, width=100)
 
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        if text.startswith("example: "):  # a command to copy stays on one line
+            return indent + text
+        return super()._fill_text(text, width, indent)
+
     def _get_help_string(self, action: argparse.Action) -> str | None:
         if action.default is None or action.default is False or action.default == []:
             return action.help

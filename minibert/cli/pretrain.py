@@ -139,7 +139,8 @@ def run(options: argparse.Namespace) -> None:
     options = options_of_run(options, "corpus")
     if (options.config is None) == (options.model is None):
         raise UsageError(
-            "give --config to start from scratch, or --model to continue from a checkpoint."
+            "give --config to start from scratch, or --model to continue from a checkpoint, and "
+            "not both."
         )
     if options.model is not None and options.vocab_size is not None:
         raise UsageError("--vocab-size has no effect on --model, which has a vocabulary: drop it.")
@@ -210,7 +211,8 @@ def _outcome(options: argparse.Namespace) -> str:
         sentence += f": {measured}"
     return (
         f'{sentence}.\nUse it: minibert fill-mask --model {options.output} "... [MASK] ...".\n'
-        f"Fine-tune it: minibert finetune classification --model {options.output} ..."
+        f"Fine-tune it: minibert finetune classification --model {options.output} "
+        "--train train.tsv --output out/labels"
     )
 
 

@@ -154,7 +154,12 @@ def options_of_run(
     options.starts = starts
     missing = [name for name in needed if getattr(options, name, None) is None]
     if missing:
-        raise UsageError(f"give {' and '.join(f'--{name}' for name in missing)}.")
+        advice = f"give {' and '.join(f'--{name}' for name in missing)}"
+        if resume:
+            raise UsageError(f"{path.parent} holds no run to resume: {advice} to start one.")
+        if path.is_file():
+            advice += f", or resume the run in {path.parent} by --resume"
+        raise UsageError(f"{advice}.")
     return options
 
 

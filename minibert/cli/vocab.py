@@ -70,7 +70,7 @@ def run(options: argparse.Namespace) -> None:
     sentence = (
         f"{len(tokenizer):,} tokens, learned from {len(words):,} different words, are in "
         f"{options.output}.\nTrain with them: minibert pretrain --config tiny --vocab "
-        f"{options.output} --corpus {options.corpus[0]} --output out/model"
+        f"{options.output} --corpus {' '.join(options.corpus)} --output out/model"
     )
     content = {"output": options.output, "pieces": len(tokenizer), "words": len(words)}
     report(options, content, sentence)

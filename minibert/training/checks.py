@@ -69,10 +69,15 @@ class FileReport:
         if self.truncated is not None:
             parts.append(f"{self.truncated:.1%} of the texts are truncated")
         if self.duplicates:
-            parts.append(f"{self.duplicates:,} duplicates")
+            parts.append(_count(self.duplicates, "duplicate"))
         if self.blank_texts:
-            parts.append(f"{self.blank_texts:,} blank texts")
+            parts.append(_count(self.blank_texts, "blank text"))
         return f"{self.name}: {'; '.join(parts)}"
+
+
+def _count(number: int, noun: str) -> str:
+    """Such as "1 duplicate" or "1,200 duplicates"."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 @dataclass(frozen=True)

@@ -207,7 +207,7 @@ class SimilarityTask(Task):
 
     def _range(self) -> str:
         if self.max_score == 1:
-            return "-1 to 1 (pass the highest score)"
+            return "-1 to 1 (or pass the largest one: --max-score, in Python max_score)"
         return f"{-self.max_score:g} to {self.max_score:g}"
 
     def examples(

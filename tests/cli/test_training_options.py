@@ -119,3 +119,16 @@ def test_every_option_says_what_it_is(capsys: pytest.CaptureFixture[str]) -> Non
     for field in dataclasses.fields(TrainingOptions):
         assert f"--{field.name.replace('_', '-')} " in shown
     assert "Peak learning rate of AdamW. Default: 5e-5 for BERT base" in shown
+
+
+@pytest.mark.parametrize(
+    ("command", "option"), [(["pretrain"], "--corpus"), (["finetune", "pairs"], "--train")]
+)
+def test_resuming_where_no_run_is(
+    command: list[str], option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*command, "--resume", "--output", str(tmp_path)]) == 2
+    assert f"holds no run to resume: give {option}" in capsys.readouterr().err
+    (tmp_path / "run.json").write_text('{"starts": []}', encoding="utf-8")
+    assert main([*command, "--output", str(tmp_path)]) == 2
+    assert "by --resume." in capsys.readouterr().err
