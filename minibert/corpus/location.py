@@ -26,6 +26,56 @@ from minibert.files import parse_json, replacing, write_json
 _URI = re.compile(r"([a-z][a-z0-9+.-]+://[^?]*)(\?.*)?", re.IGNORECASE)
 
 
+ZSTD_BYTES = 1 << 10  # compressed bytes read at a time, which may be 32 MB of text
+
+
+class _ZstdReader(io.RawIOBase):
+    """The bytes in a file of frames, by the package zstandard.
+
+    Its own reader takes a file that was cut off for one that has ended.
+    """
+
+    def __init__(self, file: IO[bytes], zstandard: Any) -> None:
+        self._file = file
+        self._new_frame: Callable[[], Any] = zstandard.ZstdDecompressor().decompressobj
+        self._error: type[Exception] = zstandard.ZstdError
+        self._frame: Any = None
+        self._compressed = b""
+        self._data = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._data:
+            self._compressed = self._compressed or self._file.read(ZSTD_BYTES)
+            if not self._compressed:
+                if self._frame is not None:
+                    raise EOFError("Compressed file ended before the end-of-stream marker")
+                return 0
+            self._decompress()
+        size = min(len(buffer), len(self._data))
+        buffer[:size] = self._data[:size]
+        self._data = self._data[size:]
+        return size
+
+    def _decompress(self) -> None:
+        if self._frame is None:
+            self._frame = self._new_frame()
+        try:
+            self._data = memoryview(self._frame.decompress(self._compressed))
+        except self._error as error:
+            raise EOFError(str(error)) from None
+        self._compressed = b""
+        if self._frame.eof:
+            self._compressed = self._frame.unused_data
+            self._frame = None
+
+
 def _unpack_zstd(file: IO[bytes]) -> IO[bytes]:
     """Decompress by Python's own module (3.14), by the package zstandard, or by pyarrow."""
     raw: Any
@@ -33,9 +83,7 @@ def _unpack_zstd(file: IO[bytes]) -> IO[bytes]:
         raw = importlib.import_module("compression.zstd").open(file, "rb")
         return io.BufferedReader(raw)
     with suppress(ImportError):
-        decompressor = importlib.import_module("zstandard").ZstdDecompressor()
-        raw = decompressor.stream_reader(file, read_across_frames=True)
-        return io.BufferedReader(raw)
+        return io.BufferedReader(_ZstdReader(file, importlib.import_module("zstandard")))
     arrow = need("pyarrow", "parquet", "Reading .zst")
     return io.BufferedReader(arrow.CompressedInputStream(arrow.PythonFile(file, "r"), "zstd"))
 
@@ -138,12 +186,15 @@ class Location:
 
     def open(self) -> IO[bytes]:
         """Open the file to read its bytes, decompressed if it ends in .gz, .bz2, .xz or .zst."""
+        decompress = _DECOMPRESS.get(Path(self.path).suffix.lower())
+        if self.fs is None and decompress not in (None, _unpack_zstd):
+            opened: IO[bytes] = decompress(self.path)  # which closes the file, too
+            return opened
         file: IO[bytes]
         if self.fs is None:
             file = open(self.path, "rb")
         else:
             file = io.BufferedReader(self.fs.open_input_file(self.path))
-        decompress = _DECOMPRESS.get(Path(self.path).suffix.lower())
         if decompress is not None:
             file = decompress(file)
         return file
