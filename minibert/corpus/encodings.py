@@ -9,6 +9,7 @@ how to convert the file.
 from __future__ import annotations
 
 import codecs
+import re
 from collections.abc import Callable
 
 # UTF-32 first: its little-endian mark begins with that of UTF-16
@@ -20,18 +21,51 @@ _WIDE_MARKS = {
 }
 
 _COMPRESSED = "compressed: rename it to end in "
-_BINARY = {
+_ARCHIVE = "an archive: unpack it"
+_ARROW = "an Arrow file: write it as .parquet"
+_PICKLE = "a pickle of Python objects: write its texts as .jsonl"
+_PICTURE = "a picture, not text"
+# how files begin that hold no text, or no text as it is
+_KINDS = {
     b"\x1f\x8b": f"gzip-{_COMPRESSED}.gz",
     b"\xfd7zXZ": f"xz-{_COMPRESSED}.xz",
     b"\x28\xb5\x2f\xfd": f"zstd-{_COMPRESSED}.zst",
+    **{b"BZh%d1AY&SY" % level: f"bzip2-{_COMPRESSED}.bz2" for level in range(1, 10)},
+    b"\x04\x22\x4d\x18": "lz4-compressed: decompress it",
+    b"\x1f\x9d": "compressed by compress (.Z): decompress it",
     b"PAR1": "a parquet file: rename it to end in .parquet",
     b"PK\x03\x04": "a zip archive or an Office document: unpack it, or save it as .csv",
+    b"7z\xbc\xaf\x27\x1c": _ARCHIVE,
+    b"Rar!\x1a\x07": _ARCHIVE,
     b"\xd0\xcf\x11\xe0": "an Office document: save it as .csv",
+    b"{\\rtf": "a document in Rich Text Format: save it as .txt",
     b"%PDF-": "a PDF document: extract its text",
-    b"ARROW1": "an Arrow file: write it as .parquet",
+    b"ARROW1": _ARROW,
+    b"\xff\xff\xff\xff": _ARROW,  # a stream, as data sets of Hugging Face are stored
+    b"Obj\x01": "an Avro file: write it as .parquet",
     b"\x93NUMPY": "an array of NumPy, not text",
+    b"\x89HDF": "an HDF5 file: write its texts as .parquet",
     b"SQLite format 3\0": "an SQLite database: export the table as .csv",
+    b"\x80\x03": _PICKLE,
+    b"\x80\x04": _PICKLE,
+    b"\x80\x05": _PICKLE,
+    b"\x89PNG": _PICTURE,
+    b"\xff\xd8\xff": _PICTURE,
+    b"version https://git-lfs.github.com/": "a pointer of Git LFS and not the file itself: "
+    "get the file (git lfs pull)",
 }
+_TAR_MAGIC = b"ustar"
+_TAR_MAGIC_START = 257
+_MARKUP = {
+    b"<!doctype html": "an HTML page: extract its text",
+    b"<html": "an HTML page: extract its text",
+    b"<?xml": "an XML file: extract its text",
+}
+# control characters that occur in text: tab, line ends, form feed, the end-of-file mark of DOS,
+# the escape character of terminals, and the separators of records
+_TEXT_CONTROLS = b"\x08\t\n\v\f\r\x1a\x1b\x1c\x1d\x1e\x1f"
+_BINARY_CONTROLS = bytes(sorted(set(range(32)) - set(_TEXT_CONTROLS)))
+MIN_CONTROLS = 4
 
 # Half of the syllables of running Korean text are among these; 4% of syllables drawn at random
 # would be.
@@ -62,23 +96,72 @@ def check_is_text(head: bytes, where: object) -> None:
     """Check the first bytes of a file that is about to be read as text.
 
     Args:
-        head: The first bytes, 64 or more where the file has them.
+        head: The first bytes, 512 or more where the file has them.
         where: The file, for the message.
 
     Raises:
-        ValueError: It is compressed or another kind of binary file, whatever its name says, or it
-            is UTF-16 without a byte order mark.
+        ValueError: It is compressed, markup or another kind of file that holds no text as it is,
+            whatever its name says, or it is UTF-16 without a byte order mark.
     """
-    for magic, kind in _BINARY.items():
+    kind = kind_of(head)
+    if kind is not None:
+        raise ValueError(f"{where} is {kind}.")
+    encoding = _wide_without_mark(head)
+    if encoding is not None:
+        raise ValueError(
+            f"{where} is encoded in {encoding} without a byte order mark. "
+            f"Convert the file (iconv -f {encoding} -t utf-8)."
+        )
+    if is_binary(head):
+        raise ValueError(f"{where} is a binary file, not text.")
+
+
+def kind_of(head: bytes) -> str | None:
+    """Return what a file is whose first bytes show that it holds no text as it is, or None."""
+    for magic, kind in _KINDS.items():
         if head.startswith(magic):
-            raise ValueError(f"{where} is {kind}.")
+            return kind
+    if head[_TAR_MAGIC_START:].startswith(_TAR_MAGIC):
+        return _ARCHIVE
+    beginning = head.removeprefix(codecs.BOM_UTF8).lstrip().lower()
+    for tag, kind in _MARKUP.items():
+        if beginning.startswith(tag):
+            return kind
+    return None
+
+
+def is_binary(data: bytes) -> bool:
+    """Return whether bytes have more control characters than any text."""
+    controls = len(data) - len(data.translate(None, _BINARY_CONTROLS))
+    return controls >= max(MIN_CONTROLS, 0.05 * len(data))
+
+
+def _wide_without_mark(head: bytes) -> str | None:
+    """The encoding of two bytes a character in which a text begins, or None."""
     for first, encoding in ((1, "utf-16le"), (0, "utf-16be")):
         characters = head[first : len(head) // 2 * 2 : 2]
         if len(characters) > 1 and not any(characters):
-            raise ValueError(
-                f"{where} is encoded in {encoding} without a byte order mark. "
-                f"Convert the file (iconv -f {encoding} -t utf-8)."
-            )
+            return encoding
+        if b"\0" in characters and not _is_utf8(head) and _has_spaces(head, encoding):
+            return encoding
+    return None
+
+
+def _is_utf8(head: bytes) -> bool:
+    """Whether bytes are UTF-8, of which the last character may be cut off."""
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(head)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _has_spaces(head: bytes, encoding: str) -> bool:
+    """Whether bytes are printable in an encoding, and blanks or line ends separate words."""
+    text = head[: len(head) // 2 * 2].decode(encoding, errors="ignore")
+    spaces = sum(map(text.count, " \r\n"))
+    printable = all(char.isprintable() or char in "\t\r\n" for char in text)
+    return printable and 50 * spaces >= len(text)
 
 
 def is_cp949(data: bytes) -> bool:
@@ -99,8 +182,6 @@ def is_cp949(data: bytes) -> bool:
 
 def guess_encoding(data: bytes) -> str | None:
     """Return the likely encoding, as iconv names it, of bytes that are not UTF-8, or None."""
-    if b"\0" in data:
-        return "utf-16"
     if is_cp949(data):
         return "cp949"
     for encoding, is_likely in _LIKELY.items():
@@ -111,6 +192,22 @@ def guess_encoding(data: bytes) -> str | None:
         if is_likely(text):
             return encoding
     return None
+
+
+def is_damaged_utf8(data: bytes) -> bool:
+    """Return whether bytes are UTF-8 of which a few are missing or changed.
+
+    Then most characters beyond ASCII are complete, or the first bytes of one are there.
+    """
+    text = data.decode("utf-8", errors="replace")
+    broken = text.count("\ufffd") - data.count(b"\xef\xbf\xbd")
+    complete = sum(char > "\x7f" for char in text) - text.count("\ufffd")
+    is_begun = broken == 1 and _BEGUN.search(data) is not None
+    return is_begun or 4 * broken <= complete
+
+
+# the first two bytes of a character of three or four, which has no third
+_BEGUN = re.compile(rb"[\xe0-\xf4][\x80-\xbf](?![\x80-\xbf])")
 
 
 def _share(text: str, belongs: Callable[[str], bool]) -> float:

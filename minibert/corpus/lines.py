@@ -8,12 +8,27 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import IO
 
-from minibert.corpus.encodings import check_is_text, guess_encoding, is_cp949, wide_encoding
+from minibert.corpus.encodings import (
+    check_is_text,
+    guess_encoding,
+    is_binary,
+    is_cp949,
+    is_damaged_utf8,
+    wide_encoding,
+)
 from minibert.corpus.location import Location
 from minibert.corpus.rows import BadRow, OnBad, refuse
 
-HEAD_BYTES = 64
+HEAD_BYTES = 512
 SAMPLE_BYTES = 1 << 16  # of lines that are not UTF-8, to detect the encoding
+
+# the escapes that switch to Korean or Japanese letters in encodings of seven bits
+_ISO_2022 = {
+    b"\x1b$)C": "iso-2022-kr",
+    b"\x1b$B": "iso-2022-jp",
+    b"\x1b$@": "iso-2022-jp",
+    b"\x1b(J": "iso-2022-jp",
+}
 
 Line = tuple[str, str]
 """Where a line stands ("line 7"), and the line with its end."""
@@ -62,14 +77,25 @@ def _byte_lines(file: IO[bytes], start: int, end: int | None) -> Iterator[tuple[
         if not block:
             return
         for line in block.splitlines(keepends=True):
+            line = _without_marks(line)
+            if not line:  # a file of nothing else
+                continue
             number += 1
-            if number == 1 and not start:
-                line = line.removeprefix(codecs.BOM_UTF8)
             if start:
                 yield f"byte {position}", line
             else:
                 yield f"line {number}", line
         position += len(block)
+
+
+def _without_marks(line: bytes) -> bytes:
+    """A line without the byte order marks that it begins with.
+
+    The first line of a file may have one, and so has every file in a concatenation.
+    """
+    while line.startswith(codecs.BOM_UTF8):
+        line = line.removeprefix(codecs.BOM_UTF8)
+    return line
 
 
 def _decode(
@@ -79,7 +105,7 @@ def _decode(
     rest: Iterator[tuple[str, bytes]] = iter(())
     encoding = "utf-8"
     for place, line in lines:
-        if line.isascii():
+        if _is_plain(line):
             yield place, line.decode("ascii")
             continue
         sample = [(place, line)]
@@ -91,12 +117,37 @@ def _decode(
         break
     for place, line in rest:
         try:
-            text = line.decode(encoding)
-        except UnicodeDecodeError:
-            reason = _not_encoded(line, encoding)
-            on_bad(BadRow(f"{location}, {place}", reason, repr(line[:200])))
+            text = _text_of(line, encoding)
+        except ValueError as error:
+            on_bad(BadRow(f"{location}, {place}", str(error), repr(line[:200])))
         else:
             yield place, text
+
+
+def _is_plain(line: bytes) -> bool:
+    """Whether a line is ASCII and nothing else."""
+    return line.isascii() and b"\0" not in line and not any(map(line.__contains__, _ISO_2022))
+
+
+def _text_of(line: bytes, encoding: str) -> str:
+    """Decode a line.
+
+    Raises:
+        ValueError: It is not in this encoding, or no text at all.
+    """
+    for escape, name in _ISO_2022.items():
+        if escape in line and line.isascii():
+            raise ValueError(f"the line looks like {name}. {_conversion(name)}")
+    try:
+        text = line.decode(encoding)
+    except UnicodeDecodeError as error:
+        raise ValueError(_not_encoded(line, encoding, error.start)) from None
+    if "\0" in text:
+        raise ValueError(
+            "the line has a NUL byte, as damaged and binary files do. "
+            "Delete it (tr -d '\\000') if the rest is right"
+        )
+    return text
 
 
 def _is_utf8(line: bytes) -> bool:
@@ -119,15 +170,22 @@ def _take(lines: Iterator[tuple[str, bytes]], size: int) -> list[tuple[str, byte
     return taken
 
 
-def _not_encoded(line: bytes, encoding: str) -> str:
+def _not_encoded(line: bytes, encoding: str, position: int) -> str:
     name = encoding
     if name == "utf-8":
         name = "UTF-8"
+    if is_binary(line):
+        return f"the line is not {name} but binary data, and not text"
+    if encoding == "utf-8" and is_damaged_utf8(line):
+        return f"the line is not {name}: a character is damaged at its byte {position + 1}"
     guess = guess_encoding(line)
     if guess is None or guess == encoding:
         return f"the line is not {name}. Convert the file (iconv -t utf-8)"
-    advice = f"Convert the file (iconv -f {guess} -t utf-8)"
-    return f"the line is not {name} but looks like {guess}. {advice}"
+    return f"the line is not {name} but looks like {guess}. {_conversion(guess)}"
+
+
+def _conversion(encoding: str) -> str:
+    return f"Convert the file (iconv -f {encoding} -t utf-8)"
 
 
 def _wide_lines(file: IO[bytes], encoding: str, location: Location) -> Iterator[Line]:
@@ -141,3 +199,5 @@ def _wide_lines(file: IO[bytes], encoding: str, location: Location) -> Iterator[
         raise ValueError(
             f"{location} begins as {encoding} but is damaged after line {number}. Get it again."
         ) from None
+    finally:
+        text.detach()  # whoever opened the file closes it
