@@ -88,7 +88,7 @@ def _unpack_zstd(file: IO[bytes]) -> IO[bytes]:
     return io.BufferedReader(arrow.CompressedInputStream(arrow.PythonFile(file, "r"), "zstd"))
 
 
-_DECOMPRESS: dict[str, Callable[[IO[bytes]], Any]] = {
+_DECOMPRESS: dict[str, Callable[[Any], Any]] = {
     ".gz": gzip.open,
     ".bz2": bz2.open,
     ".xz": lzma.open,
