@@ -67,15 +67,33 @@ def parse_json(text: str | bytes, where: object, kind: type[T]) -> T:
     try:
         content = json.loads(text)
     except (ValueError, RecursionError) as error:  # such as a number of more than 4,300 digits
-        raise ValueError(f"{where} is not JSON ({error}): correct it, or get it again.") from None
+        reason = json_fault(error)
+        raise ValueError(f"{where} is not JSON ({reason}): correct it, or get it again.") from None
     if not isinstance(content, kind):
         expected = kind.__name__
         if kind is dict:
             expected = "object"
-        raise ValueError(
-            f"{where} should hold a JSON {expected} but holds a {type(content).__name__}."
-        )
+        raise ValueError(f"{where} should hold a JSON {expected} but holds {json_kind(content)}.")
     return content
+
+
+def json_fault(error: Exception) -> str:
+    """What is wrong with text that is not JSON, and where.
+
+    A text of one line has only columns, since whoever reads it knows its line.
+    """
+    if not isinstance(error, json.JSONDecodeError):
+        return str(error)
+    if "\n" in error.doc.strip():
+        return f"{error.msg}: line {error.lineno} column {error.colno}"
+    return f"{error.msg}: column {error.colno}"
+
+
+def json_kind(value: Any) -> str:
+    """What a JSON value is, with its article."""
+    if value is None:
+        return "null"
+    return f"a {type(value).__name__}"
 
 
 def read_json(path: str | os.PathLike[str]) -> dict[str, Any]:

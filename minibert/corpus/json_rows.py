@@ -10,7 +10,7 @@ from typing import Any
 from minibert.corpus.lines import Line, read_lines
 from minibert.corpus.location import Location
 from minibert.corpus.rows import BadRow, OnBad, Row
-from minibert.files import parse_json
+from minibert.files import json_kind, parse_json
 
 _SPACE = " \t\r\n"
 
@@ -49,10 +49,26 @@ def is_object_a_line(location: Location) -> bool:
 
 
 def _spans_lines(location: Location, line: str) -> bool:
-    """Whether the first line begins a value of several lines, or an array of objects."""
+    """Whether the first line is not the object of one row.
+
+    Then it begins a value of several lines or an array of objects, or it holds several objects.
+    """
     if line.startswith("["):
         return location.suffix == ".json" or line[1:].lstrip()[:1] in ("", "{")
-    return location.suffix == ".json" and line.startswith("{") and not line.endswith("}")
+    if location.suffix == ".json" and line.startswith("{") and not line.endswith("}"):
+        return True
+    return line == "{" or _holds_several(line)
+
+
+def _holds_several(line: str) -> bool:
+    """Whether a line is objects without a line end between them."""
+    if not (line.startswith("{") and line.endswith("}") and "}{" in line.replace(" ", "")):
+        return False
+    try:
+        _, end = json.JSONDecoder().raw_decode(line)
+    except (ValueError, RecursionError):
+        return False
+    return line[end:].lstrip().startswith("{")
 
 
 def _objects(location: Location, lines: Iterator[Line], on_bad: OnBad) -> Iterator[Row]:
@@ -81,7 +97,7 @@ def _entries(location: Location, text: str, number: int, on_bad: OnBad) -> Itera
         place = f"line {number}"
         reason = ""
         if not isinstance(value, dict):
-            reason = f"the entry should be a JSON object but is a {type(value).__name__}"
+            reason = f"the entry should be a JSON object but is {json_kind(value)}"
         elif _has_surrogate(value):
             reason = "the entry has half a character, a surrogate"
         if reason:
@@ -108,14 +124,25 @@ def _values(location: Location, text: str, number: int) -> Iterator[tuple[int, A
         try:
             value, after = decoder.raw_decode(text, position)
         except (ValueError, RecursionError) as error:
-            line = number + text.count("\n", 0, position)
-            raise ValueError(f"{location}, line {line}: not JSON ({error}).") from None
+            raise ValueError(_not_json(location, text, number, position, error)) from None
         yield position, value
         position = _skip(text, after, separators)
     if is_array and not closed:
         raise ValueError(f"{location}: its JSON array has no end. Get the file again.")
     if position < len(text):
         raise ValueError(f"{location}: there is more text after the end of its JSON array.")
+
+
+def _not_json(
+    location: Location, text: str, number: int, position: int, error: Exception
+) -> str:
+    """A sentence about a value that cannot be read. `text` begins in line `number`."""
+    reason = str(error)
+    if isinstance(error, json.JSONDecodeError):
+        position = error.pos
+        reason = f"{error.msg}: column {error.colno}"
+    line = number + text.count("\n", 0, position)
+    return f"{location}, line {line}: not JSON ({reason})."
 
 
 def _skip(text: str, position: int, characters: str) -> int:
