@@ -86,7 +86,7 @@ def json_fault(error: Exception) -> str:
         return str(error)
     if "\n" in error.doc.strip():
         return f"{error.msg}: line {error.lineno} column {error.colno}"
-    return f"{error.msg}: column {error.colno}"
+    return f"{error.msg}: column {error.pos + 1}"
 
 
 def json_kind(value: Any) -> str:

@@ -142,6 +142,7 @@ def read_records(options: argparse.Namespace, name: str, *columns: str | None) -
     """The rows of a file as they are, without a check across rows."""
     from minibert.corpus.inputs import DEFAULT_COLUMN, is_table, read_rows
     from minibert.corpus.location import Location
+    from minibert.corpus.rows import text_fault
 
     text_column = options.text_column
     others = [column for column in columns if column is not None]
@@ -151,10 +152,10 @@ def read_records(options: argparse.Namespace, name: str, *columns: str | None) -
         needed = [column, *others]
     rows = read_rows(name, needed, delimiter=options.delimiter, quoting=options.quoting)
     for place, row in rows:
-        text = row.get(column)
-        if not isinstance(text, str):
-            raise ValueError(f"{name}, {place}: {column} should be a text, not {text!r:.80}.")
-        yield {**row, column: str(text)}
+        fault = text_fault(column, row)
+        if fault:
+            raise ValueError(f"{name}, {place}: {fault}.")
+        yield row
 
 
 def column_of(options: argparse.Namespace) -> str:

@@ -10,18 +10,39 @@ from __future__ import annotations
 
 import csv
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
+from minibert.corpus.json_rows import check_not_json
 from minibert.corpus.lines import read_lines
 from minibert.corpus.location import Location
-from minibert.corpus.rows import BadRow, OnBad, Quoting, Row, check_columns, refuse
+from minibert.corpus.rows import (
+    BadRow,
+    OnBad,
+    Quoting,
+    Row,
+    check_columns,
+    hint_of_delimiter,
+    refuse,
+    shortened,
+)
 
 QUOTINGS = ("auto", "quoted", "none")
 
 SAMPLE_CHARACTERS = 1 << 20  # after the first quotation mark, to detect quoting
+# the first line of some spreadsheets, which names the delimiter
+_DELIMITER_LINE = re.compile(r"sep=(.)[\r\n]*", re.IGNORECASE)
 _QUOTED_FIELD = re.compile(r'"(?:[^"]|"")*"')
+
+SAMPLE_LINES = 20  # to detect a table under the name of a text
+MIN_TABLE_LINES = 3
+HEADER_DELIMITERS = (",", ";", "|", "\t")
+# names of a header. A text whose first line is nothing but such names is hardly one
+USUAL_COLUMNS = frozenset(
+    ("text", "sentence", "sentence1", "premise", "document", "content", "review", "label", "labels")
+    + ("문장", "본문", "라벨")
+)
+_COLUMN_NAME = re.compile(r"(?! )[\w .#-]{0,32}")
 
 Record = tuple[int, list[str]]
 """The number of a record's last line, and its fields."""
@@ -34,6 +55,8 @@ def delimited_rows(
     delimiter: str | None = None,
     quoting: Quoting = "auto",
     on_bad: OnBad = refuse,
+    *,
+    may_name_columns: bool = False,
 ) -> Iterator[Row]:
     """Yield the rows of a table of text.
 
@@ -45,10 +68,12 @@ def delimited_rows(
         quoting: "quoted": fields may stand between quotation marks. "none": quotation marks are
             ordinary characters. "auto": quoted, but with tabs only where the file evidently is.
         on_bad: Receives each row with another number of columns than the header.
+        may_name_columns: The caller could pass `names`, so a message may advise it.
 
     Raises:
         ValueError: A delimiter or quoting that does not exist, a column that is missing or that
-            occurs twice, a field without its closing quotation mark, or what `on_bad` raises.
+            occurs twice, a field without its closing quotation mark, JSON instead of a table, or
+            what `on_bad` raises.
     """
     if delimiter is None:
         delimiter = _default_delimiter(location)
@@ -56,26 +81,72 @@ def delimited_rows(
         raise ValueError(f"delimiter should be one character, not {delimiter!r}.")
     if quoting not in QUOTINGS:
         raise ValueError(f"quoting should be one of {', '.join(QUOTINGS)}, not {quoting!r}.")
-    records = _records(location, delimiter, quoting)
+    # a quoted field continues on the next line, so a line that cannot be decoded cannot be left out
+    lines: Iterator[str] = (line for _, line in read_lines(location, on_bad=refuse))
+    lines_before = 0
+    first_line = next(lines, "")
+    named = _DELIMITER_LINE.fullmatch(first_line)
+    if named:
+        delimiter = named[1]
+        lines_before = 1
+    else:
+        check_not_json(location, "line 1", first_line)
+        lines = chain([first_line], lines)
+    records = _records(location, lines, delimiter, quoting, lines_before)
     if names is None:
-        _, columns = next(records, (0, []))
+        first = next(records, None)
+        if first is None:
+            return
+        columns = first[1]
     else:
         columns = list(names)
-    check_columns(location, needed, columns)
-    _check_unique(location, columns)
+    check_columns(location, needed, columns, may_name_columns)
     for number, record in records:
-        too_long = len(record) > len(columns) and names is None
-        if len(record) < len(columns) or too_long:
-            reason = f"there are {len(record)} columns, not {len(columns)} ({', '.join(columns)})"
+        if len(record) == 1 < len(columns) and not record[0].strip():
+            continue  # a line of blanks
+        if len(record) < len(columns) or (len(record) > len(columns) and names is None):
+            reason = _other_width(record, columns, delimiter)
             content = delimiter.join(record)
-            if '"' in content and delimiter == "\t":
-                reason += (
-                    ". If its fields stand between quotation marks, pass --quoting quoted "
-                    "(in Python quoting='quoted')"
-                )
             on_bad(BadRow(f"{location}, line {number}", reason, content[:200]))
         else:
             yield f"line {number}", dict(zip(columns, record, strict=False))
+
+
+def _other_width(record: Sequence[str], columns: Sequence[str], delimiter: str) -> str:
+    """What is wrong with a row of another number of columns than the header."""
+    listing = ", ".join(shortened(column) for column in columns)
+    reason = f"there are {len(record)} columns, not {len(columns)} ({listing})"
+    if delimiter == "\t" and any('"' in field for field in record):
+        reason += (
+            ". If its fields stand between quotation marks, pass --quoting quoted "
+            "(in Python quoting='quoted')"
+        )
+    return f"{reason}.{hint_of_delimiter(columns)}".removesuffix(".")
+
+
+def evident_delimiter(lines: Sequence[str]) -> str | None:
+    """The character between the columns of a table of text, where the lines evidently are one.
+
+    Args:
+        lines: The first lines of a file, `SAMPLE_LINES` where it has them.
+
+    Returns:
+        A tab where every line has as many, or the character between the names of a header that
+        names a usual column. None: the lines may be a text each.
+    """
+    contents = [line.strip() for line in lines if line.strip()]
+    if len(contents) < 2:
+        return None
+    tabs = {content.count("\t") for content in contents}
+    if len(contents) >= MIN_TABLE_LINES and len(tabs) == 1 and tabs != {0}:
+        return "\t"
+    for delimiter in HEADER_DELIMITERS:
+        names = [name.strip("\"'").casefold() for name in contents[0].split(delimiter)]
+        is_header = len(names) > 1 and all(map(_COLUMN_NAME.fullmatch, names))
+        is_table = contents[1].count(delimiter) >= len(names) - 1
+        if is_header and is_table and not USUAL_COLUMNS.isdisjoint(names):
+            return delimiter
+    return None
 
 
 def _default_delimiter(location: Location) -> str:
@@ -84,21 +155,15 @@ def _default_delimiter(location: Location) -> str:
     return "\t"
 
 
-def _check_unique(location: Location, columns: Sequence[str]) -> None:
-    for name, occurrences in Counter(columns).items():
-        if occurrences > 1:
-            raise ValueError(f"{location} has the column {name!r} twice: rename one.")
-
-
-def _records(location: Location, delimiter: str, quoting: Quoting) -> Iterator[Record]:
-    """The records of a file, without blank lines."""
+def _records(
+    location: Location, lines: Iterator[str], delimiter: str, quoting: Quoting, before: int
+) -> Iterator[Record]:
+    """The records of a file, without blank lines. `before` is the number of lines before them."""
     csv.field_size_limit(2**31 - 1)  # a text may be as long as the file
-    # a quoted field continues on the next line, so a line that cannot be decoded cannot be left out
-    lines = (line for _, line in read_lines(location, on_bad=refuse))
     if quoting == "auto" and delimiter == "\t":
-        records = _detect_quoting(location, lines, delimiter)
+        records = _detect_quoting(location, lines, delimiter, before)
     else:
-        records = _split(location, lines, delimiter, is_quoted=quoting != "none")
+        records = _split(location, lines, delimiter, quoting != "none", before)
     return (record for record in records if record[1])
 
 
@@ -110,19 +175,22 @@ def _split(
         reader = csv.reader(lines, delimiter=delimiter, strict=True)
     else:
         reader = csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE, strict=True)
+    first = before + 1
     try:
         for record in reader:
+            first = before + reader.line_num + 1
             yield before + reader.line_num, record
     except csv.Error as error:
-        number = before + reader.line_num
         raise ValueError(
-            f"{location}, line {number}: {error}. Look for a quotation mark too many."
+            f"{location}, line {first}: {error}. Look for a quotation mark too many."
         ) from None
 
 
-def _detect_quoting(location: Location, lines: Iterator[str], delimiter: str) -> Iterator[Record]:
+def _detect_quoting(
+    location: Location, lines: Iterator[str], delimiter: str, before: int
+) -> Iterator[Record]:
     """Split lines, and decide at the first quotation mark: only from there does it matter."""
-    number = 0
+    number = before
     width = 0
     for line in lines:
         if '"' in line:

@@ -23,12 +23,18 @@ import re
 import zlib
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from minibert.corpus.delimited import delimited_rows
-from minibert.corpus.json_rows import is_object_a_line, json_rows
+from minibert.corpus.delimited import SAMPLE_LINES, delimited_rows, evident_delimiter
+from minibert.corpus.json_rows import (
+    check_not_json,
+    is_json_object,
+    is_object_a_line,
+    json_rows,
+    raise_for_json,
+)
 from minibert.corpus.lines import is_wide, read_lines
 from minibert.corpus.location import Location
 from minibert.corpus.parquet import parquet_rows, rows_and_bytes
@@ -40,10 +46,11 @@ from minibert.corpus.rows import (
     Quoting,
     Row,
     Text,
-    hint_of_header,
+    missing_in_row,
     refuse,
+    text_fault,
 )
-from minibert.files import parse_json, read_lines as read_stdin_lines
+from minibert.files import read_lines as read_stdin_lines
 
 __all__ = [
     "BadRow",
@@ -95,7 +102,6 @@ _ABOUT_DATA = re.compile(
 
 # a corpus may hold a line of JSON somewhere; a file of JSON shows it at once
 LINES_WITHOUT_JSON = 100
-BEGINNINGS_OF_JSON = ("{", "[", "[{")  # the first line of a file of JSON that has been indented
 
 
 def read_texts(
@@ -157,14 +163,17 @@ def read_rows(
     """
     for file in _locations(source):
         if is_table(file) or delimiter is not None:
-            rows = iter_rows(file, delimiter=delimiter, quoting=quoting, on_bad=on_bad)
+            rows = iter_rows(
+                file, required=columns, delimiter=delimiter, quoting=quoting, on_bad=on_bad
+            )
         else:
             _check_has_columns(file, columns)
             rows = _text_rows(file, 0, None, on_bad)
         for place, row in rows:
             missing = [name for name in columns if name not in row]
             if missing:
-                on_bad(BadRow(f"{file}, {place}", _missing(missing[0], row), repr(row)[:200]))
+                reason = missing_in_row(missing[0], row).removesuffix(".")
+                on_bad(BadRow(f"{file}, {place}", reason, repr(row)[:200]))
             else:
                 yield place, row
 
@@ -198,17 +207,16 @@ def read_table(
     """
     rows: list[dict[str, Any]] = []
     location = Location(path)
-    for _, row in iter_rows(location, names=columns, delimiter=delimiter, quoting=quoting):
+    rows_of_file = iter_rows(
+        location, required=needed, names=columns, delimiter=delimiter, quoting=quoting
+    )
+    for place, row in rows_of_file:
         rows.append(row)
         for column in needed:
             if column not in row:
-                listing = ", ".join(row)
-                raise ValueError(
-                    f"{path} has no column {column!r} in row {len(rows)}. Its columns are "
-                    f"{listing}.{hint_of_header(column, list(row))}"
-                )
+                raise ValueError(f"{path}, {place}: {missing_in_row(column, row)}")
     if not rows:
-        raise ValueError(f"{path} holds no rows.")
+        raise ValueError(f"{path} has no rows.")
     return rows
 
 
@@ -259,6 +267,7 @@ def read_part(
 def placed_rows(
     path: str | os.PathLike[str],
     *,
+    required: Sequence[str] = (),
     columns: Sequence[str] | None = None,
     delimiter: str | None = None,
     quoting: Quoting = "auto",
@@ -268,6 +277,7 @@ def placed_rows(
 
     Args:
         path: A table as of `read_table`, like the other arguments.
+        required: Columns that a table with a header must have.
         columns: Names of the first columns, for a file without a header line.
         delimiter: Character between the columns.
         quoting: Whether fields stand between quotation marks.
@@ -275,7 +285,13 @@ def placed_rows(
     """
     location = Location(path)
     for place, columns_of_row in iter_rows(
-        location, names=columns, delimiter=delimiter, quoting=quoting, on_bad=on_bad
+        location,
+        required=required,
+        names=columns,
+        may_name_columns=True,
+        delimiter=delimiter,
+        quoting=quoting,
+        on_bad=on_bad,
     ):
         row = PlacedRow(columns_of_row)
         row.place = f"{path}, {place}"
@@ -289,7 +305,9 @@ def iter_rows(
     end: int | None = None,
     needed: Sequence[str] = (),
     *,
+    required: Sequence[str] = (),
     names: Sequence[str] | None = None,
+    may_name_columns: bool = False,
     delimiter: str | None = None,
     quoting: Quoting = "auto",
     on_bad: OnBad = refuse,
@@ -302,7 +320,9 @@ def iter_rows(
         start: First row or byte of the part that is read, as in `Part`.
         end: Row or byte after the last.
         needed: Columns that the table must have. Of parquet, only these are read.
+        required: Columns that a table with a header must have, of which all columns are read.
         names: Names of the first columns, for a table of text without a header line.
+        may_name_columns: The caller could pass `names`, so a message may advise it.
         delimiter: Character between the columns of a table of text.
         quoting: As in `minibert.corpus.delimited.delimited_rows`.
         on_bad: Receives each row that cannot be read.
@@ -314,9 +334,17 @@ def iter_rows(
     if location.suffix in JSON_ENDINGS:
         rows = json_rows(location, start, end, on_bad)
     elif location.suffix in PARQUET_ENDINGS:
-        rows = parquet_rows(location, start, end, needed)
+        rows = parquet_rows(location, start, end, needed, required)
     else:
-        rows = delimited_rows(location, needed, names, delimiter, quoting, on_bad)
+        rows = delimited_rows(
+            location,
+            [*needed, *required],
+            names,
+            delimiter,
+            quoting,
+            on_bad,
+            may_name_columns=may_name_columns,
+        )
     return _undamaged(location, rows)
 
 
@@ -443,10 +471,29 @@ def _text_rows(location: Location, start: int, end: int | None, on_bad: OnBad) -
     else:
         _check_kind(location)
         lines = read_lines(location, start, end, on_bad)
+        if start == 0:
+            lines = _without_table(location, lines)
     if start == 0:
         lines = _without_json(location, lines)
     rows = ((place, {DEFAULT_COLUMN: line.rstrip("\r\n")}) for place, line in lines)
     return _undamaged(location, rows)
+
+
+def _without_table(
+    location: Location, lines: Iterator[tuple[str, str]]
+) -> Iterator[tuple[str, str]]:
+    """The lines of a file. Raises a ValueError for a table under another name."""
+    sample = list(islice(lines, SAMPLE_LINES))
+    delimiter = evident_delimiter([line for _, line in sample])
+    if delimiter is not None:
+        option = "tab" if delimiter == "\t" else f"'{delimiter}'"
+        raise ValueError(
+            f"{location}, line 1: the lines are a table, but files that do not end in .csv or .tsv "
+            f"are read as lines of text. Rename the file, or pass --delimiter {option} "
+            f"(in Python delimiter={delimiter!r}), and name the column of the texts where it is "
+            'not "text".'
+        )
+    yield from chain(sample, lines)
 
 
 def _without_json(
@@ -456,14 +503,10 @@ def _without_json(
     is_first = True
     for place, line in islice(lines, LINES_WITHOUT_JSON):
         content = line.strip()
-        begins_json = is_first and content in BEGINNINGS_OF_JSON
-        if begins_json or _is_object(content.removesuffix(",")):
-            where = _name_in_errors(location)
-            raise ValueError(
-                f"{where}, {place}: the line is JSON, but files that do not end in .jsonl, "
-                ".ndjson or .json are read as lines of text. Rename the file to end in .json, "
-                'and name the column of the texts where it is not "text".'
-            )
+        if is_first:
+            check_not_json(location, place, line)
+        elif is_json_object(content.removesuffix(",")):
+            raise_for_json(location, place)
         is_first = is_first and not content
         yield place, line
     yield from lines
@@ -475,17 +518,9 @@ def _name_in_errors(location: Location) -> str:
     return str(location)
 
 
-def _is_object(line: str) -> bool:
-    if not (line.startswith("{") and line.endswith("}")):
-        return False
-    try:
-        return bool(parse_json(line, "the line", dict))
-    except ValueError:
-        return False
-
-
 def _check_has_columns(location: Location, columns: Sequence[str]) -> None:
     if columns:
+        _check_kind(location)
         where = _name_in_errors(location)
         raise ValueError(
             f"{where} is read as lines, without a column {columns[0]!r}: "
@@ -503,31 +538,24 @@ def _fault(row: dict[str, Any], names: Sequence[str]) -> str:
     """What is wrong with the text, and perhaps the id, in the columns `names`, or nothing."""
     for name in names:
         if name not in row:
-            return _missing(name, row)
-    text = row[names[0]]
-    if text is None:
-        return f"{names[0]} is null"
-    if not isinstance(text, str):
-        return f"{names[0]} is of type {type(text).__name__}"
+            return missing_in_row(name, row).removesuffix(".")
+    fault = text_fault(names[0], row)
+    if fault:
+        return fault
     for name in names[1:]:
         if not isinstance(row[name], str | int) or isinstance(row[name], bool):
             return f"{name} is {row[name]!r}, neither a whole number nor a string"
     return ""
 
 
-def _missing(name: str, row: dict[str, Any]) -> str:
-    """A sentence about a column that a row lacks, without its full stop."""
-    hint = hint_of_header(name, list(row))
-    return f"there is no column {name!r}. The columns are {', '.join(row)}.{hint}".rstrip(".")
-
-
 def _undamaged(location: Location, rows: Iterator[Row]) -> Iterator[Row]:
     """The rows. A ValueError names the file where decompressing or pyarrow fails."""
+    is_packed = location.compressed or location.suffix in PARQUET_ENDINGS
     try:
         yield from rows
     except (EOFError, zlib.error, lzma.LZMAError, OSError, ValueError) as error:
         is_of_disk = getattr(error, "errno", None) is not None
-        is_unpacking = location.compressed and not is_of_disk and not isinstance(error, ValueError)
+        is_unpacking = is_packed and not is_of_disk and not isinstance(error, ValueError)
         if not is_unpacking and not type(error).__module__.startswith("pyarrow"):
             raise
         raise ValueError(f"{location} is damaged ({error}). Get it again.") from None

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from itertools import chain
-from typing import Any
+from typing import Any, NoReturn
 
 from minibert.corpus.lines import Line, read_lines
 from minibert.corpus.location import Location
 from minibert.corpus.rows import BadRow, OnBad, Row
 from minibert.files import json_kind, parse_json
 
+BEGINNINGS_OF_JSON = ("{", "[", "[{")  # the first line of a file of JSON that has been indented
 _SPACE = " \t\r\n"
 
 
@@ -38,6 +39,44 @@ def json_rows(location: Location, start: int, end: int | None, on_bad: OnBad) ->
             yield from _entries(location, text, int(place.removeprefix("line ")), on_bad)
         else:
             yield from _objects(location, chain([(place, line)], lines), on_bad)
+
+
+def check_not_json(location: Location, place: str, line: str) -> None:
+    """Check that the first line of a file, which is not read as JSON, is not JSON.
+
+    Raises:
+        ValueError: It is an object or an array of objects, or begins one over several lines.
+    """
+    content = line.strip()
+    if content in BEGINNINGS_OF_JSON or is_json_object(content.removesuffix(",")):
+        raise_for_json(location, place)
+    if content.startswith("[") and content.endswith("]"):
+        try:
+            items = parse_json(content, place, list)
+        except ValueError:
+            return
+        if items and all(isinstance(item, dict) for item in items):
+            raise_for_json(location, place)
+
+
+def is_json_object(line: str) -> bool:
+    """Whether a line is a JSON object with a key."""
+    if not (line.startswith("{") and line.endswith("}")):
+        return False
+    try:
+        return bool(parse_json(line, "the line", dict))
+    except ValueError:
+        return False
+
+
+def raise_for_json(location: Location, place: str) -> NoReturn:
+    """Raise the ValueError for JSON under another name."""
+    where = "stdin" if location.name == "-" else str(location)
+    raise ValueError(
+        f"{where}, {place}: the line is JSON, but files that do not end in .jsonl, "
+        ".ndjson or .json are read as lines or tables of text. Rename the file to end in .json, "
+        'and name the column of the texts where it is not "text".'
+    )
 
 
 def is_object_a_line(location: Location) -> bool:
@@ -133,9 +172,7 @@ def _values(location: Location, text: str, number: int) -> Iterator[tuple[int, A
         raise ValueError(f"{location}: there is more text after the end of its JSON array.")
 
 
-def _not_json(
-    location: Location, text: str, number: int, position: int, error: Exception
-) -> str:
+def _not_json(location: Location, text: str, number: int, position: int, error: Exception) -> str:
     """A sentence about a value that cannot be read. `text` begins in line `number`."""
     reason = str(error)
     if isinstance(error, json.JSONDecodeError):

@@ -5,15 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from minibert.corpus.encodings import kind_of
 from minibert.corpus.location import Location
 from minibert.corpus.rows import Row, check_columns
 from minibert.extras import need
 
 BATCH_ROWS = 4096
+HEAD_BYTES = 512
+_MAGIC = b"PAR1"
 
 
 def parquet_rows(
-    location: Location, start: int, end: int | None, needed: Sequence[str]
+    location: Location,
+    start: int,
+    end: int | None,
+    needed: Sequence[str],
+    required: Sequence[str] = (),
 ) -> Iterator[Row]:
     """Yield the rows `[start, end)` of a file. Only the row groups that hold them are read.
 
@@ -22,12 +29,13 @@ def parquet_rows(
         start: First row.
         end: Row after the last. None reads to the end.
         needed: Columns to read. Empty reads all of them.
+        required: Other columns that the file must have.
 
     Raises:
         ImportError: pyarrow is not installed.
         ValueError: A damaged file, or one without a column.
     """
-    with open_parquet(location, needed) as table:
+    with open_parquet(location, [*needed, *required]) as table:
         first = 0
         for group in range(table.metadata.num_row_groups):
             after = first + table.metadata.row_group(group).num_rows
@@ -66,6 +74,20 @@ def rows_and_bytes(location: Location, column: str) -> tuple[int, int]:
         return metadata.num_rows, size
 
 
+def _check_head(location: Location) -> None:
+    """Raise a ValueError for a file of another kind, whatever its name says."""
+    with location.open() as file:
+        head = file.read(HEAD_BYTES)
+    kind = kind_of(head)
+    if kind is not None and not head.startswith(_MAGIC):
+        raise ValueError(f"{location} is {kind}.")
+    if head and not head.startswith(_MAGIC):
+        raise ValueError(
+            f"{location} is not a parquet file but begins with {head[:40]!r}. "
+            "Rename it to end as what it is."
+        )
+
+
 def open_parquet(location: Location, columns: Sequence[str]) -> Any:
     """Open a file, and check its columns.
 
@@ -78,9 +100,14 @@ def open_parquet(location: Location, columns: Sequence[str]) -> Any:
     """
     pyarrow = need("pyarrow", "parquet", "Reading .parquet")
     parquet = need("pyarrow.parquet", "parquet", "Reading .parquet")
+    if location.compressed:
+        raise ValueError(
+            f"{location} is compressed as a whole: decompress it. Parquet compresses its columns."
+        )
     try:
         file = parquet.ParquetFile(location.path, filesystem=location.fs)
     except pyarrow.ArrowInvalid as error:
+        _check_head(location)
         raise ValueError(f"{location} is not a complete parquet file: {error}") from None
     check_columns(location, columns, file.schema_arrow.names)
     return file

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from minibert.corpus.location import Location
@@ -76,6 +77,7 @@ class Part(NamedTuple):
 # delimiters that a header may show, as a shell takes them
 _DELIMITERS = {"\t": "tab", ";": "';'", "|": "'|'", ",": ","}
 _DEFAULT_COLUMNS = ("text", "label")  # read unless an option names others
+SHOWN_CHARACTERS = 80  # of the name of a column
 NO_HEADER = (
     " If the file has no header line, name its columns in order, as by --columns text,label."
 )
@@ -94,20 +96,85 @@ def refuse(row: BadRow) -> None:
     raise ValueError(f"{row.place}: {row.reason}.")
 
 
-def check_columns(location: Location, needed: Sequence[str], columns: Sequence[str]) -> None:
-    """Check that a table has the columns that are read.
+def check_columns(
+    location: Location, needed: Sequence[str], columns: Sequence[str], may_lack_header: bool = False
+) -> None:
+    """Check that a table has the columns that are read, and each of its names once.
 
     Raises:
-        ValueError: A column is missing. The message lists those that exist, and names the likely
-            mistake.
+        ValueError: A column is missing, or two have one name. The message lists those that exist,
+            and names the likely mistake.
     """
     for name in needed:
         if name not in columns:
-            listing = ", ".join(columns) or "none"
-            raise ValueError(
-                f"{location} has no column {name!r}. Its columns are {listing}."
-                f"{hint_of_header(name, columns)}"
+            raise ValueError(f"{location}: {missing_column(name, columns, may_lack_header)}")
+    for name, occurrences in Counter(columns).items():
+        if occurrences > 1 and name:  # spreadsheets leave columns without a name
+            raise ValueError(f"{location} has the column {name!r} twice: rename one.")
+
+
+def missing_column(name: str, columns: Sequence[str], may_lack_header: bool = False) -> str:
+    """A sentence about a column that a table or a row lacks. See `hint_of_header`."""
+    listing = ", ".join(shortened(column) for column in columns) or "none"
+    hint = hint_of_header(name, columns, may_lack_header)
+    return f"there is no column {name!r}. The columns are {listing}.{hint}"
+
+
+def shortened(text: str) -> str:
+    """A text as a message shows it."""
+    if len(text) <= SHOWN_CHARACTERS:
+        return text
+    return f"{text[:SHOWN_CHARACTERS]}..."
+
+
+def text_fault(name: str, row: Mapping[str, Any]) -> str:
+    """What is wrong with the text in a column that a row has, or nothing."""
+    value = row[name]
+    if isinstance(value, str):
+        return ""
+    if value is None:
+        return f"{name} is null"
+    return f"{name} should be a text, not {value!r:.80}{_hint_of_columns(row)}"
+
+
+def missing_in_row(name: str, row: Mapping[str, Any], may_lack_header: bool = False) -> str:
+    """A sentence about a column that a row lacks."""
+    sentence = missing_column(name, list(row), may_lack_header)
+    for key, value in row.items():
+        if isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
+            return (
+                f"{sentence} The value of {key!r} is a list of objects: if they are the rows, "
+                f"write that list alone into the file (jq .{key})."
             )
+    return sentence
+
+
+def _hint_of_columns(row: Mapping[str, Any]) -> str:
+    """A sentence where a row is a whole table, written by columns."""
+    lengths = set()
+    for value in row.values():
+        if not isinstance(value, list | dict):
+            return ""
+        lengths.add(len(value))
+    if len(row) < 2 or len(lengths) > 1:
+        return ""
+    return (
+        ". The file seems to hold a list for each column: write an object for each row (in pandas "
+        "to_json(orient='records', lines=True))"
+    )
+
+
+def hint_of_delimiter(columns: Sequence[str]) -> str:
+    """A sentence about a header that was read as a single column, or nothing."""
+    if len(columns) != 1:
+        return ""
+    for delimiter, option in _DELIMITERS.items():
+        if delimiter in columns[0]:
+            return (
+                " The header was read as a single column: pass --delimiter "
+                f"{option} (in Python delimiter={delimiter!r})."
+            )
+    return ""
 
 
 def hint_of_header(name: str, columns: Sequence[str], may_lack_header: bool = False) -> str:
@@ -121,13 +188,9 @@ def hint_of_header(name: str, columns: Sequence[str], may_lack_header: bool = Fa
     Returns:
         The sentence, or "" where nothing is likely to help.
     """
-    if len(columns) == 1:
-        for delimiter, option in _DELIMITERS.items():
-            if delimiter in columns[0]:
-                return (
-                    " The header was read as a single column: pass --delimiter "
-                    f"{option} (in Python delimiter={delimiter!r})."
-                )
+    hint = hint_of_delimiter(columns)
+    if hint:
+        return hint
     for column in columns:
         if column.strip().casefold() == name.strip().casefold():
             option = f"pass --{name}-column" if name in _DEFAULT_COLUMNS else "name it as"

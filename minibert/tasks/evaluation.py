@@ -22,7 +22,7 @@ from torch import Tensor
 from minibert.checks import check_count
 from minibert.config import BertConfig
 from minibert.corpus.inputs import placed_rows
-from minibert.corpus.rows import PlacedRow, Quoting, hint_of_header
+from minibert.corpus.rows import PlacedRow, Quoting, missing_in_row, text_fault
 from minibert.heads import (
     BertForQuestionAnswering,
     BertForSequenceClassification,
@@ -266,10 +266,8 @@ def _places(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 def _column(rows: Sequence[Mapping[str, Any]], name: str) -> list[Any]:
     for place, row in zip(_places(rows), rows, strict=True):
         if name not in row:
-            hint = hint_of_header(name, list(row), getattr(row, "may_lack_header", False))
-            raise ValueError(
-                f"{place}: there is no column {name!r}. The columns are {', '.join(row)}.{hint}"
-            )
+            may_lack_header = getattr(row, "may_lack_header", False)
+            raise ValueError(f"{place}: {missing_in_row(name, row, may_lack_header)}")
     return [row[name] for row in rows]
 
 
@@ -300,9 +298,10 @@ def _labels(rows: Sequence[Mapping[str, Any]], columns: _Columns) -> list[Any]:
 
 def _texts(rows: Sequence[Mapping[str, Any]], name: str) -> list[str]:
     texts = _column(rows, name)
-    for place, text in zip(_places(rows), texts, strict=True):
-        if not isinstance(text, str):
-            raise ValueError(f"{place}: {name} should be a text, not {text!r:.60}.")
+    for place, row in zip(_places(rows), rows, strict=True):
+        fault = text_fault(name, row)
+        if fault:
+            raise ValueError(f"{place}: {fault}.")
     return texts
 
 

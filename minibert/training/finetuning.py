@@ -25,7 +25,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 from minibert.base import PreTrainedModel
 from minibert.checkpoints.source import Source
 from minibert.config import BertConfig
-from minibert.corpus.rows import BadRow, PlacedRow, Quoting
+from minibert.corpus.rows import BadRow, PlacedRow, Quoting, text_fault
 from minibert.heads import BertForQuestionAnswering, BertForSequenceClassification
 from minibert.inference.packing import run_packed
 from minibert.layouts import PackedLayout
@@ -431,8 +431,8 @@ class SequenceTask(Task):
     def _fault(self, row: dict[str, Any]) -> str | None:
         """What is certainly wrong with a row."""
         for name in (self.text, self.pair):
-            if name is not None and not isinstance(row[name], str):
-                return f"{name} should be a text, not {row[name]!r:.80}"
+            if name is not None and text_fault(name, row):
+                return text_fault(name, row)
         if self.multi_label:
             return self._fault_of_labels(row)
         label = row[self.label]

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from minibert.base import PreTrainedModel
 from minibert.checkpoints.source import Source
 from minibert.config import BertConfig
-from minibert.corpus.rows import BadRow, PlacedRow, Quoting
+from minibert.corpus.rows import BadRow, PlacedRow, Quoting, text_fault
 from minibert.layouts import PackedLayout
 from minibert.model import BertModel
 from minibert.sentences.embedder import SentenceEmbedder
@@ -169,7 +169,9 @@ class SimilarityTask(Task):
 
         def find_fault(row: dict[str, Any]) -> str | None:
             for column in texts:
-                if not isinstance(row[column], str) or not row[column].strip():
+                if text_fault(column, row):
+                    return text_fault(column, row)
+                if not row[column].strip():
                     return f"{column} should be a text, not {row[column]!r:.80}"
             if score is not None and self._scaled(row[score]) is None:
                 return f"{score} should be a number of {self._range()}, not {row[score]!r}"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from minibert.corpus.inputs import placed_rows
-from minibert.corpus.rows import BadRow, PlacedRow, Quoting, hint_of_header, refuse
+from minibert.corpus.rows import BadRow, PlacedRow, Quoting, missing_in_row, refuse
 
 EXCERPT = 200  # characters of a bad row
 
@@ -44,17 +44,19 @@ def read_placed_rows(
     names_in_file = renamed or {}
     rows = []
     for row in placed_rows(
-        path, columns=columns, delimiter=delimiter, quoting=quoting, on_bad=on_bad
+        path,
+        required=[names_in_file.get(name, name) for name in needed],
+        columns=columns,
+        delimiter=delimiter,
+        quoting=quoting,
+        on_bad=on_bad,
     ):
         columns_of_row = dict(row)  # as the file names them
         for name in needed:
             name_in_file = names_in_file.get(name, name)
             if name_in_file not in columns_of_row:
-                hint = hint_of_header(name_in_file, list(columns_of_row), row.may_lack_header)
-                raise ValueError(
-                    f"{row.place}: there is no column {name_in_file!r}. The columns are "
-                    f"{', '.join(columns_of_row)}.{hint}"
-                )
+                sentence = missing_in_row(name_in_file, columns_of_row, row.may_lack_header)
+                raise ValueError(f"{row.place}: {sentence}")
             row[name] = columns_of_row[name_in_file]
         fault = find_fault(row)
         if fault is None:

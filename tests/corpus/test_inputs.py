@@ -93,7 +93,7 @@ def test_a_folder_is_all_of_its_files(tmp_path: Path) -> None:
 
 BAD = [
     ("a.jsonl", b'{"text": "x"}\n{"text": null}\n', "line 2", "text is null"),
-    ("a.jsonl", b'{"text": 5}\n', "line 1", "text is of type int"),
+    ("a.jsonl", b'{"text": 5}\n', "line 1", "text should be a text, not 5"),
     ("a.jsonl", b'{"texte": "x"}\n', "line 1", "there is no column 'text'"),
     ("a.jsonl", b'{"text": "x"\n', "line 1", "the line is not JSON"),
     ("a.jsonl", b"[1]\n", "line 1", "the line should hold a JSON object but holds a list"),
@@ -131,7 +131,7 @@ def test_null_rows_of_parquet(tmp_path: Path) -> None:
     ("name", "data", "message"),
     [
         ("a.parquet", b"PAR1 nothing", "a.parquet is not a complete parquet file"),
-        ("a.csv", b"id;body\n1;x\n", "has no column 'text'. Its columns are id;body"),
+        ("a.csv", b"id;body\n1;x\n", "there is no column 'text'. The columns are id;body"),
         (
             "a.csv",
             b'text\n"open\n',

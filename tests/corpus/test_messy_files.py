@@ -111,7 +111,7 @@ REFUSED = {
     "cut.json": (ARRAY[:40].encode(), r"cut\.json, line \d: not JSON"),
     "two.json": (ARRAY.encode() + b"[]", "there is more text after the end of its JSON array"),
     "squad.json": (b'{"data": [], "version": "1.1"}', "line 1: there is no column 'text'"),
-    "columns.json": (b'{"text": {"0": "a cat"}}', "text is of type dict"),
+    "columns.json": (b'{"text": {"0": "a cat"}}', "text should be a text, not {"),
     # binary files under another name
     "packed.txt": (gzip.compress(LINES.encode()), r"gzip-compressed: rename it to end in \.gz"),
     "packed.csv": (lzma.compress(CSV.encode()), r"xz-compressed: rename it to end in \.xz"),

@@ -122,10 +122,10 @@ def test_tables(tmp_path: Path) -> None:
         (
             "a.csv",
             'text,label\n"good,1\nbad,0\n',
-            r"a\.csv, line 3: .*. Look for a quotation mark too many",
+            r"a\.csv, line 2: .*. Look for a quotation mark too many",
         ),
-        ("a.csv", "", r"a\.csv holds no rows"),
-        ("a.tsv", "text\tlabel\n", r"a\.tsv holds no rows"),
+        ("a.csv", "", r"a\.csv has no rows"),
+        ("a.tsv", "text\tlabel\n", r"a\.tsv has no rows"),
     ],
 )
 def test_broken_tables_are_refused(name: str, content: str, message: str, tmp_path: Path) -> None:

@@ -258,7 +258,7 @@ def test_resumed_to_the_same_weights(tmp_path: Path) -> None:
         ([{"anchor": "a"}], "line 1: there is no column 'positive'. The columns are anchor"),
         (
             [{"anchor": "a", "positive": None, "score": 1}],
-            "line 1: positive should be a text, not None",
+            "line 1: positive is null",
         ),
         (
             [{"anchor": "a", "positive": "b", "score": 4.5}],
