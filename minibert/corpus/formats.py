@@ -229,6 +229,10 @@ def open_vectors(path: str | Path) -> Vectors | ShardedVectors:
     prefix = ""
     if not (path / "index.json").is_file() and (path / "_index.json").is_file():
         prefix = "_"  # as beside parquet; see `minibert.corpus.records.metadata`
+    if not any((path / f"{mark}manifest.json").is_file() for mark in ("", "_")):
+        raise ValueError(
+            f"{path} is not a folder of vectors, as minibert embed --output DIR/ writes them."
+        )
     if not (path / f"{prefix}index.json").is_file():
         raise ValueError(
             f"{path} has no index.json: run minibert embed --output DIR/ again, which resumes "

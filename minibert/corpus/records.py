@@ -73,13 +73,21 @@ def check_manifest(
         ) from None
     # weights differ with the precision, too, so the model is named last
     difference = _difference(earlier, settings, [name for name in settings if name != "model"])
+    begun = earlier.get("model_name")
+    is_other_model = earlier["model"] != settings["model"]
+    if is_other_model and begun and model_name and begun != model_name:
+        # a model of another depth has other layers: its name explains more than they do
+        raise ValueError(
+            f"{folder} was begun with {begun}, not {model_name}: use the same model to resume, or "
+            "another folder."
+        )
     if difference:
         raise ValueError(
             f"{folder} was begun with {difference}: use the same settings to resume, or another "
             "folder."
         )
-    if earlier["model"] != settings["model"]:
-        begun = earlier.get("model_name") or "another model or tokenizer"
+    if is_other_model:
+        begun = begun or "another model or tokenizer"
         if begun == model_name:
             begun = f"other weights or another tokenizer than {model_name} has now"
         raise ValueError(f"{folder} was begun with {begun}. Give another folder.")

@@ -437,7 +437,8 @@ class _Run:
             )
         if record["texts_sha256"] != texts_hash:
             raise ValueError(
-                f"{path} was made from other texts: the input has changed, so give another folder."
+                f"{path} was made from other texts: pass --update (in Python update=True) to keep "
+                "the vectors of those that are still there, or give another folder."
             )
         files = path.files()
         if "" not in files:

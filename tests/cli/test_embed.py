@@ -66,3 +66,21 @@ def test_vectors_with_ids_are_searched(
     docs.write_text(docs.read_text(encoding="utf-8").replace("three", "four"), encoding="utf-8")
     assert main([*query, "--vectors", str(folder)]) == 1
     assert "text 3 has been changed since" in capsys.readouterr().err
+
+
+def test_another_model_is_named_before_its_layers(
+    docs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = str(tmp_path / "vectors")
+    assert embed("--file", docs, "-o", folder) == 0
+    command = ["embed", "--file", str(docs), "-o", folder, "--update", "-m", "minibert-en"]
+    assert main(command) == 1
+    assert "was begun with minibert-tiny, not minibert-en" in capsys.readouterr().err
+
+
+def test_vectors_are_not_any_folder(
+    docs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    query = ["search", "-m", "minibert-tiny", "text two", "--corpus", str(docs)]
+    assert main([*query, "--vectors", str(tmp_path)]) == 1
+    assert "is not a folder of vectors" in capsys.readouterr().err

@@ -181,7 +181,7 @@ class TestShards:
         before = contents(tmp_path)
         changed = [*LINES[:25], "another line", *LINES[26:]]
         with pytest.raises(
-            ValueError, match=r"shard-000002.npy was made from other texts: the input has changed"
+            ValueError, match=r"shard-000002.npy was made from other texts: pass --update"
         ):
             encode_to_shards(embedder, changed, tmp_path, shard_size=10)
         with pytest.raises(ValueError, match="holds more than the 3 shards of this input"):
@@ -598,6 +598,7 @@ class TestCommand:
             "--output",
             str(tmp_path),
             "--processes=2",
+            "--format=npy",
         ]
         code, _, err = self.run(capsys, "embed", *own)
         assert code == 1 and "One of the 2 processes has ended" in err
