@@ -125,15 +125,14 @@ class Source:
             self._check_hub_name()
 
     def _check_hub_name(self) -> None:
-        if _HUB_NAME.fullmatch(self.name) and not self.name.startswith("."):
+        # "bert-base-uncased" is a Hub id, whatever lies in the working folder
+        is_path = os.path.isfile(self.name) and any(mark in self.name for mark in "/.")
+        if _HUB_NAME.fullmatch(self.name) and not self.name.startswith(".") and not is_path:
             return
+        reason = "not a folder, and it cannot be a Hub id"
         if os.path.isfile(self.name):
-            kind = "a file. Pass the folder that holds it"
-        else:
-            kind = "not a folder"
-        raise FileNotFoundError(
-            f"Checkpoint {self.name!r:.100} is {kind}, and it cannot be a Hub id."
-        )
+            reason = "a file. Pass the folder that holds it"
+        raise FileNotFoundError(f"Checkpoint {self.name!r:.100} is {reason}.")
 
     @classmethod
     def of(

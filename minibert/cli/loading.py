@@ -17,7 +17,12 @@ if TYPE_CHECKING:
 
 
 logger = logging.getLogger("minibert")
-_OTHER_HEADS = ("ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering")
+# the command that uses a head, by the end of the name of its class
+_COMMANDS = {
+    "ForSequenceClassification": "classify",
+    "ForTokenClassification": "entities",
+    "ForQuestionAnswering": "answer",
+}
 
 
 def source_of(options: argparse.Namespace, name: str | None = None) -> Source:
@@ -139,17 +144,45 @@ def check_kind(source: Source, backend: str, has_option: bool = True) -> None:
 
 def warn_of_head(source: Source) -> None:
     """Warn of a checkpoint that was fine-tuned to classify, tag or answer."""
-    config = source.file("config.json")
-    if config is None or source.file("modules.json") is not None:
+    if source.file("modules.json") is not None:
         return
-    architectures = read_json(config).get("architectures") or []
-    for name in architectures:
-        if str(name).endswith(_OTHER_HEADS):
+    for name in _architectures(source):
+        if name.endswith(tuple(_COMMANDS)):
             logger.warning(
                 "%s is a %s: its hidden states were not trained to be compared as vectors.",
                 source,
                 name,
             )
+
+
+def check_head(source: Source, class_name: str, task: str) -> None:
+    """Check that a model was not fine-tuned for something else.
+
+    The heads of a classifier of texts and of a tagger have the same tensors.
+
+    Args:
+        source: the model.
+        class_name: the class that is needed, such as "BertForTokenClassification".
+        task: the task of `minibert finetune` that trains such a model.
+
+    Raises:
+        ValueError: the config names a class with another head.
+    """
+    for name in _architectures(source):
+        for ending, command in _COMMANDS.items():
+            if name.endswith(ending) and not class_name.endswith(ending):
+                raise ValueError(
+                    f"{source} is a {name}, not a {class_name}: use it by minibert {command}, or "
+                    f"train another one by minibert finetune {task}."
+                )
+
+
+def _architectures(source: Source) -> list[str]:
+    """The names of classes in the model's config."""
+    config = source.file("config.json")
+    if config is None:
+        return []
+    return [str(name) for name in read_json(config).get("architectures") or []]
 
 
 def model_folder(path: str) -> str:

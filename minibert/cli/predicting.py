@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from minibert.cli.loading import check_device, check_kind, precision_of, source_of
+from minibert.cli.loading import check_device, check_head, check_kind, precision_of, source_of
 from minibert.cli.options import (
     add_backend,
     add_device,
@@ -87,6 +87,7 @@ def load_model(
     source = source_of(options)
     device = check_device(options.device)
     check_kind(source, "torch")
+    check_head(source, class_name, task)
     from minibert import heads
     from minibert.inference.optimize import optimize
     from minibert.tokenization.tokenizer import BertTokenizer

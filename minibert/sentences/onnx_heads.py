@@ -157,8 +157,8 @@ class OnnxHead:
         """Compute the logits (texts, labels) of rows, in the order of the texts."""
         if not self.classifies_texts:
             raise ValueError(
-                f"{self.source} has the outputs {', '.join(self.outputs)}, not one row of logits "
-                "for each text: use run()."
+                f"{self.source} is not the export of a classifier of texts or a reranker. Its "
+                f"outputs are {', '.join(self.outputs)} (in Python: run())."
             )
         return rows.in_input_order(np.stack(self.run_ids(rows.ids, rows.token_types)["logits"]))
 
