@@ -10,7 +10,7 @@ import dataclasses
 import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -207,12 +207,27 @@ def keep_options(options: argparse.Namespace) -> Iterator[None]:
     has_run = holds_run(folder) or (folder / "run.json").is_file()
     if is_first and not options.resume and not has_run:
         claim_folder(options.output, options.force)
-    with run_folder(folder, bool(options.resume)):
-        if is_first:
-            write_json(folder / "run.json", {"starts": options.starts})
-            if options.device is None:
-                logger.info("training on %s.", default_training_device())
-        yield
+    existed = folder.exists()
+    try:
+        with run_folder(folder, bool(options.resume)):
+            if is_first:
+                write_json(folder / "run.json", {"starts": options.starts})
+                if options.device is None:
+                    logger.info("training on %s.", default_training_device())
+            yield
+    except BaseException:
+        if is_first and not has_run:
+            _forget_start(folder, existed)
+        raise
+
+
+def _forget_start(folder: Path, existed: bool) -> None:
+    """Leave nothing of a run that ended before it had written anything but its arguments."""
+    with suppress(OSError):
+        if [entry.name for entry in folder.iterdir()] == ["run.json"]:
+            (folder / "run.json").unlink()
+        if not existed:
+            folder.rmdir()  # fails where something else was written
 
 
 def fill(kind: Callable[..., T], options: argparse.Namespace, **more: Any) -> T:

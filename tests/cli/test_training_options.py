@@ -132,3 +132,15 @@ def test_resuming_where_no_run_is(
     (tmp_path / "run.json").write_text('{"starts": []}', encoding="utf-8")
     assert main([*command, "--output", str(tmp_path)]) == 2
     assert "by --resume." in capsys.readouterr().err
+
+
+def test_a_run_that_could_not_start_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{", encoding="utf-8")
+    (tmp_path / "text.txt").write_text("a b\n", encoding="utf-8")
+    (tmp_path / "empty").mkdir()
+    command = ["pretrain", "--config", str(tmp_path / "config.json")]
+    command += ["--corpus", str(tmp_path / "text.txt"), "--output"]
+    for folder in ("out", "empty"):
+        assert main([*command, str(tmp_path / folder)]) == 1
+    assert not (tmp_path / "out").exists()
+    assert not list((tmp_path / "empty").iterdir())
