@@ -21,8 +21,8 @@ from minibert.cli.options import (
     add_text_column,
 )
 from minibert.cli.parser import Parser
-from minibert.cli.results import UsageError, claim_file, print_json
-from minibert.cli.texts import check_files
+from minibert.cli.results import UsageError, claim_file, claim_picture, print_json
+from minibert.cli.texts import check_single_files
 
 if TYPE_CHECKING:
     from minibert.tasks.evaluation import Evaluation
@@ -83,10 +83,8 @@ def add(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     file = _model_and_file(options)
-    check_files([file])
-    for path in (options.errors, options.plot):
-        if path is not None:
-            claim_file(path, options.force)
+    check_single_files([file])
+    _claim_outputs(options)
     device = check_device(options.device)
     model, tokenizer = _load(options, device)
     from minibert.tasks.evaluation import evaluate
@@ -121,6 +119,17 @@ def run(options: argparse.Namespace) -> None:
         for path in (options.errors, options.plot):
             if path is not None:
                 print(f"{path} written.")
+
+
+def _claim_outputs(options: argparse.Namespace) -> None:
+    """Check before anything is computed that the errors and the picture can be written."""
+    if options.errors is not None:
+        from minibert.corpus.tables import ending_of
+
+        ending_of(options.errors)
+        claim_file(options.errors, options.force)
+    if options.plot is not None:
+        claim_picture(options.plot, options.force)
 
 
 def _model_and_file(options: argparse.Namespace) -> str:

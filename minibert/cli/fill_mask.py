@@ -42,7 +42,7 @@ def run(options: argparse.Namespace) -> None:
         lacking = model.load_report.missing[0]
         raise ValueError(
             f"{options.model} was not trained to fill masks: it has no {lacking}. "
-            "pass another --model."
+            "Pass another --model."
         )
     tokenizer = BertTokenizer.from_pretrained(source)
     warn_of_coverage(tokenizer, texts)

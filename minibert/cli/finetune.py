@@ -32,7 +32,7 @@ from minibert.cli.options import (
 )
 from minibert.cli.parser import Parser
 from minibert.cli.results import UsageError, report
-from minibert.cli.texts import check_files
+from minibert.cli.texts import check_single_files
 from minibert.cli.training import (
     add_run_options,
     add_training_options,
@@ -220,8 +220,7 @@ def with_task_of_run(arguments: list[str]) -> list[str]:
 def run(options: argparse.Namespace) -> None:
     options = options_of_run(options, "train", tasks=tuple(TASKS))
     settings = fill(TrainingOptions, options)
-    files = (options.train, options.dev, options.test)
-    check_files([file for file in files if file])
+    check_single_files((options.train, options.dev, options.test))
     source = source_of(options)
     task = task_of(options)
     from minibert.training.finetuning import finetune

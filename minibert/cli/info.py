@@ -15,7 +15,7 @@ from typing import Any
 from minibert.cli.loading import source_of
 from minibert.cli.options import add_force, add_json, add_model
 from minibert.cli.parser import Parser
-from minibert.cli.results import UsageError, claim_file, print_json
+from minibert.cli.results import UsageError, claim_picture, print_json
 from minibert.files import parse_json, read_lines
 
 SUMMARY = "Show a checkpoint's config and tensors, and what loading does to it."
@@ -60,7 +60,7 @@ def _plot(options: argparse.Namespace, curves: Curves) -> None:
         raise UsageError(
             f"--plot draws the curves of a training run, but {options.model} has no log.jsonl."
         )
-    claim_file(options.plot, options.force)
+    claim_picture(options.plot, options.force)
     plot_curves(curves, options.plot)
     if options.json:
         print_json({"output": options.plot})

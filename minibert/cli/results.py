@@ -16,6 +16,9 @@ from typing import Any
 EXPECTED_ERRORS = (ValueError, OSError, ImportError, MemoryError)
 
 
+PICTURES = (".png", ".svg", ".pdf")
+
+
 class UsageError(ValueError):
     """Options that do not go together: exit code 2."""
 
@@ -90,6 +93,17 @@ def claim_file(path: str, force: bool) -> None:
         raise UsageError(f"{path} is a folder. Name a file to write.")
     if os.path.isfile(path) and not force:
         raise UsageError(f"{path} exists already: name another file, or replace it with --force.")
+
+
+def claim_picture(path: str, force: bool) -> None:
+    """As `claim_file`, for a file that matplotlib draws.
+
+    Raises:
+        UsageError: its ending is not that of a picture, or it exists and `force` is False.
+    """
+    if not path.lower().endswith(PICTURES):
+        raise UsageError(f"{os.path.basename(path)!r} should end in {', '.join(PICTURES)}.")
+    claim_file(path, force)
 
 
 def claim_folder(path: str, force: bool) -> None:

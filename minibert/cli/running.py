@@ -168,6 +168,8 @@ def _sentence(error: BaseException) -> str:
                 return f"standard output could not be written ({error.strerror})."
         elif isinstance(error, FileNotFoundError):
             return f"there is no file {os.fsdecode(error.filename)}."
+        elif isinstance(error, IsADirectoryError):
+            return f"{os.fsdecode(error.filename)} is a folder. Name a file."
         else:
             path = os.fsdecode(error.filename)
             return f"{path} could not be read or written ({error.strerror})."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import sys
 from collections.abc import Iterable, Iterator
@@ -84,6 +85,20 @@ def check_files(names: Iterable[str | os.PathLike[str] | None]) -> None:
         if name is None or name == "-" or "://" in os.fspath(name):
             continue  # what is elsewhere is looked up when it is read
         os.stat(name)
+
+
+def check_single_files(names: Iterable[str | os.PathLike[str] | None]) -> None:
+    """As `check_files`, for files that a folder cannot stand for.
+
+    Raises:
+        FileNotFoundError: a file does not exist.
+        IsADirectoryError: a name is that of a folder.
+    """
+    names = list(names)
+    check_files(names)
+    for name in names:
+        if name is not None and os.path.isdir(name):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(name))
 
 
 def read_file(

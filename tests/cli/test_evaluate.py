@@ -109,3 +109,23 @@ def test_an_export_is_not_sent_to_an_option_that_does_not_exist(
     for command in (["evaluate", str(file)], ["info"], ["verify"]):
         assert main([*command, "-m", str(model)]) in (1, 2)
         assert "name the model that it was exported from" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--errors", "--plot"])
+def test_an_output_that_cannot_be_written_is_refused_before_the_work(
+    option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = write_topics(tmp_path / "topics.csv")
+    command = ["evaluate", "-m", "no/model", str(file), option, str(tmp_path / "out.xyz")]
+    assert main(command) in (1, 2)
+    assert "'out.xyz' should end in" in capsys.readouterr().err
+
+
+def test_a_folder_is_not_a_file_of_examples(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train = ["finetune", "classification", "-o", str(tmp_path / "out"), "--train"]
+    for command in (["evaluate", "-m", "minibert-tiny"], train):
+        assert main([*command, str(tmp_path)]) == 1
+        assert f"{tmp_path} is a folder. Name a file." in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
