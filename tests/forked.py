@@ -1,7 +1,7 @@
-"""Commands in processes forked from the tests, which have imported everything already.
+"""Commands in processes forked from the tests, which have already imported everything.
 
-They start in milliseconds, so they can be killed by the hundred. A test that needs a fresh Python starts one with
-`subprocess` and says why.
+They start in milliseconds, so a test can start and kill hundreds. A test that needs a fresh
+interpreter starts one with `subprocess` and says why.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _run(arguments: list[str], log: Path, environment: dict[str, str]) -> None:
 
 
 def start(arguments: list[str], log: Path, **environment: str) -> BaseProcess:
-    """The minibert command in a process of its own; what it prints goes to `log`."""
+    """Start the minibert command in its own process, with its output in the file `log`."""
     fork = multiprocessing.get_context("fork")
     process = fork.Process(target=_run, args=(arguments, log, environment))
     process.start()
@@ -38,9 +38,9 @@ def start(arguments: list[str], log: Path, **environment: str) -> BaseProcess:
 
 
 def start_group(arguments: list[str], logs: Path, size: int) -> list[BaseProcess]:
-    """The minibert command in several processes that work together, as torchrun starts them.
+    """Start the minibert command in `size` processes of one group, as torchrun does.
 
-    What each prints goes to a file of its rank in the folder `logs`.
+    The output of each process goes to the file `RANK.txt` in the folder `logs`.
     """
     logs.mkdir(exist_ok=True)
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -53,7 +53,7 @@ def start_group(arguments: list[str], logs: Path, size: int) -> list[BaseProcess
 
 
 def kill_when(process: BaseProcess, reached: Callable[[], Any], more: float) -> None:
-    """Kills a process when it has come so far, and then up to `more` seconds; or lets it end."""
+    """Kill a process up to `more` seconds after `reached` is true, unless it ends first."""
     while process.is_alive() and not reached():
         time.sleep(0.001)
     time.sleep(random.uniform(0, more))

@@ -1,6 +1,6 @@
-"""Folders with the tensor names, shapes and configs of the official checkpoints, and random weights.
+"""Folders with the tensor names, shapes and configs of official checkpoints, and random weights.
 
-The names come from transformers' own BertForPreTraining, so that they do not depend on what is being tested.
+The names come from transformers' BertForPreTraining, so they do not depend on the code under test.
 """
 
 from __future__ import annotations
@@ -47,34 +47,37 @@ SMALL = {
 
 
 def pretraining_tensors(config: dict[str, Any], legacy: bool) -> dict[str, torch.Tensor]:
-    """Tensors as an official file holds them: prefix `bert.`, `cls.*` heads, the tied decoder left out.
+    """Return the tensors of an official file: prefix `bert.`, `cls.*` heads, no tied decoder.
 
     Args:
         config: fields of config.json.
-        legacy: call LayerNorm's tensors gamma and beta, and add the position_ids buffer.
+        legacy: name LayerNorm's tensors gamma and beta, and add the position_ids buffer.
     """
     model = transformers.BertForPreTraining(transformers.BertConfig(**config))
-    tensors = {n: t.detach().clone() for n, t in model.state_dict().items() if ".decoder." not in n}
+    tensors = {
+        name: tensor.detach().clone()
+        for name, tensor in model.state_dict().items()
+        if ".decoder." not in name
+    }
     for name in [name for name in tensors if "LayerNorm" in name]:
-        tensors[name] += torch.randn_like(tensors[name]) * 0.1  # ones and zeros would hide a mix-up
+        # The initial ones and zeros would hide swapped tensors.
+        tensors[name] += torch.randn_like(tensors[name]) * 0.1
         if legacy:
-            new = name.replace("LayerNorm.weight", "LayerNorm.gamma").replace(
-                "LayerNorm.bias", "LayerNorm.beta"
-            )
-            tensors[new] = tensors.pop(name)
+            legacy_name = name.replace("LayerNorm.weight", "LayerNorm.gamma")
+            legacy_name = legacy_name.replace("LayerNorm.bias", "LayerNorm.beta")
+            tensors[legacy_name] = tensors.pop(name)
     if legacy:
-        tensors["bert.embeddings.position_ids"] = torch.arange(config["max_position_embeddings"])[
-            None
-        ]
+        positions = torch.arange(config["max_position_embeddings"])
+        tensors["bert.embeddings.position_ids"] = positions[None]
     return tensors
 
 
 def write_folder(folder: Path, config: dict[str, Any], tensors: dict[str, torch.Tensor]) -> Path:
-    """A checkpoint folder of one safetensors file and its config.json."""
+    """Write a checkpoint of one safetensors file and its config.json."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
     save_file(
-        {name: t.contiguous() for name, t in tensors.items()},
+        {name: tensor.contiguous() for name, tensor in tensors.items()},
         folder / "model.safetensors",
         {"format": "pt"},
     )
@@ -82,7 +85,7 @@ def write_folder(folder: Path, config: dict[str, Any], tensors: dict[str, torch.
 
 
 def bert_base_uncased(folder: Path, minilm: str, **smaller: Any) -> Path:
-    """As google-bert/bert-base-uncased: legacy LayerNorm names, vocab.txt of 30,522 lower-case words."""
+    """Write google-bert/bert-base-uncased's layout: legacy LayerNorm names, 30,522 tokens."""
     config = {**BERT_BASE_UNCASED, **smaller}
     write_folder(folder, config, pretraining_tensors(config, legacy=True))
     (folder / "vocab.txt").write_bytes(Path(minilm, "vocab.txt").read_bytes())
@@ -93,7 +96,7 @@ def bert_base_uncased(folder: Path, minilm: str, **smaller: Any) -> Path:
 
 
 def kcbert_base(folder: Path, **smaller: Any) -> Path:
-    """As beomi/kcbert-base: 30,000 words, 300 positions, the real vocabulary and config."""
+    """Write beomi/kcbert-base's layout: its real vocabulary of 30,000 tokens and its config."""
     source = shared_data("data", "kcbert-base")
     config = {**json.loads((source / "config.json").read_text(encoding="utf-8")), **smaller}
     write_folder(folder, config, pretraining_tensors(config, legacy=False))

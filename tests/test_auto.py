@@ -1,4 +1,4 @@
-"""Loading with all that a checkpoint holds, and classes that leave the architecture open."""
+"""Loading a checkpoint with its heads, and AutoModel classes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from minibert.files import write_json
 
 
 @pytest.mark.parametrize("name", ["BertModel", *HEADS])
-def test_the_class_follows_the_tensors(name: str, tmp_path: Path) -> None:
+def test_the_tensors_determine_the_class(name: str, tmp_path: Path) -> None:
     getattr(minibert, name)(tiny_config()).save_pretrained(tmp_path)
     minibert.BertTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a"]).save_pretrained(
         tmp_path
@@ -31,7 +31,7 @@ def test_the_class_follows_the_tensors(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["AutoModel", *(head.replace("BertFor", "AutoModelFor") for head in HEADS)]
 )
-def test_auto_classes_make_and_load_models_and_refuse_others_by_name(
+def test_auto_classes_build_and_load_bert_and_reject_other_models(
     name: str, tmp_path: Path
 ) -> None:
     auto, config = getattr(minibert, name), tiny_config()
@@ -47,15 +47,15 @@ def test_auto_classes_make_and_load_models_and_refuse_others_by_name(
         auto.from_pretrained(tmp_path)
 
 
-def test_no_pooler_is_drawn_for_a_checkpoint_without_one(tmp_path: Path) -> None:
+def test_a_checkpoint_without_a_pooler_gets_none(tmp_path: Path) -> None:
     BertModel(tiny_config(), add_pooling_layer=False).save_pretrained(tmp_path)
     minibert.BertTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]).save_pretrained(tmp_path)
     model, _ = load_with_heads(tmp_path)
     assert model.base_model.pooler is None
 
 
-def test_more_than_a_file_can_mean(tmp_path: Path) -> None:
-    """Before the memory is spent."""
+def test_a_huge_missing_head_raises_an_error(tmp_path: Path) -> None:
+    """The error comes before the memory is allocated."""
     BertModel(tiny_config(hidden_size=64)).save_pretrained(tmp_path)
     with pytest.raises(
         ValueError, match=r"is missing 6[0-9,]+ parameters .* num_labels 1,000,000: correct it"
@@ -63,7 +63,7 @@ def test_more_than_a_file_can_mean(tmp_path: Path) -> None:
         minibert.BertForSequenceClassification.from_pretrained(tmp_path, num_labels=1_000_000)
 
 
-def test_a_source_has_its_options_already() -> None:
+def test_a_source_takes_no_further_options() -> None:
     source = Source("minibert-tiny")
     assert Source.of(source) is source
     with pytest.raises(ValueError, match="revision belongs to the Source"):

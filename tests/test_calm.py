@@ -1,7 +1,7 @@
-"""The code is calm: constructs that tire a reader are counted in every room of the package.
+"""Limits on constructs that tire a reader, in every subpackage.
 
-A room is a folder of the package; the files at its top are one room. Rates are per 1,000 lines. None of these limits is
-met by compressing or moving code: write the `if`, the loop, or the name.
+The modules at the top of the package count as one subpackage. Rates are per 1,000 lines. To meet
+a limit, do not compress or move code: write the `if`, the loop, or the name.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PACKAGE = CHECKOUT / "minibert"
 TOP = "minibert"
 WHOLE = "the whole package"
 
-# Not yet calm. This list only shrinks: a room that meets every limit fails until its line here is deleted.
+# Subpackages that do not meet the limits yet. One that does fails until its line here is deleted.
 EXEMPT: set[str] = set()
 
 LIMITS = {
@@ -42,27 +42,27 @@ NAMES_THAT_SAY_NOTHING = {
     *("own", "found", "told", "given", "made", "asked", "wanted", "known", "kept", "one"),
     *("every", "how", "other", "others", "few", "right", "mine"),
 }
-# Functions that may have more than ten branches, each with its reason; eight in the whole package.
+# Functions that may have more than ten branches, each with its reason. At most eight.
 BRANCHY: dict[str, str] = {}
 
-# The lines of minibert that one has to read to know what `BertModel(config)(input_ids)` does, with
-# their docstrings. The goal of the design is 1,700; this holds what has been reached.
+# Lines of the modules behind `BertModel(config)(input_ids)`, with docstrings. The design's goal is
+# 1,700. This limit is the number reached so far.
 LINES_OF_THE_MODEL = 2_820
 
 
-def rooms() -> dict[str, list[Path]]:
-    """The Python files of each room."""
+def subpackages() -> dict[str, list[Path]]:
+    """Return the Python files of each subpackage, and those of the whole package."""
     files = defaultdict(list)
     for path in sorted(PACKAGE.rglob("*.py")):
         parts = path.relative_to(PACKAGE).parts
-        room = TOP if len(parts) == 1 else parts[0]
-        files[room].append(path)
+        subpackage = TOP if len(parts) == 1 else parts[0]
+        files[subpackage].append(path)
         files[WHOLE].append(path)
     return dict(files)
 
 
 def branches(function: ast.AST) -> int:
-    """Branches of a function, without those of the functions inside it."""
+    """Count the branches of a function, without those of nested functions."""
     count = 0
     for node in ast.iter_child_nodes(function):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
@@ -130,7 +130,7 @@ CHECKS: dict[str, Callable[[ast.AST], bool]] = {
 
 
 def constructs(tree: ast.AST, module: str) -> Iterator[tuple[str, int]]:
-    """The constructs of a module that are counted, each with its line."""
+    """Yield each limited construct of a module with its line."""
     nodes = list(ast.walk(tree))
     for node in nodes:
         for construct, holds in CHECKS.items():
@@ -148,7 +148,7 @@ def constructs(tree: ast.AST, module: str) -> Iterator[tuple[str, int]]:
 
 
 def excesses(files: list[Path]) -> dict[str, list[str]]:
-    """The limits that these files do not meet, with the places."""
+    """Return the limits that these files exceed, with the places."""
     lines = 0
     places = defaultdict(list)
     for path in files:
@@ -161,30 +161,31 @@ def excesses(files: list[Path]) -> dict[str, list[str]]:
         for construct, number in constructs(ast.parse(text), module):
             places[construct].append(f"{module}:{number}")
     return {
-        construct: found
-        for construct, found in places.items()
-        if len(found) > math.ceil(LIMITS[construct] * lines / 1000)
+        construct: occurrences
+        for construct, occurrences in places.items()
+        if len(occurrences) > math.ceil(LIMITS[construct] * lines / 1000)
     }
 
 
-def marked(room: str) -> object:
-    """The room as a parameter; an exempt one has to fail."""
-    if room in EXEMPT:
-        return pytest.param(room, marks=pytest.mark.xfail(reason="not yet calm", strict=True))
-    return room
+def parameter(subpackage: str) -> object:
+    """Return the test parameter of a subpackage. An exempt one has to fail."""
+    if subpackage in EXEMPT:
+        mark = pytest.mark.xfail(reason="exceeds the limits", strict=True)
+        return pytest.param(subpackage, marks=mark)
+    return subpackage
 
 
-@pytest.mark.parametrize("room", [marked(room) for room in rooms()])
-def test_a_room_is_calm(room: str) -> None:
-    assert excesses(rooms()[room]) == {}
+@pytest.mark.parametrize("subpackage", [parameter(name) for name in subpackages()])
+def test_a_subpackage_is_calm(subpackage: str) -> None:
+    assert excesses(subpackages()[subpackage]) == {}
 
 
-def test_exempt_rooms_exist() -> None:
-    assert rooms().keys() >= EXEMPT
+def test_exempt_subpackages_exist() -> None:
+    assert subpackages().keys() >= EXEMPT
 
 
 def test_few_functions_have_many_branches() -> None:
-    """Eight in the whole package, each of which exists and has a reason."""
+    """The exceptions are at most eight. Each exists and has a reason."""
     assert len(BRANCHY) <= 8
     for place, reason in BRANCHY.items():
         module, name = place.split(":")
@@ -198,14 +199,14 @@ def test_few_functions_have_many_branches() -> None:
 
 
 def in_a_fresh_process(code: str) -> dict[str, object]:
-    """What the code prints as JSON in a Python that has imported nothing."""
+    """Run code in a fresh interpreter and return the JSON object that it prints."""
     command = [sys.executable, "-c", code]
     run = subprocess.run(command, capture_output=True, encoding="utf-8", check=True)
     values: dict[str, object] = json.loads(run.stdout)
     return values
 
 
-def test_the_model_is_read_in_an_evening() -> None:
+def test_the_model_can_be_read_in_an_evening() -> None:
     code = """if True:
         import json, sys, minibert.model
         files = {
@@ -222,10 +223,10 @@ def test_the_model_is_read_in_an_evening() -> None:
     assert sum(lines.values()) <= LINES_OF_THE_MODEL, lines
 
 
-def test_importing_changes_nothing_in_its_process() -> None:
-    """No fork hook, import finder, thread, number of threads, warnings filter, signal handler or variable.
+def test_importing_has_no_side_effects() -> None:
+    """Importing minibert changes no hook, thread, filter, handler or environment variable.
 
-    The dependencies are imported first: what they change is theirs.
+    The dependencies are imported first, so their side effects do not count.
     """
     code = """if True:
         import json, os, signal, sys, threading, warnings

@@ -1,4 +1,4 @@
-"""BertConfig: official files in, the same fields out, and refusals by name."""
+"""BertConfig: reading and writing config.json, and errors that name the field."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from minibert.encoder import ACTIVATIONS
     ],
 )
 def test_presets(name: str, layers: int, hidden: int, heads: int) -> None:
-    """The sizes of google-research/bert's README, feed-forward layers 4 H wide, 64 numbers a head."""
+    """Sizes match google-research/bert's README."""
     config = BertConfig.from_preset(name)
     assert (config.num_hidden_layers, config.hidden_size, config.num_attention_heads) == (
         layers,
@@ -52,7 +52,7 @@ def test_unknown_preset() -> None:
         BertConfig.from_preset("huge")
 
 
-def test_every_preset_file_is_one() -> None:
+def test_the_config_files_are_the_presets() -> None:
     assert {path.stem for path in (CHECKOUT / "configs").iterdir()} == {
         "tiny",
         "mini",
@@ -63,7 +63,7 @@ def test_every_preset_file_is_one() -> None:
     }
 
 
-def test_defaults_are_the_reference_s() -> None:
+def test_defaults_equal_those_of_transformers() -> None:
     ours, theirs = BertConfig(), transformers.BertConfig()
     for field in dataclasses.fields(ours):
         if field.name in ("extra", "attn_implementation"):
@@ -74,7 +74,7 @@ def test_defaults_are_the_reference_s() -> None:
 
 @pytest.mark.parametrize("name", ["kcbert-base", "kcbert-large"])
 def test_official_files(name: str, tmp_path: Path) -> None:
-    """What kcbert leaves out has BERT's defaults, and what only it has is written back."""
+    """Missing fields get BERT's defaults, and unknown fields are written back."""
     folder = shared_data("data", name)
     content = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     config = BertConfig.from_pretrained(folder)
@@ -89,7 +89,7 @@ def test_official_files(name: str, tmp_path: Path) -> None:
 
 
 def test_a_file_without_model_type_is_bert() -> None:
-    """prajjwal1/bert-tiny's config.json has nothing but sizes."""
+    """prajjwal1/bert-tiny's config.json has only sizes."""
     config = BertConfig(
         hidden_size=128, num_attention_heads=2, num_hidden_layers=2, vocab_size=30522
     )
@@ -122,7 +122,7 @@ def test_a_file_without_model_type_is_bert() -> None:
         ({"num_labels": 3, "id2label": {0: "a"}}, "num_labels is 3, but id2label names 1"),
     ],
 )
-def test_refused_by_name(values: dict[str, Any], message: str) -> None:
+def test_errors_name_the_field(values: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         BertConfig.from_dict(values)
 
@@ -132,13 +132,13 @@ def test_labels() -> None:
     named = BertConfig(id2label={"1": "no", "0": "yes"})
     assert named.label2id == {"yes": 0, "no": 1} and named.num_labels == 2
     assert BertConfig(label2id={"yes": 0, "no": 1}) == named
-    assert named.replace(num_labels=2) == named  # the same number keeps the names
+    assert named.replace(num_labels=2) == named  # an unchanged number keeps the names
     assert named.replace(num_labels=3).id2label == {0: "LABEL_0", 1: "LABEL_1", 2: "LABEL_2"}
     assert BertConfig.from_dict(named.to_dict()) == named
 
 
-def test_a_size_that_heads_do_not_divide() -> None:
-    """A config may have it, until a model is built."""
+def test_a_hidden_size_that_the_heads_do_not_divide() -> None:
+    """The config accepts it, as fields are set one by one, and building a model raises an error."""
     config = BertConfig(hidden_size=37)
     with pytest.raises(
         ValueError, match=r"hidden_size \(37\) should be a multiple of num_attention_heads \(12\)"
@@ -177,8 +177,8 @@ def test_labels_can_be_assigned() -> None:
     assert config.id2label == {0: "x"}
 
 
-def test_tools_find_what_they_have_set() -> None:
-    """TransformerLens sets its own names on a copy and reads them from `vars`."""
+def test_fields_of_other_tools_are_in_vars() -> None:
+    """TransformerLens sets its own fields on a copy and reads them from `vars`."""
     config = copy.deepcopy(BertConfig(hidden_size=24))
     config.d_model = config.hidden_size
     config.num_labels = 3
@@ -215,7 +215,7 @@ def test_assigned_values_are_checked_when_a_model_is_built(
         BertModel(config)
 
 
-def test_a_name_that_is_mistyped() -> None:
+def test_a_misspelled_field_raises_an_error() -> None:
     with pytest.raises(TypeError, match="unexpected keyword argument 'hiden_size'"):
         BertConfig(hiden_size=64)
     with pytest.raises(TypeError, match="no field 'hiden_size'. Did you mean 'hidden_size'"):
@@ -226,7 +226,7 @@ def test_a_name_that_is_mistyped() -> None:
         BertConfig().quantization_config  # noqa: B018
 
 
-def test_fields_of_a_file_that_minibert_does_not_have_are_kept() -> None:
+def test_unknown_fields_of_a_file_are_kept() -> None:
     config = BertConfig.from_dict({"hiden_size": 64}, num_labels=3)
     assert (config.hidden_size, config.num_labels, config.hiden_size) == (768, 3, 64)
     assert config.to_dict()["hiden_size"] == 64
@@ -284,7 +284,9 @@ def test_a_config_is_a_mapping(tmp_path: Path) -> None:
         {"num_labels": 10**18},
     ],
 )
-def test_a_file_with_sizes_that_no_machine_has(sizes: dict[str, int], tmp_path: Path) -> None:
+def test_a_file_with_impossible_sizes_raises_an_error(
+    sizes: dict[str, int], tmp_path: Path
+) -> None:
     (tmp_path / "config.json").write_text(json.dumps(sizes), encoding="utf-8")
     with pytest.raises(ValueError, match="would be .*, more than .*. Pass limits="):
         BertConfig.from_pretrained(tmp_path)
@@ -299,7 +301,7 @@ def test_limits_can_be_raised(tmp_path: Path) -> None:
     assert "limits" not in config.to_dict()
 
 
-def test_no_padding_word_is_a_choice() -> None:
+def test_pad_token_id_and_classifier_dropout_may_be_none() -> None:
     assert BertConfig(pad_token_id=None).pad_token_id is None
     assert BertConfig(classifier_dropout=None).classifier_dropout is None
 
@@ -334,7 +336,7 @@ FIELDS = [field.name for field in dataclasses.fields(BertConfig)]
 
 @given(st.dictionaries(st.sampled_from(FIELDS) | st.text(max_size=8), JSON, max_size=6))
 def test_any_json_object_is_a_config_or_a_clear_error(values: dict[str, Any]) -> None:
-    """Whatever a config.json holds: a config that survives being saved, or one ValueError."""
+    """Any config.json gives a config that can be saved and read back, or a ValueError."""
     try:
         config = BertConfig.from_dict(values)
     except ValueError as error:
@@ -346,7 +348,7 @@ def test_any_json_object_is_a_config_or_a_clear_error(values: dict[str, Any]) ->
 
 
 @pytest.mark.parametrize("old_first", [True, False])
-def test_the_new_name_of_a_field_counts(old_first: bool) -> None:
+def test_the_new_name_of_a_field_takes_precedence(old_first: bool) -> None:
     values = {"torch_dtype": "float16", "dtype": "float32"}
     if not old_first:
         values = {"dtype": "float32", "torch_dtype": "float16"}

@@ -1,4 +1,4 @@
-"""Modules of users in the place of minibert's own: poolers, activations, layers and attention."""
+"""Users' own poolers, activations, layers and attention in place of minibert's."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def model() -> BertModel:
 
 
 def padded_and_packed(model: BertModel) -> tuple[Any, Any]:
-    """Outputs of the same sequences from a padded and from a packed batch."""
+    """Return the model's outputs for the same sequences, padded and packed."""
     ids = [torch.randint(1, 99, (length,)) for length in LENGTHS]
     padded = nn.utils.rnn.pad_sequence(ids, batch_first=True)
     packed = model(torch.cat(ids), layout=PackedLayout(LENGTHS))
@@ -57,12 +57,12 @@ class TestPooler:
         [MeanPooler(), nn.Sequential(nn.Linear(32, 32), MeanPooler())],
         ids=["class", "sequential"],
     )
-    def test_a_module_of_ones_own(self, model: BertModel, pooler: nn.Module) -> None:
+    def test_a_custom_module(self, model: BertModel, pooler: nn.Module) -> None:
         model.pooler = pooler
         out = model(**ragged_batch(model.config))
         assert torch.equal(out.pooler_output, pooler(out.last_hidden_state))
 
-    def test_it_gets_whole_sequences_of_a_packed_batch(self, model: BertModel) -> None:
+    def test_it_gets_padded_sequences_from_a_packed_batch(self, model: BertModel) -> None:
         model.pooler = nn.Identity()
         padded, packed = padded_and_packed(model)
         assert packed.pooler_output.shape == (3, 5, 32)
@@ -92,8 +92,8 @@ class TestPooler:
         assert torch.equal(trace["pooler.output"], expected)
 
 
-class OfTransformers(nn.Module):
-    """A layer that is called as in transformers, and returns a tuple: a mean over visible tokens."""
+class TransformersLayer(nn.Module):
+    """A layer with the API of transformers, which adds the mean over the unmasked tokens."""
 
     def forward(
         self, hidden_states: Tensor, attention_mask: Tensor | None = None, **kwargs: Any
@@ -106,7 +106,7 @@ class OfTransformers(nn.Module):
 
 
 class Wrapper(nn.Module):
-    """Passes on what it gets."""
+    """Pass all arguments on."""
 
     def __init__(self, inner: nn.Module) -> None:
         super().__init__()
@@ -117,14 +117,14 @@ class Wrapper(nn.Module):
 
 
 class KeywordWrapper(Wrapper):
-    """Passes on keywords alone."""
+    """Pass keyword arguments on, and take no others."""
 
     def forward(self, hidden_states: Tensor, **kwargs: Any) -> Any:
         return self.inner(hidden_states, **kwargs)
 
 
 class DoublingLayer(BertLayer):
-    """A subclass with a forward of its own, with fewer arguments."""
+    """A subclass whose forward takes fewer arguments."""
 
     def forward(self, hidden_states: Tensor, layout: Any = None) -> Tensor:  # type: ignore[override]
         return 2 * super().forward(hidden_states, layout)
@@ -159,13 +159,13 @@ class TestLayer:
         expected = 2 * BertLayer.forward(layer, states[1], layout)
         assert torch.equal(states[2], expected)
 
-    def test_a_layer_of_transformers_in_both_layouts(self, model: BertModel) -> None:
-        model.encoder.layer[0] = OfTransformers()
+    def test_a_layer_with_the_api_of_transformers_in_both_layouts(self, model: BertModel) -> None:
+        model.encoder.layer[0] = TransformersLayer()
         padded, packed = padded_and_packed(model)
         rows = [padded.last_hidden_state[i, :length] for i, length in enumerate(LENGTHS)]
         torch.testing.assert_close(packed.last_hidden_state, torch.cat(rows), rtol=0, atol=1e-6)
 
-    def test_the_reference_s_own_layer(self, model: BertModel) -> None:
+    def test_a_layer_of_transformers_gives_the_same_output(self, model: BertModel) -> None:
         transformers = pytest.importorskip("transformers")
         modeling = transformers.models.bert.modeling_bert
         config = transformers.BertConfig(
@@ -181,19 +181,19 @@ class TestLayer:
         assert torch.equal(model(**batch).last_hidden_state, expected)
 
     def test_gradient_checkpointing(self, model: BertModel) -> None:
-        model.encoder.layer[0] = OfTransformers()
+        model.encoder.layer[0] = TransformersLayer()
         model.gradient_checkpointing_enable()
         out = model.train()(**ragged_batch(model.config))
         out.last_hidden_state.sum().backward()
         assert model.embeddings.word_embeddings.weight.grad is not None
 
-    def test_attentions_that_it_does_not_return_are_missed(self, model: BertModel) -> None:
+    def test_missing_attention_probabilities_raise_an_error(self, model: BertModel) -> None:
         model.encoder.layer[0] = nn.Identity()
         with pytest.raises(ValueError, match="attention probabilities of 2 layers, but 1 returned"):
             model(**ragged_batch(model.config), output_attentions=True)
 
     @pytest.mark.parametrize("part", ["layer", "attention"])
-    def test_another_shape_is_refused(self, model: BertModel, part: str) -> None:
+    def test_a_wrong_shape_raises_an_error(self, model: BertModel, part: str) -> None:
         if part == "layer":
             model.encoder.layer[0] = nn.Linear(32, 16)
         else:
@@ -202,7 +202,7 @@ class TestLayer:
         with pytest.raises(ValueError, match=message):
             model(**ragged_batch(model.config))
 
-    def test_another_result_is_refused(self, model: BertModel) -> None:
+    def test_a_wrong_type_raises_an_error(self, model: BertModel) -> None:
         class Silent(nn.Module):
             def forward(self, hidden_states: Tensor) -> None:
                 return None
@@ -211,7 +211,7 @@ class TestLayer:
         with pytest.raises(ValueError, match="Silent should return hidden states .*, not NoneType"):
             model(**ragged_batch(model.config))
 
-    def test_optimize_and_trace_say_what_they_miss(self, model: BertModel) -> None:
+    def test_optimize_and_trace_raise_an_error(self, model: BertModel) -> None:
         model.encoder.layer[1] = nn.Identity()
         with pytest.raises(
             ValueError, match=r"encoder\.layer\.1 is of class Identity, but optimize can"
@@ -222,7 +222,7 @@ class TestLayer:
 
 
 class TestSelfAttention:
-    def test_one_of_transformers(self, model: BertModel) -> None:
+    def test_attention_with_the_api_of_transformers(self, model: BertModel) -> None:
         """It gets an additive mask, and may return its probabilities."""
         masks = []
 
@@ -257,10 +257,10 @@ def test_masks_in_place_of_a_layout(model: BertModel) -> None:
         assert torch.equal(out.last_hidden_state, expected)
         fast = minibert.optimize(model).encoder(states, attention_mask=attention_mask)
         torch.testing.assert_close(fast.last_hidden_state, expected)
-        x = states
+        hidden_states = states
         for layer in model.encoder.layer:
-            x = layer(x, attention_mask)
-        assert torch.equal(x, expected)
+            hidden_states = layer(hidden_states, attention_mask)
+        assert torch.equal(hidden_states, expected)
     unmasked = model(batch["input_ids"], token_type_ids=batch["token_type_ids"]).last_hidden_state
     assert torch.equal(model.encoder(states, None).last_hidden_state, unmasked)
     with pytest.raises(ValueError, match="attention_mask should be a tensor, not str"):
@@ -277,11 +277,11 @@ def test_attentions_need_eager_attention(model: BertModel) -> None:
     assert len(out.attentions) == 2
 
 
-def test_names_that_public_code_uses(model: BertModel) -> None:
+def test_attributes_that_public_code_uses(model: BertModel) -> None:
     assert model.encoder.layer[0].attention.self.all_head_size == 32
     embeddings = model.embeddings
     assert not embeddings.token_type_ids.any() and embeddings.token_type_ids.shape == (1, 64)
-    # as code does that extends a model to longer sequences
+    # Code that extends a model to longer sequences does this.
     embeddings.position_embeddings = nn.Embedding(80, 32)
     embeddings.position_ids = torch.arange(80)[None]
     embeddings.register_buffer("position_ids", torch.arange(80).expand((1, -1)))
@@ -292,7 +292,7 @@ def test_names_that_public_code_uses(model: BertModel) -> None:
 
 
 @pytest.mark.parametrize("kind", [list, Tensor.numpy])
-def test_labels_that_are_no_tensor(kind: Any) -> None:
+def test_labels_that_are_not_a_tensor_raise_an_error(kind: Any) -> None:
     ids = torch.ones(2, 3, dtype=torch.long)
     labels = kind(torch.tensor([0, 1]))
     name = type(labels).__name__

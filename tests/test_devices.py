@@ -1,4 +1,4 @@
-"""Nothing in the model makes a tensor on another device than its inputs; on a real GPU the numbers are the same."""
+"""The model creates tensors only on the device of its inputs, and a GPU gives the CPU's results."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HEADS = {
 
 
 class OnlyOn(TorchDispatchMode):
-    """Fails when any operation gives a tensor on another device, or one in float64, which Apple's (MPS) lacks."""
+    """Fail if an operation creates a tensor on another device, or in float64, which MPS lacks."""
 
     def __init__(self, device: str) -> None:
         super().__init__()
@@ -43,7 +43,7 @@ class OnlyOn(TorchDispatchMode):
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
 @pytest.mark.parametrize("name", HEADS)
 def test_no_cpu_tensor_inside(name: str, attention: str) -> None:
-    """On the meta device, which stands for any that is not the CPU: shapes without numbers, forward and backward."""
+    """Forward and backward passes on the meta device stand for those on any accelerator."""
     model = getattr(minibert, name)(tiny_config(attn_implementation=attention)).to("meta")
     ids = torch.zeros(2, 5, dtype=torch.long, device="meta")
     labels = {
@@ -64,14 +64,14 @@ def test_no_cpu_tensor_inside(name: str, attention: str) -> None:
 @pytest.fixture
 def cuda() -> torch.device:
     if not torch.cuda.is_available():
-        pytest.skip("needs a CUDA device, and there is none here")
+        pytest.skip("needs a CUDA device")
     torch.backends.cuda.matmul.allow_tf32 = False
     return torch.device("cuda")
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
-def test_cuda_gives_the_numbers_of_the_cpu(cuda: torch.device, attention: str) -> None:
+def test_cuda_gives_the_same_results_as_the_cpu(cuda: torch.device, attention: str) -> None:
     model = BertModel(tiny_config(attn_implementation=attention)).eval()
     batch = ragged_batch(model.config)
     with torch.no_grad():

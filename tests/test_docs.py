@@ -1,4 +1,4 @@
-"""The API reference: every public name is described, every link leads somewhere, every example is true."""
+"""The API reference: public names are documented, links work, and examples print what they show."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_the_reference_has_no_broken_link(tmp_path: Path) -> None:
 
 
 def test_the_guides_as_pages(tmp_path: Path) -> None:
-    """They link to each other and to headings, as on GitHub."""
+    """Links between the pages and to headings work, as on GitHub."""
     pytest.importorskip("markdown2", reason="needs pdoc: extra [test]")
     for name in ("learn.html", "learn.ko.html", "api/index.html"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
@@ -46,7 +46,7 @@ def test_the_guides_as_pages(tmp_path: Path) -> None:
     assert '<h2 id="learn">' in index and "<table>" in index and "not run" not in index
 
 
-def test_a_broken_link_is_found(tmp_path: Path) -> None:
+def test_broken_links_are_reported(tmp_path: Path) -> None:
     (tmp_path / "a.html").write_text(
         '<p id="here"><a href="#here">fine</a> <a href="b.html#there">lost</a>', encoding="utf-8"
     )
@@ -57,6 +57,6 @@ def test_a_broken_link_is_found(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("module", WITH_EXAMPLES)
-def test_examples_in_docstrings_are_true(module: str) -> None:
+def test_examples_in_docstrings_print_what_they_show(module: str) -> None:
     result = doctest.testmod(importlib.import_module(module))
     assert result.attempted and not result.failed

@@ -1,4 +1,4 @@
-"""Extras: the line that installs one works where it is printed."""
+"""Extras: the command that installs one."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from minibert import extras
 
 
 def test_a_clone_installs_from_itself() -> None:
-    """As an editable install, so that a change of the code still has an effect."""
+    """The install is editable, so that changes of the code take effect."""
     assert extras.install_line("train") == f"pip install -e '{CHECKOUT}[train]'"
 
 
 @pytest.mark.parametrize(
-    ("made_from", "expected"), [("a clone", "pip install '{clone}[train]'"), ("the index", "")]
+    ("origin", "expected"), [("a clone", "pip install '{clone}[train]'"), ("the index", "")]
 )
 def test_an_installed_package_remembers_its_clone(
-    made_from: str, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    origin: str, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clone = tmp_path / "my clone"
     clone.mkdir()
@@ -29,7 +29,7 @@ def test_an_installed_package_remembers_its_clone(
 
     class Installed:
         def read_text(self, name: str) -> str | None:
-            return json.dumps({"url": clone.as_uri()}) if made_from == "a clone" else None
+            return json.dumps({"url": clone.as_uri()}) if origin == "a clone" else None
 
     monkeypatch.setattr(
         extras, "__file__", str(tmp_path / "site-packages" / "minibert" / "extras.py")

@@ -1,4 +1,4 @@
-"""Predictions and training on another device than the CPU: nothing of their way stays behind."""
+"""Predictions and training on a simulated accelerator: no tensor stays on the CPU."""
 
 from __future__ import annotations
 
@@ -35,23 +35,23 @@ def build(name: str, **config: Any) -> Any:
     return getattr(minibert, name)(tiny_config(vocab_size=len(VOCABULARY), **config)).eval()
 
 
-def test_the_device_refuses_what_is_not_on_it() -> None:
+def test_the_device_rejects_tensors_on_the_cpu() -> None:
     with fake_device():
-        here = torch.ones(2, device=DEVICE)
-        assert (here + 1).tolist() == [2, 2]
+        on_device = torch.ones(2, device=DEVICE)
+        assert (on_device + 1).tolist() == [2, 2]
         with pytest.raises(AssertionError, match="on the CPU and others on the device"):
-            here + torch.ones(2)
+            on_device + torch.ones(2)
 
 
 def assert_close(ours: Any, expected: Any) -> None:
-    """Equal but for the last bits: attention is written out on a device that has no kernel for it."""
+    """Compare up to rounding errors: the device has no fused attention kernel."""
     if isinstance(expected, dict):
         assert ours.keys() == expected.keys()
         for name, value in expected.items():
             assert_close(ours[name], value)
     elif isinstance(expected, list):
-        for mine, other in zip(ours, expected, strict=True):
-            assert_close(mine, other)
+        for our_value, expected_value in zip(ours, expected, strict=True):
+            assert_close(our_value, expected_value)
     elif isinstance(expected, float):
         assert ours == pytest.approx(expected, abs=1e-4)
     else:
@@ -133,7 +133,7 @@ def test_commands(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Models are on the device before they are optimized, which no optimized one can change."""
+    """Commands move the model before they optimize it: an optimized model cannot move."""
     class_name, arguments = COMMANDS[name]
     build(class_name).save_pretrained(tmp_path)
     BertTokenizer.from_pretrained(base).save_pretrained(tmp_path)
@@ -178,7 +178,7 @@ def tasks_with_files(folder: Path) -> dict[str, tuple[Any, Path]]:
     ],
 )
 def test_finetune(name: str, base: Path, tmp_path: Path) -> None:
-    """A step of training, its evaluation, and the files that are written."""
+    """Training, evaluating and saving work on the device."""
     task, file = tasks_with_files(tmp_path)[name]
     options = TrainingOptions(steps=2, batch_size=4, device=NAME)
     with fake_device():

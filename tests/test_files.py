@@ -1,4 +1,4 @@
-"""Finding files, and writing them whole."""
+"""Finding files, and writing them atomically."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def test_a_folder(tmp_path: Path) -> None:
     "name",
     ["", "no such folder", "/no/such/folder", "./nothing", "a/b/c", "-\0-", "~nobody", "x" * 5000],
 )
-def test_a_name_that_is_nothing(name: str) -> None:
+def test_a_name_that_is_neither_a_folder_nor_a_hub_id(name: str) -> None:
     with pytest.raises(FileNotFoundError, match="cannot be a Hub id"):
         Source(name).file("config.json")
 
 
-def test_a_file_in_place_of_its_folder(tmp_path: Path) -> None:
+def test_a_file_in_place_of_a_folder_raises_an_error(tmp_path: Path) -> None:
     (tmp_path / "model.safetensors").touch()
     with pytest.raises(FileNotFoundError, match="is a file. Pass the folder that holds it"):
         Source(tmp_path / "model.safetensors")
@@ -56,7 +56,7 @@ def test_replaced_files_have_the_usual_permissions(tmp_path: Path) -> None:
 
 
 @pytest.mark.needs("named pipes")
-def test_only_files_are_replaced(tmp_path: Path) -> None:
+def test_only_regular_files_are_replaced(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "link").symlink_to("pipe")
     for name, message in (
@@ -74,13 +74,13 @@ def test_only_files_are_replaced(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "pipe"]
 
 
-def test_lines_without_the_mark_of_an_editor(tmp_path: Path) -> None:
+def test_a_byte_order_mark_is_removed_from_the_first_line(tmp_path: Path) -> None:
     (tmp_path / "texts").write_bytes("\ufeffone\r\n\n\ufefftwo".encode())
     assert list(read_lines(tmp_path / "texts")) == ["one", "", "\ufefftwo"]
 
 
-def test_one_reader_of_text_for_all_files(tmp_path: Path) -> None:
-    """A byte order mark is no part of the text, whoever reads it; what is not UTF-8 is named with its line."""
+def test_all_readers_of_text_behave_alike(tmp_path: Path) -> None:
+    """They skip a byte order mark. For bytes that are not UTF-8, the error names the line."""
     (tmp_path / "marked").write_bytes(b'\xef\xbb\xbf{"a": 1}\n')
     assert read_text(tmp_path / "marked") == '{"a": 1}\n'
     assert read_json(tmp_path / "marked") == {"a": 1}
@@ -94,7 +94,7 @@ def test_one_reader_of_text_for_all_files(tmp_path: Path) -> None:
 def test_a_folder_with_the_name_of_a_bundled_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It counts, and that is said; one without a model in it does not hide what is bundled."""
+    """It is used, with a warning, if it holds a model. Otherwise the bundled model is used."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "minibert-tiny").mkdir()
     assert Source("minibert-tiny").folder == BUNDLED_MODELS / "minibert-tiny"

@@ -1,4 +1,4 @@
-"""READMEs and guides tell the truth: examples print what they show, links lead somewhere."""
+"""READMEs and guides: examples print what the page shows, and links work."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 from conftest import CHECKOUT
 from test_model import PARAMETERS
 
-MADE_BY_PROGRAMS = ("command-line.md", "questions.md")
-PAGES = [page for page in guides.pages() if page.name not in MADE_BY_PROGRAMS]
+GENERATED = ("command-line.md", "questions.md")
+PAGES = [page for page in guides.pages() if page.name not in GENERATED]
 KOREAN = guides.pages(korean=True)
 ALL = [*guides.pages(), *KOREAN, CHECKOUT / ".github" / "CONTRIBUTING.md"]
 ALL = [page for page in ALL if page.exists()]
@@ -27,7 +27,7 @@ def name(page: Path) -> str:
 
 @pytest.fixture
 def opened(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
-    """Addresses that an example opened in a browser, which stays closed."""
+    """URLs that an example opens. No browser starts."""
     addresses: list[str] = []
     monkeypatch.setattr("webbrowser.open", addresses.append)
     monkeypatch.setenv("MPLBACKEND", "agg")
@@ -82,12 +82,12 @@ def test_the_slow_examples_print_what_the_page_shows(
     ],
 )
 def test_outputs_are_compared(printed: str, shown: str, same: bool) -> None:
-    """Words exactly, numbers nearly; a line of dots stands for any lines."""
+    """Words must be equal and numbers close. A line of dots stands for any lines."""
     assert guides.is_same(printed, shown) == same
 
 
 def without_comments(page: Path) -> list[tuple[str, str | None, str]]:
-    """The examples of a page; comments in the code may be in another language."""
+    """Return the examples of a page without comments, which may be translated."""
     blocks = guides.examples(page)
     return [(re.sub(r" *#.*", "", block.code), block.output, block.note) for block in blocks]
 
@@ -100,7 +100,7 @@ def test_korean_pages_show_the_same_examples(page: Path) -> None:
 
 @pytest.mark.parametrize("page", KOREAN, ids=name)
 def test_korean_pages_show_the_same_numbers(page: Path) -> None:
-    """Row by row: the figures of every table."""
+    """The numbers in each row of every table are equal."""
     english = page.with_name(page.name.replace(".ko.md", ".md"))
     assert figures(page) == figures(english)
 
@@ -112,7 +112,7 @@ def figures(page: Path) -> list[list[str]]:
 
 
 def anchors(page: Path) -> set[str]:
-    """The places of a page that links can lead to, as GitHub names them."""
+    """Return the anchors of a page's headings, as GitHub names them."""
     text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.S | re.M)
     headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
     shown = [re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading) for heading in headings]
@@ -121,7 +121,7 @@ def anchors(page: Path) -> set[str]:
 
 @pytest.mark.parametrize("page", ALL, ids=name)
 def test_links(page: Path) -> None:
-    """Every link within the repository leads to a file, and to a heading of it."""
+    """Every link within the repository leads to an existing file and heading."""
     text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.S | re.M)
     broken = []
     for target in re.findall(r"\]\((?!https?://|mailto:)([^)\s]+)\)", text):
@@ -136,7 +136,7 @@ def test_links(page: Path) -> None:
     "index", [p for p in ALL if p.parent.name == "docs" and "README" in p.name]
 )
 def test_the_index_names_every_guide(index: Path) -> None:
-    """In each language; a guide that is not translated is linked in English."""
+    """The index of each language links to its guides, or to the English ones if untranslated."""
     suffix = ".ko.md" if index.name.endswith(".ko.md") else ".md"
     targets = set(re.findall(r"\]\(([\w.-]+\.md)", index.read_text(encoding="utf-8")))
     for page in guides.pages():

@@ -1,6 +1,6 @@
-"""Heads by themselves: tying, new and left-out weights, labels that do not fit, and logits only where they are wanted.
+"""Heads: tied weights, missing and unused weights, invalid labels, and logits at chosen positions.
 
-tests/parity/test_heads_parity.py holds their numbers against the reference.
+tests/parity/test_heads_parity.py compares their outputs with transformers.
 """
 
 from __future__ import annotations
@@ -33,27 +33,28 @@ def build(name: str, **changes: Any) -> Any:
     return getattr(minibert, name)(tiny_config(**changes)).eval()
 
 
-def words(model: Any) -> nn.Parameter:
+def word_embeddings(model: Any) -> nn.Parameter:
     weight: nn.Parameter = model.bert.embeddings.word_embeddings.weight
     return weight
 
 
 def assert_tied(model: Any) -> None:
-    """One tensor under both names, used by the forward pass and by the gradient, and saved and counted once."""
+    """Check that the decoder's weight and the word embeddings are one tensor, used by forward."""
     predictions = model.cls.predictions
     assert (
-        predictions.decoder.weight is words(model) and predictions.decoder.bias is predictions.bias
+        predictions.decoder.weight is word_embeddings(model)
+        and predictions.decoder.bias is predictions.bias
     )
     assert (
         model.config.vocab_size
         == predictions.decoder.out_features
         == len(predictions.bias)
-        == len(words(model))
+        == len(word_embeddings(model))
     )
     ids = torch.tensor([[3, 5, 8]])
     before = model(ids)[0]
     with torch.no_grad():
-        words(model)[20] += 1  # not an input, so only a tied decoder notices
+        word_embeddings(model)[20] += 1  # not an input, so only a tied decoder notices
         predictions.bias[21] += 1
     changed = (model(ids)[0] != before).any(dim=(0, 1)).nonzero().flatten().tolist()
     assert changed == [20, 21]
@@ -70,7 +71,7 @@ class TestTying:
         assert not any("decoder" in n for n in names)
 
     @each_mlm_head
-    def test_after_everything_that_could_break_it(self, name: str, tmp_path: Path) -> None:
+    def test_after_copying_saving_and_converting(self, name: str, tmp_path: Path) -> None:
         model = build(name)
         model.save_pretrained(tmp_path)
         whole = tmp_path / "whole.pt"
@@ -87,17 +88,17 @@ class TestTying:
     @pytest.mark.parametrize("assign", [False, True])
     def test_after_load_state_dict(self, name: str, assign: bool) -> None:
         model, other = build(name), build(name)
-        wrapped = nn.ModuleDict({"model": model})  # as training code does
+        wrapped = nn.ModuleDict({"model": model})  # a wrapper, as in training code
         wrapped.load_state_dict(
             {f"model.{n}": t.clone() for n, t in other.state_dict().items()}, assign=assign
         )
-        assert torch.equal(words(model), words(other))
+        assert torch.equal(word_embeddings(model), word_embeddings(other))
         assert_tied(model)
 
     @each_mlm_head
     @pytest.mark.parametrize("tied", [True, False])
     def test_a_state_dict_shares_no_memory(self, name: str, tied: bool) -> None:
-        """safetensors, with which `transformers.Trainer` saves it, refuses two names of one tensor."""
+        """`transformers.Trainer` uses safetensors, which rejects tensors that share memory."""
         model = build(name, tie_word_embeddings=tied)
         state = model.state_dict()
         written = load(save(state))
@@ -110,16 +111,16 @@ class TestTying:
             model.load_state_dict(model.state_dict())
 
     @each_mlm_head
-    def test_an_old_copy_in_a_state_dict_undoes_nothing(self, name: str) -> None:
-        """A state dict holds the weights in use, but for aliases, which are copies: the original counts."""
+    def test_loading_ignores_the_alias_in_a_state_dict(self, name: str) -> None:
+        """The alias is a copy of the tied weight and may be outdated. The original is not."""
         model, other = build(name), build(name)
         state = nn.ModuleDict({"model": model}).state_dict()
-        before = words(model).detach().clone()
+        before = word_embeddings(model).detach().clone()
         with torch.no_grad():
-            words(model).add_(1)  # trained on
+            word_embeddings(model).add_(1)  # trained on
         for loaded in (model, other):
             nn.ModuleDict({"model": loaded}).load_state_dict(state)
-            assert torch.equal(words(loaded), before + 1)
+            assert torch.equal(word_embeddings(loaded), before + 1)
         assert_tied(model)
         assert_tied(other)
 
@@ -143,9 +144,8 @@ class TestTying:
         kept = min(vocab_size, 99)
         after = model(ids)[0]
         assert after.shape[-1] == vocab_size
-        torch.testing.assert_close(
-            after[..., :kept], before[..., :kept]
-        )  # a product of another size rounds otherwise
+        # Not equal: a matrix product of another size may round differently.
+        torch.testing.assert_close(after[..., :kept], before[..., :kept])
         mean = model.cls.predictions.bias[:kept].mean().expand(vocab_size - kept)
         torch.testing.assert_close(model.cls.predictions.bias[kept:], mean, rtol=0, atol=1e-3)
         model.save_pretrained(tmp_path)
@@ -158,14 +158,17 @@ class TestTying:
     def test_untied(self, tmp_path: Path) -> None:
         model = build("BertForMaskedLM", tie_word_embeddings=False)
         decoder = model.cls.predictions.decoder
-        assert decoder.weight is not words(model) and decoder.bias is model.cls.predictions.bias
+        assert (
+            decoder.weight is not word_embeddings(model)
+            and decoder.bias is model.cls.predictions.bias
+        )
         model.save_pretrained(tmp_path)
         again = minibert.BertForMaskedLM.from_pretrained(tmp_path)
         assert torch.equal(again.cls.predictions.decoder.weight, decoder.weight)
-        assert again.cls.predictions.decoder.weight is not words(again)
+        assert again.cls.predictions.decoder.weight is not word_embeddings(again)
 
     def test_a_file_may_hold_either_name(self, tmp_path: Path) -> None:
-        """`decoder.weight` without the word embeddings' own name, and `decoder.bias` without `bias`."""
+        """The file has `decoder.weight` instead of the word embeddings, and no `bias`."""
         model = build("BertForMaskedLM")
         nn.init.normal_(model.cls.predictions.bias)
         model.save_pretrained(tmp_path)
@@ -185,7 +188,7 @@ class TestTying:
 
 @pytest.fixture
 def headless(tmp_path: Path) -> Path:
-    """A checkpoint of BertModel, with its pooler."""
+    """Folder of a checkpoint of BertModel with its pooler."""
     minibert.BertModel(tiny_config(initializer_range=0.5)).save_pretrained(tmp_path / "headless")
     return tmp_path / "headless"
 
@@ -202,9 +205,7 @@ class TestHeadlessCheckpoint:
     }
 
     @each_head
-    def test_one_warning_names_what_is_new_and_nothing_else(
-        self, headless: Path, name: str
-    ) -> None:
+    def test_one_warning_names_exactly_the_new_weights(self, headless: Path, name: str) -> None:
         with pytest.warns(UserWarning) as caught:
             model = getattr(minibert, name).from_pretrained(headless)
         (warning,) = caught
@@ -213,11 +214,11 @@ class TestHeadlessCheckpoint:
         assert f"{name}: {', '.join(missing[:6])}" in str(warning.message)
         assert "newly initialized: train before you use" in str(warning.message)
         assert warning.filename == __file__
-        # the pooler of a head that has none is left out, as is right
+        # A head without a pooler leaves out the checkpoint's pooler.
         assert bool(model.load_report.left_out) == (model.bert.pooler is None)
 
     @each_head
-    def test_new_weights_are_drawn_as_bert_draws_them(self, headless: Path, name: str) -> None:
+    def test_new_weights_have_bert_s_initialization(self, headless: Path, name: str) -> None:
         with pytest.warns(UserWarning, match="newly initialized"):
             model = getattr(minibert, name).from_pretrained(headless, vocab_size=99)
         for path in model.load_report.missing:
@@ -246,7 +247,7 @@ class TestHeadlessCheckpoint:
         drawn = [path for path in first if not torch.equal(first[path], other[path])]
         assert drawn and all(path.startswith(("cls", "classifier", "qa_outputs")) for path in drawn)
 
-    def test_a_pooler_that_is_not_needed_is_not_missed(
+    def test_a_missing_pooler_is_reported_only_if_the_head_uses_it(
         self, headless: Path, tmp_path: Path
     ) -> None:
         tagger = build("BertForTokenClassification")
@@ -259,7 +260,7 @@ class TestHeadlessCheckpoint:
         ):
             minibert.BertForSequenceClassification.from_pretrained(tmp_path)
 
-    def test_what_a_head_rightly_leaves_out_is_not_worth_a_word(self, tmp_path: Path) -> None:
+    def test_unused_heads_of_a_checkpoint_give_no_warning(self, tmp_path: Path) -> None:
         build("BertForPreTraining").save_pretrained(tmp_path)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
@@ -274,7 +275,7 @@ class TestHeadlessCheckpoint:
         ) and "cls" not in str(warning)
 
     @each_head
-    def test_encoder_is_the_checkpoint_s(self, headless: Path, name: str) -> None:
+    def test_the_encoder_comes_from_the_checkpoint(self, headless: Path, name: str) -> None:
         with pytest.warns(UserWarning, match="newly initialized"):
             model = getattr(minibert, name).from_pretrained(headless)
         batch = ragged_batch(model.config)
@@ -295,9 +296,14 @@ class TestLabelNames:
     @pytest.mark.parametrize(
         "name", ["BertForSequenceClassification", "BertForTokenClassification"]
     )
-    def test_another_number_of_labels_than_the_file_has(self, name: str, tmp_path: Path) -> None:
+    def test_a_different_number_of_labels_needs_ignore_mismatched_sizes(
+        self, name: str, tmp_path: Path
+    ) -> None:
         build(name, num_labels=2).save_pretrained(tmp_path)
-        message = r"classifier.weight is \(2, 32\) in the file but \(5, 32\) in the model.*ignore_mismatched_sizes=True"
+        message = (
+            r"classifier.weight is \(2, 32\) in the file but \(5, 32\) in the model"
+            ".*ignore_mismatched_sizes=True"
+        )
         with pytest.raises(ValueError, match=message):
             getattr(minibert, name).from_pretrained(tmp_path, num_labels=5)
         with pytest.warns(
@@ -322,8 +328,8 @@ class TestLabelNames:
 
 
 @pytest.mark.parametrize("labels", [[[0.5], [3.0]], [0.5, 3.0], [[1], [4]], [1, 4]])
-def test_a_published_notebook_s_regression(headless: Path, labels: list[Any]) -> None:
-    """A blog post's walk through BertForSequenceClassification (klue/bert-base, num_labels=1), import changed."""
+def test_regression_code_of_a_blog_post(headless: Path, labels: list[Any]) -> None:
+    """Code for transformers (klue/bert-base, num_labels=1) runs with only its import changed."""
     with pytest.warns(UserWarning, match="classifier.weight, classifier.bias are not in"):
         model = minibert.AutoModelForSequenceClassification.from_pretrained(headless, num_labels=1)
     input_ids = torch.randint(1, 99, (2, 9))
@@ -416,7 +422,7 @@ class TestBadLabels:
             ),
         ],
     )
-    def test_one_sentence_says_what_is_wrong(
+    def test_the_error_names_the_problem(
         self, name: str, arguments: dict[str, Any], message: str
     ) -> None:
         model = build(name, **({"num_labels": 3} if "Classification" in name else {}))
@@ -446,8 +452,8 @@ class TestBadLabels:
         st.lists(st.integers(-200, 6), min_size=1, max_size=5),
         st.sampled_from([torch.int8, torch.int16, torch.int32, torch.int64]),
     )
-    def test_any_whole_numbers(self, classes: int, labels: list[int], dtype: torch.dtype) -> None:
-        """Either the mean over what is not ignored, or an error that names a wrong label."""
+    def test_any_integers(self, classes: int, labels: list[int], dtype: torch.dtype) -> None:
+        """The loss is the mean over labels that are not ignored. An error names a wrong label."""
         labels = [max(label, -128) for label in labels]
         logits = torch.randn(len(labels), classes)
         wrong = [label for label in labels if label != IGNORED and not 0 <= label < classes]
@@ -473,7 +479,7 @@ class TestBadLabels:
 )
 @pytest.mark.parametrize("logits", [torch.bfloat16, torch.float32])
 def test_labels_of_any_dtype_have_gradients(logits: torch.dtype, labels: torch.dtype) -> None:
-    """As the formulas' own: 2 (x - y) / n for a regression, (sigmoid(x) - y) / n for many labels."""
+    """They are 2 (x - y) / n for regression and (sigmoid(x) - y) / n for multiple labels."""
     y = torch.tensor([[1, 0], [0, 1], [1, 1]]).to(labels)
     for loss, gradient in (
         (regression_loss, lambda x: 2 * (x - y.double()) / 6),
@@ -494,18 +500,20 @@ def test_labels_of_any_dtype_have_gradients(logits: torch.dtype, labels: torch.d
         (cross_entropy, torch.tensor([0, IGNORED, 2]), 2),
         (regression_loss, torch.rand(3, 4), 12),
         (multi_label_loss, torch.rand(3, 4), 12),
-        (span_loss, torch.tensor([0, 3, 4]), 2),  # the last lies outside
+        (span_loss, torch.tensor([0, 3, 4]), 2),  # the last position is out of range
     ],
 )
-def test_a_mean_is_the_sum_divided_by_what_counts(loss: Any, labels: Tensor, count: int) -> None:
-    """Training takes sums, so that it does not matter how a batch was cut."""
+def test_the_mean_is_the_sum_divided_by_the_count(loss: Any, labels: Tensor, count: int) -> None:
+    """Training uses sums, so that splitting a batch does not change the loss."""
     logits = torch.randn(3, 4)
     torch.testing.assert_close(loss(logits, labels) * count, loss(logits, labels, reduction="sum"))
 
 
 class TestChosenPositions:
-    """Logits only where they are wanted: the same numbers but for rounding, because a product of fewer rows may be
-    summed in another order."""
+    """Logits at chosen positions equal those of a full pass up to rounding.
+
+    A matrix product of fewer rows may sum in another order.
+    """
 
     @each_mlm_head
     def test_same_logits_loss_and_gradients(self, name: str) -> None:
@@ -531,7 +539,7 @@ class TestChosenPositions:
             torch.testing.assert_close(parameter.grad, expected[path])
 
     @each_mlm_head
-    def test_nowhere(self, name: str) -> None:
+    def test_no_positions(self, name: str) -> None:
         model = build(name)
         nowhere = torch.zeros(2, 5, dtype=torch.bool)
         assert model(torch.randint(1, 99, (2, 5)), positions=nowhere)[0].shape == (0, 99)
@@ -540,7 +548,7 @@ class TestChosenPositions:
     @pytest.mark.parametrize(
         "positions", [torch.tensor([[1, 2]]), torch.ones(5, 2, dtype=torch.bool)]
     )
-    def test_anything_but_a_mask_is_refused(self, name: str, positions: Tensor) -> None:
+    def test_only_a_boolean_mask_is_accepted(self, name: str, positions: Tensor) -> None:
         received = f"not {positions.dtype} of {tuple(positions.shape)}"
         with pytest.raises(
             ValueError,
@@ -556,9 +564,9 @@ class TestChosenPositions:
             )
 
 
-@pytest.mark.parametrize("name", HEADS[:-1])  # a batch for multiple choice has one more axis
+@pytest.mark.parametrize("name", HEADS[:-1])  # multiple choice has one more axis
 def test_packed(name: str) -> None:
-    """Sequences in a row without padding score as each does alone."""
+    """Packed sequences have the outputs that each has alone."""
     model = build(name)
     sequences = [torch.randint(1, 99, (length,)) for length in (7, 7, 3)]
     layout = minibert.PackedLayout([7, 7, 3])
@@ -567,5 +575,5 @@ def test_packed(name: str) -> None:
         alone = [model(sequence[None])[key] for sequence in sequences]
         per_sequence = packed[key].shape[0] == 3
         torch.testing.assert_close(
-            packed[key], torch.cat([x if per_sequence else x[0] for x in alone])
+            packed[key], torch.cat([out if per_sequence else out[0] for out in alone])
         )

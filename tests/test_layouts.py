@@ -1,4 +1,4 @@
-"""Layouts: packed sequences give what padded ones give, and never see each other."""
+"""Layouts: packed sequences have the outputs of padded ones, and never attend to each other."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MODEL = BertModel(tiny_config(), add_pooling_layer=True).eval()
 def packed_and_padded(
     lengths: list[int], attention: str
 ) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
-    """Hidden states of each sequence and pooled outputs, from both layouts."""
+    """Return each sequence's hidden states and the pooled outputs, from both layouts."""
     MODEL.config = MODEL.config.replace(attn_implementation=attention)
     ids = [torch.randint(1, 99, (length,)) for length in lengths]
     padded = torch.nn.utils.rnn.pad_sequence(ids, batch_first=True)
@@ -34,12 +34,12 @@ def packed_and_padded(
 
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=9), st.sampled_from(["sdpa", "eager"]))
 def test_packed_equals_padded(lengths: list[int], attention: str) -> None:
-    """Up to rounding: a matrix product may sum in another order when it has other rows."""
+    """Equal up to rounding: a matrix product with other rows may sum in another order."""
     for ours, theirs in zip(*packed_and_padded(lengths, attention), strict=True):
         torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-6)
 
 
-def test_neighbours_in_a_pack_do_not_see_each_other() -> None:
+def test_packed_sequences_do_not_attend_to_each_other() -> None:
     ids = torch.randint(1, 99, (12,))
     layout = PackedLayout([4, 4, 4])
     with torch.no_grad():
@@ -52,7 +52,7 @@ def test_neighbours_in_a_pack_do_not_see_each_other() -> None:
 
 
 def test_gradients_of_a_pack() -> None:
-    """Each sequence's loss gives the gradients it gives alone; in float64, because in float32 the sums differ."""
+    """They equal the sum of each sequence's gradients, in float64 to keep rounding small."""
     model = copy.deepcopy(MODEL).double()
     lengths = [3, 5, 5, 2]
     ids = torch.randint(1, 99, (sum(lengths),))
@@ -66,11 +66,11 @@ def test_gradients_of_a_pack() -> None:
         torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-10)
 
 
-def test_positions_start_again() -> None:
+def test_positions_restart_in_each_sequence() -> None:
     assert PackedLayout([3, 1, 2]).position_ids().tolist() == [0, 1, 2, 0, 0, 1]
 
 
-def test_a_mask_that_hides_nothing_is_none() -> None:
+def test_a_mask_that_hides_no_token_becomes_none() -> None:
     assert PaddedLayout(torch.ones(2, 3)).mask is None
     assert PaddedLayout(None).mask is None
     assert PaddedLayout(torch.tensor([[1, 0]])).mask.shape == (1, 1, 1, 2)
@@ -89,12 +89,12 @@ def test_lengths_that_do_not_add_up() -> None:
         MODEL(torch.ones(6, dtype=torch.long), layout=PackedLayout([2, 3]))
 
 
-def test_no_sequences_at_all() -> None:
+def test_an_empty_pack() -> None:
     out = MODEL(torch.zeros(0, dtype=torch.long), layout=PackedLayout([]))
     assert out.last_hidden_state.shape == (0, 32) and out.pooler_output.shape == (0, 32)
 
 
-def test_masks_that_are_no_masks() -> None:
+def test_invalid_masks_raise_an_error() -> None:
     for shape in ((5,), (2, 1, 1, 5, 5)):
         with pytest.raises(ValueError, match="attention_mask has shape .* should be .batch, seq."):
             PaddedLayout(torch.ones(shape))
@@ -116,8 +116,8 @@ def test_masks_that_are_no_masks() -> None:
     "shape", [(1, 5), (3, 4), (2, 4, 5), (2, 5, 4), (2, 1, 5, 4), (2, 1, 1, 3)]
 )
 @pytest.mark.parametrize("hides", [True, False])
-def test_masks_of_another_shape(shape: tuple[int, ...], hides: bool) -> None:
-    """Refused alike, whether they hide anything or not."""
+def test_masks_of_another_shape_raise_an_error(shape: tuple[int, ...], hides: bool) -> None:
+    """The error is the same whether or not they hide a token."""
     mask = torch.ones(shape, dtype=torch.bool)
     mask[..., 0] = not hides
     with pytest.raises(
@@ -136,7 +136,7 @@ def test_a_mask_that_broadcasts() -> None:
         )
 
 
-def test_tokens_there_must_be() -> None:
+def test_sequences_without_tokens_raise_an_error() -> None:
     with pytest.raises(
         ValueError,
         match=r"tokens of shape \(2, 0\), but every sequence needs at least one token",
@@ -151,4 +151,5 @@ def test_a_packed_batch_with_a_tail_computes_the_same_sequences() -> None:
         expected = model(ids[:5], layout=PackedLayout([3, 2])).last_hidden_state
         output = model(ids, layout=PackedLayout([3, 2], tail=2)).last_hidden_state
     assert output.shape == (7, 32)
-    torch.testing.assert_close(output[:5], expected)  # products of 7 rows may round differently
+    # Not equal: matrix products of 7 rows may round differently.
+    torch.testing.assert_close(output[:5], expected)

@@ -1,4 +1,4 @@
-"""BertModel where no reference is needed: shapes, outputs, errors, and what the paper says of it."""
+"""BertModel without a reference: shapes, outputs, errors, and the parameter counts of the paper."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def model() -> BertModel:
     return BertModel(tiny_config()).eval()
 
 
-def test_outputs_by_name_number_key_and_unpacking(model: BertModel) -> None:
+def test_outputs_by_attribute_index_key_and_unpacking(model: BertModel) -> None:
     out = model(**ragged_batch(model.config))
     last_hidden_state, pooler_output = out
     assert out.keys() == ["last_hidden_state", "pooler_output"]
@@ -53,7 +53,7 @@ def test_outputs_by_name_number_key_and_unpacking(model: BertModel) -> None:
 
 
 def test_outputs_as_mappings_and_pytrees(model: BertModel) -> None:
-    """What accelerate, DataParallel, pipelines, FSDP and torch.func do with an output."""
+    """accelerate, DataParallel, pipelines, FSDP and torch.func use outputs in these ways."""
     out = model(**ragged_batch(model.config), output_hidden_states=True, output_attentions=True)
     assert isinstance(out, Mapping)
     doubled = type(out)({name: value for name, value in out.items()})
@@ -63,9 +63,9 @@ def test_outputs_as_mappings_and_pytrees(model: BertModel) -> None:
     assert len(leaves) == 2 + 3 + 2 and all(isinstance(leaf, torch.Tensor) for leaf in leaves)
     again = pytree.tree_unflatten(leaves, spec)
     assert type(again) is BertModelOutput and again.hidden_states[1] is out.hidden_states[1]
-    halves = pytree.tree_map(lambda x: x.half(), out)
+    halves = pytree.tree_map(lambda tensor: tensor.half(), out)
     assert halves.attentions[0].dtype == torch.float16
-    out["input_ids"] = torch.zeros(3, 11)  # the fill-mask pipeline adds what went in
+    out["input_ids"] = torch.zeros(3, 11)  # the fill-mask pipeline adds its inputs
     out["pooler_output"] = None
     assert (
         out.keys() == ["last_hidden_state", "hidden_states", "attentions", "input_ids"]
@@ -75,7 +75,7 @@ def test_outputs_as_mappings_and_pytrees(model: BertModel) -> None:
 
 
 @pytest.mark.parametrize(
-    "given",
+    "output",
     [
         LogitsOutput(torch.tensor(1.0), torch.zeros(2, 3)),
         LogitsOutput(logits=torch.zeros(2, 3), attentions=(torch.zeros(2, 4, 5, 5),)),
@@ -89,14 +89,13 @@ def test_outputs_as_mappings_and_pytrees(model: BertModel) -> None:
     ],
     ids=lambda output: type(output).__name__,
 )
-def test_values_find_their_fields(given: ModelOutput) -> None:
-    received = type(given)(iter(given))
-    assert received.keys() == given.keys() and all(
-        a is b for a, b in zip(received, given, strict=True)
-    )
+def test_an_output_can_be_rebuilt_from_its_values(output: ModelOutput) -> None:
+    rebuilt = type(output)(iter(output))
+    assert rebuilt.keys() == output.keys()
+    assert all(new is old for new, old in zip(rebuilt, output, strict=True))
 
 
-def test_values_without_a_field() -> None:
+def test_values_without_a_field_raise_an_error() -> None:
     with pytest.raises(ValueError, match="LogitsOutput takes values by name, or a mapping of them"):
         LogitsOutput([torch.zeros(2, 3), torch.zeros(2, 3)])
 
@@ -114,9 +113,8 @@ def test_hidden_states_and_attentions_have_the_documented_shapes(model: BertMode
     )
     for weights in attentions:
         torch.testing.assert_close(weights.sum(-1), torch.ones(3, 4, 11))
-        assert not weights[
-            1, :, :, 7:
-        ].any()  # the second sequence has 7 tokens, the rest is padding
+        # The second sequence has 7 tokens. The rest is padding.
+        assert not weights[1, :, :, 7:].any()
 
 
 def test_the_pooler_is_not_the_cls_state(model: BertModel) -> None:
@@ -127,7 +125,7 @@ def test_the_pooler_is_not_the_cls_state(model: BertModel) -> None:
 
 
 def test_padding_does_not_change_a_sentence(model: BertModel) -> None:
-    """Only by rounding: the sums over keys have more terms, all of them zero."""
+    """Hidden states differ only by rounding: the sums over keys have more terms, all zero."""
     batch = ragged_batch(model.config)
     alone = model(batch["input_ids"][1:2, :7], token_type_ids=batch["token_type_ids"][1:2, :7])
     torch.testing.assert_close(
@@ -137,7 +135,7 @@ def test_padding_does_not_change_a_sentence(model: BertModel) -> None:
 
 @pytest.mark.parametrize("attention", ATTENTION_FUNCTIONS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
-def test_a_row_that_is_all_padding_is_no_nan(attention: str, dtype: torch.dtype) -> None:
+def test_a_row_of_padding_is_not_nan(attention: str, dtype: torch.dtype) -> None:
     model = BertModel(tiny_config(attn_implementation=attention)).to(dtype)
     batch = ragged_batch(model.config)
     batch["attention_mask"][2] = 0
@@ -189,19 +187,21 @@ def test_empty_batch(model: BertModel) -> None:
         ({"input_ids": [1, 2]}, r"input_ids should have tokens of shape \(batch, seq\)"),
     ],
 )
-def test_bad_input(model: BertModel, inputs: dict[str, Any], message: str) -> None:
+def test_invalid_input_raises_an_error(
+    model: BertModel, inputs: dict[str, Any], message: str
+) -> None:
     tensors = {name: torch.tensor(value) for name, value in inputs.items()}
     with pytest.raises(ValueError, match=message):
         model(**tensors)
 
 
-def test_a_mask_and_a_layout_are_one_too_many(model: BertModel) -> None:
+def test_a_mask_and_a_layout_exclude_each_other(model: BertModel) -> None:
     batch = ragged_batch(model.config)
     with pytest.raises(ValueError, match="takes attention_mask or layout, not both"):
         model(**batch, layout=PaddedLayout())
 
 
-def test_attentions_of_a_packed_batch_are_refused(model: BertModel) -> None:
+def test_attentions_of_a_packed_batch_raise_an_error(model: BertModel) -> None:
     with pytest.raises(ValueError, match="output_attentions needs a padded batch"):
         model(torch.ones(5, dtype=torch.long), layout=PackedLayout([2, 3]), output_attentions=True)
 
@@ -215,7 +215,7 @@ def test_input_embeddings(model: BertModel) -> None:
 
 
 def test_parts_called_alone(model: BertModel) -> None:
-    """As books and tools do: a layer gives a tensor, the stack an output, the pooler pools."""
+    """Books and tools call parts: layers and the pooler return tensors, the encoder an output."""
     ids = torch.randint(1, 99, (2, 7))
     expected = model(ids, output_hidden_states=True, output_attentions=True)
     x = model.embeddings(ids)
@@ -280,7 +280,7 @@ def test_parts_called_alone(model: BertModel) -> None:
     ],
 )
 @pytest.mark.parametrize("name", ["BertModel", "BertForTokenClassification"])
-def test_the_reference_s_arguments(
+def test_arguments_of_transformers(
     name: str, arguments: dict[str, Any], error: type[Exception] | None, message: str
 ) -> None:
     model = getattr(minibert, name)(tiny_config()).eval()
@@ -345,12 +345,14 @@ def test_the_reference_s_arguments(
         ),
     ],
 )
-def test_inputs_of_another_kind(model: BertModel, inputs: dict[str, Any], message: str) -> None:
+def test_inputs_of_a_wrong_type_or_shape_raise_an_error(
+    model: BertModel, inputs: dict[str, Any], message: str
+) -> None:
     with pytest.raises(ValueError, match=message):
         model(**inputs)
 
 
-def test_what_tools_ask_of_a_model() -> None:
+def test_methods_that_tools_call() -> None:
     model = BertForMaskedLM(tiny_config())
     words, rest = 99 * 32, (64 + 2) * 32
     total = model.num_parameters()
@@ -372,9 +374,12 @@ def test_what_tools_ask_of_a_model() -> None:
     assert model.get_output_embeddings().weight is not model.get_input_embeddings().weight
     assert BertModel(tiny_config()).get_output_embeddings() is None
     ids = torch.ones(1, 3, dtype=torch.long)
-    for wanted in (False, True, False):
-        (model.enable_input_require_grads if wanted else model.disable_input_require_grads)()
-        assert model.get_input_embeddings()(ids).requires_grad is wanted
+    model.disable_input_require_grads()  # has no effect before the first enable
+    assert not model.get_input_embeddings()(ids).requires_grad
+    model.enable_input_require_grads()
+    assert model.get_input_embeddings()(ids).requires_grad
+    model.disable_input_require_grads()
+    assert not model.get_input_embeddings()(ids).requires_grad
     for enable in (model.gradient_checkpointing_enable, model.activation_checkpointing_enable):
         enable({"use_reentrant": False})
         assert model.is_gradient_checkpointing
@@ -383,7 +388,7 @@ def test_what_tools_ask_of_a_model() -> None:
         for options in ({"every_n_layers": 2}, {"offload": True}):
             with pytest.raises(ValueError, match="takes every_n_layers=1 and offload=False only"):
                 enable(**options)
-        enable(None, every_n_layers=1, offload=False)  # as a Trainer calls it
+        enable(None, every_n_layers=1, offload=False)  # the call of transformers' Trainer
         assert model.is_gradient_checkpointing
         model.gradient_checkpointing_disable()
     assert (
@@ -407,7 +412,7 @@ def test_post_init_leaves_initialized_weights_alone() -> None:
 
 
 @pytest.mark.parametrize("name", ["BertModel", *HEADS[:-1]])
-def test_what_the_config_is_told_later_acts(name: str) -> None:
+def test_later_changes_of_the_config_take_effect(name: str) -> None:
     model = getattr(minibert, name)(tiny_config()).eval()
     batch = ragged_batch(model.config)
     usual = model(**batch).keys()
@@ -423,22 +428,23 @@ def test_what_the_config_is_told_later_acts(name: str) -> None:
     assert type(model(**batch)) is tuple
 
 
-def test_positional_arguments_are_in_the_reference_s_order() -> None:
+def argument_names(model_class: Any) -> list[str]:
+    """Return the names of the arguments of forward, without `**kwargs`."""
+    parameters = inspect.signature(model_class.forward).parameters
+    return [name for name in parameters if name != "kwargs"]
+
+
+def test_positional_arguments_have_the_order_of_transformers() -> None:
     transformers = importlib.import_module("transformers")
     for name in ("BertModel", *HEADS):
-        ours, theirs = (
-            [
-                n
-                for n in inspect.signature(getattr(package, name).forward).parameters
-                if n != "kwargs"
-            ]
-            for package in (minibert, transformers)
-        )
-        shared = [n for n in theirs if not n.startswith(("encoder_", "past_", "use_cache"))]
+        ours = argument_names(getattr(minibert, name))
+        theirs = argument_names(getattr(transformers, name))
+        decoder_arguments = ("encoder_", "past_", "use_cache")
+        shared = [argument for argument in theirs if not argument.startswith(decoder_arguments)]
         assert ours[: len(shared)] == shared, name
 
 
-def test_more_words_around_the_mean() -> None:
+def test_new_embeddings_are_near_the_mean() -> None:
     model = BertForMaskedLM(tiny_config())
     old = model.get_input_embeddings().weight.detach().clone()
     assert model.resize_token_embeddings().num_embeddings == 99
@@ -454,8 +460,7 @@ def test_more_words_around_the_mean() -> None:
         model.resize_token_embeddings(pad_to_multiple_of=-8)
 
 
-def test_more_words() -> None:
-    """As after adding tokens to a tokenizer: old rows stay, the tied decoder and its bias grow along."""
+def test_resizing_keeps_old_rows_and_extends_the_decoder() -> None:
     model = BertForMaskedLM(tiny_config()).eval()
     before = model.get_input_embeddings().weight.clone()
     model.resize_token_embeddings(103)
@@ -474,7 +479,8 @@ def test_copies(model: BertModel) -> None:
         assert torch.equal(other(**batch).pooler_output, expected)
 
 
-# as google-research/bert and the paper round them: 4.4, 11.3, 29.1, 41.7, 110 and 340 million, some with a head
+# google-research/bert and the paper round these to 4.4, 11.3, 29.1, 41.7, 110 and 340 million,
+# some with a head.
 PARAMETERS = {
     "tiny": 4_385_920,
     "mini": 11_170_560,
@@ -485,23 +491,23 @@ PARAMETERS = {
 }
 
 
-def test_numbers_of_parameters() -> None:
+def test_parameter_counts() -> None:
     for name, number in PARAMETERS.items():
         with torch.device("meta"):
             assert BertModel(BertConfig.from_preset(name)).num_parameters() == number, name
 
 
 def test_it_trains_in_a_dataloader_loop(model: BertModel) -> None:
-    """Nothing in the way of plain PyTorch: DataLoader, optimiser, autograd, a falling loss."""
+    """A plain PyTorch loop with a DataLoader and an optimizer reduces the loss."""
     ids = torch.randint(1, 99, (16, 8))
-    optimiser = torch.optim.AdamW(model.train().parameters(), lr=1e-2)
+    optimizer = torch.optim.AdamW(model.train().parameters(), lr=1e-2)
     losses = []
     for _ in range(3):
         for rows in DataLoader(ids, batch_size=8):
             loss = model(rows).pooler_output.square().mean()
             loss.backward()
-            optimiser.step()
-            optimiser.zero_grad()
+            optimizer.step()
+            optimizer.zero_grad()
             losses.append(loss.item())
     assert losses[-1] < losses[0]
 

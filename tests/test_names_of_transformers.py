@@ -1,4 +1,4 @@
-"""Names that notebooks import beside a model are pointed out in one sentence."""
+"""Importing a name of transformers from minibert raises an error that says where to import it."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ import minibert
         "get_linear_schedule_with_warmup",
     ],
 )
-def test_a_name_of_transformers_is_pointed_out(name: str) -> None:
+def test_the_error_says_where_to_import_the_name(name: str) -> None:
     with pytest.raises(ImportError, match=f"from transformers import {name}$"):
         exec(f"from minibert import {name}")
     with pytest.raises(ImportError, match=name):
         getattr(minibert, name)
 
 
-def test_other_names_are_missing_as_ever() -> None:
+def test_other_names_raise_the_usual_errors() -> None:
     assert not hasattr(minibert, "GPT2Model")
     with pytest.raises(ImportError, match="cannot import name"):
         exec("from minibert import GPT2Model")

@@ -1,4 +1,4 @@
-"""The notebooks run from top to bottom, offline, and what they print is what is committed."""
+"""The notebooks run from top to bottom, offline, and print what is committed."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from conftest import CHECKOUT
 
 FOLDER = CHECKOUT / "docs" / "notebooks"
 SOURCES = sorted(FOLDER.glob("*.md"))
-# these train, so their numbers are not the same on every machine
+# These train models, so their numbers depend on the machine.
 LEARNS = FOLDER / "06_a_bert_learns.md"
 TUNES = FOLDER / "07_fine_tuning.md"
 EMBEDS = FOLDER / "08_sentence_vectors.md"
-QUICK = FOLDER / "02_hidden_states.md"  # the one whose outputs are computed anew by default
+QUICK = FOLDER / "02_hidden_states.md"  # the only one that runs by default
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e-?\d+)?")
 
 
@@ -35,7 +35,7 @@ def committed(build: Any, source: Path, language: str) -> Any:
 
 
 def printed(book: Any) -> list[str]:
-    """The text that each cell printed or evaluated to."""
+    """Return the text that each cell printed or evaluated to."""
     texts = []
     for cell in book.cells:
         for output in cell.get("outputs", []):
@@ -52,15 +52,15 @@ def printed(book: Any) -> list[str]:
     ],
 )
 def test_outputs_are_those_committed(build: Any, source: Path) -> None:
-    """Korean and English share their code, so one of them is run; all words and, nearly, all numbers agree."""
-    fresh, kept = (
-        printed(build.execute(build.notebook(source, "en"))),
-        printed(committed(build, source, "en")),
-    )
-    assert [NUMBER.sub("#", text) for text in fresh] == [NUMBER.sub("#", text) for text in kept]
-    for new, old in zip(fresh, kept, strict=True):
-        numbers = [[float(number) for number in NUMBER.findall(text)] for text in (new, old)]
-        assert numbers[0] == pytest.approx(numbers[1], rel=0.02, abs=0.02), old
+    """Words are equal and numbers close. Korean and English share their code, so English runs."""
+    new_texts = printed(build.execute(build.notebook(source, "en")))
+    old_texts = printed(committed(build, source, "en"))
+    new_words = [NUMBER.sub("#", text) for text in new_texts]
+    assert new_words == [NUMBER.sub("#", text) for text in old_texts]
+    for new, old in zip(new_texts, old_texts, strict=True):
+        new_numbers = [float(number) for number in NUMBER.findall(new)]
+        old_numbers = [float(number) for number in NUMBER.findall(old)]
+        assert new_numbers == pytest.approx(old_numbers, rel=0.02, abs=0.02), old
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.stem)
@@ -70,36 +70,37 @@ def test_both_languages_are_built_from_the_source_and_show_the_same(
     books = {language: committed(build, source, language) for language in ("en", "ko")}
     for language, book in books.items():
         expected = build.notebook(source, language)
-        assert [(c.cell_type, c.source) for c in book.cells] == [
-            (c.cell_type, c.source) for c in expected.cells
+        assert [(cell.cell_type, cell.source) for cell in book.cells] == [
+            (cell.cell_type, cell.source) for cell in expected.cells
         ]
-        assert not any(o.output_type == "error" for c in book.cells for o in c.get("outputs", []))
+        for cell in book.cells:
+            assert not any(output.output_type == "error" for output in cell.get("outputs", []))
     assert printed(books["en"]) == printed(books["ko"])
     assert len(books["en"].cells) == len(books["ko"].cells)
 
 
 def numbers(texts: list[str], line: str) -> list[float]:
-    """Return the numbers behind the beginning of a line."""
+    """Return the numbers that follow `line`, the beginning of a line."""
     text = "\n".join(texts).split(line, 1)[1].split("\n")[0]
     return [float(number) for number in NUMBER.findall(text)]
 
 
 def check_learning(texts: list[str]) -> None:
-    """Check what the notebook shows: each line has what the model reached, then what is easy to reach."""
+    """Check that the model beats the baseline, which is the second number of each line."""
     loss, entropy = numbers(texts, "loss on unread text")
-    assert loss < 0.9 * entropy  # one in ten of the pieces asked for is in view
+    assert loss < 0.9 * entropy  # one in ten of the predicted tokens is not masked
     accuracy, most_frequent = numbers(texts, "masked words found")
     assert accuracy >= most_frequent + 10
 
 
 def check_tuning(texts: list[str]) -> None:
-    """Check that pre-training pays, for sentences and for names."""
+    """Check that pre-training improves the classifier and the entity tagger."""
     assert numbers(texts, "everything, pre-trained")[0] > numbers(texts, "the head alone")[0]
     assert numbers(texts, "pre-trained  F1")[0] >= numbers(texts, "random       F1")[0] + 5
 
 
 def check_embedding(texts: list[str]) -> None:
-    """Check that training with pairs finds more of them."""
+    """Check that training on pairs improves the retrieval of pairs."""
     assert numbers(texts, "after:")[0] > numbers(texts, "before:")[0] + 20
 
 
@@ -107,11 +108,11 @@ CHECKS = {LEARNS: check_learning, TUNES: check_tuning, EMBEDS: check_embedding}
 
 
 @pytest.mark.parametrize("source", CHECKS, ids=lambda path: path.stem)
-def test_what_was_learned_when_the_notebook_was_built(build: Any, source: Path) -> None:
+def test_the_committed_outputs_show_that_the_model_learned(build: Any, source: Path) -> None:
     CHECKS[source](printed(committed(build, source, "en")))
 
 
-@pytest.mark.slow  # models are trained: minutes
+@pytest.mark.slow  # training takes minutes
 @pytest.mark.parametrize("source", CHECKS, ids=lambda path: path.stem)
 def test_models_learn_in_a_notebook(build: Any, source: Path) -> None:
     CHECKS[source](printed(build.execute(build.notebook(source, "en"))))

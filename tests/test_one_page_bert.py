@@ -1,4 +1,4 @@
-"""scripts/one_page_bert.py: one page, two imports, and the numbers of the package and the reference."""
+"""scripts/one_page_bert.py: its outputs equal those of the package and of transformers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TEXTS = (
 
 @pytest.fixture(scope="module")
 def official(tmp_path_factory: pytest.TempPathFactory, minilm: str) -> Path:
-    """A checkpoint with the official names (`bert.`, gamma and beta) and vocabulary, of drawn weights."""
+    """Folder of a checkpoint with official names and vocabulary, and random weights."""
     return bert_base_uncased(tmp_path_factory.mktemp("official"), minilm, num_hidden_layers=3)
 
 
@@ -35,13 +35,14 @@ def test_hidden_states_and_logits_equal_the_package_and_the_reference(
 ) -> None:
     transformers = pytest.importorskip("transformers")
     model, pieces = one_page_bert.load(official)
-    ids = torch.tensor([one_page_bert.tokenize(text, {piece: i for i, piece in enumerate(pieces)})])
+    vocabulary = {piece: index for index, piece in enumerate(pieces)}
+    ids = torch.tensor([one_page_bert.tokenize(text, vocabulary)])
     assert ids[0].tolist() == BertTokenizer.from_pretrained(official)(text)["input_ids"]
     with torch.inference_mode():
         states, logits = model.hidden_states(ids), model(ids)
-        for of in (BertForMaskedLM, transformers.BertForMaskedLM):
-            other = of.from_pretrained(official, attn_implementation="eager")
-            out = other(ids, output_hidden_states=True)
+        for model_class in (BertForMaskedLM, transformers.BertForMaskedLM):
+            reference = model_class.from_pretrained(official, attn_implementation="eager")
+            out = reference(ids, output_hidden_states=True)
             assert len(states) == len(out.hidden_states)
             assert all(torch.equal(a, b) for a, b in zip(states, out.hidden_states, strict=True))
             assert torch.equal(logits, out.logits)
@@ -68,17 +69,12 @@ def test_a_name_that_is_not_a_model_is_reported() -> None:
 
 
 def test_one_page_names_only_files_that_exist_and_imports_only_torch_and_safetensors() -> None:
-    imported = {
-        name.split(".")[0]
-        for node in ast.walk(ast.parse(SOURCE))
-        for name in (
-            [alias.name for alias in node.names]
-            if isinstance(node, ast.Import)
-            else [str(node.module)]
-            if isinstance(node, ast.ImportFrom)
-            else []
-        )
-    }
+    imported = set()
+    for node in ast.walk(ast.parse(SOURCE)):
+        if isinstance(node, ast.Import):
+            imported |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            imported.add(str(node.module).split(".")[0])
     assert imported - sys.stdlib_module_names == {"torch", "safetensors"}
     named = [
         name.strip()

@@ -1,4 +1,4 @@
-"""scripts/own_bert.sh: runs to its end in both languages, and what it makes is what it says."""
+"""scripts/own_bert.sh runs to its end in both languages and writes what it announces."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def own_bert(out: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.slow  # a model learns to read: minutes
+@pytest.mark.slow  # training takes minutes
 @pytest.mark.parametrize("language", ["english", "korean"])
 def test_runs_to_its_end_and_its_classifier_beats_the_most_frequent_class(
     tmp_path: Path, language: str
@@ -35,7 +35,7 @@ def test_runs_to_its_end_and_its_classifier_beats_the_most_frequent_class(
     out = tmp_path / "out"
     done = own_bert(out, *(["--korean"] if language == "korean" else []))
     assert done.returncode == 0, done.stderr
-    assert [line for line in "123456" if f"{line}. " in done.stdout] == list("123456")
+    assert [step for step in "123456" if f"{step}. " in done.stdout] == list("123456")
     assert ("어휘 집합" in done.stdout) == (language == "korean")
     rows = (LESSON / f"{language}-dev.tsv").read_text(encoding="utf-8").splitlines()[1:]
     labels = Counter(row.rsplit("\t", 1)[1] for row in rows)
@@ -51,7 +51,7 @@ def test_runs_to_its_end_and_its_classifier_beats_the_most_frequent_class(
         assert (out / page).stat().st_size > 100_000
 
 
-def test_writes_over_nothing(tmp_path: Path) -> None:
+def test_an_existing_folder_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "kept").touch()
     done = own_bert(tmp_path)
     assert done.returncode == 2 and f"{tmp_path} is there already" in done.stderr
@@ -59,12 +59,12 @@ def test_writes_over_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("language", ["english", "korean"])
-def test_the_text_holds_no_sentence_that_the_classifier_is_measured_with(language: str) -> None:
+def test_no_dev_sentence_is_in_the_training_texts(language: str) -> None:
     text = lzma.decompress((LESSON / f"{language}.txt.xz").read_bytes()).decode()
-    read = set(text.split("\n"))
+    pretraining_lines = set(text.split("\n"))
     parts = {}
     for part in ("train", "dev"):
         lines = (LESSON / f"{language}-{part}.tsv").read_text(encoding="utf-8").splitlines()[1:]
         parts[part] = {line.rsplit("\t", 1)[0] for line in lines}
-    assert not parts["dev"] & (read | parts["train"])
+    assert not parts["dev"] & (pretraining_lines | parts["train"])
     assert sum(path.stat().st_size for path in LESSON.iterdir()) < 2_000_000

@@ -1,4 +1,4 @@
-"""The package as a whole: what importing costs, which module may import which."""
+"""The package as a whole: the cost of importing it, and which modules may import which."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ import minibert
 import minibert.study
 
 PACKAGE = CHECKOUT / "minibert"
-# The rooms from the ground up: a module imports only from rooms above it in this list, and from its own room. The
-# reading path (config to heads) reads downwards without a jump back; `base` stands before the model because
-# `from_pretrained` is a method of every model.
-ROOMS = [
+# Modules and subpackages. Each imports only from itself and from the entries before it, so that
+# config to heads can be read from top to bottom. `base` comes before the model because every
+# model has its method `from_pretrained`.
+IMPORT_ORDER = [
     "extras",
     "__init__",
     "files",
@@ -66,55 +66,54 @@ def is_module(name: str) -> bool:
 
 
 def imports(path: Path) -> set[str]:
-    """Every module that a file imports, anywhere in it, functions and type checks included."""
-    found: set[str] = set()
+    """Return the modules that a file imports, also in functions and for type checking."""
+    imported: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            imported |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
             names = {f"{node.module}.{alias.name}" for alias in node.names}
-            found |= names
-            # `from minibert.cli import embed` imports a module, and nothing of the package around it
+            imported |= names
+            # `from minibert.cli import embed` imports a module, but no name of the package itself.
             if not all(is_module(name) for name in names):
-                found.add(node.module)
-    return found
+                imported.add(node.module)
+    return imported
 
 
 MODULES = sorted(path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py"))
 
 
-def room(module: str) -> str:
-    """The first name below the package: "sentences" of sentences/corpus.py and of minibert.corpus.shards."""
+def top_level(module: str) -> str:
+    """Return the entry of IMPORT_ORDER that a path or module name belongs to.
+
+    It is "corpus" for corpus/shards.py and for minibert.corpus.shards.
+    """
     return re.split(r"[./]", module.removeprefix("minibert."))[0]
 
 
 def module_graph() -> dict[str, set[str]]:
-    """Module -> the modules of the package that it imports anywhere, functions and type checks included."""
-    names = {
-        "minibert." + m.removesuffix(".py").removesuffix("/__init__").replace("/", "."): m
-        for m in MODULES
-    }
-    return {
-        name: {i for i in imports(PACKAGE / path) if i in names} - {name}
-        for name, path in names.items()
-    }
+    """Map each module to the modules of the package that it imports."""
+    paths = {}
+    for path in MODULES:
+        dotted = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+        paths[f"minibert.{dotted}"] = path
+    return {name: (imports(PACKAGE / path) & paths.keys()) - {name} for name, path in paths.items()}
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_a_module_imports_only_from_rooms_above(module: str) -> None:
-    own = room(module)
+def test_a_module_imports_only_earlier_entries(module: str) -> None:
+    allowed = IMPORT_ORDER[: IMPORT_ORDER.index(top_level(module)) + 1]
     for name in imports(PACKAGE / module):
         if name.startswith("minibert."):
-            above = ROOMS[: ROOMS.index(own) + 1]
-            assert room(name) in above, f"{module} imports {name}, which comes after it"
+            assert top_level(name) in allowed, f"{module} imports {name}, which comes after it"
 
 
-def test_there_is_no_import_circle() -> None:
-    graphlib.TopologicalSorter(module_graph()).prepare()  # CycleError names the circle
+def test_there_is_no_import_cycle() -> None:
+    graphlib.TopologicalSorter(module_graph()).prepare()  # CycleError names the cycle
 
 
 def test_no_reference_is_imported() -> None:
-    """Every module and every public name can be imported without any of the libraries that minibert is compared with."""
+    """Importing every module and public name imports none of the libraries compared with."""
     names = module_graph().keys() - {"minibert.__init__", "minibert.__main__"}
     code = f"""if True:
         import importlib, sys
@@ -131,14 +130,15 @@ def test_no_reference_is_imported() -> None:
 
 
 def test_importing_is_light() -> None:
-    """`import minibert` imports neither torch nor any reference, nor does tokenizing; the model imports torch alone.
+    """Neither `import minibert` nor tokenizing imports torch. The model imports only torch.
 
-    Nor does it import torch's compiler, which takes as long as torch itself.
+    It does not import torch's compiler, which takes as long as torch itself.
     """
     code = f"""if True:
         import sys, minibert
         from minibert import BertTokenizer
-        BertTokenizer.from_pretrained("minibert-tiny")(["I love Korea"], return_offsets_mapping=True)
+        tokenizer = BertTokenizer.from_pretrained("minibert-tiny")
+        tokenizer(["I love Korea"], return_offsets_mapping=True)
         assert "torch" not in sys.modules
         from minibert import BertModel, BertConfig, SentenceEmbedder
         import torch
@@ -168,7 +168,7 @@ def test_public_names_are_those_that_type_checkers_see() -> None:
 
 
 def test_a_user_script_has_every_public_name() -> None:
-    # its types are checked by mypy, in strict mode (pyproject.toml)
+    # mypy checks the script in strict mode (pyproject.toml).
     script = (CHECKOUT / "tests" / "samples" / "user_script.py").read_text(encoding="utf-8")
     former_names = {"encode_corpus", "encode_file", "open_corpus"}
     names = set(minibert.__all__) - former_names - {"__version__"}
@@ -176,7 +176,7 @@ def test_a_user_script_has_every_public_name() -> None:
 
 
 def test_from_a_zip_archive(tmp_path: Path) -> None:
-    """As zipapp and PyInstaller pack it: a bundled model is loaded, and a text embedded."""
+    """A bundled model can be loaded from an archive, as zipapp and PyInstaller make them."""
     with zipfile.ZipFile(tmp_path / "app.zip", "w") as archive:
         for path in [*PACKAGE.rglob("*"), *(CHECKOUT / "configs").glob("*.json")]:
             if (
@@ -188,8 +188,10 @@ def test_from_a_zip_archive(tmp_path: Path) -> None:
                 archive.write(path, Path("minibert", path.relative_to(inside)))
     code = """if True:
         import minibert
-        assert ".zip" in minibert.__file__ and minibert.BertConfig.from_preset("tiny").hidden_size == 128
-        print(minibert.SentenceEmbedder.from_pretrained("minibert-tiny").encode("I love Korea").shape)
+        assert ".zip" in minibert.__file__
+        assert minibert.BertConfig.from_preset("tiny").hidden_size == 128
+        embedder = minibert.SentenceEmbedder.from_pretrained("minibert-tiny")
+        print(embedder.encode("I love Korea").shape)
     """
     environment = python_path(tmp_path / "app.zip")
     run = subprocess.run(

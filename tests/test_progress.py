@@ -1,4 +1,4 @@
-"""Long work shows how far it is: each command by a bar at a terminal, and by a line now and then in a log."""
+"""Commands show their progress: a bar in a terminal, and occasional lines in a log."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from minibert.progress import Progress, counted, interruptible, is_watched
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Small files for every command."""
+    """Folder of small inputs for every command."""
     folder = tmp_path_factory.mktemp("files")
     (folder / "lines.txt").write_text("I love Korea\nParis is in France\n" * 10, encoding="utf-8")
     (folder / "masks.txt").write_text("Paris is the [MASK] of France.\n" * 3, encoding="utf-8")
@@ -39,7 +39,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-# every command that may take long, and what its bar counts
+# Every command that may take long, and the final count of its progress bar.
 LONG = {
     "embed --file lines.txt": "20/20",
     "embed --file lines.txt --output {}.npy": "20/20",
@@ -49,7 +49,8 @@ LONG = {
     "fill-mask --file masks.txt": "3/3",
     "view hello --output {}.html": "5/5",
     "verify --tolerance 1": "5/5",
-    "pretrain --config model/config.json --corpus corpus.txt --vocab model --steps 2 --batch-size 2 --output {}": "2/2",
+    "pretrain --config model/config.json --corpus corpus.txt --vocab model --steps 2"
+    " --batch-size 2 --output {}": "2/2",
     "finetune tokens --model model --train tags.txt --dev tags.txt --epochs 1 --output {}": "1/1",
 }
 
@@ -57,7 +58,7 @@ LONG = {
 @pytest.mark.parametrize(
     "command", LONG, ids=[f"{number}-{command.split()[0]}" for number, command in enumerate(LONG)]
 )
-def test_a_bar_at_a_terminal_and_none_in_a_pipe(
+def test_a_terminal_shows_a_bar_and_a_pipe_none(
     command: str,
     folder: Path,
     tmp_path: Path,
@@ -66,10 +67,10 @@ def test_a_bar_at_a_terminal_and_none_in_a_pipe(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(folder)
-    # however busy this computer is
+    # A busy computer must not add lines.
     monkeypatch.setattr("minibert.progress.SECONDS_BETWEEN_LINES", 9999.0)
     assert main(command.format(tmp_path / "piped").split()) == 0
-    # in a log, work of less than half a minute only reports its data, its settings and its scores
+    # In a log, a short command reports only its data, settings and scores.
     about = ("step ", "minibert: training on", "learning rate", "tags.txt: ", "notice: ")
     for line in capsys.readouterr().err.splitlines():
         assert line.startswith(about)
@@ -87,32 +88,30 @@ def test_a_real_terminal(tmp_path: Path) -> None:
 
     (tmp_path / "lines.txt").write_text("I love Korea\n" * 3, encoding="utf-8")
     ours, theirs = pty.openpty()
-    fcntl.ioctl(
-        theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0)
-    )  # a terminal without width shows no bar
-    code = "import sys; from minibert import progress; from minibert.cli import main; progress.DELAY = 0.0; "
-    run = [
-        sys.executable,
-        "-c",
-        f"{code} sys.exit(main(sys.argv[1:]))",
-        "embed",
-        "--file",
-        "lines.txt",
-    ]
+    # A terminal without width shows no bar.
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    code = """if True:
+        import sys
+        from minibert import progress
+        from minibert.cli import main
+        progress.DELAY = 0.0
+        sys.exit(main(sys.argv[1:]))
+    """
+    command = [sys.executable, "-c", code, "embed", "--file", "lines.txt"]
     done = subprocess.run(
-        run, cwd=tmp_path, stderr=theirs, stdout=subprocess.PIPE, check=True, timeout=120
+        command, cwd=tmp_path, stderr=theirs, stdout=subprocess.PIPE, check=True, timeout=120
     )
     os.close(theirs)
-    said = b""
-    with suppress(OSError):  # how a terminal ends
+    shown = b""
+    with suppress(OSError):  # reading a closed terminal raises an error
         while part := os.read(ours, 65536):
-            said += part
+            shown += part
     os.close(ours)
-    assert b"3/3" in said and done.stdout.count(b"\n") == 3
+    assert b"3/3" in shown and done.stdout.count(b"\n") == 3
 
 
 @pytest.mark.parametrize(("error", "ignored"), [(ConnectionError, True), (ValueError, False)])
-def test_last_words_are_said_before_torchrun_ends_the_process(
+def test_sigterm_is_ignored_while_the_last_error_is_reported(
     error: type[Exception], ignored: bool
 ) -> None:
     before = signal.getsignal(signal.SIGTERM)
@@ -124,7 +123,7 @@ def test_last_words_are_said_before_torchrun_ends_the_process(
         signal.signal(signal.SIGTERM, before)
 
 
-def test_what_is_done_at_once_has_no_bar(
+def test_quick_work_shows_no_bar(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
@@ -132,8 +131,8 @@ def test_what_is_done_at_once_has_no_bar(
     assert capsys.readouterr().err == ""
 
 
-def test_what_a_bar_shows(at_once: None, capsys: pytest.CaptureFixture[str]) -> None:
-    disable_progress_bars()  # as transformers does, for everybody, when it is asked to be silent
+def test_a_bar_shows_its_rate_and_loss(at_once: None, capsys: pytest.CaptureFixture[str]) -> None:
+    disable_progress_bars()  # transformers does this for the whole process, and it has no effect
     with Progress(show=True, total=2, unit="steps") as progress:
         progress.add(1, tokens=10, loss="0.5")
     err = capsys.readouterr().err
@@ -154,19 +153,19 @@ def test_lines_in_a_log(
         progress.add(1, tokens=10, loss="0.5")
         texts.add(3)
         nothing.add(1)
-    none, one, other = capsys.readouterr().err.splitlines()
-    assert "1/4" in none and "?" in none and other.startswith("3 texts")
-    assert one.startswith("50% 2/4 [00:00<00:00") and one.endswith("tokens/s, loss 0.5]")
+    first, second, third = capsys.readouterr().err.splitlines()
+    assert "1/4" in first and "?" in first and third.startswith("3 texts")
+    assert second.startswith("50% 2/4 [00:00<00:00") and second.endswith("tokens/s, loss 0.5]")
 
 
-def test_results_at_a_terminal_are_progress_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_printing_results_to_a_terminal_needs_no_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     assert is_watched() and not is_watched(printing=True)
 
 
-def test_loading_is_not_held_up_by_the_collector() -> None:
-    """After `import torch` it would walk all of torch's objects, though nothing that loading makes is garbage."""
+def test_loading_pauses_the_garbage_collector() -> None:
+    """A collection would visit all of torch's objects, and loading creates no garbage."""
     phases: list[str] = []
     before = gc.get_threshold()
     gc.set_threshold(100)
@@ -174,7 +173,7 @@ def test_loading_is_not_held_up_by_the_collector() -> None:
     try:
         phases.clear()
         BertModel.from_pretrained("minibert-tiny")
-        assert phases.count("start") <= 4  # before it and when it is over; else ten and more
+        assert phases.count("start") <= 4  # before and after loading. Otherwise ten or more.
     finally:
         gc.callbacks.remove(note)
         gc.set_threshold(*before)

@@ -1,4 +1,4 @@
-"""The guide of thirty questions is what scripts/questions.py writes."""
+"""The guide of thirty questions equals the output of scripts/questions.py."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import questions
 
 
 @pytest.mark.parametrize("language", ["en", "ko"])
-def test_the_guide_has_the_questions_of_the_page(language: str) -> None:
+def test_the_guide_is_up_to_date(language: str) -> None:
     source = json.loads(questions.SOURCE.read_text(encoding="utf-8"))
     written = questions.GUIDES[language].read_text(encoding="utf-8")
     assert written == questions.guide(source, language), "run python scripts/questions.py"

@@ -1,4 +1,4 @@
-"""scripts/embed_ray.py: parts without a cluster; and clusters with every CPU busy, a lost node, kills, a bucket."""
+"""scripts/embed_ray.py: parts without a cluster, and clusters that lose nodes and processes."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def check(target: str, model: str, ids: list[int] | None = None) -> None:
-    """Every id once, with its text and its vector."""
+    """Check that the target has every id once, with its text and its vector."""
     ids = list(range(len(TEXTS))) if ids is None else ids
     place = Location(target)
     files = [place / name for name in place.files()]
@@ -78,7 +78,7 @@ def check(target: str, model: str, ids: list[int] | None = None) -> None:
 
 
 def in_process(source: Path, target: Path, model: str, **settings: Any) -> list[dict[str, Any]]:
-    """What a cluster does, one part after the other."""
+    """Embed the parts one by one in this process, as the workers of a cluster do."""
     todo, _ = embed_ray.plan(
         str(source),
         str(target),
@@ -86,8 +86,9 @@ def in_process(source: Path, target: Path, model: str, **settings: Any) -> list[
     )
     loading = {"name": model, "precision": None}
     return [
-        embed_ray.embed_part(n, p, str(target), loading=loading, **WORK) for n, p in todo.items()
-    ]  # type: ignore[arg-type]
+        embed_ray.embed_part(name, part, str(target), loading=loading, **WORK)  # type: ignore[arg-type]
+        for name, part in todo.items()
+    ]
 
 
 @pytest.mark.usefixtures("one_thread")
@@ -100,7 +101,7 @@ def test_parts_are_embedded_once(ending: str, model: str, tmp_path: Path) -> Non
     assert in_process(source, target, model) == []
     missing = sorted(target.glob("*.parquet"))[1]
     missing.unlink()
-    assert len(in_process(source, target, model)) == 1  # only that
+    assert len(in_process(source, target, model)) == 1  # only the missing part
     check(str(target), model, list(range(150)))
 
 
@@ -120,7 +121,9 @@ def test_a_changed_source_is_embedded_again(model: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("one_thread")
-def test_rows_without_text_and_damaged_files_leave_the_others(model: str, tmp_path: Path) -> None:
+def test_rows_without_text_and_damaged_files_do_not_stop_the_others(
+    model: str, tmp_path: Path
+) -> None:
     source, target = write_texts(tmp_path / "texts", files=1), tmp_path / "vectors"
     with (source / "000.jsonl").open("a", encoding="utf-8") as file:
         file.write('{"id": 998, "text": null}\n{"id": 999\n')
@@ -139,7 +142,7 @@ def test_rows_without_text_and_damaged_files_leave_the_others(model: str, tmp_pa
     assert len(in_process(source, target, model)) == 1  # the damaged one is tried again
 
 
-def test_nothing_is_written_beside_what_is_there(tmp_path: Path) -> None:
+def test_a_folder_with_other_files_raises_an_error(tmp_path: Path) -> None:
     source, target = write_texts(tmp_path / "texts", files=1), tmp_path / "vectors"
     target.mkdir()
     (target / "other.txt").touch()
@@ -147,7 +150,7 @@ def test_nothing_is_written_beside_what_is_there(tmp_path: Path) -> None:
         embed_ray.embed(str(source), str(target), model="minibert-tiny")
 
 
-def test_another_setting_is_another_run(tmp_path: Path) -> None:
+def test_resuming_with_another_setting_raises_an_error(tmp_path: Path) -> None:
     source = write_texts(tmp_path / "texts", files=1)
     settings = {"column": "text", "id_column": None, "part_bytes": 500, "model": "a"}
     embed_ray.plan(str(source), str(tmp_path / "out"), settings)
@@ -164,8 +167,8 @@ def test_a_wrong_column_is_named_before_anything_starts(tmp_path: Path) -> None:
 
 def command(source: str, target: str, model: str, *options: str) -> list[str]:
     script = str(CHECKOUT / "scripts" / "embed_ray.py")
-    own = ["--model", model, "--precision", "exact", "--id-column", "id", "--part-bytes", "500"]
-    return [sys.executable, script, source, target, *own, *options]
+    fixed = ["--model", model, "--precision", "exact", "--id-column", "id", "--part-bytes", "500"]
+    return [sys.executable, script, source, target, *fixed, *options]
 
 
 def cluster_of(*cpus: int) -> Any:
@@ -182,7 +185,7 @@ def cluster_of(*cpus: int) -> Any:
 
 @pytest.fixture
 def two_cpus(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
-    """The environment of processes that use a cluster of one machine with two CPUs."""
+    """Environment of processes that use a cluster of one machine with two CPUs."""
     for name, value in PATH.items():
         monkeypatch.setenv(name, value)
     cluster = cluster_of(2)
@@ -192,7 +195,9 @@ def two_cpus(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
 
 @pytest.mark.slow
 @needs_ray
-def test_as_many_workers_as_cpus_end(two_cpus: dict[str, str], model: str, tmp_path: Path) -> None:
+def test_a_run_with_as_many_workers_as_cpus_ends(
+    two_cpus: dict[str, str], model: str, tmp_path: Path
+) -> None:
     source = write_texts(tmp_path / "texts", files=8)
     run = command(str(source), str(tmp_path / "out"), model, "--actors", "2")
     done = subprocess.run(run, env=two_cpus, capture_output=True, encoding="utf-8", timeout=1800)
@@ -212,7 +217,7 @@ def test_killed_midway_and_run_again(two_cpus: dict[str, str], model: str, tmp_p
         time.sleep(0.01)
     first.send_signal(signal.SIGKILL)
     assert first.wait() == -signal.SIGKILL
-    time.sleep(5)  # what its workers were writing is written, or not
+    time.sleep(5)  # let the workers finish writing
     kept = {path.name: path.stat().st_mtime_ns for path in target.glob("*.parquet")}
     second = subprocess.run(run, env=two_cpus, capture_output=True, encoding="utf-8", timeout=1800)
     assert second.returncode == 0, second.stderr[-3000:]
@@ -229,19 +234,17 @@ def test_a_bucket_in_and_out(
     for path in write_texts(tmp_path / "texts", "parquet", files=4).iterdir():
         with (source / path.name).replacing() as temporary:
             temporary.write_bytes(path.read_bytes())
-    # workers are the cluster's processes, which were started without the bucket's address
-    uri, query = (
-        bucket.replace("s3://", "s3://test:test@"),
-        os.environ["AWS_ENDPOINT_URL"].split("://")[1],
-    )
-    there = [f"{uri}/ray/{name}?scheme=http&endpoint_override={query}" for name in ("texts", "out")]
+    # The cluster's workers started without the bucket's address, so the URIs contain it.
+    uri = bucket.replace("s3://", "s3://test:test@")
+    query = "scheme=http&endpoint_override=" + os.environ["AWS_ENDPOINT_URL"].split("://")[1]
+    uris = [f"{uri}/ray/{name}?{query}" for name in ("texts", "out")]
     done = subprocess.run(
-        command(*there, model), env=two_cpus, capture_output=True, encoding="utf-8", timeout=1800
+        command(*uris, model), env=two_cpus, capture_output=True, encoding="utf-8", timeout=1800
     )
     assert done.returncode == 0, done.stderr[-3000:]
     check(f"{bucket}/ray/out", model, list(range(200)))
     again = subprocess.run(
-        command(*there, model), env=two_cpus, capture_output=True, encoding="utf-8", timeout=1800
+        command(*uris, model), env=two_cpus, capture_output=True, encoding="utf-8", timeout=1800
     )
     assert again.stdout.startswith("0 texts, ")
 
@@ -249,10 +252,10 @@ def test_a_bucket_in_and_out(
 @pytest.mark.slow
 @needs_ray
 @pytest.mark.parametrize("ending", ["jsonl", "parquet"])
-def test_a_lost_node_loses_and_doubles_nothing(
+def test_a_lost_node_loses_and_duplicates_nothing(
     ending: str, model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every CPU of both machines is busy when one is lost; the other does all that is left."""
+    """One of two fully loaded machines is lost, and the other does the remaining work."""
     import ray
 
     for name, value in PATH.items():
@@ -280,7 +283,7 @@ def test_a_lost_node_loses_and_doubles_nothing(
 
 
 @needs_ray
-def test_workers_that_no_machine_has_room_for(
+def test_workers_that_fit_no_machine_raise_an_error(
     model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import ray

@@ -1,4 +1,7 @@
-"""The README as a package page, and its order of reading; test_guides.py runs its examples and follows its links."""
+"""The README as a package page, and its reading order.
+
+test_guides.py runs its examples and checks its links.
+"""
 
 from __future__ import annotations
 
@@ -12,17 +15,17 @@ from pathlib import Path
 
 import pytest
 from conftest import CHECKOUT
-from test_package import ROOMS
+from test_package import IMPORT_ORDER
 
-PATH = ("embeddings", "layouts", "attention", "encoder", "model", "losses", "heads")
+READING_PATH = ("embeddings", "layouts", "attention", "encoder", "model", "losses", "heads")
 READMES = [path for path in (CHECKOUT / "README.md", CHECKOUT / "README.ko.md") if path.exists()]
 
 
 @pytest.mark.parametrize("address", ["https://example.org/me/minibert", ""])
-def test_the_page_of_a_wheel_needs_no_files_beside_it(address: str, tmp_path: Path) -> None:
-    """Each link leads to a file of the repository by its address, or is no link; commands install from the index.
+def test_the_page_of_a_wheel_has_no_relative_links(address: str, tmp_path: Path) -> None:
+    """Links are absolute URLs of the repository, or plain text. Commands install from the index.
 
-    Built from a copy without the models, which only take time to pack.
+    The wheel is built from a copy without the models, because packing them takes time.
     """
     for name in (
         "pyproject.toml",
@@ -36,7 +39,7 @@ def test_the_page_of_a_wheel_needs_no_files_beside_it(address: str, tmp_path: Pa
         shutil.copy(CHECKOUT / name, tmp_path / name)
     shutil.copytree(CHECKOUT / "configs", tmp_path / "configs")
     project = (tmp_path / "pyproject.toml").read_text(encoding="utf-8")
-    project, found = re.subn(
+    project, replacements = re.subn(
         r'^address = ".*?"', f'address = "{address}"', project, flags=re.MULTILINE
     )
     (tmp_path / "pyproject.toml").write_text(project, encoding="utf-8")
@@ -61,13 +64,13 @@ def test_the_page_of_a_wheel_needs_no_files_beside_it(address: str, tmp_path: Pa
 
     targets = re.findall(r"\]\(([^)]+)\)", page)
     readme = (CHECKOUT / "README.md").read_text(encoding="utf-8")
-    assert found == 1
+    assert replacements == 1
     assert targets and all(target.startswith("https://") for target in targets)
     assert "[]" not in page and "href=" not in page + readme
     ours = [target.removeprefix(address) for target in targets if address and address in target]
     assert bool(ours) == bool(address)
     for target in ours:
-        if not target.startswith("#"):  # a section of the repository's front page
+        if not target.startswith("#"):  # "#" starts a section of the repository's front page
             assert re.match(r"/(raw|blob)/", target)
             assert (CHECKOUT / target.split(f"/{reference}/")[1].split("#")[0]).exists(), target
     assert "constraints.txt" not in page and "pip install minibert-torch" in page
@@ -78,8 +81,8 @@ def test_the_page_of_a_wheel_needs_no_files_beside_it(address: str, tmp_path: Pa
 
 
 def test_the_reading_order_is_the_import_order() -> None:
-    """README, the docstring of model.py and the rooms of the package lead a reader the same way."""
-    order = [room for room in ROOMS if room in PATH]
+    """The READMEs and the docstring of model.py list the modules in import order."""
+    order = [name for name in IMPORT_ORDER if name in READING_PATH]
     for text in (
         *(path.read_text(encoding="utf-8") for path in READMES),
         (CHECKOUT / "minibert" / "model.py").read_text(encoding="utf-8"),

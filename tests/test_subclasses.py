@@ -1,4 +1,4 @@
-"""Classes that users build on minibert's: `from_pretrained` gives back what their `__init__` made and the file holds."""
+"""Users' subclasses: `from_pretrained` runs their `__init__` and loads the file's tensors."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def config(**changes: Any) -> BertConfig:
 
 
 def save_and_load(model: Any, folder: Path) -> Any:
-    """The model after a way through a folder; no warning may be given on it."""
+    """Save a model, load it, and fail if loading warns."""
     model.save_pretrained(folder)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -94,19 +94,19 @@ class ReplacedLayer(BertModel):
         ReplacedLayer,
     ],
 )
-def test_what_depends_on_the_layers_comes_back(model_class: Any, tmp_path: Path) -> None:
+def test_tensors_that_depend_on_the_layers_are_restored(model_class: Any, tmp_path: Path) -> None:
     model = model_class(config())
     again = save_and_load(model, tmp_path)
     assert_equal_tensors(model, again)
     assert len(again.base_model.encoder.layer) == len(model.base_model.encoder.layer)
 
 
-def test_layers_keep_what_init_gave_them(tmp_path: Path) -> None:
+def test_layers_keep_the_attributes_of_init(tmp_path: Path) -> None:
     again = save_and_load(NumberedLayers(config()), tmp_path)
     assert [layer.index for layer in again.encoder.layer] == list(range(LAYERS))
 
 
-def test_hooks_know_their_layer(tmp_path: Path) -> None:
+def test_hooks_belong_to_their_layers(tmp_path: Path) -> None:
     calls: list[int] = []
 
     class Hooked(BertModel):
@@ -134,7 +134,7 @@ def test_init_sees_the_whole_config(tmp_path: Path) -> None:
 
 
 class OwnTensors(BertModel):
-    """A parameter of the class, buffers of both kinds, a plain tensor, a loss with weights, running statistics."""
+    """A parameter, buffers of both kinds, a plain tensor, a weighted loss, running statistics."""
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__(config)
@@ -173,7 +173,7 @@ def test_tensors_that_the_file_lacks_have_the_values_of_init(tmp_path: Path) -> 
     assert all(tensor.device.type == "cpu" for tensor in [*model.parameters(), *model.buffers()])
 
 
-def test_half_precision_is_for_the_tensors_of_a_subclass_too(tmp_path: Path) -> None:
+def test_half_precision_includes_the_tensors_of_a_subclass(tmp_path: Path) -> None:
     BertModel(config()).save_pretrained(tmp_path)
     with pytest.warns(UserWarning, match="newly initialized"):
         model = OwnTensors.from_pretrained(tmp_path, dtype=torch.bfloat16)
@@ -218,7 +218,7 @@ def test_new_layers_of_any_kind_are_initialized_as_torch_does(tmp_path: Path) ->
         assert_initialized_as_torch_does(NewLayers.from_pretrained(tmp_path))
 
 
-def test_init_weights_leaves_what_it_has_no_rule_for() -> None:
+def test_init_weights_leaves_other_modules_alone() -> None:
     model = NewLayers(config())
     model.init_weights()
     assert_initialized_as_torch_does(model)
@@ -327,7 +327,7 @@ def test_a_plain_encoder_loads_below_another_prefix(tmp_path: Path) -> None:
     assert_equal_tensors(encoder, OtherName.from_pretrained(tmp_path).encoder_model)
 
 
-def test_two_encoders_say_what_to_define_for_word_embeddings() -> None:
+def test_the_error_for_two_encoders_names_the_method_to_define() -> None:
     with pytest.raises(NotImplementedError, match="define get_input_embeddings"):
         Towers(config()).get_input_embeddings()
 
@@ -367,7 +367,7 @@ def threads_of_a_new_thread(_: Any = None) -> int:
 
 
 def test_loading_leaves_the_number_of_threads_alone(tmp_path: Path) -> None:
-    """In the threads that load, in those that begin meanwhile, and afterwards."""
+    """It stays the same in threads that load, in threads that start meanwhile, and afterwards."""
     before = torch.get_num_threads()
     torch.set_num_threads(3)
     try:
@@ -385,7 +385,7 @@ def test_loading_leaves_the_number_of_threads_alone(tmp_path: Path) -> None:
         torch.set_num_threads(before)
 
 
-def test_copies_compute_as_their_original(tmp_path: Path) -> None:
+def test_copies_compute_the_same(tmp_path: Path) -> None:
     model = save_and_load(WeightedLayers(config()), tmp_path).eval()
     batch = ragged_batch(model.config)
     expected: Tensor = model(**batch).last_hidden_state
@@ -393,7 +393,7 @@ def test_copies_compute_as_their_original(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2])
-def test_quantized_checkpoints_are_refused(dtype: torch.dtype, tmp_path: Path) -> None:
+def test_quantized_checkpoints_raise_an_error(dtype: torch.dtype, tmp_path: Path) -> None:
     model = BertModel(config())
     state = {**model.state_dict()}
     name = "encoder.layer.0.output.dense.weight"
@@ -404,7 +404,7 @@ def test_quantized_checkpoints_are_refused(dtype: torch.dtype, tmp_path: Path) -
         BertModel.from_pretrained(None, config=model.config, state_dict=state)
 
 
-def test_a_config_that_names_a_quantization_is_refused(tmp_path: Path) -> None:
+def test_a_config_with_a_quantization_raises_an_error(tmp_path: Path) -> None:
     BertModel(config(extra={"note": "fp8"})).config.save_pretrained(tmp_path)
     text = (tmp_path / "config.json").read_text(encoding="utf-8")
     quantization = '"quantization_config": {"quant_method": "compressed-tensors"}, "note"'

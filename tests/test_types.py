@@ -1,4 +1,4 @@
-"""Types as users meet them: mypy knows what comes back, and finds a keyword that is mistyped."""
+"""The types that users see: mypy infers results and reports misspelled keywords."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from conftest import CHECKOUT
 
 CODE = """
 import torch
-from minibert import BertForQuestionAnswering, BertForSequenceClassification, BertModel, SentenceEmbedder, optimize
+from minibert import BertConfig, BertForQuestionAnswering, BertForSequenceClassification, BertModel
+from minibert import SentenceEmbedder, optimize
 
 def use(embedder: SentenceEmbedder) -> None:
     reveal_type(embedder.encode("a"))
@@ -24,35 +25,40 @@ def use(embedder: SentenceEmbedder) -> None:
 
 ids = torch.ones(1, 3, dtype=torch.long)
 reveal_type(BertModel.from_pretrained("a")(ids))
-reveal_type(optimize(BertForSequenceClassification.from_pretrained("a"))(input_ids=ids, labels=ids).logits)
+optimized = optimize(BertForSequenceClassification.from_pretrained("a"))
+reveal_type(optimized(input_ids=ids, labels=ids).logits)
 reveal_type(BertForQuestionAnswering.from_pretrained("a")(ids).start_logits)
 BertModel.from_pretrained("a")(input_idz=ids)
 BertForSequenceClassification.from_pretrained("a")(ids, output_hidden_state=True)
-from minibert import BertConfig
 reveal_type(BertConfig(hidden_size=64, num_labels=3).num_labels)
 BertConfig(hiden_size=64)
 BertConfig(hidden_size="wide")
 """
 
 
-@pytest.mark.slow  # mypy reads torch; what users write is in tests/samples/user_script.py
+@pytest.mark.slow  # mypy reads torch. The default run checks tests/samples/user_script.py.
 def test_types(tmp_path: Path) -> None:
     pytest.importorskip("mypy")
     (tmp_path / "use.py").write_text(CODE, encoding="utf-8")
-    # in the checkout with its settings: what mypy found out about torch there is not found out again
+    # Run in the checkout, whose mypy cache has the types of torch.
     command = [sys.executable, "-m", "mypy", str(tmp_path / "use.py")]
     run = subprocess.run(command, capture_output=True, encoding="utf-8", cwd=CHECKOUT)
     revealed = [
         line.split("Revealed type is ")[1] for line in run.stdout.splitlines() if "Revealed" in line
     ]
-    assert [r.count("int") for r in revealed[:2]] == [1, 2], run.stdout  # (D,) and (N, D)
+    shapes = [text.count("int") for text in revealed[:2]]
+    assert shapes == [1, 2], run.stdout  # (D,) and (N, D)
     assert "Tensor" in revealed[2] and "WordVectors" in revealed[3]
     assert "BertModelOutput" in revealed[4] and "Tensor" in revealed[5] and "Tensor" in revealed[6]
     assert "int" in revealed[7]
     errors = "\n".join(line for line in run.stdout.splitlines() if "error: " in line)
     expected = {
-        **{10: "batchsize", 11: "encode_document", 17: "input_idz", 18: "output_hidden_state"},
-        **{21: "hiden_size", 22: "hidden_size"},
+        11: "batchsize",
+        12: "encode_document",
+        19: "input_idz",
+        20: "output_hidden_state",
+        22: "hiden_size",
+        23: "hidden_size",
     }
     for number, word in expected.items():
         assert re.search(rf"use\.py:{number}: error: .*\b{word}\b", errors), run.stdout

@@ -1,4 +1,4 @@
-"""The prose: short sentences without chains, and a README of one page."""
+"""The prose: short sentences without semicolon chains, and a README of one page."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ENGLISH = [page for page in PAGES if not page.name.endswith(".ko.md")]
 
 
 def prose(markdown: str) -> list[str]:
-    """The paragraphs and list items, without code, tables, headings and addresses of links."""
+    """Return the paragraphs and list items, without code, tables, headings and link targets."""
     markdown = re.sub(r"<!--.*?-->", "", markdown, flags=re.DOTALL)
     markdown = re.sub(r"^```.*?^```", "", markdown, flags=re.DOTALL | re.MULTILINE)
     lines = [
@@ -30,7 +30,7 @@ def prose(markdown: str) -> list[str]:
 
 
 def sentences(texts: list[str]) -> list[list[str]]:
-    """The words of each sentence."""
+    """Return the words of each sentence."""
     parts = [part for text in texts for part in re.split(r"(?<=[.!?])[\"”)]*\s+", text)]
     return [words for words in (re.findall(r"\w[\w'.-]*", part) for part in parts) if words]
 
@@ -69,7 +69,7 @@ def test_the_readme_is_one_page() -> None:
 
 
 def test_docstrings_and_help_texts_have_no_chains() -> None:
-    """At most 0.3 semicolons in 100 words: other projects have 0.0 to 0.2."""
+    """There are at most 0.3 semicolons per 100 words. Other projects have 0.0 to 0.2."""
     for texts in (list(docstrings()), list(helps(build_parser()))):
         words = sum(len(text.split()) for text in texts)
         assert sum(text.count(";") for text in texts) <= 0.003 * words

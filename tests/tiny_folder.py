@@ -1,4 +1,4 @@
-"""A whole checkpoint, small enough for any test: random BERT, its tokenizer, and what sentence-transformers adds."""
+"""Small complete checkpoints: a random BERT, its tokenizer, and sentence-transformers' files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LINES = [" ".join(random.Random(number).choices(WORDS, k=number % 13)) for numbe
 
 
 def tiny_folder(folder: Path, **config: Any) -> Path:
-    """Writes a BERT with drawn weights and a vocabulary of letters and a few words; returns the folder."""
+    """Write a BERT with random weights and a vocabulary of letters and a few words."""
     torch.manual_seed(1)
     model = BertModel(tiny_config(vocab_size=len(VOCABULARY), **config))
     with torch.no_grad():
@@ -39,7 +39,7 @@ def tiny_folder(folder: Path, **config: Any) -> Path:
 
 
 def classifier_folder(folder: Path, labels: int, **config: Any) -> Path:
-    """A folder of a sequence classifier, as one finds them on the Hub."""
+    """Write a sequence classifier in the format of the Hub."""
     tiny_folder(folder)
     torch.manual_seed(3)
     sizes = {"vocab_size": len(VOCABULARY), "id2label": {n: f"LABEL_{n}" for n in range(labels)}}
@@ -52,14 +52,20 @@ def classifier_folder(folder: Path, labels: int, **config: Any) -> Path:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """The files of a folder and what is in them."""
+    """Return the name and content of each file in a folder."""
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 def sentence_folder(
     folder: Path, *steps: tuple[str, dict[str, Any]], **files: dict[str, Any]
 ) -> Path:
-    """A tiny checkpoint with modules.json: `("Pooling", config)` and so on, and further JSON files by name."""
+    """Write a tiny checkpoint in the format of sentence-transformers.
+
+    Args:
+        folder: where to write.
+        steps: kind and config of each module after the Transformer, such as `("Pooling", {...})`.
+        files: content of further JSON files, by name without the suffix.
+    """
     tiny_folder(folder)
     modules = [
         {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"}
