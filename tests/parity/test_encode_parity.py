@@ -1,4 +1,7 @@
-"""`SentenceEmbedder` called with sentence-transformers' names gives its vectors: what its own tests of encoding ask."""
+"""`SentenceEmbedder` returns the vectors of sentence-transformers for the same calls.
+
+The cases follow sentence-transformers' own tests of encoding.
+"""
 
 from __future__ import annotations
 
@@ -67,11 +70,11 @@ class TestEncode:
 
     @pytest.mark.parametrize("precision", ["int8", "uint8", "binary", "ubinary"])
     def test_fewer_bits(self, both: tuple[SentenceEmbedder, Any], precision: str) -> None:
-        """The same numbers from the same vectors; those of the models differ in the last bit, which may be the step."""
+        """Both quantize the same vectors, because a difference in the last bit can cross a step."""
         vectors = both[1].encode(TEXTS)
         expected = sentence_transformers.util.quantize_embeddings(vectors, precision)
-        found = quantize(vectors, precision)
-        assert found.dtype == expected.dtype and np.array_equal(found, expected)
+        quantized = quantize(vectors, precision)
+        assert quantized.dtype == expected.dtype and np.array_equal(quantized, expected)
         ranges = np.stack([vectors.min(axis=0), vectors.max(axis=0)])
         if precision.endswith("int8"):
             expected = sentence_transformers.util.quantize_embeddings(
@@ -79,7 +82,7 @@ class TestEncode:
             )
             assert np.array_equal(quantize(vectors[:1] * 2, precision, ranges), expected)
         encoded = both[0].encode(TEXTS, precision=precision)
-        assert encoded.dtype == found.dtype and np.array_equal(
+        assert encoded.dtype == quantized.dtype and np.array_equal(
             encoded, quantize(both[0].encode(TEXTS), precision)
         )
         tensor = both[0].encode(TEXTS, precision=precision, convert_to_tensor=True)
@@ -91,14 +94,12 @@ class TestEncode:
             for name in ("input_ids", "attention_mask", "token_type_ids"):
                 assert torch.equal(ours[name], theirs[name])
 
-    def test_no_texts(self, both: tuple[SentenceEmbedder, Any]) -> None:
+    def test_an_empty_list(self, both: tuple[SentenceEmbedder, Any]) -> None:
         assert len(both[0].encode([])) == len(both[1].encode([])) == 0
-        assert both[0].encode([]).shape == (
-            0,
-            32,
-        )  # theirs is (0,), which cannot be put below other vectors
+        # the reference returns (0,), which cannot be stacked with other vectors
+        assert both[0].encode([]).shape == (0, 32)
 
-    def test_prompt_left_out_of_pooling(self, both: tuple[SentenceEmbedder, Any]) -> None:
+    def test_pooling_with_and_without_the_prompt(self, both: tuple[SentenceEmbedder, Any]) -> None:
         for include in (False, True):
             both[0].include_prompt = include
             both[1].set_pooling_include_prompt(include)
@@ -107,7 +108,7 @@ class TestEncode:
 
 
 class TestNames:
-    def test_numbers(self, both: tuple[SentenceEmbedder, Any]) -> None:
+    def test_properties(self, both: tuple[SentenceEmbedder, Any]) -> None:
         ours, theirs = both
         assert ours.get_embedding_dimension() == theirs.get_embedding_dimension()
         assert ours.max_seq_length == theirs.max_seq_length and ours.prompts == theirs.prompts

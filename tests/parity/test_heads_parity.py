@@ -1,4 +1,7 @@
-"""Every head against its transformers counterpart: logits, losses and gradients bit for bit, and files both ways."""
+"""Every head against its transformers counterpart.
+
+Logits, losses and gradients are equal bit for bit, and each library loads the other's files.
+"""
 
 from __future__ import annotations
 
@@ -78,9 +81,8 @@ def batch_for(case: str, config: minibert.BertConfig) -> Batch:
     labels = CASES[case][2](config, batch)
     if case == "choice":
         other = ragged_batch(config)
-        batch = {
-            name: torch.stack([x, other[name]], dim=1) for name, x in batch.items()
-        }  # (batch, choices, seq)
+        # (batch, choices, seq)
+        batch = {name: torch.stack([x, other[name]], dim=1) for name, x in batch.items()}
     return {**batch, **labels}
 
 
@@ -91,7 +93,7 @@ def assert_equal_outputs(ours: Any, theirs: Any) -> None:
 
 
 def assert_equal_steps(ours: Any, theirs: Any, batch: Batch) -> None:
-    """One forward and backward of each with the same random numbers: outputs and all gradients are equal."""
+    """Run forward and backward with the same seed, and compare outputs and all gradients."""
     outputs = []
     for model in (ours, theirs):
         torch.manual_seed(1)
@@ -100,7 +102,7 @@ def assert_equal_steps(ours: Any, theirs: Any, batch: Batch) -> None:
     assert_equal_outputs(*outputs)
     for name, parameter in ours.named_parameters():
         reference = theirs.get_parameter(name).grad
-        if parameter.grad is None or reference is None:  # the pooler of a head that does not use it
+        if parameter.grad is None or reference is None:  # a pooler that the head does not use
             assert parameter.grad is reference, name
         else:
             assert torch.equal(parameter.grad, reference), name
@@ -118,7 +120,7 @@ def test_logits_loss_and_gradients(case: str, training: bool, attention: str) ->
 
 @functools.cache
 def encoders(preset: str) -> tuple[Any, Any]:
-    """Ours and the reference's, made once for all heads, because drawing the weights takes longer than the test."""
+    """Both encoders, shared by all heads because initialization takes longer than the test."""
     return with_reference("BertModel", minibert.BertConfig.from_preset(preset, vocab_size=1000))
 
 
@@ -151,7 +153,7 @@ def test_base_size(case: str) -> None:
 
 
 @every_head
-def test_embeddings_in_place_of_ids(case: str) -> None:
+def test_inputs_embeds_instead_of_input_ids(case: str) -> None:
     name, changes, _ = CASES[case]
     config = tiny_config(**changes)
     ours, theirs = with_reference(name, config)
@@ -161,7 +163,7 @@ def test_embeddings_in_place_of_ids(case: str) -> None:
 
 
 @every_head
-def test_ids_alone_and_no_labels(case: str) -> None:
+def test_input_ids_only_without_labels(case: str) -> None:
     name, changes, _ = CASES[case]
     ours, theirs = with_reference(name, tiny_config(**changes))
     ids = batch_for(case, ours.config)["input_ids"]
@@ -186,9 +188,9 @@ def test_hidden_states_and_attentions(case: str) -> None:
         assert all(torch.equal(a, b) for a, b in zip(mine[kind], reference[kind], strict=True))
 
 
-# in the reference; ours has one with every torch
+# this limits the reference only: minibert computes the gradient with every torch version
 MIXED_MSE = pytest.mark.skipif(
-    torch.__version__ < "2.8", reason="no gradient of mse_loss of two dtypes in torch 2.7"
+    torch.__version__ < "2.8", reason="torch 2.7 has no gradient of mse_loss with mixed dtypes"
 )
 
 
@@ -213,15 +215,14 @@ def test_problem_types_and_shapes_of_labels(changes: dict[str, Any], labels: Ten
     config = tiny_config(**changes)
     ours, theirs = with_reference("BertForSequenceClassification", config)
     assert_equal_steps(ours, theirs, {**ragged_batch(config), "labels": labels})
-    assert (
-        ours.config == config
-    )  # the reference writes the problem type that it guessed into its config
+    # unlike the reference, which writes the inferred problem type into its config
+    assert ours.config == config
 
 
 @pytest.mark.parametrize(
     ("start", "end"),
     [([1, 6, 0], [2, 99, 0]), ([11, 12, 99], [1, 1, 1]), ([[1], [6], [0]], [[2], [6], [0]])],
-    ids=["an end outside", "every start outside", "(batch, 1)"],
+    ids=["an end out of range", "every start out of range", "(batch, 1)"],
 )
 def test_answer_positions(start: list[Any], end: list[Any]) -> None:
     config = tiny_config()
@@ -232,13 +233,13 @@ def test_answer_positions(start: list[Any], end: list[Any]) -> None:
         "end_positions": torch.tensor(end),
     }
     mine, reference = ours(**batch), theirs(**batch)
-    # nan where nothing is left to learn from: the mean of no numbers, as in the reference
+    # nan where every position is ignored: the mean of an empty tensor, as in the reference
     assert torch.equal(mine.loss.nan_to_num(-1), reference.loss.nan_to_num(-1))
     assert mine.loss.isnan() == (min(start) == 11)
 
 
 @pytest.mark.parametrize("case", ["mlm", "tokens", "nsp"])
-def test_nothing_but_ignored_labels_is_nan_as_in_the_reference(case: str) -> None:
+def test_only_ignored_labels_give_nan_as_in_the_reference(case: str) -> None:
     name, changes, _ = CASES[case]
     ours, theirs = with_reference(name, tiny_config(**changes))
     batch = batch_for(case, ours.config)
@@ -256,9 +257,8 @@ def test_untied_decoder() -> None:
         ours.cls.predictions.decoder.weight, ours.bert.embeddings.word_embeddings.weight
     )
     for name, parameter in ours.named_parameters(remove_duplicate=False):
-        if (
-            name != "cls.predictions.bias"
-        ):  # the reference unties this one too, and then never uses it
+        # the reference unties this bias, too, and then never uses it
+        if name != "cls.predictions.bias":
             assert torch.equal(parameter.grad, theirs.get_parameter(name).grad), name
 
 
@@ -273,7 +273,7 @@ def test_transformers_loads_what_we_save(case: str, tmp_path: Path) -> None:
     saved.save_pretrained(tmp_path)
     theirs, report = getattr(transformers, name).from_pretrained(tmp_path, output_loading_info=True)
     assert not any(report.values()), report
-    # like with like: on some processors the alignment in memory decides the last bit, so both come from the file
+    # both models come from the file, because memory alignment can change the last bit
     ours = getattr(minibert, name).from_pretrained(tmp_path)
     for key, tensor in saved.state_dict().items():
         assert torch.equal(ours.state_dict()[key], tensor), key
@@ -296,9 +296,8 @@ def test_we_load_what_transformers_saves_without_a_warning(case: str, tmp_path: 
     assert not (report.missing or report.mismatched or report.unexpected or report.left_out)
     for key, tensor in theirs.state_dict().items():
         assert torch.equal(ours.state_dict()[key], tensor), key
-    theirs = (
-        getattr(transformers, name).from_pretrained(tmp_path).eval()
-    )  # like with like, as above
+    # loaded again for the same memory alignment, as above
+    theirs = getattr(transformers, name).from_pretrained(tmp_path).eval()
     batch = batch_for("mlm" if case == "untied" else case, ours.config)
     assert_equal_outputs(ours(**batch), theirs(**batch))
     assert ours.config.id2label == theirs.config.id2label
@@ -306,7 +305,7 @@ def test_we_load_what_transformers_saves_without_a_warning(case: str, tmp_path: 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("case", ["regression", "multi-label"])
-def test_losses_of_exact_labels_beside_rounded_logits(case: str, dtype: torch.dtype) -> None:
+def test_losses_of_fp32_labels_and_half_precision_logits(case: str, dtype: torch.dtype) -> None:
     name, changes, _ = CASES[case]
     ours, theirs = with_reference(name, tiny_config(**changes))
     batch = batch_for(case, ours.config)

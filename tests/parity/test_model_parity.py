@@ -1,4 +1,4 @@
-"""BertModel against transformers: the same bits in, the same bits out."""
+"""BertModel against transformers: equal outputs and gradients, bit for bit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import minibert
 from minibert.encoder import ACTIVATIONS
 
 PRESETS = ["tiny", "mini", "small", "medium", "base", "large"]
-# the sizes are the published ones; the deep presets run two layers only, because every layer is the same code
+# the deep presets run a few layers only, because every layer is the same code
 FEW_LAYERS = {"medium": 3, "base": 2, "large": 2}
 
 
@@ -22,10 +22,9 @@ def preset(name: str, **overrides: Any) -> minibert.BertConfig:
 
 
 def assert_same_outputs(ours: Any, theirs: Any) -> None:
-    """Every output of the reference is there and has the same bits, padding positions included."""
-    assert ours.keys() == [
-        name for name in theirs.keys() if name != "cross_attentions"
-    ]  # that one is always ()
+    """Assert that all outputs are equal bit for bit, including padding positions."""
+    # the reference's cross_attentions are always ()
+    assert ours.keys() == [name for name in theirs.keys() if name != "cross_attentions"]
     for name in ours.keys():
         mine, reference = ours[name], theirs[name]
         mine, reference = (x if isinstance(x, tuple) else (x,) for x in (mine, reference))
@@ -40,9 +39,9 @@ def test_outputs_of_every_preset(name: str, attention: str) -> None:
     config = preset(name, attn_implementation=attention)
     ours, theirs = with_reference("BertModel", config)
     batch = ragged_batch(config, lengths=(24, 13, 3, 1))
-    wanted = {"output_hidden_states": True, "output_attentions": attention == "eager"}
+    options = {"output_hidden_states": True, "output_attentions": attention == "eager"}
     with torch.no_grad():
-        assert_same_outputs(ours(**batch, **wanted), theirs(**batch, **wanted))
+        assert_same_outputs(ours(**batch, **options), theirs(**batch, **options))
 
 
 @pytest.mark.slow
@@ -60,7 +59,7 @@ def test_outputs_of_all_layers(name: str) -> None:
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
 @pytest.mark.parametrize("name", ["tiny", "mini", "base"])
 def test_training_with_dropout(name: str, attention: str) -> None:
-    """The same seed drops the same numbers, and every gradient is the same."""
+    """The same seed gives the same dropout masks and the same gradients."""
     config = preset(name, attn_implementation=attention)
     ours, theirs = with_reference("BertModel", config)
     batch = ragged_batch(config, lengths=(12, 7))
@@ -97,7 +96,7 @@ def test_every_way_to_call(attention: str, dtype: torch.dtype) -> None:
     batch_size, seq = ids.shape
     embeds = ours.embeddings.word_embeddings(ids).detach()
     pairs = mask[:, None, :] * torch.ones(batch_size, seq, 1, dtype=torch.long)
-    pairs = pairs.tril()  # something that only a mask for each query can say
+    pairs = pairs.tril()  # only a mask per query can express this
     calls: list[tuple[dict[str, Any], dict[str, Any]]] = [
         ({"input_ids": ids}, {"input_ids": ids}),
         (batch, batch),
@@ -106,7 +105,8 @@ def test_every_way_to_call(attention: str, dtype: torch.dtype) -> None:
         ({"input_ids": ids, "attention_mask": torch.zeros_like(mask)},) * 2,
         ({"input_ids": ids, "position_ids": torch.arange(seq).flip(0)[None]},) * 2,
         ({"inputs_embeds": embeds, "attention_mask": mask},) * 2,
-        # the reference takes a mask for each query in four dimensions only: boolean for SDPA, added to scores for eager
+        # the reference accepts a mask per query in four dimensions only:
+        # boolean for SDPA, added to the scores for eager
         (
             {"input_ids": ids, "attention_mask": pairs},
             {
@@ -135,8 +135,8 @@ def test_gradient_checkpointing_changes_nothing() -> None:
         torch.manual_seed(1)
         model.train()(**batch).pooler_output.sum().backward()
         gradients.append([parameter.grad.clone() for parameter in model.parameters()])
-    for kept, again, reference in zip(*gradients, strict=True):
-        assert torch.equal(kept, again) and torch.equal(again, reference)
+    for checkpointed, plain, reference in zip(*gradients, strict=True):
+        assert torch.equal(checkpointed, plain) and torch.equal(plain, reference)
 
 
 @pytest.mark.parametrize("source", ["sample", "stsb"])
@@ -161,7 +161,7 @@ def test_real_weights_on_real_sentences(minilm: str, attention: str, source: str
 
 
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
-def test_attentions_whatever_the_implementation(attention: str) -> None:
+def test_attentions_with_every_implementation(attention: str) -> None:
     config = tiny_config(attn_implementation=attention)
     ours, theirs = with_reference("BertModel", config)
     theirs.set_attn_implementation("eager")
@@ -187,9 +187,8 @@ def test_a_mask_that_is_added_to_the_scores(attention: str) -> None:
 
 
 def test_double_precision() -> None:
-    config = tiny_config(
-        hidden_size=96, num_attention_heads=3
-    )  # 1 / sqrt(32) is no whole power of two
+    # 1 / sqrt(32) is not a power of two
+    config = tiny_config(hidden_size=96, num_attention_heads=3)
     ours, theirs = (model.double() for model in with_reference("BertModel", config))
     batch = ragged_batch(config)
     with torch.no_grad():

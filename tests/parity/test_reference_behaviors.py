@@ -1,7 +1,7 @@
-"""What the reference's own tests of its BERT check of a model, as far as no other file here does.
+"""Behaviors that transformers' own BERT tests check and that no other file here covers.
 
-Its suite was read as a list of behaviours; most of them have tests where they belong (loading in tests/checkpoints,
-tied weights in test_heads, config in test_config, tracing and tools in tests/ecosystem). These are the rest.
+Most behaviors of that suite have tests elsewhere: loading in tests/checkpoints, tied weights in
+test_heads, config in test_config, tracing and tools in tests/ecosystem. This file has the rest.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ CLASSES = ("BertModel", *HEADS)
 
 
 def batch_for(name: str, config: minibert.BertConfig) -> dict[str, Tensor]:
-    """A padded batch; of `BertForMultipleChoice` (batch, 2, seq)."""
+    """A padded batch, of shape (batch, 2, seq) for `BertForMultipleChoice`."""
     batch = ragged_batch(config)
     if name == "BertForMultipleChoice":
         batch = {
@@ -32,16 +32,16 @@ def batch_for(name: str, config: minibert.BertConfig) -> dict[str, Tensor]:
 
 
 @pytest.mark.parametrize("name", CLASSES)
-def test_states_and_attentions_can_keep_their_gradients(name: str) -> None:
+def test_hidden_states_and_attentions_can_retain_gradients(name: str) -> None:
     model = getattr(minibert, name)(tiny_config(attn_implementation="eager"))
     output = model(
         **batch_for(name, model.config), output_hidden_states=True, output_attentions=True
     )
-    kept = (output.hidden_states[0], output.attentions[0])
-    for tensor in kept:
+    tensors = (output.hidden_states[0], output.attentions[0])
+    for tensor in tensors:
         tensor.retain_grad()
     output[0].square().mean().backward()
-    assert all(tensor.grad is not None and tensor.grad.any() for tensor in kept)
+    assert all(tensor.grad is not None and tensor.grad.any() for tensor in tensors)
 
 
 @pytest.mark.parametrize("name", CLASSES)
@@ -53,13 +53,13 @@ def test_a_row_is_the_same_alone_and_in_a_batch(name: str) -> None:
         for row in range(3):
             alone = model(**{key: x[row : row + 1] for key, x in batch.items()})
             for key, value in together.items():
-                # products of other sizes are summed in another order
+                # matrix products of different sizes sum in a different order
                 torch.testing.assert_close(alone[key], value[row : row + 1], rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", CLASSES)
-def test_a_tuple_holds_what_the_output_holds(name: str) -> None:
-    """The same values in the same order as the reference's, losses and states among them."""
+def test_a_tuple_has_the_values_of_the_output(name: str) -> None:
+    """Values and order equal the reference's, including losses and hidden states."""
     config = tiny_config(attn_implementation="eager")
     ours, theirs = with_reference(name, config)
     batch: dict[str, Any] = {
@@ -83,9 +83,8 @@ def test_a_tuple_holds_what_the_output_holds(name: str) -> None:
     with torch.no_grad():
         output, values = ours(**batch, **labels), ours(**batch, **labels, return_dict=False)
         reference = theirs(**batch, **labels, return_dict=False)
-    reference = [
-        value for value in reference if not isinstance(value, tuple) or value
-    ]  # its decoder's attentions are none
+    # drop the empty tuple of cross-attentions
+    reference = [value for value in reference if not isinstance(value, tuple) or value]
     assert type(values) is tuple and len(values) == len(output) == len(reference)
     for mine, same, expected in zip(
         *map(tree_leaves, (values, tuple(output), reference)), strict=True
@@ -94,7 +93,7 @@ def test_a_tuple_holds_what_the_output_holds(name: str) -> None:
 
 
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
-def test_padding_on_the_left(attention: str) -> None:
+def test_left_padding(attention: str) -> None:
     config = tiny_config(attn_implementation=attention)
     ours, theirs = with_reference("BertModel", config)
     batch = {key: x.flip(-1) for key, x in ragged_batch(config).items()}
@@ -105,7 +104,7 @@ def test_padding_on_the_left(attention: str) -> None:
 
 @pytest.mark.parametrize("options", [None, {}, {"use_reentrant": True}, {"use_reentrant": False}])
 def test_gradient_checkpointing_reaches_every_parameter(options: dict[str, Any] | None) -> None:
-    """Also with frozen embeddings, as adapters are trained."""
+    """Frozen embeddings, as in adapter training, make no difference."""
     model = minibert.BertForSequenceClassification(tiny_config())
     model.gradient_checkpointing_enable(gradient_checkpointing_kwargs=options)
     assert model.is_gradient_checkpointing
@@ -116,7 +115,7 @@ def test_gradient_checkpointing_reaches_every_parameter(options: dict[str, Any] 
     assert without == ["bert.embeddings.word_embeddings.weight"]
 
 
-def test_weights_in_any_order_of_memory_are_saved(tmp_path: Path) -> None:
+def test_non_contiguous_weights_are_saved(tmp_path: Path) -> None:
     model = minibert.BertModel(tiny_config())
     weight = model.encoder.layer[0].intermediate.dense.weight
     weight.data = weight.data.t().contiguous().t()
@@ -128,12 +127,12 @@ def test_weights_in_any_order_of_memory_are_saved(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", CLASSES)
 def test_every_tensor_is_a_parameter_or_a_buffer(name: str) -> None:
-    """So that `to`, FSDP and `torch.func.functional_call` reach all of them."""
+    """Otherwise `to`, FSDP and `torch.func.functional_call` would miss some."""
     for module in getattr(minibert, name)(tiny_config()).modules():
         assert not [key for key, value in vars(module).items() if isinstance(value, Tensor)]
 
 
-def test_a_model_learns_a_batch_by_heart() -> None:
+def test_a_model_overfits_one_batch() -> None:
     model = minibert.BertForMaskedLM(
         tiny_config(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
     ).train()
@@ -149,8 +148,8 @@ def test_a_model_learns_a_batch_by_heart() -> None:
     assert losses[-1] < losses[0] / 10
 
 
-def test_a_subclass_loads_saves_and_answers_as_its_parent(tmp_path: Path) -> None:
-    """What users build on a model: a class of their own with a head of their own."""
+def test_a_subclass_loads_and_saves_like_its_parent(tmp_path: Path) -> None:
+    """Users subclass a model to add their own head."""
 
     class Scored(minibert.BertModel):
         def __init__(self, config: minibert.BertConfig) -> None:
@@ -162,6 +161,6 @@ def test_a_subclass_loads_saves_and_answers_as_its_parent(tmp_path: Path) -> Non
     with pytest.warns(UserWarning, match=r"score\.weight"):
         model = Scored.from_pretrained(tmp_path / "parent")
     assert not model.score.weight.is_meta and model.score.weight.any()
-    model.save_pretrained(tmp_path / "own")
-    again = Scored.from_pretrained(tmp_path / "own")
+    model.save_pretrained(tmp_path / "subclass")
+    again = Scored.from_pretrained(tmp_path / "subclass")
     assert torch.equal(again.score.weight, model.score.weight)

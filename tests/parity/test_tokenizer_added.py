@@ -1,6 +1,6 @@
-"""Added tokens as the tokenizers library finds and decodes them, whatever their flags.
+"""Added tokens are matched and decoded as in the tokenizers library, whatever their flags.
 
-What the library itself gets wrong is left out of the random cases, and `test_faults_of_the_library` shows it.
+The random cases leave out the library's own faults, which `test_faults_of_the_library` shows.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ VOCABULARY = [
     *"a b ##b ##a hello Hello é e x <x> 漢 안 녕 ##녕 ᄋ ##ᅡ ##ᆫ ! < foo bar ##bar one i ##o".split(),
 ]
 PARTS = [
-    *"a b ab A É e\u0301 é 漢 ! < > x <x> foo bar one One _ Σ ς İ 안 녕 안녕 Ⓐ 🄰 ß ##b ǆ 1 ﬁ [mask]".split(),
+    *"a b ab A É e\u0301 é 漢 ! < > x <x> foo bar".split(),
+    *"one One _ Σ ς İ 안 녕 안녕 Ⓐ 🄰 ß ##b ǆ 1 ﬁ [mask]".split(),
     *(
         "Foo Bar",
         "foo  !",
@@ -51,7 +52,7 @@ PARTS = [
     ),
 ]
 FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")
-PLACES = {"add_special_tokens": False, "return_offsets_mapping": True}
+OFFSETS = {"add_special_tokens": False, "return_offsets_mapping": True}
 
 contents = st.lists(st.sampled_from(PARTS), min_size=1, max_size=3).map("".join)
 tokens = st.builds(dict, content=contents, **dict.fromkeys(FLAGS, st.booleans()))
@@ -65,7 +66,7 @@ options = st.fixed_dictionaries(
 
 
 def both(added: Sequence[Mapping[str, Any]], **how: Any) -> tuple[BertTokenizer, Tokenizer]:
-    """Ours and the library's tokenizer with the same added tokens."""
+    """Both tokenizers with the same added tokens: minibert's and the library's."""
     theirs = Tokenizer(
         models.WordPiece(
             {word: number for number, word in enumerate(VOCABULARY)}, unk_token="[UNK]"
@@ -99,19 +100,18 @@ def test_any_added_tokens(cases: int) -> None:
     def check(added: list[dict[str, Any]], how: dict[str, Any], data: st.DataObject) -> None:
         names, basic = [flags["content"] for flags in added], BasicTokenizer(**how)
         normalized = [basic.normalize(name)[0] for name in names]
-        # what test_faults_of_the_library shows
+        # faults that test_faults_of_the_library shows
         assume(all(normalized) and len(set(normalized)) == len(names))
         assume(not any(name[0] in SPACES for name in (*names, *normalized)))
         parts = st.sampled_from([*PARTS, *SPECIAL, *names * 9])
         text = "".join(data.draw(st.lists(parts, max_size=8)))
         ours, theirs = both(added, **how)
-        reference, found = theirs.encode(text, add_special_tokens=False), ours(text, **PLACES)
+        reference, encoding = theirs.encode(text, add_special_tokens=False), ours(text, **OFFSETS)
         ids = reference.ids
-        assert found["input_ids"] == ids == ours(text, add_special_tokens=False)["input_ids"]
-        assert (
-            found["offset_mapping"] == reference.offsets and found.word_ids() == reference.word_ids
-        )
-        assert [token.strip(SPACES) for token in found.tokens()] == [
+        assert encoding["input_ids"] == ids == ours(text, add_special_tokens=False)["input_ids"]
+        assert encoding["offset_mapping"] == reference.offsets
+        assert encoding.word_ids() == reference.word_ids
+        assert [token.strip(SPACES) for token in encoding.tokens()] == [
             token.strip(SPACES) for token in reference.tokens
         ]
         assert ours.decode(ids) == theirs.decode(ids, skip_special_tokens=False)
@@ -123,8 +123,8 @@ def test_any_added_tokens(cases: int) -> None:
 
 
 @pytest.mark.slow
-def test_every_character_beside_a_single_word() -> None:
-    """Letters and digits make a longer word of it, of whichever version of Unicode."""
+def test_every_character_next_to_a_single_word_token() -> None:
+    """Letters and digits of any version of Unicode make it part of a longer word."""
     theirs = Tokenizer(models.WordPiece({"[UNK]": 0}, unk_token="[UNK]"))
     theirs.add_tokens([TheirToken("<x>", single_word=True, normalized=False)])
     finder = TokenFinder({"<x>": AddedToken("<x>", single_word=True)})
@@ -138,34 +138,36 @@ def test_every_character_beside_a_single_word() -> None:
 
 
 def test_faults_of_the_library() -> None:
-    """Each is left out above: a person would expect something else, which is what ours does."""
+    """The random cases leave these out, because minibert does what a user would expect."""
     how = {"do_lower_case": True, "strip_accents": None, "tokenize_chinese_chars": True}
 
     def flagged(content: str, *names: str) -> dict[str, Any]:
         return {"content": content, **{name: name in names for name in FLAGS}}
 
-    # white space that one token takes with it and that another begins with is counted twice
+    # white space that one token strips and the next token starts with is counted twice
     ours, theirs = both([flagged("\t", "rstrip")], **how)
     new = ours.convert_tokens_to_ids("\t")
     assert theirs.encode("a\t\tb", add_special_tokens=False).ids == [5, new, new, 6]
-    assert ours("a\t\tb", **PLACES) == {
-        **ours("a\tb", **PLACES),
+    assert ours("a\t\tb", **OFFSETS) == {
+        **ours("a\tb", **OFFSETS),
         "offset_mapping": [(0, 1), (1, 3), (3, 4)],
     }
-    # which of two tokens is found that are normalized alike is left to chance; here it is the first
+    # of two tokens with the same normalized form, the library matches an arbitrary one
+    # and minibert the first
     ours, theirs = both([flagged("AA", "normalized"), flagged("aA", "normalized")], **how)
     assert theirs.encode("aa", add_special_tokens=False).ids[0] in ours.convert_tokens_to_ids(
         ["AA", "aA"]
     )
     assert ours.encode("aa", add_special_tokens=False) == ours.convert_tokens_to_ids(["AA"])
-    # a special token is decoded as normalized text and therefore not known as a special one
+    # a special token is decoded to its normalized text, which the library does not skip
     ours, theirs = both([flagged("<NAME>", "normalized", "special")], **how)
     ids = theirs.encode("a <name>", add_special_tokens=False).ids
     assert (theirs.decode(ids), ours.decode(ids, skip_special_tokens=True)) == ("a <name>", "a")
-    # what was special once is left out although it was made an ordinary token since
+    # a special token that became an ordinary one is still skipped
     ours, theirs = both([flagged("<name>", "special"), flagged("<name>")], **how)
     assert not theirs.get_added_tokens_decoder()[ids[1]].special
     assert (theirs.decode(ids), ours.decode(ids, skip_special_tokens=True)) == ("a", "a <name>")
-    # a token that is normalized to nothing is found everywhere, without end; here nowhere
+    # a token whose normalized form is empty matches everywhere in the library, forever,
+    # and nowhere in minibert
     ours, _ = both([flagged("\u0301", "normalized", "rstrip")], **how)
     assert ours.encode("a \u0301 b", add_special_tokens=False) == [5, 6]

@@ -1,4 +1,7 @@
-"""Parts of a tokenizer.json that change tokens: followed as the `tokenizers` library does, or refused by name."""
+"""Parts of a tokenizer.json that change tokens.
+
+minibert follows them as the `tokenizers` library does, or raises an error that names the part.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +22,8 @@ from minibert.tokenization.tokenizer import BertTokenizer
 pytestmark = pytest.mark.filterwarnings("ignore:.*can never be found")
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "<s>", "</s>"]
 WORDS = [
-    "well", "known", "well-known", "-", "2", "0", "20", "a", "##b", "É", "é", "e", "Well", "don", "'", "t", "don't",
-    "!", "...", ".", "漢", "a漢b", "b", "20\x00", "½", "2½",
+    "well", "known", "well-known", "-", "2", "0", "20", "a", "##b", "É", "é", "e", "Well", "don",
+    "'", "t", "don't", "!", "...", ".", "漢", "a漢b", "b", "20\x00", "½", "2½",
 ]  # fmt: skip
 TOKENS = [*SPECIAL, *WORDS]
 TEXTS = [
@@ -62,7 +65,7 @@ CONTENT: dict[str, Any] = {
 
 
 def template(single: str, pair: str, **ids: int) -> dict[str, Any]:
-    """A TemplateProcessing such as "$A:0 [SEP]:1"."""
+    """A TemplateProcessing entry from templates such as "$A:0 [SEP]:1"."""
     processor = tokenizers.processors.TemplateProcessing(
         single=single, pair=pair, special_tokens=[(token, TOKENS.index(token)) for token in SPECIAL]
     )
@@ -76,20 +79,28 @@ def sequence(*steps: dict[str, Any], key: str = "pretokenizers") -> dict[str, An
 DIGITS = {"type": "Digits", "individual_digits": True}
 PUNCTUATION = {"type": "Punctuation", "behavior": "Isolated"}
 CASED = {**BERT_NORM, "lowercase": False}
-FOLLOWED: dict[str, dict[str, Any]] = {
+SUPPORTED: dict[str, dict[str, Any]] = {
     "BERT's": {},
     "split at white space": {"pre_tokenizer": {"type": "WhitespaceSplit"}},
     "split by word characters": {"pre_tokenizer": {"type": "Whitespace"}},
     "each digit": {"pre_tokenizer": sequence(BERT_PRE, DIGITS)},
     "runs of digits": {
-        "pre_tokenizer": sequence({"type": "WhitespaceSplit"}, {**DIGITS, "individual_digits": False})
+        "pre_tokenizer": sequence(
+            {"type": "WhitespaceSplit"}, {**DIGITS, "individual_digits": False}
+        )
     },
     "punctuation": {"pre_tokenizer": sequence({"type": "WhitespaceSplit"}, PUNCTUATION)},
     "sequence of one": {"pre_tokenizer": sequence(BERT_PRE)},
     "no special tokens": {"post_processor": None},
-    "other special tokens": {"post_processor": {"type": "BertProcessing", "sep": ["</s>", 6], "cls": ["<s>", 5]}},
-    "type ids": {"post_processor": template("[CLS]:0 $A:0 [SEP]:0", "[CLS]:0 $A:0 [SEP]:0 $B:0 [SEP]:0")},
-    "first text of type 1": {"post_processor": template("[CLS]:1 $A:1 [SEP]:1", "[CLS]:1 $A:1 [SEP]:0 $B:0")},
+    "other special tokens": {
+        "post_processor": {"type": "BertProcessing", "sep": ["</s>", 6], "cls": ["<s>", 5]}
+    },
+    "type ids": {
+        "post_processor": template("[CLS]:0 $A:0 [SEP]:0", "[CLS]:0 $A:0 [SEP]:0 $B:0 [SEP]:0")
+    },
+    "first text of type 1": {
+        "post_processor": template("[CLS]:1 $A:1 [SEP]:1", "[CLS]:1 $A:1 [SEP]:0 $B:0")
+    },
     "two separators": {"post_processor": template("<s> $A </s>", "<s> $A </s> </s> $B:1 </s>:1")},
     "template in a sequence": {
         "post_processor": sequence(template("<s> $A", "<s> $A $B"), key="processors")
@@ -103,9 +114,13 @@ FOLLOWED: dict[str, dict[str, Any]] = {
     "no normalizer": {"normalizer": None},
     "lower case": {"normalizer": {"type": "Lowercase"}},
     "lower case first": {"normalizer": sequence({"type": "Lowercase"}, CASED, key="normalizers")},
-    "lower case twice": {"normalizer": sequence({"type": "Lowercase"}, BERT_NORM, key="normalizers")},
+    "lower case twice": {
+        "normalizer": sequence({"type": "Lowercase"}, BERT_NORM, key="normalizers")
+    },
     "lower case last": {
-        "normalizer": sequence({**CASED, "strip_accents": True}, {"type": "Lowercase"}, key="normalizers")
+        "normalizer": sequence(
+            {**CASED, "strip_accents": True}, {"type": "Lowercase"}, key="normalizers"
+        )
     },
     "no decoder": {"decoder": None},
     "no clean-up": {"decoder": {"type": "WordPiece", "prefix": "##", "cleanup": False}},
@@ -142,10 +157,12 @@ def assert_equal(ours: BertTokenizer, theirs: tokenizers.Tokenizer) -> None:
 
 
 @pytest.mark.parametrize("class_name", ["", "PreTrainedTokenizerFast", "TokenizersBackend"])
-@pytest.mark.parametrize("change", FOLLOWED.values(), ids=list(FOLLOWED))
-def test_followed(tmp_path: Path, change: dict[str, Any], class_name: str) -> None:
+@pytest.mark.parametrize("change", SUPPORTED.values(), ids=list(SUPPORTED))
+def test_supported_parts_are_followed(
+    tmp_path: Path, change: dict[str, Any], class_name: str
+) -> None:
     config = {}
-    if class_name:  # which follow the file, whatever their options are
+    if class_name:  # these classes follow the file, whatever the options
         config = {"tokenizer_class": class_name, "do_lower_case": False}
     theirs = write(tmp_path, change, **config)
     ours = BertTokenizer.from_pretrained(tmp_path)
@@ -167,18 +184,23 @@ def test_bert_has_no_components(tmp_path: Path) -> None:
         assert BertTokenizer.from_pretrained(tmp_path).components == {}
 
 
-REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+UNSUPPORTED: dict[str, tuple[dict[str, Any], str]] = {
     "NFC": ({"normalizer": {"type": "NFC"}}, "its normalizer is 'NFC', but minibert has"),
     "sequence of normalizers": (
         {"normalizer": sequence({"type": "NFD"}, {"type": "StripAccents"}, key="normalizers")},
         "its normalizer is a Sequence of .'NFD', 'StripAccents'",
     ),
-    "no pre_tokenizer": ({"pre_tokenizer": None}, "its pre_tokenizer is None, but minibert has BertPre"),
+    "no pre_tokenizer": (
+        {"pre_tokenizer": None}, "its pre_tokenizer is None, but minibert has BertPre"
+    ),
     "ByteLevel": (
-        {"pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True}},
+        {"pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True,
+                           "use_regex": True}},
         "its pre_tokenizer is 'ByteLevel'",
     ),
-    "digits alone": ({"pre_tokenizer": DIGITS}, "its pre_tokenizer is 'Digits', but minibert has only"),
+    "digits alone": (
+        {"pre_tokenizer": DIGITS}, "its pre_tokenizer is 'Digits', but minibert has only"
+    ),
     "contiguous punctuation": (
         {"pre_tokenizer": sequence(BERT_PRE, {**PUNCTUATION, "behavior": "Contiguous"})},
         "its pre_tokenizer is 'Punctuation'",
@@ -188,7 +210,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
                             "trim_offsets": True, "add_prefix_space": False}},
         "its post_processor is 'RobertaProcessing', but minibert has BertProcessing",
     ),
-    "text twice": ({"post_processor": template("$A $A", "$A $B")}, "its post_processor has the texts .'A', 'A'"),
+    "text twice": (
+        {"post_processor": template("$A $A", "$A $B")},
+        "its post_processor has the texts .'A', 'A'",
+    ),
     "second text first": ({"post_processor": template("$A", "$B $A")}, "has the texts .'B', 'A'"),
     "other id": (
         {"post_processor": {"type": "BertProcessing", "sep": ["[SEP]", 4], "cls": ["[CLS]", 2]}},
@@ -202,15 +227,17 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("change", "message"), REFUSED.values(), ids=list(REFUSED))
-def test_refused_by_name(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+@pytest.mark.parametrize(("change", "message"), UNSUPPORTED.values(), ids=list(UNSUPPORTED))
+def test_an_unsupported_part_raises_an_error_that_names_it(
+    tmp_path: Path, change: dict[str, Any], message: str
+) -> None:
     write(tmp_path, change)
     with pytest.raises(ValueError, match=message):
         BertTokenizer.from_pretrained(tmp_path)
 
 
 def test_rows_need_one_special_token_on_each_side(tmp_path: Path) -> None:
-    write(tmp_path, FOLLOWED["no special tokens"])
+    write(tmp_path, SUPPORTED["no special tokens"])
     with pytest.raises(ValueError, match="one special token before and one after .* adds 0 in all"):
         BertTokenizer.from_pretrained(tmp_path).rows(["a"])
 
@@ -226,14 +253,14 @@ SPLITTERS = {
 @pytest.mark.parametrize("step", [16, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("split", "theirs"), SPLITTERS.values(), ids=list(SPLITTERS))
 def test_every_code_point_is_split(split: Any, theirs: Any, step: int) -> None:
-    """Of the planes without characters, the default run takes a block in sixteen."""
+    """The default run takes one block in sixteen of the planes without characters."""
     for first in blocks(step):
         text = "".join(f"a{char}" for char in characters(first))
         assert split(text) == [span for _, span in theirs.pre_tokenize_str(text)], hex(first)
 
 
-def test_lower_casing_before_is_lower_casing_inside() -> None:
-    """What `parse_normalizer` relies on, for every code point."""
+def test_lower_casing_before_equals_lower_casing_inside() -> None:
+    """`parse_normalizer` relies on this for every code point."""
     lower, strip = normalizers.Lowercase(), normalizers.BertNormalizer(True, True, True, False)
     outside = normalizers.Sequence([lower, strip])
     inside = BasicTokenizer(do_lower_case=True, strip_accents=True)

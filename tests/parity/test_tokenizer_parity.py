@@ -1,6 +1,7 @@
-"""Ids, types, masks, places and words equal to transformers' BertTokenizer, on real text and over all of Unicode.
+"""Ids, type ids, masks, offsets and words equal those of transformers' BertTokenizer.
 
-Where ours differs on purpose, `test_known_differences` shows it and says why.
+The texts are real ones and all of Unicode. `test_known_differences` shows and explains where
+minibert differs on purpose.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ transformers.logging.set_verbosity_error()
 
 @functools.cache
 def both(path: str, added: str = "", **options: Any) -> tuple[BertTokenizer, Any]:
-    """Ours and transformers' tokenizer of a folder, perhaps with added tokens."""
+    """The tokenizers of minibert and transformers from one folder, optionally with added tokens."""
     ours, theirs = (
         BertTokenizer.from_pretrained(path, **options),
         Theirs.from_pretrained(path, **options),
@@ -52,7 +53,7 @@ def both(path: str, added: str = "", **options: Any) -> tuple[BertTokenizer, Any
 
 @pytest.fixture(params=["minilm", "korean"])
 def folder(request: pytest.FixtureRequest, minilm: str) -> str:
-    """A vocabulary without case and one with: KcBERT's, or in a clone without it the bundled one."""
+    """An uncased vocabulary and a cased one: KcBERT's, or the bundled one where that is missing."""
     if request.param == "minilm":
         return minilm
     kcbert = CHECKOUT.parent / "shared" / "data" / "kcbert-base"
@@ -61,7 +62,7 @@ def folder(request: pytest.FixtureRequest, minilm: str) -> str:
 
 
 def assert_equal(ours: Any, theirs: Any) -> None:
-    """Two batches of lists, and where their tokens come from."""
+    """Assert that two batches of lists and the origins of their tokens are equal."""
     assert list(ours) == list(theirs)
     for name in theirs:
         assert ours[name] == theirs[name], name
@@ -71,7 +72,7 @@ def assert_equal(ours: Any, theirs: Any) -> None:
 
 
 def sentences(name: str) -> list[list[str]]:
-    """Columns of the sentences of a data set, each row once."""
+    """The sentence columns of a data set, without duplicate rows."""
     if name == "sample":
         return [sum(sample_sentences(), [])]
     columns = {"sst2": [0], "stsb": [5, 6], "korsts": [5, 6]}[name]
@@ -92,7 +93,7 @@ def test_real_text(folder: str, name: str, rows: int | None) -> None:
         assert len(texts[0]) > 7000
     ids = ours(*texts)["input_ids"]
     assert_equal(ours(*texts, **ALL), reference := theirs(*texts, **ALL))
-    assert ids == reference["input_ids"]  # the way without places, too
+    assert ids == reference["input_ids"]  # also on the path without offsets
 
 
 # --- all of Unicode
@@ -100,9 +101,10 @@ def test_real_text(folder: str, name: str, rows: int | None) -> None:
 
 @pytest.mark.parametrize("step", [16, pytest.param(1, marks=pytest.mark.slow)])
 def test_every_code_point(step: int) -> None:
-    """Each character between letters, and among combining marks, as the tokenizers library normalizes and splits it.
+    """Each character is normalized and split as in the tokenizers library.
 
-    Of the planes without characters, 4 to 13, the default run takes a block in sixteen.
+    It stands between letters and among combining marks. The default run takes one block in sixteen
+    of planes 4 to 13, which have no characters.
     """
     ours = BasicTokenizer()
     normalizer, splitter = (
@@ -111,15 +113,13 @@ def test_every_code_point(step: int) -> None:
     )
     for first in blocks(step):
         chars = characters(first)
-        # beyond plane 1 lie no marks, beyond plane 3 no characters but tags and private use
-        places = (
-            ["{}"]
-            if first >= 0x40000
-            else ["a{}b"]
-            if first >= 0x20000
-            else ["a{}b", "\u0345{}\u0301\u0323\u302e"]
-        )
-        text = " ".join(place.format(char) for char in chars for place in places)
+        # there are no marks beyond plane 1, and only tags and private use beyond plane 3
+        contexts = ["a{}b", "\u0345{}\u0301\u0323\u302e"]
+        if first >= 0x40000:
+            contexts = ["{}"]
+        elif first >= 0x20000:
+            contexts = ["a{}b"]
+        text = " ".join(context.format(char) for char in chars for context in contexts)
         normalized, _ = ours.normalize(text)
         words = [normalized[start:end] for start, end in split_words(normalized)]
         assert words == [
@@ -127,21 +127,24 @@ def test_every_code_point(step: int) -> None:
         ], hex(first)
 
 
-# what real text and bugs are made of: scripts, marks that reorder, dropped and white-space characters, emoji, tokens
+# typical of real text and of bugs: scripts, marks that reorder, emoji, tokens, and characters that
+# are removed or count as white space
 ALPHABETS = [
     "abcxyz AI,.!?$^`~'-_#@",
     "éàÜñçß İıſΣςΑΩК",
     "가각한국어힣 ㄱㅏ\u1100\u1161\u11a8",
     "漢字かなカナ㐀𠀀﨎",
     "\u0301\u0323\u302e\u0345\u0f71\u0f72\u0f73\u3099\u08d4\u0898\u0344\u0f77",
-    "\x00\x01\x0b\x0c\x1c\x1d\x1e\x1f\x85\t\n\r \xa0\u2003\u2028\u3000\u200b\u200d\ufeff\ufffd\u180e\U000e0001\ue000",
+    "\x00\x01\x0b\x0c\x1c\x1d\x1e\x1f\x85\t\n\r \xa0"
+    "\u2003\u2028\u3000\u200b\u200d\ufeff\ufffd\u180e\U000e0001\ue000",
     "😀👩\u200d🧑🏽🇰🇷❤\ufe0f",
     "שלום مرحبا ا\u0651\u202e",
 ]
 WORDS = [
-    "[MASK]", " [SEP] ", "[mask]", "[[CLS]", "<name>", " <left>", "<right> \x1c", "\u3000<both>\x85", "one", "One",
-    "_one", "Foo Bar", "foo  bar", "fOÓ\u0301 BAR", " <LEFT>", "漢É", "漢e\u0301", "unaffable", "##ing", "a" * 100,
-    "a" * 101, "é" * 60, "안녕하세요", "하이!", "\u0301", "e\u0301\u0323", "don't", "U.S.A.", "$3.50", "http://a.b/c?d=e&f",
+    "[MASK]", " [SEP] ", "[mask]", "[[CLS]", "<name>", " <left>", "<right> \x1c", "\u3000<both>\x85",
+    "one", "One", "_one", "Foo Bar", "foo  bar", "fOÓ\u0301 BAR", " <LEFT>", "漢É", "漢e\u0301",
+    "unaffable", "##ing", "a" * 100, "a" * 101, "é" * 60, "안녕하세요", "하이!", "\u0301",
+    "e\u0301\u0323", "don't", "U.S.A.", "$3.50", "http://a.b/c?d=e&f",
 ]  # fmt: skip
 
 
@@ -176,8 +179,8 @@ def test_any_text(folder: str, options: dict[str, Any]) -> None:
     @given(any_texts())
     def check(batch: list[str]) -> None:
         assert_equal(ours(batch, **ALL), reference := theirs(batch, **ALL))
-        assert ours(batch)["input_ids"] == reference["input_ids"]  # the way without places
-        assert ours(batch)["input_ids"] == reference["input_ids"]  # and out of memory
+        assert ours(batch)["input_ids"] == reference["input_ids"]  # the path without offsets
+        assert ours(batch)["input_ids"] == reference["input_ids"]  # and from the cache
         for how in ({}, {"skip_special_tokens": True}, {"clean_up_tokenization_spaces": True}):
             ids = reference["input_ids"]
             assert ours.batch_decode(ids, **how) == theirs.batch_decode(ids, **how)
@@ -209,9 +212,8 @@ def test_any_text(folder: str, options: dict[str, Any]) -> None:
             "truncation": st.sampled_from(
                 [True, False, "longest_first", "only_first", "only_second", "do_not_truncate"]
             ),
-            "max_length": st.integers(
-                5, 24
-            ),  # with 4 one of a pair has no room: test_known_differences
+            # with 4, one text of a pair has no room: test_known_differences
+            "max_length": st.integers(5, 24),
             "stride": st.integers(0, 3),
             "pad_to_multiple_of": st.sampled_from([1, 4, 8]),
             "padding_side": st.sampled_from(["right", "left"]),
@@ -237,7 +239,7 @@ def test_any_options(
     columns = [first, second[: len(first)]] if pair else [first]
     columns = columns if words else [[" ".join(text) for text in column] for column in columns]
     options = {**options, **ALL, "is_split_into_words": words}
-    # a stride that is too large is an error here; there it is one even when nothing is cut, or a panic
+    # the reference raises an error for a large stride even if nothing is truncated, or panics
     assume(options.get("stride", 0) < options.get("max_length", 512) - 2)
     try:
         batch = ours(*columns, **options)
@@ -271,7 +273,7 @@ def test_shapes(minilm: str, text: Any, tensors: str | None) -> None:
             assert (mine[name] == yours[name]).all()
 
 
-def test_places(minilm: str) -> None:
+def test_offsets(minilm: str) -> None:
     ours, theirs = both(minilm)
     first, second = "Unaffable [MASK] paintings, e\u0301\t세계!", "Well — naïve?"
     mine, yours = (
@@ -457,7 +459,7 @@ def test_folders(tmp_path: Path, files: dict[str, Any]) -> None:
     "flags", [{"lstrip": True}, {"rstrip": True, "normalized": True}, {"single_word": True}]
 )
 def test_added_tokens_become_special(minilm: str, flags: dict[str, bool], tmp_path: Path) -> None:
-    """However they are made so, and after saving as well."""
+    """All three ways to add them agree, also after saving."""
     texts = ["hi <name> there", "hi <NAME> x", "a<mask>b <mask> [MASK]", "<last>"]
     tokenizers = []
     for kind, token in ((BertTokenizer, AddedToken), (Theirs, TheirToken)):
@@ -513,32 +515,34 @@ def test_tokenizer_json_alone(folder: str, tmp_path: Path) -> None:
 
 
 def test_known_differences(minilm: str, tmp_path: Path) -> None:
-    """Where the reference loses something without a word, ours does what a person would expect."""
+    """Where the reference silently loses something, minibert does what a user would expect."""
     ours, theirs = both(minilm)
-    # a single call with an empty second text: the tokenizers library keeps its [SEP], transformers drops the text
+    # one pair with an empty second text: the tokenizers library keeps its [SEP],
+    # and transformers drops the text
     assert theirs("a", "")["input_ids"] == [101, 1037, 102]
     assert (
         ours("a", "")["input_ids"] == theirs(["a"], [""])["input_ids"][0] == [101, 1037, 102, 102]
     )
-    # a max_length smaller than the special tokens is ignored there and an error here
+    # transformers ignores a max_length below the number of special tokens, minibert raises an error
     assert len(theirs("a b c", max_length=1, truncation=True)["input_ids"]) == 5
     with pytest.raises(ValueError, match="max_length is 1, but the special tokens take 2"):
         ours("a b c", max_length=1, truncation=True)
-    # ids outside the vocabulary are None or left out there and an error here
+    # for ids outside the vocabulary transformers returns None, and minibert raises an error
     assert theirs.convert_ids_to_tokens(99999) is None
     with pytest.raises(ValueError, match="99999 is not an id of this vocabulary"):
         ours.decode([101, 99999])
-    # no room for any text: padding reaches the overflow rows, too, so that they make a tensor
-    none = {"max_length": 2, "truncation": True, "padding": True, "return_overflowing_tokens": True}
-    assert [len(row) for row in theirs(["a b c"], **none)["input_ids"]] == [2, 5]
-    assert [len(row) for row in ours(["a b c"], **none)["input_ids"]] == [5, 5]
-    none["max_length"] = 4
-    assert [len(row) for row in theirs(["", "a"], ["", "b"], **none)["input_ids"]] == [4, 4, 5]
-    assert [len(row) for row in ours(["", "a"], ["", "b"], **none)["input_ids"]] == [5, 5, 5]
-    # an added token is called by its name, without the white space that it takes with it from the text
+    # without room for any text, minibert pads the overflow rows, too, so that they form a tensor
+    how = {"max_length": 2, "truncation": True, "padding": True, "return_overflowing_tokens": True}
+    assert [len(row) for row in theirs(["a b c"], **how)["input_ids"]] == [2, 5]
+    assert [len(row) for row in ours(["a b c"], **how)["input_ids"]] == [5, 5]
+    how["max_length"] = 4
+    assert [len(row) for row in theirs(["", "a"], ["", "b"], **how)["input_ids"]] == [4, 4, 5]
+    assert [len(row) for row in ours(["", "a"], ["", "b"], **how)["input_ids"]] == [5, 5, 5]
+    # an added token is reported by its name, without the white space that it strips from the text
     mine, yours = both(minilm, "normalized")
     assert mine("a <LEFT>").tokens()[2] == "<left>" and yours("a <LEFT>").tokens()[2] == " <left>"
-    # a tokenizer.json alone says whether to lower-case; transformers' BertTokenizer does so all the same
+    # minibert follows a tokenizer.json that does not lower-case, and transformers' BertTokenizer
+    # ignores it
     cased = BertTokenizer(SMALL, do_lower_case=False)
     cased.save_pretrained(tmp_path)
     (tmp_path / "tokenizer_config.json").unlink()

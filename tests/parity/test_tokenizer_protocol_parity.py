@@ -1,4 +1,4 @@
-"""The reference's further names on tokenizers and batches, with the reference's answers."""
+"""The rest of the reference's API of tokenizers and batches returns the reference's values."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def both(path: str) -> tuple[BertTokenizer, Any]:
 
 
 def new_pair(path: str, **options: Any) -> tuple[BertTokenizer, Any]:
-    """As `both`, for tests that change them; the reference's own classes of tokens."""
+    """Load both tokenizers again, for tests that change them."""
     return BertTokenizer.from_pretrained(path, **options), Theirs.from_pretrained(path, **options)
 
 
@@ -57,7 +57,7 @@ def test_origins_of_any_tokens(
     max_length: int | None,
     side: str,
 ) -> None:
-    """Every question about every token, word and character of a batch."""
+    """Every lookup between tokens, words and characters of a batch agrees."""
     ours, theirs = both(minilm)
     join = (lambda text: text) if words else " ".join
     columns = [[join(first), join(["Paris"])]] + (
@@ -76,9 +76,8 @@ def test_origins_of_any_tokens(
     assert (
         mine.is_fast == yours.is_fast and mine.data.keys() == dict(mine).keys() == yours.data.keys()
     )
-    if (
-        any(number == 1 for number in mine.sequence_ids(0)) or second is None
-    ):  # the reference counts texts with tokens
+    # the reference counts only texts that have tokens
+    if any(index == 1 for index in mine.sequence_ids(0)) or second is None:
         assert mine.n_sequences == yours.n_sequences
     for row in range(2):
         for token in range(len(mine["input_ids"][row])):
@@ -86,34 +85,30 @@ def test_origins_of_any_tokens(
                 answer = getattr(yours, name)(row, token)
                 assert getattr(mine, name)(row, token) == answer, (name, row, token)
                 assert row or getattr(mine, name)(token) == answer
-        for place in range(14):
+        for index in range(14):
             for sequence in range(len(columns)):
                 for name in ("word_to_tokens", "char_to_token", "char_to_word"):
-                    answer = getattr(yours, name)(row, place, sequence)
-                    assert getattr(mine, name)(row, place, sequence) == answer, (
-                        name,
-                        row,
-                        place,
-                        sequence,
-                    )
-                    assert row or getattr(mine, name)(place, sequence_index=sequence) == answer
-                if yours.word_to_tokens(row, place, sequence) is None:
-                    assert mine.word_to_chars(row, place, sequence) is None  # a TypeError there
+                    answer = getattr(yours, name)(row, index, sequence)
+                    case = (name, row, index, sequence)
+                    assert getattr(mine, name)(row, index, sequence) == answer, case
+                    assert row or getattr(mine, name)(index, sequence_index=sequence) == answer
+                chars = mine.word_to_chars(row, index, sequence)
+                if yours.word_to_tokens(row, index, sequence) is None:
+                    assert chars is None  # the reference raises a TypeError
                 else:
-                    assert mine.word_to_chars(row, place, sequence) == yours.word_to_chars(
-                        row, place, sequence
-                    )
+                    assert chars == yours.word_to_chars(row, index, sequence)
 
 
-def test_names(minilm: str) -> None:
+def test_attributes(minilm: str) -> None:
     for ours, theirs in (
         both(minilm),
         new_pair(minilm, bos_token="<s>", eos_token="[SEP]", model_max_length=50),
     ):
         for name in (
-            "vocab", "added_tokens_encoder", "pad_token_type_id", "max_len_single_sentence", "max_len_sentences_pair",
-            "model_input_names", "special_tokens_map", "all_special_tokens", "all_special_ids", "bos_token",
-            "eos_token", "bos_token_id", "eos_token_id", "extra_special_tokens", "vocab_files_names",
+            "vocab", "added_tokens_encoder", "pad_token_type_id", "max_len_single_sentence",
+            "max_len_sentences_pair", "model_input_names", "special_tokens_map",
+            "all_special_tokens", "all_special_ids", "bos_token", "eos_token", "bos_token_id",
+            "eos_token_id", "extra_special_tokens", "vocab_files_names",
         ):  # fmt: skip
             assert getattr(ours, name) == getattr(theirs, name), name
         assert ours.get_added_vocab() == theirs.get_added_vocab() and bool(ours) == bool(theirs)
@@ -181,12 +176,12 @@ def test_vocabulary_is_saved(minilm: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("options", [{}, {"do_lower_case": False}], ids=str)
 def test_a_new_vocabulary_is_learned(minilm: str, options: dict[str, Any]) -> None:
-    """The same texts in the same way: as many tokens, the same letters and special tokens, the same pieces but ties."""
+    """Both vocabularies have the same size, letters and special tokens."""
     names = {"new_special_tokens": ["<new>"], "special_tokens_map": {"[MASK]": "<mask>"}}
     mine, yours = (
         each.train_new_from_iterator([CORPUS], 90, **names) for each in new_pair(minilm, **options)
     )
-    # the reference adds the old name of a renamed token once more, at the end
+    # the reference adds the old name of a renamed token again at the end
     assert (
         len(mine) == mine.vocab_size == yours.vocab_size
         and mine.mask_token == yours.mask_token == "<mask>"
