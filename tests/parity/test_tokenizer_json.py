@@ -219,7 +219,9 @@ UNSUPPORTED: dict[str, tuple[dict[str, Any], str]] = {
         {"post_processor": {"type": "BertProcessing", "sep": ["[SEP]", 4], "cls": ["[CLS]", 2]}},
         r"gives '\[SEP\]' the id 4, but its vocabulary gives it 3",
     ),
-    "decoder": ({"decoder": {"type": "BPEDecoder", "suffix": "</w>"}}, "its decoder is 'BPEDecoder'"),
+    "decoder": (
+        {"decoder": {"type": "BPEDecoder", "suffix": "</w>"}}, "its decoder is 'BPEDecoder'"
+    ),
     "prefix": (
         {"model": {**CONTENT["model"], "continuing_subword_prefix": "@@"}},
         "its model is 'WordPiece' with the prefix '@@'",

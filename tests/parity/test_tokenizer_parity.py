@@ -141,8 +141,9 @@ ALPHABETS = [
     "שלום مرحبا ا\u0651\u202e",
 ]
 WORDS = [
-    "[MASK]", " [SEP] ", "[mask]", "[[CLS]", "<name>", " <left>", "<right> \x1c", "\u3000<both>\x85",
-    "one", "One", "_one", "Foo Bar", "foo  bar", "fOÓ\u0301 BAR", " <LEFT>", "漢É", "漢e\u0301",
+    "[MASK]", " [SEP] ", "[mask]", "[[CLS]", "<name>", " <left>", "<right> \x1c",
+    "\u3000<both>\x85", "one", "One", "_one", "Foo Bar", "foo  bar", "fOÓ\u0301 BAR", " <LEFT>",
+    "漢É", "漢e\u0301",
     "unaffable", "##ing", "a" * 100, "a" * 101, "é" * 60, "안녕하세요", "하이!", "\u0301",
     "e\u0301\u0323", "don't", "U.S.A.", "$3.50", "http://a.b/c?d=e&f",
 ]  # fmt: skip

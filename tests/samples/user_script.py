@@ -1,4 +1,7 @@
-"""What a user writes, with every public name: mypy checks its types, and nobody runs it."""
+"""A user's script with every public name, for type checking only.
+
+mypy checks it, and no test runs it.
+"""
 
 from pathlib import Path
 
@@ -74,7 +77,7 @@ again = AutoConfig.from_pretrained("minibert-en"), AutoTokenizer.from_pretrained
 quick = BertTokenizerFast.from_pretrained("minibert-en")
 
 
-class OwnModel(BertPreTrainedModel):
+class CustomModel(BertPreTrainedModel):
     def __init__(self, config: BertConfig) -> None:
         super().__init__(config)
         self.bert = BertModel(config)
@@ -87,22 +90,22 @@ class OwnModel(BertPreTrainedModel):
         return scores
 
 
-own: OwnModel = OwnModel.from_pretrained("minibert-en")
-own.save_pretrained("out")
+custom: CustomModel = CustomModel.from_pretrained("minibert-en")
+custom.save_pretrained("out")
 fast = minibert.optimize(model, precision="int8")
 plain: BertModel = minibert.unoptimize(fast)
 embedder = SentenceEmbedder.from_pretrained("minibert-en", precision="exact")
 vectors: NDArray[np.float32] = embedder.encode(texts, normalize_embeddings=True, batch_size=32)
 tensor: torch.Tensor = embedder.encode(texts, convert_to_tensor=True)
-one: NDArray[np.float32] = embedder.encode("a text", prompt="query: ", overflow="mean")
+vector: NDArray[np.float32] = embedder.encode("a text", prompt="query: ", overflow="mean")
 onnx = OnnxEmbedder.from_pretrained("exported")
 onnx_vectors: NDArray[np.float32] = onnx.encode(texts)
 report = minibert.encode_to_file(embedder, texts, "vectors.npy", normalize_embeddings=True)
 shards = minibert.encode_to_shards(embedder, texts, Path("folder"), file_format="parquet")
 print(report.lines, shards.tokens, minibert.open_vectors("folder")[0])
-found, scores = minibert.nearest(vectors, vectors, top_k=1, metric="dot")
+rows, scores = minibert.nearest(vectors, vectors, top_k=1, metric="dot")
 hits = minibert.semantic_search(vectors, vectors, top_k=3)
-print(hits[0][0]["corpus_id"], hits[0][0]["score"], minibert.similarity(one, vectors, "cosine"))
+print(hits[0][0]["corpus_id"], hits[0][0]["score"], minibert.similarity(vector, vectors, "cosine"))
 reranker = CrossEncoder("reranker")
 ranked = reranker.rank("a query", texts, top_k=1, return_documents=True)
 pair_scores: NDArray[np.float32] = reranker.predict([("a", "b")], activation_fn=torch.nn.Sigmoid())
@@ -116,12 +119,12 @@ person: str = minibert.find_entities(tagger, tokenizer, "Anna sat.")[0]["word"]
 reader = BertForQuestionAnswering.from_pretrained("reader")
 answer: str = minibert.answer_question(reader, tokenizer, "Who?", "Anna sat.")["answer"]
 result = minibert.evaluate(classifier, tokenizer, "dev.csv", label_column="label")
-print(result.to_dict(), found, scores, ranked, documents, again, quick, loaded, packed, heads)
+print(result.to_dict(), rows, scores, ranked, documents, again, quick, loaded, packed, heads)
 with minibert.trace(model) as trace:
     model(ids)
 features = SentenceVectorizer("minibert-en").fit_transform(texts)
 
-# A typo is an error: strict mypy refuses an ignore that ignores nothing.
+# Each line has a typo. Strict mypy reports an unused ignore if it does not find the typo.
 embedder.encode(texts, normalize=True)  # type: ignore[call-overload]
 minibert.encode_to_file(embedder, texts, "a.npy", normalize=True)  # type: ignore[call-arg]
 minibert.optimize(model, precision="int4")  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Single requests of many threads, gathered into batches."""
+"""Dynamic batching of single requests from many threads."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from minibert import SentenceEmbedder
 from minibert.sentences.batched import BusyError
 
 TEXTS = [
-    " ".join([first, second] * (1 + number))
-    for number, first in enumerate(WORDS)
+    " ".join([first, second] * (1 + index))
+    for index, first in enumerate(WORDS)
     for second in WORDS[:4]
 ]
 
@@ -35,7 +35,7 @@ def embedder(tmp_path: Path) -> SentenceEmbedder:
 
 @pytest.fixture
 def calls(embedder: SentenceEmbedder, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
-    """How many rows went through the model together, call by call."""
+    """The number of rows in each call of the model."""
     sizes: list[int] = []
     encode_rows = embedder.encode_rows
 
@@ -48,13 +48,13 @@ def calls(embedder: SentenceEmbedder, monkeypatch: pytest.MonkeyPatch) -> Iterat
 
 
 class TestVectors:
-    def test_of_many_threads(self, embedder: SentenceEmbedder, calls: list[int]) -> None:
+    def test_requests_from_many_threads(self, embedder: SentenceEmbedder, calls: list[int]) -> None:
         with embedder.batched() as batched, ThreadPoolExecutor(16) as threads:
             vectors = list(threads.map(batched.encode, TEXTS))
         assert sum(calls) == len(TEXTS)
         np.testing.assert_allclose(vectors, embedder.encode(TEXTS), atol=1e-6)
 
-    def test_with_prompts_beside_each_other(self, embedder: SentenceEmbedder) -> None:
+    def test_different_prompts_at_the_same_time(self, embedder: SentenceEmbedder) -> None:
         with embedder.batched() as batched:
             futures = [
                 batched.submit(text, prompt_name=name) for text in TEXTS for name in (None, "query")
@@ -66,37 +66,33 @@ class TestVectors:
         )
 
     def test_awaited(self, embedder: SentenceEmbedder) -> None:
-        async def all_of_them() -> list[np.ndarray]:
+        async def encode_all() -> list[np.ndarray]:
             return await asyncio.gather(*(batched.aencode(text) for text in TEXTS))
 
         with embedder.batched() as batched:
-            np.testing.assert_allclose(
-                asyncio.run(all_of_them()), embedder.encode(TEXTS), atol=1e-6
-            )
+            np.testing.assert_allclose(asyncio.run(encode_all()), embedder.encode(TEXTS), atol=1e-6)
 
-    def test_batches_keep_to_their_tokens(
+    def test_batches_have_at_most_max_tokens(
         self, embedder: SentenceEmbedder, calls: list[int]
     ) -> None:
         with embedder.batched(max_wait_ms=1000, max_tokens=9) as batched:
-            futures = [
-                batched.submit(text) for text in ["hello"] * 7 + ["hello " * 20]
-            ]  # 3 tokens each, and 22
+            # 3 tokens each, and one of 22
+            futures = [batched.submit(text) for text in ["hello"] * 7 + ["hello " * 20]]
             [future.result() for future in futures]
         assert calls == [3, 3, 1, 1]
 
-    def test_who_asks_alone_does_not_wait(
+    def test_a_single_request_does_not_wait(
         self, embedder: SentenceEmbedder, calls: list[int]
     ) -> None:
         with embedder.batched(max_wait_ms=600_000, max_tokens=20) as batched:
-            batched.submit("hello " * 20).result(
-                60
-            )  # as many tokens as go together: it waits for no others
+            # this text fills a batch, so it does not wait for others
+            batched.submit("hello " * 20).result(60)
             batched.submit("hello").result(60)
         assert calls == [1, 1]
 
 
-class TestTrouble:
-    def test_a_bad_text_fails_alone(self, embedder: SentenceEmbedder) -> None:
+class TestErrors:
+    def test_a_bad_text_does_not_fail_its_batch(self, embedder: SentenceEmbedder) -> None:
         with torch.no_grad():
             embedder.model.embeddings.word_embeddings.weight[VOCABULARY.index("trees")] = torch.nan
         with embedder.batched(max_wait_ms=1000, max_tokens=11) as batched:
@@ -118,10 +114,10 @@ class TestTrouble:
     def test_back_pressure(
         self, embedder: SentenceEmbedder, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        go_on, encode_rows = threading.Event(), embedder.encode_rows
+        proceed, encode_rows = threading.Event(), embedder.encode_rows
 
         def waiting(*arguments: object) -> object:
-            go_on.wait(20)
+            proceed.wait(20)
             return encode_rows(*arguments)  # type: ignore[arg-type]
 
         monkeypatch.setattr(embedder, "encode_rows", waiting)
@@ -135,10 +131,10 @@ class TestTrouble:
             ):
                 batched.submit("trees")
             assert second.cancel()
-            go_on.set()
+            proceed.set()
             assert first.result().shape == third.result().shape == (32,)
 
-    def test_closing_answers_what_waits(self, embedder: SentenceEmbedder) -> None:
+    def test_closing_finishes_pending_requests(self, embedder: SentenceEmbedder) -> None:
         batched = embedder.batched(max_wait_ms=10_000)
         futures = [batched.submit(text) for text in TEXTS]
         batched.close()

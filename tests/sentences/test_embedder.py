@@ -1,4 +1,4 @@
-"""SentenceEmbedder: order, limits, prompts, words, and the folders that say how."""
+"""SentenceEmbedder: order, limits, prompts, words and model folders."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def embedder(folder: Path) -> SentenceEmbedder:
     return SentenceEmbedder.from_pretrained(folder, precision=None)
 
 
-def one_by_one(embedder: SentenceEmbedder, text: str) -> np.ndarray[Any, Any]:
-    """The mean of the last hidden states of a text, by hand."""
+def mean_of_states(embedder: SentenceEmbedder, text: str) -> np.ndarray[Any, Any]:
+    """Compute the mean of the last hidden states of a single text."""
     batch = embedder.tokenizer([text], return_tensors="pt")
     with torch.inference_mode():
         return embedder.model(**batch).last_hidden_state[0].mean(0).numpy()
@@ -54,9 +54,9 @@ class TestEncode:
         vectors = embedder.encode(TEXTS)
         assert vectors.shape == (len(TEXTS), 32) and vectors.dtype == np.float32
         for text, vector in zip(TEXTS, vectors, strict=True):
-            np.testing.assert_allclose(vector, one_by_one(embedder, text), atol=1e-6)
+            np.testing.assert_allclose(vector, mean_of_states(embedder, text), atol=1e-6)
 
-    def test_one_text_and_none(self, embedder: SentenceEmbedder) -> None:
+    def test_a_string_an_empty_list_and_an_iterator(self, embedder: SentenceEmbedder) -> None:
         assert embedder.encode("hello world").shape == (32,)
         assert embedder.encode([]).shape == (0, 32)
         assert embedder.encode(iter(["hello", "x"])).shape == (2, 32)
@@ -92,7 +92,7 @@ class TestEncode:
             ),
         ],
     )
-    def test_impossible_options(
+    def test_invalid_options(
         self, embedder: SentenceEmbedder, options: dict[str, Any], message: str
     ) -> None:
         with pytest.raises(ValueError, match=message):
@@ -116,7 +116,7 @@ class TestEncode:
         ):
             damaged.encode(["hello", "tall trees"])
 
-    def test_what_is_no_text(self, embedder: SentenceEmbedder) -> None:
+    def test_a_text_that_is_not_a_string(self, embedder: SentenceEmbedder) -> None:
         with pytest.raises(ValueError, match="texts should be strings, but number 1 is nan"):
             embedder.encode(["hello", float("nan")])  # type: ignore[list-item]
 
@@ -124,7 +124,7 @@ class TestEncode:
 class TestLongTexts:
     LONG = " ".join(["hello world how tall do trees grow"] * 20)  # 140 words for a window of 64
 
-    def test_cut_and_counted(self, embedder: SentenceEmbedder) -> None:
+    def test_truncated_and_counted(self, embedder: SentenceEmbedder) -> None:
         with pytest.warns(
             UserWarning, match="1 of 2 texts have more than 64 tokens and were truncated"
         ):
@@ -134,13 +134,15 @@ class TestLongTexts:
             states = embedder.model(torch.tensor([ids])).last_hidden_state[0]
         np.testing.assert_allclose(vectors[0], states.mean(0).numpy(), atol=1e-6)
 
-    def test_exactly_full_is_not_long(self, embedder: SentenceEmbedder) -> None:
+    def test_a_text_of_exactly_max_length_gives_no_warning(
+        self, embedder: SentenceEmbedder
+    ) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             embedder.encode(" ".join(["hello"] * 62))
 
     @pytest.mark.parametrize("side", ["right", "left"])
-    def test_the_tokenizers_side_is_cut(self, folder: Path, side: str) -> None:
+    def test_truncation_on_the_side_of_the_tokenizer(self, folder: Path, side: str) -> None:
         tokenizer = BertTokenizer.from_pretrained(folder, truncation_side=side)
         whole = tokenizer(self.LONG, verbose=False)["input_ids"]
         assert (
@@ -166,17 +168,18 @@ class TestLongTexts:
         )
 
     @given(length=st.integers(3, 200), head=st.integers(1, 5), limit=st.integers(7, 50))
-    def test_windows_lose_and_double_nothing(self, length: int, head: int, limit: int) -> None:
+    def test_windows_have_every_token_once(self, length: int, head: int, limit: int) -> None:
         row = [*range(head + length), -1]
         windows = split_row(row, limit, head)
         assert all(
-            w[:head] == row[:head] and w[-1] == -1 and head < len(w) - 1 < limit for w in windows
+            window[:head] == row[:head] and window[-1] == -1 and head < len(window) - 1 < limit
+            for window in windows
         )
-        assert [token for w in windows for token in w[head:-1]] == row[head:-1]
+        assert [token for window in windows for token in window[head:-1]] == row[head:-1]
 
 
 class TestStream:
-    def test_holds_one_window(self, embedder: SentenceEmbedder) -> None:
+    def test_reads_one_chunk_ahead(self, embedder: SentenceEmbedder) -> None:
         read = 0
 
         def texts() -> Iterator[str]:
@@ -187,8 +190,8 @@ class TestStream:
 
         stream = embedder.encode_stream(texts(), chunk_size=10)
         for number in range(1, 4):
-            window, vectors = next(stream)
-            assert (len(window), vectors.shape, read) == (10, (10, 32), 10 * number)
+            chunk, vectors = next(stream)
+            assert (len(chunk), vectors.shape, read) == (10, (10, 32), 10 * number)
 
     def test_same_vectors(self, embedder: SentenceEmbedder) -> None:
         texts, vectors = zip(*embedder.encode_stream(TEXTS, chunk_size=4), strict=True)
@@ -240,26 +243,20 @@ class TestLayers:
         expected = sum(weight * part for weight, part in zip(weights, parts, strict=True))
         np.testing.assert_allclose(summed.encode("hello"), expected, rtol=1e-5, atol=1e-6)
 
-    def test_layers_that_are_not_needed_do_not_run(self, folder: Path) -> None:
-        assert (
-            len(
-                SentenceEmbedder.from_pretrained(
-                    folder, layers=[2], precision=None
-                ).model.encoder.layer
-            )
-            == 2
-        )
+    def test_unneeded_layers_are_dropped(self, folder: Path) -> None:
+        embedder = SentenceEmbedder.from_pretrained(folder, layers=[2], precision=None)
+        assert len(embedder.model.encoder.layer) == 2
 
-    def test_a_model_that_was_given_is_left_whole(self, folder: Path) -> None:
+    def test_the_layers_of_a_live_model_are_not_dropped(self, folder: Path) -> None:
         model, tokenizer = BertModel.from_pretrained(folder), BertTokenizer.from_pretrained(folder)
-        given_model = SentenceEmbedder(model, tokenizer, layers=[2])
+        embedder = SentenceEmbedder(model, tokenizer, layers=[2])
         loaded = SentenceEmbedder.from_pretrained(folder, layers=[2], precision=None)
         assert len(model.encoder.layer) == 5
-        np.testing.assert_allclose(given_model.encode("hello"), loaded.encode("hello"), atol=1e-6)
+        np.testing.assert_allclose(embedder.encode("hello"), loaded.encode("hello"), atol=1e-6)
 
 
 class TestWords:
-    def test_words_places_and_vectors(self, embedder: SentenceEmbedder) -> None:
+    def test_words_offsets_and_vectors(self, embedder: SentenceEmbedder) -> None:
         text = "Hello, abc  trees"  # hello , a ##b ##c trees
         words, offsets, vectors = embedder.words(text)
         assert words == ["Hello", ",", "abc", "trees"]
@@ -275,12 +272,12 @@ class TestWords:
 
     def test_several_texts(self, embedder: SentenceEmbedder) -> None:
         several = embedder.words(["trees grow in korea", "", "x y"])
-        assert [found.words for found in several] == [
+        assert [result.words for result in several] == [
             ["trees", "grow", "in", "korea"],
             [],
             ["x", "y"],
         ]
-        assert [found.vectors.shape for found in several] == [(4, 32), (0, 32), (2, 32)]
+        assert [result.vectors.shape for result in several] == [(4, 32), (0, 32), (2, 32)]
         np.testing.assert_allclose(several[2].vectors, embedder.words("x y").vectors, atol=1e-6)
 
     def test_unknown_merge(self, embedder: SentenceEmbedder) -> None:
@@ -293,7 +290,9 @@ class TestFolders:
         plain = SentenceEmbedder.from_pretrained(folder, precision=None)
         assert (plain.pooling, list(plain.steps), plain.max_length) == (["mean"], [], 64)
 
-    def test_no_warning_of_a_pooler_that_nobody_uses(self, folder: Path, tmp_path: Path) -> None:
+    def test_a_missing_pooler_gives_a_warning_only_if_used(
+        self, folder: Path, tmp_path: Path
+    ) -> None:
         BertModel.from_pretrained(folder, add_pooling_layer=False).save_pretrained(tmp_path)
         (tmp_path / "vocab.txt").write_bytes((folder / "vocab.txt").read_bytes())
         with warnings.catch_warnings():
@@ -302,21 +301,21 @@ class TestFolders:
         with pytest.warns(UserWarning, match="pooler.dense.weight, pooler.dense.bias are not in"):
             SentenceEmbedder.from_pretrained(tmp_path, pooling="pooler", precision=None)
 
-    def test_arguments_go_before_the_folder(self, tmp_path: Path) -> None:
+    def test_arguments_override_the_folder(self, tmp_path: Path) -> None:
         steps = ("Pooling", {"pooling_mode_cls_token": True}), ("Normalize", {})
         sentence_folder(
             tmp_path, *steps, sentence_bert_config={"max_seq_length": 20, "do_lower_case": False}
         )
-        follows = SentenceEmbedder.from_pretrained(tmp_path, precision=None)
-        assert (follows.pooling, follows.max_length) == (["cls"], 20)
-        assert np.linalg.norm(follows.encode("hello")) == pytest.approx(1)
+        default = SentenceEmbedder.from_pretrained(tmp_path, precision=None)
+        assert (default.pooling, default.max_length) == (["cls"], 20)
+        assert np.linalg.norm(default.encode("hello")) == pytest.approx(1)
         options: dict[str, Any] = {"pooling": "max", "normalize": False, "max_length": 10}
-        told = SentenceEmbedder.from_pretrained(tmp_path, precision=None, **options)
-        assert (told.pooling, told.max_length, list(told.steps)) == (["max"], 10, [])
-        normalised = SentenceEmbedder.from_pretrained(tmp_path, precision=None, normalize=True)
-        assert np.array_equal(normalised.encode("hello"), follows.encode("hello"))
+        changed = SentenceEmbedder.from_pretrained(tmp_path, precision=None, **options)
+        assert (changed.pooling, changed.max_length, list(changed.steps)) == (["max"], 10, [])
+        normalized = SentenceEmbedder.from_pretrained(tmp_path, precision=None, normalize=True)
+        assert np.array_equal(normalized.encode("hello"), default.encode("hello"))
 
-    def test_length_never_exceeds_the_positions(self, tmp_path: Path) -> None:
+    def test_max_length_never_exceeds_the_position_embeddings(self, tmp_path: Path) -> None:
         sentence_folder(tmp_path, ("Pooling", {}), sentence_bert_config={"max_seq_length": 512})
         assert SentenceEmbedder.from_pretrained(tmp_path, precision=None).max_length == 64
 
@@ -373,14 +372,12 @@ class TestFolders:
             ),
         ],
     )
-    def test_what_minibert_does_not_have(
-        self, tmp_path: Path, steps: list[Any], message: str
-    ) -> None:
+    def test_unsupported_modules(self, tmp_path: Path, steps: list[Any], message: str) -> None:
         with pytest.raises(ValueError, match=message):
             SentenceEmbedder.from_pretrained(sentence_folder(tmp_path, *steps))
 
     @pytest.mark.parametrize("path", ["../elsewhere", "/etc", "a/../../b", "C:\\x"])
-    def test_folders_outside(self, tmp_path: Path, path: str) -> None:
+    def test_paths_outside_the_folder(self, tmp_path: Path, path: str) -> None:
         sentence_folder(tmp_path, ("Pooling", {}))
         modules = json.loads((tmp_path / "modules.json").read_text(encoding="utf-8"))
         modules[1]["path"] = path
@@ -388,7 +385,7 @@ class TestFolders:
         with pytest.raises(ValueError, match="which is outside the model's folder"):
             SentenceEmbedder.from_pretrained(tmp_path)
 
-    def test_modules_of_others_are_not_imported(self, tmp_path: Path) -> None:
+    def test_third_party_modules_are_not_imported(self, tmp_path: Path) -> None:
         sentence_folder(tmp_path, ("Pooling", {}))
         modules = json.loads((tmp_path / "modules.json").read_text(encoding="utf-8"))
         modules[0]["type"] = "my_package.Transformer"
@@ -397,7 +394,7 @@ class TestFolders:
             SentenceEmbedder.from_pretrained(tmp_path)
 
     @given(data=st.data())
-    def test_any_json_is_read_or_refused(
+    def test_any_json_is_read_or_raises_a_value_error(
         self, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
     ) -> None:
         leaves = (
@@ -426,9 +423,9 @@ class TestFolders:
         path = tmp_path_factory.mktemp("any")
         sentence_folder(path, ("Pooling", {}), ("Dense", {}))
         torch.save({"linear.weight": torch.zeros(8, 32)}, path / "2_Dense" / "pytorch_model.bin")
-        for name, known in keys.items():
+        for name, names in keys.items():
             (path / name).write_text(
-                json.dumps(data.draw(st.dictionaries(st.sampled_from(known), values))),
+                json.dumps(data.draw(st.dictionaries(st.sampled_from(names), values))),
                 encoding="utf-8",
             )
         try:
@@ -483,7 +480,7 @@ class TestFolders:
 
 
 class TestTransformerSettings:
-    """Keys of sentence_bert_config.json: what changes vectors is applied, or refused by name."""
+    """Keys of sentence_bert_config.json that change vectors are applied or raise an error."""
 
     LONG = "Hello WORLD how tall do trees grow in korea hello world trees"
 
@@ -537,14 +534,14 @@ class TestTransformerSettings:
             ({"processing_kwargs": [1]}, "processing_kwargs should be a dict"),
         ],
     )
-    def test_refused(self, tmp_path: Path, settings: dict[str, Any], message: str) -> None:
+    def test_unsupported(self, tmp_path: Path, settings: dict[str, Any], message: str) -> None:
         sentence_folder(tmp_path, ("Pooling", {}), sentence_bert_config=settings)
         with pytest.raises(ValueError, match=f"sentence_bert_config.json.*{message}"):
             SentenceEmbedder.from_pretrained(tmp_path)
 
 
 class TestTruncation:
-    """Vectors of which only the first numbers are kept."""
+    """Vectors truncated to their first dimensions."""
 
     @pytest.mark.parametrize("normalize", [None, False, True])
     def test_steps(self, tmp_path: Path, normalize: bool | None) -> None:
@@ -578,8 +575,8 @@ class TestTruncation:
         save_file(weights, folder / "3_Dense" / "model.safetensors")
         kinds = {
             choice: [
-                type(s).__name__
-                for s in SentenceEmbedder.from_pretrained(folder, normalize=choice).steps
+                type(step).__name__
+                for step in SentenceEmbedder.from_pretrained(folder, normalize=choice).steps
             ]
             for choice in (None, True, False)
         }
@@ -588,7 +585,7 @@ class TestTruncation:
 
 
 class TestCounts:
-    """Nothing is left out in silence."""
+    """Truncated texts and words are counted and reported."""
 
     def test_a_stream_counts_all_its_chunks(self, embedder: SentenceEmbedder) -> None:
         long = "hello " * 100
@@ -596,7 +593,7 @@ class TestCounts:
             list(embedder.encode_stream([long, "in", long, "how", long], chunk_size=2))
         assert len(warned) == 1
 
-    def test_words_that_are_left_out(self, embedder: SentenceEmbedder) -> None:
+    def test_words_past_max_length(self, embedder: SentenceEmbedder) -> None:
         with pytest.warns(
             UserWarning,
             match="^1 of 3 texts have more than 64 tokens .* words past that have no vector",
@@ -604,7 +601,7 @@ class TestCounts:
             embedder.words(["hello " * 63, "hello " * 62, "in"])
 
     @pytest.mark.usefixtures("at_once")
-    def test_the_bar_counts_texts_and_not_windows(
+    def test_the_progress_bar_counts_texts_not_windows(
         self, embedder: SentenceEmbedder, capsys: pytest.CaptureFixture[str]
     ) -> None:
         embedder.encode(
@@ -612,7 +609,7 @@ class TestCounts:
         )
         assert "2/2" in capsys.readouterr().err
 
-    def test_one_string_is_not_several(self, embedder: SentenceEmbedder) -> None:
+    def test_a_stream_of_a_single_string(self, embedder: SentenceEmbedder) -> None:
         with pytest.raises(
             ValueError,
             match=r"should be several strings, not 'a\.txt'\. minibert\.files\.read_lines",

@@ -1,4 +1,4 @@
-"""`encode` as everyone calls it: the names of sentence-transformers, pairs, and mistakes that are explained."""
+"""`encode` with the options of sentence-transformers, with pairs, and with invalid arguments."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class TestResults:
         assert isinstance(tensor, torch.Tensor) and np.array_equal(tensor.numpy(), vectors)
         several = embedder.encode(TEXTS, convert_to_numpy=False)
         assert isinstance(several, list) and torch.equal(torch.stack(several), tensor)
-        # torch's own products of few rows sum in another order where several threads share them
+        # torch sums matrix products of few rows in a different order with several threads
         torch.testing.assert_close(
             embedder.encode(TEXTS[1], convert_to_tensor=True), tensor[1], rtol=0, atol=1e-6
         )
 
-    def test_truncated_from_now_on(self, embedder: SentenceEmbedder) -> None:
-        """As with sentence-transformers, the attribute may be set."""
+    def test_truncate_dim_can_be_set(self, embedder: SentenceEmbedder) -> None:
+        """The attribute can be set, as in sentence-transformers."""
         whole = embedder.encode(TEXTS)
         for size in (10, 6, None):
             embedder.truncate_dim = size
@@ -62,10 +62,10 @@ class TestResults:
     def test_token_embeddings(self, embedder: SentenceEmbedder) -> None:
         states = embedder.encode(TEXTS, output_value="token_embeddings")
         np.testing.assert_allclose(
-            [s.mean(0).tolist() for s in states], embedder.encode(TEXTS), atol=1e-6
+            [state.mean(0).tolist() for state in states], embedder.encode(TEXTS), atol=1e-6
         )
 
-    def test_what_has_no_effect(self, embedder: SentenceEmbedder) -> None:
+    def test_options_without_effect(self, embedder: SentenceEmbedder) -> None:
         vectors = embedder.encode(TEXTS, batch_size=2, show_progress_bar=False, device="cpu")
         assert np.array_equal(vectors, embedder.encode(TEXTS))
 
@@ -79,7 +79,7 @@ class TestResults:
 
 
 class TestInputs:
-    """Texts in every collection that has them in an order."""
+    """Texts in every kind of ordered collection."""
 
     def test_arrays(self, embedder: SentenceEmbedder) -> None:
         expected = embedder.encode(TEXTS)
@@ -102,7 +102,7 @@ class TestInputs:
             (None, "not a NoneType"),
         ],
     )
-    def test_collections_of_something_else(
+    def test_unsupported_collections(
         self, embedder: SentenceEmbedder, texts: Any, message: str
     ) -> None:
         for method in METHODS:
@@ -185,7 +185,7 @@ class TestMistakes:
             ({"device": ["cpu", "cpu"]}, r"device should be one device, .* not \['cpu', 'cpu'\]"),
         ],
     )
-    def test_impossible_values(
+    def test_invalid_values(
         self, embedder: SentenceEmbedder, options: dict[str, Any], message: str
     ) -> None:
         with pytest.raises(ValueError, match=message):
@@ -215,7 +215,7 @@ class TestPrompts:
 
 
 class TestModule:
-    """An embedder is an nn.Module: what PyTorch's users do with one works."""
+    """An embedder works like any nn.Module."""
 
     def test_parameters_and_hooks(self, embedder: SentenceEmbedder) -> None:
         assert {name.split(".")[0] for name, _ in embedder.named_parameters()} == {"model"}
@@ -228,20 +228,20 @@ class TestModule:
     def test_gradients(self, tmp_path: Path) -> None:
         embedder = SentenceEmbedder.from_pretrained(tiny_folder(tmp_path), precision=None)
         rows = embedder.tokenizer(TEXTS, return_token_type_ids=False)["input_ids"]
-        ids = torch.tensor([number for row in rows for number in row])
+        ids = torch.tensor([token_id for row in rows for token_id in row])
         vectors = embedder(ids, layout=PackedLayout([len(row) for row in rows]))
         np.testing.assert_allclose(vectors.detach().numpy(), embedder.encode(TEXTS), atol=1e-6)
         vectors.sum().backward()
         assert embedder.model.embeddings.word_embeddings.weight.grad is not None
 
-    def test_evaluation_in_training(self, tmp_path: Path) -> None:
+    def test_encoding_in_training_mode_has_no_dropout(self, tmp_path: Path) -> None:
         embedder = SentenceEmbedder.from_pretrained(tiny_folder(tmp_path), precision=None)
         expected = embedder.encode(TEXTS)
         embedder.train()
-        assert np.array_equal(embedder.encode(TEXTS), expected)  # no dropout
+        assert np.array_equal(embedder.encode(TEXTS), expected)
         assert embedder.training and embedder.model.training
 
-    def test_where_it_is(self, embedder: SentenceEmbedder) -> None:
+    def test_device_dimension_and_max_length(self, embedder: SentenceEmbedder) -> None:
         assert embedder.to("cpu") is embedder and embedder.device == torch.device("cpu")
         fast = SentenceEmbedder(embedder.model, embedder.tokenizer)
         assert (
@@ -254,7 +254,7 @@ class TestModule:
         assert fast.max_length == fast.max_seq_length == 20
         assert fast.tokenize(["hello " * 30])["input_ids"].shape == (1, 20)
 
-    def test_lengths_beyond_the_positions(self, tmp_path: Path) -> None:
+    def test_a_max_length_beyond_the_position_embeddings(self, tmp_path: Path) -> None:
         folder = tiny_folder(tmp_path)
         embedder = SentenceEmbedder.from_pretrained(folder, precision="exact")
         message = "is 1024 tokens, but the model has 64 positions: set it to 64 or less"
@@ -271,12 +271,12 @@ class TestModule:
             exact.encode(TEXTS),
             SentenceEmbedder.from_pretrained(folder, precision=None).encode(TEXTS),
         )
-        exact.train()  # an optimized model refuses
+        exact.train()  # an optimized model raises an error
         message = "precision should be one of exact, fp32, bf16, int8, not 'fp16'"
         with pytest.raises(ValueError, match=message):
             SentenceEmbedder.from_pretrained(folder, precision="fp16")  # type: ignore[call-overload]
 
-    def test_made_of_a_name(self) -> None:
+    def test_constructed_from_a_name(self) -> None:
         with pytest.raises(
             TypeError, match=r"SentenceEmbedder\.from_pretrained\('minibert-en'\) loads both"
         ):
@@ -284,7 +284,7 @@ class TestModule:
 
 
 class TestPadded:
-    """An embedder called like a model, on padded rows."""
+    """An embedder called like a model on padded rows."""
 
     POOLINGS = ["cls", "mean", "max", "mean_sqrt_len", "pooler", ["max", "cls"]]
 
@@ -297,7 +297,7 @@ class TestPadded:
             vectors = embedder(**embedder.tokenize(texts))
             np.testing.assert_allclose(vectors.detach().numpy(), embedder.encode(texts), atol=1e-6)
 
-    def test_a_prompt_is_left_out(self, embedder: SentenceEmbedder) -> None:
+    def test_pooling_without_the_prompt(self, embedder: SentenceEmbedder) -> None:
         batch = embedder.tokenize(["how tall? " + text for text in TEXTS])
         head = len(embedder.tokenizer("how tall?")["input_ids"]) - 1
         embedder.include_prompt = False
@@ -307,7 +307,7 @@ class TestPadded:
             embedder(**batch, skip=head).detach().numpy(), expected, atol=1e-6
         )
 
-    def test_without_a_mask(self, embedder: SentenceEmbedder) -> None:
+    def test_without_an_attention_mask(self, embedder: SentenceEmbedder) -> None:
         ids = embedder.tokenize(TEXTS[:1])["input_ids"]
         np.testing.assert_allclose(
             embedder(ids).detach().numpy(), embedder.encode(TEXTS[:1]), atol=1e-6

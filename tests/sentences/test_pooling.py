@@ -14,7 +14,7 @@ from minibert.sentences.pooling import POOLINGS, combine_layers, pool, resolve_l
 
 @pytest.fixture(scope="module")
 def hidden_states() -> tuple[Tensor, ...]:
-    """Those of transformers' model with six layers: embeddings and six times (batch, seq, hidden)."""
+    """Hidden states of a transformers model: embeddings and six layers of (batch, seq, hidden)."""
     torch.manual_seed(0)
     config = tiny_config(num_hidden_layers=6)
     _, theirs = with_reference("BertModel", config)
@@ -29,7 +29,7 @@ class TestLayers:
         assert torch.equal(combine_layers(hidden_states, "second_to_last"), hidden_states[-2])
         assert torch.equal(combine_layers(hidden_states, [3]), hidden_states[3])
 
-    def test_layers_side_by_side(self, hidden_states: tuple[Tensor, ...]) -> None:
+    def test_concatenated_layers(self, hidden_states: tuple[Tensor, ...]) -> None:
         h = hidden_states
         assert torch.equal(
             combine_layers(h, "concat_last_4"), torch.cat([h[3], h[4], h[5], h[6]], dim=-1)
@@ -74,9 +74,7 @@ class TestLayers:
             ),
         ],
     )
-    def test_what_is_not_there(
-        self, layers: str, weights: list[float] | None, message: str
-    ) -> None:
+    def test_invalid_layers(self, layers: str, weights: list[float] | None, message: str) -> None:
         with pytest.raises(ValueError, match=message):
             resolve_layers(layers, 6, weights)
 
@@ -100,20 +98,20 @@ class TestPool:
         for name, vectors in expected.items():
             torch.testing.assert_close(pool(states, lengths, name), vectors)
 
-    def test_pooler_is_the_models(self) -> None:
+    def test_pooler_is_the_pooler_output(self) -> None:
         output = torch.randn(2, 5)
         assert torch.equal(pool(torch.randn(6, 5), [4, 2], "pooler", pooler_output=output), output)
         with pytest.raises(ValueError, match="not 'pooler' \\(which needs pooler_output\\)"):
             pool(torch.randn(6, 5), [4, 2], "pooler")
 
-    def test_several_stand_side_by_side(self) -> None:
+    def test_several_poolings_are_concatenated(self) -> None:
         states = torch.randn(6, 5)
         both = pool(states, [4, 2], ["max", "cls"])
         assert torch.equal(
             both, torch.cat([pool(states, [4, 2], "max"), pool(states, [4, 2], "cls")], dim=1)
         )
 
-    def test_skipped_tokens_take_no_part(self) -> None:
+    def test_skipped_tokens_are_not_pooled(self) -> None:
         states = torch.randn(9, 5)
         without = torch.cat([states[2:5], states[7:]])
         for name in ("cls", "mean", "max", "mean_sqrt_len"):
@@ -121,17 +119,17 @@ class TestPool:
 
     @given(
         st.lists(st.integers(1, 12), min_size=1, max_size=8),
-        st.sampled_from([p for p in POOLINGS if p != "pooler"]),
+        st.sampled_from([name for name in POOLINGS if name != "pooler"]),
     )
-    def test_padding_never_enters(self, lengths: list[int], pooling: str) -> None:
+    def test_padding_is_not_pooled(self, lengths: list[int], pooling: str) -> None:
         states = torch.randn(sum(lengths), 3)
         padded = torch.nn.utils.rnn.pad_sequence(
             list(torch.split(states, lengths)), True, padding_value=1e9
         )
         mask = torch.arange(padded.shape[1])[None] < torch.tensor(lengths)[:, None]
-        rows, counted = unpad(padded, mask)
-        assert counted == lengths
-        assert torch.equal(pool(rows, counted, pooling), pool(states, lengths, pooling))
+        rows, counts = unpad(padded, mask)
+        assert counts == lengths
+        assert torch.equal(pool(rows, counts, pooling), pool(states, lengths, pooling))
 
     def test_mistakes(self) -> None:
         with pytest.raises(

@@ -30,7 +30,7 @@ class TestAgainstSentenceTransformers:
     @pytest.mark.parametrize(
         "activation", [None, torch.nn.Identity(), torch.nn.Tanh(), torch.nn.Sigmoid()]
     )
-    def test_folders_that_it_saves(self, tmp_path: Path, labels: int, activation: Any) -> None:
+    def test_saved_folders(self, tmp_path: Path, labels: int, activation: Any) -> None:
         sentence_transformers = pytest.importorskip("sentence_transformers")
         folder = str(classifier_folder(tmp_path / "bert", labels))
         theirs = sentence_transformers.CrossEncoder(folder, activation_fn=activation, device="cpu")
@@ -74,14 +74,14 @@ class TestAgainstSentenceTransformers:
         ours = CrossEncoder.from_pretrained(tmp_path / "saved", precision=None)
         for options in ({}, {"prompt_name": "x"}, {"prompt": "tall "}, {"prompt": ""}):
             expected = theirs.predict(PAIRS, batch_size=2, show_progress_bar=False, **options)
-            found = ours.predict(PAIRS, batch_size=2, show_progress_bar=False, **options)
-            np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
+            scores = ours.predict(PAIRS, batch_size=2, show_progress_bar=False, **options)
+            np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-6)
         with pytest.raises(ValueError, match="there is no prompt 'q'. This model has query, x"):
             ours.predict(PAIRS, prompt_name="q")
 
 
 class TestInputs:
-    """What sentence-transformers' own `predict` and `rank` take."""
+    """The inputs and options that sentence-transformers' `predict` and `rank` accept."""
 
     @pytest.fixture
     def encoder(self, tmp_path: Path) -> CrossEncoder:
@@ -178,8 +178,8 @@ class TestInputs:
         again = CrossEncoder(tmp_path / "saved", precision=precision)
         np.testing.assert_allclose(again.predict(PAIRS, prompt_name="query"), expected, atol=1e-6)
         theirs = sentence_transformers.CrossEncoder(str(tmp_path / "saved"), device="cpu")
-        found = theirs.predict(PAIRS, prompt_name="query")
-        np.testing.assert_allclose(found, expected, atol=1e-5)
+        scores = theirs.predict(PAIRS, prompt_name="query")
+        np.testing.assert_allclose(scores, expected, atol=1e-5)
         ours.activation_fn = torch.relu
         with pytest.raises(ValueError, match="activation_fn should be one of .* to be saved"):
             ours.save_pretrained(tmp_path / "again")
@@ -202,8 +202,9 @@ class TestRerank:
     def test_order(self, parts: tuple[BertForSequenceClassification, BertTokenizer]) -> None:
         scores = CrossEncoder(*parts).predict(PAIRS)
         ranked = rerank(*parts, QUERY, DOCUMENTS)
-        assert [r["corpus_id"] for r in ranked] == np.argsort(-scores, kind="stable").tolist()
-        assert [r["score"] for r in ranked] == sorted(scores.tolist(), reverse=True)
+        order = np.argsort(-scores, kind="stable").tolist()
+        assert [entry["corpus_id"] for entry in ranked] == order
+        assert [entry["score"] for entry in ranked] == sorted(scores.tolist(), reverse=True)
         assert rerank(*parts, QUERY, DOCUMENTS, top_k=2) == ranked[:2]
         assert rerank(*parts, QUERY, []) == []
 
@@ -223,7 +224,7 @@ class TestRerank:
                 QUERY, DOCUMENTS
             )
 
-    def test_what_minibert_does_not_have(self, tmp_path: Path) -> None:
+    def test_unsupported_settings(self, tmp_path: Path) -> None:
         folder = classifier_folder(tmp_path, 1)
         settings = folder / "config_sentence_transformers.json"
         settings.write_text(json.dumps({"activation_fn": "os.system"}), encoding="utf-8")

@@ -1,4 +1,7 @@
-"""`save_pretrained`: what is written is read back with the same vectors, or refused before anything is written."""
+"""`save_pretrained`: a saved embedder gives the same vectors after loading.
+
+An embedder that the format cannot hold raises an error before anything is written.
+"""
 
 from __future__ import annotations
 
@@ -100,8 +103,8 @@ class TestWriting:
         fast.save_pretrained(tmp_path / "fast")
         names = ("modules.json", "model.safetensors", "1_Pooling/config.json", "README.md")
         assert all(
-            (tmp_path / "plain" / n).read_bytes() == (tmp_path / "fast" / n).read_bytes()
-            for n in names
+            (tmp_path / "plain" / name).read_bytes() == (tmp_path / "fast" / name).read_bytes()
+            for name in names
         )
 
     @pytest.mark.parametrize(
@@ -118,7 +121,7 @@ class TestWriting:
             ),
         ],
     )
-    def test_what_the_format_does_not_have(
+    def test_layers_and_poolings_that_the_format_does_not_have(
         self, tmp_path: Path, options: dict[str, Any], message: str
     ) -> None:
         folder = tiny_folder(tmp_path / "bert", num_hidden_layers=4)
@@ -127,7 +130,7 @@ class TestWriting:
             embedder.save_pretrained(tmp_path / "out")
         assert not (tmp_path / "out").exists()
 
-    def test_what_a_kill_leaves_is_refused(
+    def test_a_folder_of_an_interrupted_save_does_not_load(
         self,
         parts: tuple[BertModel, BertTokenizer],
         tmp_path: Path,
@@ -142,7 +145,7 @@ class TestWriting:
         with pytest.raises(FileNotFoundError):
             SentenceEmbedder.from_pretrained(tmp_path)
 
-    def test_the_card(self, parts: tuple[BertModel, BertTokenizer], tmp_path: Path) -> None:
+    def test_model_card(self, parts: tuple[BertModel, BertTokenizer], tmp_path: Path) -> None:
         SentenceEmbedder(*parts, steps=[dense(32, 8)]).save_pretrained(tmp_path)
         card = (tmp_path / "README.md").read_text(encoding="utf-8")
         assert "vectors of 8 dimensions (cosine).\nPooling: mean." in card and card.startswith(

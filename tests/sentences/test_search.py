@@ -1,4 +1,4 @@
-"""Comparing vectors: cosines and other metrics, the nearest of a corpus, and corpora that lie in files."""
+"""Similarity metrics, nearest neighbors in a corpus, and corpora in files."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TEXTS = [f"{first} {second}" for first in WORDS for second in WORDS[:3]]
 
 
 class TestSimilarity:
-    def test_it_is_the_cosine(self) -> None:
+    def test_the_default_is_the_cosine(self) -> None:
         a, b = np.random.default_rng(0).normal(size=(2, 4, 8))
         expected = [[x @ y / np.linalg.norm(x) / np.linalg.norm(y) for y in b] for x in a]
         np.testing.assert_allclose(similarity(a, b), expected, atol=1e-6)
@@ -58,35 +58,35 @@ class TestSimilarity:
 
 class TestNearest:
     @given(rows=st.integers(0, 40), top=st.integers(1, 50), block=st.integers(1, 15))
-    def test_it_looks_at_everything(self, rows: int, top: int, block: int) -> None:
-        numbers = np.random.default_rng(rows)
-        corpus = np.eye(3, dtype=np.float32)[numbers.integers(0, 3, size=rows)]  # with many equals
-        queries = numbers.normal(size=(2, 3))
+    def test_every_row_is_compared(self, rows: int, top: int, block: int) -> None:
+        random = np.random.default_rng(rows)
+        corpus = np.eye(3, dtype=np.float32)[random.integers(0, 3, size=rows)]  # many equal rows
+        queries = random.normal(size=(2, 3))
         with pytest.MonkeyPatch.context() as patch:
             for limit in ("BLOCK_ROWS", "BLOCK_SCORES"):
                 patch.setattr(f"minibert.sentences.search.{limit}", block)
-            found, scores = nearest(queries, corpus, top)
+            indices, scores = nearest(queries, corpus, top)
         cosines = similarity(queries, corpus)
         expected = np.argsort(-cosines, axis=1, kind="stable")[:, :top]
-        assert np.array_equal(found, expected)
+        assert np.array_equal(indices, expected)
         np.testing.assert_allclose(scores, np.take_along_axis(cosines, expected, axis=1), atol=1e-6)
 
-    def test_equals_of_many_blocks(self) -> None:
-        """Equal vectors of a long corpus stand in its order, in whichever block and wherever in it they lie."""
+    def test_ties_across_blocks(self) -> None:
+        """Equal vectors are returned in corpus order, whatever block they are in."""
         random = np.random.default_rng(0)
         corpus = random.normal(size=(20_003, 48)).astype(np.float32)
-        places = [0, 7, 8191, 16383, 16384, 16390, 20_001, 20_002]
-        corpus[places] = corpus[0]
-        for rows in (corpus, corpus.astype(np.float64)):  # at once, and block by block
-            found, scores = nearest(corpus[0], rows, 5)
-            assert found[0].tolist() == places[:5]
+        equal = [0, 7, 8191, 16383, 16384, 16390, 20_001, 20_002]
+        corpus[equal] = corpus[0]
+        for rows in (corpus, corpus.astype(np.float64)):  # in one piece, and block by block
+            indices, scores = nearest(corpus[0], rows, 5)
+            assert indices[0].tolist() == equal[:5]
             np.testing.assert_allclose(scores[0], 1, atol=1e-6)
 
-    def test_hits_of_sentence_transformers(self) -> None:
+    def test_semantic_search_equals_sentence_transformers(self) -> None:
         util = pytest.importorskip("sentence_transformers.util")
-        numbers = np.random.default_rng(0)
-        corpus = numbers.normal(size=(30, 8)).astype(np.float32)
-        queries = numbers.normal(size=(3, 8)).astype(np.float32)
+        random = np.random.default_rng(0)
+        corpus = random.normal(size=(30, 8)).astype(np.float32)
+        queries = random.normal(size=(3, 8)).astype(np.float32)
         expected = util.semantic_search(
             torch.from_numpy(queries), torch.from_numpy(corpus), top_k=4
         )
@@ -104,7 +104,7 @@ class TestNearest:
             rows, _ = nearest(np.eye(3), np.eye(3), top=1)
         assert rows.tolist() == [[0], [1], [2]]
 
-    def test_top_of_nothing(self) -> None:
+    def test_invalid_arguments_and_an_empty_corpus(self) -> None:
         with pytest.raises(ValueError, match="top_k should be a whole number of 1 or more, not 0"):
             nearest([[1.0]], [[1.0]], 0)
         with pytest.raises(
@@ -119,10 +119,11 @@ class TestNearest:
 
     @pytest.mark.parametrize("kind", [list, torch.tensor, lambda rows: np.array(rows, np.float16)])
     def test_dot_products_of_any_kind(self, kind: Any) -> None:
-        found, scores = nearest(
+        indices, scores = nearest(
             [[1.0, 2.0], [-1.0, 0.0]], kind([[1.0, 0.0], [3.0, 1.0], [0.0, 2.0]]), 2, metric="dot"
         )
-        assert found.tolist() == [[1, 2], [2, 0]] and scores.tolist() == [[5.0, 4.0], [0.0, -1.0]]
+        assert indices.tolist() == [[1, 2], [2, 0]]
+        assert scores.tolist() == [[5.0, 4.0], [0.0, -1.0]]
 
 
 class TestCorpora:
@@ -142,21 +143,25 @@ class TestCorpora:
             for rows in (slice(0, 0), slice(5, 8), slice(6, 22), slice(25, 99), slice(-3, None)):
                 np.testing.assert_allclose(corpus[rows], expected[rows], atol=1e-6)
             np.testing.assert_allclose(corpus[-1], expected[-1], atol=1e-6)
-            found, _ = nearest(expected[[3, 29]], corpus, 2)
-            assert found[:, 0].tolist() == [3, 29]
+            indices, _ = nearest(expected[[3, 29]], corpus, 2)
+            assert indices[:, 0].tolist() == [3, 29]
 
-    def test_known_lengths(self, embedder: SentenceEmbedder, tmp_path: Path) -> None:
-        """Shards of a model that normalises say so; the cosine is a dot product there, zeros included."""
+    def test_normalized_shards(self, embedder: SentenceEmbedder, tmp_path: Path) -> None:
+        """Shards record whether the model L2-normalizes, and then the cosine is a dot product."""
         encode_to_shards(embedder, TEXTS, tmp_path / "any")
         unit = SentenceEmbedder(embedder.model, embedder.tokenizer, steps=[Normalize()])
         encode_to_shards(unit, TEXTS, tmp_path / "unit")
         corpus: Any = [open_vectors(tmp_path / name) for name in ("any", "unit")]
-        assert [own.unit for own in corpus] == [False, True]
-        (rows, scores), (same, close) = (nearest(unit.encode(TEXTS[:3]), own) for own in corpus)
+        assert [vectors.unit for vectors in corpus] == [False, True]
+        (rows, scores), (same, close) = (
+            nearest(unit.encode(TEXTS[:3]), vectors) for vectors in corpus
+        )
         assert np.array_equal(rows, same)
         np.testing.assert_allclose(scores, close, atol=1e-6)
 
-    def test_one_block_in_memory(self, embedder: SentenceEmbedder, tmp_path: Path) -> None:
+    def test_rows_of_one_shard_are_memory_mapped(
+        self, embedder: SentenceEmbedder, tmp_path: Path
+    ) -> None:
         encode_to_shards(embedder, TEXTS, tmp_path, shard_size=7)
         part = open_vectors(tmp_path)[8:12]
         assert isinstance(part.base, np.memmap) or isinstance(part, np.memmap)
@@ -192,8 +197,8 @@ class TestCorpora:
         vectors = ["--vectors", str(tmp_path / "shards"), "--corpus", str(tmp_path / "lines.txt")]
         assert main(["search", TEXTS[20], "--model", model, *vectors, "--top-k", "1"]) == 0
         assert capsys.readouterr().out.split() == ["1.0000", "21", *TEXTS[20].split()]
-        coded = ["--jsonl", "--top-k", "2"]
-        assert main(["search", TEXTS[20], TEXTS[3], "--model", model, *vectors, *coded]) == 0
-        found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-        assert [own["query"] for own in found] == [TEXTS[20], TEXTS[3]]
-        assert [own["results"][0]["line"] for own in found] == [21, 4]
+        jsonl = ["--jsonl", "--top-k", "2"]
+        assert main(["search", TEXTS[20], TEXTS[3], "--model", model, *vectors, *jsonl]) == 0
+        records = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+        assert [record["query"] for record in records] == [TEXTS[20], TEXTS[3]]
+        assert [record["results"][0]["line"] for record in records] == [21, 4]

@@ -1,4 +1,4 @@
-"""`as_sentence_transformer`: sentence-transformers' own class and code, with this package's model inside."""
+"""`as_sentence_transformer`: a SentenceTransformer that contains a minibert model."""
 
 from __future__ import annotations
 
@@ -31,46 +31,45 @@ def folder(tmp_path: Path) -> Path:
     return sentence_folder(tmp_path / "tiny", MEAN, ("Normalize", {}), **settings)
 
 
-def test_the_same_numbers(folder: Path) -> None:
+def test_equal_vectors(folder: Path) -> None:
     theirs = library.SentenceTransformer(str(folder))
     embedder = SentenceEmbedder.from_pretrained(folder, precision=None)
-    made = embedder.as_sentence_transformer()
-    assert type(made) is library.SentenceTransformer and made[0].model is embedder.model
-    assert np.array_equal(made.encode(TEXTS), theirs.encode(TEXTS))
-    assert np.array_equal(made.encode_query(TEXTS), theirs.encode_query(TEXTS))
-    assert (made.max_seq_length, made.prompts["query"], made.similarity_fn_name) == (
-        9,
-        "query: ",
-        "dot",
-    )
+    transformer = embedder.as_sentence_transformer()
+    assert type(transformer) is library.SentenceTransformer
+    assert transformer[0].model is embedder.model
+    assert np.array_equal(transformer.encode(TEXTS), theirs.encode(TEXTS))
+    assert np.array_equal(transformer.encode_query(TEXTS), theirs.encode_query(TEXTS))
+    assert transformer.max_seq_length == 9
+    assert transformer.prompts["query"] == "query: "
+    assert transformer.similarity_fn_name == "dot"
     for precision in ("fp32", "bf16", "int8"):
         optimized = SentenceEmbedder.from_pretrained(folder, precision=precision)
-        found = optimized.as_sentence_transformer().encode(TEXTS)
+        vectors = optimized.as_sentence_transformer().encode(TEXTS)
         with pytest.warns(UserWarning, match="were truncated"):
             np.testing.assert_allclose(
-                found, optimized.encode(TEXTS), atol=2e-2 if precision != "fp32" else 1e-5
+                vectors, optimized.encode(TEXTS), atol=2e-2 if precision != "fp32" else 1e-5
             )
 
 
-def test_features_that_went_through_it_go_through_it_again(folder: Path) -> None:
-    """As losses that compute gradients in small batches do."""
+def test_output_features_can_be_input_again(folder: Path) -> None:
+    """Losses that compute gradients in small batches do this."""
     embedder = SentenceEmbedder.from_pretrained(folder, precision=None)
-    made = embedder.as_sentence_transformer()
-    features = made.tokenize(TEXTS)
-    first = made(features)
+    transformer = embedder.as_sentence_transformer()
+    features = transformer.tokenize(TEXTS)
+    first = transformer(features)
     assert "token_embeddings" in first
-    again = made(dict(first))
+    again = transformer(dict(first))
     assert torch.equal(first["sentence_embedding"], again["sentence_embedding"])
 
 
 @pytest.mark.parametrize(
     "options", [{"layers": [1]}, {"pooling": "pooler"}, {"normalize": True, "truncate_dim": 7}]
 )
-def test_what_its_format_says_otherwise(folder: Path, options: dict[str, Any]) -> None:
-    """One layer below the last, the pooler, and a dimension become a shorter model, a Dense and a setting."""
+def test_layers_pooler_and_truncation_are_converted(folder: Path, options: dict[str, Any]) -> None:
+    """A lower layer becomes a shorter model, the pooler a Dense, and a dimension a setting."""
     embedder = SentenceEmbedder.from_pretrained(folder, precision=None, max_length=32, **options)
-    made = embedder.as_sentence_transformer()
-    np.testing.assert_allclose(made.encode(TEXTS), embedder.encode(TEXTS), atol=1e-6)
+    transformer = embedder.as_sentence_transformer()
+    np.testing.assert_allclose(transformer.encode(TEXTS), embedder.encode(TEXTS), atol=1e-6)
     with pytest.raises(
         ValueError, match="has the vectors of one layer, but this embedder combines"
     ):
@@ -79,11 +78,11 @@ def test_what_its_format_says_otherwise(folder: Path, options: dict[str, Any]) -
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-def test_training_evaluating_saving(folder: Path, tmp_path: Path) -> None:
+def test_training_evaluation_and_saving(folder: Path, tmp_path: Path) -> None:
     from datasets import Dataset
 
     embedder = SentenceEmbedder.from_pretrained(folder, precision=None)
-    made, before = embedder.as_sentence_transformer(), embedder.encode(WORDS)
+    transformer, before = embedder.as_sentence_transformer(), embedder.encode(WORDS)
     pairs = Dataset.from_dict({"anchor": WORDS, "positive": [f"{word} {word}" for word in WORDS]})
     arguments = library.SentenceTransformerTrainingArguments(
         output_dir=str(tmp_path / "run"),
@@ -92,26 +91,26 @@ def test_training_evaluating_saving(folder: Path, tmp_path: Path) -> None:
         report_to=[],
         use_cpu=True,
     )
-    loss = losses.MultipleNegativesRankingLoss(made)
-    library.SentenceTransformerTrainer(made, arguments, pairs, loss=loss).train()
-    after = embedder.encode(WORDS)  # the model inside is the embedder's
+    loss = losses.MultipleNegativesRankingLoss(transformer)
+    library.SentenceTransformerTrainer(transformer, arguments, pairs, loss=loss).train()
+    after = embedder.encode(WORDS)  # both share one model
     assert np.abs(after - before).max() > 1e-3
 
     evaluator = evaluation.EmbeddingSimilarityEvaluator(
         WORDS, WORDS[::-1], np.linspace(0, 1, len(WORDS))
     )
-    made.save_pretrained(str(tmp_path / "saved"))
+    transformer.save_pretrained(str(tmp_path / "saved"))
     again = library.SentenceTransformer(str(tmp_path / "saved"))
-    assert evaluator(made.eval()) == evaluator(again)
+    assert evaluator(transformer.eval()) == evaluator(again)
     for model in (again, SentenceEmbedder.from_pretrained(tmp_path / "saved", precision=None)):
         np.testing.assert_allclose(model.encode(WORDS), after, atol=1e-6)
 
 
-def test_an_optimized_model_is_not_trained(folder: Path) -> None:
-    made = SentenceEmbedder.from_pretrained(folder).as_sentence_transformer()
-    assert isinstance(made[0].model, BertModel)
+def test_an_optimized_model_cannot_be_trained(folder: Path) -> None:
+    transformer = SentenceEmbedder.from_pretrained(folder).as_sentence_transformer()
+    assert isinstance(transformer[0].model, BertModel)
     with pytest.raises(
         ValueError, match="An optimized model cannot be trained: train the original"
     ):
-        made.train()
-    assert torch.is_tensor(made.encode(WORDS, convert_to_tensor=True))
+        transformer.train()
+    assert torch.is_tensor(transformer.encode(WORDS, convert_to_tensor=True))
