@@ -1,4 +1,4 @@
-"""Reading, renaming, assigning, reporting and saving checkpoints; damaged and hostile files."""
+"""Loading and saving checkpoints, including damaged and hostile files."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from minibert import (
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A small checkpoint shaped like the official bert-base-uncased."""
+    """A small checkpoint with the same tensors as the official bert-base-uncased."""
     return write_folder(tmp_path / "official", SMALL, pretraining_tensors(SMALL, legacy=True))
 
 
@@ -47,7 +47,7 @@ def pooled(model: Any) -> torch.Tensor:
 @pytest.mark.filterwarnings("error::UserWarning")
 @pytest.mark.parametrize("legacy", [True, False])
 def test_official_names(tmp_path: Path, legacy: bool) -> None:
-    """Prefix, gamma and beta, position_ids and the heads: loaded without a word, and all of it in the report."""
+    """An official checkpoint loads without warnings, and the report accounts for every tensor."""
     tensors = pretraining_tensors(SMALL, legacy)
     write_folder(tmp_path, SMALL, tensors)
     model = BertModel.from_pretrained(tmp_path)
@@ -63,7 +63,7 @@ def test_official_names(tmp_path: Path, legacy: bool) -> None:
 
 @pytest.mark.filterwarnings("error::UserWarning")
 def test_only_layernorm_s_gamma_is_renamed(folder: Path) -> None:
-    """A blanket rename of gamma once broke other tensors (transformers issue 29554)."""
+    """Renaming every `gamma` once broke other tensors in transformers (issue 29554)."""
     tensors = load_file(folder / "model.safetensors")
     write_folder(folder, SMALL, {**tensors, "encoder.gate.gamma": torch.ones(1)})
     with pytest.warns(
@@ -86,7 +86,7 @@ def test_headless_folder_without_prefix(tmp_path: Path) -> None:
 
 
 def test_model_without_pooler(folder: Path, tmp_path: Path) -> None:
-    """It is initialised and a person is told; without a pooler nobody is told anything."""
+    """A missing pooler is initialized with a warning, unless the model is built without one."""
     tensors = {
         n: t for n, t in load_file(folder / "model.safetensors").items() if "pooler" not in n
     }
@@ -151,7 +151,7 @@ def test_a_shard_outside_the_folder_is_not_read(tmp_path: Path) -> None:
 @pytest.mark.filterwarnings("error::UserWarning")
 @pytest.mark.parametrize("zipped", [True, False])
 def test_pytorch_bin(folder: Path, zipped: bool) -> None:
-    """Both formats of torch.save, tied tensors included."""
+    """Both formats of `torch.save` load, including tied tensors."""
     expected = pooled(BertModel.from_pretrained(folder))
     tensors = load((folder / "model.safetensors").read_bytes())
     tensors["cls.predictions.decoder.weight"] = tensors["bert.embeddings.word_embeddings.weight"]
@@ -161,7 +161,7 @@ def test_pytorch_bin(folder: Path, zipped: bool) -> None:
 
 
 def test_a_full_disk(folder: Path, tmp_path: Path) -> None:
-    """Saving says so; an old pytorch_model.bin is read all the same."""
+    """Saving raises a clear error, and reading a pytorch_model.bin needs no disk space."""
     model = BertModel.from_pretrained(folder)
     torch.save(load_file(folder / "model.safetensors"), tmp_path / "pytorch_model.bin")
     with full_disk(10_000):
@@ -211,7 +211,7 @@ def test_a_bin_that_holds_no_tensors(folder: Path) -> None:
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_a_damaged_safetensors_is_one_clear_error(folder: Path, data: st.DataObject) -> None:
-    """Cut anywhere, or any byte of the header changed: a ValueError, or a model with a report."""
+    """A truncated or corrupt file loads, or raises a ValueError that says it is damaged."""
     good = (folder / "model.safetensors").read_bytes()
     header = 8 + int.from_bytes(good[:8], "little")
     damaged = bytearray(good)
@@ -254,7 +254,10 @@ def test_a_file_that_is_no_bert(tmp_path: Path) -> None:
 
 def test_shapes_against_the_config(folder: Path) -> None:
     name = "embeddings.position_embeddings.weight"
-    message = rf"{name} is \(32, 24\) in the file but \(40, 24\) in the model.*ignore_mismatched_sizes=True"
+    message = (
+        rf"{name} is \(32, 24\) in the file but \(40, 24\) in the model"
+        r".*ignore_mismatched_sizes=True"
+    )
     with pytest.raises(ValueError, match=message):
         BertModel.from_pretrained(folder, max_position_embeddings=40)
     with pytest.warns(
@@ -272,7 +275,10 @@ def test_shapes_against_the_config(folder: Path) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_half_precision_files(folder: Path, dtype: torch.dtype) -> None:
-    """Like the reference: the file's type, unless config.json or the call names another."""
+    """The dtype is that of the file, unless config.json or the call overrides it.
+
+    transformers does the same.
+    """
     tensors = load_file(folder / "model.safetensors")
     write_folder(
         folder, SMALL, {n: t.to(dtype) if t.is_floating_point() else t for n, t in tensors.items()}
@@ -315,7 +321,7 @@ def test_saved_models_load_in_transformers(tmp_path: Path, name: str) -> None:
 
 
 def test_saving_over_the_folder_it_came_from(folder: Path) -> None:
-    """The old file stays mapped until the model is gone, so nothing is read from what is being written."""
+    """The old file stays mapped as long as the model lives, so the new file is never read."""
     model = BertModel.from_pretrained(folder)
     before = pooled(model)
     model.save_pretrained(folder)
@@ -333,7 +339,7 @@ def test_training_a_mapped_model_leaves_the_file_alone(folder: Path) -> None:
 
 
 def test_unaligned_data(folder: Path) -> None:
-    """Old writers did not pad the header, so tensors may start at odd bytes."""
+    """Old writers did not pad the header, so tensors may start at odd offsets."""
     raw = (folder / "model.safetensors").read_bytes()
     size = int.from_bytes(raw[:8], "little")
     expected = pooled(BertModel.from_pretrained(folder))
@@ -404,7 +410,7 @@ def test_tied_decoder(folder: Path) -> None:
     reference = transformers.BertForMaskedLM.from_pretrained(folder)
     batch = ragged_batch(untied.config)
     assert torch.equal(untied(**batch).logits, reference(**batch).logits)
-    untied.save_pretrained(folder / "again")  # whose config tells the truth
+    untied.save_pretrained(folder / "again")  # its config has tie_word_embeddings=False
     for name, options in ((folder, {"tie_word_embeddings": False}), (folder / "again", {})):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
@@ -416,14 +422,14 @@ def test_tied_decoder(folder: Path) -> None:
 
 @pytest.mark.slow
 def test_loading_adds_next_to_no_memory(tmp_path: Path) -> None:
-    """Base size, 440 MB: under 30 MB resident until the weights are used."""
+    """A base model (440 MB) adds less than 30 MB of resident memory until it runs."""
     BertModel(BertConfig.from_preset("base")).save_pretrained(tmp_path)
     code = """if True:
         import sys, minibert
         from minibert import BertModel, BertConfig
         def resident():
             return int(open("/proc/self/statm", "rb").read().split()[1]) * 4096 / 1e6
-        BertModel(BertConfig.from_preset("tiny"))  # what any first model costs
+        BertModel(BertConfig.from_preset("tiny"))  # the one-time cost of any first model
         before = resident()
         model = BertModel.from_pretrained(sys.argv[1])
         print(resident() - before)
@@ -445,7 +451,7 @@ def test_a_pickled_tensor_takes_its_own_bytes_only(folder: Path) -> None:
 
 
 class TestTheReferencesKeywords:
-    """Each does what it says, is without effect, or is refused in a sentence."""
+    """Keywords of transformers' `from_pretrained` work, have no effect, or raise a clear error."""
 
     @pytest.fixture(scope="class")
     @classmethod

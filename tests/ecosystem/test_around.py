@@ -1,6 +1,6 @@
-"""PyTorch's own tools, and libraries that take any module: what each makes of our model equals the reference's.
+"""PyTorch's tools and libraries for any module treat our model like the one of transformers.
 
-What `transformers.Trainer`, accelerate, peft's first two kinds, exporters and the like do is in the other files here.
+The other files here test `transformers.Trainer`, accelerate, LoRA, prompt tuning and exporters.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def parameters_and_modules(model: Any, batch: Batch) -> Any:
 
 
 def forward_hooks(model: Any, batch: Batch) -> Any:
-    """Of a layer, which doubles what it gives, and of the attention, which sees what comes in."""
+    """A hook doubles a layer's output, and another records the input of the attention."""
     seen: list[Tensor] = []
     layer = model.bert.encoder.layer[0]
     layer.attention.self.query.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
@@ -81,7 +81,7 @@ def pickled(model: Any, batch: Batch) -> Any:
 
 
 def torch_save(model: Any, batch: Batch) -> Any:
-    """Weights only, as `torch.load` has it by default, into a model that is another."""
+    """Load a saved state dict into a model that has other weights."""
     file = io.BytesIO()
     torch.save(model.state_dict(), file)
     file.seek(0)
@@ -107,7 +107,7 @@ def dtypes(model: Any, batch: Batch) -> Any:
 
 
 def meta_device(model: Any, batch: Batch) -> Any:
-    """Without memory, then with memory of its own and the weights of before."""
+    """Move the model to the meta device, and back with its former weights."""
     weights = {name: value.clone() for name, value in model.state_dict().items()}
     empty = model.to("meta")
     assert all(parameter.is_meta for parameter in empty.parameters())
@@ -122,7 +122,7 @@ def functional_call(model: Any, batch: Batch) -> Any:
 
 
 def gradients_of_each_example(model: Any, batch: Batch) -> Any:
-    """By `torch.func.vmap`, of the classifier."""
+    """Per-example gradients of the classifier, by `torch.func.vmap`."""
     weight, states = model.classifier.weight.detach(), model.bert(**batch).pooler_output.detach()
 
     def loss(own: Tensor, state: Tensor, label: Tensor) -> Tensor:
@@ -224,7 +224,7 @@ def fully_sharded(model: Any, batch: Batch) -> Any:
 
 
 def peft_kinds(model: Any, batch: Batch) -> Any:
-    """Seven besides LoRA and prompt tuning."""
+    """Seven kinds of adapters besides LoRA and prompt tuning."""
     peft = pytest.importorskip("peft")
     kind, queries = {"task_type": "SEQ_CLS"}, {"task_type": "SEQ_CLS", "target_modules": ["query"]}
     adapters = [
@@ -274,7 +274,7 @@ def skorch(model: Any, batch: Batch) -> Any:
     library: Any = need("skorch")
     options: Any = {"criterion": nn.CrossEntropyLoss, "lr": 0.1, "train_split": None, "verbose": 0}
 
-    class Logits(nn.Module):  # its criterion takes a tensor
+    class Logits(nn.Module):  # skorch's criterion takes a tensor, not an output object
         def __init__(self) -> None:
             super().__init__()
             self.model = model
@@ -291,7 +291,10 @@ def skorch(model: Any, batch: Batch) -> Any:
 
 
 def nnsight(model: Any, batch: Batch) -> Any:
-    """It reads and changes what a module gives; `output`, a name of BERT's own parts, is there `E_output` in both."""
+    """nnsight reads and changes the output of a module.
+
+    BERT's submodules named `output` clash with an attribute of nnsight, which adds `E_output`.
+    """
     library: Any = need("nnsight")
     seen = library.NNsight(model)
     with seen.trace(**batch):
@@ -364,7 +367,7 @@ def test_equal_to_the_reference(check: Check) -> None:
 
 
 def test_torchinfo_is_not_told_of_outputs_that_are_no_dicts() -> None:
-    """As the README says; of a module inside, which gives a tensor, it draws its table."""
+    """torchinfo fails on a model that returns an output object, but summarizes its submodules."""
     torchinfo = need("torchinfo")
     (model, _), batch = with_reference("BertModel", config := tiny_config()), ragged_batch(config)
     with pytest.raises(RuntimeError, match="Failed to run torchinfo"):

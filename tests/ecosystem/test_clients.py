@@ -1,7 +1,7 @@
-"""The embedder in the place of other libraries' models, with the real ones (dependency group `clients`): it has its own numbers.
+"""The embedder gives its own vectors inside other libraries (dependency group `clients`).
 
-First the recipes of scripts/clients, then libraries that take the embedder, `as_sentence_transformer()`,
-`to_transformers()` or arrays as they are.
+The first tests cover the recipes of scripts/clients. The others cover libraries that take the
+embedder, `as_sentence_transformer()`, `to_transformers()` or arrays without a recipe.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def embedder(folder: Path) -> SentenceEmbedder:
 
 @pytest.fixture
 def recipe(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Imports a recipe; skips where its library is not installed."""
+    """Return a function that imports a recipe, and skips if its library is not installed."""
     monkeypatch.setenv("ANONYMIZED_TELEMETRY", "False")
     monkeypatch.setenv("HAYSTACK_TELEMETRY_ENABLED", "False")
     monkeypatch.syspath_prepend(str(CHECKOUT / "scripts" / "clients"))
@@ -207,7 +207,7 @@ def need(library: str) -> Any:
 
 @pytest.fixture(scope="module")
 def bare(folder: Path) -> SentenceEmbedder:
-    """The embedder without optimisation, which trains and is looked into."""
+    """The embedder without optimization, which can be trained and inspected."""
     return SentenceEmbedder.from_pretrained(folder, precision=None)
 
 
@@ -269,7 +269,7 @@ def test_setfit(folder: Path, tmp_path: Path) -> None:
 
 
 def test_langchain(embedder: SentenceEmbedder, recipe: Any) -> None:
-    """Its chains, filters and stores of other packages, with the recipe's class."""
+    """LangChain's chains, filters and third-party stores accept the recipe's class."""
     made = recipe("with_langchain", "langchain_core").Embeddings(embedder)
     need("langchain_community")
     from langchain_classic.chains import HypotheticalDocumentEmbedder
@@ -315,7 +315,7 @@ def test_vector_stores_take_arrays(embedder: SentenceEmbedder) -> None:
 
 @pytest.fixture
 def together(bare: SentenceEmbedder) -> list[Any]:
-    """A classifier of ours and the reference's with the same weights, for what takes `tokenizer.to_transformers()`."""
+    """Our classifier and the reference's, with the same weights."""
     need("transformers")
     config = tiny_config(num_labels=2, vocab_size=len(bare.tokenizer))
     return [model.eval() for model in with_reference("BertForSequenceClassification", config)]
@@ -333,7 +333,7 @@ def test_shap(together: list[Any], bare: SentenceEmbedder) -> None:
 
 
 def test_model2vec(folder: Path, bare: SentenceEmbedder) -> None:
-    need("skeletoken")  # of model2vec[distill]
+    need("skeletoken")  # a dependency of model2vec[distill]
     transformers, distill = need("transformers"), need("model2vec.distill").distill_from_model
     tokenizer = bare.tokenizer.to_transformers()
     models = bare.model, transformers.BertModel.from_pretrained(folder)
@@ -357,7 +357,6 @@ def test_transformer_lens(folder: Path, bare: SentenceEmbedder) -> None:
     ]
     (one, seen), (other, expected) = (own.run_with_cache(ids) for own in bridges)
     assert torch.equal(one, other) and seen.keys() == expected.keys()
-    for name in (
-        seen
-    ):  # what it splits by heads is added up in another order; positions have no batch axis with us
+    # TransformerLens sums per head, in another order, and our positions have no batch axis
+    for name in seen:
         assert torch.allclose(seen[name].float(), expected[name].float(), rtol=0, atol=1e-5), name

@@ -1,4 +1,4 @@
-"""Graphs of a model, recorded from a batch without padding: they are right for padded batches and other sizes too."""
+"""Graphs traced from a batch without padding are correct for padded batches of any size."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Batch = dict[str, Tensor]
 
 
 class Together(nn.Module):
-    """Several models on one batch, a graph of all of them: recorded in a fraction of the time of a graph each."""
+    """Several models on one batch. Tracing one graph is faster than tracing a graph for each."""
 
     def __init__(self, models: Sequence[Any], **options: Any) -> None:
         super().__init__()
@@ -42,20 +42,20 @@ class Together(nn.Module):
         outputs = []
         for model in self.models:
             inputs = (input_ids, attention_mask, token_type_ids)
-            if isinstance(model, minibert.BertForMultipleChoice):  # each text is the one choice
+            if isinstance(model, minibert.BertForMultipleChoice):  # each text is the only choice
                 inputs = tuple(x[:, None] for x in inputs)
             outputs.append(model(*inputs, **self.options))
         return tuple(outputs)
 
 
 def every_class(**options: Any) -> Together:
-    """`BertModel` and every head, of one layer."""
+    """Return `BertModel` and every head, each with one layer."""
     config = tiny_config(num_hidden_layers=1)
     return Together([getattr(minibert, name)(config) for name in CLASSES], **options).eval()
 
 
 def every_preset(**options: Any) -> Together:
-    """`BertModel` of every published width and number of heads; of one layer, and few words."""
+    """Return a `BertModel` of every preset, with one layer and a small vocabulary."""
     sizes = {"vocab_size": 99, "max_position_embeddings": 64, "num_hidden_layers": 1}
     return Together(
         [minibert.BertModel(BertConfig.from_preset(name, **sizes)) for name in PRESETS], **options
@@ -63,7 +63,7 @@ def every_preset(**options: Any) -> Together:
 
 
 def every_pooling(**_: Any) -> Together:
-    """An embedder's model of every pooling, with the steps after it."""
+    """Return an embedder of every pooling, followed by truncation and normalization."""
     bert = minibert.BertModel(tiny_config(num_hidden_layers=1))
     tokenizer = BertTokenizer(VOCABULARY)
     steps = [Truncate(10), Normalize()]
@@ -75,7 +75,7 @@ def every_pooling(**_: Any) -> Together:
 
 
 def batches() -> tuple[Batch, Batch]:
-    """One without padding, which graphs are recorded from, and a padded one of other sizes."""
+    """Return a batch without padding for tracing, and a padded batch of another shape."""
     return ragged_batch(tiny_config(), (12, 12, 12)), ragged_batch(tiny_config(), (9, 7, 2, 4))
 
 
@@ -87,7 +87,10 @@ def assert_same(received: Any, expected: Any) -> None:
 
 
 def dynamic(batch: Batch) -> dict[str, dict[int, Any]]:
-    """Batch and length may be of any size; torch 2.6 takes a column `x[:, 0]` only where that has a limit."""
+    """Return dynamic shapes for the batch and the sequence axis.
+
+    torch 2.6 exports the indexing `x[:, 0]` only if the axis has an upper limit.
+    """
     limit = {"max": 2**40} if torch.__version__ < "2.7" else {}
     return {
         key: {0: torch.export.Dim("batch", **limit), 1: torch.export.Dim("seq", **limit)}
@@ -126,7 +129,7 @@ def test_export_with_sizes_that_change(models: Callable[..., Together]) -> None:
 
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
 def test_export_strict(attention: str) -> None:
-    """With fixed sizes too, and with all states and attentions."""
+    """A model that returns hidden states can be exported with fixed shapes."""
     config = tiny_config(
         num_hidden_layers=1, attn_implementation=attention, output_hidden_states=True
     )
@@ -143,7 +146,7 @@ def test_export_strict(attention: str) -> None:
 @pytest.mark.parametrize(
     ("models", "backend"),
     [
-        (every_class, "eager"),  # the graph; what is made of it is not ours
+        (every_class, "eager"),  # the graph alone, without generated code
         pytest.param(every_class, "inductor", marks=pytest.mark.slow),
         pytest.param(every_preset, "inductor", marks=pytest.mark.slow),
     ],

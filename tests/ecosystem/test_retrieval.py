@@ -1,4 +1,4 @@
-"""Sentence vectors inside the tools that store and search them."""
+"""Sentence vectors in the libraries that store and search them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def expected(embedder: SentenceEmbedder, query: str, top: int) -> list[str]:
 
 @pytest.fixture
 def langchain() -> dict[str, Any]:
-    """The classes of the recipe."""
+    """The names that the LangChain recipe defines."""
     pytest.importorskip("langchain_core")
     return runpy.run_path(str(CHECKOUT / "scripts" / "clients" / "with_langchain.py"))
 
@@ -79,7 +79,7 @@ def test_langchain_awaited(embedder: SentenceEmbedder, langchain: dict[str, Any]
 
 
 def test_langchain_checks_the_types(embedder: SentenceEmbedder, langchain: dict[str, Any]) -> None:
-    """Fields of pydantic models, as in LangChain's filters and chains, take the recipe's classes."""
+    """Pydantic models, such as LangChain's filters and chains, accept the recipe's classes."""
     from langchain_core.cross_encoders import BaseCrossEncoder
     from langchain_core.embeddings import Embeddings
     from pydantic import BaseModel, ConfigDict
@@ -120,7 +120,7 @@ def test_faiss(embedder: SentenceEmbedder) -> None:
 def test_shards_in_faiss(
     embedder: SentenceEmbedder, folder: Path, tmp_path: Path, cells: int
 ) -> None:
-    """The recipe, which finds what looking at every vector finds."""
+    """The recipe finds the same vectors as an exhaustive search."""
     pytest.importorskip("faiss")
     recipe = runpy.run_path(str(CHECKOUT / "scripts" / "clients" / "with_faiss.py"))
     encode_to_shards(embedder, TEXTS, tmp_path, shard_size=17)
@@ -136,9 +136,8 @@ def test_shards_in_faiss(
         rows, scores, recipe["search"](index, corpus, queries), strict=True
     ):
         np.testing.assert_allclose([score for _, score in found], exact, atol=1e-6)
-        assert set(own[exact > exact[-1] + 1e-6]) <= {
-            row for row, _ in found
-        }  # which of the last equals is its choice
+        # among rows that tie for the last place, faiss may choose any
+        assert set(own[exact > exact[-1] + 1e-6]) <= {row for row, _ in found}
 
 
 def test_hnswlib(embedder: SentenceEmbedder) -> None:
@@ -166,9 +165,8 @@ def test_pandas(embedder: SentenceEmbedder) -> None:
 class TestScikitLearn:
     LABELS = [int("trees" in text) for text in TEXTS]
 
-    @pytest.mark.parametrize(
-        "n_jobs", [1, pytest.param(2, marks=pytest.mark.slow)]
-    )  # two more Pythons with torch
+    # n_jobs=2 starts two more Python processes that import torch
+    @pytest.mark.parametrize("n_jobs", [1, pytest.param(2, marks=pytest.mark.slow)])
     def test_cross_validation(self, folder: Path, n_jobs: int) -> None:
         pytest.importorskip("sklearn")
         from sklearn.base import clone
@@ -185,7 +183,7 @@ class TestScikitLearn:
         assert clone(pipeline).get_params()["sentencevectorizer__model"] == str(folder)
 
     def test_columns_of_tables(self, folder: Path) -> None:
-        """A ColumnTransformer passes a table of one column for `["text"]`, a series for "text"."""
+        """A ColumnTransformer passes a one-column table for ["text"], and a series for "text"."""
         pandas = pytest.importorskip("pandas")
         compose = pytest.importorskip("sklearn.compose")
         vectorizer = SentenceVectorizer(str(folder))

@@ -1,4 +1,4 @@
-"""The tokenizer inside other libraries' tools, with the numbers of transformers' own tokenizer."""
+"""The tokenizer in other libraries' tools gives the results of transformers' tokenizer."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_masked_words(tokenizers: tuple[BertTokenizer, Any], options: dict[str, 
         asked: dict[str, Any] = {"return_special_tokens_mask": True}
         if "whole_word_mask" in options:
             asked = {"return_offsets_mapping": True}
-            if tokenizer is tokenizers[1]:  # whose pad() leaves offsets ragged
+            if tokenizer is tokenizers[1]:  # its pad() does not pad the offsets
                 asked |= {"padding": "max_length", "max_length": longest}
         collator = transformers.DataCollatorForLanguageModeling(tokenizer, seed=7, **options)
         batches.append(collator([dict(tokenizer(text, **asked)) for text in TEXTS]))
@@ -97,7 +97,7 @@ def test_datasets_map_in_two_processes(
 
 @pytest.mark.filterwarnings("ignore")
 def test_fill_mask_pipeline(tokenizers: tuple[BertTokenizer, Any], tmp_path: Path) -> None:
-    """Our model and tokenizer in transformers' pipeline, against theirs in it."""
+    """In transformers' pipeline, our model and tokenizer give the results of theirs."""
     ours, theirs = tokenizers
     text = f"Paris is the {ours.mask_token} of France."
     BertForMaskedLM.from_pretrained("minibert-tiny").save_pretrained(tmp_path)
@@ -116,7 +116,7 @@ def test_fill_mask_pipeline(tokenizers: tuple[BertTokenizer, Any], tmp_path: Pat
 
 
 def test_to_transformers(minilm: str) -> None:
-    """The class itself, with the same ids, added tokens, lengths and sides."""
+    """The result is a `transformers.BertTokenizer` with the same vocabulary and settings."""
     sides = {"padding_side": "left", "truncation_side": "left"}
     ours = BertTokenizer.from_pretrained(minilm, model_max_length=9, **sides)
     ours.add_tokens(["<name>"])

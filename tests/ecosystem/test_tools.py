@@ -1,4 +1,4 @@
-"""A model in the tools that are made for the reference's: each runs unchanged, and gives the same numbers."""
+"""Tools for the models of transformers run on ours unchanged, and give the same results."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ transformers = pytest.importorskip("transformers")
 pytestmark = [pytest.mark.ecosystem, pytest.mark.filterwarnings("ignore")]
 
 
-# what each class is to learn from (seq,) ids
+# the labels of each class, computed from input ids of shape (seq,)
 LABELS: dict[str, Callable[[Tensor], dict[str, Any]]] = {
     "BertForSequenceClassification": lambda ids: {"labels": int(ids.sum() % 3)},
     "BertForMaskedLM": lambda ids: {"labels": ids},
@@ -32,7 +32,7 @@ LABELS: dict[str, Callable[[Tensor], dict[str, Any]]] = {
 def trained(
     model: Any, folder: Path, checkpointing: bool, resume: Path | None = None, **options: Any
 ) -> Any:
-    """The `transformers.Trainer` that has trained the model for 50 steps."""
+    """Train the model for 50 steps and return the `transformers.Trainer`."""
     generator = torch.Generator().manual_seed(0)
     all_ids = torch.randint(1, 99, (100, 9), generator=generator)
     mask = torch.ones(9, dtype=torch.long)
@@ -68,7 +68,7 @@ def losses_of(trainer: Any) -> list[float]:
 
 @pytest.mark.parametrize("checkpointing", [False, True])
 def test_trainer(checkpointing: bool, tmp_path: Path) -> None:
-    """The same losses and weights as the reference's after 50 steps, dropout and all."""
+    """After 50 steps with dropout, losses and weights equal those of the reference."""
     config = tiny_config(num_labels=3, num_hidden_layers=1)
     ours, theirs = with_reference("BertForSequenceClassification", config)
     ours.config.use_cache = False
@@ -95,15 +95,13 @@ def test_trainer(checkpointing: bool, tmp_path: Path) -> None:
 def test_trainer_keeps_checkpoints_of_tied_weights(
     name: str, checkpointing: bool, tmp_path: Path
 ) -> None:
-    """The reference's losses and weights; resumed, or back at its best, a model is what it was, and still tied."""
+    """A resumed model and a reloaded best model have the right weights, which stay tied."""
     config = tiny_config(num_hidden_layers=1)
     ours, theirs = with_reference(name, config)
     resumed = copy.deepcopy(ours)
     best = {"eval_strategy": "steps", "eval_steps": 25, "load_best_model_at_end": True}
-    best |= {
-        "metric_for_best_model": "loss",
-        "greater_is_better": True,
-    }  # the highest, so that it is not the last
+    # the highest loss counts as the best, so that the best checkpoint is not the last one
+    best |= {"metric_for_best_model": "loss", "greater_is_better": True}
     mine, yours = (
         trained(m, tmp_path / type(m).__module__, checkpointing, **best) for m in (ours, theirs)
     )
@@ -124,9 +122,8 @@ def test_trainer_keeps_checkpoints_of_tied_weights(
 
 def test_accelerate(tmp_path: Path) -> None:
     accelerate = pytest.importorskip("accelerate")
-    accelerate.state.AcceleratorState._reset_state(
-        reset_partial_state=True
-    )  # another test's precision
+    # another test may have set another precision
+    accelerate.state.AcceleratorState._reset_state(reset_partial_state=True)
     accelerator = accelerate.Accelerator(cpu=True, mixed_precision="bf16")
     model = minibert.BertForSequenceClassification(tiny_config())
     batch = {**ragged_batch(model.config), "labels": torch.tensor([0, 1, 0])}
@@ -195,7 +192,7 @@ def test_peft(kind: str, tmp_path: Path) -> None:
             )
         else:
             adapter = peft.PromptTuningConfig(task_type="SEQ_CLS", num_virtual_tokens=3)
-        torch.manual_seed(2)  # of the adapter's weights
+        torch.manual_seed(2)  # the seed of the adapter's weights
         adapted = peft.get_peft_model(model, adapter).eval()
         torch.manual_seed(3)
         out = adapted(**ragged_batch(config), labels=torch.tensor([0, 1, 2]))
@@ -206,7 +203,7 @@ def test_peft(kind: str, tmp_path: Path) -> None:
 
 
 def test_prefix_tuning_is_refused_by_peft() -> None:
-    """It puts keys and values before a text, which an encoder without a cache does not take."""
+    """Prefix tuning passes past_key_values, and an encoder without a cache rejects them."""
     peft = pytest.importorskip("peft")
     model = minibert.BertForSequenceClassification(tiny_config())
     adapted = peft.get_peft_model(
@@ -254,7 +251,7 @@ def test_bertviz() -> None:
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """Loads our class and the reference's from one folder, with one tokenizer."""
+    """Return a function that loads our class and the reference's from the same folder."""
     folder = tmp_path_factory.mktemp("pipelines")
     (folder / "vocab.txt").write_text("\n".join(VOCABULARY), encoding="utf-8")
     tokenizer = transformers.BertTokenizerFast(str(folder / "vocab.txt"))
@@ -318,7 +315,7 @@ def test_dynamic_quantization() -> None:
 
 @pytest.mark.parametrize("name", HEADS[:4])
 def test_data_parallel_gathers_outputs(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As the GPUs' outputs are put together; on a CPU only the joining of two tensors is another."""
+    """DataParallel gathers outputs of GPUs into one. Here `torch.cat` replaces its CUDA gather."""
     from torch.nn.parallel import scatter_gather
 
     monkeypatch.setattr(
@@ -343,7 +340,7 @@ def test_data_parallel_gathers_outputs(name: str, monkeypatch: pytest.MonkeyPatc
 
 
 def test_float32_outputs() -> None:
-    """What accelerate does to the outputs of a model under mixed precision."""
+    """Under mixed precision, accelerate converts the outputs of a model to float32."""
     accelerate = pytest.importorskip("accelerate")
     model = minibert.BertModel(tiny_config()).bfloat16()
     output = model(**ragged_batch(model.config), output_hidden_states=True)
@@ -354,7 +351,7 @@ def test_float32_outputs() -> None:
 @pytest.mark.parametrize("backend", ["aot_eager", pytest.param("inductor", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", ["BertModel", "BertForMaskedLM"])
 def test_optimized_models_compile(name: str, backend: str) -> None:
-    """The encoder stays as it is, with kernels of its own; the rest is compiled. A whole graph is refused."""
+    """`torch.compile` skips the optimized encoder, so `fullgraph=True` raises an error."""
     torch.compiler.reset()
     model = minibert.optimize(getattr(minibert, name)(tiny_config()).eval())
     batch = ragged_batch(model.config)
@@ -362,5 +359,5 @@ def test_optimized_models_compile(name: str, backend: str) -> None:
         compiled = torch.compile(copy.deepcopy(model), backend=backend)
         torch.testing.assert_close(compiled(**batch)[0], model(**batch)[0], rtol=0, atol=1e-5)
         torch.compiler.reset()
-        with pytest.raises(torch._dynamo.exc.Unsupported):  # each torch words it in its own way
+        with pytest.raises(torch._dynamo.exc.Unsupported):  # the message depends on the version
             torch.compile(model, backend=backend, fullgraph=True)(**batch)

@@ -1,4 +1,4 @@
-"""A Hub on this machine: folders served over HTTP by the protocol that the real `huggingface_hub` client speaks."""
+"""A local server that speaks the protocol of the Hugging Face Hub."""
 
 from __future__ import annotations
 
@@ -10,7 +10,14 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
 class LocalHub(ThreadingHTTPServer):
-    """Serves `repositories`, folders by id, each at revision `main` and at one commit; counts what is asked."""
+    """Serves folders as repositories, and records the requests.
+
+    Every repository has the revision `main` and one commit.
+
+    Attributes:
+        repositories: Folders by the id of their repository.
+        requests: Method and path of every request.
+    """
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
@@ -34,7 +41,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self, with_body: bool) -> None:
         self.server.requests.append(f"{self.command} {self.path}")
-        # /owner/name/resolve/revision/file, with one path segment less for ids without an owner
+        # /owner/name/resolve/revision/file. The id of an official model has no owner.
         repository, _, rest = self.path.lstrip("/").partition("/resolve/")
         revision, _, filename = rest.partition("/")
         folder = self.server.repositories.get(repository)

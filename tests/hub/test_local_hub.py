@@ -1,4 +1,4 @@
-"""Loading through the real huggingface_hub client, from a Hub on loopback."""
+"""Loading by the real huggingface_hub client, from a Hub on this machine."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ import minibert
 
 @pytest.fixture
 def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalHub]:
-    """A running local Hub that huggingface_hub is pointed at."""
+    """A running local Hub that huggingface_hub connects to."""
     from huggingface_hub import constants
 
     server = LocalHub()
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    # HF_ENDPOINT and HF_HUB_OFFLINE are read when huggingface_hub is imported, so what they were read into is set
+    # huggingface_hub reads HF_ENDPOINT and HF_HUB_OFFLINE at import, so its constants are patched
     template = server.endpoint + "/{repo_id}/resolve/{revision}/{filename}"
     monkeypatch.setattr(constants, "ENDPOINT", server.endpoint)
     monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
@@ -37,7 +37,7 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalHub]:
 
 @pytest.fixture(scope="module")
 def official(tmp_path_factory: pytest.TempPathFactory, minilm: str) -> dict[str, Path]:
-    """Both official checkpoints at full size, random weights."""
+    """Two checkpoints with the tensors and sizes of the official ones, and random weights."""
     folder = tmp_path_factory.mktemp("official")
     return {
         "google-bert/bert-base-uncased": bert_base_uncased(folder / "bert", minilm),
@@ -49,7 +49,7 @@ def official(tmp_path_factory: pytest.TempPathFactory, minilm: str) -> dict[str,
 def test_official_checkpoint_over_http(
     name: str, official: dict[str, Path], hub: LocalHub, tmp_path: Path
 ) -> None:
-    """Downloaded, cached, loaded again with the Hub gone, and equal to what transformers makes of the same folder."""
+    """A checkpoint is downloaded, cached and loaded offline, with transformers' results."""
     hub.repositories[name] = official[name]
     model = minibert.BertModel.from_pretrained(name, cache_dir=tmp_path)
     tokenizer = minibert.BertTokenizer.from_pretrained(name, cache_dir=tmp_path)
@@ -59,7 +59,7 @@ def test_official_checkpoint_over_http(
     heads = {n for n in model.load_report.left_out if "position_ids" not in n}
     assert heads and all(n.startswith("cls.") for n in heads)
 
-    hub.repositories.clear()  # the Hub no longer knows it: what follows comes from the cache
+    hub.repositories.clear()  # everything below is loaded from the cache
     offline = minibert.BertModel.from_pretrained(name, cache_dir=tmp_path, local_files_only=True)
     again = minibert.BertTokenizer.from_pretrained(name, cache_dir=tmp_path, local_files_only=True)
     reference = transformers.BertModel.from_pretrained(official[name]).eval()
@@ -115,7 +115,7 @@ def test_sharded_repository(hub: LocalHub, tmp_path: Path) -> None:
 def test_no_network(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
 ) -> None:
-    """Nothing listens, or nobody may ask: one sentence that says which."""
+    """The error says whether the Hub is unreachable or the call asked for local files only."""
     from huggingface_hub import constants
 
     monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
@@ -132,12 +132,11 @@ def test_no_network(
         match=f"'klue/bert-base' is not a local folder, .*{reason}: go online once",
     ):
         minibert.BertModel.from_pretrained("klue/bert-base", cache_dir=tmp_path, **options)
-    assert (
-        time.perf_counter() - began < 8
-    )  # huggingface_hub by itself tries again and again, for half a minute
+    # without a limit, huggingface_hub retries for half a minute
+    assert time.perf_counter() - began < 8
 
 
 def test_offline_environment(tmp_path: Path) -> None:
-    """HF_HUB_OFFLINE=1, as the test suite runs: never asks, says so."""
+    """With HF_HUB_OFFLINE=1, which the tests set, the error says that offline mode is on."""
     with pytest.raises(FileNotFoundError, match="offline mode is on"):
         minibert.BertModel.from_pretrained("klue/bert-base", cache_dir=tmp_path)

@@ -1,4 +1,7 @@
-"""The real checkpoints from the Hub against published numbers (../shared/golden). `pytest -m hub`; offline it skips."""
+"""Checkpoints from the Hub reproduce published values (../shared/golden).
+
+Run these tests by `pytest -m hub`. They are skipped offline.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ pytestmark = pytest.mark.hub
 
 @pytest.fixture(autouse=True)
 def _hub(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Online for these tests only, or a skip that says why."""
+    """Leave offline mode for these tests, and skip them if the Hub cannot be reached."""
     from huggingface_hub import HfApi, constants
 
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)

@@ -1,4 +1,4 @@
-"""Attention for inference against torch's."""
+"""Attention for inference is close to PyTorch's."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def heads(*tokens: int, dtype: torch.dtype = torch.float32) -> list[Tensor]:
-    """Queries, keys and values of 3 heads of 16, as the encoder's joined product lays them out."""
+    """Return random queries, keys and values of 3 heads of size 16.
+
+    They are views of one tensor, as in the encoder, which computes all three by one product.
+    """
     torch.manual_seed(0)
     return list(torch.randn(*tokens, 3, 3, 16).to(dtype).unbind(-3))
 
@@ -27,12 +30,13 @@ LAYOUTS = [
     (PaddedLayout(torch.ones(9, 9).tril().expand(2, 9, 9)), (2, 9)),
     (PaddedLayout(torch.ones(9, 9).tril().repeat(1, 3, 1, 1).bool()), (2, 9)),
     (PackedLayout([9, 9, 4, 1, 1, 17]), (41,)),
-    (PaddedLayout(PADDED.repeat(17, 1)), (34, 9)),  # products are padded to 36 sequences of 16
+    (PaddedLayout(PADDED.repeat(17, 1)), (34, 9)),  # padded to 36 sequences of length 16
     (PackedLayout([9] * 33), (297,)),
 ]
 
 
-# by torch's kernel, for few tokens or with AMX; by products; by products, a few heads at a time
+# The first two cases use PyTorch's kernel, because of few tokens and of AMX. The others use
+# matrix products, for all heads at once and for a few heads at a time.
 @pytest.mark.parametrize(
     ("features", "min_tokens", "scores_at_once"),
     [(set(), 1000, 1), ({"amx_bf16"}, 1, 1), (set(), 1, 2**18), (set(), 1, 200)],
@@ -55,9 +59,8 @@ def test_in_bfloat16(
     received, weights = bf16_attention(query, key, value, layout, 0.0)
     expected, _ = sdpa_attention(query.float(), key.float(), value.float(), layout, 0.0)
     assert received.dtype == dtype and weights is None
-    assert (
-        received.float() - expected
-    ).norm() < 0.02 * expected.norm()  # 8 significant bits, thrice rounded
+    # bfloat16 has 8 significant bits, and values are rounded three times
+    assert (received.float() - expected).norm() < 0.02 * expected.norm()
 
 
 def test_packed_in_float32() -> None:
@@ -67,11 +70,10 @@ def test_packed_in_float32() -> None:
     torch.testing.assert_close(received, sdpa_attention(query, key, value, layout, 0.0)[0])
 
 
-@pytest.mark.parametrize(
-    "batch", [4, 33, 64]
-)  # by torch's kernel, and by products where there is no AMX
+# a batch of 4 uses PyTorch's kernel, the larger ones use matrix products on a CPU without AMX
+@pytest.mark.parametrize("batch", [4, 33, 64])
 def test_a_sequence_that_sees_nothing(batch: int) -> None:
-    """It gets 0 whatever stands beside it, as in float32; the others get what they get alone."""
+    """A fully masked sequence gets 0, as in float32, and does not change the other sequences."""
     mask = torch.ones(batch, 8)
     mask[1] = 0
     query, key, value = heads(batch, 8)

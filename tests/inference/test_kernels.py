@@ -1,4 +1,4 @@
-"""Kernels against `F.linear`: every one of them, on shapes and numbers that suit none of them in particular."""
+"""Every kernel computes what `F.linear` does, on shapes that are convenient for none of them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ needs_bf16 = pytest.mark.skipif(
 needs_int8 = pytest.mark.skipif(
     not runs_here(Int8Kernel), reason="this torch has no 8-bit operators here"
 )
-# kernel, type of the weight, and how far it may be from float32 (norm of the error over norm of the result)
+# kernel, dtype of the weight, and the largest relative error against float32
 KERNELS = [
     pytest.param(PlainKernel, torch.float32, 1e-6, id="plain"),
     pytest.param(MklKernel, torch.float32, 1e-6, id="mkl", marks=needs_mkl),
@@ -42,6 +42,7 @@ SHAPES = [(1, 32), (5, 33), (3, 7, 64), (2, 100, 768), (0, 32)]
 
 
 def relative_error(received: torch.Tensor, expected: torch.Tensor) -> float:
+    """Return the norm of the error divided by the norm of the expected result."""
     assert received.shape == expected.shape
     return float((received.float() - expected).norm() / expected.norm().clamp(min=1e-12))
 
@@ -83,7 +84,7 @@ def test_inputs_are_left_alone_and_need_not_be_contiguous(kernel, dtype, most) -
 
 @pytest.mark.parametrize(("kernel", "dtype", "most"), KERNELS)
 def test_a_kernel_has_its_own_memory(kernel, dtype, most) -> None:
-    """What a kernel was made of may change, or be unmapped, afterwards."""
+    """The weights that a kernel was built from may change or be unmapped afterwards."""
     weight, bias, x = (
         torch.randn(24, 40).to(dtype),
         torch.randn(24).to(dtype),
@@ -128,7 +129,7 @@ def test_8_bit_weights_come_back_rounded_once() -> None:
 def test_8_bit_tokens_do_not_see_each_other(
     rows: list[tuple[float, float, int]], width: int, outputs: int
 ) -> None:
-    """A token's step and low are its own: rows of any mix of sizes give what each gives alone, to 8 bits."""
+    """Each token has its own scale and offset, so other tokens do not change its result."""
     torch.manual_seed(0)
     offsets, sizes, kinds = (torch.tensor(column)[:, None] for column in zip(*rows, strict=True))
     x = torch.randn(len(rows), width) * sizes + offsets
@@ -140,7 +141,8 @@ def test_8_bit_tokens_do_not_see_each_other(
     alone = torch.cat([ours(row[None]) for row in x])
 
     assert torch.allclose(together, alone, rtol=1e-5, atol=1e-5)
-    # |error| <= half a step of x times the sum of |w|, and half a step of w times the sum of |x|; doubled for rounding
+    # |error| <= half a step of x times the sum of |w|, plus half a step of w times the sum of |x|.
+    # The bound is twice as large, to allow for rounding.
     step = (x.amax(1, keepdim=True) - x.amin(1, keepdim=True)) / 255
     bound = (
         step * weight.abs().sum(1)
@@ -173,7 +175,7 @@ def test_a_kernel_that_computes_something_else_does_not_run_here() -> None:
 
 
 def test_processor_features(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What Linux says; elsewhere what torch says, and nothing where torch is too old to."""
+    """The features come from Linux, or else from PyTorch. An old PyTorch reports none."""
     if Path("/proc/cpuinfo").exists():
         assert processor_features() >= {"processor", ":"}
     processor_features.cache_clear()

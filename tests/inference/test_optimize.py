@@ -1,4 +1,4 @@
-"""optimize: close to the original, which it never touches; everything else a model does still works."""
+"""An optimized copy is close to its original, which stays unchanged."""
 
 from __future__ import annotations
 
@@ -44,15 +44,16 @@ from minibert.inference.kernels import (
 from minibert.inference.packing import run_packed
 
 CLASSES = ["BertModel", *HEADS[:-1]]
-# how far hidden states of size 1 may be from the original's. fp32 is not bit-equal: sums of hundreds of products are
-# taken in another order, and GELU's erf is another approximation. bf16 has 8 significant bits, as has int8
+# The largest absolute error of hidden states, whose values have a magnitude of about 1. fp32 is
+# not bit-identical, because products are summed in another order and GELU uses another
+# approximation of erf. bf16 and int8 have 8 significant bits.
 MOST = {"fp32": 2e-5, "bf16": 0.15, "int8": 0.15}
-warn_once = kernels.warn_once  # where a processor lacks a kernel, the fixture below replaces it
+warn_once = kernels.warn_once  # the fixture below replaces it if the processor lacks a kernel
 
 
 @pytest.fixture(autouse=True)
 def _can_do_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every precision and kernel is tried on every machine: they are right everywhere, but for their speed."""
+    """Test every precision and kernel on every machine: only their speed depends on the CPU."""
     everything = frozenset({"GenuineIntel"}).union(*kernels.NEEDED_FEATURES.values())
     monkeypatch.setattr(kernels, "processor_features", lambda: everything)
     if not runs_here(Int8Kernel) or not runs_here(OneDnnKernel):
@@ -60,7 +61,7 @@ def _can_do_all(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def model_of(name: str = "BertModel", **overrides: Any) -> Any:
-    """A model with weights as large as a trained one's, biases and LayerNorms too."""
+    """Return a model whose weights, biases and LayerNorms vary as much as trained ones."""
     torch.manual_seed(0)
     model = getattr(minibert, name)(tiny_config(**overrides)).eval()
     with torch.no_grad():
@@ -113,9 +114,9 @@ def test_packed_is_padded(precision: str) -> None:
 
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=12))
 def test_packed_attention_is_attention(lengths: list[int]) -> None:
-    """Whatever lies beside a sequence: its keys are padded with its neighbour's, which must not be seen.
+    """A sequence is padded with the keys of its neighbor, but does not attend to them.
 
-    In float64: in float32 the two orders of summation alone differ by 1e-5 on some processors.
+    The test uses float64, because the order of summation changes float32 results by 1e-5.
     """
     generator = torch.Generator().manual_seed(sum(lengths))
     qkv = torch.randn(sum(lengths), 3, 2, 8, generator=generator, dtype=torch.float64).mul_(3)
@@ -157,9 +158,8 @@ def test_the_original_is_not_touched(precision: str) -> None:
     expected = model(**batch).logits
 
     fast = optimize(model, precision=precision)
-    fast.state_dict()[
-        "bert.embeddings.word_embeddings.weight"
-    ].zero_()  # the copy's, not the original's
+    # this changes the copy only
+    fast.state_dict()["bert.embeddings.word_embeddings.weight"].zero_()
 
     assert model.training and not fast.training
     assert list(model.modules()) == layers
@@ -193,7 +193,7 @@ def test_the_state_dict_has_the_official_names_and_values(name: str, tmp_path: P
 
 @pytest.mark.parametrize(("precision", "most"), [("bf16", 2**-8), ("int8", 1 / 127)])
 def test_the_state_dict_holds_rounded_weights(precision: str, most: float) -> None:
-    """What a bf16 or int8 model computes with; the same model comes out of it again."""
+    """The weights are those that a bf16 or int8 model computes with, so they restore the model."""
     model = model_of()
     fast = optimize(model, precision=precision)
     state, expected = fast.state_dict(), model.state_dict()
@@ -222,7 +222,7 @@ def test_undone_it_is_the_original_and_can_be_trained() -> None:
     assert all(parameter.grad is not None for parameter in plain.parameters())
     before = fast(**batch).logits
     torch.optim.SGD(plain.parameters(), lr=1.0).step()
-    assert torch.equal(fast(**batch).logits, before)  # no weight belongs to both
+    assert torch.equal(fast(**batch).logits, before)  # the models share no weight
     assert isinstance(fast.base_model.encoder, FusedEncoder)
 
 
@@ -282,7 +282,7 @@ def test_what_an_optimized_model_cannot_do() -> None:
     ):
         fast(inputs_embeds=vectors)
     assert not any(parameter.requires_grad for parameter in fast.parameters())
-    assert fast.to("cpu").float().eval() is fast  # nothing to do is fine
+    assert fast.to("cpu").float().eval() is fast  # calls without an effect are allowed
     with pytest.raises(
         ValueError, match="cannot be moved or cast: do so with the original, then optimize"
     ):
@@ -300,7 +300,7 @@ def test_bad_arguments() -> None:
 
 @pytest.mark.parametrize("precision", list(MOST))
 def test_without_the_operators(precision: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another torch or processor: plain linear layers, and it says so once."""
+    """If PyTorch lacks the operators, plain linear layers are used, with a warning."""
     monkeypatch.setattr(kernels, "runs_here", lambda kernel, dtype=None: False)
     monkeypatch.setattr(kernels, "warn_once", warn_once.__wrapped__)
     model = model_of()
@@ -333,7 +333,7 @@ def test_which_float32_kernel(
 
 @pytest.mark.parametrize("precision", ["bf16", "int8"])
 def test_without_the_instructions(precision: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A processor for which the precision would be slower than float32 gets float32, and it says so once."""
+    """If a precision would be slower than float32, float32 is used, with a single warning."""
     monkeypatch.setattr(kernels, "processor_features", frozenset)
     warn_once.cache_clear()
     monkeypatch.setattr(kernels, "warn_once", warn_once)
@@ -351,7 +351,7 @@ def test_without_the_instructions(precision: str, monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.skipif(not runs_here(Int8Kernel), reason="this torch has no 8-bit operators here")
 def test_products_that_lose_too_much_keep_float32() -> None:
-    """One huge value among small ones, as trained BERTs have before their last product: 8 bits see nothing else."""
+    """Activations with one huge value, as in trained BERTs, lose all others in 8 bits."""
     model = model_of(intermediate_size=512)
     layer = model.encoder.layer[1]
     with torch.no_grad():
@@ -370,7 +370,7 @@ def test_products_that_lose_too_much_keep_float32() -> None:
 
 
 def test_widths_that_bytes_do_not_fill() -> None:
-    """8 bits need four inputs at a time; other products keep float32."""
+    """8-bit products need a multiple of four inputs. Other products stay in float32."""
     model = model_of(hidden_size=30, num_attention_heads=3, intermediate_size=64)
     fast, batch = optimize(model, precision="int8"), ragged_batch(model.config)
     with torch.no_grad():
@@ -390,9 +390,10 @@ def test_the_name_is_the_function_whatever_was_imported_first() -> None:
     ("precision", "least", "most"), [("fp32", 0.99999, 1e-6), ("int8", 0.98, 0.01)]
 )
 def test_real_weights(precision: str, least: float, most: float, minilm: str) -> None:
-    """All-MiniLM-L6-v2 on STS-B sentences: cosine with the original's vectors, and correlation with people.
+    """all-MiniLM-L6-v2 keeps its vectors and its correlation with human scores on STS-B.
 
-    The whole dev set is in scripts/benchmark.py: Spearman differs by 0.0004 there, cosines are above 0.994.
+    scripts/benchmark.py covers the whole dev set. The Spearman correlation differs by 0.0004 there,
+    and cosines are above 0.994.
     """
     from scipy.stats import spearmanr
 
@@ -414,11 +415,11 @@ def test_real_weights(precision: str, least: float, most: float, minilm: str) ->
 
 
 @pytest.mark.skipif(
-    not Path("/proc/self/statm").exists(), reason="asks Linux for the resident memory"
+    not Path("/proc/self/statm").exists(), reason="reads the resident memory from /proc"
 )
 @pytest.mark.skipif(not runs_here(OneDnnKernel), reason="this torch has no oneDNN operators here")
 def test_every_weight_is_in_memory_once(tmp_path: Path) -> None:
-    """Packed weights replace those of the mapped file, of which nothing stays resident."""
+    """Packed weights replace those of the mapped file, so the file does not stay resident."""
     config = minibert.BertConfig(vocab_size=2000, num_hidden_layers=4)
     BertModel(config).save_pretrained(tmp_path)
     size = (tmp_path / "model.safetensors").stat().st_size / 1e6
@@ -469,7 +470,10 @@ def test_under_autocast(precision: str) -> None:
 
 
 def test_products_meet_few_numbers_of_rows() -> None:
-    """oneDNN keeps a compiled product for each of them: eight an octave, padded or packed, whatever the batches."""
+    """Batches are padded to few row counts, because oneDNN compiles a product for each count.
+
+    Between two powers of two there are at most eight, for padded and packed batches.
+    """
     fast = optimize(model_of())
     kernels, met = fast.base_model.encoder.layer[0].kernels, set()
     widen = kernels[2]
@@ -499,12 +503,12 @@ def test_hooks_see_the_batch_as_it_came(precision: str) -> None:
 
 @pytest.fixture
 def shared(two_threads: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Small batches are shared out as well, among two threads."""
+    """Split even small batches among two threads."""
     monkeypatch.setattr(inference_threads, "MIN_TOKENS_PER_THREAD", 1)
 
 
 def threads_of(model: Any) -> list[bool]:
-    """A list that tells, for each run of the last layer, whether it was in the calling thread."""
+    """Record for each run of the last layer whether it was in the calling thread."""
     own: list[bool] = []
     caller = threading.current_thread()
     last = model.base_model.encoder.layer[-1]
@@ -541,7 +545,7 @@ def test_shared_among_threads(
 @pytest.mark.parametrize(
     ("lengths", "options"),
     [
-        ((8, 8, 8), {}),  # one thread would wait for the other half of the time
+        ((8, 8, 8), {}),  # with shares of two and one rows, a thread would wait half of the time
         ((8,), {}),
         ((8, 8), {"output_attentions": True}),
     ],
@@ -557,7 +561,7 @@ def test_not_worth_sharing(
 
 @pytest.mark.parametrize("threads", [2, 4])
 def test_threads_are_divided_and_restored(threads: int, shared: None) -> None:
-    """Two shares have half of the threads each; the caller and threads that start later have as many as before."""
+    """Each of two shares uses half of the threads. Other threads keep their thread count."""
     torch.set_num_threads(threads)
     inference_threads.workers.cache_clear()
     fast = optimize(model_of())
@@ -573,7 +577,7 @@ def test_threads_are_divided_and_restored(threads: int, shared: None) -> None:
 
 
 def test_several_threads_share_at_once(shared: None) -> None:
-    """As the requests of a server do."""
+    """Requests of a server use one model in several threads."""
     fast = optimize(model_of())
     batches = [ragged_batch(fast.config, (length, length)) for length in range(1, 13)]
     expected = [fast(**batch).last_hidden_state for batch in batches]
@@ -597,13 +601,12 @@ def test_an_error_in_a_shared_batch_is_raised(shared: None) -> None:
     assert fast(**batch).last_hidden_state.isfinite().all()
 
 
-ROWS = [
-    list(range(1, 1 + length)) for length in range(8, 0, -1)
-]  # each a batch of its own, where that has one token
+# each row is a batch of its own if batch_tokens is 1
+ROWS = [list(range(1, 1 + length)) for length in range(8, 0, -1)]
 
 
 def test_many_batches_run_side_by_side(shared: None) -> None:
-    """Each in a thread of its own that is not shared further; a few are shared, one after the other."""
+    """With eight batches, each runs in one thread. Fewer batches are split, one after another."""
     fast = optimize(model_of())
     expected = [fast(torch.tensor([row])).last_hidden_state[0] for row in ROWS]
     inside: list[tuple[bool, int]] = []
@@ -619,7 +622,7 @@ def test_many_batches_run_side_by_side(shared: None) -> None:
     for ours, theirs in zip(run_packed(fast, forward, ROWS, batch_tokens=1), expected, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-5)
     assert inside == [(False, 1)] * 8
-    assert own == [False] * 8  # and not [False] * 16
+    assert own == [False] * 8  # 16 if each batch were split among two threads
     inside.clear()
     assert len(run_packed(fast, forward, ROWS[1:], batch_tokens=1)) == 7
     assert inside == [(True, 2)] * 7
@@ -649,7 +652,7 @@ def test_an_error_in_one_of_many_batches_is_raised(shared: None) -> None:
 
     with pytest.raises(ValueError, match="no"):
         run_packed(optimize(model_of()), forward, [[1]] * 1000, batch_tokens=1)
-    assert len(begun) < 1000  # those that had not begun never do
+    assert len(begun) < 1000  # the remaining batches are not started
 
 
 def test_no_tokens() -> None:

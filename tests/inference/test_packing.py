@@ -1,4 +1,4 @@
-"""The loop that sorts rows, packs them, runs a model and puts its results back in order."""
+"""The loop that sorts and packs rows, runs a model, and restores the order of the rows."""
 
 from __future__ import annotations
 
@@ -73,16 +73,17 @@ def test_a_failure_leaves_the_mode_as_it_was(model: BertModel) -> None:
 )
 @pytest.mark.slow
 def test_nothing_is_compiled_after_a_warm_up(precision: str, threads: int) -> None:
-    """oneDNN says itself what it compiles: no product for batches of any size, shared out among threads or not."""
+    """After the warm-up, the log of oneDNN shows no compilation for batches of any size."""
     program = f"""if True:
         import random, warnings
         import torch
         from minibert import BertConfig, BertModel, PackedLayout, optimize
         from minibert.inference.packing import run_packed, warm_up
 
-        warnings.simplefilter("ignore")  # a processor without these instructions
+        warnings.simplefilter("ignore")  # the processor may lack the instructions
         torch.set_num_threads({threads})
-        config = BertConfig.from_preset("tiny", vocab_size=10, num_hidden_layers=2, max_position_embeddings=64)
+        sizes = {{"vocab_size": 10, "num_hidden_layers": 2, "max_position_embeddings": 64}}
+        config = BertConfig.from_preset("tiny", **sizes)
         model = optimize(BertModel(config), precision="{precision}")
         print("warming", model.encoder.is_compiled, flush=True)
         warm_up(model)
@@ -94,17 +95,25 @@ def test_nothing_is_compiled_after_a_warm_up(precision: str, threads: int) -> No
             forward = lambda ids, layout, types: model(ids, layout=layout).last_hidden_state
             run_packed(model, forward, rows[:-1] + [[2]], batch_tokens=1000)
     """
-    told = {
+    # `minibert serve` has the same cache capacity
+    verbose = {
         **os.environ,
         "ONEDNN_VERBOSE": "2",
         "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "8192",
-    }  # as in `minibert serve`
+    }
     run = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, encoding="utf-8", env=told, check=True
+        [sys.executable, "-c", program],
+        capture_output=True,
+        encoding="utf-8",
+        env=verbose,
+        check=True,
     )
 
     def products(lines: str) -> list[str]:
-        """Shapes of what was compiled, but for attention's products, (heads, length, size): lengths count there."""
+        """Return the shapes of the compiled matrix products, without those of attention.
+
+        A product of attention is compiled for each length. Its shape has three dimensions.
+        """
         compiled = [line.split(",") for line in lines.splitlines() if "create:cache_miss" in line]
         shapes = [
             fields[-2] for fields in compiled if "inner_product" in fields or "matmul" in fields

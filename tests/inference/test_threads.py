@@ -1,4 +1,4 @@
-"""Threads: batches are cut between sequences, into even parts."""
+"""Batches are split between sequences into even parts, which run in threads."""
 
 from __future__ import annotations
 
@@ -64,10 +64,12 @@ def test_small_batches_run_in_a_single_thread_where_threads_wait(two_threads: No
 
     for _ in range(14):
         detector.run(batch, tokens=2)
-    # in vain; once alone, and by all to compare; in vain; two, four alone between the next ones
+    # A shared batch waits. The next one runs twice, alone and shared, to compare the results.
+    # Another shared batch waits. Then two batches run alone, four and eight, with a shared one
+    # after each group.
     assert alone == [False, True, False, False, True, True, False, *[True] * 4, False, *[True] * 3]
 
-    waits = False  # except for other work of this machine
+    waits = False  # other work on this machine may still delay the threads
     for _ in range(5000):
         detector.run(batch, tokens=2)
         if not any(alone[-15:]):
@@ -97,7 +99,7 @@ def threads_of_a_new_thread() -> int:
 
 
 def test_workers_change_the_threads_of_no_other_thread(two_threads: None) -> None:
-    """Threads that start while workers start have torch's number, and so have all later ones."""
+    """Threads that start during or after the start of workers use PyTorch's thread count."""
     workers.cache_clear()
     seen = set()
     done = threading.Event()

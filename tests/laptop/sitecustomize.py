@@ -1,8 +1,9 @@
-"""A student's laptop, as far as it can be had on Linux: Windows with a disk that knows no links.
+"""Simulates a student's laptop on Linux: Windows, with a file system that has no links.
 
-There a file that is open (or mapped) can be neither renamed nor removed, and there is no fcntl, no fork, no named pipe
-and no link. Python imports a module of this name when it starts, so with this folder in PYTHONPATH every process of the
-tests is such a laptop; a test that needs what one has not is marked (`@pytest.mark.needs("fork")`) and skipped there.
+On Windows, an open or mapped file can be neither renamed nor removed. There is no fcntl, no fork
+and no named pipe. Python imports a module of this name at startup, so every process of the tests
+is simulated when this folder is in PYTHONPATH. Tests that need one of the missing features are
+marked, such as `@pytest.mark.needs("fork")`, and skipped.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ def _open_files() -> Iterator[str]:
     for handle in os.listdir("/proc/self/fd"):
         try:
             yield os.readlink(f"/proc/self/fd/{handle}")
-        except FileNotFoundError:  # the listing's own handle
+        except FileNotFoundError:  # the handle of the listing itself
             continue
     with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
         yield from (line.rstrip("\n").split(maxsplit=5)[5] for line in maps if "/" in line)
 
 
 def is_open(path: Any) -> bool:
-    """Whether this process has the file, or one of the folder, open or mapped into memory."""
+    """Whether this process has opened or mapped the file, or a file in the folder."""
     real = os.path.realpath(os.fsdecode(path))
     return any(file == real or file.startswith(real + os.sep) for file in _open_files())
 
@@ -34,7 +35,12 @@ def is_open(path: Any) -> bool:
 def become_a_laptop(
     change: Callable[..., None] = setattr, remove: Callable[..., None] = delattr
 ) -> None:
-    """Takes away what a laptop has not; `change` and `remove` may be those of a MonkeyPatch, which gives it back."""
+    """Remove the features that Windows lacks.
+
+    Args:
+        change: Sets an attribute. A MonkeyPatch's method makes the change temporary.
+        remove: Deletes an attribute. A MonkeyPatch's method makes the deletion temporary.
+    """
     plain_import = builtins.__import__
 
     def unless_open(name: str) -> Any:
@@ -53,7 +59,7 @@ def become_a_laptop(
         raise OSError(1314, "A required privilege is not held by the client")
 
     def without_some(name: str, where: Any = None, *more: Any, **others: Any) -> Any:
-        # other libraries ask for the system's name, and not for what it has
+        # other libraries check the name of the system, so they still need these modules
         if name in ("fcntl", "resource") and str((where or {}).get("__name__")).startswith(
             "minibert"
         ):
