@@ -62,7 +62,7 @@ def test_official_names(tmp_path: Path, legacy: bool) -> None:
 
 
 @pytest.mark.filterwarnings("error::UserWarning")
-def test_only_layernorm_s_gamma_is_renamed(folder: Path) -> None:
+def test_only_the_gamma_of_layernorm_is_renamed(folder: Path) -> None:
     """Renaming every `gamma` once broke other tensors in transformers (issue 29554)."""
     tensors = load_file(folder / "model.safetensors")
     write_folder(folder, SMALL, {**tensors, "encoder.gate.gamma": torch.ones(1)})
@@ -76,7 +76,11 @@ def test_only_layernorm_s_gamma_is_renamed(folder: Path) -> None:
 
 def test_headless_folder_without_prefix(tmp_path: Path) -> None:
     official = pretraining_tensors(SMALL, legacy=False)
-    tensors = {n.removeprefix("bert."): t for n, t in official.items() if n.startswith("bert.")}
+    tensors = {
+        name.removeprefix("bert."): tensor
+        for name, tensor in official.items()
+        if name.startswith("bert.")
+    }
     folder = write_folder(tmp_path / "headless", SMALL, tensors)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -87,9 +91,8 @@ def test_headless_folder_without_prefix(tmp_path: Path) -> None:
 
 def test_model_without_pooler(folder: Path, tmp_path: Path) -> None:
     """A missing pooler is initialized with a warning, unless the model is built without one."""
-    tensors = {
-        n: t for n, t in load_file(folder / "model.safetensors").items() if "pooler" not in n
-    }
+    complete = load_file(folder / "model.safetensors")
+    tensors = {name: tensor for name, tensor in complete.items() if "pooler" not in name}
     write_folder(tmp_path / "bare", SMALL, tensors)
     with pytest.warns(
         UserWarning,
@@ -104,7 +107,7 @@ def test_model_without_pooler(folder: Path, tmp_path: Path) -> None:
     assert model(**ragged_batch(model.config)).pooler_output is None
 
 
-def test_a_lost_layer_is_told(folder: Path) -> None:
+def test_a_missing_layer_is_reported(folder: Path) -> None:
     with pytest.warns(
         UserWarning,
         match=r"encoder.layer.2.*although every BERT has it.*Is the checkpoint complete",
@@ -114,7 +117,7 @@ def test_a_lost_layer_is_told(folder: Path) -> None:
 
 
 @pytest.mark.filterwarnings("error::UserWarning")
-def test_sharded(folder: Path, tmp_path: Path) -> None:
+def test_sharded_checkpoints(folder: Path, tmp_path: Path) -> None:
     whole = transformers.BertForPreTraining.from_pretrained(folder)
     whole.save_pretrained(tmp_path / "shards", max_shard_size="10KB")
     assert (tmp_path / "shards" / "model.safetensors.index.json").exists()
@@ -234,7 +237,7 @@ def test_a_damaged_safetensors_is_one_clear_error(folder: Path, data: st.DataObj
         assert "damaged" in str(error)
 
 
-def test_weights_that_are_no_numbers(folder: Path) -> None:
+def test_integer_weights_raise_an_error(folder: Path) -> None:
     tensors = load_file(folder / "model.safetensors")
     tensors["bert.pooler.dense.bias"] = torch.zeros(24, dtype=torch.int64)
     write_folder(folder, SMALL, tensors)
@@ -244,7 +247,7 @@ def test_weights_that_are_no_numbers(folder: Path) -> None:
         BertModel.from_pretrained(folder)
 
 
-def test_a_file_that_is_no_bert(tmp_path: Path) -> None:
+def test_a_file_without_tensors_of_bert_raises_an_error(tmp_path: Path) -> None:
     write_folder(tmp_path, SMALL, {"transformer.h.0.attn.weight": torch.ones(2, 2)})
     with pytest.raises(
         ValueError, match=r"holds no tensor of a BERT \(1 tensors, such as 'transformer.h.0"
@@ -252,7 +255,7 @@ def test_a_file_that_is_no_bert(tmp_path: Path) -> None:
         BertModel.from_pretrained(tmp_path)
 
 
-def test_shapes_against_the_config(folder: Path) -> None:
+def test_shapes_that_differ_from_the_config(folder: Path) -> None:
     name = "embeddings.position_embeddings.weight"
     message = (
         rf"{name} is \(32, 24\) in the file but \(40, 24\) in the model"
@@ -280,9 +283,10 @@ def test_half_precision_files(folder: Path, dtype: torch.dtype) -> None:
     transformers does the same.
     """
     tensors = load_file(folder / "model.safetensors")
-    write_folder(
-        folder, SMALL, {n: t.to(dtype) if t.is_floating_point() else t for n, t in tensors.items()}
-    )
+    for name, tensor in tensors.items():
+        if tensor.is_floating_point():
+            tensors[name] = tensor.to(dtype)
+    write_folder(folder, SMALL, tensors)
     assert (
         BertModel.from_pretrained(folder).dtype
         == transformers.BertModel.from_pretrained(folder).dtype
@@ -313,14 +317,15 @@ def test_saved_models_load_in_transformers(tmp_path: Path, name: str) -> None:
         again = getattr(minibert, name).from_pretrained(tmp_path / "new" / "folder")
     batch = ragged_batch(ours.config)
     with torch.no_grad():
-        for a, b, c in zip(
+        for original, reference, reloaded in zip(
             ours(**batch), theirs.eval()(**batch).to_tuple(), again(**batch), strict=True
         ):
-            assert torch.equal(a, b) and torch.equal(a, c)
+            assert torch.equal(original, reference)
+            assert torch.equal(original, reloaded)
     assert again.config.architectures == [name]
 
 
-def test_saving_over_the_folder_it_came_from(folder: Path) -> None:
+def test_saving_over_the_loaded_folder(folder: Path) -> None:
     """The old file stays mapped as long as the model lives, so the new file is never read."""
     model = BertModel.from_pretrained(folder)
     before = pooled(model)
@@ -349,7 +354,7 @@ def test_unaligned_data(folder: Path) -> None:
     assert torch.equal(pooled(BertModel.from_pretrained(folder)), expected)
 
 
-def test_options_that_do_not_exist(folder: Path) -> None:
+def test_unknown_options_raise_an_error(folder: Path) -> None:
     with pytest.raises(
         TypeError, match="BertConfig has no field 'num_label'. Did you mean 'num_labels'"
     ):
@@ -368,7 +373,7 @@ def test_config_overrides_become_defaults(folder: Path) -> None:
     )
 
 
-def test_new_weights_are_bert_s_and_reproducible(folder: Path) -> None:
+def test_new_weights_have_the_initialization_of_bert_and_are_reproducible(folder: Path) -> None:
     def classifier() -> torch.Tensor:
         torch.manual_seed(3)
         with pytest.warns(
@@ -443,14 +448,14 @@ def test_loading_adds_next_to_no_memory(tmp_path: Path) -> None:
     assert float(run.stdout) < 30
 
 
-def test_a_pickled_tensor_takes_its_own_bytes_only(folder: Path) -> None:
+def test_a_pickled_tensor_holds_only_its_own_bytes(folder: Path) -> None:
     model = BertModel.from_pretrained(folder)
-    numbers = sum(parameter.nbytes for parameter in model.parameters())
-    assert len(pickle.dumps(model)) < numbers + 100_000
+    weight_bytes = sum(parameter.nbytes for parameter in model.parameters())
+    assert len(pickle.dumps(model)) < weight_bytes + 100_000
     assert len(pickle.dumps(model.encoder.layer[0].output.dense.bias)) < 2_000
 
 
-class TestTheReferencesKeywords:
+class TestKeywordsOfTransformers:
     """Keywords of transformers' `from_pretrained` work, have no effect, or raise a clear error."""
 
     @pytest.fixture(scope="class")

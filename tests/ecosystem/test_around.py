@@ -123,13 +123,15 @@ def functional_call(model: Any, batch: Batch) -> Any:
 
 def gradients_of_each_example(model: Any, batch: Batch) -> Any:
     """Per-example gradients of the classifier, by `torch.func.vmap`."""
-    weight, states = model.classifier.weight.detach(), model.bert(**batch).pooler_output.detach()
+    classifier_weight = model.classifier.weight.detach()
+    states = model.bert(**batch).pooler_output.detach()
 
-    def loss(own: Tensor, state: Tensor, label: Tensor) -> Tensor:
-        logits = torch.func.functional_call(model.classifier, {"weight": own}, (state,))
+    def loss(weight: Tensor, state: Tensor, label: Tensor) -> Tensor:
+        logits = torch.func.functional_call(model.classifier, {"weight": weight}, (state,))
         return nn.functional.cross_entropy(logits, label)
 
-    return torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0, 0))(weight, states, LABELS)
+    gradients = torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0, 0))
+    return gradients(classifier_weight, states, LABELS)
 
 
 def autocast(model: Any, batch: Batch) -> Any:
@@ -152,10 +154,10 @@ def pruning_of_weights(model: Any, batch: Batch) -> Any:
 
 
 def parametrizations(model: Any, batch: Batch) -> Any:
-    from torch.nn.utils import parametrizations as ways
+    from torch.nn.utils.parametrizations import weight_norm
 
     for layer in model.bert.encoder.layer:
-        ways.weight_norm(layer.intermediate.dense)
+        weight_norm(layer.intermediate.dense)
     return trained(model, batch)
 
 
@@ -226,24 +228,25 @@ def fully_sharded(model: Any, batch: Batch) -> Any:
 def peft_kinds(model: Any, batch: Batch) -> Any:
     """Seven kinds of adapters besides LoRA and prompt tuning."""
     peft = pytest.importorskip("peft")
-    kind, queries = {"task_type": "SEQ_CLS"}, {"task_type": "SEQ_CLS", "target_modules": ["query"]}
+    task = {"task_type": "SEQ_CLS"}
+    queries = {**task, "target_modules": ["query"]}
     adapters = [
         peft.LoraConfig(**queries, r=4, use_dora=True, init_lora_weights=False),
-        peft.IA3Config(**kind, target_modules=["key", "value"], feedforward_modules=[]),
+        peft.IA3Config(**task, target_modules=["key", "value"], feedforward_modules=[]),
         peft.LoHaConfig(**queries, r=2, init_weights=False),
         peft.LoKrConfig(**queries, r=2, init_weights=False),
         peft.AdaLoraConfig(**queries, total_step=10),
         peft.OFTConfig(**queries, r=0, oft_block_size=4),
-        peft.PromptEncoderConfig(**kind, num_virtual_tokens=3, encoder_hidden_size=8),
+        peft.PromptEncoderConfig(**task, num_virtual_tokens=3, encoder_hidden_size=8),
     ]
-    found = []
+    logits = []
     for adapter in adapters:
         torch.manual_seed(2)
         adapted = peft.get_peft_model(copy.deepcopy(model), adapter).eval()
         out = adapted(**batch, labels=LABELS)
         out.loss.backward()
-        found.append(out.logits)
-    return found
+        logits.append(out.logits)
+    return logits
 
 
 def lightning(model: Any, batch: Batch) -> Any:
@@ -310,8 +313,8 @@ def lime(model: Any, batch: Batch) -> Any:
     def probabilities(texts: list[str]) -> Any:
         ids = torch.tensor(
             [
-                [2, *(len(word) + 5 for word in [*own.split(), "x"]), 3, *[0] * 9][:9]
-                for own in texts
+                [2, *(len(word) + 5 for word in [*sentence.split(), "x"]), 3, *[0] * 9][:9]
+                for sentence in texts
             ]
         )
         return model(ids, attention_mask=(ids > 0).long()).logits.softmax(-1).detach().numpy()
@@ -362,20 +365,18 @@ def test_equal_to_the_reference(check: Check) -> None:
     torch.manual_seed(1)
     ours, theirs = (tree_leaves(check(model, batch)) for model in models)
     assert len(ours) == len(theirs) > 0
-    for one, other in zip(ours, theirs, strict=True):
-        assert torch.equal(one, other) if isinstance(one, Tensor) else one == other
+    for value, expected in zip(ours, theirs, strict=True):
+        assert torch.equal(value, expected) if isinstance(value, Tensor) else value == expected
 
 
-def test_torchinfo_is_not_told_of_outputs_that_are_no_dicts() -> None:
+def test_torchinfo_rejects_output_objects_but_summarizes_submodules() -> None:
     """torchinfo fails on a model that returns an output object, but summarizes its submodules."""
     torchinfo = need("torchinfo")
-    (model, _), batch = with_reference("BertModel", config := tiny_config()), ragged_batch(config)
+    config = tiny_config()
+    model, _ = with_reference("BertModel", config)
+    batch = ragged_batch(config)
     with pytest.raises(RuntimeError, match="Failed to run torchinfo"):
         torchinfo.summary(model, input_data=dict(batch), verbose=0)
     states = model.embeddings(batch["input_ids"])
-    assert (
-        torchinfo.summary(
-            model.encoder.layer[0].intermediate, input_data=states, verbose=0
-        ).total_params
-        == 2112
-    )
+    intermediate = model.encoder.layer[0].intermediate
+    assert torchinfo.summary(intermediate, input_data=states, verbose=0).total_params == 2112

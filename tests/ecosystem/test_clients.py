@@ -54,7 +54,7 @@ def recipe(monkeypatch: pytest.MonkeyPatch) -> Any:
     return load
 
 
-def found(embedder: SentenceEmbedder, top: int = 5) -> list[str]:
+def nearest_texts(embedder: SentenceEmbedder, top: int = 5) -> list[str]:
     rows, _ = nearest(embedder.encode_query(QUERY), embedder.encode_document(TEXTS), top)
     return [TEXTS[row] for row in rows[0]]
 
@@ -82,25 +82,25 @@ def test_bertopic(embedder: SentenceEmbedder, recipe: Any) -> None:
 
 
 def test_chroma(embedder: SentenceEmbedder, recipe: Any, tmp_path: Path) -> None:
-    made = recipe("with_chroma", "chromadb").Embeddings(embedder)
+    embeddings = recipe("with_chroma", "chromadb").Embeddings(embedder)
     import chromadb
 
     collection = chromadb.PersistentClient(str(tmp_path)).create_collection(
-        "texts", embedding_function=made, configuration={"hnsw": {"space": "cosine"}}
+        "texts", embedding_function=embeddings, configuration={"hnsw": {"space": "cosine"}}
     )
     collection.add(ids=TEXTS, documents=TEXTS)
-    assert collection.query(query_texts=[QUERY], n_results=5)["ids"] == [found(embedder)]
+    assert collection.query(query_texts=[QUERY], n_results=5)["ids"] == [nearest_texts(embedder)]
 
 
 def test_llama_index(embedder: SentenceEmbedder, recipe: Any) -> None:
-    made = recipe("with_llama_index", "llama_index.core").Embedding(embedder)
+    embedding = recipe("with_llama_index", "llama_index.core").Embedding(embedder)
     from llama_index.core import Document, VectorStoreIndex
 
     index = VectorStoreIndex.from_documents(
-        [Document(text=text) for text in TEXTS], embed_model=made
+        [Document(text=text) for text in TEXTS], embed_model=embedding
     )
     nodes = index.as_retriever(similarity_top_k=5).retrieve(QUERY)
-    assert [node.text for node in nodes] == found(embedder)
+    assert [node.text for node in nodes] == nearest_texts(embedder)
 
 
 def test_haystack(embedder: SentenceEmbedder, recipe: Any) -> None:
@@ -117,7 +117,7 @@ def test_haystack(embedder: SentenceEmbedder, recipe: Any) -> None:
     pipeline.add_component("search", InMemoryEmbeddingRetriever(store, top_k=5))
     pipeline.connect("query.embedding", "search.query_embedding")
     answer = pipeline.run({"query": {"text": QUERY}})["search"]["documents"]
-    assert [document.content for document in answer] == found(embedder)
+    assert [document.content for document in answer] == nearest_texts(embedder)
 
 
 def test_lancedb(folder: Path, embedder: SentenceEmbedder, recipe: Any, tmp_path: Path) -> None:
@@ -127,28 +127,28 @@ def test_lancedb(folder: Path, embedder: SentenceEmbedder, recipe: Any, tmp_path
     from lancedb.pydantic import LanceModel, Vector
     from pydantic import create_model
 
-    made = get_registry().get("minibert").create(name=str(folder))
+    function = get_registry().get("minibert").create(name=str(folder))
     fields: Any = {
-        "text": (str, made.SourceField()),
-        "vector": (Vector(made.ndims()), made.VectorField()),
+        "text": (str, function.SourceField()),
+        "vector": (Vector(function.ndims()), function.VectorField()),
     }
     table = lancedb.connect(tmp_path).create_table(
         "texts", schema=create_model("Row", __base__=LanceModel, **fields)
     )
     table.add([{"text": text} for text in TEXTS])
     rows = table.search(QUERY).distance_type("cosine").limit(5).to_list()
-    assert [row["text"] for row in rows] == found(embedder)
+    assert [row["text"] for row in rows] == nearest_texts(embedder)
 
 
 def test_semantic_router(embedder: SentenceEmbedder, recipe: Any) -> None:
-    made = recipe("with_semantic_router", "semantic_router").Encoder(
+    encoder = recipe("with_semantic_router", "semantic_router").Encoder(
         embedder=embedder, score_threshold=0.0
     )
     from semantic_router import IndexedRouter, Route
 
-    assert made(TEXTS[:3]) == embedder.encode_document(TEXTS[:3]).tolist()
+    assert encoder(TEXTS[:3]) == embedder.encode_document(TEXTS[:3]).tolist()
     routes = [Route(name=word, utterances=[word, f"{word} {word}"]) for word in WORDS[:3]]
-    router = IndexedRouter(encoder=made, routes=routes)
+    router = IndexedRouter(encoder=encoder, routes=routes)
     assert [router(word).name for word in WORDS[:3]] == WORDS[:3]
 
 
@@ -169,7 +169,8 @@ def test_mteb(embedder: SentenceEmbedder, recipe: Any) -> None:
         min_score, max_score = 0, 5
 
         def load_data(self, **_: Any) -> None:
-            self.dataset, self.data_loaded = DatasetDict({"test": Dataset.from_dict(rows)}), True
+            self.dataset = DatasetDict({"test": Dataset.from_dict(rows)})
+            self.data_loaded = True
 
     result = module.evaluate(embedder, [Tiny()])
     score = result.task_results[0].scores["test"][0]["cosine_spearman"]
@@ -193,10 +194,12 @@ def test_spacy(folder: Path, embedder: SentenceEmbedder, recipe: Any) -> None:
 
     nlp = spacy.blank("en")
     nlp.add_pipe("minibert", config={"name_or_path": str(folder)})
-    one, other = nlp("hello tall trees"), nlp("trees in korea")
-    assert np.array_equal(one.vector, embedder.encode(one.text)) and one.has_vector
-    assert np.array_equal(one[1:].vector, embedder.encode("tall trees"))
-    assert one.similarity(other) == pytest.approx(float(one.vector @ other.vector), abs=1e-5)
+    document = nlp("hello tall trees")
+    other = nlp("trees in korea")
+    assert np.array_equal(document.vector, embedder.encode(document.text)) and document.has_vector
+    assert np.array_equal(document[1:].vector, embedder.encode("tall trees"))
+    cosine = float(document.vector @ other.vector)
+    assert document.similarity(other) == pytest.approx(cosine, abs=1e-5)
 
 
 def need(library: str) -> Any:
@@ -219,19 +222,17 @@ def test_evaluators(folder: Path, bare: SentenceEmbedder) -> None:
     reference = library.SentenceTransformer(str(folder), device="cpu")
     ours: Any = bare.as_sentence_transformer()
     a, b, c = TEXTS[:20], TEXTS[20:40], TEXTS[40:60]
-    numbered, relevant = (
-        {f"d{n}": text for n, text in enumerate(TEXTS)},
-        {f"q{n}": {f"d{n + 9}"} for n in range(8)},
-    )
+    documents = {f"d{n}": text for n, text in enumerate(TEXTS)}
+    relevant = {f"q{n}": {f"d{n + 9}"} for n in range(8)}
     samples = [{"query": a[n], "positive": [b[n]], "negative": [c[n], c[n + 1]]} for n in range(8)]
     makers: list[Any] = [
         lambda: evaluation.EmbeddingSimilarityEvaluator(a, b, [n / 20 for n in range(20)]),
         lambda: evaluation.BinaryClassificationEvaluator(a, b, [0, 1] * 10),
         lambda: evaluation.TripletEvaluator(a, b, c),
         lambda: evaluation.InformationRetrievalEvaluator(
-            {f"q{n}": a[n] for n in range(8)}, numbered, relevant
+            {f"q{n}": a[n] for n in range(8)}, documents, relevant
         ),
-        lambda: evaluation.ParaphraseMiningEvaluator(numbered, [("d0", "d1"), ("d2", "d30")]),
+        lambda: evaluation.ParaphraseMiningEvaluator(documents, [("d0", "d1"), ("d2", "d30")]),
         lambda: evaluation.RerankingEvaluator(samples),
         lambda: evaluation.TranslationEvaluator(a, b),
         lambda: evaluation.MSEEvaluator(a, b, teacher_model=reference),
@@ -242,18 +243,20 @@ def test_evaluators(folder: Path, bare: SentenceEmbedder) -> None:
 
     pairs = Dataset.from_dict({"question": a, "answer": b})
     options: Any = {"corpus": TEXTS, "num_negatives": 2, "range_max": 20, "verbose": False}
-    one, other = (
+    negatives, expected = (
         mine_hard_negatives(pairs, model, **options).to_dict() for model in (ours, reference)
     )
-    assert one == other
+    assert negatives == expected
 
 
 def test_setfit(folder: Path, tmp_path: Path) -> None:
-    setfit, library = need("setfit"), need("sentence_transformers")
+    setfit = need("setfit")
+    library = need("sentence_transformers")
     from datasets import Dataset
     from sklearn.linear_model import LogisticRegression
 
-    rows, answers = Dataset.from_dict({"text": TEXTS[:16], "label": [0, 1] * 8}), []
+    rows = Dataset.from_dict({"text": TEXTS[:16], "label": [0, 1] * 8})
+    answers = []
     ours = SentenceEmbedder.from_pretrained(folder, precision=None).as_sentence_transformer()
     for body in (library.SentenceTransformer(str(folder), device="cpu"), ours):
         torch.manual_seed(0)
@@ -270,7 +273,7 @@ def test_setfit(folder: Path, tmp_path: Path) -> None:
 
 def test_langchain(embedder: SentenceEmbedder, recipe: Any) -> None:
     """LangChain's chains, filters and third-party stores accept the recipe's class."""
-    made = recipe("with_langchain", "langchain_core").Embeddings(embedder)
+    embeddings = recipe("with_langchain", "langchain_core").Embeddings(embedder)
     need("langchain_community")
     from langchain_classic.chains import HypotheticalDocumentEmbedder
     from langchain_classic.retrievers.document_compressors import EmbeddingsFilter
@@ -280,16 +283,16 @@ def test_langchain(embedder: SentenceEmbedder, recipe: Any) -> None:
     from langchain_core.language_models import FakeListLLM
 
     documents = [Document(page_content=text) for text in TEXTS]
-    store = FAISS.from_texts(TEXTS, made)
-    chosen = EmbeddingsFilter(embeddings=made, k=5).compress_documents(documents, QUERY)
+    store = FAISS.from_texts(TEXTS, embeddings)
+    chosen = EmbeddingsFilter(embeddings=embeddings, k=5).compress_documents(documents, QUERY)
     for answer in (store.similarity_search(QUERY, k=5), chosen):
-        assert [document.page_content for document in answer] == found(embedder)
+        assert [document.page_content for document in answer] == nearest_texts(embedder)
 
-    redundant = EmbeddingsRedundantFilter(embeddings=made, similarity_threshold=0.95)
+    redundant = EmbeddingsRedundantFilter(embeddings=embeddings, similarity_threshold=0.95)
     remaining = redundant.transform_documents(documents)
     assert 0 < len(remaining) < len(TEXTS)
     hyde = HypotheticalDocumentEmbedder.from_llm(
-        FakeListLLM(responses=[TEXTS[3]]), made, "web_search"
+        FakeListLLM(responses=[TEXTS[3]]), embeddings, "web_search"
     )
     np.testing.assert_allclose(
         hyde.embed_query("x"), embedder.encode_document([TEXTS[3]])[0], atol=1e-6
@@ -297,66 +300,72 @@ def test_langchain(embedder: SentenceEmbedder, recipe: Any) -> None:
 
 
 def test_vector_stores_take_arrays(embedder: SentenceEmbedder) -> None:
-    usearch, qdrant = need("usearch.index"), need("qdrant_client")
-    vectors, query = embedder.encode_document(TEXTS), embedder.encode_query(QUERY)
+    usearch = need("usearch.index")
+    qdrant = need("qdrant_client")
+    vectors = embedder.encode_document(TEXTS)
+    query = embedder.encode_query(QUERY)
     index = usearch.Index(ndim=32, metric="cos")
     index.add(np.arange(len(TEXTS)), vectors)
-    assert [TEXTS[row] for row in index.search(query, 5, exact=True).keys] == found(embedder)
-    client, size = (
-        qdrant.QdrantClient(":memory:"),
-        qdrant.models.VectorParams(size=32, distance="Cosine"),
+    assert [TEXTS[row] for row in index.search(query, 5, exact=True).keys] == nearest_texts(
+        embedder
     )
-    client.create_collection("texts", vectors_config=size)
+    client = qdrant.QdrantClient(":memory:")
+    parameters = qdrant.models.VectorParams(size=32, distance="Cosine")
+    client.create_collection("texts", vectors_config=parameters)
     client.upload_collection("texts", vectors=vectors, ids=list(range(len(TEXTS))))
-    assert [
-        TEXTS[own.id] for own in client.query_points("texts", query=query, limit=5).points
-    ] == found(embedder)
+    points = client.query_points("texts", query=query, limit=5).points
+    assert [TEXTS[point.id] for point in points] == nearest_texts(embedder)
 
 
 @pytest.fixture
-def together(bare: SentenceEmbedder) -> list[Any]:
+def classifiers(bare: SentenceEmbedder) -> list[Any]:
     """Our classifier and the reference's, with the same weights."""
     need("transformers")
     config = tiny_config(num_labels=2, vocab_size=len(bare.tokenizer))
     return [model.eval() for model in with_reference("BertForSequenceClassification", config)]
 
 
-def test_shap(together: list[Any], bare: SentenceEmbedder) -> None:
-    shap, transformers = need("shap"), need("transformers")
+def test_shap(classifiers: list[Any], bare: SentenceEmbedder) -> None:
+    shap = need("shap")
+    transformers = need("transformers")
     tokenizer = bare.tokenizer.to_transformers()
     options: Any = {"tokenizer": tokenizer, "top_k": None, "device": "cpu"}
     pipelines = [
-        transformers.pipeline("text-classification", model=model, **options) for model in together
+        transformers.pipeline("text-classification", model=model, **options)
+        for model in classifiers
     ]
-    one, other = (shap.Explainer(pipeline)([QUERY]).values for pipeline in pipelines)
-    np.testing.assert_allclose(one, other, atol=1e-6)
+    values, expected = (shap.Explainer(pipeline)([QUERY]).values for pipeline in pipelines)
+    np.testing.assert_allclose(values, expected, atol=1e-6)
 
 
 def test_model2vec(folder: Path, bare: SentenceEmbedder) -> None:
     need("skeletoken")  # a dependency of model2vec[distill]
-    transformers, distill = need("transformers"), need("model2vec.distill").distill_from_model
+    transformers = need("transformers")
+    distill = need("model2vec.distill").distill_from_model
     tokenizer = bare.tokenizer.to_transformers()
     models = bare.model, transformers.BertModel.from_pretrained(folder)
-    one, other = (
-        distill(model=own, tokenizer=tokenizer, pca_dims=8, device="cpu").encode(TEXTS[:5])
-        for own in models
+    vectors, expected = (
+        distill(model=model, tokenizer=tokenizer, pca_dims=8, device="cpu").encode(TEXTS[:5])
+        for model in models
     )
-    np.testing.assert_allclose(np.abs(one), np.abs(other), atol=1e-4)
+    np.testing.assert_allclose(np.abs(vectors), np.abs(expected), atol=1e-4)
 
 
 def test_transformer_lens(folder: Path, bare: SentenceEmbedder) -> None:
-    bridge = need("transformer_lens.model_bridge").TransformerBridge
-    tokenizer, ids = (
-        bare.tokenizer.to_transformers(),
-        bare.tokenizer(QUERY, return_tensors="pt")["input_ids"],
-    )
+    bridge_class = need("transformer_lens.model_bridge").TransformerBridge
+    tokenizer = bare.tokenizer.to_transformers()
+    ids = bare.tokenizer(QUERY, return_tensors="pt")["input_ids"]
     models = with_reference("BertForMaskedLM", tiny_config(vocab_size=len(bare.tokenizer)))
     options: Any = {"tokenizer": tokenizer, "device": "cpu"}
     bridges = [
-        bridge.boot_transformers(str(folder), hf_model=model.eval(), **options) for model in models
+        bridge_class.boot_transformers(str(folder), hf_model=model.eval(), **options)
+        for model in models
     ]
-    (one, seen), (other, expected) = (own.run_with_cache(ids) for own in bridges)
-    assert torch.equal(one, other) and seen.keys() == expected.keys()
+    (logits, cache), (reference_logits, reference_cache) = (
+        bridge.run_with_cache(ids) for bridge in bridges
+    )
+    assert torch.equal(logits, reference_logits) and cache.keys() == reference_cache.keys()
     # TransformerLens sums per head, in another order, and our positions have no batch axis
-    for name in seen:
-        assert torch.allclose(seen[name].float(), expected[name].float(), rtol=0, atol=1e-5), name
+    for name, states in cache.items():
+        expected = reference_cache[name].float()
+        assert torch.allclose(states.float(), expected, rtol=0, atol=1e-5), name

@@ -82,8 +82,8 @@ def batches() -> tuple[Batch, Batch]:
 def assert_same(received: Any, expected: Any) -> None:
     ours, theirs = tree_leaves(received), tree_leaves(expected)
     assert len(ours) == len(theirs) > 0
-    for one, other in zip(ours, theirs, strict=True):
-        torch.testing.assert_close(one, other, rtol=0, atol=1e-5)
+    for our_tensor, their_tensor in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(our_tensor, their_tensor, rtol=0, atol=1e-5)
 
 
 def dynamic(batch: Batch) -> dict[str, dict[int, Any]]:
@@ -122,9 +122,11 @@ def test_export_with_sizes_that_change(models: Callable[..., Together]) -> None:
     file.seek(0)
     exported = torch.export.load(file).module()
     for batch in (full, padded):
-        out = exported(**batch)
-        assert [type(o) for o in out] == [type(o) for o in model(**batch)]  # outputs are pytrees
-        assert_same(out, model(**batch))
+        received = exported(**batch)
+        expected = model(**batch)
+        # outputs are pytrees, so their types are restored
+        assert [type(output) for output in received] == [type(output) for output in expected]
+        assert_same(received, expected)
 
 
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
@@ -162,7 +164,9 @@ def test_compile_without_a_graph_break(models: Callable[..., Together], backend:
 
 
 @pytest.mark.parametrize("tool", ["export", "trace", "onnx"])
-def test_an_optimised_model_says_what_to_export(tool: str, quiet: None, tmp_path: Path) -> None:
+def test_the_error_for_an_optimized_model_says_what_to_export(
+    tool: str, quiet: None, tmp_path: Path
+) -> None:
     model, (full, _) = minibert.optimize(minibert.BertModel(tiny_config()).eval()), batches()
     with pytest.raises(
         Exception, match="is not exported: load it with precision=None, or unoptimize"
@@ -213,7 +217,7 @@ def test_onnx(models: Callable[..., Together], dynamo: bool, tmp_path: Path, qui
             model, inputs, file, dynamo=False, input_names=keys, dynamic_axes=axes, opset_version=17
         )
     session = onnxruntime.InferenceSession(file)
-    assert {i.name for i in session.get_inputs()} == set(keys)
+    assert {node.name for node in session.get_inputs()} == set(keys)
     for batch in (full, padded):
         received = session.run(None, {key: x.numpy() for key, x in batch.items()})
         assert_same([torch.from_numpy(x) for x in received], model(**batch))

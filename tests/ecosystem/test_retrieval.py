@@ -41,7 +41,7 @@ def embedder(folder: Path) -> SentenceEmbedder:
     return SentenceEmbedder.from_pretrained(folder, precision=None)
 
 
-def expected(embedder: SentenceEmbedder, query: str, top: int) -> list[str]:
+def nearest_texts(embedder: SentenceEmbedder, query: str, top: int) -> list[str]:
     rows, _ = nearest(embedder.encode_query(query), embedder.encode_document(TEXTS), top)
     return [TEXTS[row] for row in rows[0]]
 
@@ -59,7 +59,7 @@ def test_langchain(embedder: SentenceEmbedder, langchain: dict[str, Any]) -> Non
     store = InMemoryVectorStore(langchain["Embeddings"](embedder))
     store.add_texts(TEXTS)
     documents = store.similarity_search("tall trees in korea", k=5)
-    assert [document.page_content for document in documents] == expected(
+    assert [document.page_content for document in documents] == nearest_texts(
         embedder, "tall trees in korea", 5
     )
 
@@ -69,16 +69,18 @@ async def _search(store: Any, query: str) -> list[str]:
     return [document.page_content for document in await store.asimilarity_search(query, k=5)]
 
 
-def test_langchain_awaited(embedder: SentenceEmbedder, langchain: dict[str, Any]) -> None:
+def test_langchain_async(embedder: SentenceEmbedder, langchain: dict[str, Any]) -> None:
     import asyncio
 
     from langchain_core.vectorstores import InMemoryVectorStore
 
     store = InMemoryVectorStore(langchain["Embeddings"](embedder))
-    assert asyncio.run(_search(store, "hello world")) == expected(embedder, "hello world", 5)
+    assert asyncio.run(_search(store, "hello world")) == nearest_texts(embedder, "hello world", 5)
 
 
-def test_langchain_checks_the_types(embedder: SentenceEmbedder, langchain: dict[str, Any]) -> None:
+def test_langchain_recipe_passes_checks_of_types(
+    embedder: SentenceEmbedder, langchain: dict[str, Any]
+) -> None:
     """Pydantic models, such as LangChain's filters and chains, accept the recipe's classes."""
     from langchain_core.cross_encoders import BaseCrossEncoder
     from langchain_core.embeddings import Embeddings
@@ -113,7 +115,7 @@ def test_faiss(embedder: SentenceEmbedder) -> None:
     index = faiss.IndexFlatIP(embedder.dimension)
     index.add(embedder.encode_document(TEXTS))
     _, rows = index.search(embedder.encode_query(["tall trees in korea"]), 5)
-    assert [TEXTS[row] for row in rows[0]] == expected(embedder, "tall trees in korea", 5)
+    assert [TEXTS[row] for row in rows[0]] == nearest_texts(embedder, "tall trees in korea", 5)
 
 
 @pytest.mark.parametrize("cells", [0, 8])
@@ -124,20 +126,19 @@ def test_shards_in_faiss(
     pytest.importorskip("faiss")
     recipe = runpy.run_path(str(CHECKOUT / "scripts" / "clients" / "with_faiss.py"))
     encode_to_shards(embedder, TEXTS, tmp_path, shard_size=17)
-    corpus, queries = (
-        open_vectors(tmp_path),
-        embedder.encode(["hello world", "how tall do trees grow"]),
-    )
+    corpus = open_vectors(tmp_path)
+    queries = embedder.encode(["hello world", "how tall do trees grow"])
     index = recipe["build"](corpus, cells)
     if cells:
         index.nprobe = cells
     rows, scores = nearest(queries, corpus, 5)
-    for own, exact, found in zip(
+    for best_rows, best_scores, matches in zip(
         rows, scores, recipe["search"](index, corpus, queries), strict=True
     ):
-        np.testing.assert_allclose([score for _, score in found], exact, atol=1e-6)
+        np.testing.assert_allclose([score for _, score in matches], best_scores, atol=1e-6)
         # among rows that tie for the last place, faiss may choose any
-        assert set(own[exact > exact[-1] + 1e-6]) <= {row for row, _ in found}
+        certain = best_rows[best_scores > best_scores[-1] + 1e-6]
+        assert set(certain) <= {row for row, _ in matches}
 
 
 def test_hnswlib(embedder: SentenceEmbedder) -> None:
@@ -147,7 +148,7 @@ def test_hnswlib(embedder: SentenceEmbedder) -> None:
     index.add_items(embedder.encode_document(TEXTS), num_threads=1)
     index.set_ef(len(TEXTS))
     rows, _ = index.knn_query(embedder.encode_query("tall trees in korea"), k=5)
-    assert [TEXTS[row] for row in rows[0]] == expected(embedder, "tall trees in korea", 5)
+    assert [TEXTS[row] for row in rows[0]] == nearest_texts(embedder, "tall trees in korea", 5)
 
 
 def test_pandas(embedder: SentenceEmbedder) -> None:
@@ -198,7 +199,7 @@ class TestScikitLearn:
         with pytest.raises(ValueError, match="not a dict, which gives its keys"):
             vectorizer.transform({"text": TEXTS})  # type: ignore[arg-type]
 
-    def test_it_is_loaded_when_needed(self, folder: Path) -> None:
+    def test_the_model_is_loaded_when_needed(self, folder: Path) -> None:
         import pickle
 
         vectorizer = SentenceVectorizer("there/is/no/such/folder")

@@ -22,10 +22,10 @@ def tokenizers(minilm: str) -> tuple[BertTokenizer, Any]:
     return BertTokenizer.from_pretrained(minilm), transformers.BertTokenizer.from_pretrained(minilm)
 
 
-def assert_same(mine: Any, yours: Any) -> None:
-    assert set(mine) == set(yours)
-    for name, value in yours.items():
-        assert torch.equal(torch.as_tensor(mine[name]), torch.as_tensor(value)), name
+def assert_same(ours: Any, theirs: Any) -> None:
+    assert set(ours) == set(theirs)
+    for name, value in theirs.items():
+        assert torch.equal(torch.as_tensor(ours[name]), torch.as_tensor(value)), name
 
 
 @pytest.mark.parametrize(
@@ -35,13 +35,13 @@ def test_masked_words(tokenizers: tuple[BertTokenizer, Any], options: dict[str, 
     batches = []
     longest = max(len(ids) for ids in tokenizers[0](TEXTS)["input_ids"])
     for tokenizer in tokenizers:
-        asked: dict[str, Any] = {"return_special_tokens_mask": True}
+        call_options: dict[str, Any] = {"return_special_tokens_mask": True}
         if "whole_word_mask" in options:
-            asked = {"return_offsets_mapping": True}
+            call_options = {"return_offsets_mapping": True}
             if tokenizer is tokenizers[1]:  # its pad() does not pad the offsets
-                asked |= {"padding": "max_length", "max_length": longest}
+                call_options |= {"padding": "max_length", "max_length": longest}
         collator = transformers.DataCollatorForLanguageModeling(tokenizer, seed=7, **options)
-        batches.append(collator([dict(tokenizer(text, **asked)) for text in TEXTS]))
+        batches.append(collator([dict(tokenizer(text, **call_options)) for text in TEXTS]))
     assert_same(*batches)
     assert (batches[0]["labels"] != -100).any()
 
@@ -59,11 +59,12 @@ def test_padding(tokenizers: tuple[BertTokenizer, Any], padding: Any) -> None:
 
 
 def test_tags_and_targets(tokenizers: tuple[BertTokenizer, Any]) -> None:
-    tags, targets = [], []
+    tags = []
+    targets = []
     for tokenizer in tokenizers:
         rows = [dict(tokenizer(text)) for text in TEXTS]
-        labelled = [{**row, "labels": list(range(len(row["input_ids"])))} for row in rows]
-        tags.append(transformers.DataCollatorForTokenClassification(tokenizer)(labelled))
+        labeled = [{**row, "labels": list(range(len(row["input_ids"])))} for row in rows]
+        tags.append(transformers.DataCollatorForTokenClassification(tokenizer)(labeled))
         pairs = [{**tokenizer(text), "labels": tokenizer(text[:7])["input_ids"]} for text in TEXTS]
         targets.append(transformers.DataCollatorForSeq2Seq(tokenizer)(pairs))
     assert_same(*tags)
@@ -84,35 +85,36 @@ def test_datasets_map_in_two_processes(
         def encode(batch: dict[str, list[str]], tokenizer: Any = tokenizer) -> Any:
             return tokenizer(batch["text"], truncation=True, max_length=9)
 
-        done = rows.map(
+        mapped = rows.map(
             encode,
             batched=True,
             batch_size=16,
             num_proc=2,
             cache_file_name=str(tmp_path / f"{number}.arrow"),
         )
-        results.append(done.to_dict())
+        results.append(mapped.to_dict())
     assert results[0] == results[1] and len(results[0]["input_ids"]) == len(rows)
 
 
 @pytest.mark.filterwarnings("ignore")
 def test_fill_mask_pipeline(tokenizers: tuple[BertTokenizer, Any], tmp_path: Path) -> None:
     """In transformers' pipeline, our model and tokenizer give the results of theirs."""
-    ours, theirs = tokenizers
-    text = f"Paris is the {ours.mask_token} of France."
+    text = f"Paris is the {tokenizers[0].mask_token} of France."
     BertForMaskedLM.from_pretrained("minibert-tiny").save_pretrained(tmp_path)
     tiny = BertTokenizer.from_pretrained("minibert-tiny")
     tiny.save_pretrained(tmp_path)
-    mine = transformers.pipeline(
+    our_pipeline = transformers.pipeline(
         "fill-mask", model=BertForMaskedLM.from_pretrained(tmp_path), tokenizer=tiny
     )
-    yours = transformers.pipeline("fill-mask", model=str(tmp_path))
-    for how in ({}, {"top_k": 3}, {"targets": ["capital", "city"]}):
-        a, b = mine(text, **how), yours(text, **how)
-        assert [(row["token"], row["token_str"], row["sequence"]) for row in a] == [
-            (row["token"], row["token_str"], row["sequence"]) for row in b
+    reference = transformers.pipeline("fill-mask", model=str(tmp_path))
+    for options in ({}, {"top_k": 3}, {"targets": ["capital", "city"]}):
+        words = our_pipeline(text, **options)
+        expected = reference(text, **options)
+        assert [(word["token"], word["token_str"], word["sequence"]) for word in words] == [
+            (word["token"], word["token_str"], word["sequence"]) for word in expected
         ]
-        assert np.allclose([row["score"] for row in a], [row["score"] for row in b], atol=1e-6)
+        scores = [word["score"] for word in words]
+        assert np.allclose(scores, [word["score"] for word in expected], atol=1e-6)
 
 
 def test_to_transformers(minilm: str) -> None:

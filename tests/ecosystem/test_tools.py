@@ -72,7 +72,9 @@ def test_trainer(checkpointing: bool, tmp_path: Path) -> None:
     config = tiny_config(num_labels=3, num_hidden_layers=1)
     ours, theirs = with_reference("BertForSequenceClassification", config)
     ours.config.use_cache = False
-    mine, yours = (trained(m, tmp_path / type(m).__module__, checkpointing) for m in (ours, theirs))
+    mine, yours = (
+        trained(model, tmp_path / type(model).__module__, checkpointing) for model in (ours, theirs)
+    )
     for trainer in (mine, yours):
         assert trainer.evaluate()["eval_loss"] > 0
         assert trainer.predict(trainer.eval_dataset[:5]).predictions.shape == (5, 3)
@@ -103,7 +105,8 @@ def test_trainer_keeps_checkpoints_of_tied_weights(
     # the highest loss counts as the best, so that the best checkpoint is not the last one
     best |= {"metric_for_best_model": "loss", "greater_is_better": True}
     mine, yours = (
-        trained(m, tmp_path / type(m).__module__, checkpointing, **best) for m in (ours, theirs)
+        trained(model, tmp_path / type(model).__module__, checkpointing, **best)
+        for model in (ours, theirs)
     )
     assert losses_of(mine) == losses_of(yours) and len(losses_of(mine)) == 50
     halfway, end = (Path(mine.args.output_dir, f"checkpoint-{step}") for step in (25, 50))
@@ -281,8 +284,8 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Any:
 def test_pipelines(task: str, name: str, text: str, both: Any) -> None:
     ours, theirs, tokenizer = both(name)
     pipelines = [
-        transformers.pipeline(task, model=m, tokenizer=tokenizer, device="cpu")
-        for m in (ours, theirs)
+        transformers.pipeline(task, model=model, tokenizer=tokenizer, device="cpu")
+        for model in (ours, theirs)
     ]
     assert repr(pipelines[0])
     for inputs, options in ((text, {}), ([text, f"{text} in korea", text], {"batch_size": 2})):

@@ -56,8 +56,8 @@ def test_official_checkpoint_over_http(
     assert any("model.safetensors" in request for request in hub.requests)
 
     assert model.load_report.missing == model.load_report.unexpected == []
-    heads = {n for n in model.load_report.left_out if "position_ids" not in n}
-    assert heads and all(n.startswith("cls.") for n in heads)
+    heads = {name for name in model.load_report.left_out if "position_ids" not in name}
+    assert heads and all(name.startswith("cls.") for name in heads)
 
     hub.repositories.clear()  # everything below is loaded from the cache
     offline = minibert.BertModel.from_pretrained(name, cache_dir=tmp_path, local_files_only=True)

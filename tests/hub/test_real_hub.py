@@ -18,7 +18,7 @@ pytestmark = pytest.mark.hub
 
 
 @pytest.fixture(autouse=True)
-def _hub(monkeypatch: pytest.MonkeyPatch) -> None:
+def _online(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave offline mode for these tests, and skip them if the Hub cannot be reached."""
     from huggingface_hub import HfApi, constants
 
@@ -34,7 +34,7 @@ def golden(name: str) -> dict[str, Any]:
     return content
 
 
-def close(values: torch.Tensor, published: Any, atol: float) -> None:
+def assert_close(values: torch.Tensor, published: Any, atol: float) -> None:
     torch.testing.assert_close(values, torch.tensor(published), rtol=0, atol=atol)
 
 
@@ -50,12 +50,12 @@ def test_kcbert() -> None:
     with torch.no_grad():
         out = minibert.BertModel.from_pretrained("beomi/kcbert-base")(**encoded)
     (hidden,), (pooler,) = published["last_hidden_state"], published["pooler_output"]
-    close(
+    assert_close(
         out.last_hidden_state[:, hidden["rows"]][..., hidden["columns"]],
         hidden["values"],
         hidden["atol"],
     )
-    close(out.pooler_output[:, pooler["columns"]], pooler["values"], pooler["atol"])
+    assert_close(out.pooler_output[:, pooler["columns"]], pooler["values"], pooler["atol"])
 
 
 def test_bert_base_uncased() -> None:
@@ -73,7 +73,7 @@ def test_bert_base_uncased() -> None:
             out = model(
                 torch.tensor(case["input_ids"]), attention_mask=torch.tensor(case["attention_mask"])
             )
-            close(out.last_hidden_state[:, 1:4, 1:4], case["values"], case["atol"])
+            assert_close(out.last_hidden_state[:, 1:4, 1:4], case["values"], case["atol"])
             assert len(out.hidden_states) == published["shapes"]["hidden_states"]
 
 
@@ -95,7 +95,7 @@ def test_published_heads(number: int) -> None:
         values = torch.stack([out.start_logits[:, 1:4], out.end_logits[:, 1:4]])
     else:
         values = out.logits if case["slice"] == "logits" else out.logits[:, 1:4, 1:4]
-    close(values, case["values"], case.get("atol", 1e-4))
+    assert_close(values, case["values"], case.get("atol", 1e-4))
 
 
 def test_fill_mask() -> None:
@@ -107,4 +107,4 @@ def test_fill_mask() -> None:
         logits = model(**encoded, positions=encoded["input_ids"] == tokenizer.mask_token_id).logits
     top = logits.softmax(-1)[0].topk(len(case["top"]))
     assert top.indices.tolist() == [token_id for _, token_id, _ in case["top"]]
-    close(top.values, [score for *_, score in case["top"]], case["atol"])
+    assert_close(top.values, [score for *_, score in case["top"]], case["atol"])

@@ -43,7 +43,7 @@ def become_a_laptop(
     """
     plain_import = builtins.__import__
 
-    def unless_open(name: str) -> Any:
+    def refuse_if_open(name: str) -> Any:
         real = getattr(os, name)
 
         def checked(*paths: Any, **options: Any) -> Any:
@@ -58,17 +58,16 @@ def become_a_laptop(
     def refuse(*_: Any, **__: Any) -> None:
         raise OSError(1314, "A required privilege is not held by the client")
 
-    def without_some(name: str, where: Any = None, *more: Any, **others: Any) -> Any:
+    def import_available(name: str, namespace: Any = None, *more: Any, **options: Any) -> Any:
         # other libraries check the name of the system, so they still need these modules
-        if name in ("fcntl", "resource") and str((where or {}).get("__name__")).startswith(
-            "minibert"
-        ):
+        importer = str((namespace or {}).get("__name__"))
+        if name in ("fcntl", "resource") and importer.startswith("minibert"):
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-        return plain_import(name, where, *more, **others)
+        return plain_import(name, namespace, *more, **options)
 
-    change(builtins, "__import__", without_some)
+    change(builtins, "__import__", import_available)
     for name in ("replace", "rename", "unlink", "remove"):
-        change(os, name, unless_open(name))
+        change(os, name, refuse_if_open(name))
     for name in ("link", "symlink"):
         change(os, name, refuse)
     for name in ("fork", "pread", "mkfifo", "sched_getaffinity"):
