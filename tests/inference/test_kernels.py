@@ -47,23 +47,24 @@ def relative_error(received: torch.Tensor, expected: torch.Tensor) -> float:
     return float((received.float() - expected).norm() / expected.norm().clamp(min=1e-12))
 
 
-@pytest.mark.parametrize(("kernel", "dtype", "most"), KERNELS)
+@pytest.mark.parametrize(("kernel", "dtype", "tolerance"), KERNELS)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("activation", [None, F.gelu, F.silu], ids=["none", "gelu", "silu"])
-def test_a_kernel_is_a_linear_layer(kernel, dtype, most, shape, activation) -> None:
+def test_a_kernel_is_a_linear_layer(kernel, dtype, tolerance, shape, activation) -> None:
     x, weight, bias = torch.randn(shape), torch.randn(48, shape[-1]), torch.randn(48)
     residual = torch.randn(*shape[:-1], 48)
     ours = kernel(weight.to(dtype), bias.to(dtype), activation)
 
     expected = F.linear(x, weight, bias)
-    expected = expected if activation is None else activation(expected)
+    if activation is not None:
+        expected = activation(expected)
 
-    assert relative_error(ours(x.to(dtype)), expected) < most
-    assert relative_error(ours(x.to(dtype), residual.to(dtype)), expected + residual) < most
+    assert relative_error(ours(x.to(dtype)), expected) < tolerance
+    assert relative_error(ours(x.to(dtype), residual.to(dtype)), expected + residual) < tolerance
 
 
-@pytest.mark.parametrize(("kernel", "dtype", "most"), KERNELS)
-def test_inputs_are_left_alone_and_need_not_be_contiguous(kernel, dtype, most) -> None:
+@pytest.mark.parametrize(("kernel", "dtype", "tolerance"), KERNELS)
+def test_inputs_are_left_alone_and_need_not_be_contiguous(kernel, dtype, tolerance) -> None:
     weight, bias = torch.randn(24, 40).to(dtype), torch.randn(24).to(dtype)
     x, residual = torch.randn(40, 9).to(dtype).t(), torch.randn(9, 24).to(dtype)
     copies = [t.clone() for t in (weight, bias, x, residual)]
@@ -71,25 +72,19 @@ def test_inputs_are_left_alone_and_need_not_be_contiguous(kernel, dtype, most) -
 
     received = ours(x, residual)
 
-    assert (
-        relative_error(
-            received, F.linear(x.float(), weight.float(), bias.float()) + residual.float()
-        )
-        < most
-    )
+    expected = F.linear(x.float(), weight.float(), bias.float()) + residual.float()
+    assert relative_error(received, expected) < tolerance
     assert all(
         torch.equal(t, copy) for t, copy in zip((weight, bias, x, residual), copies, strict=True)
     )
 
 
-@pytest.mark.parametrize(("kernel", "dtype", "most"), KERNELS)
-def test_a_kernel_has_its_own_memory(kernel, dtype, most) -> None:
+@pytest.mark.parametrize(("kernel", "dtype", "tolerance"), KERNELS)
+def test_a_kernel_has_its_own_memory(kernel, dtype, tolerance) -> None:
     """The weights that a kernel was built from may change or be unmapped afterwards."""
-    weight, bias, x = (
-        torch.randn(24, 40).to(dtype),
-        torch.randn(24).to(dtype),
-        torch.randn(9, 40).to(dtype),
-    )
+    weight = torch.randn(24, 40).to(dtype)
+    bias = torch.randn(24).to(dtype)
+    x = torch.randn(9, 40).to(dtype)
     ours = kernel(weight, bias)
     before = ours(x)
     weight.zero_()
@@ -97,14 +92,14 @@ def test_a_kernel_has_its_own_memory(kernel, dtype, most) -> None:
     assert torch.equal(ours(x), before)
 
 
-@pytest.mark.parametrize(("kernel", "dtype", "most"), KERNELS[:-1])
-def test_weights_come_back_as_they_were(kernel, dtype, most) -> None:
+@pytest.mark.parametrize(("kernel", "dtype", "tolerance"), KERNELS[:-1])
+def test_weights_are_restored_exactly(kernel, dtype, tolerance) -> None:
     weight = torch.randn(37, 50).to(dtype)
     assert torch.equal(kernel(weight, torch.randn(37).to(dtype)).weight(), weight)
 
 
 @needs_int8
-def test_8_bit_weights_come_back_rounded_once() -> None:
+def test_8_bit_weights_are_rounded_only_once() -> None:
     weight = torch.randn(37, 50)
     weight[5] = 0.0
     step = weight.abs().amax(1, keepdim=True) / 127
@@ -126,7 +121,7 @@ def test_8_bit_weights_come_back_rounded_once() -> None:
     width=st.integers(1, 70),
     outputs=st.integers(1, 70),
 )
-def test_8_bit_tokens_do_not_see_each_other(
+def test_8_bit_tokens_do_not_affect_each_other(
     rows: list[tuple[float, float, int]], width: int, outputs: int
 ) -> None:
     """Each token has its own scale and offset, so other tokens do not change its result."""

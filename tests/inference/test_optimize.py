@@ -47,12 +47,12 @@ CLASSES = ["BertModel", *HEADS[:-1]]
 # The largest absolute error of hidden states, whose values have a magnitude of about 1. fp32 is
 # not bit-identical, because products are summed in another order and GELU uses another
 # approximation of erf. bf16 and int8 have 8 significant bits.
-MOST = {"fp32": 2e-5, "bf16": 0.15, "int8": 0.15}
+TOLERANCE = {"fp32": 2e-5, "bf16": 0.15, "int8": 0.15}
 warn_once = kernels.warn_once  # the fixture below replaces it if the processor lacks a kernel
 
 
 @pytest.fixture(autouse=True)
-def _can_do_all(monkeypatch: pytest.MonkeyPatch) -> None:
+def _all_features(monkeypatch: pytest.MonkeyPatch) -> None:
     """Test every precision and kernel on every machine: only their speed depends on the CPU."""
     everything = frozenset({"GenuineIntel"}).union(*kernels.NEEDED_FEATURES.values())
     monkeypatch.setattr(kernels, "processor_features", lambda: everything)
@@ -71,10 +71,10 @@ def model_of(name: str = "BertModel", **overrides: Any) -> Any:
 
 
 def first(output: Any) -> torch.Tensor:
-    return next(x for x in output.to_tuple() if x is not None)
+    return next(value for value in output.to_tuple() if value is not None)
 
 
-@pytest.mark.parametrize("precision", list(MOST))
+@pytest.mark.parametrize("precision", list(TOLERANCE))
 @pytest.mark.parametrize("name", CLASSES)
 def test_close_to_the_original(name: str, precision: str) -> None:
     model = model_of(name)
@@ -87,29 +87,31 @@ def test_close_to_the_original(name: str, precision: str) -> None:
 
     assert type(fast) is type(model)
     assert list(received.keys()) == list(expected.keys())
-    kept = batch["attention_mask"].bool()
+    visible = batch["attention_mask"].bool()
     for ours, theirs in zip(received.hidden_states, expected.hidden_states, strict=True):
         assert ours.dtype == torch.float32
-        assert (ours - theirs)[kept].abs().max() < MOST[precision]
+        assert (ours - theirs)[visible].abs().max() < TOLERANCE[precision]
     for ours, theirs in zip(received.attentions, expected.attentions, strict=True):
-        assert (ours - theirs).abs().max() < MOST[precision]
-    assert (first(received) - first(expected)).abs().max() < 10 * MOST[precision]
+        assert (ours - theirs).abs().max() < TOLERANCE[precision]
+    assert (first(received) - first(expected)).abs().max() < 10 * TOLERANCE[precision]
 
 
-@pytest.mark.parametrize("precision", list(MOST))
+@pytest.mark.parametrize("precision", list(TOLERANCE))
 def test_packed_is_padded(precision: str) -> None:
     model = optimize(model_of(), precision=precision)
     batch = ragged_batch(model.config)
-    kept = batch["attention_mask"].bool()
-    layout = PackedLayout(kept.sum(1).tolist())
+    visible = batch["attention_mask"].bool()
+    layout = PackedLayout(visible.sum(1).tolist())
 
     with torch.no_grad():
-        padded = model(**batch).last_hidden_state[kept]
+        padded = model(**batch).last_hidden_state[visible]
         packed = model(
-            batch["input_ids"][kept], token_type_ids=batch["token_type_ids"][kept], layout=layout
+            batch["input_ids"][visible],
+            token_type_ids=batch["token_type_ids"][visible],
+            layout=layout,
         )
 
-    assert (packed.last_hidden_state - padded).abs().max() < MOST[precision] / 10
+    assert (packed.last_hidden_state - padded).abs().max() < TOLERANCE[precision] / 10
 
 
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=12))
@@ -142,13 +144,12 @@ def test_other_activations(hidden_act: str) -> None:
     batch = ragged_batch(model.config)
     with torch.no_grad():
         expected = model(**batch).last_hidden_state
-        for precision in MOST:
-            assert (
-                optimize(model, precision)(**batch).last_hidden_state - expected
-            ).abs().max() < MOST[precision]
+        for precision in TOLERANCE:
+            states = optimize(model, precision)(**batch).last_hidden_state
+            assert (states - expected).abs().max() < TOLERANCE[precision]
 
 
-@pytest.mark.parametrize("precision", list(MOST))
+@pytest.mark.parametrize("precision", list(TOLERANCE))
 def test_the_original_is_not_touched(precision: str) -> None:
     model = model_of("BertForMaskedLM").train()
     batch = ragged_batch(model.config)
@@ -165,12 +166,10 @@ def test_the_original_is_not_touched(precision: str) -> None:
     assert list(model.modules()) == layers
     assert not any(module._forward_pre_hooks for module in model.modules())
     for name, parameter in model.named_parameters():
-        same, values, requires_grad = before[name]
-        assert (
-            parameter is same
-            and torch.equal(parameter, values)
-            and parameter.requires_grad == requires_grad
-        )
+        original, values, requires_grad = before[name]
+        assert parameter is original
+        assert torch.equal(parameter, values)
+        assert parameter.requires_grad == requires_grad
     torch.manual_seed(1)
     assert torch.equal(model(**batch).logits, expected)
 
@@ -191,8 +190,8 @@ def test_the_state_dict_has_the_official_names_and_values(name: str, tmp_path: P
         assert torch.equal(first(again(**batch)), first(model(**batch)))
 
 
-@pytest.mark.parametrize(("precision", "most"), [("bf16", 2**-8), ("int8", 1 / 127)])
-def test_the_state_dict_holds_rounded_weights(precision: str, most: float) -> None:
+@pytest.mark.parametrize(("precision", "step"), [("bf16", 2**-8), ("int8", 1 / 127)])
+def test_the_state_dict_holds_rounded_weights(precision: str, step: float) -> None:
     """The weights are those that a bf16 or int8 model computes with, so they restore the model."""
     model = model_of()
     fast = optimize(model, precision=precision)
@@ -201,7 +200,7 @@ def test_the_state_dict_holds_rounded_weights(precision: str, most: float) -> No
     assert sorted(state) == sorted(expected)
     for key in expected:
         assert state[key].dtype == torch.float32
-        assert (state[key] - expected[key]).abs().max() <= most * expected[key].abs().max()
+        assert (state[key] - expected[key]).abs().max() <= step * expected[key].abs().max()
 
     batch = ragged_batch(model.config)
     with torch.no_grad():
@@ -209,7 +208,7 @@ def test_the_state_dict_holds_rounded_weights(precision: str, most: float) -> No
         assert torch.allclose(again, fast(**batch).last_hidden_state, atol=1e-5)
 
 
-def test_undone_it_is_the_original_and_can_be_trained() -> None:
+def test_an_unoptimized_model_equals_the_original_and_can_be_trained() -> None:
     model = model_of("BertForSequenceClassification")
     assert isinstance(model, BertForSequenceClassification)
     batch = ragged_batch(model.config)
@@ -226,14 +225,14 @@ def test_undone_it_is_the_original_and_can_be_trained() -> None:
     assert isinstance(fast.base_model.encoder, FusedEncoder)
 
 
-def test_undoing_what_is_not_optimized() -> None:
+def test_unoptimizing_a_plain_model_raises_an_error() -> None:
     with pytest.raises(
         ValueError, match="This BertModel is not optimized: there is nothing to undo"
     ):
         unoptimize(model_of())
 
 
-@pytest.mark.parametrize("precision", list(MOST))
+@pytest.mark.parametrize("precision", list(TOLERANCE))
 def test_copies_and_pickles_are_the_same_model(precision: str) -> None:
     fast = optimize(model_of("BertForTokenClassification"), precision=precision)
     batch = ragged_batch(fast.config)
@@ -263,14 +262,14 @@ def test_half_precision_checkpoints() -> None:
     batch = ragged_batch(model.config)
     with torch.no_grad():
         expected = copy.deepcopy(model).float()(**batch).last_hidden_state
-        for precision in MOST:
+        for precision in TOLERANCE:
             fast = optimize(model, precision=precision)
             assert fast.dtype == torch.float32
-            assert (fast(**batch).last_hidden_state - expected).abs().max() < MOST[precision]
+            assert (fast(**batch).last_hidden_state - expected).abs().max() < TOLERANCE[precision]
     assert model.dtype == torch.bfloat16
 
 
-def test_what_an_optimized_model_cannot_do() -> None:
+def test_unsupported_calls_of_an_optimized_model_raise_errors() -> None:
     fast = optimize(model_of())
     with pytest.raises(
         ValueError, match=r"cannot be trained: train the original, or unoptimize\(model\)"
@@ -298,8 +297,8 @@ def test_bad_arguments() -> None:
         optimize(torch.nn.Linear(2, 2))  # type: ignore[type-var]
 
 
-@pytest.mark.parametrize("precision", list(MOST))
-def test_without_the_operators(precision: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("precision", list(TOLERANCE))
+def test_fallback_without_the_operators(precision: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """If PyTorch lacks the operators, plain linear layers are used, with a warning."""
     monkeypatch.setattr(kernels, "runs_here", lambda kernel, dtype=None: False)
     monkeypatch.setattr(kernels, "warn_once", warn_once.__wrapped__)
@@ -313,9 +312,8 @@ def test_without_the_operators(precision: str, monkeypatch: pytest.MonkeyPatch) 
 
     assert "8 PlainKernel" in repr(fast)
     with torch.no_grad():
-        assert (
-            fast(**batch).last_hidden_state - model(**batch).last_hidden_state
-        ).abs().max() < MOST[precision]
+        error = fast(**batch).last_hidden_state - model(**batch).last_hidden_state
+    assert error.abs().max() < TOLERANCE[precision]
 
 
 @pytest.mark.parametrize(
@@ -332,7 +330,7 @@ def test_which_float32_kernel(
 
 
 @pytest.mark.parametrize("precision", ["bf16", "int8"])
-def test_without_the_instructions(precision: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fallback_without_the_instructions(precision: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """If a precision would be slower than float32, float32 is used, with a single warning."""
     monkeypatch.setattr(kernels, "processor_features", frozenset)
     warn_once.cache_clear()
@@ -350,7 +348,7 @@ def test_without_the_instructions(precision: str, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.skipif(not runs_here(Int8Kernel), reason="this torch has no 8-bit operators here")
-def test_products_that_lose_too_much_keep_float32() -> None:
+def test_products_that_lose_too_much_stay_in_float32() -> None:
     """Activations with one huge value, as in trained BERTs, lose all others in 8 bits."""
     model = model_of(intermediate_size=512)
     layer = model.encoder.layer[1]
@@ -364,22 +362,20 @@ def test_products_that_lose_too_much_keep_float32() -> None:
     assert "7 Int8Kernel, 1 " in repr(fast)
     assert not isinstance(fast.encoder.layer[1].kernels[-1], Int8Kernel)
     with torch.no_grad():
-        assert (
-            fast(**batch).last_hidden_state - model(**batch).last_hidden_state
-        ).abs().max() < MOST["int8"]
+        error = fast(**batch).last_hidden_state - model(**batch).last_hidden_state
+    assert error.abs().max() < TOLERANCE["int8"]
 
 
-def test_widths_that_bytes_do_not_fill() -> None:
+def test_widths_that_are_not_multiples_of_four() -> None:
     """8-bit products need a multiple of four inputs. Other products stay in float32."""
     model = model_of(hidden_size=30, num_attention_heads=3, intermediate_size=64)
     fast, batch = optimize(model, precision="int8"), ragged_batch(model.config)
     with torch.no_grad():
-        assert (
-            fast(**batch).last_hidden_state - model(**batch).last_hidden_state
-        ).abs().max() < MOST["int8"]
+        error = fast(**batch).last_hidden_state - model(**batch).last_hidden_state
+    assert error.abs().max() < TOLERANCE["int8"]
 
 
-def test_the_name_is_the_function_whatever_was_imported_first() -> None:
+def test_minibert_optimize_is_the_function_in_any_order_of_imports() -> None:
     modules = "minibert.inference.optimize, minibert.sentences.embedder"
     code = f"import {modules}; from minibert import optimize; assert callable(optimize)"
     subprocess.run([sys.executable, "-c", code], check=True)
@@ -387,9 +383,9 @@ def test_the_name_is_the_function_whatever_was_imported_first() -> None:
 
 
 @pytest.mark.parametrize(
-    ("precision", "least", "most"), [("fp32", 0.99999, 1e-6), ("int8", 0.98, 0.01)]
+    ("precision", "min_cosine", "max_change"), [("fp32", 0.99999, 1e-6), ("int8", 0.98, 0.01)]
 )
-def test_real_weights(precision: str, least: float, most: float, minilm: str) -> None:
+def test_real_weights(precision: str, min_cosine: float, max_change: float, minilm: str) -> None:
     """all-MiniLM-L6-v2 keeps its vectors and its correlation with human scores on STS-B.
 
     scripts/benchmark.py covers the whole dev set. The Spearman correlation differs by 0.0004 there,
@@ -410,8 +406,8 @@ def test_real_weights(precision: str, least: float, most: float, minilm: str) ->
     def spearman(vectors: Any) -> float:
         return float(spearmanr((vectors[: len(a)] * vectors[len(a) :]).sum(1), scores)[0])
 
-    assert F.cosine_similarity(torch.tensor(original), torch.tensor(vectors)).min() > least
-    assert abs(spearman(vectors) - spearman(original)) < most
+    assert F.cosine_similarity(torch.tensor(original), torch.tensor(vectors)).min() > min_cosine
+    assert abs(spearman(vectors) - spearman(original)) < max_change
 
 
 @pytest.mark.skipif(
@@ -439,18 +435,18 @@ def test_every_weight_is_in_memory_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["BertModel", "BertForSequenceClassification"])
-def test_what_is_refused_changes_nothing(name: str) -> None:
+def test_a_call_that_raises_an_error_changes_nothing(name: str) -> None:
     fast = optimize(model_of(name))
     batch = ragged_batch(fast.config)
     before = first(fast(**batch))
-    for refused in (fast.train, fast.half, lambda: fast.to("meta")):
+    for call in (fast.train, fast.half, lambda: fast.to("meta")):
         with pytest.raises(ValueError, match="An optimized model"):
-            refused()
+            call()
         assert not any(module.training for module in fast.modules())
         assert torch.equal(first(fast(**batch)), before)
 
 
-def test_neighbours_in_a_pack_do_not_share_a_nan() -> None:
+def test_neighbors_in_a_pack_do_not_share_a_nan() -> None:
     model = model_of()
     with torch.no_grad():
         model.embeddings.word_embeddings.weight[7] = torch.nan
@@ -469,25 +465,31 @@ def test_under_autocast(precision: str) -> None:
     torch.testing.assert_close(states, fast(**batch).last_hidden_state, rtol=0, atol=0.05)
 
 
-def test_products_meet_few_numbers_of_rows() -> None:
+def test_products_have_few_row_counts() -> None:
     """Batches are padded to few row counts, because oneDNN compiles a product for each count.
 
     Between two powers of two there are at most eight, for padded and packed batches.
     """
     fast = optimize(model_of())
-    kernels, met = fast.base_model.encoder.layer[0].kernels, set()
+    kernels = fast.base_model.encoder.layer[0].kernels
     widen = kernels[2]
-    kernels[2] = lambda x: (met.add(len(x)), widen(x))[1]
+    row_counts = set()
+
+    def count_rows(x: torch.Tensor) -> torch.Tensor:
+        row_counts.add(len(x))
+        return widen(x)
+
+    kernels[2] = count_rows
     for batch in range(1, 12):
         for length in range(1, 12):
             padded = ragged_batch(fast.config, (length,) * batch)
             fast(**padded)
             fast(padded["input_ids"].flatten(), layout=PackedLayout([length] * batch))
-    assert met <= {*range(1, 17), *range(18, 33, 2), *range(36, 65, 4), *range(72, 129, 8)}
+    assert row_counts <= {*range(1, 17), *range(18, 33, 2), *range(36, 65, 4), *range(72, 129, 8)}
 
 
-@pytest.mark.parametrize("precision", list(MOST))
-def test_hooks_see_the_batch_as_it_came(precision: str) -> None:
+@pytest.mark.parametrize("precision", list(TOLERANCE))
+def test_hooks_receive_the_batch_without_extra_padding(precision: str) -> None:
     fast = optimize(model_of(), precision=precision)
     batch = ragged_batch(fast.config, (9, 5, 7))
     expected = fast(**batch).last_hidden_state
@@ -496,7 +498,8 @@ def test_hooks_see_the_batch_as_it_came(precision: str) -> None:
     handle = layer.register_forward_pre_hook(lambda _, x: shapes.append(x[0].shape))
     received = fast(**batch).last_hidden_state
     assert shapes == [expected.shape]
-    assert (received - expected)[batch["attention_mask"].bool()].abs().max() < MOST[precision] / 10
+    visible = batch["attention_mask"].bool()
+    assert (received - expected)[visible].abs().max() < TOLERANCE[precision] / 10
     handle.remove()
     assert torch.equal(fast(**batch).last_hidden_state, expected)
 
@@ -508,38 +511,41 @@ def shared(two_threads: None, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def threads_of(model: Any) -> list[bool]:
-    """Record for each run of the last layer whether it was in the calling thread."""
-    own: list[bool] = []
+    """Return a list that records for each run of the last layer if the calling thread ran it."""
+    in_caller: list[bool] = []
     caller = threading.current_thread()
     last = model.base_model.encoder.layer[-1]
-    last.register_forward_hook(lambda *_: own.append(threading.current_thread() is caller))
-    return own
+    last.register_forward_hook(lambda *_: in_caller.append(threading.current_thread() is caller))
+    return in_caller
 
 
-@pytest.mark.parametrize("precision", list(MOST))
+@pytest.mark.parametrize("precision", list(TOLERANCE))
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
 def test_shared_among_threads(
     precision: str, mode: Any, shared: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fast = optimize(model_of(), precision=precision)
     batch = ragged_batch(fast.config, (9, 5, 7, 7))
-    kept = batch["attention_mask"].bool()
-    packed = {"input_ids": batch["input_ids"][kept], "layout": PackedLayout(kept.sum(1).tolist())}
-    own = threads_of(fast)
+    visible = batch["attention_mask"].bool()
+    packed = {
+        "input_ids": batch["input_ids"][visible],
+        "layout": PackedLayout(visible.sum(1).tolist()),
+    }
+    in_caller = threads_of(fast)
     with mode():
         for inputs in (batch, packed):
-            own.clear()
+            in_caller.clear()
             received = fast(**inputs, output_hidden_states=True)
-            assert own == [False, False]
+            assert in_caller == [False, False]
             with monkeypatch.context() as patch:
                 patch.setattr(inference_threads, "MIN_TOKENS_PER_THREAD", 1000)
                 expected = fast(**inputs, output_hidden_states=True)
-            assert own == [False, False, True]
+            assert in_caller == [False, False, True]
             assert received.last_hidden_state.is_inference() == (mode is torch.inference_mode)
             for ours, theirs in zip(received.hidden_states, expected.hidden_states, strict=True):
                 assert ours.shape == theirs.shape
-                visible = kept if ours.dim() == 3 else slice(None)
-                assert (ours - theirs)[visible].abs().max() < MOST[precision] / 10
+                compared = visible if ours.dim() == 3 else slice(None)
+                assert (ours - theirs)[compared].abs().max() < TOLERANCE[precision] / 10
 
 
 @pytest.mark.parametrize(
@@ -554,9 +560,9 @@ def test_not_worth_sharing(
     lengths: tuple[int, ...], options: dict[str, bool], shared: None
 ) -> None:
     fast = optimize(model_of())
-    own = threads_of(fast)
+    in_caller = threads_of(fast)
     fast(**ragged_batch(fast.config, lengths), **options)
-    assert own == [True]
+    assert in_caller == [True]
 
 
 @pytest.mark.parametrize("threads", [2, 4])
@@ -618,11 +624,11 @@ def test_many_batches_run_side_by_side(shared: None) -> None:
         inside.append((threading.current_thread() is caller, torch.get_num_threads()))
         return fast(ids, layout=layout).last_hidden_state
 
-    own = threads_of(fast)
+    in_caller = threads_of(fast)
     for ours, theirs in zip(run_packed(fast, forward, ROWS, batch_tokens=1), expected, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-5)
     assert inside == [(False, 1)] * 8
-    assert own == [False] * 8  # 16 if each batch were split among two threads
+    assert in_caller == [False] * 8  # 16 if each batch were split among two threads
     inside.clear()
     assert len(run_packed(fast, forward, ROWS[1:], batch_tokens=1)) == 7
     assert inside == [(True, 2)] * 7
@@ -641,18 +647,18 @@ def test_batches_of_a_plain_model_run_one_by_one(shared: None) -> None:
 
 
 def test_an_error_in_one_of_many_batches_is_raised(shared: None) -> None:
-    begun: list[int] = []
+    started: list[int] = []
 
     def forward(ids: torch.Tensor, *_: object) -> torch.Tensor:
-        begun.append(len(ids))
-        if len(begun) == 3:
+        started.append(len(ids))
+        if len(started) == 3:
             raise ValueError("no")
         time.sleep(0.001)
         return ids
 
     with pytest.raises(ValueError, match="no"):
         run_packed(optimize(model_of()), forward, [[1]] * 1000, batch_tokens=1)
-    assert len(begun) < 1000  # the remaining batches are not started
+    assert len(started) < 1000  # the remaining batches are not started
 
 
 def test_no_tokens() -> None:
@@ -664,6 +670,6 @@ def test_no_tokens() -> None:
     )
 
 
-def test_what_cannot_be_undone() -> None:
+def test_unoptimizing_another_module_raises_an_error() -> None:
     with pytest.raises(ValueError, match="This Linear is not optimized"):
         unoptimize(torch.nn.Linear(1, 1))  # type: ignore[type-var]

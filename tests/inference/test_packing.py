@@ -25,9 +25,9 @@ def model() -> BertModel:
 
 @given(st.lists(st.integers(1, 60), max_size=40), st.integers(1, 100))
 def test_batches_keep_to_the_budget(lengths: list[int], budget: int) -> None:
-    found = list(batches(lengths, budget))
-    assert sorted(index for batch in found for index in batch) == list(range(len(lengths)))
-    assert all(len(batch) == 1 or sum(lengths[i] for i in batch) <= budget for batch in found)
+    packs = list(batches(lengths, budget))
+    assert sorted(index for batch in packs for index in batch) == list(range(len(lengths)))
+    assert all(len(batch) == 1 or sum(lengths[i] for i in batch) <= budget for batch in packs)
 
 
 @pytest.mark.parametrize(
@@ -43,20 +43,22 @@ def test_each_row_has_its_own_results_in_its_place(
         return model(ids, layout=layout, token_type_ids=types).last_hidden_state
 
     with torch.autocast("cpu", torch.bfloat16):
-        found = run_packed(model.train(), forward, ROWS, types, batch_tokens=7, report=done.extend)
+        results = run_packed(
+            model.train(), forward, ROWS, types, batch_tokens=7, report=done.extend
+        )
     assert model.training and sorted(done) == [0, 1, 2, 3, 4]
     model.eval()
-    for number, (row, states) in enumerate(zip(ROWS, found, strict=True)):
-        own = None if types is None else torch.tensor(types[number : number + 1])
-        expected = model(torch.tensor([row]), token_type_ids=own).last_hidden_state[0]
+    for number, (row, states) in enumerate(zip(ROWS, results, strict=True)):
+        token_types = None if types is None else torch.tensor(types[number : number + 1])
+        expected = model(torch.tensor([row]), token_type_ids=token_types).last_hidden_state[0]
         torch.testing.assert_close(states, expected, rtol=0, atol=1e-6)
 
 
-def test_rows_with_other_numbers_of_results(model: BertModel) -> None:
-    found = run_packed(
+def test_rows_may_have_results_of_any_size(model: BertModel) -> None:
+    results = run_packed(
         model, lambda ids, layout, types: ids[ids == 4], ROWS, sizes=[row.count(4) for row in ROWS]
     )
-    assert [part.tolist() for part in found] == [[], [], [], [], [4, 4]]
+    assert [part.tolist() for part in results] == [[], [], [], [], [4, 4]]
 
 
 def test_a_failure_leaves_the_mode_as_it_was(model: BertModel) -> None:
@@ -90,8 +92,8 @@ def test_nothing_is_compiled_after_a_warm_up(precision: str, threads: int) -> No
         print("warm", flush=True)
         chance = random.Random(0)
         for _ in range(40):
-            most = int(2 ** chance.uniform(1, 5))
-            rows = [[2] * chance.randint(1, 64) for _ in range(chance.randint(1, most))]
+            limit = int(2 ** chance.uniform(1, 5))
+            rows = [[2] * chance.randint(1, 64) for _ in range(chance.randint(1, limit))]
             forward = lambda ids, layout, types: model(ids, layout=layout).last_hidden_state
             run_packed(model, forward, rows[:-1] + [[2]], batch_tokens=1000)
     """

@@ -32,26 +32,22 @@ def test_a_pack_is_split_between_sequences(lengths: list[int], parts: int) -> No
 def test_a_padded_batch_is_split_between_rows(shape: tuple[int, ...] | None) -> None:
     whole = PaddedLayout(None if shape is None else torch.randint(2, shape).bool())
 
-    def seen(layout: PaddedLayout, rows: int) -> torch.Tensor:
-        return (
-            torch.ones(()).bool().expand(rows, 3, 4, 4)
-            if layout.mask is None
-            else layout.mask.expand(rows, 3, 4, 4)
-        )
+    def expanded_mask(layout: PaddedLayout, rows: int) -> torch.Tensor:
+        mask = torch.ones(()).bool() if layout.mask is None else layout.mask
+        return mask.expand(rows, 3, 4, 4)
 
     for parts, sizes in ((1, [5]), (2, [3, 2]), (7, [1] * 5)):
         layouts, received = split(whole, torch.Size([5, 4]), parts)
         assert received == sizes
-        assert torch.equal(
-            torch.cat([seen(x, n) for x, n in zip(layouts, sizes, strict=True)]), seen(whole, 5)
-        )
+        masks = [expanded_mask(layout, rows) for layout, rows in zip(layouts, sizes, strict=True)]
+        assert torch.equal(torch.cat(masks), expanded_mask(whole, 5))
 
 
 def is_alone() -> bool:
     return threading.current_thread() is not threading.main_thread()
 
 
-def test_small_batches_run_in_a_single_thread_where_threads_wait(two_threads: None) -> None:
+def test_small_batches_run_in_a_single_thread_if_threads_have_to_wait(two_threads: None) -> None:
     detector = ContentionDetector()
     waits = True
     alone = []
@@ -98,15 +94,15 @@ def threads_of_a_new_thread() -> int:
         return pool.submit(torch.get_num_threads).result()
 
 
-def test_workers_change_the_threads_of_no_other_thread(two_threads: None) -> None:
+def test_workers_do_not_change_the_thread_count_of_other_threads(two_threads: None) -> None:
     """Threads that start during or after the start of workers use PyTorch's thread count."""
     workers.cache_clear()
-    seen = set()
+    thread_counts = set()
     done = threading.Event()
 
     def start_threads() -> None:
         while not done.is_set():
-            seen.add(threads_of_a_new_thread())
+            thread_counts.add(threads_of_a_new_thread())
 
     starter = threading.Thread(target=start_threads)
     starter.start()
@@ -117,10 +113,10 @@ def test_workers_change_the_threads_of_no_other_thread(two_threads: None) -> Non
     done.set()
     starter.join(timeout=60)
     workers.cache_clear()
-    assert seen == {2} and threads_of_a_new_thread() == torch.get_num_threads() == 2
+    assert thread_counts == {2} and threads_of_a_new_thread() == torch.get_num_threads() == 2
 
 
-def test_own_threads_are_those_of_the_calling_thread(two_threads: None) -> None:
+def test_set_own_threads_changes_the_calling_thread_only(two_threads: None) -> None:
     def set_and_read() -> int:
         set_own_threads(3)
         return torch.get_num_threads()
