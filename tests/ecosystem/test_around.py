@@ -204,8 +204,10 @@ def one_process() -> Iterator[None]:
         distributed.init_process_group(
             "gloo", init_method=f"file://{folder}/store", rank=0, world_size=1
         )
-        yield
-        distributed.destroy_process_group()
+        try:
+            yield
+        finally:  # a second group cannot be created as long as there is one
+            distributed.destroy_process_group()
 
 
 def distributed_data_parallel(model: Any, batch: Batch) -> Any:

@@ -106,13 +106,15 @@ def test_workers_do_not_change_the_thread_count_of_other_threads(two_threads: No
 
     starter = threading.Thread(target=start_threads)
     starter.start()
-    for name in range(20):
-        pool = workers(2, 2, os.getpid(), f"test {name}")
-        assert set(pool.map(lambda _: torch.get_num_threads(), range(8))) == {1}
-        pool.shutdown()
-    done.set()
-    starter.join(timeout=60)
-    workers.cache_clear()
+    try:
+        for name in range(20):
+            pool = workers(2, 2, os.getpid(), f"test {name}")
+            assert set(pool.map(lambda _: torch.get_num_threads(), range(8))) == {1}
+            pool.shutdown()
+    finally:  # a thread that is not stopped would keep Python from exiting
+        done.set()
+        starter.join(timeout=60)
+        workers.cache_clear()
     assert thread_counts == {2} and threads_of_a_new_thread() == torch.get_num_threads() == 2
 
 
