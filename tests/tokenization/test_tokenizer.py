@@ -1,4 +1,4 @@
-"""The tokenizer by itself: published examples, bad input, warnings, memory, threads, pickles and files."""
+"""The tokenizer: published examples, invalid input, warnings, caching, threads, pickles, files."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import threading
 import unicodedata
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -72,55 +73,49 @@ def write_vocabulary(folder: Path, words: list[str] = WORDS, **files: Any) -> Pa
     return folder
 
 
-# --- published numbers
+# --- published examples
 
 
 def test_golden_english(minilm: str) -> None:
-    """The bert-base-uncased vocabulary: "I love Korea" padded to 7."""
+    """The vocabulary is that of bert-base-uncased."""
     tokenizer = BertTokenizer.from_pretrained(minilm)
-    for case in json.loads(
-        shared_data("golden", "bert-base-uncased.json").read_text(encoding="utf-8")
-    )["tokenizer"]:
+    golden = shared_data("golden", "bert-base-uncased.json").read_text(encoding="utf-8")
+    for case in json.loads(golden)["tokenizer"]:
         batch = tokenizer(case["text"], padding="max_length", max_length=case["padded_to"])
         assert tokenizer.tokenize(case["text"]) == case["tokens"]
-        assert (
-            batch["input_ids"] == case["input_ids"]
-            and batch["attention_mask"] == case["attention_mask"]
-        )
+        assert batch["input_ids"] == case["input_ids"]
+        assert batch["attention_mask"] == case["attention_mask"]
 
 
 def test_golden_korean() -> None:
     tokenizer = BertTokenizer.from_pretrained(shared_data("data", "kcbert-base"))
-    for case in json.loads(shared_data("golden", "kcbert-base.json").read_text(encoding="utf-8"))[
-        "tokenizer"
-    ]:
+    golden = shared_data("golden", "kcbert-base.json").read_text(encoding="utf-8")
+    for case in json.loads(golden)["tokenizer"]:
         batch = tokenizer(
             case["texts"],
             padding=case["padding"],
             max_length=case["max_length"],
             truncation=case["truncation"],
         )
-        assert (
-            batch["input_ids"] == case["input_ids"]
-            and batch["attention_mask"] == case["attention_mask"]
-        )
+        assert batch["input_ids"] == case["input_ids"]
+        assert batch["attention_mask"] == case["attention_mask"]
 
 
 # --- the steps
 
 
-LESSONS = sorted(path.stem for path in Path(minibert.tokenization.__path__[0]).glob("[!_]*.py"))
+MODULES = sorted(path.stem for path in Path(minibert.tokenization.__path__[0]).glob("[!_]*.py"))
 
 
-@pytest.mark.parametrize("name", LESSONS)
-def test_every_step_has_an_example(name: str) -> None:
+@pytest.mark.parametrize("name", MODULES)
+def test_every_module_has_an_example_that_works(name: str) -> None:
     result = doctest.testmod(importlib.import_module(f"minibert.tokenization.{name}"))
     assert result.attempted and not result.failed
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])))
 @example("Né\x00e\tİΣ 漢字\u3000e\u0301\u0323 \u0344\U0001171e")
-def test_normalized_text_knows_where_it_came_from(text: str) -> None:
+def test_normalized_characters_have_positions_in_the_text(text: str) -> None:
     normalized, positions = BasicTokenizer().normalize(text)
     assert len(normalized) == len(positions)
     assert list(positions) == sorted(positions) and all(
@@ -130,19 +125,19 @@ def test_normalized_text_knows_where_it_came_from(text: str) -> None:
     ends = [0, *(place for span in split_words(normalized) for place in span), len(normalized)]
     assert ends == sorted(ends)  # words do not overlap
     between = [normalized[start:end] for start, end in zip(ends[::2], ends[1::2], strict=True)]
-    assert not "".join(between).strip(" ")  # and nothing but spaces lies between them
+    assert not "".join(between).strip(" ")  # only spaces are between them
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])))
-def test_nothing_looks_across_white_space(text: str) -> None:
-    """What makes the memory of chunks right: a text's ids are those of its chunks."""
+def test_white_space_separates_words(text: str) -> None:
+    """The words of a text are those of its chunks, so the ids of chunks can be cached."""
     words = BasicTokenizer().words
     assert words(text) == [word for chunk in CHUNK.findall(text) for word in words(chunk)]
 
 
 @given(st.text("aZ09 _-.,!~가힣漢é"), st.booleans(), st.sampled_from([None, True, False]))
-def test_plain_text_is_split_as_any_text(text: str, lower: bool, accents: bool | None) -> None:
-    """The fast path of plain text gives the words that the steps for all of Unicode give."""
+def test_plain_text_is_split_like_any_text(text: str, lower: bool, accents: bool | None) -> None:
+    """The fast path for plain text gives the same words as the steps for all of Unicode."""
     tokenizer = BasicTokenizer(lower, accents)
     chars = space_cjk(clean_text(text))
     if accents or (accents is None and lower):
@@ -156,10 +151,10 @@ def test_plain_text_is_split_as_any_text(text: str, lower: bool, accents: bool |
 
 
 @given(data=st.data(), count=st.integers(0, 12), pair=st.booleans())
-def test_the_beginning_of_a_long_text_is_enough(
+def test_truncation_needs_only_the_beginning_of_a_long_text(
     data: st.DataObject, count: int, pair: bool
 ) -> None:
-    """With truncation a long text gives the row that all of it gives, wherever its beginning ends."""
+    """The row is the same as without this shortcut, wherever the beginning ends."""
     parts = st.sampled_from(
         ["painting", "s", " ", "!", "[MASK]", "<both>", "<one>", "e", "é", "\u0301", "\x00", "漢"]
     )
@@ -182,57 +177,53 @@ def test_the_beginning_of_a_long_text_is_enough(
 @pytest.mark.parametrize(
     "text", ["word " * 20_000_000, "a!" * 50_000_000, "[MASK]" * 17_000_000], ids=len
 )
-def test_truncation_stops_when_there_is_enough(
-    tokenizer: BertTokenizer, text: str, monkeypatch: Any
-) -> None:
-    """100 MB for 16 tokens: only the beginning is ever looked at."""
-    seen: list[int] = []
+def test_truncation_stops_early(tokenizer: BertTokenizer, text: str, monkeypatch: Any) -> None:
+    """For 16 tokens of 100 MB, only the beginning is processed."""
+    lengths: list[int] = []
     normalize = BasicTokenizer.normalize
     monkeypatch.setattr(
         BasicTokenizer,
         "normalize",
-        lambda self, part: seen.append(len(part)) or normalize(self, part),
+        lambda self, part: lengths.append(len(part)) or normalize(self, part),
     )
     assert len(tokenizer(text, truncation=True, max_length=16)["input_ids"]) == 16
-    assert sum(seen) < 100_000
+    assert sum(lengths) < 100_000
 
 
 def test_added_tokens_take_linear_time() -> None:
-    """Counted, not timed: each space is looked at once, however many tokens take white space along."""
+    """Each character is read at most twice, also if tokens strip the spaces around them."""
     finder = TokenFinder({"<b>": AddedToken("<b>", lstrip=True, rstrip=True, single_word=True)})
 
     class Counting(str):
-        looks = 0
+        reads = 0
 
         def __getitem__(self, key: Any) -> str:
-            Counting.looks += len(range(len(self))[key]) if isinstance(key, slice) else 1
+            Counting.reads += len(range(len(self))[key]) if isinstance(key, slice) else 1
             return super().__getitem__(key)
 
     for text in ("  <b>  " * 3000, "a<b>" * 3000, " " * 9000 + "<b>"):
-        Counting.looks = 0
+        Counting.reads = 0
         parts = list(finder.split(Counting(text)))
-        assert Counting.looks <= 2 * len(text) and parts[-1][1] == len(text)
+        assert Counting.reads <= 2 * len(text) and parts[-1][1] == len(text)
 
 
 @given(st.text("abc", max_size=12), st.sets(st.text("abc#", min_size=1, max_size=4), max_size=20))
 def test_pieces_are_the_longest_and_spell_the_word(word: str, tokens: set[str]) -> None:
     vocabulary = dict.fromkeys(["[UNK]", "##", *tokens, *(f"##{token}" for token in tokens)], 0)
-    places = WordPiece(vocabulary).spans(word)
-    if [piece for piece, _, _ in places] != ["[UNK]"]:
-        assert "".join(piece.removeprefix("##") for piece, _, _ in places) == word
-        for piece, start, end in places:
-            assert word[start:end] == piece.removeprefix("##") and piece.startswith("##") == (
-                start > 0
-            )
-            inside = "##" if start else ""
-            assert not any(
-                inside + word[start:longer] in vocabulary
-                for longer in range(end + 1, len(word) + 1)
-            )
+    spans = WordPiece(vocabulary).spans(word)
+    if [piece for piece, _, _ in spans] == ["[UNK]"]:
+        return
+    assert "".join(piece.removeprefix("##") for piece, _, _ in spans) == word
+    for piece, start, end in spans:
+        assert word[start:end] == piece.removeprefix("##")
+        assert piece.startswith("##") == (start > 0)
+        prefix = "##" if start else ""
+        for longer in range(end + 1, len(word) + 1):
+            assert prefix + word[start:longer] not in vocabulary
 
 
 @given(st.text("paintges!, 漢é\u0301[]MASK\t\x0b\x85\u2028"))
-def test_places_and_ids_agree(text: str) -> None:
+def test_tokens_offsets_and_ids_agree(text: str) -> None:
     tokenizer = BertTokenizer(WORDS)
     tokenizer.add_tokens(["ta", AddedToken("<e>", lstrip=True)])
     row = tokenizer(text).encodings[0]
@@ -243,10 +234,8 @@ def test_places_and_ids_agree(text: str) -> None:
 
 
 def test_long_words_are_unknown(tokenizer: BertTokenizer) -> None:
-    assert (
-        tokenizer.encode("e" * 100, add_special_tokens=False)
-        == [WORDS.index("e")] + [WORDS.index("##e")] * 99
-    )
+    expected = [WORDS.index("e")] + [WORDS.index("##e")] * 99
+    assert tokenizer.encode("e" * 100, add_special_tokens=False) == expected
     assert tokenizer.encode("e" * 101, add_special_tokens=False) == [UNK]
 
 
@@ -262,13 +251,8 @@ def test_batch_is_a_dict_with_attributes(tokenizer: BertTokenizer) -> None:
     batch = tokenizer(["I love Korea", "paintings"], padding=True, return_tensors="pt")
     assert list(batch) == ["input_ids", "token_type_ids", "attention_mask"]
     assert (lambda **inputs: inputs)(**batch).keys() == batch.keys()
-    assert batch.input_ids is batch["input_ids"] and batch.input_ids.tolist()[1] == [
-        CLS,
-        PAINT,
-        ING,
-        S,
-        SEP,
-    ]
+    assert batch.input_ids is batch["input_ids"]
+    assert batch.input_ids.tolist()[1] == [CLS, PAINT, ING, S, SEP]
     assert batch.attention_mask.dtype == torch.int64
     assert batch.to("meta") is batch and batch.input_ids.device.type == "meta"
     assert batch[1].tokens == ["[CLS]", "paint", "##ing", "##s", "[SEP]"]
@@ -287,10 +271,10 @@ COPIES = {
 
 @pytest.mark.parametrize("tensors", [None, "pt"])
 @pytest.mark.parametrize("make_copy", COPIES.values(), ids=list(COPIES))
-def test_copied_batches_keep_the_origins(
+def test_copied_batches_keep_the_token_origins(
     tokenizer: BertTokenizer, make_copy: Any, tensors: str | None
 ) -> None:
-    """Whether or not they were computed before the batch was copied."""
+    """It does not matter whether they were computed before the batch was copied."""
     text = "I love Korea"
     expected = tokenizer([text])
     assert expected.word_ids() == [None, 0, 1, 2, None]
@@ -302,7 +286,7 @@ def test_copied_batches_keep_the_origins(
         assert again[0] == expected[0] and again.is_fast
 
 
-def test_pickled_batches_leave_the_tokenizer_behind(tokenizer: BertTokenizer) -> None:
+def test_pickled_batches_do_not_contain_the_tokenizer(tokenizer: BertTokenizer) -> None:
     assert len(pickle.dumps(tokenizer(["I love Korea"]))) < 800
     padded = tokenizer.pad([tokenizer("I love")])
     with pytest.raises(ValueError, match="from pad.. has no token origins. Query the original"):
@@ -314,7 +298,7 @@ def tokenize_in_worker(texts: list[str]) -> BatchEncoding:
 
 
 @pytest.mark.timeout(120)
-def test_batches_of_workers_keep_the_origins(tokenizer: BertTokenizer) -> None:
+def test_batches_of_workers_keep_the_token_origins(tokenizer: BertTokenizer) -> None:
     texts = ["i love", "korea", "paintings", "i"]
     loader = torch.utils.data.DataLoader(
         texts, batch_size=2, num_workers=1, collate_fn=tokenize_in_worker
@@ -330,7 +314,7 @@ def test_a_warning_does_not_change_the_pickle() -> None:
     assert pickle.dumps(tokenizer) == before
 
 
-def test_places_survive_a_changed_list(tokenizer: BertTokenizer) -> None:
+def test_token_origins_survive_a_change_of_the_list_of_texts(tokenizer: BertTokenizer) -> None:
     texts = ["i love", "korea"]
     batch = tokenizer(texts)
     texts.clear()
@@ -347,31 +331,22 @@ def test_empty_input(tokenizer: BertTokenizer) -> None:
         assert batch.input_ids.dtype == torch.int64
     assert tokenizer("")["input_ids"] == [CLS, SEP]
     assert tokenizer(["", "i"], ["", ""])["input_ids"] == [[CLS, SEP, SEP], [CLS, I, SEP, SEP]]
-    assert tokenizer("i", "")["input_ids"] == [
-        CLS,
-        I,
-        SEP,
-        SEP,
-    ]  # an empty second text keeps its [SEP]
+    # An empty second text keeps its [SEP].
+    assert tokenizer("i", "")["input_ids"] == [CLS, I, SEP, SEP]
     assert tokenizer("", add_special_tokens=False, return_tensors="np")["input_ids"].shape == (1, 0)
-    assert tokenizer([], is_split_into_words=True)["input_ids"] == [
-        CLS,
-        SEP,
-    ]  # one text of no words
+    # A single text without words.
+    assert tokenizer([], is_split_into_words=True)["input_ids"] == [CLS, SEP]
 
 
-def test_pairs_come_in_three_ways(tokenizer: BertTokenizer) -> None:
+def test_pairs_can_be_passed_in_three_ways(tokenizer: BertTokenizer) -> None:
     expected = {
         "input_ids": [[CLS, I, SEP, LOVE, SEP]],
         "token_type_ids": [[0, 0, 0, 1, 1]],
         "attention_mask": [[1] * 5],
     }
-    assert (
-        tokenizer(["i"], ["love"])
-        == tokenizer([("i", "love")])
-        == tokenizer([["i", "love"]])
-        == expected
-    )
+    assert tokenizer(["i"], ["love"]) == expected
+    assert tokenizer([("i", "love")]) == expected
+    assert tokenizer([["i", "love"]]) == expected
     assert tokenizer("i", "love") == {name: rows[0] for name, rows in expected.items()}
     assert tokenizer([(["i"], ["love"])], is_split_into_words=True) == expected
     assert tokenizer.build_inputs_with_special_tokens([I], [LOVE]) == expected["input_ids"][0]
@@ -400,14 +375,12 @@ def test_overflow_covers_both_texts(
         assert "stride" in str(error)
         return
     for sample, pair in enumerate(lengths):
-        for which, length in enumerate(pair):
-            seen = {
-                place
-                for number, held in rows
-                if number == sample
-                for place in range(length)[held[which]]
-            }
-            assert seen == set(range(length))
+        for text_index, length in enumerate(pair):
+            covered: set[int] = set()
+            for row_sample, slices in rows:
+                if row_sample == sample:
+                    covered.update(range(length)[slices[text_index]])
+            assert covered == set(range(length))
 
 
 # --- errors and warnings
@@ -428,7 +401,9 @@ def test_overflow_covers_both_texts(
         ([b"i"], None, r"text\[0\] is a bytes"),
     ],
 )
-def test_what_is_no_text(tokenizer: BertTokenizer, text: Any, pair: Any, message: str) -> None:
+def test_inputs_that_are_not_texts_raise_an_error(
+    tokenizer: BertTokenizer, text: Any, pair: Any, message: str
+) -> None:
     with pytest.raises(ValueError, match=message):
         tokenizer(text, pair)
 
@@ -442,7 +417,7 @@ def test_words_have_to_be_lists(tokenizer: BertTokenizer) -> None:
 
 @pytest.mark.parametrize("text", ["a \ud800 b", "\udfff", "[MASK]\ud83d", "i" * 200 + "\udc00"])
 def test_lone_surrogates(tokenizer: BertTokenizer, text: str) -> None:
-    """Half of a character is an error (as in the reference), not a silent [UNK]: the text was decoded wrongly."""
+    """They raise an error, as in transformers, because the text was decoded incorrectly."""
     with pytest.raises(
         ValueError, match=r"lone surrogate.*Repair it with text.encode\('utf-16', 'surrogatepass'\)"
     ):
@@ -487,14 +462,14 @@ def test_impossible_options(
         tokenizer(["i love korea paintings"], **options)
 
 
-def test_texts_that_cannot_be_cut_that_far(tokenizer: BertTokenizer) -> None:
+def test_texts_that_cannot_be_truncated_that_far_raise_an_error(tokenizer: BertTokenizer) -> None:
     with pytest.raises(
         ValueError, match="'only_first' has to remove 2 tokens from text 1, which has 1"
     ):
         tokenizer(["i", "i"], ["i", "i love korea"], truncation="only_first", max_length=5)
 
 
-def test_ragged_rows_make_no_tensor(tokenizer: BertTokenizer) -> None:
+def test_ragged_rows_cannot_become_a_tensor(tokenizer: BertTokenizer) -> None:
     with pytest.raises(
         ValueError,
         match="rows of input_ids have 3 to 5 tokens and make no tensor. Pass padding=True",
@@ -506,19 +481,14 @@ def test_ragged_rows_make_no_tensor(tokenizer: BertTokenizer) -> None:
         tokenizer.pad([{"labels": 1}])
 
 
-def test_ids_outside_the_vocabulary(tokenizer: BertTokenizer) -> None:
-    for call in (tokenizer.decode, tokenizer.convert_ids_to_tokens):
-        for ids in ([CLS, 15], [-100], 15, torch.tensor([15]), [[CLS], [15]]):
-            if (
-                call == tokenizer.decode
-                or not isinstance(ids, list)
-                or not isinstance(ids[0], list)
-            ):
-                with pytest.raises(
-                    ValueError,
-                    match="is not an id of this vocabulary: its 15 tokens have ids 0 to 14",
-                ):
-                    call(ids)
+def test_ids_outside_the_vocabulary_raise_an_error(tokenizer: BertTokenizer) -> None:
+    message = "is not an id of this vocabulary: its 15 tokens have ids 0 to 14"
+    for ids in ([CLS, 15], [-100], 15, torch.tensor([15])):
+        for call in (tokenizer.decode, tokenizer.convert_ids_to_tokens):
+            with pytest.raises(ValueError, match=message):
+                call(ids)
+    with pytest.raises(ValueError, match=message):
+        tokenizer.decode([[CLS], [15]])
 
 
 def test_decode_takes_lists_arrays_and_tensors(tokenizer: BertTokenizer) -> None:
@@ -553,18 +523,16 @@ def test_cased_vocabulary_with_lower_casing_warns(tmp_path: Path) -> None:
         UserWarning,
         match=r"9\d% of the words .*such as '[가-힣]+', can never be found.*do_lower_case=False",
     ):
-        lost = BertTokenizer.from_pretrained(kcbert)
-    assert set(lost("안녕하세요 세계")["input_ids"][1:-1]) == {lost.unk_token_id}
+        lower_casing = BertTokenizer.from_pretrained(kcbert)
+    ids = lower_casing("안녕하세요 세계")["input_ids"]
+    assert set(ids[1:-1]) == {lower_casing.unk_token_id}
     with pytest.warns(UserWarning, match="pass do_lower_case=False for a cased vocabulary"):
         BertTokenizer([*WORDS, *(chr(code) for code in range(ord("A"), ord("Z") + 1))])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert BertTokenizer.from_pretrained(kcbert, do_lower_case=False).tokenize(
-            "안녕하세요"
-        ) == ["안녕", "##하세요"]
-        assert BertTokenizer.from_pretrained(kcbert, strip_accents=False).tokenize(
-            "안녕하세요"
-        ) == ["안녕", "##하세요"]
+        for options in ({"do_lower_case": False}, {"strip_accents": False}):
+            cased = BertTokenizer.from_pretrained(kcbert, **options)
+            assert cased.tokenize("안녕하세요") == ["안녕", "##하세요"]
 
 
 def test_uncased_vocabulary_does_not_warn(minilm: str) -> None:
@@ -573,7 +541,7 @@ def test_uncased_vocabulary_does_not_warn(minilm: str) -> None:
         BertTokenizer.from_pretrained(minilm)
 
 
-def test_vocabularies_with_something_missing(tmp_path: Path) -> None:
+def test_incomplete_vocabularies(tmp_path: Path) -> None:
     with pytest.raises(
         ValueError,
         match=r"The vocabulary given has no '\[UNK\]' for unknown words. Pass unk_token=",
@@ -595,7 +563,7 @@ def test_vocabularies_with_something_missing(tmp_path: Path) -> None:
 
 
 def test_lines_of_a_vocabulary_file(tmp_path: Path) -> None:
-    """White space at a line's end is no part of a token, and only \\n ends a line; a byte order mark is skipped."""
+    """Trailing white space and a byte order mark are stripped, and only a line feed ends a line."""
     lines = [
         "\ufeff[PAD]",
         "[UNK]\r",
@@ -629,7 +597,7 @@ def test_duplicate_lines_warn_and_the_last_counts(tmp_path: Path) -> None:
         tokenizer = BertTokenizer.from_pretrained(write_vocabulary(tmp_path, [*WORDS, "love"]))
     assert tokenizer.encode("love", add_special_tokens=False) == [15]
     tokenizer.add_tokens("new")
-    assert tokenizer.convert_tokens_to_ids("new") == 16  # never an id that is taken
+    assert tokenizer.convert_tokens_to_ids("new") == 16  # an unused id
 
 
 # --- added tokens
@@ -637,8 +605,9 @@ def test_duplicate_lines_warn_and_the_last_counts(tmp_path: Path) -> None:
 
 def test_special_tokens_in_the_text(tokenizer: BertTokenizer) -> None:
     assert tokenizer.tokenize("i [MASK] korea[SEP]") == ["i", "[MASK]", "korea", "[SEP]"]
-    assert tokenizer.tokenize("[mask]")[0] == "[UNK]"  # as written only
-    assert tokenizer("[MASK]").encodings[0].special_tokens_mask == [1, 0, 1]  # it was in the text
+    assert tokenizer.tokenize("[mask]")[0] == "[UNK]"  # the case must match
+    # The mask is 0 for special tokens that are in the text.
+    assert tokenizer("[MASK]").encodings[0].special_tokens_mask == [1, 0, 1]
 
 
 def test_add_tokens(tokenizer: BertTokenizer) -> None:
@@ -646,16 +615,12 @@ def test_add_tokens(tokenizer: BertTokenizer) -> None:
     assert len(tokenizer) == 16 and tokenizer.vocab_size == 15
     assert tokenizer.tokenize("I love SEOULpaintings") == ["i", "love", "seoul", "paint", "[UNK]"]
     assert tokenizer.add_tokens("Seoul") == 0
-    assert (
-        tokenizer.add_special_tokens(
-            {"additional_special_tokens": ["<name>"], "mask_token": "<mask>"}
-        )
-        == 2
-    )
+    special_tokens = {"additional_special_tokens": ["<name>"], "mask_token": "<mask>"}
+    assert tokenizer.add_special_tokens(special_tokens) == 2
     assert tokenizer.mask_token == "<mask>" and tokenizer.mask_token_id == 17
     assert tokenizer.all_special_tokens[-1] == "<name>" and tokenizer.all_special_ids[-1] == 16
     row = tokenizer("i <name> <NAME>", add_special_tokens=False)["input_ids"]
-    assert row[:2] == [I, 16] and row[2:] == [UNK] * 3  # as written only
+    assert row[:2] == [I, 16] and row[2:] == [UNK] * 3  # the case must match
     assert tokenizer.decode(row, skip_special_tokens=True) == "i"
     with pytest.raises(
         ValueError, match="'masc_token' is not a special token. Those are bos_token, .* and extra"
@@ -664,11 +629,11 @@ def test_add_tokens(tokenizer: BertTokenizer) -> None:
     assert tokenizer.added_tokens_decoder[15] == AddedToken("Seoul")
 
 
-# --- memory, threads, pickles
+# --- cache, threads, pickles
 
 
 def test_threads_add_tokens_while_others_decode(tokenizer: BertTokenizer) -> None:
-    """No two tokens get one id, none is lost, and readers see the vocabulary before or after."""
+    """Every token gets its own id, and readers see the vocabulary before or after an addition."""
     words = [[f"w{thread}x{number}" for number in range(30)] for thread in range(4)]
     before, switch = len(tokenizer), sys.getswitchinterval()
     done = threading.Event()
@@ -678,18 +643,18 @@ def test_threads_add_tokens_while_others_decode(tokenizer: BertTokenizer) -> Non
             assert tokenizer.decode([I, UNK], skip_special_tokens=True) == "i"
             batch = tokenizer("i love w1x1 w0x29", return_offsets_mapping=True)
             assert tokenizer.convert_tokens_to_ids(batch.tokens()) == batch["input_ids"]
-            assert tokenizer.mask_token_id != UNK and len(
-                {*(vocab := tokenizer.get_vocab()).values()}
-            ) == len(vocab)
+            vocabulary = tokenizer.get_vocab()
+            assert tokenizer.mask_token_id != UNK
+            assert len(set(vocabulary.values())) == len(vocabulary)
 
-    def add(own: list[str]) -> None:
-        for word in own[::3]:
+    def add(words_of_thread: list[str]) -> None:
+        for word in words_of_thread[::3]:
             tokenizer.add_tokens(word)
-        for word in own[1::3]:
+        for word in words_of_thread[1::3]:
             tokenizer.add_special_tokens(
                 {"extra_special_tokens": [word]}, replace_extra_special_tokens=False
             )
-        for word in own[2::3]:
+        for word in words_of_thread[2::3]:
             tokenizer.add_special_tokens({"mask_token": word})
 
     sys.setswitchinterval(1e-6)
@@ -702,22 +667,20 @@ def test_threads_add_tokens_while_others_decode(tokenizer: BertTokenizer) -> Non
                 reader.result()
     finally:
         sys.setswitchinterval(switch)
-    ids = tokenizer.convert_tokens_to_ids([word for own in words for word in own])
+    ids = tokenizer.convert_tokens_to_ids([*chain.from_iterable(words)])
     assert sorted(ids) == list(range(before, before + 120))
-    assert set(tokenizer.extra_special_tokens) == {word for own in words for word in own[1::3]}
+    extra = chain.from_iterable(words_of_thread[1::3] for words_of_thread in words)
+    assert set(tokenizer.extra_special_tokens) == set(extra)
 
 
-def test_origins_are_of_the_vocabulary_that_gave_the_ids(tokenizer: BertTokenizer) -> None:
+def test_token_origins_do_not_depend_on_later_additions(tokenizer: BertTokenizer) -> None:
     batch = tokenizer("paintings")
     tokenizer.add_tokens("ting")
-    assert (
-        tokenizer.convert_tokens_to_ids(batch.tokens())
-        == batch["input_ids"]
-        != tokenizer("paintings").input_ids
-    )
+    assert tokenizer.convert_tokens_to_ids(batch.tokens()) == batch["input_ids"]
+    assert batch["input_ids"] != tokenizer("paintings").input_ids
 
 
-def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ChunkCache, "MAX_ENTRIES", 10)
     tokenizer = BertTokenizer(WORDS)
     for number in range(35):
@@ -728,7 +691,7 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_threads_share_a_tokenizer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ChunkCache, "MAX_ENTRIES", 50)  # emptied all the time
+    monkeypatch.setattr(ChunkCache, "MAX_ENTRIES", 50)  # so small that it is emptied constantly
     texts = [f"paint{n}ings é{n % 7} i love{'e' * (n % 60)}" for n in range(400)]
     expected = BertTokenizer(WORDS)(texts)
     tokenizer, results = BertTokenizer(WORDS), []
@@ -743,7 +706,7 @@ def test_threads_share_a_tokenizer(monkeypatch: pytest.MonkeyPatch) -> None:
     assert results == [True] * 8
 
 
-def test_pickle_leaves_the_memory_behind(tokenizer: BertTokenizer) -> None:
+def test_pickles_do_not_contain_the_cache(tokenizer: BertTokenizer) -> None:
     tokenizer.add_tokens(["Seoul"])
     before = len(pickle.dumps(tokenizer))
     texts = ["I love SEOUL, paintings [MASK]"] + [f"e{n}" for n in range(500)]
@@ -753,7 +716,7 @@ def test_pickle_leaves_the_memory_behind(tokenizer: BertTokenizer) -> None:
     assert again(texts) == expected and again(texts[0]).word_ids() == tokenizer(texts[0]).word_ids()
 
 
-def test_collector_runs_on_after_an_error(tokenizer: BertTokenizer) -> None:
+def test_the_garbage_collector_is_enabled_after_an_error(tokenizer: BertTokenizer) -> None:
     import gc
 
     assert gc.isenabled()
@@ -765,24 +728,20 @@ def test_collector_runs_on_after_an_error(tokenizer: BertTokenizer) -> None:
 # --- files
 
 
-def test_overrides_go_before_files(tmp_path: Path) -> None:
+def test_arguments_take_precedence_over_files(tmp_path: Path) -> None:
     write_vocabulary(
         tmp_path, tokenizer_config={"do_lower_case": False, "model_max_length": 9, "unknown": 1}
     )
     tokenizer = BertTokenizer.from_pretrained(tmp_path)
-    assert (
-        not tokenizer.do_lower_case
-        and tokenizer.model_max_length == 9
-        and tokenizer.encode("I")[1] == UNK
-    )
+    assert not tokenizer.do_lower_case
+    assert tokenizer.model_max_length == 9
+    assert tokenizer.encode("I")[1] == UNK
     tokenizer = BertTokenizer.from_pretrained(
         tmp_path, do_lower_case=True, model_max_length=5, mask_token="e"
     )
-    assert (
-        tokenizer.encode("I")[1] == I
-        and tokenizer.model_max_length == 5
-        and tokenizer.mask_token == "e"
-    )
+    assert tokenizer.encode("I")[1] == I
+    assert tokenizer.model_max_length == 5
+    assert tokenizer.mask_token == "e"
     assert BertTokenizer.from_pretrained(tmp_path / "vocab.txt").model_max_length == int(1e30)
 
 
@@ -841,7 +800,7 @@ def test_broken_files(
         BertTokenizer.from_pretrained(tmp_path)
 
 
-def test_no_such_file(tmp_path: Path) -> None:
+def test_a_missing_file_raises_an_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"Cannot read the vocabulary .*nowhere.txt"):
         BertTokenizer(tmp_path / "nowhere.txt")
     with pytest.raises(FileNotFoundError, match="nowhere"):
@@ -849,7 +808,10 @@ def test_no_such_file(tmp_path: Path) -> None:
 
 
 def test_the_reference_is_not_imported() -> None:
-    code = "import sys, minibert.tokenization.tokenizer; assert not {'transformers', 'tokenizers'} & sys.modules.keys()"
+    code = """if True:
+        import sys, minibert.tokenization.tokenizer
+        assert not {"transformers", "tokenizers"} & sys.modules.keys()
+    """
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
@@ -865,7 +827,7 @@ def test_any_added_token_is_found(contents: list[str]) -> None:
         ]
 
 
-def test_letters_are_not_taken_for_tokens(tokenizer: BertTokenizer) -> None:
+def test_a_string_is_not_a_list_of_special_tokens(tokenizer: BertTokenizer) -> None:
     for call in (
         lambda: BertTokenizer(WORDS, extra_special_tokens="<x>"),
         lambda: BertTokenizer(WORDS).add_special_tokens({"additional_special_tokens": "<x>"}),
@@ -879,19 +841,17 @@ def test_letters_are_not_taken_for_tokens(tokenizer: BertTokenizer) -> None:
 @pytest.mark.parametrize(
     "tokens", [["<a>"], iter(["<a>"]), {"name": "<a>"}], ids=["list", "iterator", "by name"]
 )
-def test_extra_special_tokens_come_in_three_ways(tokens: Any) -> None:
+def test_extra_special_tokens_can_be_passed_in_three_ways(tokens: Any) -> None:
     tokenizer = BertTokenizer(WORDS)
     assert tokenizer.add_special_tokens({"extra_special_tokens": tokens}) == 1
     assert tokenizer.extra_special_tokens == ["<a>"] and "<a>" in tokenizer.get_vocab()
 
 
-def test_small_conveniences(tokenizer: BertTokenizer) -> None:
+def test_slices_single_ids_and_positional_options(tokenizer: BertTokenizer) -> None:
     batch = tokenizer(["hello", "world"])
     assert batch[:1] == [batch[0]]
-    assert (
-        tokenizer.convert_ids_to_tokens(tokenizer.cls_token_id, skip_special_tokens=True)
-        == tokenizer.cls_token
-    )
+    token = tokenizer.convert_ids_to_tokens(tokenizer.cls_token_id, skip_special_tokens=True)
+    assert token == tokenizer.cls_token
     special = [tokenizer.cls_token_id, tokenizer.sep_token_id]
     assert tokenizer.batch_decode([special, special], True) == ["", ""]
     with pytest.raises(ValueError, match="text is a ndarray. Pass a str"):
@@ -918,25 +878,24 @@ JUNK: list[Any] = [
 JUNK += [[[1]], {"content": "q"}, [{"content": "q"}], "false"]
 
 
-@pytest.mark.filterwarnings("ignore")  # odd values are warned of, too
+@pytest.mark.filterwarnings("ignore")  # odd values may also give warnings
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_any_files_are_a_tokenizer_or_a_clear_error(data: st.DataObject, tmp_path: Path) -> None:
-    """One value, however deep, of one of the files is something else; others may be missing."""
+def test_any_files_give_a_tokenizer_or_a_clear_error(data: st.DataObject, tmp_path: Path) -> None:
+    """One value at any depth of one file is replaced, and other files may be missing."""
     BertTokenizer(WORDS).save_pretrained(tmp_path)
     (tmp_path / "added_tokens.json").write_text(json.dumps({"[X]": len(WORDS)}), encoding="utf-8")
     name = data.draw(st.sampled_from(FILES))
     for other in data.draw(st.sets(st.sampled_from(FILES))) - {name}:
         (tmp_path / other).unlink()
-    content = place = {"whole": json.loads((tmp_path / name).read_text(encoding="utf-8"))}
+    root = parent = {"whole": json.loads((tmp_path / name).read_text(encoding="utf-8"))}
     key: Any = "whole"
-    while isinstance(place[key], dict | list) and place[key] and data.draw(st.integers(0, 4)):
-        place = place[key]
-        key = data.draw(
-            st.sampled_from(sorted(place) if isinstance(place, dict) else range(len(place)))
-        )
-    place[key] = data.draw(st.sampled_from(JUNK))
-    (tmp_path / name).write_text(json.dumps(content["whole"]), encoding="utf-8")
+    while isinstance(parent[key], dict | list) and parent[key] and data.draw(st.integers(0, 4)):
+        parent = parent[key]
+        keys = sorted(parent) if isinstance(parent, dict) else range(len(parent))
+        key = data.draw(st.sampled_from(keys))
+    parent[key] = data.draw(st.sampled_from(JUNK))
+    (tmp_path / name).write_text(json.dumps(root["whole"]), encoding="utf-8")
     try:
         tokenizer = BertTokenizer.from_pretrained(tmp_path)
     except ValueError as error:
@@ -949,8 +908,8 @@ def test_any_files_are_a_tokenizer_or_a_clear_error(data: st.DataObject, tmp_pat
 
 
 @pytest.mark.parametrize("name", ["vocab.txt", "tokenizer.json", "tokenizer_config.json"])
-def test_files_too_large_are_not_read(tmp_path: Path, name: str) -> None:
-    """More than a million lines, or a sparse file of a hundred million bytes."""
+def test_files_that_are_too_large_raise_an_error(tmp_path: Path, name: str) -> None:
+    """The limits are on the bytes of each file, and on the lines of a vocabulary."""
     BertTokenizer(WORDS).save_pretrained(tmp_path)
     with (tmp_path / name).open("r+b") as file:
         file.truncate(100_000_000)
@@ -1015,13 +974,13 @@ def test_errors_name_the_file(tmp_path: Path, name: str, content: str, message: 
     assert str(tmp_path) in str(caught.value)
 
 
-def test_an_added_token_without_letters_is_none(tmp_path: Path) -> None:
+def test_an_empty_added_token_is_ignored(tmp_path: Path) -> None:
     write_vocabulary(tmp_path, tokenizer_config={"added_tokens_decoder": {"5": {"content": ""}}})
     assert BertTokenizer.from_pretrained(tmp_path).encode("i") == BertTokenizer(WORDS).encode("i")
 
 
 def test_two_tokens_never_share_an_id(tmp_path: Path) -> None:
-    """[CLS] was taken out of vocab.txt and still stands in the config, with the id that is [SEP]'s now."""
+    """vocab.txt lacks [CLS], and the config gives [CLS] the id that [SEP] now has."""
     words = [*WORDS[:2], *WORDS[3:], *(f"w{n}" for n in range(52))]
     decoder = {
         str(number): {"content": token, "special": True} for number, token in enumerate(WORDS[:5])
@@ -1040,10 +999,8 @@ def test_two_tokens_never_share_an_id(tmp_path: Path) -> None:
 # --- vocabularies with unused ids
 
 
-def test_resized_embeddings_have_a_row_for_each_id_of_a_vocabulary_with_holes(
-    tmp_path: Path,
-) -> None:
-    """Blank lines take ids, too."""
+def test_resized_embeddings_have_a_row_for_unused_ids(tmp_path: Path) -> None:
+    """Blank lines of a vocabulary have ids that no token uses."""
     write_vocabulary(tmp_path, [*WORDS[:7], "", "", *WORDS[7:]])
     tokenizer = BertTokenizer.from_pretrained(tmp_path)
     assert len(tokenizer) == tokenizer.embedding_rows == 17
@@ -1070,7 +1027,7 @@ def test_tokenize_takes_options(tokenizer: BertTokenizer) -> None:
             tokenizer.tokenize(texts)
 
 
-def test_a_row_answers_for_itself(tokenizer: BertTokenizer) -> None:
+def test_a_row_has_the_methods_of_its_batch(tokenizer: BertTokenizer) -> None:
     batch = tokenizer(["i love", "i"], ["paintings", "e"])
     for index, row in enumerate(batch.encodings):
         assert row.words == row.word_ids == batch.word_ids(index)
@@ -1100,9 +1057,8 @@ def test_tokenizer_file(tmp_path: Path, tokenizer: BertTokenizer) -> None:
         _ = tokenizer.vocab_file
 
 
-def test_spaces_between_special_tokens_is_ignored_as_by_fast_tokenizers(
-    tokenizer: BertTokenizer,
-) -> None:
+def test_spaces_between_special_tokens_has_no_effect(tokenizer: BertTokenizer) -> None:
+    """Fast tokenizers of transformers ignore the option, too."""
     for value in (None, True, False):
         text = tokenizer.decode([CLS, I, SEP], spaces_between_special_tokens=value)
         assert text == "[CLS] i [SEP]"

@@ -1,4 +1,4 @@
-"""Keywords and calls that code written for the reference has: each acts, is without effect, or is refused."""
+"""Options and calls of transformers' tokenizers: supported, without effect, or an error."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", WITHOUT_EFFECT)
-def test_without_effect(folder: Path, name: str) -> None:
+def test_options_without_effect(folder: Path, name: str) -> None:
     plain = BertTokenizer.from_pretrained(folder)
     for value in (True, False, None, "x"):
         tokenizer = BertTokenizer.from_pretrained(folder, **{name: value})
@@ -31,7 +31,7 @@ def test_without_effect(folder: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_refused_in_a_sentence(folder: Path, name: str) -> None:
+def test_unsupported_options_raise_an_error(folder: Path, name: str) -> None:
     usual, instead = REFUSED[name]
     other = not usual if isinstance(usual, bool) else ["x"]
     for value in (usual, None):
@@ -47,30 +47,24 @@ def test_refused_in_a_sentence(folder: Path, name: str) -> None:
         )
 
 
-def test_where_files_lie(folder: Path) -> None:
+def test_locations_of_files(folder: Path) -> None:
     BertTokenizer([*WORDS, "paris"]).save_pretrained(folder / "inner")
     (folder / "inner" / "vocab.txt").rename(folder / "words.txt")
     assert len(BertTokenizer.from_pretrained(pretrained_model_name_or_path=folder)) == 8
     assert len(BertTokenizer.from_pretrained(folder, subfolder="inner")) == 9
-    assert (
-        len(
-            BertTokenizer.from_pretrained(
-                folder, tokenizer_file=folder / "inner" / "tokenizer.json"
-            )
-        )
-        == 9
-    )
+    inner = folder / "inner" / "tokenizer.json"
+    assert len(BertTokenizer.from_pretrained(folder, tokenizer_file=inner)) == 9
     assert len(BertTokenizer.from_pretrained(folder / "words.txt", subfolder=None)) == 9
 
 
-def test_a_method_is_no_argument() -> None:
+def test_a_method_is_not_an_argument() -> None:
     with pytest.raises(
         AttributeError, match="add_special_tokens is a method of BertTokenizer, not an argument"
     ):
         BertTokenizer(WORDS, add_special_tokens=True)
 
 
-def test_split_special_tokens_is_refused() -> None:
+def test_split_special_tokens_raises_an_error() -> None:
     assert BertTokenizer(WORDS)("[MASK]", split_special_tokens=False)["input_ids"] == [2, 4, 3]
     with pytest.raises(
         ValueError,
@@ -85,8 +79,8 @@ def test_added_tokens_decoder_is_an_argument() -> None:
     assert tokenizer.added_tokens_decoder == tokens and tokenizer.encode("I <x>")[2] == 8
 
 
-def test_a_batch_holds_what_the_model_asks_for(folder: Path) -> None:
-    """DistilBERT's files, for instance, name no token types."""
+def test_a_batch_has_the_inputs_of_the_model(folder: Path) -> None:
+    """DistilBERT, for example, takes no token_type_ids."""
     names = ["input_ids", "attention_mask"]
     tokenizer = BertTokenizer(WORDS, model_input_names=names)
     assert list(tokenizer("i")) == names == tokenizer.model_input_names
@@ -111,10 +105,8 @@ def test_optional_special_tokens_are_saved(tmp_path: Path) -> None:
     tokenizer.save_pretrained(tmp_path)
     again = BertTokenizer.from_pretrained(tmp_path)
     assert again.special_tokens_map == tokenizer.special_tokens_map and again.eos_token_id == 8
-    assert (
-        "bos_token" not in BertTokenizer(WORDS).special_tokens_map
-        and BertTokenizer(WORDS).bos_token_id is None
-    )
+    assert "bos_token" not in BertTokenizer(WORDS).special_tokens_map
+    assert BertTokenizer(WORDS).bos_token_id is None
 
 
 @pytest.mark.parametrize(
@@ -123,17 +115,19 @@ def test_optional_special_tokens_are_saved(tmp_path: Path) -> None:
         ({"max_length": 10.5}, "max_length should be a whole number of 0 or more, not 10.5"),
         ({"max_length": True}, "max_length should be a whole number of 0 or more, not True"),
         ({"max_length": "8"}, "max_length should be a whole number of 0 or more, not '8'"),
-        ({"pad_to_multiple_of": -8, "padding": True}, "pad_to_multiple_of should be .* 1 or more, not -8"),
-        ({"pad_to_multiple_of": 0, "padding": True}, "pad_to_multiple_of should be .* 1 or more, not 0"),
+        ({"pad_to_multiple_of": -8, "padding": True}, "multiple_of should be .* 1 or more, not -8"),
+        ({"pad_to_multiple_of": 0, "padding": True}, "multiple_of should be .* 1 or more, not 0"),
         ({"stride": 1.5, "max_length": 4}, "stride should be a whole number of 0 or more, not 1.5"),
     ],
-)  # fmt: skip
-def test_counts_are_whole_numbers(options: dict[str, Any], message: str) -> None:
+)
+def test_counts_that_are_not_whole_numbers_raise_an_error(
+    options: dict[str, Any], message: str
+) -> None:
     with pytest.raises(ValueError, match=message):
         BertTokenizer(WORDS)(["i love korea i love"], **options)
 
 
-def test_keywords_of_a_call() -> None:
+def test_options_of_a_call() -> None:
     tokenizer = BertTokenizer(WORDS)
     assert tokenizer("I love", src_lang="en_XX", split_special_tokens=False) == tokenizer("I love")
     assert tokenizer("I", tgt_lang="de", text_target=None) == tokenizer("I")
@@ -148,7 +142,7 @@ def test_keywords_of_a_call() -> None:
         tokenizer("I love", max_len=3)
 
 
-def test_init_kwargs_make_it_again() -> None:
+def test_init_kwargs_rebuild_the_tokenizer() -> None:
     tokenizer = BertTokenizer(
         WORDS, bos_token="i", add_bos_token=True, model_input_names=["input_ids"]
     )
@@ -156,10 +150,8 @@ def test_init_kwargs_make_it_again() -> None:
     tokenizer.add_special_tokens({"extra_special_tokens": ["<x>"]})
     again = BertTokenizer(tokenizer.base_vocab, **tokenizer.init_kwargs)
     text = "I love <name> <x>"
-    assert (
-        again(text) == tokenizer(text) == {"input_ids": [2, 5, 6, 8, 9, 3]}
-        and again.bos_token == "i"
-    )
+    assert again(text) == tokenizer(text) == {"input_ids": [2, 5, 6, 8, 9, 3]}
+    assert again.bos_token == "i"
     assert again.extra_special_tokens_ids == [9] and again.init_kwargs == tokenizer.init_kwargs
     again.extra_special_tokens_ids = [8]
     assert again.extra_special_tokens == ["<name>"]

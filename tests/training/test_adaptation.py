@@ -1,4 +1,4 @@
-"""A checkpoint with another vocabulary."""
+"""Adapting a checkpoint to another vocabulary."""
 
 from __future__ import annotations
 
@@ -37,23 +37,23 @@ def test_known_pieces_keep_their_embeddings_and_new_ones_start_from_the_mean() -
         assert torch.equal(weight[row], old[source])
         assert model.cls.predictions.bias[row] == bias[source]
     torch.testing.assert_close(weight[5], old[[7, 8]].mean(0))  # play, ##ing
-    torch.testing.assert_close(weight[8], old.mean(0))  # cannot be spelled
+    torch.testing.assert_close(weight[8], old.mean(0))  # has no tokens in the old vocabulary
     assert model.get_output_embeddings().weight is weight
 
 
-def test_predictions_of_known_pieces_stay() -> None:
+def test_predictions_of_known_pieces_stay_the_same() -> None:
     model = build()
     text = "cat sat dog"
     expected = model(**OLD(text, return_tensors="pt")).prediction_logits
     adapt_vocabulary(model, OLD, NEW)
     logits = model(**NEW(text, return_tensors="pt")).prediction_logits
-    known = ["cat", "sat", "dog"]
-    old_ids = OLD.convert_tokens_to_ids(known)
-    new_ids = NEW.convert_tokens_to_ids(known)
+    pieces = ["cat", "sat", "dog"]
+    old_ids = OLD.convert_tokens_to_ids(pieces)
+    new_ids = NEW.convert_tokens_to_ids(pieces)
     torch.testing.assert_close(logits[..., new_ids], expected[..., old_ids])
 
 
-def test_the_command_refuses_another_vocabulary_unless_it_is_adapted(
+def test_another_vocabulary_needs_adapt_vocab(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     build().save_pretrained(tmp_path / "model")

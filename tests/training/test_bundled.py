@@ -1,4 +1,4 @@
-"""The bundled models that `scripts/make_models.py` made: what their cards say, measured from the wheel's files."""
+"""Bundled models of `scripts/make_models.py`: their files, and the scores on their cards."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def card_score(model: str, name: str) -> float:
-    """The number in a card's table of scores."""
+    """Return a number from a card's table of scores."""
     card = (BUNDLED_MODELS / model / "README.md").read_text(encoding="utf-8")
-    found = re.search(rf"^\| {re.escape(name)} \| ([\d.]+)", card, re.MULTILINE)
-    assert found, f"the card has no score called {name}"
-    return float(found[1])
+    match = re.search(rf"^\| {re.escape(name)} \| ([\d.]+)", card, re.MULTILINE)
+    assert match, f"the card has no score called {name}"
+    return float(match[1])
 
 
 def load(name: str) -> tuple[BertForPreTraining, Any]:
@@ -46,7 +46,7 @@ def test_files_are_in_the_official_format_and_fit_the_wheel(name: str) -> None:
     assert len(tokenizer) == model.config.vocab_size
 
 
-def test_everyday_prompts_are_answered_as_often_as_the_card_says() -> None:
+def test_everyday_prompts_have_the_score_of_the_card() -> None:
     fitting = measures.fitting_words(
         *load("minibert-en"), measures.read_prompts(table.PROMPTS["en"])
     )
@@ -63,8 +63,8 @@ def test_everyday_prompts_are_answered_as_often_as_the_card_says() -> None:
     ],
 )
 @pytest.mark.slow
-def test_sentence_vectors_are_as_good_as_the_card_says(name: str, file: str, score: str) -> None:
-    """A plain dot product of the vectors is their cosine."""
+def test_sentence_vectors_have_the_score_of_the_card(name: str, file: str, score: str) -> None:
+    """The vectors are L2-normalized, so their dot product is the cosine."""
     rows = measures.sts_rows(Path(shared_data("data")) / file)
     embedder = SentenceEmbedder.from_pretrained(name)
     first, second = (np.asarray(embedder.encode([row[n] for row in rows])) for n in (5, 6))
@@ -76,37 +76,31 @@ def test_sentence_vectors_are_as_good_as_the_card_says(name: str, file: str, sco
 
 
 @pytest.mark.slow
-def test_a_korean_sentence_finds_its_english_one() -> None:
-    """The models share a space: the first sentences of the dev sets, all 1,500 searched."""
-    found = []
+def test_a_korean_sentence_finds_its_english_translation() -> None:
+    """The models share a vector space. The search is over all 1,500 first sentences."""
+    vectors = []
     for name, file in (("minibert-ko", "korsts/sts-dev.tsv"), ("minibert-en", "stsb/stsb-dev.csv")):
         sentences = [row[5] for row in measures.sts_rows(Path(shared_data("data")) / file)]
         model, tokenizer = load(name)
-        found.append(measures.vectors(model.bert, tokenizer, sentences))
+        vectors.append(measures.vectors(model.bert, tokenizer, sentences))
     score = card_score("minibert-ko", "Korean finds English")
-    assert measures.found_across(*found, sentences) == pytest.approx(score, abs=0.002)
+    assert measures.found_across(*vectors, sentences) == pytest.approx(score, abs=0.002)
 
 
 @pytest.mark.slow
-def test_masked_words_are_predicted_as_the_cards_say() -> None:
+def test_masked_words_have_the_scores_of_the_cards() -> None:
     data = Path(shared_data("data"))
     wikitext = measures.wikitext(data / "wikitext2" / "test.txt")
     reviews = texts.lines_as_documents(data / "korean" / "nsmc-reviews.txt.xz")
+    held_back = [review for review in reviews if texts.is_held_back(review)]
     for name, label, documents in (
         ("minibert-en", "WikiText-2 test", wikitext),
-        (
-            "minibert-ko",
-            "held-back reviews",
-            [review for review in reviews if texts.is_held_back(review)],
-        ),
+        ("minibert-ko", "held-back reviews", held_back),
     ):
         model, tokenizer = load(name)
-        found = measures.masked_words(
-            model, tokenizer, list(encode_documents(documents, tokenizer))
-        )
-        assert found["accuracy"] == pytest.approx(
-            card_score(name, f"{label}, masked words"), abs=0.002
-        )
-        assert found["most_frequent"] == pytest.approx(
-            card_score(name, f"{label}, the most frequent piece"), abs=0.002
-        )
+        encoded = list(encode_documents(documents, tokenizer))
+        scores = measures.masked_words(model, tokenizer, encoded)
+        accuracy = card_score(name, f"{label}, masked words")
+        most_frequent = card_score(name, f"{label}, the most frequent piece")
+        assert scores["accuracy"] == pytest.approx(accuracy, abs=0.002)
+        assert scores["most_frequent"] == pytest.approx(most_frequent, abs=0.002)

@@ -1,4 +1,4 @@
-"""The card of a run: what it says of a model, and when it is written again."""
+"""The model card of a run: its content, and when it is rewritten."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ def write(folder: Path, score: float) -> str:
     return (folder / "README.md").read_text(encoding="utf-8")
 
 
-def test_a_resumed_run_renews_its_card(tmp_path: Path) -> None:
+def test_a_resumed_run_rewrites_its_card(tmp_path: Path) -> None:
     assert "f1: 0.5" in write(tmp_path, 0.5)
     assert "f1: 0.75" in write(tmp_path, 0.75)
 
 
-def test_a_card_that_was_changed_stays(tmp_path: Path) -> None:
+def test_an_edited_card_is_not_overwritten(tmp_path: Path) -> None:
     text = write(tmp_path, 0.5).replace("A model", "My model")
     (tmp_path / "README.md").write_text(text, encoding="utf-8")
     assert write(tmp_path, 0.75) == text
@@ -30,7 +30,7 @@ def test_a_card_that_was_changed_stays(tmp_path: Path) -> None:
     ("architecture", "has_labels"),
     [("BertForSequenceClassification", True), ("BertForPreTraining", False)],
 )
-def test_labels_are_those_of_a_classifier(
+def test_only_a_classifier_s_card_lists_labels(
     architecture: str, has_labels: bool, tmp_path: Path
 ) -> None:
     config = {"architectures": [architecture], "id2label": {"0": "good", "1": "bad"}}

@@ -1,4 +1,4 @@
-"""What was read before training: errors with file and line, notices, and rows that are left out."""
+"""Checks of the data before training: errors with file and line, notices, and skipped rows."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ def test_labels_that_may_be_mistakes(labels: list[Any], notice: str) -> None:
     assert notice in notices(rows(*((f"a{index}", label) for index, label in enumerate(labels))))
 
 
-def test_what_train_and_dev_have_in_common() -> None:
+def test_overlaps_and_conflicts_of_train_and_dev_give_notices() -> None:
     train = rows(("a", "x"), ("b", "y"), ("b", "x"), ("c", "y"))
-    found = notices(train, rows(("a", "x"), ("z", "x")))
-    assert "1 of 2 rows of dev are in train, too" in found
-    assert "1 texts of train occur with different labels" in found
-    assert "the label 'y' is not in dev" in found
+    text = notices(train, rows(("a", "x"), ("z", "x")))
+    assert "1 of 2 rows of dev are in train, too" in text
+    assert "1 texts of train occur with different labels" in text
+    assert "the label 'y' is not in dev" in text
     assert notices(rows(("a", "x"), ("b", "x"), ("c", "y"), ("d", "y"))) == ""
 
 
@@ -82,13 +82,13 @@ def test_certain_mistakes_are_errors(content: str, message: str, tmp_path: Path)
 
 
 @pytest.mark.parametrize("label", [float("nan"), None, ["x"], ""])
-def test_what_is_not_a_label(label: Any, tmp_path: Path) -> None:
+def test_values_that_are_not_labels_raise_an_error(label: Any, tmp_path: Path) -> None:
     content = "\n".join(map(json.dumps, rows(("a", "x"), ("b", label))))
     with pytest.raises(ValueError, match=r"data\.jsonl, line 2: "):
         TASK.read(write(tmp_path / "data.jsonl", content))
 
 
-def test_a_regression_learns_finite_numbers(tmp_path: Path) -> None:
+def test_labels_of_a_regression_must_be_finite(tmp_path: Path) -> None:
     file = write(tmp_path / "data.csv", "text,label\na,1.5\nb,inf\n")
     with pytest.raises(ValueError, match="line 3: label should be a finite number, not 'inf'"):
         SequenceTask(regression=True).read(file)

@@ -1,4 +1,4 @@
-"""Corpora as files of ids, their portions, and several corpora in one."""
+"""Corpora as files of ids, their portions, and mixtures of corpora."""
 
 from __future__ import annotations
 
@@ -42,34 +42,34 @@ def as_lists(documents: object) -> list[list[list[int]]]:
     return [[sentence.tolist() for sentence in document] for document in documents]  # type: ignore[attr-defined]
 
 
-def test_a_cache_holds_what_the_tokenizer_gives(tokenizer: BertTokenizer, tmp_path: Path) -> None:
+def test_a_cache_contains_the_ids_of_the_tokenizer(
+    tokenizer: BertTokenizer, tmp_path: Path
+) -> None:
     TokenCache.write(iter(DOCUMENTS), tokenizer, tmp_path / "cache")
     cache = TokenCache(tmp_path / "cache")
-    wanted = as_lists(list(encode_documents(DOCUMENTS, tokenizer)))
-    assert len(cache) == len(wanted) == 4  # the document without a token is left out
-    assert as_lists(cache) == wanted
-    assert cache.lengths.tolist() == [sum(map(len, document)) for document in wanted]
+    expected = as_lists(list(encode_documents(DOCUMENTS, tokenizer)))
+    assert len(cache) == len(expected) == 4  # a document without tokens is left out
+    assert as_lists(cache) == expected
+    assert cache.lengths.tolist() == [sum(map(len, document)) for document in expected]
     assert cache.ids.dtype == np.uint16
 
 
-def test_documents_of_many_chunks_stay_apart(
-    tokenizer: BertTokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_repeated_documents_stay_separate(tokenizer: BertTokenizer, tmp_path: Path) -> None:
     TokenCache.write(DOCUMENTS * 5, tokenizer, tmp_path / "cache")
     cache = TokenCache(tmp_path / "cache")
     assert as_lists(cache) == as_lists(list(encode_documents(DOCUMENTS * 5, tokenizer)))
 
 
-def test_a_cache_that_was_interrupted_is_refused(tokenizer: BertTokenizer, tmp_path: Path) -> None:
+def test_an_incomplete_cache_raises_an_error(tokenizer: BertTokenizer, tmp_path: Path) -> None:
     folder = tmp_path / "cache"
     TokenCache.write(DOCUMENTS, tokenizer, folder)
 
-    def broken_off() -> object:
+    def interrupted_documents() -> object:
         yield DOCUMENTS[0]
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        TokenCache.write(broken_off(), tokenizer, folder)  # type: ignore[arg-type]
+        TokenCache.write(interrupted_documents(), tokenizer, folder)  # type: ignore[arg-type]
     with pytest.raises(FileNotFoundError, match="no cache of tokens"):
         TokenCache(folder)
     TokenCache.write([["", " "]], tokenizer, folder)
@@ -77,7 +77,7 @@ def test_a_cache_that_was_interrupted_is_refused(tokenizer: BertTokenizer, tmp_p
 
 
 def write_corpus(path: Path, documents: int = 40) -> list[str]:
-    """Documents of two sentences, each of which says its number."""
+    """Write documents of two sentences and different words."""
     texts = [f"the cat{'s' * n} sat\nthe dog ran" for n in range(documents)]
     path.write_text("\n\n".join(texts), encoding="utf-8")
     return texts
@@ -87,10 +87,10 @@ def corpus_of(path: Path, tokenizer: BertTokenizer, **options: Any) -> Corpus:
     return Corpus([str(path)], tokenizer, path.parent / "tokens", **options)
 
 
-def test_parts_hold_every_document_once(
+def test_parts_contain_every_document_once(
     tokenizer: BertTokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Cut in other processes, read in any order, few parts open at a time; a second run finds all of it."""
+    """Processes tokenize the parts, few parts are open at once, and a second run reuses them."""
     monkeypatch.setattr("minibert.training.corpora.PART_BYTES", 200)
     monkeypatch.setattr("minibert.training.corpora.EPOCH_PARTS", 1)
     path = tmp_path / "corpus.txt"
@@ -99,37 +99,35 @@ def test_parts_hold_every_document_once(
     assert len(corpus) > 3
     total = corpus.tokens
     turns = [corpus.portion(turn * total, (turn + 1) * total) for turn in range(2)]
-    if os.path.isdir("/proc/self/fd"):
-        files = [
-            os.path.realpath(f"/proc/self/fd/{number}") for number in os.listdir("/proc/self/fd")
-        ]
+    descriptors = Path("/proc/self/fd")
+    if descriptors.is_dir():
+        files = [os.path.realpath(descriptor) for descriptor in descriptors.iterdir()]
         assert 0 < sum(str(tmp_path / "tokens") in file for file in files) <= 3 * 2
-    assert total == 40 * 6 and all(
-        sum(map(len, map(np.concatenate, turn))) == total for turn in turns
-    )
-    assert as_lists(corpus.portion(17, 99)) == as_lists(
-        corpus_of(path, tokenizer, tokenize=False).portion(17, 99)
-    )
+    assert total == 40 * 6
+    assert all(sum(map(len, map(np.concatenate, turn))) == total for turn in turns)
+    second_run = corpus_of(path, tokenizer, tokenize=False)
+    assert as_lists(corpus.portion(17, 99)) == as_lists(second_run.portion(17, 99))
 
 
 @pytest.mark.needs("mapped files that can be replaced")
-def test_an_edited_corpus_is_cut_anew(tokenizer: BertTokenizer, tmp_path: Path) -> None:
+def test_an_edited_corpus_is_tokenized_again(tokenizer: BertTokenizer, tmp_path: Path) -> None:
     for text, tokens in (("the cat sat\nthe dog ran", 6), ("the cat sat", 3)):
         (tmp_path / "corpus.txt").write_text(text, encoding="utf-8")
         assert corpus_of(tmp_path / "corpus.txt", tokenizer).tokens == tokens
 
 
-def test_every_document_is_read_before_any_again(tokenizer: BertTokenizer, tmp_path: Path) -> None:
+def test_every_document_is_read_before_any_is_repeated(
+    tokenizer: BertTokenizer, tmp_path: Path
+) -> None:
     write_corpus(tmp_path / "corpus.txt")
     corpus = corpus_of(tmp_path / "corpus.txt", tokenizer)
-    read = [
-        d for begin in range(0, 2 * corpus.tokens, 50) for d in corpus.portion(begin, begin + 50)
-    ]
-    first, second = (as_lists(read[start : start + 40]) for start in (0, 40))
+    documents = []
+    for begin in range(0, 2 * corpus.tokens, 50):
+        documents += corpus.portion(begin, begin + 50)
+    first, second = (as_lists(documents[start : start + 40]) for start in (0, 40))
     assert sorted(first) == sorted(second) and first != second
-    assert as_lists(corpus.portion(100, 150)) == as_lists(
-        corpus_of(tmp_path / "corpus.txt", tokenizer).portion(100, 150)
-    )
+    second_run = corpus_of(tmp_path / "corpus.txt", tokenizer)
+    assert as_lists(corpus.portion(100, 150)) == as_lists(second_run.portion(100, 150))
 
 
 def test_held_out_documents_are_never_read(tokenizer: BertTokenizer, tmp_path: Path) -> None:
@@ -137,10 +135,9 @@ def test_held_out_documents_are_never_read(tokenizer: BertTokenizer, tmp_path: P
     corpus = corpus_of(tmp_path / "corpus.txt", tokenizer, held_out=0.1)
     held_out = as_lists(corpus.held_out(10_000))
     assert 1 < len(held_out) < 9 and len(corpus.held_out(8)) == 1
-    read = as_lists(corpus.portion(0, 3 * corpus.tokens))
-    assert len(read) == 3 * (40 - len(held_out)) and not [
-        document for document in held_out if document in read
-    ]
+    documents = as_lists(corpus.portion(0, 3 * corpus.tokens))
+    assert len(documents) == 3 * (40 - len(held_out))
+    assert not [document for document in held_out if document in documents]
 
 
 @pytest.mark.parametrize(
@@ -150,7 +147,8 @@ def test_a_corpus_of_any_kind(
     kind: str, tokenizer: BertTokenizer, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     texts = write_corpus(tmp_path / "corpus.txt")
-    wanted = sorted(as_lists(corpus_of(tmp_path / "corpus.txt", tokenizer).portion(0, 10**3)))
+    plain_corpus = corpus_of(tmp_path / "corpus.txt", tokenizer)
+    expected = sorted(as_lists(plain_corpus.portion(0, 10**3)))
     path = tmp_path / f"other{kind}"
     rows = "\n".join(json.dumps({"body": text}) for text in texts).encode()
     if kind == "folder":
@@ -176,20 +174,19 @@ def test_a_corpus_of_any_kind(
             temporary.write_bytes(gzip.compress(rows))
     column = None if kind in (".txt.xz", ".txt.zst", "folder") else "body"
     corpus = Corpus([name], tokenizer, tmp_path / "others", column=column)
-    assert sorted(as_lists(corpus.portion(0, 10**3))) == wanted
+    assert sorted(as_lists(corpus.portion(0, 10**3))) == expected
 
 
 def test_a_share_of_each_corpus(tokenizer: BertTokenizer, tmp_path: Path) -> None:
     write_corpus(tmp_path / "a.txt", 40)
     write_corpus(tmp_path / "b.txt", 10)
-    a, b = (Corpus([str(tmp_path / f"{x}.txt")], tokenizer, tmp_path / x) for x in "ab")
-    (_, of_a), (_, of_b) = mix([(a, 1.0), (b, 3.0)])
-    assert of_a + of_b == pytest.approx(a.tokens + b.tokens, abs=1) and of_b == pytest.approx(
-        3 * of_a, abs=3
-    )
+    a, b = (Corpus([str(tmp_path / f"{name}.txt")], tokenizer, tmp_path / name) for name in "ab")
+    (_, tokens_a), (_, tokens_b) = mix([(a, 1.0), (b, 3.0)])
+    assert tokens_a + tokens_b == pytest.approx(a.tokens + b.tokens, abs=1)
+    assert tokens_b == pytest.approx(3 * tokens_a, abs=3)
 
 
-def test_a_corpus_that_cannot_be_read(
+def test_a_corpus_that_cannot_be_read_raises_an_error(
     tokenizer: BertTokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "empty.txt").write_text("\n\n", encoding="utf-8")
@@ -202,7 +199,8 @@ def test_a_corpus_that_cannot_be_read(
         corpus_of(tmp_path / "latin.txt", tokenizer)
     with pytest.raises(FileNotFoundError, match=r"there is no file .*gone\.txt"):
         corpus_of(tmp_path / "gone.txt", tokenizer)
-    monkeypatch.setattr("minibert.training.corpora.PART_BYTES", 100)  # in processes of their own
+    # Several parts are tokenized in other processes.
+    monkeypatch.setattr("minibert.training.corpora.PART_BYTES", 100)
     with pytest.raises(ValueError, match=r"latin\.txt, byte 400: the line is not UTF-8"):
         corpus_of(tmp_path / "latin.txt", tokenizer).portion(0, 10**6)
     compressed = (
@@ -216,7 +214,7 @@ def test_a_corpus_that_cannot_be_read(
             corpus_of(tmp_path / f"half.txt.{name}", tokenizer)
     write_corpus(tmp_path / "vanishing.txt")
     corpus = corpus_of(tmp_path / "vanishing.txt", tokenizer)
-    (tmp_path / "vanishing.txt").unlink()  # before the processes have started
+    (tmp_path / "vanishing.txt").unlink()  # before the processes start
     with pytest.raises(
         ValueError,
         match=r"vanishing\.txt no longer exists: put it back, and start again to continue",
@@ -225,8 +223,10 @@ def test_a_corpus_that_cannot_be_read(
 
 
 @pytest.mark.parametrize("name", ["cache.json", "sentences.npy", "documents.npy", "ids.bin"])
-def test_a_damaged_cache_is_refused(name: str, tokenizer: BertTokenizer, tmp_path: Path) -> None:
-    """Above all one whose documents have no length: a portion of it would never be full."""
+def test_a_damaged_cache_raises_an_error(
+    name: str, tokenizer: BertTokenizer, tmp_path: Path
+) -> None:
+    """If all documents were empty, reading a portion would never end."""
     TokenCache.write(DOCUMENTS, tokenizer, tmp_path / "cache")
     path = tmp_path / "cache" / name
     whole = path.read_bytes()
@@ -244,20 +244,20 @@ def test_a_damaged_cache_is_refused(name: str, tokenizer: BertTokenizer, tmp_pat
             TokenCache(tmp_path / "cache")
 
 
-def test_portions_read_every_document_before_any_again() -> None:
+def test_portions_contain_every_document_before_any_is_repeated() -> None:
     lengths = np.random.default_rng(0).integers(1, 40, 60)
     portions = Portions(lengths, size=100, seed=3)
-    read = [number for epoch in range(50) for number in portions(epoch)]
-    for start in range(0, len(read) - 60, 60):
-        assert sorted(read[start : start + 60]) == list(range(60))
-    assert read[:60] != read[60:120]  # in another order
+    numbers = [number for epoch in range(50) for number in portions(epoch)]
+    for start in range(0, len(numbers) - 60, 60):
+        assert sorted(numbers[start : start + 60]) == list(range(60))
+    assert numbers[:60] != numbers[60:120]  # in another order
     sizes = [lengths[portions(epoch)].sum() for epoch in range(50)]
     assert np.mean(sizes) == pytest.approx(100, abs=2)
     assert max(sizes) < 100 + 40
     assert portions(7) == Portions(lengths, size=100, seed=3)(7)
 
 
-def test_a_portion_may_be_more_than_the_corpus() -> None:
+def test_a_portion_may_be_larger_than_the_corpus() -> None:
     numbers = Portions(np.array([3, 4, 5]), size=24)(0)
     assert sorted(numbers) == [0, 0, 1, 1, 2, 2]
 
@@ -273,28 +273,30 @@ def test_an_epoch_of_pretraining_reads_its_portion(tokenizer: BertTokenizer) -> 
         next_sentence=False,
         mask_probability=0.5,
     )
-    words = [{int(i) for e in data.epoch(n) for i in e["labels"] if i != IGNORED} for n in range(3)]
-    read = Portions(lengths, 16)
-    for number, found in enumerate(words):
-        (document,) = read(number)
-        assert found == {int(documents[document][0][0])}
+    portions = Portions(lengths, 16)
+    for epoch in range(3):
+        (document,) = portions(epoch)
+        labels = np.concatenate([example["labels"] for example in data.epoch(epoch)])
+        assert set(labels[labels != IGNORED].tolist()) == {int(documents[document][0][0])}
 
 
-def test_an_epoch_within_one_long_document_still_makes_pairs(tokenizer: BertTokenizer) -> None:
+def test_an_epoch_within_one_long_document_still_has_pairs(tokenizer: BertTokenizer) -> None:
     documents = list(
         encode_documents([["cat cat"] * 40, ["dog dog"] * 2, ["ran ran"] * 2], tokenizer)
     )
     portions = Portions(np.array([80, 4, 4]), 8)
-    few = [number for number in range(11) if len(portions(number)) < 2]
-    assert len(few) > 5
+    single = [epoch for epoch in range(11) if len(portions(epoch)) < 2]
+    assert len(single) > 5
     data = PretrainingData(
         partial(documents_of, documents, portions, True), tokenizer, max_length=16
     )
-    labels = [{example["next_sentence_label"] for example in data.epoch(number)} for number in few]
-    assert {0, 1} <= set.union(*labels)
+    labels = set()
+    for epoch in single:
+        labels |= {example["next_sentence_label"] for example in data.epoch(epoch)}
+    assert {0, 1} <= labels
 
 
-def test_a_mixture_asks_each_example_what_its_corpus_asks() -> None:
+def test_examples_of_a_mixture_have_the_labels_of_their_corpus() -> None:
     words = {"input_ids": np.array([2, 6, 3]), "labels": np.array([IGNORED, 6, IGNORED])}
     pairs = {
         "input_ids": np.array([2, 3]),

@@ -1,4 +1,4 @@
-"""Reading files of labelled text, and putting examples into batches."""
+"""Reading files of labeled text, and batching examples."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_padded_batch() -> None:
     st.sampled_from([1, 3, 50]),
     st.integers(0, 3),
 )
-def test_every_example_comes_once_an_epoch(
+def test_every_example_occurs_once_an_epoch(
     lengths: list[int], batch_size: int, pool: int, epoch: int
 ) -> None:
     batches = epoch_order(lengths, batch_size, 0, epoch, pool)
@@ -52,24 +52,23 @@ def test_every_example_comes_once_an_epoch(
     assert batches == epoch_order(lengths, batch_size, 0, epoch, pool)
 
 
-def test_batches_hold_examples_of_like_length_in_another_order_each_epoch() -> None:
-    lengths = np.random.default_rng(0).integers(1, 100, 1000).tolist()
-    batches = epoch_order(lengths, 10, 0, 0)
-    assert np.mean([max(lengths[i] for i in b) - min(lengths[i] for i in b) for b in batches]) < 5
-    assert batches != epoch_order(lengths, 10, 0, 1)
+def test_batches_have_examples_of_similar_length_and_a_new_order_each_epoch() -> None:
+    lengths = np.random.default_rng(0).integers(1, 100, 1000)
+    batches = epoch_order(lengths.tolist(), 10, 0, 0)
+    assert np.mean([np.ptp(lengths[batch]) for batch in batches]) < 5
+    assert batches != epoch_order(lengths.tolist(), 10, 0, 1)
 
 
 @given(st.lists(st.integers(1, 30), min_size=1, max_size=40), st.integers(1, 60))
-def test_parts_keep_within_the_budget(lengths: list[int], most: int) -> None:
-    examples = [{"input_ids": np.full(n, i)} for i, n in enumerate(lengths)]
-    parts = split_by_tokens(examples, most)
-    assert sorted(int(e["input_ids"][0]) for part in parts for e in part) == list(
-        range(len(lengths))
-    )
-    assert all(len(part) == 1 or sum(len(e["input_ids"]) for e in part) <= most for part in parts)
-    assert [e for part in split_by_tokens(examples, None) for e in part] == sorted(
-        examples, key=lambda e: len(e["input_ids"])
-    )
+def test_parts_keep_within_the_budget(lengths: list[int], budget: int) -> None:
+    examples = [{"input_ids": np.full(length, n)} for n, length in enumerate(lengths)]
+    parts = split_by_tokens(examples, budget)
+    numbers = [int(example["input_ids"][0]) for part in parts for example in part]
+    assert sorted(numbers) == list(range(len(lengths)))
+    for part in parts:
+        assert len(part) == 1 or sum(len(example["input_ids"]) for example in part) <= budget
+    unlimited = [example for part in split_by_tokens(examples, None) for example in part]
+    assert unlimited == sorted(examples, key=lambda example: len(example["input_ids"]))
 
 
 def test_tables(tmp_path: Path) -> None:
@@ -85,17 +84,15 @@ def test_tables(tmp_path: Path) -> None:
     assert read_table(tmp_path / "a.jsonl") == [{"text": "a", "label": 1}]
     assert read_table(tmp_path / "bare.tsv", ["text", "label"]) == [{"text": "good", "label": "1"}]
     long = "good " * 50_000
-    (tmp_path / "excel.csv").write_text(
-        f"text,label\n{long},1\n", encoding="utf-8-sig"
-    )  # with a byte order mark
+    # Excel writes a byte order mark.
+    (tmp_path / "excel.csv").write_text(f"text,label\n{long},1\n", encoding="utf-8-sig")
     assert read_table(tmp_path / "excel.csv") == [{"text": long, "label": "1"}]
     (tmp_path / "wide.csv").write_text("text,label\ngood,1\n", encoding="utf-16")
     assert read_table(tmp_path / "wide.csv") == [{"text": "good", "label": "1"}]
     with pytest.raises(ValueError, match="delimiter should be one character, not ';;'"):
         read_table(tmp_path / "a.csv", delimiter=";;")
-    assert read_table(tmp_path / "bare.tsv", ["text"]) == [
-        {"text": "good"}
-    ]  # further columns are nobody's business
+    # Further columns are ignored.
+    assert read_table(tmp_path / "bare.tsv", ["text"]) == [{"text": "good"}]
 
 
 @pytest.mark.parametrize(
@@ -128,7 +125,9 @@ def test_tables(tmp_path: Path) -> None:
         ("a.tsv", "text\tlabel\n", r"a\.tsv has no rows"),
     ],
 )
-def test_broken_tables_are_refused(name: str, content: str, message: str, tmp_path: Path) -> None:
+def test_broken_tables_raise_an_error(
+    name: str, content: str, message: str, tmp_path: Path
+) -> None:
     (tmp_path / name).write_text(content, encoding="utf-8")
     with pytest.raises(ValueError, match=message):
         read_table(tmp_path / name)
@@ -173,7 +172,7 @@ def test_squad(tmp_path: Path) -> None:
         read_squad(path)
 
 
-def test_an_answer_is_looked_for_where_it_should_be(tmp_path: Path) -> None:
+def test_an_answer_is_searched_near_its_start(tmp_path: Path) -> None:
     def rows(text: str, start: int) -> list[dict[str, Any]]:
         entry = {"question": "Who?", "answers": [{"text": text, "answer_start": start}]}
         content = {"data": [{"paragraphs": [{"context": "Ann sat. Ann ran.", "qas": [entry]}]}]}

@@ -1,4 +1,4 @@
-"""The losses of teachers against the formulas, and a student that learns from both teachers at once."""
+"""Distillation: losses equal their formulas, and a student learns from two teachers at once."""
 
 from __future__ import annotations
 
@@ -42,84 +42,82 @@ PAIRS = [
 SENTENCES = [{"input_ids": RNG.integers(5, 99, 3 + n), SENTENCE: n} for n in range(6)]
 
 
-def test_the_sentence_loss_is_its_formula() -> None:
+def test_the_sentence_loss_equals_its_formula() -> None:
     torch.manual_seed(0)
-    vectors, wanted = 3 * torch.randn(4, 8), F.normalize(torch.randn(4, 8), dim=-1)
-    summed = 0.0
+    vectors = 3 * torch.randn(4, 8)
+    targets = F.normalize(torch.randn(4, 8), dim=-1)
+    expected = 0.0
     for i in range(4):
-        summed += 1 - float(F.cosine_similarity(vectors[i], wanted[i], dim=0))
+        expected += 1 - float(F.cosine_similarity(vectors[i], targets[i], dim=0))
         for j in range(4):
-            ours = float(F.cosine_similarity(vectors[i], vectors[j], dim=0))
-            summed += 5 * (ours - float(wanted[i] @ wanted[j])) ** 2 / 4
-    assert float(sentence_loss(vectors, wanted, similarity_weight=5)) == pytest.approx(
-        summed, rel=1e-5
-    )
-    assert float(sentence_loss(7 * wanted, wanted)) == pytest.approx(0, abs=1e-5)
+            similarity = float(F.cosine_similarity(vectors[i], vectors[j], dim=0))
+            expected += 5 * (similarity - float(targets[i] @ targets[j])) ** 2 / 4
+    loss = float(sentence_loss(vectors, targets, similarity_weight=5))
+    assert loss == pytest.approx(expected, rel=1e-5)
+    assert float(sentence_loss(7 * targets, targets)) == pytest.approx(0, abs=1e-5)
 
 
 def test_without_teachers_the_losses_are_those_of_pretraining() -> None:
     torch.manual_seed(0)
     model = BertForPreTraining(tiny_config()).eval()
     batch = pack(list(Mixture([lambda _: PAIRS], **LABELS).epoch(0)))
-    found = TaughtPretraining(np.zeros((1, 1)), pair_weight=3.0)(model, batch)
-    plain = pretraining_losses(
-        model, {name: value for name, value in batch.items() if name != SENTENCE}
-    )
-    torch.testing.assert_close(found["labels"], plain["labels"])
-    torch.testing.assert_close(found["next_sentence_label"], 3 * plain["next_sentence_label"])
-    assert found[SENTENCE] == 0
+    losses = TaughtPretraining(np.zeros((1, 1)), pair_weight=3.0)(model, batch)
+    inputs = {name: value for name, value in batch.items() if name != SENTENCE}
+    plain = pretraining_losses(model, inputs)
+    torch.testing.assert_close(losses["labels"], plain["labels"])
+    torch.testing.assert_close(losses["next_sentence_label"], 3 * plain["next_sentence_label"])
+    assert losses[SENTENCE] == 0
 
 
-def test_a_sentence_is_the_mean_of_its_states_and_words_learn_from_their_teacher() -> None:
+def test_losses_of_mean_pooled_sentences_and_of_soft_labels() -> None:
     torch.manual_seed(0)
-    model, teacher = BertForPreTraining(tiny_config()).eval(), BertForMaskedLM(tiny_config()).eval()
+    model = BertForPreTraining(tiny_config()).eval()
+    teacher = BertForMaskedLM(tiny_config()).eval()
     vectors = RNG.normal(size=(6, tiny_config().hidden_size)).astype(np.float16)
     batch = pack(list(Mixture([lambda _: PAIRS, lambda _: SENTENCES], **LABELS).epoch(0)))
-    found = TaughtPretraining(vectors, teacher, soft_share=0.25)(model, batch)
+    losses = TaughtPretraining(vectors, teacher, soft_share=0.25)(model, batch)
 
     states = [
-        model.bert(input_ids=torch.from_numpy(e["input_ids"])[None]).last_hidden_state.mean(1)
-        for e in SENTENCES
+        model.bert(input_ids=torch.from_numpy(example["input_ids"])[None]).last_hidden_state
+        for example in SENTENCES
     ]
-    wanted = F.normalize(torch.from_numpy(vectors).float(), dim=-1)
+    pooled = torch.cat([state.mean(1) for state in states])
+    targets = F.normalize(torch.from_numpy(vectors).float(), dim=-1)
     torch.testing.assert_close(
-        found[SENTENCE], sentence_loss(torch.cat(states), wanted), rtol=1e-4, atol=1e-4
+        losses[SENTENCE], sentence_loss(pooled, targets), rtol=1e-4, atol=1e-4
     )
 
-    asked = batch["labels"] != IGNORED
+    positions = batch["labels"] != IGNORED
     inputs = {name: batch[name] for name in ("input_ids", "token_type_ids", "layout")}
-    ours = model(**inputs, positions=asked).prediction_logits.log_softmax(-1)
-    theirs = teacher(**inputs, positions=asked).logits.softmax(-1)
-    hard = -ours[torch.arange(len(ours)), batch["labels"][asked]].sum()
-    torch.testing.assert_close(
-        found["labels"], 0.75 * hard - 0.25 * (theirs * ours).sum(), rtol=1e-4, atol=1e-4
-    )
+    log_probs = model(**inputs, positions=positions).prediction_logits.log_softmax(-1)
+    teacher_probs = teacher(**inputs, positions=positions).logits.softmax(-1)
+    hard = -log_probs[torch.arange(len(log_probs)), batch["labels"][positions]].sum()
+    soft = -(teacher_probs * log_probs).sum()
+    torch.testing.assert_close(losses["labels"], 0.75 * hard + 0.25 * soft, rtol=1e-4, atol=1e-4)
 
 
-def test_the_states_of_a_sentence_learn_from_the_teachers_states() -> None:
+def test_token_states_learn_from_the_teacher_s_states() -> None:
     torch.manual_seed(0)
-    model, teacher = (
-        BertForPreTraining(tiny_config()).eval(),
-        BertModel(tiny_config(hidden_size=48)).eval(),
-    )
+    model = BertForPreTraining(tiny_config()).eval()
+    teacher = BertModel(tiny_config(hidden_size=48)).eval()
     weight, bias = torch.randn(32, 48), torch.randn(32)
     vectors = RNG.normal(size=(6, 32)).astype(np.float32)
     batch = pack(list(Mixture([lambda _: PAIRS, lambda _: SENTENCES], **LABELS).epoch(0)))
     without = TaughtPretraining(vectors)(model, batch)
-    found = TaughtPretraining(
+    losses = TaughtPretraining(
         vectors, token_teacher=TokenTeacher(teacher, weight, bias), token_weight=3.0
     )(model, batch)
-    apart = 0.0
+    distance = 0.0
     for example in SENTENCES:
         ids = torch.from_numpy(example["input_ids"])[None]
-        ours = model.bert(input_ids=ids).last_hidden_state[0]
-        theirs = teacher(input_ids=ids).last_hidden_state[0] @ weight.T + bias
-        apart += float((1 - F.cosine_similarity(ours, theirs, dim=-1)).mean().detach())
-    assert (found[SENTENCE] - without[SENTENCE]).item() == pytest.approx(3 * apart, rel=1e-3)
-    torch.testing.assert_close(found["labels"], without["labels"])
+        states = model.bert(input_ids=ids).last_hidden_state[0]
+        targets = teacher(input_ids=ids).last_hidden_state[0] @ weight.T + bias
+        distance += float((1 - F.cosine_similarity(states, targets, dim=-1)).mean().detach())
+    assert (losses[SENTENCE] - without[SENTENCE]).item() == pytest.approx(3 * distance, rel=1e-3)
+    torch.testing.assert_close(losses["labels"], without["labels"])
 
 
-def test_a_student_comes_to_give_the_teachers_vectors(tmp_path: Path) -> None:
+def test_a_student_learns_the_teacher_s_vectors(tmp_path: Path) -> None:
     torch.manual_seed(0)
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *[f"word{n}" for n in range(94)]]
     (tmp_path / "vocab.txt").write_text("\n".join(words) + "\n", encoding="utf-8")
@@ -129,7 +127,7 @@ def test_a_student_comes_to_give_the_teachers_vectors(tmp_path: Path) -> None:
     cache = TokenCache(tmp_path / "cache")
     vectors = RNG.normal(size=(20, tiny_config().hidden_size)).astype(np.float32)
     sentences = TaughtSentences(cache, tokenizer, sentences_per_epoch=16)
-    assert [e[SENTENCE] for e in sentences.epoch(1)] == [*range(16, 20), *range(12)]
+    assert [example[SENTENCE] for example in sentences.epoch(1)] == [*range(16, 20), *range(12)]
     assert sentences.epoch(0)[3]["input_ids"].tolist() == tokenizer(texts[3])["input_ids"][0]
 
     model = BertForPreTraining(
@@ -143,10 +141,10 @@ def test_a_student_comes_to_give_the_teachers_vectors(tmp_path: Path) -> None:
         for line in (tmp_path / "run" / "log.jsonl").read_text(encoding="utf-8").splitlines()
     ]
     assert np.mean(losses[-5:]) < 0.5 * np.mean(losses[:5])
-    pooled = [
-        model.eval().bert(input_ids=torch.tensor(tokenizer(t)["input_ids"])).last_hidden_state
-        for t in texts
+    states = [
+        model.eval().bert(input_ids=torch.tensor(tokenizer(text)["input_ids"])).last_hidden_state
+        for text in texts
     ]
-    found = torch.cat([states.mean(1) for states in pooled])
+    pooled = torch.cat([state.mean(1) for state in states])
     with torch.no_grad():
-        assert float(F.cosine_similarity(found, torch.from_numpy(vectors)).mean()) > 0.8
+        assert float(F.cosine_similarity(pooled, torch.from_numpy(vectors)).mean()) > 0.8

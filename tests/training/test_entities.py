@@ -1,4 +1,4 @@
-"""Tags of single characters, as KLUE's named entities have them."""
+"""Tags of single characters, as in KLUE's named entities."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ WORDS = [
 
 
 def write_klue(path: Path, sentences: int) -> Path:
-    """The same sentence again and again, in KLUE's format."""
+    """Write `sentences` copies of one sentence in KLUE's format."""
     lines = [
         "## 문장 구분자 : \\n\\n",
         *(f"{letter}\t{tag}" for letter, tag in zip(TEXT, TAGS, strict=True)),
@@ -61,19 +61,19 @@ def checkpoint(tmp_path: Path) -> Path:
     return tmp_path / "checkpoint"
 
 
-def test_a_space_is_a_character_and_comments_are_none(tmp_path: Path) -> None:
+def test_spaces_are_characters_and_comments_are_skipped(tmp_path: Path) -> None:
     ((characters, tags),) = read_conll(write_klue(tmp_path / "klue.tsv", 1))
     assert "".join(characters) == TEXT and tags == TAGS
 
 
-def test_sentiment_is_no_file_of_tags(tmp_path: Path) -> None:
+def test_a_file_of_texts_raises_an_error(tmp_path: Path) -> None:
     (tmp_path / "reviews.tsv").write_text(
         "text\tlabel\nso good a film\t1\nnot my cup of tea\t0\n", encoding="utf-8"
     )
-    with pytest.raises(
-        ValueError,
-        match=r"reviews\.tsv has texts where words should be, such as .?so good a film.*another task",
-    ):
+    message = (
+        r"reviews\.tsv has texts where words should be, such as .?so good a film.*another task"
+    )
+    with pytest.raises(ValueError, match=message):
         read_conll(tmp_path / "reviews.tsv")
 
 
@@ -87,22 +87,23 @@ def test_each_piece_has_the_tag_of_its_first_character(checkpoint: Path, tmp_pat
     assert (example["labels"] == IGNORED).sum() == 2
 
 
-def test_a_particle_is_no_part_of_a_name(checkpoint: Path, tmp_path: Path) -> None:
+def test_a_particle_is_not_part_of_a_name(checkpoint: Path, tmp_path: Path) -> None:
     file = write_klue(tmp_path / "klue.tsv", 16)
     options = TrainingOptions(epochs=20, batch_size=8, learning_rate=3e-3)
     scores = finetune(TokenTask(), checkpoint, file, file, tmp_path / "out", options)
     assert scores["f1"] == scores["macro_f1"] == 1.0
     model = BertForTokenClassification.from_pretrained(tmp_path / "out")
     tokenizer = BertTokenizer.from_pretrained(tmp_path / "out")
-    found = find_entities(model, tokenizer, TEXT, by_piece=True)
-    assert [(e["entity_group"], e["start"], e["end"], e["word"]) for e in found] == [
+    entities = find_entities(model, tokenizer, TEXT, by_piece=True)
+    keys = ("entity_group", "start", "end", "word")
+    assert [tuple(entity[key] for key in keys) for entity in entities] == [
         ("PS", 0, 3, "김 모"),
         ("LC", 5, 7, "서울"),
     ]
 
 
 def test_spans_of_a_long_text_are_exact() -> None:
-    """Read in windows of 16 tokens, whose borders fall into words and names, by a model that knows each piece's tag."""
+    """The model predicts each piece's tag. Borders of its windows of 16 tokens fall into names."""
     tags = ["O", "B-PS", "I-PS", "B-LC"]
     pieces = {"김": "B-PS", "모": "I-PS", "서울": "B-LC"}
     size = len(WORDS)
@@ -125,28 +126,28 @@ def test_spans_of_a_long_text_are_exact() -> None:
     tokenizer = BertTokenizer(WORDS, do_lower_case=False)
     times, step = 40, len(TEXT) + 1
     for stride in (None, 0, 5):
-        found = find_entities(model, tokenizer, " ".join([TEXT] * times), stride, by_piece=True)
-        assert [(e["start"], e["end"], e["word"]) for e in found] == [
+        entities = find_entities(model, tokenizer, " ".join([TEXT] * times), stride, by_piece=True)
+        assert [(entity["start"], entity["end"], entity["word"]) for entity in entities] == [
             (n * step + start, n * step + end, TEXT[start:end])
             for n in range(times)
             for start, end in ((0, 3), (5, 7))
         ]
 
 
-@pytest.mark.parametrize("known", [0, 1])
-def test_a_sentence_of_rare_names_says_nothing_of_a_vocabulary(
-    checkpoint: Path, tmp_path: Path, known: int, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("known_sentences", [0, 8])
+def test_a_single_sentence_of_unknown_words_gives_no_notice(
+    checkpoint: Path, tmp_path: Path, known_sentences: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The first sentences are looked at together."""
+    """The check of the vocabulary considers the first sentences together."""
     rare = "\n".join(f"{letter}\tO" for letter in "강릉만종")
-    file = write_klue(tmp_path / "klue.tsv", 8 * known)
+    file = write_klue(tmp_path / "klue.tsv", known_sentences)
     file.write_text(f"{rare}\n\n강\tB-LC\n\n{file.read_text(encoding='utf-8')}", encoding="utf-8")
     finetune(TokenTask(), checkpoint, file, file, tmp_path / "out", TrainingOptions(steps=1))
-    assert ("vocabulary does not know" in capsys.readouterr().err) == (not known)
+    assert ("vocabulary does not know" in capsys.readouterr().err) == (known_sentences == 0)
 
 
 def test_every_label_of_klue_is_scored(tmp_path: Path) -> None:
-    """Gold tags as predictions give 1.0: no entity of the published file is lost on the way through pieces."""
+    """Hardly any entity of the published file is lost when its characters become tokens."""
     with lzma.open(shared_data("data", "klue", "ner-dev.tsv.xz"), "rt", encoding="utf-8") as file:
         lines = file.read().split("\n")
     (tmp_path / "dev.tsv").write_text("\n".join(lines[:20_000]), encoding="utf-8")
@@ -155,18 +156,15 @@ def test_every_label_of_klue_is_scored(tmp_path: Path) -> None:
     config = BertForTokenClassification.config_class.from_pretrained("minibert-ko").replace(
         **task.config(rows)
     )
-    examples = task.examples(rows, tokenizer, config, 128)
-    whole = [
-        np.concatenate([e["words"] for e in examples if e["row"] == n]) for n in range(len(rows))
-    ]
-    reached = [{0, *places.tolist()} for places in whole]
-    begins = [
-        (n, place)
-        for n, (_, tags) in enumerate(rows)
-        for place, tag in enumerate(tags)
+    token_starts: list[set[int]] = [set() for _ in rows]
+    for example in task.examples(rows, tokenizer, config, 128):
+        token_starts[example["row"]].update([0, *example["words"].tolist()])
+    assert all(token_starts)
+    is_scored = [
+        position in token_starts[row]
+        for row, (_, tags) in enumerate(rows)
+        for position, tag in enumerate(tags)
         if tag[0] == "B"
     ]
-    assert len(begins) > 500
-    assert (
-        np.mean([place in reached[n] for n, place in begins]) > 0.93
-    )  # others begin within a piece
+    assert len(is_scored) > 500
+    assert np.mean(is_scored) > 0.93  # the others begin within a token

@@ -1,4 +1,4 @@
-"""Scripts around fine-tuning: cross-validation, and a search for options."""
+"""Scripts for fine-tuning: cross-validation, and a search for hyperparameters."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ sys.path.append(str(CHECKOUT / "scripts"))
 
 @pytest.fixture
 def data(tmp_path: Path) -> tuple[str, str]:
-    """A model, and 40 rows whose label is their first word."""
+    """Paths of a model, and of 40 rows whose label depends on their first word."""
     draw = random.Random(0)
     rows = [
         f"{WORDS[7 + n % 2]} {' '.join(draw.choices(WORDS[9:], k=4))}\t{n % 2}" for n in range(40)
@@ -28,22 +28,20 @@ def data(tmp_path: Path) -> tuple[str, str]:
 
 
 @pytest.mark.usefixtures("one_thread")
-def test_every_row_is_measured_once(data: tuple[str, str], tmp_path: Path) -> None:
+def test_every_row_is_evaluated_once(data: tuple[str, str], tmp_path: Path) -> None:
     from k_fold import k_fold
 
     scores = k_fold(*data, str(tmp_path / "out"), 3, SequenceTask(), TrainingOptions(steps=2))
     assert len(scores) == 3 and all(0 <= score <= 1 for score in scores)
     rows = SequenceTask().read(data[1])
-    measured = [
-        SequenceTask().read(tmp_path / "out" / str(part) / "dev.jsonl") for part in range(3)
-    ]
-    assert sorted(str(row) for part in measured for row in part) == sorted(map(str, rows))
-    learned = [str(row) for row in SequenceTask().read(tmp_path / "out" / "0" / "train.jsonl")]
-    assert sorted([*learned, *map(str, measured[0])]) == sorted(map(str, rows))
+    folds = [SequenceTask().read(tmp_path / "out" / str(fold) / "dev.jsonl") for fold in range(3)]
+    assert sorted(str(row) for fold in folds for row in fold) == sorted(map(str, rows))
+    trained = [str(row) for row in SequenceTask().read(tmp_path / "out" / "0" / "train.jsonl")]
+    assert sorted([*trained, *map(str, folds[0])]) == sorted(map(str, rows))
 
 
 @pytest.mark.usefixtures("one_thread")
-def test_a_search_goes_on_where_it_stopped(data: tuple[str, str], tmp_path: Path) -> None:
+def test_a_search_resumes_where_it_stopped(data: tuple[str, str], tmp_path: Path) -> None:
     pytest.importorskip("optuna")
     from search_options import search
 

@@ -1,4 +1,4 @@
-"""Learning a vocabulary, and reading it with our own tokenizer."""
+"""Learning a vocabulary, and reading it with minibert's tokenizer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ENGLISH = ["The cats sat on the mats.", "The cat sat on the mat.", "Cats and mat
 KOREAN = ["나는 한국을 사랑한다.", "너는 한국을 사랑하니?", "한국 사람"] * 5
 
 
-def test_learned_vocabulary_covers_its_text(tmp_path: Path) -> None:
+def test_a_learned_vocabulary_covers_its_text(tmp_path: Path) -> None:
     train_vocabulary(ENGLISH, tmp_path, vocab_size=60)
     words = (tmp_path / "vocab.txt").read_text(encoding="utf-8").splitlines()
     assert words[:5] == SPECIAL_TOKENS
@@ -24,13 +24,12 @@ def test_learned_vocabulary_covers_its_text(tmp_path: Path) -> None:
     assert {"the", "cat"} <= set(words) and "The" not in words
 
     tokenizer = BertTokenizer.from_pretrained(tmp_path)
-    assert tokenizer.unk_token not in [
-        token for text in ENGLISH for token in tokenizer.tokenize(text)
-    ]
+    tokens = [token for text in ENGLISH for token in tokenizer.tokenize(text)]
+    assert tokenizer.unk_token not in tokens
     assert tokenizer.tokenize("the cat") == ["the", "cat"]
 
 
-def test_cased_vocabulary_leaves_korean_syllables_whole(tmp_path: Path) -> None:
+def test_a_cased_vocabulary_does_not_decompose_korean_syllables(tmp_path: Path) -> None:
     tokenizer = train_vocabulary(KOREAN, tmp_path, vocab_size=60, lowercase=False)
     assert not BertTokenizer.from_pretrained(tmp_path).do_lower_case
     tokens = [token for text in KOREAN for token in tokenizer.tokenize(text)]
@@ -39,7 +38,7 @@ def test_cased_vocabulary_leaves_korean_syllables_whole(tmp_path: Path) -> None:
     assert not any("\u1100" <= character <= "\u11ff" for token in tokens for character in token)
 
 
-def test_missing_library_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_names_a_missing_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tokenizers", None)
     with pytest.raises(
         ImportError, match=r"needs tokenizers, which is not installed: pip install .*\[train\]'"
@@ -48,17 +47,17 @@ def test_missing_library_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_the_same_texts_give_the_same_vocabulary_with_every_letter(tmp_path: Path) -> None:
+    # No pair of pieces occurs twice, so every merge is a tie.
     texts = [
         f"{chr(first)}{chr(first + 1)}{chr(first + 2)}." for first in range(0xAC00, 0xAC00 + 1500)
-    ]  # no piece twice
+    ]
     tokenizer, other = (
         train_vocabulary(texts, tmp_path / name, vocab_size=8000, lowercase=False)
         for name in ("a", "b")
     )
     assert tokenizer.get_vocab() == other.get_vocab()
-    assert tokenizer.unk_token not in [
-        token for text in texts for token in tokenizer.tokenize(text)
-    ]
+    tokens = [token for text in texts for token in tokenizer.tokenize(text)]
+    assert tokenizer.unk_token not in tokens
 
 
 def test_a_small_vocabulary_keeps_the_frequent_letters(tmp_path: Path) -> None:
@@ -68,10 +67,10 @@ def test_a_small_vocabulary_keeps_the_frequent_letters(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("vocab_size", [30, 34, 200])
-def test_the_pieces_are_those_of_the_library(vocab_size: int) -> None:
-    """In a text in which no two pairs that matter are equally frequent."""
+def test_the_pieces_equal_those_of_the_tokenizers_library(vocab_size: int) -> None:
+    """In this text, no two pairs that can be merged are equally frequent."""
     tokenizers = pytest.importorskip("tokenizers")
-    often = {
+    counts = {
         "Low": 97,
         "lower,": 41,
         "newest": 71,
@@ -80,7 +79,7 @@ def test_the_pieces_are_those_of_the_library(vocab_size: int) -> None:
         "newer": 5,
         "we": 3,
     }
-    texts = [word for word, times in often.items() for _ in range(times)]
+    texts = [word for word, count in counts.items() for _ in range(count)]
     library = tokenizers.Tokenizer(tokenizers.models.WordPiece(unk_token="[UNK]"))
     library.normalizer = tokenizers.normalizers.BertNormalizer()
     library.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
@@ -88,9 +87,8 @@ def test_the_pieces_are_those_of_the_library(vocab_size: int) -> None:
         vocab_size=vocab_size, min_frequency=2, special_tokens=["[UNK]"], show_progress=False
     )
     library.train_from_iterator(texts, trainer)
-    assert set(
-        learn_vocabulary(count_words(texts, BasicTokenizer()), vocab_size, ["[UNK]"])
-    ) == set(library.get_vocab())
+    words = count_words(texts, BasicTokenizer())
+    assert set(learn_vocabulary(words, vocab_size, ["[UNK]"])) == set(library.get_vocab())
 
 
 def test_words_are_counted_as_they_are_split() -> None:
