@@ -41,6 +41,7 @@ from minibert.cli import (
 )
 from minibert.cli.options import add_common
 from minibert.cli.parser import Parser, nearest_name
+from minibert.cli.results import UsageError
 from minibert.cli.running import prepared, run
 
 GROUPS: Mapping[str, tuple[ModuleType, ...]] = {
@@ -120,7 +121,10 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         nearest = nearest_name(first, parser.commands)
         parser.error(f"unknown command {first!r}{nearest}")
     if first == "finetune":
-        arguments = [first, *finetune.with_task_of_run(arguments[1:])]
+        try:
+            arguments = [first, *finetune.with_task_of_run(arguments[1:])]
+        except UsageError as error:
+            parser.commands[first].error(str(error))
     options = parser.parse_command_line(arguments)
     if options.command is None:
         parser.error(f"name a command: {', '.join(parser.commands)}")

@@ -202,14 +202,24 @@ def _add_vector_options(parser: Parser) -> None:
 
 
 def with_task_of_run(arguments: list[str]) -> list[str]:
-    """The arguments of a run that is resumed, with the task in front that its folder names."""
+    """The arguments of a run that is resumed, with the task in front that its folder names.
+
+    Raises:
+        UsageError: the folder holds no run.
+    """
     resumes = any(argument.startswith("--resume") for argument in arguments)
     if not resumes or arguments[0] in TASKS:
         return arguments
     folders = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     folders.add_argument("-o", "--output", default="")
-    path = Path(folders.parse_known_args(arguments)[0].output, "run.json")
+    output = folders.parse_known_args(arguments)[0].output
+    path = Path(output, "run.json")
     if not path.is_file():
+        if output:
+            raise UsageError(
+                f"{output} holds no run to resume: start one by minibert finetune TASK --train "
+                f"FILE --output {output}"
+            )
         return arguments
     starts = read_json(path).get("starts")
     named = [start[0] for start in starts or [] if isinstance(start, list) and start]
