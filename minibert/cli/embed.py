@@ -323,7 +323,8 @@ def say(options: argparse.Namespace, done: CorpusReport, embedder: TextEncoder) 
     if done.kept:
         sentence += f", {done.kept} of the vectors kept from before"
     if done.skipped:
-        sentence += f", {done.skipped} finished shards skipped"
+        shards = "shard" if done.skipped == 1 else "shards"
+        sentence += f", {done.skipped} finished {shards} skipped"
     if done.overlong:
         treatment = "were averaged over windows"
         if options.overflow == "truncate":

@@ -26,6 +26,7 @@ logger = logging.getLogger("minibert")
 _NOT_WRITTEN = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EIO, errno.EBADF)
 _TERMINATED = 128 + signal.SIGTERM
 _INTERRUPTED = 128 + signal.SIGINT
+_signals: list[int] = []  # SIGINT and SIGTERM that the command has received
 
 
 class Terminated(KeyboardInterrupt):
@@ -58,23 +59,31 @@ def run(options: argparse.Namespace) -> int:
         sys.stdout.flush()  # here and not when Python ends: a full disk is an error like any other
         return code
     except KeyboardInterrupt as stop:
-        print(f"minibert: {stop if str(stop) else _what_was_kept(options)}", file=sys.stderr)
-        is_terminated = getattr(stop, "signal", None) == signal.SIGTERM
-        return _TERMINATED if is_terminated else _INTERRUPTED
+        return _end_stopped(options, getattr(stop, "signal", signal.SIGINT), str(stop))
     except BrokenPipeError:  # the reader of the output has gone, as `head` does
         return 1
     except EXPECTED_ERRORS as error:
         if options.debug:
             traceback.print_exc()
+        if _signals:  # a library has caught what the signal raised, and raised another error
+            return _end_stopped(options, _signals[0])
         print(f"{name}: {_sentence(error)}", file=sys.stderr)
         return 2 if isinstance(error, UsageError) else 1
     except Exception:
+        if _signals:
+            return _end_stopped(options, _signals[0])
         traceback.print_exc()
         print(
             f"{name}: this is a bug in minibert. Please report the traceback above.",
             file=sys.stderr,
         )
         return 1
+
+
+def _end_stopped(options: argparse.Namespace, number: int, sentence: str = "") -> int:
+    """Say what was kept, and return the exit code of a command that a signal has stopped."""
+    print(f"minibert: {sentence or _what_was_kept(options)}", file=sys.stderr)
+    return _TERMINATED if number == signal.SIGTERM else _INTERRUPTED
 
 
 class _ClosedOutput(io.TextIOBase):
@@ -133,26 +142,33 @@ def _log_warning(message: Warning | str, *_: Any, **__: Any) -> None:
 @contextmanager
 def _terminable() -> Iterator[None]:
     """SIGTERM ends the work as Ctrl-C does, in order and with a sentence, until the block ends."""
+    _signals.clear()
+    usual: dict[int, Any] = {
+        signal.SIGTERM: signal.SIG_DFL,
+        signal.SIGINT: signal.default_int_handler,
+    }
+    # whoever runs the command in a process of theirs may have handlers with other plans
+    handled = [number for number, handler in usual.items() if signal.getsignal(number) == handler]
     if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.getsignal(signal.SIGTERM)
-    if before != signal.SIG_DFL:  # whoever runs the command in a process of theirs has plans
-        yield
-        return
-    signal.signal(signal.SIGTERM, _terminate)
+        handled = []
+    for number in handled:
+        signal.signal(number, _stop)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number in handled:
+            signal.signal(number, usual[number])
 
 
-def _terminate(number: int, frame: FrameType | None) -> None:
-    raise Terminated
+def _stop(number: int, frame: FrameType | None) -> None:
+    _signals.append(number)
+    if number == signal.SIGTERM:
+        raise Terminated
+    raise KeyboardInterrupt
 
 
 def _what_was_kept(options: argparse.Namespace) -> str:
-    output = getattr(options, "output", None)
+    output = getattr(options, "output", None) or getattr(options, "dst", None)
     if output is None:
         return "stopped."
     if "://" in output or not os.path.exists(output):

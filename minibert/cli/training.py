@@ -215,9 +215,13 @@ def keep_options(options: argparse.Namespace) -> Iterator[None]:
                 if options.device is None:
                     logger.info("training on %s.", default_training_device())
             yield
-    except BaseException:
+    except BaseException as error:
         if is_first and not has_run:
             _forget_start(folder, existed)
+        if isinstance(error, KeyboardInterrupt) and not str(error) and not holds_run(folder):
+            error.args = (
+                "stopped: no step of the training is saved. Run the same command to start again.",
+            )
         raise
 
 

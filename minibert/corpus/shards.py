@@ -233,7 +233,7 @@ def encode_to_shards(
         if stop_requested():
             done = report.shards + report.skipped
             raise KeyboardInterrupt(
-                f"stopped: {done} shards in {folder} are complete. Run the same command to resume."
+                f"stopped. Complete shards in {folder}: {done}. Run the same command to resume."
             )
         _finish(target, source.count, source.lines, _totals(run, about))
     return report

@@ -144,3 +144,11 @@ def test_a_run_that_could_not_start_leaves_nothing(tmp_path: Path) -> None:
         assert main([*command, str(tmp_path / folder)]) == 1
     assert not (tmp_path / "out").exists()
     assert not list((tmp_path / "empty").iterdir())
+
+
+def test_resuming_a_task_that_the_folder_does_not_know(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["finetune", "--resume", "--output", str(tmp_path)])
+    assert f"{tmp_path} holds no run to resume" in capsys.readouterr().err
