@@ -41,8 +41,8 @@ from minibert.cli import (
 )
 from minibert.cli.options import add_common
 from minibert.cli.parser import Parser, nearest_name
-from minibert.cli.results import UsageError
-from minibert.cli.running import prepared, run
+from minibert.cli.results import EXPECTED_ERRORS, UsageError
+from minibert.cli.running import end_failed, prepared, run
 
 GROUPS: Mapping[str, tuple[ModuleType, ...]] = {
     "use": (embed, search, rerank, classify, entities, answer, fill_mask, serve),
@@ -57,7 +57,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns the exit code."""
     command_line = sys.argv[1:] if arguments is None else list(arguments)
     with prepared(command_line):
-        return run(parse(command_line))
+        try:
+            options = parse(command_line)
+        except EXPECTED_ERRORS as error:  # of help that cannot be printed, or a damaged run.json
+            return end_failed("minibert", error)
+        return run(options)
 
 
 class _Overview(Parser):

@@ -222,7 +222,9 @@ def with_task_of_run(arguments: list[str]) -> list[str]:
             )
         return arguments
     starts = read_json(path).get("starts")
-    named = [start[0] for start in starts or [] if isinstance(start, list) and start]
+    if not isinstance(starts, list):
+        return arguments
+    named = [start[0] for start in starts if isinstance(start, list) and start]
     tasks = [task for task in named if task in TASKS]
     return [*tasks[:1], *arguments]
 

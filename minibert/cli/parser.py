@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import difflib
 import logging
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn, cast
 
@@ -43,6 +44,13 @@ class Parser(argparse.ArgumentParser):
         super().__init__(**settings)
         self.commands: dict[str, Parser] = {}
         self.old_positionals: list[argparse.Action] = []
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        if message and file is sys.stdout:
+            file.write(message)  # argparse would ignore an error
+            file.flush()
+        else:
+            super()._print_message(message, file)
 
     def error(self, message: str) -> NoReturn:
         """Exits with code 2."""

@@ -60,15 +60,12 @@ def run(options: argparse.Namespace) -> int:
         return code
     except KeyboardInterrupt as stop:
         return _end_stopped(options, getattr(stop, "signal", signal.SIGINT), str(stop))
-    except BrokenPipeError:  # the reader of the output has gone, as `head` does
-        return 1
     except EXPECTED_ERRORS as error:
-        if options.debug:
+        if options.debug and not isinstance(error, BrokenPipeError):
             traceback.print_exc()
         if _signals:  # a library has caught what the signal raised, and raised another error
             return _end_stopped(options, _signals[0])
-        print(f"{name}: {_sentence(error)}", file=sys.stderr)
-        return 2 if isinstance(error, UsageError) else 1
+        return end_failed(name, error)
     except Exception:
         if _signals:
             return _end_stopped(options, _signals[0])
@@ -78,6 +75,20 @@ def run(options: argparse.Namespace) -> int:
             file=sys.stderr,
         )
         return 1
+
+
+def end_failed(name: str, error: BaseException) -> int:
+    """Report an error in one sentence, and return the exit code.
+
+    Args:
+        name: the command, such as "minibert embed".
+        error: what it raised. Where the reader of the output has gone, as `head` does, nothing is
+            printed.
+    """
+    if isinstance(error, BrokenPipeError):
+        return 1
+    print(f"{name}: {_sentence(error)}", file=sys.stderr)
+    return 2 if isinstance(error, UsageError) else 1
 
 
 def _end_stopped(options: argparse.Namespace, number: int, sentence: str = "") -> int:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import os
 import signal
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from minibert.cli import main
 from minibert.cli.running import prepared, run
 
 
@@ -55,3 +60,28 @@ def test_handlers_are_put_back() -> None:
     with prepared([]):
         assert [signal.getsignal(signal.SIGINT)] != before[:1]
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+@pytest.mark.parametrize("arguments", [["help"], ["help", "embed"], ["--version"], ["models"]])
+def test_what_cannot_be_printed_is_an_error(arguments: list[str]) -> None:
+    command = [sys.executable, "-m", "minibert", *arguments]
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, encoding="utf-8")
+    assert done.returncode == 1
+    assert "standard output could not be written (No space left on device)." in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"starts": 5}', '{"starts": [5]}'])
+def test_a_damaged_run_is_a_sentence(
+    content: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "run.json").write_text(content, encoding="utf-8")
+    for command in (["pretrain"], ["finetune", "classification"], ["finetune"]):
+        try:
+            code = main([*command, "--resume", "-o", str(tmp_path)])
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+        error = capsys.readouterr().err
+        assert code in (1, 2) and error.count("\n") == 1 and "Traceback" not in error
