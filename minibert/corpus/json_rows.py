@@ -16,7 +16,13 @@ BEGINNINGS_OF_JSON = ("{", "[", "[{")  # the first line of a file of JSON that h
 _SPACE = " \t\r\n"
 
 
-def json_rows(location: Location, start: int, end: int | None, on_bad: OnBad) -> Iterator[Row]:
+def json_rows(
+    location: Location,
+    start: int,
+    end: int | None,
+    on_bad: OnBad,
+    lines: Iterator[Line] | None = None,
+) -> Iterator[Row]:
     """Yield the objects of a file.
 
     An array, or an object that is printed over several lines, is held in memory as a whole.
@@ -26,11 +32,13 @@ def json_rows(location: Location, start: int, end: int | None, on_bad: OnBad) ->
         start: First byte of the part that is read. Above 0 only for a file with an object a line.
         end: Byte after the last.
         on_bad: Receives each line or entry that is not a JSON object.
+        lines: The lines of the file, where they have been read. None: they are read.
 
     Raises:
         ValueError: An array or object that is not complete, or what `on_bad` raises.
     """
-    lines = read_lines(location, start, end, on_bad)
+    if lines is None:
+        lines = read_lines(location, start, end, on_bad)
     for place, line in lines:
         if not line.strip():
             continue

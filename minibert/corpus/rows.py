@@ -139,14 +139,18 @@ def text_fault(name: str, row: Mapping[str, Any]) -> str:
 
 def missing_in_row(name: str, row: Mapping[str, Any], may_lack_header: bool = False) -> str:
     """A sentence about a column that a row lacks."""
-    sentence = missing_column(name, list(row), may_lack_header)
+    return missing_column(name, list(row), may_lack_header) + hint_of_nested_rows(row)
+
+
+def hint_of_nested_rows(row: Mapping[str, Any]) -> str:
+    """A sentence about an object that holds the rows, with a blank before it, or nothing."""
     for key, value in row.items():
         if isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
             return (
-                f"{sentence} The value of {key!r} is a list of objects: if they are the rows, "
-                f"write that list alone into the file (jq .{key})."
+                f" The value of {key!r} is a list of objects: if they are the rows, write that "
+                f"list alone into the file (jq .{key})."
             )
-    return sentence
+    return ""
 
 
 def _hint_of_columns(row: Mapping[str, Any]) -> str:

@@ -8,15 +8,17 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Sequence
+import unicodedata
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from minibert.corpus.lines import read_lines
+from minibert.corpus.inputs import JSON_ENDINGS, PARQUET_ENDINGS
+from minibert.corpus.json_rows import BEGINNINGS_OF_JSON, json_rows
+from minibert.corpus.lines import Line, read_lines
 from minibert.corpus.location import Location
-from minibert.corpus.rows import refuse
-from minibert.files import parse_json
-from minibert.tokenization.basic import SURROGATE
+from minibert.corpus.parquet import parquet_rows
+from minibert.corpus.rows import hint_of_nested_rows, refuse
 
 FilePath = str | os.PathLike[str]
 TaggedSentence = tuple[list[str], list[str]]
@@ -24,10 +26,21 @@ TaggedSentence = tuple[list[str], list[str]]
 
 HEADER_WORDS = frozenset(("char", "form", "text", "token", "tokens", "word", "words"))
 HEADER_TAGS = frozenset(
-    ("bio", "iob", "label", "labels", "ner", "ner_tag", "ner_tags", "pos", "tag", "tags")
+    ("bio", "entities", "entity", "iob", "label", "labels", "ner", "ner_tag", "ner_tags")
+    + ("pos", "tag", "tags", "upos", "xpos")
 )
 WORD_KEYS = ("tokens", "words")
-TAG_KEYS = ("ner_tags", "tags", "labels")
+TAG_KEYS = ("ner_tags", "tags", "labels", "ner")
+NO_VALUE = "_"
+IOB_TAG = re.compile(r"O|[BIELSUM]-\S+")
+# as the datasets of Naver (PER_B and -) and programs in lower case write them
+IOB_SPELLING = re.compile(
+    r"[Oo-]|(?P<prefix>[BIELSUbielsu])[-_](?P<kind>\S+)"
+    r"|(?P<kind_before>\S+)[-_](?P<suffix>[BIELSUbielsu])"
+)
+NAMED_PIECE = re.compile(r"O|.*[-_].*")
+WORD_NUMBER = re.compile(r"\d+([-.]\d+)?")
+JOINED_TAG = re.compile(r"\S+/(O|[BIELSU]-[^/\s]+)")
 # what occurs in annotations, addresses and JSON, but not in a tag
 NOT_IN_TAGS = re.compile(r"[=\[\]{}\"]|https?:|\s")
 
@@ -50,66 +63,75 @@ def read_conll(path: FilePath) -> list[TaggedSentence]:
     In CoNLL format a line is a word with its tag in the last column, and an empty line ends a
     sentence. Columns are separated by tabs, or else by blanks. A word may be a single character, a
     space as well, as in KLUE's named entities. Comments (`## `, or `# ` before the words of a
-    sentence) are left out, and so is a first column that counts the words. A file of JSON has the
-    words under "tokens" or "words" and their tags under "ner_tags", "tags" or "labels".
+    sentence) are left out, and so is a first column that counts the words. A file of JSON or
+    parquet has the words under "tokens" or "words" and their tags under "ner_tags", "tags",
+    "labels" or "ner".
 
     Raises:
         FileNotFoundError: The file does not exist.
         ValueError: A line has no tag or another number of columns than the line before, a tag does
-            not look like one, the file has a header line or no words, or it has whole texts instead
-            of words.
+            not look like one or is an IOB tag in another spelling, the file has a header line or no
+            words, or it has whole texts or numbers instead of words.
     """
-    text = _read_text(path)
-    if text.lstrip()[:1] in ("{", "[") and _is_json(path, text):
-        sentences = _read_json_tags(path, text)
+    lines: list[Line] = []
+    if not _is_parquet(path):
+        lines = _read(path)
+    if _is_parquet(path) or _is_json(path, lines):
+        tagged = [_tagged_object(place, row) for place, row in _objects(path, lines)]
+        sentences = [sentence for sentence in tagged if sentence[0]]
     else:
-        sentences = _read_columns(path, text)
+        sentences = _read_columns(path, "".join(line for _, line in lines))
     if not sentences:
         raise ValueError(f"{path} has no rows.")
+    _check_scheme(path, sentences)
     return sentences
 
 
-def _read_text(path: FilePath) -> str:
-    """The text of a file, which may be compressed or have any encoding that tables may have."""
-    return "".join(line for _, line in read_lines(Location(path), on_bad=refuse))
+def _read(path: FilePath) -> list[Line]:
+    """The lines of a file, which may be compressed or have any encoding that tables may have.
+
+    A pipe can be read only once.
+    """
+    return list(read_lines(Location(path), on_bad=refuse))
 
 
-def _is_json(path: FilePath, text: str) -> bool:
-    """Whether a file that begins with a bracket is JSON, by its name or by its first line."""
-    if Location(path).suffix in (".json", ".jsonl", ".ndjson"):
+def _is_parquet(path: FilePath) -> bool:
+    return Location(path).suffix in PARQUET_ENDINGS
+
+
+def _objects(path: FilePath, lines: Sequence[Line]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The objects of a file of JSON, or the rows of a file of parquet, and the place of each."""
+    location = Location(path)
+    if _is_parquet(path):
+        rows = parquet_rows(location, 0, None, ())
+    else:
+        rows = json_rows(location, 0, None, refuse, iter(lines))
+    for place, row in rows:
+        yield f"{path}, {place}", row
+
+
+def _is_json(path: FilePath, lines: Sequence[Line]) -> bool:
+    """Whether a file is JSON, by its name or by its first line."""
+    first_line = next((line.strip() for _, line in lines if line.strip()), "")
+    if not first_line.startswith(("{", "[")):
+        return False
+    if Location(path).suffix in JSON_ENDINGS or first_line in BEGINNINGS_OF_JSON:
         return True
-    first_line = text.lstrip().splitlines()[0]
     try:
-        content = json.loads(first_line)
+        content, end = json.JSONDecoder().raw_decode(first_line)
     except (ValueError, RecursionError):
         return False
-    return isinstance(content, dict | list)
+    is_followed_by_json = first_line[end:].lstrip()[:1] in ("", "{")
+    return isinstance(content, dict | list) and is_followed_by_json
 
 
-def _read_json_tags(path: FilePath, text: str) -> list[TaggedSentence]:
-    """An array of objects, or an object a line."""
-    if text.lstrip().startswith("["):
-        items = parse_json(text, path, list)
-        rows = [(f"{path}, item {number}", item) for number, item in enumerate(items, 1)]
-    else:
-        rows = []
-        for number, line in enumerate(_lines(text), 1):
-            place = f"{path}, line {number}"
-            if line.strip():
-                rows.append((place, parse_json(line, place, dict)))
-    sentences = [_tagged_object(place, row) for place, row in rows]
-    return [sentence for sentence in sentences if sentence[0]]
-
-
-def _tagged_object(place: str, row: Any) -> TaggedSentence:
-    if not isinstance(row, dict):
-        raise ValueError(f"{place}: expected an object, not {row!r:.40}.")
+def _tagged_object(place: str, row: dict[str, Any]) -> TaggedSentence:
     word_key = next((key for key in WORD_KEYS if key in row), None)
     tag_key = next((key for key in TAG_KEYS if key in row), None)
     if word_key is None or tag_key is None:
         raise ValueError(
             f"{place} has the keys {', '.join(row)}, but expected are tokens (or words) "
-            "and ner_tags (or tags, labels)."
+            f"and ner_tags (or tags, labels, ner).{hint_of_nested_rows(row)}"
         )
     words = row[word_key]
     tags = row[tag_key]
@@ -136,15 +158,17 @@ def _lines(text: str) -> list[str]:
 
 
 def _read_columns(path: FilePath, text: str) -> list[TaggedSentence]:
-    sentences = _without_comments(_split_sentences(path, text))
+    sentences = _without_ranges(_without_comments(_split_sentences(path, text)))
     _check_widths(path, sentences)
     _check_words(path, sentences)
     _check_header(path, sentences)
     word_column = _word_column(path, sentences)
+    _check_tag_column(path, sentences)
     tagged = []
     for lines in sentences:
         for line in lines:
-            _check_tag(f"{path}, line {line.number}", line.tag)
+            place = f"{path}, line {line.number}"
+            _check_tag(place, line.tag)
         tagged.append(([line.columns[word_column] for line in lines], [line.tag for line in lines]))
     return tagged
 
@@ -231,29 +255,110 @@ def _check_words(path: FilePath, sentences: Sequence[Sequence[_Line]]) -> None:
 
 
 def _check_header(path: FilePath, sentences: Sequence[Sequence[_Line]]) -> None:
+    """Raise a ValueError for names of columns in the first line.
+
+    Such a line has the name of a word and that of a tag, or its tag is the only one of the file
+    that is no IOB tag.
+    """
     if not sentences:
         return
     first = sentences[0][0]
-    word_name = first.columns[0].lower()
-    if word_name in HEADER_WORDS and first.tag.lower() in HEADER_TAGS:
+    names = {column.lower() for column in first.columns[:-1]}
+    is_named = not names.isdisjoint(HEADER_WORDS) and first.tag.lower() in HEADER_TAGS
+    other_tags = [line.tag for lines in sentences for line in lines if line is not first]
+    is_alone = set(other_tags) > {"O"} and all(map(IOB_TAG.fullmatch, other_tags))
+    if is_named or (is_alone and not NAMED_PIECE.fullmatch(first.tag)):
         raise ValueError(
             f"{path}, line {first.number} is a header ({' '.join(first.columns)}), which would be "
             "read as a word: delete it."
         )
 
 
+def _without_ranges(sentences: Sequence[Sequence[_Line]]) -> list[list[_Line]]:
+    """Leaves out what CoNLL-U numbers 1-2 (words that are written as one) and 1.1 (no words)."""
+    lines = [line for lines_of_sentence in sentences for line in lines_of_sentence]
+    if not all(WORD_NUMBER.fullmatch(line.columns[0]) for line in lines):
+        return [list(lines_of_sentence) for lines_of_sentence in sentences]
+    result = []
+    for lines_of_sentence in sentences:
+        words = [line for line in lines_of_sentence if line.columns[0].isdecimal()]
+        if words:
+            result.append(words)
+    return result
+
+
 def _word_column(path: FilePath, sentences: Sequence[Sequence[_Line]]) -> int:
     """1 if the first column counts the words of every sentence, else 0."""
-    is_index = any(len(lines) > 1 for lines in sentences)
-    for lines in sentences:
-        indices = [str(index) for index in range(1, len(lines) + 1)]
-        if [line.columns[0] for line in lines] != indices:
-            is_index = False
-    if not is_index:
+    lines = [line for lines_of_sentence in sentences for line in lines_of_sentence]
+    if len(lines) < 2 or not all(line.columns[0].isdecimal() for line in lines):
         return 0
-    if len(sentences[0][0].columns) == 2:
-        raise ValueError(f"{path}: the first column counts words, and there is no column of words.")
+    counts = _count_words(sentences, 1) or _count_words(sentences, 0)
+    if len(lines[0].columns) == 2:
+        if counts and len(lines) > len(sentences):
+            raise ValueError(
+                f"{path}: the first column counts words, and there is no column of words."
+            )
+        return 0
+    if not counts:
+        raise ValueError(
+            f"{path}: the first column holds numbers only, such as {lines[0].columns[0]!r}, which "
+            "would be read as words: delete it."
+        )
     return 1
+
+
+def _count_words(sentences: Sequence[Sequence[_Line]], first: int) -> bool:
+    """Whether the first column counts the words of every sentence, beginning at `first`."""
+    for lines in sentences:
+        numbers = [str(number) for number in range(first, first + len(lines))]
+        if [line.columns[0] for line in lines] != numbers:
+            return False
+    return True
+
+
+def _check_tag_column(path: FilePath, sentences: Sequence[Sequence[_Line]]) -> None:
+    """Raise a ValueError if the last column evidently holds no tags."""
+    lines = [line for lines_of_sentence in sentences for line in lines_of_sentence]
+    if not lines:
+        return
+    if all(line.tag == NO_VALUE for line in lines):
+        raise ValueError(
+            f"{path}: the last column is {NO_VALUE!r} in every line, which stands for no value: "
+            "put the tags there."
+        )
+    if all(JOINED_TAG.fullmatch(line.columns[0]) for line in lines):
+        raise ValueError(
+            f"{path}, line {lines[0].number}: {lines[0].columns[0]!r} is a word that is joined to "
+            "its tag: write a word a line and, behind a tab, its tag."
+        )
+    tags_first = all(IOB_TAG.fullmatch(line.columns[0]) for line in lines)
+    if tags_first and not all(IOB_TAG.fullmatch(line.tag) for line in lines):
+        raise ValueError(
+            f"{path}, line {lines[0].number}: the tag {lines[0].columns[0]!r} stands in front of "
+            "its word: put it last."
+        )
+
+
+def _check_scheme(path: FilePath, sentences: Sequence[TaggedSentence]) -> None:
+    """Raise a ValueError for tags that are IOB tags in another spelling.
+
+    Each of them would be a kind of entity, O as well.
+    """
+    distinct = sorted({tag for _, tags in sentences for tag in tags})
+    matches = [IOB_SPELLING.fullmatch(tag) for tag in distinct]
+    has_outside = not {"O", "o", "-"}.isdisjoint(distinct)
+    if not has_outside or not all(matches) or all(map(IOB_TAG.fullmatch, distinct)):
+        return
+    for tag, match in zip(distinct, matches, strict=True):
+        if match is None or IOB_TAG.fullmatch(tag):
+            continue
+        prefix = match["prefix"] or match["suffix"]
+        kind = match["kind"] or match["kind_before"]
+        expected = f"{prefix.upper()}-{kind}" if prefix else "O"
+        raise ValueError(
+            f"{path}: the tag {tag!r} looks like {expected!r} in another spelling, which is needed "
+            "to find entities. Replace the tags."
+        )
 
 
 def _check_tag(place: str, tag: str) -> None:
@@ -264,44 +369,92 @@ def _check_tag(place: str, tag: str) -> None:
 def read_squad(path: FilePath) -> list[dict[str, Any]]:
     """Question, context and answers (texts, and where each starts) of each entry of a SQuAD file.
 
+    The file may also hold articles, or a row for each question with the columns question, context
+    and answers, as JSON or parquet.
+
     Raises:
         FileNotFoundError: The file does not exist.
         ValueError: It is not a SQuAD file, it has no question, or an answer is not in its context.
     """
     rows: list[dict[str, Any]] = []
+    lines: list[Line] = []
+    if not _is_parquet(path):
+        lines = _read(path)
     try:
-        for article in parse_json(_read_text(path), path, dict)["data"]:
-            for paragraph in article["paragraphs"]:
-                for entry in paragraph["qas"]:
-                    rows.append(_squad_row(path, len(rows) + 1, paragraph["context"], entry))
+        for place, content in _objects(path, lines):
+            if "question" in content and "context" in content:
+                rows.append(_squad_row(place, content["context"], content))
+                continue
+            for context, entry in _entries_of(place, content):
+                number = len(rows) + 1
+                rows.append(_squad_row(f"{path}: question {number}", context, entry))
     except KeyError as error:
         raise ValueError(f"{path} is not a SQuAD file: the key {error} is missing.") from None
-    except (TypeError, AttributeError):
-        raise ValueError(
-            f"{path} is not a SQuAD file: after question {len(rows)} a value has another type."
-        ) from None
     if not rows:
         raise ValueError(f"{path} has no rows.")
     return rows
 
 
-def _squad_row(path: FilePath, number: int, context: str, entry: dict[str, Any]) -> dict[str, Any]:
-    all_answers = entry["answers"] or []  # null where a question has no answer
-    answers = [answer for answer in all_answers if answer["text"].strip()]
-    starts = [
-        _answer_start(path, context, answer["text"], answer["answer_start"]) for answer in answers
-    ]
-    if SURROGATE.search(context + entry["question"]):
-        raise ValueError(f"{path}: question {number} has half a character, a surrogate.")
+def _entries_of(place: str, content: dict[str, Any]) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """The context and the entry of each question of a SQuAD file, or of an article alone."""
+    articles = [content]
+    if "paragraphs" not in content:
+        if "data" not in content:
+            raise ValueError(
+                f"{place} has the keys {', '.join(content)}, but expected is data, as in SQuAD, or "
+                "question, context and answers."
+            )
+        articles = _list_of_objects(place, content, "data")
+    for article in articles:
+        for paragraph in _list_of_objects(place, article, "paragraphs"):
+            for entry in _list_of_objects(place, paragraph, "qas"):
+                yield paragraph["context"], entry
+
+
+def _list_of_objects(place: str, content: dict[str, Any], key: str) -> list[dict[str, Any]]:
+    items = content[key]
+    if not isinstance(items, list):
+        raise ValueError(f"{place}: {key} should be a list, not {items!r:.80}.")
+    for item in items:
+        if not isinstance(item, dict):
+            raise ValueError(f"{place}: {key} should hold objects, not {item!r:.80}.")
+    return items
+
+
+def _squad_row(place: str, context: Any, entry: dict[str, Any]) -> dict[str, Any]:
+    for name, value in (("context", context), ("question", entry["question"])):
+        if not isinstance(value, str):
+            raise ValueError(f"{place}: {name} should be a text, not {value!r:.80}.")
+    answers = [answer for answer in _answers_of(place, entry) if answer[0].strip()]
     return {
         "question": entry["question"],
         "context": context,
-        "answers": [answer["text"].strip() for answer in answers],
-        "starts": starts,
+        "answers": [text.strip() for text, _ in answers],
+        "starts": [_answer_start(place, context, text, start) for text, start in answers],
     }
 
 
-def _answer_start(path: FilePath, context: str, text: str, expected: int) -> int:
+def _answers_of(place: str, entry: dict[str, Any]) -> list[tuple[str, int]]:
+    """The text of each answer, and where it should start."""
+    if entry.get("is_impossible") and "answers" not in entry:
+        return []
+    answers = entry["answers"] or []  # null where a question has no answer
+    if isinstance(answers, dict):  # as Hugging Face stores them
+        pairs = zip(answers["text"], answers["answer_start"], strict=False)
+        answers = [{"text": text, "answer_start": start} for text, start in pairs]
+    result = []
+    for answer in _list_of_objects(place, {"answers": answers}, "answers"):
+        text = answer["text"]
+        start = answer["answer_start"]
+        if not isinstance(text, str):
+            raise ValueError(f"{place}: an answer should be a text, not {text!r:.80}.")
+        if not isinstance(start, int) or isinstance(start, bool):
+            raise ValueError(f"{place}: answer_start should be a whole number, not {start!r:.80}.")
+        result.append((text, start))
+    return result
+
+
+def _answer_start(place: str, context: str, text: str, expected: int) -> int:
     """Find the start of an answer that is nearest to the expected one.
 
     White space around the answer is left out.
@@ -310,9 +463,25 @@ def _answer_start(path: FilePath, context: str, text: str, expected: int) -> int
     text = text.strip()
     starts = [match.start() for match in re.finditer(f"(?={re.escape(text)})", context)]
     if not starts:
-        raise ValueError(f"{path}: the answer {text!r} is not in the context of its question.")
+        raise ValueError(
+            f"{place}: the answer {text!r:.200} is not in the context of its question."
+            f"{_hint_of_answer(context, text)}"
+        )
 
     def distance(start: int) -> int:
         return abs(start - expected)
 
     return min(starts, key=distance)
+
+
+def _hint_of_answer(context: str, text: str) -> str:
+    """A sentence about an answer that is in its context in another form, or nothing."""
+    forms: dict[str, Callable[[str], str]] = {
+        "Unicode form (normalize both to NFC)": lambda value: unicodedata.normalize("NFC", value),
+        "white space": lambda value: " ".join(value.split()),
+        "case": str.casefold,
+    }
+    for name, form in forms.items():
+        if form(text) in form(context):
+            return f" It is there with another {name}."
+    return ""
