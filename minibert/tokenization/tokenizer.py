@@ -514,10 +514,13 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
     ) -> list[Encoding]:
         """Return the rows of a batch token by token, which takes longer than their ids."""
         encodings = []
+        tokens: list[list[Token]] = []
+        tokenized_sample = None
         for sample, spans in contents:
-            texts = []
-            for column, span in zip(columns, spans, strict=True):
-                texts.append(pipeline.tokens(column[sample])[span])
+            if sample != tokenized_sample:  # the windows of a long text come one after another
+                tokens = [pipeline.tokens(column[sample]) for column in columns]
+                tokenized_sample = sample
+            texts = [row[span] for row, span in zip(tokens, spans, strict=True)]
             encodings.append(self._encoding(texts, form, width))
         return encodings
 

@@ -190,6 +190,29 @@ def test_truncation_stops_early(tokenizer: BertTokenizer, text: str, monkeypatch
     assert sum(lengths) < 100_000
 
 
+def test_windows_of_a_long_text_tokenize_it_once(
+    tokenizer: BertTokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tokens = Pipeline.tokens
+    texts: list[Any] = []
+
+    def counted(pipeline: Pipeline, text: Any) -> Any:
+        texts.append(text)
+        return tokens(pipeline, text)
+
+    monkeypatch.setattr(Pipeline, "tokens", counted)
+    batch = tokenizer(
+        ["a b " * 50, "b " * 50],
+        truncation=True,
+        max_length=8,
+        stride=2,
+        return_overflowing_tokens=True,
+        return_offsets_mapping=True,
+    )
+    assert len(batch["input_ids"]) > 30
+    assert texts == ["a b " * 50, "b " * 50]
+
+
 def test_added_tokens_take_linear_time() -> None:
     """Each character is read at most twice, also if tokens strip the spaces around them."""
     finder = TokenFinder({"<b>": AddedToken("<b>", lstrip=True, rstrip=True, single_word=True)})
