@@ -182,5 +182,7 @@ def test_an_answer_is_searched_near_its_start(tmp_path: Path) -> None:
     assert rows(" Ann ", 8)[0]["starts"] == [9] and rows(" Ann ", 8)[0]["answers"] == ["Ann"]
     assert rows("Ann", 1)[0]["starts"] == [0] and rows("Ann", 7)[0]["starts"] == [9]
     assert rows("", -1)[0]["answers"] == []
-    with pytest.raises(ValueError, match=r"squad\.json: question 1: the answer 'Bob' is not in the context"):
+    with pytest.raises(
+        ValueError, match=r"squad\.json: question 1: the answer 'Bob' is not in the context"
+    ):
         rows("Bob", 0)
