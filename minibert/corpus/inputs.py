@@ -95,8 +95,14 @@ _NOT_TEXT = {
 # files about a data set, which lie beside its data
 _ABOUT_DATA = re.compile(
     r"(readme|licen[cs]e|notice|changelog|citation)(\.[a-z]+)?"
+    r"|readme[._-][a-z]{2}(\.[a-z]+)?"  # in another language
+    r"|licen[cs]e-(mit|apache|bsd|cc|gpl).*"
+    r"|(copying|authors|contributors|contributing|code_of_conduct)(\.(md|rst|txt))?"
     r"|dataset_infos?\.json|dataset_dict\.json|state\.json|croissant\.json"
-    r"|(md5|sha\d+)sums?(\.txt)?",
+    r"|(md5|sha\d+)sums?(\.txt)?|.*\.(md5|sha1|sha256|sha512)"
+    r"|thumbs\.db|desktop\.ini"
+    # copies of editors, and files that are still being written
+    r"|.*~|#.*#|.*\.(bak|swp|tmp|part|partial|crdownload|lock)",
     re.IGNORECASE,
 )
 
@@ -364,7 +370,8 @@ def data_files(location: Location) -> dict[str, tuple[int, float]]:
     """Return the files that hold the texts of a corpus.
 
     Files that accompany data are left out: names that begin with a dot or an underscore, READMEs,
-    licenses, and the descriptions that libraries write (dataset_infos.json).
+    licenses, the descriptions that libraries write (dataset_infos.json), copies that editors keep
+    and files that are still being downloaded.
 
     Returns:
         Size in bytes and time of the last change, by the path below the location. A file's own name

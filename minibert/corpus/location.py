@@ -13,6 +13,7 @@ import io
 import lzma
 import os
 import re
+import stat
 import tempfile
 import uuid
 from collections.abc import Callable, Iterable, Iterator
@@ -173,7 +174,7 @@ class Location:
         paths: dict[str, str] = {}
         if os.path.exists(self.path) and not os.path.isdir(self.path):  # a pipe or a device, too
             paths[""] = self.path
-        for folder, _, names in os.walk(self.path):
+        for folder, names in _walk(self.path):
             for name in names:
                 path = os.path.join(folder, name)
                 paths[os.path.relpath(path, self.path).replace(os.sep, "/")] = path
@@ -181,6 +182,8 @@ class Location:
         # hidden names have no stat: a temporary file of another process may be gone by now
         for name in _shown(paths):
             status = os.stat(paths[name])
+            if name and not stat.S_ISREG(status.st_mode):  # a pipe would never end
+                continue
             sizes_and_times[name] = (status.st_size, status.st_mtime)
         return sizes_and_times
 
@@ -241,6 +244,25 @@ class Location:
         """Write an object as JSON, atomically. See `minibert.files.write_json`."""
         with self.replacing() as temporary:
             write_json(temporary, content)
+
+
+def _walk(top: str) -> Iterator[tuple[str, list[str]]]:
+    """Each folder below a path and the names of its files.
+
+    Links to folders are followed, except to a folder that has been listed or is above the link.
+    """
+    listed = {os.path.realpath(top)}
+    for folder, folders, names in os.walk(top, followlinks=True):
+        real_folder = os.path.realpath(folder)
+        new = []
+        for name in sorted(folders):
+            target = os.path.realpath(os.path.join(folder, name))
+            is_above = f"{real_folder}{os.sep}".startswith(f"{target.rstrip(os.sep)}{os.sep}")
+            if target not in listed and not is_above:
+                listed.add(target)
+                new.append(name)
+        folders[:] = new
+        yield folder, names
 
 
 def _shown(names: Iterable[str]) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain, islice
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 from minibert.corpus.location import Location
 from minibert.extras import need
+from minibert.files import json_text
 
 Row = Mapping[str, Any]
 ROWS_PER_GROUP = 4096
@@ -56,7 +56,7 @@ def ending_of(path: str) -> str:
 def _write_jsonl(path: Path, rows: Iterator[Row]) -> None:
     with path.open("w", encoding="utf-8") as file:
         for row in rows:
-            file.write(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n")
+            file.write(json_text(row) + "\n")
 
 
 def _write_csv(path: Path, rows: Iterator[Row], delimiter: str = ",") -> None:
@@ -66,8 +66,20 @@ def _write_csv(path: Path, rows: Iterator[Row], delimiter: str = ",") -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, list(first), delimiter=delimiter, lineterminator="\n")
         writer.writeheader()
-        for row in rows:
+        for row in _with_columns_of(first, rows):
             writer.writerow({name: _cell(value) for name, value in row.items()})
+
+
+def _with_columns_of(first: Row, rows: Iterator[Row]) -> Iterator[Row]:
+    """The rows. Raises a ValueError for a column that the first one lacks."""
+    for number, row in enumerate(rows, 1):
+        for name in row:
+            if name not in first:
+                raise ValueError(
+                    f"row {number} has the column {name!r}, which the first row lacks: write "
+                    ".jsonl, whose rows may differ."
+                )
+        yield row
 
 
 def _write_tsv(path: Path, rows: Iterator[Row]) -> None:
@@ -77,18 +89,33 @@ def _write_tsv(path: Path, rows: Iterator[Row]) -> None:
 def _cell(value: Any) -> Any:
     """A value as it stands in a table of text: lists and objects as JSON."""
     if isinstance(value, list | dict):
-        return json.dumps(value, ensure_ascii=False)
+        return json_text(value)
     return value
 
 
 def _write_parquet(path: Path, rows: Iterator[Row]) -> None:
     arrow = need("pyarrow", "parquet", "Writing .parquet")
     parquet = need("pyarrow.parquet", "parquet", "Writing .parquet")
-    table = arrow.Table.from_pylist(list(islice(rows, ROWS_PER_GROUP)))
-    with path.open("wb") as file, parquet.ParquetWriter(file, table.schema) as writer:
-        writer.write_table(table)
-        while group := list(islice(rows, ROWS_PER_GROUP)):
-            writer.write_table(arrow.Table.from_pylist(group, schema=table.schema))
+    first = next(rows, {})
+    if first:
+        rows = chain([first], rows)
+    rows = _with_columns_of(first, rows)
+
+    def table(schema: Any = None) -> Any:
+        """The next rows, or a ValueError where a column has no type for all of its values."""
+        group = list(islice(rows, ROWS_PER_GROUP))
+        try:
+            return arrow.Table.from_pylist(group, schema=schema)
+        except (arrow.ArrowInvalid, arrow.ArrowTypeError, OverflowError) as error:
+            raise ValueError(
+                f"the values of a column have no type in common ({error}): write .jsonl or .csv."
+            ) from None
+
+    group = table()
+    with path.open("wb") as file, parquet.ParquetWriter(file, group.schema) as writer:
+        while len(group):
+            writer.write_table(group)
+            group = table(group.schema)
 
 
 _WRITERS: dict[str, Callable[[Path, Iterator[Row]], None]] = {

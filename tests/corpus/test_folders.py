@@ -1,0 +1,67 @@
+"""Folders as people have them: which of their files are texts."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from minibert.corpus.inputs import read_texts
+from minibert.corpus.location import Location
+
+
+def write(path: Path, text: str = "a line\n") -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("README.ko.md", "README_ko", "LICENSE-MIT", "COPYING", "AUTHORS", "CONTRIBUTING.md"),
+        *("a.txt.sha256", "Thumbs.db", "desktop.ini", "a.txt~", "#a.txt#", "a.txt.bak"),
+        *("a.txt.swp", "a.txt.part", "a.txt.crdownload", "a.txt.lock", ".DS_Store"),
+    ],
+)
+def test_what_is_not_a_text_of_a_folder(name: str, tmp_path: Path) -> None:
+    write(tmp_path / "a.txt", "the tree\n")
+    write(tmp_path / name, "something else\n")
+    assert list(read_texts(tmp_path)) == ["the tree"]
+    assert list(read_texts(tmp_path / name)) == ["something else"]  # by its own name it is read
+
+
+@pytest.mark.parametrize("name", ["reading.txt", "notices", "partial_a.txt", "license-plates.txt"])
+def test_what_only_sounds_like_it(name: str, tmp_path: Path) -> None:
+    write(tmp_path / name)
+    assert list(read_texts(tmp_path)) == ["a line"]
+
+
+@pytest.mark.needs("named pipes")
+def test_a_pipe_in_a_folder_is_no_data(tmp_path: Path) -> None:
+    write(tmp_path / "a.txt")
+    os.mkfifo(tmp_path / "pipe")
+    assert list(read_texts(tmp_path)) == ["a line"]
+
+
+@pytest.mark.needs("symbolic links")
+def test_links_to_folders_are_followed_once(tmp_path: Path) -> None:
+    write(tmp_path / "elsewhere" / "deep" / "a.txt")
+    corpus = tmp_path / "corpus"
+    write(corpus / "inside" / "b.txt")
+    (corpus / "link").symlink_to(tmp_path / "elsewhere")
+    (corpus / "again").symlink_to(corpus / "inside")
+    (corpus / "inside" / "up").symlink_to("..")
+    (tmp_path / "elsewhere" / "round").symlink_to(corpus)
+    names = list(Location(corpus).files())
+    assert sorted(name.rpartition("/")[2] for name in names) == ["a.txt", "b.txt"]
+    assert "link/deep/a.txt" in names
+
+
+@pytest.mark.needs("symbolic links")
+def test_a_link_to_nothing_is_an_error(tmp_path: Path) -> None:
+    write(tmp_path / "a.txt")
+    (tmp_path / "b.txt").symlink_to("nowhere.txt")
+    with pytest.raises(FileNotFoundError, match=r"b\.txt"):
+        list(read_texts(tmp_path))
