@@ -1,14 +1,16 @@
 """Whole files: read as text or JSON, written atomically, locked."""
 
 import codecs
+import datetime
 import glob
 import json
+import math
 import os
 import platform
 import stat
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
@@ -75,6 +77,36 @@ def parse_json(text: str | bytes, where: object, kind: type[T]) -> T:
             expected = "object"
         raise ValueError(f"{where} should hold a JSON {expected} but holds {json_kind(content)}.")
     return content
+
+
+def json_text(value: Any) -> str:
+    """Return a value as JSON on one line.
+
+    Values that JSON does not have are written as what stands for them: numbers that are not finite
+    as null, and dates, decimals and the like as strings.
+    """
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False)
+    except (TypeError, ValueError):
+        return json.dumps(_plain(value), ensure_ascii=False, allow_nan=False)
+
+
+def _plain(value: Any) -> Any:
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    if isinstance(value, float):
+        if math.isfinite(value):
+            return value
+        return None
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, bytes):
+        return value.decode("utf-8", errors="backslashreplace")
+    if isinstance(value, datetime.date | datetime.time):
+        return value.isoformat()
+    return str(value)
 
 
 def json_fault(error: Exception) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from minibert.cli.parser import Parser
 from minibert.cli.predicting import (
@@ -16,8 +16,13 @@ from minibert.cli.predicting import (
 from minibert.cli.results import UsageError
 from minibert.cli.texts import Record, checked_texts, column_of
 
+if TYPE_CHECKING:
+    from minibert.tokenization.tokenizer import BertTokenizer
+
 SUMMARY = "Find the answer to a question in texts, with a fine-tuned model."
 EXAMPLE = '--model out/answers --question "Where did she live?" "She lived in London."'
+
+MAX_BLANK = 64  # characters of a text that is checked for a word before the model runs
 
 
 def add(parser: Parser) -> None:
@@ -55,6 +60,7 @@ def run(options: argparse.Namespace) -> None:
     def predict(rows: list[Record]) -> list[dict[str, Any]]:
         questions = [_question(options, row) for row in rows]
         texts = [row[column] for row in rows]
+        _check_have_words(rows, texts, tokenizer)
         answers = answer_question(
             model,
             tokenizer,
@@ -70,6 +76,14 @@ def run(options: argparse.Namespace) -> None:
         return f"{result['score']:>8.4f}  {place:>9}  {result['answer'] or '(no answer)'}"
 
     run_predictions(options, records, predict, describe)
+
+
+def _check_have_words(rows: list[Record], texts: list[str], tokenizer: BertTokenizer) -> None:
+    """ValueError for a text without a word, which has no answer."""
+    for row, text in zip(rows, texts, strict=True):
+        if len(text) <= MAX_BLANK and not tokenizer.tokenize(text):
+            place = getattr(row, "place", "the text")
+            raise ValueError(f"{place}: {text!r} has no word, and so no answer. Leave it out.")
 
 
 def _question(options: argparse.Namespace, row: Record) -> str:

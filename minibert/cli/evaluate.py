@@ -30,6 +30,11 @@ if TYPE_CHECKING:
 SUMMARY = "Score a fine-tuned model on labeled data, with intervals and errors."
 EXAMPLE = "--model out/labels dev.tsv --errors errors.jsonl"
 TASKS = ("classification", "multi_label", "regression", "tokens", "answers", "pairs", "scores")
+HEADS = (
+    "BertForSequenceClassification",
+    "BertForTokenClassification",
+    "BertForQuestionAnswering",
+)
 MAX_CONFUSION = 12  # labels in a confusion matrix that a terminal shows
 
 
@@ -160,6 +165,11 @@ def _load(options: argparse.Namespace, device: str) -> tuple[Any, Any]:
     from minibert.auto import load_with_heads
 
     model, tokenizer = load_with_heads(source)
+    if type(model).__name__ not in HEADS:
+        raise ValueError(
+            f"{options.model} has no head to evaluate: it is a {type(model).__name__}. "
+            "minibert finetune trains one."
+        )
     return model.to(device).eval(), tokenizer
 
 

@@ -52,8 +52,6 @@ def run(options: argparse.Namespace) -> None:
     if options.top_k < 1:
         raise UsageError(f"--top-k should be 1 or more, not {options.top_k}.")
     records = list(records_of_file(options, options.file, options.id_column))
-    if not records:
-        raise ValueError(f"there is no text: {options.file} is empty.")
     texts = [record[column_of(options)] for record in records]
     device = check_device(options.device, options.backend)
     with ResultPrinter(options) as results:

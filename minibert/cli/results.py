@@ -12,6 +12,8 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+from minibert.files import json_text
+
 # reported in one sentence; any other exception is a bug, whose traceback is shown
 EXPECTED_ERRORS = (ValueError, OSError, ImportError, MemoryError)
 
@@ -60,7 +62,7 @@ class ResultPrinter(AbstractContextManager["ResultPrinter"]):
 
     def show(self, record: dict[str, Any], text: str = "") -> None:
         """Prints one result: `record` for programs, `text` for people."""
-        self.show_line(json.dumps(record, ensure_ascii=False, allow_nan=False), text)
+        self.show_line(json_text(record), text)
 
     def show_line(self, line: str, text: str = "") -> None:
         """Prints one result that is JSON already."""

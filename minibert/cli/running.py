@@ -197,6 +197,8 @@ def _sentence(error: BaseException) -> str:
             return f"there is no file {os.fsdecode(error.filename)}."
         elif isinstance(error, IsADirectoryError):
             return f"{os.fsdecode(error.filename)} is a folder. Name a file."
+        elif isinstance(error, IsADirectoryError):
+            return f"{os.fsdecode(error.filename)} is a folder. Name a file."
         else:
             path = os.fsdecode(error.filename)
             return f"{path} could not be read or written ({error.strerror})."

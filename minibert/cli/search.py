@@ -20,6 +20,7 @@ from minibert.cli.parser import Parser
 from minibert.cli.results import ResultPrinter, UsageError
 from minibert.cli.texts import (
     Record,
+    at_least_one,
     check_files,
     checked_texts,
     column_of,
@@ -87,8 +88,6 @@ def run(options: argparse.Namespace) -> None:
         of_corpus = load_embedder(options, name=options.corpus_model)
     records = list(records_of_file(options, options.corpus, options.id_column))
     texts = [record[column_of(options)] for record in records]
-    if not texts:
-        raise ValueError(f"there is no text: {options.corpus} is empty.")
     vectors = _vectors(options, of_corpus, texts)
     count = options.top_k if options.rerank is None else max(RERANKED, options.top_k)
     matches = _matches(embedder, queries, vectors, texts, count)
@@ -107,7 +106,8 @@ def _queries(options: argparse.Namespace) -> list[str]:
     if options.queries and options.query_file:
         raise UsageError("give queries or --queries, not both.")
     if options.query_file:
-        return [str(text) for text in read_file(options, options.query_file)]
+        names = [options.query_file]
+        return [str(text) for text in at_least_one(read_file(options, names[0]), names)]
     if not options.queries:
         raise UsageError("give a query, or --queries FILE.")
     if not all(map(str.strip, options.queries)):

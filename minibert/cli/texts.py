@@ -31,7 +31,7 @@ def texts_of(options: argparse.Namespace) -> Iterable[str]:
     names = files_of(options)
     id_column = getattr(options, "id_column", None)
     files = (read_file(options, name, id_column) for name in names)
-    texts = _at_least_one(chain.from_iterable(files))
+    texts = at_least_one(chain.from_iterable(files), names)
     rank, _ = place_among_processes()
     if id_column is None or rank > 0:
         return texts
@@ -133,15 +133,16 @@ def records_of(options: argparse.Namespace, *columns: str | None) -> Iterator[Re
         if options.file:
             raise UsageError("give texts or --file, not both.")
         return iter([{column_of(options): text} for text in checked_texts(options.texts)])
-    files = (read_records(options, name, *columns) for name in files_of(options))
-    return _with_checked_ids(options, _at_least_one(chain.from_iterable(files)))
+    names = files_of(options)
+    files = (read_records(options, name, *columns) for name in names)
+    return _with_checked_ids(options, at_least_one(chain.from_iterable(files), names))
 
 
 def records_of_file(
     options: argparse.Namespace, name: str, *columns: str | None
 ) -> Iterator[Record]:
     """The rows of a file, a folder or a URI, or the lines of stdin ("-"), as in `records_of`."""
-    return _with_checked_ids(options, read_records(options, name, *columns))
+    return _with_checked_ids(options, at_least_one(read_records(options, name, *columns), [name]))
 
 
 def _with_checked_ids(options: argparse.Namespace, records: Iterator[Record]) -> Iterator[Record]:
@@ -157,7 +158,7 @@ def read_records(options: argparse.Namespace, name: str, *columns: str | None) -
     """The rows of a file as they are, without a check across rows."""
     from minibert.corpus.inputs import DEFAULT_COLUMN, is_table, read_rows
     from minibert.corpus.location import Location
-    from minibert.corpus.rows import text_fault
+    from minibert.corpus.rows import PlacedRow, text_fault
 
     text_column = options.text_column
     others = [column for column in columns if column is not None]
@@ -170,7 +171,9 @@ def read_records(options: argparse.Namespace, name: str, *columns: str | None) -
         fault = text_fault(column, row)
         if fault:
             raise ValueError(f"{name}, {place}: {fault}.")
-        yield row
+        record = PlacedRow(row)
+        record.place = f"{name}, {place}"
+        yield record
 
 
 def column_of(options: argparse.Namespace) -> str:
@@ -178,14 +181,20 @@ def column_of(options: argparse.Namespace) -> str:
     return options.text_column or "text"
 
 
-def _at_least_one(items: Iterable[Any]) -> Iterator[Any]:
-    """The items, read only on demand: a pipe may not have any yet."""
+def at_least_one(items: Iterable[Any], names: Iterable[str]) -> Iterator[Any]:
+    """The items of files, read only on demand: a pipe may not have any yet."""
     empty = True
     for item in items:
         empty = False
         yield item
     if empty:
-        raise ValueError("there is no text: the input is empty.")
+        raise no_text(names)
+
+
+def no_text(names: Iterable[str]) -> ValueError:
+    """The error for files without a text, "-" for stdin."""
+    listing = ", ".join("stdin" if name == "-" else name for name in names)
+    return ValueError(f"there is no text in {listing}.")
 
 
 def count_texts(options: argparse.Namespace, at_most: int | None = None) -> int | None:

@@ -14,7 +14,7 @@ from typing import Any
 from minibert.cli.options import add_json, add_output_folder, add_table_format, add_text_column
 from minibert.cli.parser import Parser
 from minibert.cli.results import claim_folder, report
-from minibert.cli.texts import check_files
+from minibert.cli.texts import check_files, no_text
 
 SUMMARY = "Learn a WordPiece vocabulary from text."
 EXAMPLE = "--corpus corpus.txt --output out/vocabulary"
@@ -62,6 +62,8 @@ def run(options: argparse.Namespace) -> None:
         quoting=options.quoting,
         lowercase=lowercase,
     )
+    if not words:
+        raise no_text(options.corpus)
     settings: dict[str, Any] = {
         "vocab_size": options.vocab_size,
         "min_frequency": options.min_frequency,

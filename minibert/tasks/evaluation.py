@@ -399,7 +399,7 @@ def _numbers(labels: Sequence[Any], name: str, places: Sequence[str]) -> npt.NDA
     for place, label in zip(places, labels, strict=True):
         try:
             number = float(label)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             number = np.nan
         if not np.isfinite(number):
             raise ValueError(f"{place}: {name} should be a finite number, not {label!r:.60}.")

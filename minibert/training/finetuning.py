@@ -359,7 +359,7 @@ def label_fault(label: Any) -> str | None:
 def _is_finite(label: Any) -> bool:
     try:
         return math.isfinite(float(label))
-    except ValueError:
+    except (ValueError, OverflowError):
         return False
 
 

@@ -201,7 +201,7 @@ class SimilarityTask(Task):
         """The score divided by the largest one, or None unless it is then between -1 and 1."""
         try:
             score = float(value) / self.max_score
-        except (ValueError, TypeError, ZeroDivisionError):
+        except (ValueError, TypeError, ArithmeticError):
             return None
         if not -1 <= score <= 1:
             return None
