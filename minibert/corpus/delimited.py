@@ -77,22 +77,8 @@ def delimited_rows(
     """
     if delimiter is None:
         delimiter = _default_delimiter(location)
-    if len(delimiter) != 1:
-        raise ValueError(f"delimiter should be one character, not {delimiter!r}.")
-    if quoting not in QUOTINGS:
-        raise ValueError(f"quoting should be one of {', '.join(QUOTINGS)}, not {quoting!r}.")
-    # a quoted field continues on the next line, so a line that cannot be decoded cannot be left out
-    lines: Iterator[str] = (line for _, line in read_lines(location, on_bad=refuse))
-    lines_before = 0
-    first_line = next(lines, "")
-    named = _DELIMITER_LINE.fullmatch(first_line)
-    if named:
-        delimiter = named[1]
-        lines_before = 1
-    else:
-        check_not_json(location, "line 1", first_line)
-        lines = chain([first_line], lines)
-    records = _records(location, lines, delimiter, quoting, lines_before)
+    _check_format(delimiter, quoting)
+    delimiter, records = _records(location, delimiter, quoting)
     if names is None:
         first = next(records, None)
         if first is None:
@@ -102,14 +88,26 @@ def delimited_rows(
         columns = list(names)
     check_columns(location, needed, columns, may_name_columns)
     for number, record in records:
-        if len(record) == 1 < len(columns) and not record[0].strip():
-            continue  # a line of blanks
+        if _is_blank(record, columns):
+            continue
         if len(record) < len(columns) or (len(record) > len(columns) and names is None):
             reason = _other_width(record, columns, delimiter)
             content = delimiter.join(record)
             on_bad(BadRow(f"{location}, line {number}", reason, content[:200]))
         else:
             yield f"line {number}", dict(zip(columns, record, strict=False))
+
+
+def _check_format(delimiter: str, quoting: Quoting) -> None:
+    if len(delimiter) != 1:
+        raise ValueError(f"delimiter should be one character, not {delimiter!r}.")
+    if quoting not in QUOTINGS:
+        raise ValueError(f"quoting should be one of {', '.join(QUOTINGS)}, not {quoting!r}.")
+
+
+def _is_blank(record: Sequence[str], columns: Sequence[str]) -> bool:
+    """Whether a line has nothing but blanks, where more than one column is expected."""
+    return len(record) == 1 < len(columns) and not record[0].strip()
 
 
 def _other_width(record: Sequence[str], columns: Sequence[str], delimiter: str) -> str:
@@ -141,12 +139,17 @@ def evident_delimiter(lines: Sequence[str]) -> str | None:
     if len(contents) >= MIN_TABLE_LINES and len(tabs) == 1 and tabs != {0}:
         return "\t"
     for delimiter in HEADER_DELIMITERS:
-        names = [name.strip("\"'").casefold() for name in contents[0].split(delimiter)]
-        is_header = len(names) > 1 and all(map(_COLUMN_NAME.fullmatch, names))
-        is_table = contents[1].count(delimiter) >= len(names) - 1
-        if is_header and is_table and not USUAL_COLUMNS.isdisjoint(names):
+        if _is_header(contents[0], contents[1], delimiter):
             return delimiter
     return None
+
+
+def _is_header(line: str, next_line: str, delimiter: str) -> bool:
+    """Whether a line is evidently the header of a table, of which the next line is a row."""
+    names = [name.strip("\"'").casefold() for name in line.split(delimiter)]
+    if len(names) < 2 or next_line.count(delimiter) < len(names) - 1:
+        return False
+    return all(map(_COLUMN_NAME.fullmatch, names)) and not USUAL_COLUMNS.isdisjoint(names)
 
 
 def _default_delimiter(location: Location) -> str:
@@ -155,16 +158,25 @@ def _default_delimiter(location: Location) -> str:
     return "\t"
 
 
-def _records(
-    location: Location, lines: Iterator[str], delimiter: str, quoting: Quoting, before: int
-) -> Iterator[Record]:
-    """The records of a file, without blank lines. `before` is the number of lines before them."""
+def _records(location: Location, delimiter: str, quoting: Quoting) -> tuple[str, Iterator[Record]]:
+    """The records of a file, without blank lines, and the character between their fields."""
     csv.field_size_limit(2**31 - 1)  # a text may be as long as the file
+    # a quoted field continues on the next line, so a line that cannot be decoded cannot be left out
+    lines: Iterator[str] = (line for _, line in read_lines(location, on_bad=refuse))
+    before = 0  # lines before the records
+    first_line = next(lines, "")
+    named = _DELIMITER_LINE.fullmatch(first_line)
+    if named:
+        delimiter = named[1]
+        before = 1
+    else:
+        check_not_json(location, "line 1", first_line)
+        lines = chain([first_line], lines)
     if quoting == "auto" and delimiter == "\t":
         records = _detect_quoting(location, lines, delimiter, before)
     else:
         records = _split(location, lines, delimiter, quoting != "none", before)
-    return (record for record in records if record[1])
+    return delimiter, (record for record in records if record[1])
 
 
 def _split(

@@ -32,6 +32,7 @@ HEADER_TAGS = frozenset(
 WORD_KEYS = ("tokens", "words")
 TAG_KEYS = ("ner_tags", "tags", "labels", "ner")
 NO_VALUE = "_"
+OUTSIDE = frozenset(("O", "o", "-"))
 IOB_TAG = re.compile(r"O|[BIELSUM]-\S+")
 # as the datasets of Naver (PER_B and -) and programs in lower case write them
 IOB_SPELLING = re.compile(
@@ -321,22 +322,21 @@ def _check_tag_column(path: FilePath, sentences: Sequence[Sequence[_Line]]) -> N
     lines = [line for lines_of_sentence in sentences for line in lines_of_sentence]
     if not lines:
         return
-    if all(line.tag == NO_VALUE for line in lines):
+    words = [line.columns[0] for line in lines]
+    tags = [line.tag for line in lines]
+    place = f"{path}, line {lines[0].number}"
+    if set(tags) == {NO_VALUE}:
         raise ValueError(
             f"{path}: the last column is {NO_VALUE!r} in every line, which stands for no value: "
             "put the tags there."
         )
-    if all(JOINED_TAG.fullmatch(line.columns[0]) for line in lines):
+    if all(map(JOINED_TAG.fullmatch, words)):
         raise ValueError(
-            f"{path}, line {lines[0].number}: {lines[0].columns[0]!r} is a word that is joined to "
-            "its tag: write a word a line and, behind a tab, its tag."
+            f"{place}: {words[0]!r} is a word that is joined to its tag: write a word a line and, "
+            "behind a tab, its tag."
         )
-    tags_first = all(IOB_TAG.fullmatch(line.columns[0]) for line in lines)
-    if tags_first and not all(IOB_TAG.fullmatch(line.tag) for line in lines):
-        raise ValueError(
-            f"{path}, line {lines[0].number}: the tag {lines[0].columns[0]!r} stands in front of "
-            "its word: put it last."
-        )
+    if all(map(IOB_TAG.fullmatch, words)) and not all(map(IOB_TAG.fullmatch, tags)):
+        raise ValueError(f"{place}: the tag {words[0]!r} stands in front of its word: put it last.")
 
 
 def _check_scheme(path: FilePath, sentences: Sequence[TaggedSentence]) -> None:
@@ -344,21 +344,24 @@ def _check_scheme(path: FilePath, sentences: Sequence[TaggedSentence]) -> None:
 
     Each of them would be a kind of entity, O as well.
     """
-    distinct = sorted({tag for _, tags in sentences for tag in tags})
-    matches = [IOB_SPELLING.fullmatch(tag) for tag in distinct]
-    has_outside = not {"O", "o", "-"}.isdisjoint(distinct)
-    if not has_outside or not all(matches) or all(map(IOB_TAG.fullmatch, distinct)):
-        return
-    for tag, match in zip(distinct, matches, strict=True):
-        if match is None or IOB_TAG.fullmatch(tag):
-            continue
-        prefix = match["prefix"] or match["suffix"]
-        kind = match["kind"] or match["kind_before"]
-        expected = f"{prefix.upper()}-{kind}" if prefix else "O"
+    distinct = {tag for _, tags in sentences for tag in tags}
+    others = sorted(tag for tag in distinct if not IOB_TAG.fullmatch(tag))
+    is_scheme = all(map(IOB_SPELLING.fullmatch, distinct)) and not OUTSIDE.isdisjoint(distinct)
+    if others and is_scheme:
         raise ValueError(
-            f"{path}: the tag {tag!r} looks like {expected!r} in another spelling, which is needed "
-            "to find entities. Replace the tags."
+            f"{path}: the tag {others[0]!r} looks like {_as_iob(others[0])!r} in another spelling, "
+            "which is needed to find entities. Replace the tags."
         )
+
+
+def _as_iob(tag: str) -> str:
+    """A tag in another spelling as an IOB tag."""
+    match = IOB_SPELLING.fullmatch(tag)
+    if match is None or tag in OUTSIDE:
+        return "O"
+    prefix = match["prefix"] or match["suffix"]
+    kind = match["kind"] or match["kind_before"]
+    return f"{prefix.upper()}-{kind}"
 
 
 def _check_tag(place: str, tag: str) -> None:

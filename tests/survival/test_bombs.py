@@ -188,7 +188,7 @@ BOMBS: dict[str, Bomb] = {
     "deep questions": (
         text("squad.json", "[" * 10**6),
         lambda folder: read_squad(folder / "squad.json"),
-        r"squad\.json is not JSON",
+        r"squad\.json, line 1: not JSON",
     ),
     "dense layer": (
         wide_dense,
