@@ -1,4 +1,4 @@
-"""Encoding a corpus: shards that are complete or absent, whatever stops the run; the embed and search commands."""
+"""Encoding a corpus to files and shards. A shard is complete or absent, however a run ends."""
 
 from __future__ import annotations
 
@@ -149,9 +149,8 @@ class TestShards:
             contents(tmp_path),
             {p.name: p.stat().st_mtime_ns for p in tmp_path.glob("shard*")},
         )
-        (
-            tmp_path / "shard-000003.json"
-        ).unlink()  # as if killed between the vectors and their record
+        # as if the run had been killed after the vectors, before their record
+        (tmp_path / "shard-000003.json").unlink()
         (tmp_path / ".shard-000003.npy.0.tmp").write_bytes(b"half")
         report = encode_to_shards(embedder, LINES, tmp_path, shard_size=10)
         assert (report.shards, report.skipped, report.lines) == (1, 4, 10)
@@ -239,12 +238,11 @@ class TestShards:
                 yield Line("hello world")
 
         encode_to_shards(embedder, lines(), tmp_path, shard_size=50)
-        assert (
-            most <= 101
-        )  # one shard, the next one while it is read, and the line in the generator's hands
+        # one shard, the next one while it is read, and the line that the generator holds
+        assert most <= 101
 
 
-SHARDS = 12  # of 400 lines
+SHARDS = 12  # each has 400 lines
 
 
 @pytest.fixture(scope="module")
@@ -257,7 +255,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class TestStoppedRuns:
-    """Real processes, really killed."""
+    """Runs in processes of their own, which are killed or interrupted."""
 
     def command(self, tiny_model: Path, corpus: Path, out: Path) -> list[str]:
         own = [
@@ -290,14 +288,14 @@ class TestStoppedRuns:
             process = subprocess.Popen(
                 self.command(tiny_model, corpus, out), stdout=subprocess.DEVNULL
             )
-            # start-up alone is not interesting: wait for the next shard, and then a little
+            # wait for the next shard and a short time, because a kill at startup tests nothing
             while process.poll() is None and len(list(out.glob("shard-*.json"))) == len(done):
                 time.sleep(0.002)
             time.sleep(draw.uniform(0, 0.05))
             process.send_signal(signal.SIGKILL)
             process.wait()
             assert all(path.stat().st_mtime_ns == written for path, written in done.items())
-            if len(done) >= SHARDS - 2:  # nearly through: begin anew
+            if len(done) >= SHARDS - 2:  # almost finished, so the next run starts from scratch
                 out = tmp_path / f"killed-{kill}"
         finished = subprocess.run(
             self.command(tiny_model, corpus, out), capture_output=True, encoding="utf-8"
@@ -312,7 +310,7 @@ class TestStoppedRuns:
     def test_told_to_stop(
         self, tiny_model: Path, corpus: Path, tmp_path: Path, number: signal.Signals, processes: int
     ) -> None:
-        """The shards at hand are finished, nothing else is begun, and the same command goes on."""
+        """An interrupted run finishes its current shards, and the same command resumes it."""
         out, command = (
             tmp_path / "out",
             [*self.command(tiny_model, corpus, tmp_path / "out"), "--processes"],
@@ -325,9 +323,8 @@ class TestStoppedRuns:
         process.send_signal(number)
         sentence = process.communicate()[1]
         done = len(list(out.glob("shard-*.json")))
-        if not (
-            out / "index.json"
-        ).exists():  # a computer that was quicker than the signal has nothing to say
+        # a fast computer may finish the run before the signal arrives
+        if not (out / "index.json").exists():
             assert process.returncode == 128 + number and 0 < done < SHARDS
             assert sentence.endswith(
                 f"stopped. Complete shards in {out}: {done}. Run the same command to resume.\n"
@@ -351,7 +348,7 @@ class TestStoppedRuns:
             str(out),
         ]
         process = subprocess.Popen(command, stderr=subprocess.PIPE, encoding="utf-8")
-        with pipe.open("w", encoding="utf-8") as file:  # it is there when somebody reads
+        with pipe.open("w", encoding="utf-8") as file:  # waits until the command reads
             file.write("hello")
             file.flush()
             time.sleep(0.2)
@@ -362,9 +359,8 @@ class TestStoppedRuns:
 
     def test_disk_full(self, tiny_model: Path, corpus: Path, tmp_path: Path) -> None:
         def no_more_than_40_kb() -> None:
-            resource.setrlimit(
-                resource.RLIMIT_FSIZE, (40_000, 40_000)
-            )  # a shard takes 51,328 bytes
+            # a shard has 51,328 bytes
+            resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000))
 
         out, lines = tmp_path / "out", corpus.read_text(encoding="utf-8").splitlines()
         embedder = SentenceEmbedder.from_pretrained(tiny_model, precision=None)
@@ -379,11 +375,11 @@ class TestStoppedRuns:
         )
         assert full.returncode == 1
         assert (
-            "shard-000002.npy could not be written (File too large). The shards before it are complete"
-            in full.stderr
-        )
+            "shard-000002.npy could not be written (File too large). "
+            "The shards before it are complete"
+        ) in full.stderr
         assert contents(out) == before
-        report = encode_to_shards(embedder, lines, out, shard_size=400)  # there is room again
+        report = encode_to_shards(embedder, lines, out, shard_size=400)  # without the limit
         assert (report.skipped, report.shards) == (2, SHARDS - 2)
 
     @pytest.mark.slow
@@ -550,7 +546,7 @@ class TestCommand:
             np.testing.assert_allclose(
                 np.load(tmp_path / "two" / path.name), np.load(path), atol=1e-5
             )
-        # what one of them cannot do is said as by a single process
+        # an error in one process reads like an error without processes
         code, _, err = self.run(
             capsys,
             "embed",
@@ -576,7 +572,7 @@ class TestCommand:
         tmp_path: Path,
     ) -> None:
         class Mortal(str):
-            """A name that ends the process to which it is sent."""
+            """A string that ends the process in which it is unpickled."""
 
             def __reduce__(self) -> tuple[Any, ...]:
                 return os._exit, (7,)
@@ -622,7 +618,7 @@ class TestCommand:
         shard_size: int,
         processes: int,
     ) -> None:
-        """One for eight threads; no more than there are shards, where that is quick to know."""
+        """There is one process per eight threads, but no more than shards of a text file."""
         read: list[bytes] = []
 
         def lines(file: BinaryIO) -> Iterator[bytes]:
@@ -641,7 +637,7 @@ class TestCommand:
             backend="torch", texts=[], file=[str(corpus.with_name(name))], shard_size=shard_size
         )
         assert embed.useful_processes(options) == processes
-        assert len(read) <= threads // 8 * shard_size  # a corpus is not read to its end for this
+        assert len(read) <= threads // 8 * shard_size  # the corpus is not read to its end
 
     @pytest.mark.parametrize(
         "arguments", [["--processes", "0"], ["--processes", "2", "--output", "a.npy"]]

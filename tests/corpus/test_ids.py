@@ -1,4 +1,4 @@
-"""Ids that occur in more than one row are counted, and every command that reads ids says so."""
+"""Repeated ids are counted, and every command that reads ids reports them."""
 
 from __future__ import annotations
 

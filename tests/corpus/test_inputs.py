@@ -1,4 +1,4 @@
-"""Corpora as they are: every format, whole and in parts, good rows and bad ones; here and in an S3-compatible store."""
+"""Reading every format, as a whole and in parts, from disk and from an S3-compatible store."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ROWS = [(f"id{number}", f"text {number} " + "ä" * (number % 5)) for number in r
 
 
 def write(path: Path, rows: list[tuple[Any, Any]] = ROWS) -> Path:
-    """The rows in the format of the file's ending."""
+    """Write the rows in the format of the file's suffix."""
     if path.suffix == ".parquet":
         table = pyarrow.table({"key": [key for key, _ in rows], "text": [text for _, text in rows]})
         parquet.write_table(table, path, row_group_size=7)
@@ -84,7 +84,7 @@ def test_any_lines_in_any_parts(
 def test_a_folder_is_all_of_its_files(tmp_path: Path) -> None:
     for name in ("b.jsonl", "a.parquet", "_SUCCESS", ".a.crc"):
         write(tmp_path / name, ROWS[:2] if name.startswith("b") else ROWS[2:])
-    # what is hidden is not even looked at: an editor's lock leads nowhere, and temporary files vanish
+    # Hidden files are not opened. An editor's lock file is a dangling link.
     (tmp_path / ".#b.jsonl").symlink_to("somebody@somewhere")
     assert [text.id for text in read_texts(str(tmp_path), id_column="key")] == [
         key for key, _ in ROWS[2:] + ROWS[:2]
@@ -224,14 +224,13 @@ def test_a_bucket_out(
     encode_to_shards(embedder, texts[:20], folder, file_format=file_format, shard_size=10)
     there = Location(folder)
     index = metadata(there, "index.json")
-    index.fs.delete_file(index.path)  # as if stopped after two shards
+    index.fs.delete_file(index.path)  # as if the run had stopped after two shards
     report = encode_to_shards(embedder, texts, folder, file_format=file_format, shard_size=10)
     assert (report.skipped, report.shards) == (2, 1)
     here = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.name[0] != "_"}
     assert {name: (there / name).open().read() for name in there.files()} == here
-    upload(
-        next(tmp_path.glob("*manifest.json")), f"{folder}/shard-000001.{file_format}"
-    )  # damaged: another size
+    # replace a shard by a file of another size
+    upload(next(tmp_path.glob("*manifest.json")), f"{folder}/shard-000001.{file_format}")
     with pytest.warns(UserWarning, match=r"shard-000001\..* has been damaged"):
         assert (
             encode_to_shards(embedder, texts, folder, file_format=file_format, shard_size=10).shards
@@ -258,10 +257,8 @@ def test_the_command_from_bucket_to_bucket(
     location = Location(f"{bucket}/command/out.parquet")
     table = parquet.read_table(location.path, filesystem=location.fs)
     assert table["id"].to_pylist() == [key for key, _ in ROWS]
-    assert list(Location(f"{bucket}/command").files()) == [
-        "in.parquet",
-        "out.parquet",
-    ]  # and no temporary file
+    # no temporary file is left
+    assert list(Location(f"{bucket}/command").files()) == ["in.parquet", "out.parquet"]
     assert main(["embed", *options, "--output", str(tmp_path / "out.npy")]) == 2
     assert "--id-column needs .jsonl or .parquet" in capsys.readouterr().err
 
@@ -284,7 +281,7 @@ def test_uris_of_no_kind() -> None:
 
 @pytest.mark.needs("named pipes")
 def test_a_named_pipe_is_read_like_a_file(tmp_path: Path) -> None:
-    """As the shell's `--file <(zcat texts.gz)` gives one."""
+    """The shell creates a pipe for `--file <(zcat texts.gz)`."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     writer = threading.Thread(

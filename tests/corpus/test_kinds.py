@@ -1,4 +1,4 @@
-"""Files that are not what their name says, and lines that are no text: refused by name."""
+"""Errors for files of another kind than their name says, and for lines that are not text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files as people have them: read as what they are, or refused by a sentence; never read as what they are not."""
+"""Real-world files are read by their content, or raise a clear error. None is misread."""
 
 from __future__ import annotations
 
@@ -209,9 +209,9 @@ class TestQuotesInTables:
         [
             TSV,
             'text\tn\n"a\tcat"\t0\n',  # a tab within quotation marks
-            'text\tn\n"a\ncat"\t0\n',  # a line end
-            '"text"\t"n"\n"a cat"\t"0"\n',  # every field
-            '"text"\t"n"\n"a cat"\t0\n',  # every text
+            'text\tn\n"a\ncat"\t0\n',  # a line end within quotation marks
+            '"text"\t"n"\n"a cat"\t"0"\n',  # every field is quoted
+            '"text"\t"n"\n"a cat"\t0\n',  # every text is quoted
         ],
     )
     def test_evidently_quoted(self, table: str, tmp_path: Path) -> None:
@@ -224,7 +224,7 @@ class TestQuotesInTables:
         "text", ['"Really?"', '"Yes," he said, "no."', '5" pipe', '""Title""', 'a "b" c']
     )
     def test_ordinary_characters(self, text: str, tmp_path: Path) -> None:
-        """As in the files of GLUE."""
+        """Tables without quoting, such as those of GLUE, keep their quotation marks."""
         path = tmp_path / "a.tsv"
         path.write_text(f"text\tn\nplain\t0\n{text}\t1\n", encoding="utf-8")
         assert [row["text"] for row in read_table(path)] == ["plain", text]

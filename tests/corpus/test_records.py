@@ -1,4 +1,4 @@
-"""Vectors that were made otherwise are not searched: by whose fault is said."""
+"""Searching vectors of another model, setting or corpus raises an error with the reason."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_shards_say_what_made_them(
 
 
 def test_the_same_in_another_way(bert: Path, tmp_path: Path) -> None:
-    """Fused products round otherwise, and a cosine does not ask for lengths or for how texts were batched."""
+    """Precision fp32, normalization and batch size do not matter, because they keep cosines."""
     encode_to_shards(
         load(bert, precision="fp32", normalize=True),
         LINES,
@@ -109,10 +109,10 @@ def test_files_are_sampled(ending: str, bert: Path, tmp_path: Path) -> None:
             match=r"by another model, with another pooling or prompt, or from other texts: v",
         ):
             check_corpus(path, other, texts)
-    with pytest.raises(
-        ValueError,
-        match="made by another model or with another pooling: its vectors have 32 dimensions, not 64",
-    ):
+    message = (
+        "made by another model or with another pooling: its vectors have 32 dimensions, not 64"
+    )
+    with pytest.raises(ValueError, match=message):
         check_corpus(path, load(bert, pooling=["cls", "max"]), LINES)
 
 
@@ -167,7 +167,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_ids_do_not_count(bert: Path, tmp_path: Path) -> None:
-    """Vectors of texts with ids belong to the same texts without them, and the other way round."""
+    """Vectors of texts with ids match the same texts without ids, and vice versa."""
     embedder = load(bert)
     with_ids = [Text(line, str(number)) for number, line in enumerate(LINES)]
     encode_to_shards(embedder, with_ids, tmp_path / "ids", shard_size=10, file_format="parquet")

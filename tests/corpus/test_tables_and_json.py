@@ -1,4 +1,4 @@
-"""Tables and JSON in the shapes that programs write: read right, or refused with what helps."""
+"""Tables and JSON as programs write them are read correctly, or the error says what to do."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_every_reader_says_the_same(
         SequenceTask().read(path)
     from_training = " ".join(str(caught.value).split())
     [sentence] = sentences
-    assert from_training.startswith(sentence)  # training may add what it alone can do
+    assert from_training.startswith(sentence)  # training may add advice of its own
 
 
 def test_a_damaged_page_of_parquet_names_its_file(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Folders of vectors that follow their texts: only what is new is computed, and no state is lost."""
+"""Updating a folder of vectors computes only new texts, and never loses a complete state."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_only_new_texts_are_computed(
     )
     encode_to_shards(embedder, CHANGED, tmp_path / "anew", **options)
     assert names(folder) == names(tmp_path / "anew")
-    assert names(tmp_path) == {"vectors", "anew"}  # nothing is left behind
+    assert names(tmp_path) == {"vectors", "anew"}  # no temporary folder is left
 
 
 def test_parquet_needs_no_pandas_and_ids_of_64_bits(tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_a_failed_update_leaves_the_old_state(embedder: SentenceEmbedder, tmp_pa
     with pytest.raises(ValueError, match="texts should be strings"):
         encode_to_shards(embedder, broken, tmp_path / "v", update=True, **SIZE)
     assert np.array_equal(np.asarray(open_vectors(tmp_path / "v")), before)
-    # what it had computed is kept
+    # the vectors that the failed update computed are reused
     report = encode_to_shards(embedder, CHANGED, tmp_path / "v", update=True, **SIZE)
     assert report.kept > len(CHANGED) - 2
     assert names(tmp_path) == {"v"}
