@@ -60,7 +60,9 @@ class TestFiles:
         if ending in ("npy", "safetensors"):
             assert read_vectors(tmp_path / f"out.{ending}").shape == (0, 32)
 
-    def test_texts_go_along(self, embedder: SentenceEmbedder, tmp_path: Path) -> None:
+    def test_texts_are_stored_with_their_vectors(
+        self, embedder: SentenceEmbedder, tmp_path: Path
+    ) -> None:
         texts = ["hello", 'quoted " \\ \u2028', "안녕", ""]
         for ending in ("jsonl", "parquet"):
             encode_to_file(embedder, texts, tmp_path / f"out.{ending}")
@@ -82,8 +84,10 @@ class TestFiles:
         ending: str,
     ) -> None:
         path = tmp_path_factory.mktemp("any") / f"out.{ending}"
-        numbers = np.random.default_rng(0)
-        parts = [numbers.normal(size=(size, dimension)).astype(np.float32) * 1e-5 for size in sizes]
+        generator = np.random.default_rng(0)
+        parts = [
+            generator.normal(size=(size, dimension)).astype(np.float32) * 1e-5 for size in sizes
+        ]
         WRITERS[ending](path, [([""] * len(part), part) for part in parts], dimension)
         expected = np.concatenate([np.empty((0, dimension), np.float32), *parts])
         assert np.array_equal(read_vectors(path).reshape(-1, dimension), expected)
@@ -141,24 +145,24 @@ class TestShards:
         assert json.loads((tmp_path / "index.json").read_text(encoding="utf-8")) == totals
 
     @pytest.mark.needs("locks")
-    def test_finished_shards_are_not_done_again(
-        self, embedder: SentenceEmbedder, tmp_path: Path
-    ) -> None:
+    def test_finished_shards_are_skipped(self, embedder: SentenceEmbedder, tmp_path: Path) -> None:
         encode_to_shards(embedder, LINES, tmp_path, shard_size=10)
-        before, times = (
-            contents(tmp_path),
-            {p.name: p.stat().st_mtime_ns for p in tmp_path.glob("shard*")},
-        )
+        before = contents(tmp_path)
+        times = {path.name: path.stat().st_mtime_ns for path in tmp_path.glob("shard*")}
         # as if the run had been killed after the vectors, before their record
         (tmp_path / "shard-000003.json").unlink()
         (tmp_path / ".shard-000003.npy.0.tmp").write_bytes(b"half")
         report = encode_to_shards(embedder, LINES, tmp_path, shard_size=10)
         assert (report.shards, report.skipped, report.lines) == (1, 4, 10)
         assert contents(tmp_path) == before
-        changed = {p.name for p in tmp_path.glob("shard*") if p.stat().st_mtime_ns != times[p.name]}
+        changed = {
+            path.name
+            for path in tmp_path.glob("shard*")
+            if path.stat().st_mtime_ns != times[path.name]
+        }
         assert changed == {"shard-000003.json", "shard-000003.npy"}
 
-    def test_several_processes_make_the_same_files(
+    def test_several_processes_write_the_same_files(
         self, embedder: SentenceEmbedder, tmp_path: Path
     ) -> None:
         encode_to_shards(embedder, LINES, tmp_path / "one", shard_size=10)
@@ -173,7 +177,7 @@ class TestShards:
         assert encode_to_shards(embedder, [], tmp_path).shards == 0
         assert json.loads((tmp_path / "index.json").read_text(encoding="utf-8"))["lines"] == 0
 
-    def test_another_input_model_or_setting(
+    def test_another_input_model_or_setting_raises_an_error(
         self, embedder: SentenceEmbedder, tiny_model: Path, tmp_path: Path
     ) -> None:
         encode_to_shards(embedder, LINES, tmp_path, shard_size=10)
@@ -215,15 +219,18 @@ class TestShards:
             ({"overflow": "drop"}, "overflow should be"),
         ],
     )
-    def test_impossible_options(
+    def test_invalid_options_raise_an_error(
         self, embedder: SentenceEmbedder, tmp_path: Path, options: dict[str, Any], message: str
     ) -> None:
         with pytest.raises(ValueError, match=message):
             encode_to_shards(embedder, LINES, tmp_path / "new", **options)
         assert not (tmp_path / "new").exists()
 
-    def test_a_shard_of_texts_at_a_time(self, embedder: SentenceEmbedder, tmp_path: Path) -> None:
-        live, most = 0, 0
+    def test_at_most_two_shards_of_texts_are_in_memory(
+        self, embedder: SentenceEmbedder, tmp_path: Path
+    ) -> None:
+        live = 0
+        peak = 0
 
         class Line(str):
             def __del__(self) -> None:
@@ -231,15 +238,15 @@ class TestShards:
                 live -= 1
 
         def lines() -> Iterator[str]:
-            nonlocal live, most
+            nonlocal live, peak
             for _ in range(1000):
                 live += 1
-                most = max(most, live)
+                peak = max(peak, live)
                 yield Line("hello world")
 
         encode_to_shards(embedder, lines(), tmp_path, shard_size=50)
         # one shard, the next one while it is read, and the line that the generator holds
-        assert most <= 101
+        assert peak <= 101
 
 
 SHARDS = 12  # each has 400 lines
@@ -248,8 +255,11 @@ SHARDS = 12  # each has 400 lines
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("corpus") / "lines.txt"
-    draw = random.Random(0)
-    lines = [" ".join(draw.choices(WORDS, k=draw.randrange(1, 40))) for _ in range(SHARDS * 400)]
+    generator = random.Random(0)
+    lines = [
+        " ".join(generator.choices(WORDS, k=generator.randrange(1, 40)))
+        for _ in range(SHARDS * 400)
+    ]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return path
 
@@ -258,17 +268,9 @@ class TestStoppedRuns:
     """Runs in processes of their own, which are killed or interrupted."""
 
     def command(self, tiny_model: Path, corpus: Path, out: Path) -> list[str]:
-        own = [
-            "--file",
-            str(corpus),
-            "--output",
-            str(out),
-            "--shard-size",
-            "400",
-            "--precision",
-            "exact",
-        ]
-        return [sys.executable, "-m", "minibert", "embed", "--model", str(tiny_model), *own]
+        paths = ["--model", str(tiny_model), "--file", str(corpus), "--output", str(out)]
+        options = ["--shard-size", "400", "--precision", "exact"]
+        return [sys.executable, "-m", "minibert", "embed", *paths, *options]
 
     @pytest.mark.needs("locks")
     @pytest.mark.parametrize("kills", [2, pytest.param(10, marks=pytest.mark.slow)])
@@ -276,13 +278,10 @@ class TestStoppedRuns:
     def test_kill_9_at_random_moments(
         self, tiny_model: Path, corpus: Path, tmp_path: Path, kills: int
     ) -> None:
-        assert (
-            subprocess.run(
-                self.command(tiny_model, corpus, tmp_path / "whole"), capture_output=True
-            ).returncode
-            == 0
-        )
-        out, draw = tmp_path / "killed", random.Random(kills)
+        command = self.command(tiny_model, corpus, tmp_path / "whole")
+        assert subprocess.run(command, capture_output=True).returncode == 0
+        out = tmp_path / "killed"
+        generator = random.Random(kills)
         for kill in range(kills):
             done = {path: path.stat().st_mtime_ns for path in out.glob("shard-*.json")}
             process = subprocess.Popen(
@@ -291,7 +290,7 @@ class TestStoppedRuns:
             # wait for the next shard and a short time, because a kill at startup tests nothing
             while process.poll() is None and len(list(out.glob("shard-*.json"))) == len(done):
                 time.sleep(0.002)
-            time.sleep(draw.uniform(0, 0.05))
+            time.sleep(generator.uniform(0, 0.05))
             process.send_signal(signal.SIGKILL)
             process.wait()
             assert all(path.stat().st_mtime_ns == written for path, written in done.items())
@@ -304,29 +303,32 @@ class TestStoppedRuns:
         assert contents(out) == contents(tmp_path / "whole")
 
     @pytest.mark.parametrize(
-        ("number", "processes"),
+        ("signal_number", "processes"),
         [(signal.SIGINT, 1), pytest.param(signal.SIGTERM, 2, marks=pytest.mark.slow)],
     )
-    def test_told_to_stop(
-        self, tiny_model: Path, corpus: Path, tmp_path: Path, number: signal.Signals, processes: int
+    def test_an_interrupted_run_can_be_resumed(
+        self,
+        tiny_model: Path,
+        corpus: Path,
+        tmp_path: Path,
+        signal_number: signal.Signals,
+        processes: int,
     ) -> None:
         """An interrupted run finishes its current shards, and the same command resumes it."""
-        out, command = (
-            tmp_path / "out",
-            [*self.command(tiny_model, corpus, tmp_path / "out"), "--processes"],
-        )
+        out = tmp_path / "out"
+        command = [*self.command(tiny_model, corpus, out), "--processes"]
         process = subprocess.Popen(
             [*command, str(processes)], stderr=subprocess.PIPE, encoding="utf-8"
         )
         while process.poll() is None and not list(out.glob("shard-*.json")):
             time.sleep(0.002)
-        process.send_signal(number)
-        sentence = process.communicate()[1]
+        process.send_signal(signal_number)
+        message = process.communicate()[1]
         done = len(list(out.glob("shard-*.json")))
         # a fast computer may finish the run before the signal arrives
         if not (out / "index.json").exists():
-            assert process.returncode == 128 + number and 0 < done < SHARDS
-            assert sentence.endswith(
+            assert process.returncode == 128 + signal_number and 0 < done < SHARDS
+            assert message.endswith(
                 f"stopped. Complete shards in {out}: {done}. Run the same command to resume.\n"
             )
         assert {path.suffix for path in out.iterdir()} == {".json", ".npy"}
@@ -337,32 +339,31 @@ class TestStoppedRuns:
         np.testing.assert_allclose(open_vectors(out)[:], expected, atol=1e-5)
 
     @pytest.mark.needs("named pipes")
-    def test_a_file_that_is_stopped(self, tiny_model: Path, tmp_path: Path) -> None:
-        pipe, out = tmp_path / "pipe", tmp_path / "out.npy"
+    def test_an_interrupted_run_writes_no_partial_file(
+        self, tiny_model: Path, tmp_path: Path
+    ) -> None:
+        pipe = tmp_path / "pipe"
+        out = tmp_path / "out.npy"
         os.mkfifo(pipe)
-        command = [
-            *self.command(tiny_model, pipe, out)[:6],
-            "--file",
-            str(pipe),
-            "--output",
-            str(out),
-        ]
+        command = [sys.executable, "-m", "minibert", "embed", "--model", str(tiny_model)]
+        command += ["--file", str(pipe), "--output", str(out)]
         process = subprocess.Popen(command, stderr=subprocess.PIPE, encoding="utf-8")
         with pipe.open("w", encoding="utf-8") as file:  # waits until the command reads
             file.write("hello")
             file.flush()
             time.sleep(0.2)
             process.send_signal(signal.SIGINT)
-            sentence = process.communicate()[1]
+            message = process.communicate()[1]
         assert process.returncode == 130 and not out.exists()
-        assert f"stopped: nothing was written to {out} (--output DIR/ writes shards" in sentence
+        assert f"stopped: nothing was written to {out} (--output DIR/ writes shards" in message
 
     def test_disk_full(self, tiny_model: Path, corpus: Path, tmp_path: Path) -> None:
-        def no_more_than_40_kb() -> None:
+        def limit_files_to_40_kb() -> None:
             # a shard has 51,328 bytes
             resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000))
 
-        out, lines = tmp_path / "out", corpus.read_text(encoding="utf-8").splitlines()
+        out = tmp_path / "out"
+        lines = corpus.read_text(encoding="utf-8").splitlines()
         embedder = SentenceEmbedder.from_pretrained(tiny_model, precision=None)
         encode_to_shards(embedder, lines[:800], out, shard_size=400)
         (out / "index.json").unlink()
@@ -371,7 +372,7 @@ class TestStoppedRuns:
             self.command(tiny_model, corpus, out),
             capture_output=True,
             encoding="utf-8",
-            preexec_fn=no_more_than_40_kb,
+            preexec_fn=limit_files_to_40_kb,
         )
         assert full.returncode == 1
         assert (
@@ -411,7 +412,7 @@ class TestCommand:
         captured = capsys.readouterr()
         return code, captured.out, captured.err
 
-    def test_numbers_for_people_and_json(
+    def test_vectors_are_printed_as_numbers_or_json(
         self, capsys: pytest.CaptureFixture[str], tiny_model: Path, embedder: SentenceEmbedder
     ) -> None:
         expected = embedder.encode(["hello", "trees grow"])
@@ -429,44 +430,22 @@ class TestCommand:
     def test_options_reach_the_embedder(
         self, capsys: pytest.CaptureFixture[str], tiny_model: Path, tmp_path: Path
     ) -> None:
-        options = [
-            "--pooling",
-            "cls,max",
-            "--layers",
-            "1,-1",
-            "--layer-weights",
-            "0.5,2",
-            "--normalize",
-        ]
-        options += [
-            "--max-length",
-            "7",
-            "--prompt",
-            "query: ",
-            "--batch-tokens",
-            "9",
-            "--overflow",
-            "mean",
-        ]
-        options += [
-            "--model",
-            str(tiny_model),
-            "--precision",
-            "exact",
-            "--output",
-            str(tmp_path / "out.npy"),
-        ]
+        options = ["--pooling", "cls,max", "--layers", "1,-1", "--layer-weights", "0.5,2"]
+        options += ["--normalize", "--max-length", "7", "--prompt", "query: "]
+        options += ["--batch-tokens", "9", "--overflow", "mean"]
+        options += ["--model", str(tiny_model), "--precision", "exact"]
+        options += ["--output", str(tmp_path / "out.npy")]
         text = "how tall do trees grow in korea"
         code, out, _ = self.run(capsys, "embed", text, *options)
         assert code == 0 and "1 texts, 19 tokens written to" in out
         assert "1 texts have more than 7 tokens and were averaged" in out
-        told: dict[str, Any] = {
+        settings: dict[str, Any] = {
             "pooling": ["cls", "max"],
             "layers": [1, -1],
             "layer_weights": [0.5, 2.0],
         }
         embedder = SentenceEmbedder.from_pretrained(
-            tiny_model, precision=None, normalize=True, max_length=7, **told
+            tiny_model, precision=None, normalize=True, max_length=7, **settings
         )
         expected = embedder.encode([text], prompt="query: ", overflow="mean")
         np.testing.assert_allclose(np.load(tmp_path / "out.npy"), expected, atol=1e-6)
@@ -481,7 +460,7 @@ class TestCommand:
             (b"", ["hello", "--layers", "first"], "layers should be one of embeddings"),
         ],
     )
-    def test_errors_are_one_sentence(
+    def test_errors_are_one_line(
         self,
         capsys: pytest.CaptureFixture[str],
         monkeypatch: pytest.MonkeyPatch,
@@ -496,74 +475,48 @@ class TestCommand:
         assert code == (2 if "not both" in message or "should end" in message else 1)
         assert err.startswith("minibert embed: ") and message in err and err.count("\n") == 1
 
-    def test_a_bad_line_leaves_the_shards_before_it(
+    def test_the_shards_before_a_bad_line_are_complete(
         self, capsys: pytest.CaptureFixture[str], tiny_model: Path, tmp_path: Path
     ) -> None:
-        path, out = tmp_path / "lines.txt", tmp_path / "out"
+        path = tmp_path / "lines.txt"
+        out = tmp_path / "out"
         path.write_bytes(b"hello\n" * 25 + b"\xe9t\xe9\n" + b"world\n" * 5)
-        own = [
-            "--file",
-            str(path),
-            "--output",
-            str(out),
-            "--shard-size",
-            "10",
-            "--precision",
-            "exact",
-        ]
-        code, _, err = self.run(capsys, "embed", "--model", str(tiny_model), *own)
+        paths = ["--model", str(tiny_model), "--file", str(path), "--output", str(out)]
+        code, _, err = self.run(
+            capsys, "embed", *paths, "--shard-size", "10", "--precision", "exact"
+        )
         assert code == 1 and "lines.txt, line 26: the line is not UTF-8. Convert the file" in err
         names = {
             "manifest.json",
-            *(f"shard-00000{n}.{ending}" for n in (0, 1) for ending in ("npy", "json")),
+            *(f"shard-00000{number}.npy" for number in (0, 1)),
+            *(f"shard-00000{number}.json" for number in (0, 1)),
         }
         assert contents(out).keys() == names
 
     def test_processes_share_the_shards(
         self, capsys: pytest.CaptureFixture[str], tiny_model: Path, corpus: Path, tmp_path: Path
     ) -> None:
-        own = [
-            "--model",
-            str(tiny_model),
-            "--precision",
-            "exact",
-            "--file",
-            str(corpus),
-            "--shard-size",
-            "400",
-        ]
-        code, alone, _ = self.run(
-            capsys, "embed", *own, "--output", str(tmp_path / "one"), "--json"
-        )
+        command = ["embed", "--model", str(tiny_model), "--precision", "exact"]
+        command += ["--file", str(corpus), "--shard-size", "400", "--output"]
+        one = str(tmp_path / "one")
+        two = str(tmp_path / "two")
+        code, expected, _ = self.run(capsys, *command, one, "--json")
         assert code == 0
-        code, out, err = self.run(
-            capsys, "embed", *own, "--output", str(tmp_path / "two"), "--json", "--processes=2"
-        )
+        code, out, err = self.run(capsys, *command, two, "--json", "--processes=2")
         assert (code, err) == (0, "")
-        assert json.loads(out) == json.loads(alone) | {"output": str(tmp_path / "two")}
+        assert json.loads(out) == json.loads(expected) | {"output": two}
         assert contents(tmp_path / "two").keys() == contents(tmp_path / "one").keys()
         for path in (tmp_path / "one").glob("*.npy"):
             np.testing.assert_allclose(
                 np.load(tmp_path / "two" / path.name), np.load(path), atol=1e-5
             )
         # an error in one process reads like an error without processes
-        code, _, err = self.run(
-            capsys,
-            "embed",
-            *own,
-            "--output",
-            str(tmp_path / "two"),
-            "--pooling=cls",
-            "--processes=2",
-        )
-        assert (
-            code == 1
-            and err.startswith("minibert embed: ")
-            and "begun with" in err
-            and err.count("\n") == 1
-        )
+        code, _, err = self.run(capsys, *command, two, "--pooling=cls", "--processes=2")
+        assert code == 1
+        assert err.startswith("minibert embed: ") and "begun with" in err
+        assert err.count("\n") == 1
 
-    def test_a_process_that_ends_is_noticed(
+    def test_a_process_that_ends_is_reported(
         self,
         capsys: pytest.CaptureFixture[str],
         monkeypatch: pytest.MonkeyPatch,
@@ -586,17 +539,8 @@ class TestCommand:
             return options, unknown
 
         monkeypatch.setattr(argparse.ArgumentParser, "parse_known_args", parse)
-        own = [
-            "--model",
-            str(tiny_model),
-            "--file",
-            str(corpus),
-            "--output",
-            str(tmp_path),
-            "--processes=2",
-            "--format=npy",
-        ]
-        code, _, err = self.run(capsys, "embed", *own)
+        paths = ["--model", str(tiny_model), "--file", str(corpus), "--output", str(tmp_path)]
+        code, _, err = self.run(capsys, "embed", *paths, "--processes=2", "--format=npy")
         assert code == 1 and "One of the 2 processes has ended" in err
         assert err.endswith("Run the same command to resume.\n") and err.count("\n") == 1
 
@@ -609,7 +553,7 @@ class TestCommand:
             (32, "rows.parquet", 1, 4),
         ],
     )
-    def test_processes_unless_told(
+    def test_default_number_of_processes(
         self,
         monkeypatch: pytest.MonkeyPatch,
         corpus: Path,
@@ -642,15 +586,13 @@ class TestCommand:
     @pytest.mark.parametrize(
         "arguments", [["--processes", "0"], ["--processes", "2", "--output", "a.npy"]]
     )
-    def test_processes_need_a_folder(
+    def test_processes_need_a_positive_number_and_a_folder(
         self, capsys: pytest.CaptureFixture[str], corpus: Path, arguments: list[str]
     ) -> None:
         target = [] if "--output" in arguments else ["--output", "never"]
         code, _, err = self.run(capsys, "embed", "--file", str(corpus), *target, *arguments)
-        assert (
-            code == 2
-            and "--processes takes a number from 1 on, with --output DIR/ and without" in err
-        )
+        assert code == 2
+        assert "--processes takes a number from 1 on, with --output DIR/ and without" in err
 
     def test_torchrun_needs_a_file_and_a_folder(
         self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tiny_model: Path
@@ -664,33 +606,17 @@ class TestCommand:
     ) -> None:
         path = tmp_path / "lines.txt"
         path.write_text("\n".join(LINES), encoding="utf-8")
-        arguments = [
-            "search",
-            LINES[40],
-            "--corpus",
-            str(path),
-            "--top-k",
-            "3",
-            "--model",
-            str(tiny_model),
-        ]
-        arguments += ["--precision", "exact"]
+        model = ["--model", str(tiny_model), "--precision", "exact"]
+        vectors = str(tmp_path / "v.npy")
+        arguments = ["search", LINES[40], "--corpus", str(path), "--top-k", "3", *model]
         code, out, _ = self.run(capsys, *arguments)
         assert code == 0
         assert out.splitlines()[0].split(maxsplit=2) == ["1.0000", "41", LINES[40]]
-        self.run(
-            capsys,
-            "embed",
-            "--file",
-            str(path),
-            "--output",
-            str(tmp_path / "v.npy"),
-            *arguments[-4:],
-        )
-        _, again, _ = self.run(capsys, *arguments, "--vectors", str(tmp_path / "v.npy"), "--jsonl")
+        self.run(capsys, "embed", "--file", str(path), "--output", vectors, *model)
+        _, again, _ = self.run(capsys, *arguments, "--vectors", vectors, "--jsonl")
         assert [result["line"] for result in json.loads(again)["results"]] == [
             int(line.split()[1]) for line in out.splitlines()
         ]
         path.write_text("one line", encoding="utf-8")
-        code, _, err = self.run(capsys, *arguments, "--vectors", str(tmp_path / "v.npy"))
+        code, _, err = self.run(capsys, *arguments, "--vectors", vectors)
         assert code == 1 and "has 47 vectors, but" in err

@@ -44,7 +44,7 @@ def run(name: str, folder: Path, rows: list[dict[str, str]]) -> None:
 
 
 @pytest.mark.parametrize("name", READERS)
-def test_every_command_says_which_ids_are_repeated(
+def test_every_command_reports_repeated_ids(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     classifier_folder(tmp_path / "classifier", 1 if name == "rerank" else 2)
@@ -53,7 +53,7 @@ def test_every_command_says_which_ids_are_repeated(
     assert "1 of 4 rows has the id of an earlier row, such as 'a'" in capsys.readouterr().err
 
 
-def test_an_update_says_it_and_keeps_every_row(
+def test_an_update_reports_repeated_ids_and_keeps_every_row(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rows = [{"key": key, "text": f"a {word}"} for key, word in zip("abc", "wxy", strict=True)]

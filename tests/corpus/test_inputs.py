@@ -91,7 +91,7 @@ def test_a_folder_is_all_of_its_files(tmp_path: Path) -> None:
     ]
 
 
-BAD = [
+BAD_ROWS = [
     ("a.jsonl", b'{"text": "x"}\n{"text": null}\n', "line 2", "text is null"),
     ("a.jsonl", b'{"text": 5}\n', "line 1", "text should be a text, not 5"),
     ("a.jsonl", b'{"texte": "x"}\n', "line 1", "there is no column 'text'"),
@@ -104,7 +104,7 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("name", "data", "place", "reason"), BAD)
+@pytest.mark.parametrize(("name", "data", "place", "reason"), BAD_ROWS)
 def test_bad_rows(name: str, data: bytes, place: str, reason: str, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(data)
     with pytest.raises(ValueError, match=f"{name}, {place}: {reason}"):
@@ -170,7 +170,7 @@ def test_lines_have_no_ids(tmp_path: Path) -> None:
 def test_ids_stay_with_their_vectors(
     ids: list[Any], embedder: SentenceEmbedder, tmp_path: Path
 ) -> None:
-    texts = [Text(text, own) for own, (_, text) in zip(ids, ROWS, strict=True)]
+    texts = [Text(text, row_id) for row_id, (_, text) in zip(ids, ROWS, strict=True)]
     encode_to_file(embedder, texts, tmp_path / "a.parquet")
     table = parquet.read_table(tmp_path / "a.parquet")
     assert table.column_names == ["id", "text", "vector"] and table["id"].to_pylist() == ids
@@ -178,13 +178,13 @@ def test_ids_stay_with_their_vectors(
     vectors = table["vector"].combine_chunks().flatten().to_numpy().reshape(-1, 32)
     assert np.array_equal(vectors, embedder.encode([str(text) for text in texts]))
     encode_to_file(embedder, texts, tmp_path / "a.jsonl")
-    assert [
-        json.loads(line)["id"]
-        for line in (tmp_path / "a.jsonl").read_text(encoding="utf-8").splitlines()
-    ] == ids
+    lines = (tmp_path / "a.jsonl").read_text(encoding="utf-8").splitlines()
+    assert [json.loads(line)["id"] for line in lines] == ids
 
 
-def test_ids_of_two_kinds(embedder: SentenceEmbedder, tmp_path: Path) -> None:
+def test_numbers_and_strings_as_ids_raise_an_error(
+    embedder: SentenceEmbedder, tmp_path: Path
+) -> None:
     with pytest.raises(
         ValueError, match="ids should be whole numbers or strings, not some of each"
     ):
@@ -205,7 +205,7 @@ def upload(path: Path, uri: str) -> None:
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_a_bucket_in(name: str, bucket: str, tmp_path: Path) -> None:
+def test_reading_from_a_bucket(name: str, bucket: str, tmp_path: Path) -> None:
     upload(write(tmp_path / name), f"{bucket}/in/{name}/{name}")
     assert list(read_texts(f"{bucket}/in/{name}/{name}")) == [text for _, text in ROWS]
     assert list(read_texts(f"{bucket}/in/{name}")) == [text for _, text in ROWS]
@@ -216,26 +216,25 @@ def test_a_bucket_in(name: str, bucket: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("file_format", ["npy", "parquet"])
-def test_a_bucket_out(
+def test_writing_to_a_bucket(
     file_format: str, bucket: str, embedder: SentenceEmbedder, tmp_path: Path
 ) -> None:
-    texts, folder = [text for _, text in ROWS], f"{bucket}/{file_format}"
+    texts = [text for _, text in ROWS]
+    folder = f"{bucket}/{file_format}"
     encode_to_shards(embedder, texts, tmp_path, file_format=file_format, shard_size=10)
     encode_to_shards(embedder, texts[:20], folder, file_format=file_format, shard_size=10)
-    there = Location(folder)
-    index = metadata(there, "index.json")
+    remote = Location(folder)
+    index = metadata(remote, "index.json")
     index.fs.delete_file(index.path)  # as if the run had stopped after two shards
     report = encode_to_shards(embedder, texts, folder, file_format=file_format, shard_size=10)
     assert (report.skipped, report.shards) == (2, 1)
-    here = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.name[0] != "_"}
-    assert {name: (there / name).open().read() for name in there.files()} == here
+    local = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.name[0] != "_"}
+    assert {name: (remote / name).open().read() for name in remote.files()} == local
     # replace a shard by a file of another size
     upload(next(tmp_path.glob("*manifest.json")), f"{folder}/shard-000001.{file_format}")
     with pytest.warns(UserWarning, match=r"shard-000001\..* has been damaged"):
-        assert (
-            encode_to_shards(embedder, texts, folder, file_format=file_format, shard_size=10).shards
-            == 1
-        )
+        report = encode_to_shards(embedder, texts, folder, file_format=file_format, shard_size=10)
+    assert report.shards == 1
 
 
 def test_the_command_from_bucket_to_bucket(
@@ -263,7 +262,7 @@ def test_the_command_from_bucket_to_bucket(
     assert "--id-column needs .jsonl or .parquet" in capsys.readouterr().err
 
 
-def test_a_failed_upload_leaves_what_was_there(bucket: str, tmp_path: Path) -> None:
+def test_a_failed_upload_keeps_the_old_file(bucket: str, tmp_path: Path) -> None:
     location = Location(f"{bucket}/kept.txt")
     with location.replacing() as temporary:
         temporary.write_text("old", encoding="utf-8")
@@ -274,7 +273,7 @@ def test_a_failed_upload_leaves_what_was_there(bucket: str, tmp_path: Path) -> N
     assert os.path.basename(location.path) == "kept.txt"
 
 
-def test_uris_of_no_kind() -> None:
+def test_an_unsupported_uri_raises_an_error() -> None:
     with pytest.raises(ValueError, match="ftp://host/a.txt cannot be reached"):
         Location("ftp://host/a.txt")
 

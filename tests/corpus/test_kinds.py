@@ -67,7 +67,7 @@ KINDS = {
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", ["a.txt", "a.csv", "a.jsonl"])
-def test_what_a_file_is(kind: str, name: str, tmp_path: Path) -> None:
+def test_the_error_names_the_kind_of_a_file(kind: str, name: str, tmp_path: Path) -> None:
     data, message = KINDS[kind]
     with pytest.raises(ValueError, match=f"{name} is {message}"):
         list(read_texts(write(tmp_path, name, data)))
@@ -88,7 +88,7 @@ LINES_WITHOUT_TEXT = {
 
 
 @pytest.mark.parametrize("kind", LINES_WITHOUT_TEXT)
-def test_which_line_is_not_text(kind: str, tmp_path: Path) -> None:
+def test_the_error_names_the_line_that_is_not_text(kind: str, tmp_path: Path) -> None:
     data, message = LINES_WITHOUT_TEXT[kind]
     with pytest.raises(ValueError, match=rf"a\.txt, {message}"):
         list(read_texts(write(tmp_path, "a.txt", data)))
@@ -109,7 +109,7 @@ def test_text_that_only_looks_like_something_else(text: str, tmp_path: Path) -> 
     assert list(read_texts(path)) == text.rstrip("\n").split("\n")
 
 
-def test_marks_of_files_that_were_joined(tmp_path: Path) -> None:
+def test_byte_order_marks_of_concatenated_files(tmp_path: Path) -> None:
     table = "id,text\n1,a cat\n".encode("utf-8-sig") + "2,a dog\n".encode("utf-8-sig")
     rows = read_table(write(tmp_path, "a.csv", table))
     assert [row["id"] for row in rows] == ["1", "2"]
@@ -119,7 +119,7 @@ def test_marks_of_files_that_were_joined(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("module", ["zstandard", "pyarrow"])
-def test_a_file_of_zstandard_that_was_cut_off(
+def test_a_truncated_zstandard_file_raises_an_error(
     module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip(module)

@@ -75,7 +75,7 @@ READABLE = {
 
 
 @pytest.mark.parametrize("name", READABLE)
-def test_read_as_what_it_is(name: str, tmp_path: Path) -> None:
+def test_files_are_read_by_their_content(name: str, tmp_path: Path) -> None:
     path = tmp_path / name
     path.write_bytes(READABLE[name])
     assert list(read_texts(path)) == TEXTS
@@ -99,7 +99,7 @@ def test_zstandard_in_several_frames(tmp_path: Path) -> None:
     assert list(read_texts(path)) == TEXTS
 
 
-REFUSED = {
+UNREADABLE = {
     # JSON under a name of plain text
     "json.txt": (JSON_LINES.encode(), r"json\.txt, line 1: the line is JSON, .* \.json,"),
     "comment.txt": (b"# data\n" + JSON_LINES.encode(), "line 2: the line is JSON"),
@@ -135,9 +135,9 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
-def test_refused_by_a_sentence(name: str, tmp_path: Path) -> None:
-    data, message = REFUSED[name]
+@pytest.mark.parametrize("name", UNREADABLE)
+def test_unreadable_files_raise_a_clear_error(name: str, tmp_path: Path) -> None:
+    data, message = UNREADABLE[name]
     path = tmp_path / name
     path.write_bytes(data)
     with pytest.raises(ValueError, match=message):
@@ -152,11 +152,13 @@ def test_ids_are_numbers_or_strings(tmp_path: Path) -> None:
             list(read_texts(path, id_column="id"))
 
 
-@pytest.mark.parametrize(("ahead", "size"), [("", 1), ("all of it is ASCII\n" * 9999, 100_000)])
-def test_korean_code_page_in_any_place(ahead: str, size: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("prefix", "size"), [("", 1), ("all of it is ASCII\n" * 9999, 100_000)])
+def test_the_korean_code_page_is_detected_in_any_place(
+    prefix: str, size: int, tmp_path: Path
+) -> None:
     path = tmp_path / "korean.txt"
-    path.write_bytes((ahead + KOREAN).encode("cp949"))
-    expected = (ahead + KOREAN).splitlines()
+    path.write_bytes((prefix + KOREAN).encode("cp949"))
+    expected = (prefix + KOREAN).splitlines()
     assert list(read_texts(path)) == expected
     parts = parts_of(path, None, size)
     if size > 1:  # a part of one line is too short to tell the encoding
@@ -179,7 +181,7 @@ def test_a_corpus_may_hold_json_further_on(tmp_path: Path) -> None:
 
 class TestColumns:
     @pytest.mark.parametrize("arguments", [{"column": "text"}, {"id_column": "n"}])
-    def test_lines_have_none(self, arguments: Any, tmp_path: Path) -> None:
+    def test_lines_have_no_columns(self, arguments: Any, tmp_path: Path) -> None:
         path = tmp_path / "a.txt"
         path.write_text(LINES, encoding="utf-8")
         with pytest.raises(ValueError, match=r"a\.txt is read as lines, without a column"):
@@ -187,7 +189,9 @@ class TestColumns:
         with pytest.raises(ValueError, match=r"a\.txt is read as lines, without a column 'body'"):
             list(read_rows(path, ["body"]))
 
-    def test_the_command_says_so(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_the_command_reports_the_missing_column(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         path = tmp_path / "a.txt"
         path.write_text(LINES, encoding="utf-8")
         arguments = ["--model", "minibert-tiny", "--file", str(path), "--column", "body"]
@@ -214,7 +218,7 @@ class TestQuotesInTables:
             '"text"\t"n"\n"a cat"\t0\n',  # every text is quoted
         ],
     )
-    def test_evidently_quoted(self, table: str, tmp_path: Path) -> None:
+    def test_quoted_tables_are_detected(self, table: str, tmp_path: Path) -> None:
         path = tmp_path / "a.tsv"
         path.write_text(table, encoding="utf-8")
         assert read_table(path) == read_table(path, quoting="quoted")
@@ -223,13 +227,13 @@ class TestQuotesInTables:
     @pytest.mark.parametrize(
         "text", ['"Really?"', '"Yes," he said, "no."', '5" pipe', '""Title""', 'a "b" c']
     )
-    def test_ordinary_characters(self, text: str, tmp_path: Path) -> None:
+    def test_quotation_marks_in_plain_tables_are_kept(self, text: str, tmp_path: Path) -> None:
         """Tables without quoting, such as those of GLUE, keep their quotation marks."""
         path = tmp_path / "a.tsv"
         path.write_text(f"text\tn\nplain\t0\n{text}\t1\n", encoding="utf-8")
         assert [row["text"] for row in read_table(path)] == ["plain", text]
 
-    def test_the_option_decides(self, tmp_path: Path) -> None:
+    def test_the_option_overrides_the_detection(self, tmp_path: Path) -> None:
         path = tmp_path / "a.tsv"
         path.write_text('text\n"Really?"\n', encoding="utf-8")
         assert list(read_texts(path, quoting="quoted")) == ["Really?"]
@@ -240,7 +244,7 @@ class TestQuotesInTables:
             read_table(path, quoting="x")  # type: ignore[arg-type]
 
 
-def test_what_lies_beside_data_is_not_text(tmp_path: Path) -> None:
+def test_other_files_in_a_folder_of_data_are_skipped(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "train.parquet").write_bytes(parquet_bytes())
     for name in ("README.md", "LICENSE", "dataset_infos.json", ".gitattributes", "_SUCCESS"):

@@ -35,7 +35,7 @@ def retrained(bert: Path) -> SentenceEmbedder:
 
 
 EDITED = [*LINES[:25], "another line", *LINES[26:]]
-WRONG: list[tuple[Callable[[Path], SentenceEmbedder], list[str], str, str]] = [
+MISMATCHES: list[tuple[Callable[[Path], SentenceEmbedder], list[str], str, str]] = [
     (
         retrained,
         LINES,
@@ -70,8 +70,8 @@ WRONG: list[tuple[Callable[[Path], SentenceEmbedder], list[str], str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("load", "texts", "prompt", "message"), WRONG)
-def test_shards_say_what_made_them(
+@pytest.mark.parametrize(("load", "texts", "prompt", "message"), MISMATCHES)
+def test_shards_of_another_model_text_or_setting_raise_an_error(
     load: Callable[[Path], SentenceEmbedder],
     texts: list[str],
     prompt: str,
@@ -86,7 +86,7 @@ def test_shards_say_what_made_them(
         check_corpus(tmp_path, load(bert), texts, prompt)
 
 
-def test_the_same_in_another_way(bert: Path, tmp_path: Path) -> None:
+def test_settings_that_keep_cosines_are_accepted(bert: Path, tmp_path: Path) -> None:
     """Precision fp32, normalization and batch size do not matter, because they keep cosines."""
     encode_to_shards(
         load(bert, precision="fp32", normalize=True),
@@ -99,8 +99,11 @@ def test_the_same_in_another_way(bert: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ending", ["npy", "jsonl"])
-def test_files_are_sampled(ending: str, bert: Path, tmp_path: Path) -> None:
-    path, embedder = tmp_path / f"v.{ending}", load(bert)
+def test_a_sample_of_the_vectors_in_a_file_is_compared(
+    ending: str, bert: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / f"v.{ending}"
+    embedder = load(bert)
     encode_to_file(load(bert, precision="int8"), LINES, path)
     check_corpus(path, embedder, LINES)
     for other, texts in ((retrained(bert), LINES), (embedder, LINES[1:] + LINES[:1])):
@@ -116,57 +119,39 @@ def test_files_are_sampled(ending: str, bert: Path, tmp_path: Path) -> None:
         check_corpus(path, load(bert, pooling=["cls", "max"]), LINES)
 
 
-def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_search_command_checks_vectors_and_skips_blank_lines(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     prompts = {"prompts": {"query": "query: ", "passage": "how? "}}
     model = str(
         sentence_folder(tmp_path / "model", ("Pooling", {}), config_sentence_transformers=prompts)
     )
     corpus = tmp_path / "lines.txt"
     corpus.write_text("\n".join([*LINES[:20], "", " ", *LINES[20:]]) + "\n", encoding="utf-8")
-    own = ["--model", model, "--precision", "exact"]
-    for name, more in (("bare", []), ("passages", ["--prompt-name", "passage"])):
-        assert (
-            main(["embed", *own, "--file", str(corpus), "--output", str(tmp_path / name), *more])
-            == 0
-        )
-    search = ["search", *own, "--corpus", str(corpus), "--vectors"]
+    options = ["--model", model, "--precision", "exact"]
+    embed = ["embed", *options, "--file", str(corpus)]
+    for name, prompt in (("bare", []), ("passages", ["--prompt-name", "passage"])):
+        assert main([*embed, "--output", str(tmp_path / name), *prompt]) == 0
+    search = ["search", *options, "--corpus", str(corpus), "--vectors"]
     capsys.readouterr()
     assert main([*search, str(tmp_path / "bare"), "trees"]) == 1
     assert "bare was made with prompt '', not 'how? '" in capsys.readouterr().err
-    assert (
-        main(
-            [
-                *search,
-                str(tmp_path / "passages"),
-                "trees",
-                "hello world",
-                "--jsonl",
-                "--top-k",
-                "50",
-            ]
-        )
-        == 0
-    )
+    queries = ["trees", "hello world"]
+    passages = str(tmp_path / "passages")
+    assert main([*search, passages, *queries, "--jsonl", "--top-k", "50"]) == 0
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [row["query"] for row in rows] == ["trees", "hello world"]
+    assert [row["query"] for row in rows] == queries
     for row in rows:  # 49 lines, of which six are blank
-        assert len(row["results"]) == 43 and all(
-            result["text"].strip() for result in row["results"]
-        )
-    assert main([*search[:-1], "trees", "hello world", "--top-k", "2"]) == 0
-    assert [len(line.split(maxsplit=2)) for line in capsys.readouterr().out.splitlines()] == [
-        1,
-        3,
-        3,
-        2,
-        3,
-        3,
-    ]
+        assert len(row["results"]) == 43
+        assert all(result["text"].strip() for result in row["results"])
+    assert main([*search[:-1], *queries, "--top-k", "2"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [len(line.split(maxsplit=2)) for line in lines] == [1, 3, 3, 2, 3, 3]
     assert main([*search[:-1], "trees", " "]) == 2
     assert "the query is empty" in capsys.readouterr().err
 
 
-def test_ids_do_not_count(bert: Path, tmp_path: Path) -> None:
+def test_ids_do_not_matter(bert: Path, tmp_path: Path) -> None:
     """Vectors of texts with ids match the same texts without ids, and vice versa."""
     embedder = load(bert)
     with_ids = [Text(line, str(number)) for number, line in enumerate(LINES)]

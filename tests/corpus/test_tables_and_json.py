@@ -41,7 +41,7 @@ def parquet_bytes(table: pyarrow.Table) -> bytes:
     return stream.getvalue()
 
 
-READ = {
+READABLE = {
     "printed.jsonl": "\n".join(dump(row, 2) for row in ROWS),
     "printed.ndjson": "\n".join(dump(row, 2) for row in ROWS),
     "joined.json": "".join(map(dump, ROWS)),
@@ -52,9 +52,9 @@ READ = {
 }
 
 
-@pytest.mark.parametrize("name", READ)
-def test_read_as_what_it_is(name: str, tmp_path: Path) -> None:
-    path = write(tmp_path, name, READ[name])
+@pytest.mark.parametrize("name", READABLE)
+def test_variants_of_formats_are_read(name: str, tmp_path: Path) -> None:
+    path = write(tmp_path, name, READABLE[name])
     assert list(read_texts(path)) == TEXTS
     assert [row["label"] for _, row in read_rows(path)] == ["pos", "neg", "pos"]
     assert [row["text"] for row in SequenceTask().read(path)] == TEXTS
@@ -111,7 +111,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_every_reader_says_the_same(
+def test_every_reader_raises_the_same_error(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     data, message = FAULTS[name]
@@ -120,9 +120,9 @@ def test_every_reader_says_the_same(
     for command in ("embed -m minibert-tiny --file", "search hi -m minibert-tiny --corpus"):
         assert main([*command.split(), str(path)]) == 1
         sentences.add(capsys.readouterr().err.partition(": ")[2].strip())
-    with pytest.raises(ValueError, match=message) as caught:
+    with pytest.raises(ValueError, match=message) as error:
         SequenceTask().read(path)
-    from_training = " ".join(str(caught.value).split())
+    from_training = " ".join(str(error.value).split())
     [sentence] = sentences
     assert from_training.startswith(sentence)  # training may add advice of its own
 
@@ -145,7 +145,7 @@ TABLES = {
 
 
 @pytest.mark.parametrize("kind", TABLES)
-def test_a_table_under_the_name_of_a_text(kind: str, tmp_path: Path) -> None:
+def test_a_table_in_a_text_file_raises_an_error(kind: str, tmp_path: Path) -> None:
     path = write(tmp_path, "a.txt", TABLES[kind])
     with pytest.raises(ValueError, match=r"a\.txt, line 1: the lines are a table.* --delimiter"):
         list(read_texts(path))
@@ -165,11 +165,11 @@ def test_a_table_under_the_name_of_a_text(kind: str, tmp_path: Path) -> None:
         ["one, two", "three, four", "five, six"],
     ],
 )
-def test_a_text_that_is_no_table(lines: Sequence[str], tmp_path: Path) -> None:
+def test_text_that_only_resembles_a_table(lines: Sequence[str], tmp_path: Path) -> None:
     assert list(read_texts(write(tmp_path, "a.txt", "\n".join(lines)))) == list(lines)
 
 
-def test_the_delimiter_decides(tmp_path: Path) -> None:
+def test_a_delimiter_makes_a_text_file_a_table(tmp_path: Path) -> None:
     path = write(tmp_path, "a.txt", TABLES["NSMC"])
     assert list(read_texts(path, "document", delimiter="\t")) == ["좋은 영화", "별로"]
     assert read_table(path)[0]["label"] == "1"

@@ -45,7 +45,7 @@ def test_only_new_texts_are_computed(
     assert names(tmp_path) == {"vectors", "anew"}  # no temporary folder is left
 
 
-def test_parquet_needs_no_pandas_and_ids_of_64_bits(tmp_path: Path) -> None:
+def test_parquet_works_without_pandas_and_limits_ids_to_64_bits(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     code = (
         "import sys, numpy as np\n"
@@ -60,8 +60,9 @@ def test_parquet_needs_no_pandas_and_ids_of_64_bits(tmp_path: Path) -> None:
     )
     for row_id, error in ((2**63 - 1, ""), (2**63, "at most 64 bits")):
         arguments = [sys.executable, "-c", code, str(tmp_path / "a.parquet"), str(row_id)]
-        done = subprocess.run(arguments, capture_output=True, encoding="utf-8", check=False)
-        assert error in done.stderr and bool(error) == bool(done.returncode), done.stderr
+        run = subprocess.run(arguments, capture_output=True, encoding="utf-8", check=False)
+        assert error in run.stderr, run.stderr
+        assert bool(error) == bool(run.returncode), run.stderr
 
 
 def test_pandas_reads_a_folder_of_parquet(embedder: SentenceEmbedder, tmp_path: Path) -> None:
@@ -82,7 +83,9 @@ def test_ids_come_from_the_new_file(embedder: SentenceEmbedder, tmp_path: Path) 
     assert [json.loads(line)["id"] for line in lines] == list(range(100, 109))
 
 
-def test_another_model_or_setting_is_refused(embedder: SentenceEmbedder, tmp_path: Path) -> None:
+def test_another_model_or_setting_raises_an_error(
+    embedder: SentenceEmbedder, tmp_path: Path
+) -> None:
     encode_to_shards(embedder, TEXTS, tmp_path / "v", **SIZE)
     before = np.asarray(open_vectors(tmp_path / "v"))
     with pytest.raises(ValueError, match="was begun with prompt"):
@@ -109,7 +112,9 @@ def test_a_failed_update_leaves_the_old_state(embedder: SentenceEmbedder, tmp_pa
 
 
 @pytest.mark.slow
-def test_killed_at_any_moment(embedder: SentenceEmbedder, tmp_path: Path) -> None:
+def test_an_update_that_is_killed_loses_no_state(
+    embedder: SentenceEmbedder, tmp_path: Path
+) -> None:
     model = str(tiny_folder(tmp_path / "model"))
     file = tmp_path / "texts.txt"
     arguments = ["embed", "-m", model, "--file", str(file), "-o", f"{tmp_path / 'v'}/"]
@@ -132,7 +137,7 @@ def test_killed_at_any_moment(embedder: SentenceEmbedder, tmp_path: Path) -> Non
     assert len(states[0]) == len(TEXTS)
 
 
-def test_a_refusal_names_the_model(tmp_path: Path) -> None:
+def test_the_manifest_names_the_model(tmp_path: Path) -> None:
     for name, layers in (("one", 1), ("two", 2)):
         tiny_folder(tmp_path / name, num_hidden_layers=layers)
     first, second = (SentenceEmbedder.from_pretrained(tmp_path / name) for name in ("one", "two"))
