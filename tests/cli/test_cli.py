@@ -1,4 +1,4 @@
-"""The command as a person runs it: output for people, JSON for programs, exit codes, errors in one sentence."""
+"""The command line: text and JSON on stdout, exit codes, and errors of one line."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from minibert.cli import build_parser, main
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    """Exit code, stdout and stderr of one command."""
+    """Run a command and return its exit code, stdout and stderr."""
     try:
         code = main(arguments)
     except SystemExit as stop:  # argparse
@@ -65,7 +65,7 @@ def test_info(capsys: pytest.CaptureFixture[str], minilm: str) -> None:
 
 
 def test_convert(capsys: pytest.CaptureFixture[str], tmp_path: Path, minilm: str) -> None:
-    """Old pickle and old names in, safetensors and today's names out; head and tokenizer come along."""
+    """A pickle with legacy names becomes safetensors with today's names, heads and tokenizer."""
     from official import SMALL, pretraining_tensors
 
     old = tmp_path / "old"
@@ -94,7 +94,7 @@ def test_convert(capsys: pytest.CaptureFixture[str], tmp_path: Path, minilm: str
 def test_convert_takes_every_tensor_along(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, minilm: str, named: object
 ) -> None:
-    """Whatever the config calls the class that the checkpoint was saved from."""
+    """All tensors are converted, whatever class config.json names."""
     model = minibert.BertForPreTraining(tiny_config(vocab_size=30522))
     model.save_pretrained(tmp_path)
     config = json.loads((tmp_path / "config.json").read_text(encoding="utf-8"))

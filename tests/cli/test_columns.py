@@ -1,4 +1,4 @@
-"""Headers that are almost right, delimiters and quotation marks, in every command that reads texts."""
+"""Wrong headers, delimiters and quotation marks in every command that reads tables."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_delimiters(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "a.csv"
     file.write_text("n;text\n1;one, two\n", encoding="utf-8")
     assert tokenized_texts(capsys, "--file", file, "--delimiter", ";") == ["one, two"]
-    file = tmp_path / "a.dat"  # a table, because its delimiter is named
+    file = tmp_path / "a.dat"  # read as a table because of --delimiter
     file.write_text("n\ttext\n1\tone\n", encoding="utf-8")
     assert tokenized_texts(capsys, "--file", file, "--delimiter", "tab") == ["one"]
 
@@ -152,7 +152,7 @@ def test_every_option_that_a_message_names_exists(
         message = capsys.readouterr().err
         assert set(OPTION.findall(message)) <= names_of_options, (name, message)
         assert "Traceback" not in message, (name, message)
-    assert 1 in codes  # some of the files are refused by every command
+    assert 1 in codes  # every command rejects some of the files
 
 
 @pytest.mark.parametrize("name", ["docs.csv", "docs.dat"])

@@ -1,4 +1,4 @@
-"""The guide of the command line is made from the parsers, and their help texts stand alone."""
+"""The command-line guide is generated from the parsers, and every help text stands alone."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from conftest import CHECKOUT
 
 from minibert.cli.options import PRECISIONS
 
-# a text that begins with one of these continues the name of its option
+# a help text that begins with one of these words is a fragment
 FRAGMENTS = ("Of", "As", "In", "For", "To", "With", "By", "From", "Than", "Which", "That", "And")
 ENVIRONMENT = re.compile(r"environ(?:\.get|\.setdefault)?[(\[]\"([A-Z_]+)\"")
 
@@ -55,7 +55,7 @@ def test_every_default_and_choice_is_shown() -> None:
 
 
 def test_every_text_has_a_korean_one() -> None:
-    """And none is left over from an option that has gone."""
+    """Every argument has a Korean help text, and no Korean text is unused."""
     used = set()
     for command, action in arguments():
         key = guide.key_of(action)
@@ -75,7 +75,7 @@ def test_every_text_has_a_korean_one() -> None:
 
 def test_every_environment_variable_is_in_the_table() -> None:
     listed = {name for names in guide.ENVIRONMENT for name in names.split(", ")}
-    internal = {"TORCHELASTIC_RESTART_COUNT", "LOCAL_WORLD_SIZE"}  # torchrun's, not a user's
+    internal = {"TORCHELASTIC_RESTART_COUNT", "LOCAL_WORLD_SIZE"}  # set by torchrun, not by users
     for path in (CHECKOUT / "minibert").rglob("*.py"):
         for name in ENVIRONMENT.findall(path.read_text(encoding="utf-8")):
             assert name in listed | internal, f"{path}: {name}"

@@ -1,4 +1,4 @@
-"""`minibert embed --output` and what `minibert search --vectors` makes of it."""
+"""`minibert embed --output`, and `minibert search --vectors` of its files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def docs(tmp_path: Path) -> Path:
 def test_ids_in_a_folder_need_no_format(
     docs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The folder of `--id-column` is parquet, and later runs take the format that is there."""
+    """`--id-column` selects parquet, and later runs keep the format of the folder."""
     folder = tmp_path / "vectors"
     command = ("--file", docs, "--id-column", "id", "-o", f"{folder}/")
     assert embed(*command, "--update") == 0

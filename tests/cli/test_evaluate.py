@@ -1,4 +1,4 @@
-"""`minibert evaluate`: the tables of every task, and columns that it finds by itself."""
+"""`minibert evaluate`: the tables that it prints, the columns that it detects, and its errors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SEVERAL = "multi_label_classification"
 
 
 def save(folder: Path, name: str, **config: Any) -> Path:
-    """A random model of a class, with a tokenizer, in a folder."""
+    """Save a random model of a class with its tokenizer."""
     tiny_folder(folder)
     model = getattr(minibert, name)(tiny_config(vocab_size=len(VOCABULARY), **config))
     model.save_pretrained(folder)
@@ -27,7 +27,7 @@ def save(folder: Path, name: str, **config: Any) -> Path:
 
 
 def write_topics(path: Path) -> Path:
-    """A table with a column of 1 and 0 for each label."""
+    """Write a table with one column of zeros and ones per label."""
     with path.open("w", encoding="utf-8", newline="") as file:
         rows = csv.writer(file)
         rows.writerow(["text", *TOPICS.values()])

@@ -1,4 +1,4 @@
-"""What a newcomer types first: nothing at all, typing errors, a terminal, a script that the model never saw."""
+"""The first commands of a new user: no arguments, typos, a terminal, an unknown script."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_alone_it_lists_every_command_with_an_example_that_parses(
 
 @pytest.mark.parametrize("typed", ["", "embed --help"])
 def test_a_reader_that_has_gone_hears_no_complaint(typed: str) -> None:
-    """As of `minibert | head`."""
+    """`minibert | head` closes the pipe early."""
     reader, writer = os.pipe()
     os.close(reader)
     command = [sys.executable, "-m", "minibert", *typed.split()]
@@ -47,7 +47,8 @@ def test_a_reader_that_has_gone_hears_no_complaint(typed: str) -> None:
         ("qqqq", "unknown command 'qqqq'"),
         (
             "view hello --outputs x.html",
-            "minibert view: unknown option --outputs. Did you mean --output? (minibert view --help lists the options)",
+            "minibert view: unknown option --outputs. Did you mean --output? "
+            "(minibert view --help lists the options)",
         ),
         ("embed hello --pooing=cls", "Did you mean --pooling?"),
         (
@@ -74,13 +75,14 @@ def test_a_typing_error_gets_one_sentence(
 def test_the_version_says_what_it_is_of(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="0"):
         main(["--version"])
-    about = f"minibert {__version__} (minibert-torch): BERT in plain PyTorch, bit-identical to transformers."
-    assert capsys.readouterr().out == f"{about}\n"
+    program = f"minibert {__version__} (minibert-torch)"
+    summary = "BERT in plain PyTorch, bit-identical to transformers."
+    assert capsys.readouterr().out == f"{program}: {summary}\n"
 
 
 @pytest.mark.needs("terminals")
 def test_at_a_terminal_vectors_are_described(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A real terminal: through a pipe the same command prints every number (see test_cli)."""
+    """Only a terminal gets a summary. In a pipe, the command prints all values (see test_cli)."""
     import pty
 
     ours, theirs = pty.openpty()
@@ -130,7 +132,7 @@ MISTAKES = {
 
 
 def test_nothing_heavy_is_imported_before_a_mistake_is_named(tmp_path: Path) -> None:
-    """An answer that needs no model does not wait for torch, and a good command that needs none does without it."""
+    """Neither an error nor a command without a model imports torch."""
     (tmp_path / "a.tsv").touch()
     typed = ["tokenize hello --model minibert-tiny", *MISTAKES]
     code = f"""if True:

@@ -1,4 +1,4 @@
-"""Every command keeps the rules of one grammar, and none loses what is a user's."""
+"""All commands follow the same conventions, and none overwrites a user's files."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ WRITES = ["embed", "classify", "entities", "answer", "view", "learn", "vocab", "
 
 
 def parsers() -> Iterator[tuple[str, Parser]]:
-    """Every parser of a command, with those of the tasks of finetune in its place."""
+    """Yield the parser of every command, with one per task instead of that of finetune."""
     for name, command in build_parser().commands.items():
         if name == "finetune":
             yield from ((f"finetune {task}", parser) for task, parser in command.commands.items())
@@ -116,7 +116,7 @@ def test_devices_and_precisions() -> None:
             assert options["--device"].default == "cpu", name
         elif name.startswith(("finetune", "pretrain")):
             assert "if there is a GPU" in str(options["--device"].help), name
-        else:  # a page for one text, and what reads or writes files alone
+        else:  # commands for a single text, and commands that only read or write files
             assert "--device" not in options, name
         if "--precision" in options and name != "export":
             precision = options["--precision"]
@@ -187,7 +187,7 @@ def test_spellings_of_the_last_release_work_and_warn(
 
 @pytest.fixture
 def classifier(tmp_path: Path) -> Path:
-    """A folder that stands for somebody's trained classifier."""
+    """A folder that represents a trained classifier of a user."""
     folder = tmp_path / "classifier"
     folder.mkdir()
     (folder / "config.json").write_text(
@@ -233,7 +233,10 @@ def test_nothing_of_a_user_is_lost(
     before = contents(tmp_path)
     assert main(typed.format(classifier=classifier, text=text).split()) in (1, 2)
     assert contents(tmp_path) == before
-    assert capsys.readouterr().err.count("\n") in (1, 2)  # the second is about an old spelling
+    assert capsys.readouterr().err.count("\n") in (
+        1,
+        2,
+    )  # the second line is a warning about an old spelling
 
 
 def test_convert_in_place_where_src_is_dst(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`minibert info` of a training run."""
+"""`minibert info` of training runs and models."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_picture_of_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
 
 
 def test_parameters_with_and_without_heads(capsys: pytest.CaptureFixture[str]) -> None:
-    """The numbers of the model's card, each with what it counts."""
+    """The counts are those of the model card, and each says what it includes."""
     assert main(["info", "-m", "minibert-en"]) == 0
     shown = capsys.readouterr().out
     assert shown.startswith("minibert-en: BertForPreTraining, torch.float32\n")

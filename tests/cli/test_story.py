@@ -1,4 +1,4 @@
-"""A story of fourteen commands, from a vocabulary to a served classifier, in English and in Korean."""
+"""Fourteen commands in a row, from a vocabulary to a served classifier."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TRAINING = ("--epochs", "1", "--batch-size", "4", "--max-length", "24")
 
 
 def command(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
-    """What a command prints that succeeds."""
+    """Run a command that should succeed and return its stdout."""
     code = main([str(argument) for argument in arguments])
     captured = capsys.readouterr()
     assert code == 0, captured.err
@@ -146,7 +146,7 @@ def check_conversions(capsys: pytest.CaptureFixture[str], labels: Path, text: st
 
 
 def check_search(capsys: pytest.CaptureFixture[str], model: Path, films: Path, query: str) -> None:
-    """Vectors of a table, and a search that gives its ids and columns."""
+    """A search in the vectors of a table returns ids and other columns."""
     vectors = films.parent / "vectors.npy"
     command(capsys, "embed", "-m", model, "--file", films, "-o", vectors)
     searched = command(
@@ -169,7 +169,7 @@ def check_search(capsys: pytest.CaptureFixture[str], model: Path, films: Path, q
 
 
 def assert_served(model: Path, text: str, backend: Literal["torch", "onnx"]) -> None:
-    """The application of `minibert serve`; test_app starts the command."""
+    """Check the application of `minibert serve`. The test of the command is in test_app."""
     pytest.importorskip("fastapi", reason="needs fastapi: extra [serve]")
     pytest.importorskip("httpx", reason="needs httpx: the test client of fastapi")
     from fastapi.testclient import TestClient

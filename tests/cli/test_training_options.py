@@ -1,4 +1,4 @@
-"""The options of the training commands are those of `TrainingOptions`, declared once."""
+"""The training commands take their options from the fields of `TrainingOptions`."""
 
 from __future__ import annotations
 
