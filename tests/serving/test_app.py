@@ -1,4 +1,4 @@
-"""The service as its clients see it: a server on this machine, asked by the packages that people have."""
+"""The service as its clients see it: a local server, called with common client packages."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ TEXTS = [f"{first} {second}" for first in WORDS for second in WORDS[:3]]
 LONG = "tall trees " * 60
 KEY = "a key of this test"
 QUEUE = {"max_wait_ms": 1.0, "max_tokens": 512, "max_pending": 300}
-SECRET = "xyzzyq"  # in every malformed request, and in no answer
+SECRET = "xyzzyq"  # in every malformed request, and in no response
 
 
 class Folders:
-    """An embedder, a reranker and a classifier, each tiny."""
+    """Folders of a tiny embedder, a tiny reranker and a tiny classifier."""
 
     def __init__(self, root: Path) -> None:
         prompts = {"prompts": {"query": "query: "}}
@@ -79,7 +79,7 @@ def serving(
     normalize: bool = True,
     metrics_open: bool = False,
 ) -> Iterator[str]:
-    """The address of a server in a thread."""
+    """Run a server in a thread and yield its address."""
     app = create_app(models, limits, key=key, normalize=normalize, metrics_open=metrics_open)
     with socket.create_server(("127.0.0.1", 0)) as server:
         config = uvicorn.Config(app, log_config=None, access_log=False)
@@ -116,7 +116,7 @@ def embedder(folders: Folders) -> SentenceEmbedder:
     return SentenceEmbedder.from_pretrained(folders.embedder, precision=None)
 
 
-def same(received: Any, expected: Any) -> None:
+def assert_same(received: Any, expected: Any) -> None:
     np.testing.assert_allclose(np.asarray(received), expected, rtol=0, atol=1e-6)
 
 
@@ -128,30 +128,29 @@ class TestOpenAI:
         )
 
     def test_embeddings(self, openai: Any, embedder: SentenceEmbedder) -> None:
-        found = openai.embeddings.create(
-            model="embedder", input=TEXTS
-        )  # as base64, which this client asks for
-        same([one.embedding for one in found.data], embedder.encode(TEXTS))
-        assert [one.index for one in found.data] == list(range(len(TEXTS)))
+        # this client requests base64
+        response = openai.embeddings.create(model="embedder", input=TEXTS)
+        assert_same([entry.embedding for entry in response.data], embedder.encode(TEXTS))
+        assert [entry.index for entry in response.data] == list(range(len(TEXTS)))
         ids = embedder.tokenizer(TEXTS)["input_ids"]
-        assert found.usage.prompt_tokens == found.usage.total_tokens == sum(map(len, ids))
+        assert response.usage.prompt_tokens == response.usage.total_tokens == sum(map(len, ids))
         floats = openai.embeddings.create(
             model="embedder", input=TEXTS[0], encoding_format="float", dimensions=8
         )
-        same(
+        assert_same(
             floats.data[0].embedding,
             embedder.encode(TEXTS[0], truncate_dim=8, normalize_embeddings=True),
         )
         whole = openai.embeddings.create(model="embedder", input=ids[:2])
         inner = openai.embeddings.create(model="embedder", input=[row[1:-1] for row in ids[:2]])
         for rows in (whole, inner):
-            same([one.embedding for one in rows.data], embedder.encode(TEXTS[:2]))
+            assert_same([entry.embedding for entry in rows.data], embedder.encode(TEXTS[:2]))
 
-    def test_prompts_and_cut_texts(self, openai: Any, embedder: SentenceEmbedder) -> None:
+    def test_prompts_and_truncated_texts(self, openai: Any, embedder: SentenceEmbedder) -> None:
         query = openai.embeddings.create(
             model="embedder", input=TEXTS[0], extra_body={"prompt_name": "query"}
         )
-        same(query.data[0].embedding, embedder.encode_query(TEXTS[0]))
+        assert_same(query.data[0].embedding, embedder.encode_query(TEXTS[0]))
         assert openai.embeddings.create(model="embedder", input=[TEXTS[0], LONG]).truncated == [1]
         ids = openai.embeddings.create(model="embedder", input=[[7], [7] * 100])
         assert ids.truncated == [1] and ids.usage.prompt_tokens == 3 + 64
@@ -164,7 +163,7 @@ class TestOpenAI:
         ]
         assert openai.models.retrieve("embedder").dimension == 32
 
-    def test_errors_are_its_own(self, openai: Any) -> None:
+    def test_errors_are_those_of_the_openai_client(self, openai: Any) -> None:
         errors = pytest.importorskip("openai")
         with pytest.raises(errors.NotFoundError, match="embedding model does not exist here"):
             openai.embeddings.create(model="text-embedding-3-small", input="x")
@@ -184,14 +183,14 @@ class TestOpenAI:
         theirs = library.OpenAIEmbeddings(
             model="embedder", base_url=f"{url}/v1", api_key=KEY, check_embedding_ctx_length=False
         )
-        same(theirs.embed_documents(TEXTS), embedder.encode(TEXTS))
-        same(theirs.embed_query(TEXTS[0]), embedder.encode(TEXTS[0]))
+        assert_same(theirs.embed_documents(TEXTS), embedder.encode(TEXTS))
+        assert_same(theirs.embed_query(TEXTS[0]), embedder.encode(TEXTS[0]))
 
 
 class TestHuggingFace:
     @pytest.fixture(autouse=True)
     def online(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Tests run in the Hub's offline mode, in which its client asks nobody, this machine neither."""
+        """Leave the Hub's offline mode, which blocks requests even to this machine."""
         from huggingface_hub import constants
 
         monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
@@ -201,8 +200,8 @@ class TestHuggingFace:
         from huggingface_hub.errors import HfHubHTTPError
 
         theirs = InferenceClient(model=url, token=KEY)
-        same(theirs.feature_extraction(TEXTS[0])[0], embedder.encode(TEXTS[0]))
-        same(
+        assert_same(theirs.feature_extraction(TEXTS[0])[0], embedder.encode(TEXTS[0]))
+        assert_same(
             theirs.feature_extraction(TEXTS[0], prompt_name="query", normalize=True)[0],
             embedder.encode_query(TEXTS[0]),
         )
@@ -217,15 +216,15 @@ class TestHuggingFace:
         with serving(
             [load("classifier", Source(folders.classifier), precision=None, **QUEUE)]
         ) as address:
-            found = InferenceClient(model=address).text_classification(TEXTS[0])
-        assert [one.label for one in found] == [one["label"] for one in expected]
-        same([one.score for one in found], [one["score"] for one in expected])
+            labels = InferenceClient(model=address).text_classification(TEXTS[0])
+        assert [label.label for label in labels] == [label["label"] for label in expected]
+        assert_same([label.score for label in labels], [label["score"] for label in expected])
 
     def test_embed(self, client: Any, embedder: SentenceEmbedder) -> None:
         answer = client.post("/embed", json={"inputs": [TEXTS[0], LONG]})
         assert answer.headers["x-truncated"] == "1"
         with pytest.warns(UserWarning, match="1 of 2 texts"):
-            same(answer.json(), embedder.encode([TEXTS[0], LONG]))
+            assert_same(answer.json(), embedder.encode([TEXTS[0], LONG]))
         refused = client.post("/embed", json={"inputs": LONG, "truncate": False})
         assert (
             refused.status_code == 422 and refused.json()["error_type"] == "invalid_request_error"
@@ -240,7 +239,7 @@ class TestHuggingFace:
             "/embed", json={"inputs": text, "truncation_direction": "Left"}
         ).json()
         with pytest.warns(UserWarning, match="1 of 1 texts"):
-            same(answer, embedder.encode(text))
+            assert_same(answer, embedder.encode(text))
         (usual,) = client.post(
             "/embed", json={"inputs": text, "truncation_direction": "Right"}
         ).json()
@@ -262,17 +261,23 @@ class TestRerankersAndClassifiers:
         documents = [self.DOCUMENTS[0], {"text": self.DOCUMENTS[1]}, *self.DOCUMENTS[2:]]
         body = {"query": "tall trees", "documents": documents, "top_n": 3, "return_documents": True}
         answer = client.post("/v1/rerank", json=body).json()
-        found = answer["results"]
-        assert [one["index"] for one in found] == [one["corpus_id"] for one in expected[:3]]
-        assert found[0]["document"]["text"] == expected[0]["text"]
+        results = answer["results"]
+        assert [entry["index"] for entry in results] == [
+            entry["corpus_id"] for entry in expected[:3]
+        ]
+        assert results[0]["document"]["text"] == expected[0]["text"]
         assert answer["truncated"] == [2]
-        same([one["relevance_score"] for one in found], [one["score"] for one in expected[:3]])
+        assert_same(
+            [entry["relevance_score"] for entry in results],
+            [entry["score"] for entry in expected[:3]],
+        )
         theirs = client.post(
             "/rerank", json={"query": "tall trees", "texts": self.DOCUMENTS, "raw_scores": True}
         ).json()
-        assert [one["index"] for one in theirs] == [one["corpus_id"] for one in expected]
-        same(
-            [1 / (1 + np.exp(-one["score"])) for one in theirs], [one["score"] for one in expected]
+        assert [entry["index"] for entry in theirs] == [entry["corpus_id"] for entry in expected]
+        assert_same(
+            [1 / (1 + np.exp(-entry["score"])) for entry in theirs],
+            [entry["score"] for entry in expected],
         )
 
     def test_classify(self, client: Any, folders: Folders) -> None:
@@ -280,17 +285,19 @@ class TestRerankersAndClassifiers:
         tokenizer = BertTokenizer.from_pretrained(folders.classifier)
         expected = classify(model, tokenizer, TEXTS[:4])
         data = client.post("/v1/classify", json={"input": TEXTS[:4]}).json()["data"]
-        assert [one["label"] for one in data] == [labels[0]["label"] for labels in expected]
-        same([max(one["probs"]) for one in data], [labels[0]["score"] for labels in expected])
+        assert [entry["label"] for entry in data] == [labels[0]["label"] for labels in expected]
+        assert_same(
+            [max(entry["probs"]) for entry in data], [labels[0]["score"] for labels in expected]
+        )
         predicted = client.post("/predict", json={"inputs": [[text] for text in TEXTS[:4]]}).json()
-        for one, other in zip(predicted, expected, strict=True):
-            assert [label["label"] for label in one] == [label["label"] for label in other]
+        for received, labels in zip(predicted, expected, strict=True):
+            assert [label["label"] for label in received] == [label["label"] for label in labels]
         pair = client.post("/predict", json={"inputs": TEXTS[:2]}).json()
         (labels,) = classify(model, tokenizer, TEXTS[:1], TEXTS[1:2])
-        same([label["score"] for label in pair], [label["score"] for label in labels])
+        assert_same([label["score"] for label in pair], [label["score"] for label in labels])
 
-    def test_below_a_path_of_another_application(self, folders: Folders) -> None:
-        """The app's own paths count: what answers at its root, needs no key, and speaks as OpenAI does."""
+    def test_mounted_below_a_path_of_another_application(self, folders: Folders) -> None:
+        """Paths are relative to the mount: the root, the paths without a key, the OpenAI errors."""
         from fastapi import FastAPI
         from fastapi.testclient import TestClient
 
@@ -318,7 +325,7 @@ class TestRerankersAndClassifiers:
             model.batched.close()
 
 
-def test_alternatives_are_told_together(client: Any) -> None:
+def test_alternatives_are_reported_together(client: Any) -> None:
     message = client.post("/v1/embeddings", json={"input": 3, "dimensions": 0}).json()["error"][
         "message"
     ]
@@ -331,7 +338,7 @@ def test_alternatives_are_told_together(client: Any) -> None:
 
 DEEP = "[" * 100_000
 MALFORMED: list[tuple[str, Any]] = [
-    # path and body: an object is sent as JSON, a string as it stands
+    # path and body: an object is sent as JSON, a string unchanged
     ("/v1/embeddings", body)
     for body in (
         *(
@@ -399,7 +406,7 @@ MALFORMED += [
 
 @pytest.mark.parametrize(("path", "body"), MALFORMED)
 def test_malformed_requests(path: str, body: Any, client: Any) -> None:
-    """Unprocessable, each in a sentence that repeats nothing of it; and the next request is answered."""
+    """The response is a 422 with one sentence that repeats nothing of the request."""
     content = body.encode("utf-8") if isinstance(body, str) else json.dumps(body).encode()
     answer = client.post(path, content=content, headers={"Content-Type": "application/json"})
     assert answer.status_code == 422, answer.text
@@ -421,10 +428,10 @@ class TestLimits:
             for path in ("/health", "/health/live", "/health/ready"):
                 assert client.get(path, headers=headers).status_code == 200
                 assert client.head(path, headers=headers).status_code == 200
-        assert client.get("/docs").status_code == 404  # the page would come from other computers
+        assert client.get("/docs").status_code == 404  # it would load scripts from other hosts
 
     @pytest.mark.parametrize("scheme", ["bearer ", "BEARER ", "Bearer   "])
-    def test_the_scheme_has_no_case(self, scheme: str, client: Any) -> None:
+    def test_the_scheme_is_case_insensitive(self, scheme: str, client: Any) -> None:
         headers = {"Authorization": f"{scheme}{KEY}"}
         assert client.get("/v1/models", headers=headers).status_code == 200
         headers = {"Authorization": f"{scheme}{KEY.upper()}"}
@@ -444,14 +451,14 @@ class TestLimits:
     def test_methods_and_paths(self, client: Any) -> None:
         assert client.get("/v1/embeddings").status_code == 405
         assert client.post("/v1/nothing", json={}).json()["error"]["type"] == "not_found_error"
-        kinds = client.post(
+        plain = client.post(
             "/v1/embeddings", content=b'{"input": "x"}', headers={"Content-Type": "text/plain"}
         )
-        assert kinds.status_code == 422 and "application/json" in kinds.text
+        assert plain.status_code == 422 and "application/json" in plain.text
 
 
 class Stopped:
-    """A model whose batches wait until `go`; its vectors are the number of tokens."""
+    """A model whose batches wait until `go` is set, and whose vectors are token counts."""
 
     def __init__(self, folder: Path, **queue: Any) -> None:
         self.go, self.began = threading.Event(), threading.Event()
@@ -500,7 +507,7 @@ class TestBusy:
             assert first.result().data[0].embedding == [3.0]
             assert len(second.result().data) == 8
 
-    def test_who_goes_leaves_no_work_behind(self, stopped: Stopped) -> None:
+    def test_a_disconnected_client_leaves_no_work(self, stopped: Stopped) -> None:
         with serving([stopped.model], normalize=False) as url, ThreadPoolExecutor(1) as threads:
             first = threads.submit(httpx.post, f"{url}/embed", json={"inputs": "hello"}, timeout=30)
             assert stopped.began.wait(10)
@@ -512,12 +519,12 @@ class TestBusy:
             stopped.go.set()
             assert first.result().json() == [[3.0]]
 
-    def test_what_takes_too_long(self, stopped: Stopped) -> None:
+    def test_timeouts(self, stopped: Stopped) -> None:
         with serving([stopped.model], Limits(seconds=0.3)) as url:
             answer = httpx.post(f"{url}/embed", json={"inputs": "hello"}, timeout=30)
             assert answer.status_code == 503 and answer.headers["retry-after"] == "1"
             host, port = url.removeprefix("http://").split(":")
-            with socket.create_connection((host, int(port))) as slow:  # it says that more will come
+            with socket.create_connection((host, int(port))) as slow:  # the body never completes
                 slow.sendall(b"POST /embed HTTP/1.1\r\nHost: x\r\nContent-Length: 99\r\n\r\n{")
                 slow.settimeout(10)
                 assert slow.recv(99).startswith(b"HTTP/1.1 408")
@@ -525,7 +532,7 @@ class TestBusy:
 
 
 def test_many_clients(url: str, client: Any, embedder: SentenceEmbedder) -> None:
-    """Every answer is that of its own question, and the metrics count them."""
+    """Every response belongs to its request, and the metrics count the texts."""
 
     def count(name: str) -> float:
         lines = client.get("/metrics").text.splitlines()
@@ -540,7 +547,7 @@ def test_many_clients(url: str, client: Any, embedder: SentenceEmbedder) -> None
     before = count('minibert_texts_total{model="embedder"}')
     with ThreadPoolExecutor(16) as threads:
         vectors = list(threads.map(ask, TEXTS * 4))
-    same(vectors, embedder.encode(TEXTS * 4))
+    assert_same(vectors, embedder.encode(TEXTS * 4))
     assert count('minibert_texts_total{model="embedder"}') - before == 4 * len(TEXTS)
     assert count("process_resident_memory_bytes") > 1e6
     assert count('minibert_batch_texts_count{model="embedder"}') < count(
@@ -551,7 +558,7 @@ def test_many_clients(url: str, client: Any, embedder: SentenceEmbedder) -> None
 class TestCommand:
     @contextmanager
     def started(self, *arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-        """A process and its address."""
+        """Start a server process and yield it with its address."""
         command = [sys.executable, "-m", "minibert", "serve", *arguments, "--port", "0"]
         environment = {**os.environ, "MINIBERT_API_KEY": KEY}
         with subprocess.Popen(
@@ -574,7 +581,7 @@ class TestCommand:
                 run.kill()
 
     def test_sigterm_while_busy(self, folders: Folders, embedder: SentenceEmbedder) -> None:
-        """What has been accepted is answered; the log has a line for it; the exit code says that all is well."""
+        """Accepted requests are answered and logged, and the exit code is 0."""
         with self.started(
             f"tiny={folders.embedder}",
             str(folders.classifier),
@@ -599,36 +606,33 @@ class TestCommand:
 
             with ThreadPoolExecutor(4) as threads:
                 answers = [threads.submit(ask, number) for number in range(4)]
+                # until the first request is answered and others are in progress
                 while 'path="/embed"' not in httpx.get(f"{url}/metrics", headers=headers).text:
-                    time.sleep(
-                        0.01
-                    )  # until the first has been answered, and others are being read or computed
+                    time.sleep(0.01)
                 run.send_signal(signal.SIGTERM)
-                found = []
+                responses = []
                 for answer in answers:
                     try:
-                        found.append(answer.result())
-                    except httpx.TransportError:  # it came too late to be accepted
+                        responses.append(answer.result())
+                    except httpx.TransportError:  # the request arrived after the shutdown began
                         pass
             assert run.wait(30) == 0
             lines = [json.loads(line) for line in run.stdout.read().splitlines()]  # type: ignore[union-attr]
         done = [line for line in lines if line["path"] == "/embed"]
-        assert [answer.status_code for answer in found] == [200] * len(done) and len(found) >= 1
-        assert {line["status"] for line in done} == {200} and {line["texts"] for line in done} == {
-            80
-        }
-        same(found[-1].json(), embedder.encode(texts))
+        assert [response.status_code for response in responses] == [200] * len(done)
+        assert len(responses) >= 1
+        assert {line["status"] for line in done} == {200}
+        assert {line["texts"] for line in done} == {80}
+        assert_same(responses[-1].json(), embedder.encode(texts))
 
-    def test_no_answer_waits_for_the_client(self) -> None:
-        """Head and body leave when they are written, and the second not after the first has been acknowledged."""
+    def test_the_body_of_a_response_does_not_wait_for_the_client(self) -> None:
+        """TCP_NODELAY sends the body without waiting until the headers are acknowledged."""
         with listening("127.0.0.1", 0) as server, socket.create_connection(server.getsockname()):
             accepted, _ = server.accept()
             with accepted:
                 assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
-    def test_a_port_that_is_taken(
-        self, folders: Folders, capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_a_port_in_use(self, folders: Folders, capsys: pytest.CaptureFixture[str]) -> None:
         with socket.create_server(("127.0.0.1", 0)) as server:
             port = str(server.getsockname()[1])
             code = main(["serve", str(folders.embedder), "--port", port])
@@ -675,7 +679,7 @@ class TestLengthOfVectors:
     @pytest.mark.parametrize("by_default", [True, False])
     @pytest.mark.parametrize("dimensions", [None, 8])
     @pytest.mark.parametrize("normalize", [None, True, False])
-    def test_normalized_unless_refused(
+    def test_vectors_are_normalized_unless_disabled(
         self, plain: Path, by_default: bool, dimensions: int | None, normalize: bool | None
     ) -> None:
         vectors = SentenceEmbedder.from_pretrained(plain, precision=None).encode(TEXTS[:3])
@@ -685,10 +689,12 @@ class TestLengthOfVectors:
         options = {"dimensions": dimensions, "normalize": normalize}
         model = load("plain", Source(plain), precision=None, **QUEUE)
         with serving([model], normalize=by_default) as url, httpx.Client(base_url=url) as client:
-            same(client.post("/embed", json={"inputs": TEXTS[:3], **options}).json(), expected)
+            assert_same(
+                client.post("/embed", json={"inputs": TEXTS[:3], **options}).json(), expected
+            )
             body = {"input": TEXTS[:3], "encoding_format": "float", **options}
             data = client.post("/v1/embeddings", json=body).json()["data"]
-            same([entry["embedding"] for entry in data], expected)
+            assert_same([entry["embedding"] for entry in data], expected)
 
 
 class TestTaggersAndRegressions:
@@ -710,11 +716,12 @@ class TestTaggersAndRegressions:
         assert any(expected)
         model = load("tagger", Source(tmp_path), precision=None, **QUEUE)
         with serving([model]) as url, httpx.Client(base_url=url, timeout=30) as client:
-            answer = client.post("/predict", json={"inputs": [[t] for t in [*TEXTS[:3], LONG]]})
+            inputs = [[text] for text in [*TEXTS[:3], LONG]]
+            answer = client.post("/predict", json={"inputs": inputs})
             assert "x-truncated" not in answer.headers
             for received, spans in zip(answer.json(), expected, strict=True):
                 assert [span["word"] for span in received] == [span["word"] for span in spans]
-                same([s["score"] for s in received], [s["score"] for s in spans])
+                assert_same([span["score"] for span in received], [span["score"] for span in spans])
             single = client.post("/predict", json={"inputs": TEXTS[0]}).json()
             assert [span["word"] for span in single] == [span["word"] for span in expected[0]]
             pair = client.post("/predict", json={"inputs": TEXTS[:2]})
@@ -728,7 +735,7 @@ class TestTaggersAndRegressions:
         with serving([served]) as url:
             body = {"inputs": [[text] for text in TEXTS[:2]]}
             received = httpx.post(f"{url}/predict", json=body, timeout=30).json()
-        same(
+        assert_same(
             [labels[0]["score"] for labels in received],
             [labels[0]["score"] for labels in expected],
         )
@@ -737,7 +744,7 @@ class TestTaggersAndRegressions:
 def test_similarity(client: Any, embedder: SentenceEmbedder) -> None:
     body = {"inputs": {"source_sentence": TEXTS[0], "sentences": TEXTS[1:4]}}
     expected = embedder.similarity(embedder.encode(TEXTS[:1]), embedder.encode(TEXTS[1:4]))
-    same(client.post("/similarity", json=body).json(), np.asarray(expected)[0])
+    assert_same(client.post("/similarity", json=body).json(), np.asarray(expected)[0])
 
 
 def test_tokenize(client: Any, embedder: SentenceEmbedder) -> None:
@@ -784,14 +791,14 @@ class TestNames:
             ("org/model", "org/model", "org/model"),
         ],
     )
-    def test_a_path_is_a_path(
+    def test_an_existing_path_is_not_split_at_its_equals_sign(
         self, argument: str, name: str, model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         (tmp_path / "out" / "lr=2e-5,seed=1").mkdir(parents=True)
         monkeypatch.chdir(tmp_path)
         assert name_models([argument]) == [(name, model)]
 
-    def test_equal_names_are_told_apart(self, tmp_path: Path) -> None:
+    def test_equal_folder_names_get_longer_names(self, tmp_path: Path) -> None:
         folders = [tmp_path / "a" / "best", tmp_path / "b" / "best", tmp_path / "b" / "last"]
         for folder in folders:
             folder.mkdir(parents=True)
@@ -812,15 +819,13 @@ def test_a_model_that_cannot_be_served(
     BertTokenizer.from_pretrained(folders.embedder).save_pretrained(tmp_path / "answers")
     assert main(["serve", str(tmp_path / "answers"), "--port", "0"]) == 1
     assert "answers cannot be served: " in capsys.readouterr().err
-    # the log of requests went to stdout for the command alone
+    # only the command sends the request log to stdout
     with caplog.at_level("INFO", "minibert.serve"):
-        logging.getLogger("minibert.serve").info("served by someone else")
-    assert "served by someone else" in caplog.text
+        logging.getLogger("minibert.serve").info("logged after the command")
+    assert "logged after the command" in caplog.text
 
 
-def test_models_are_warm_when_they_are_loaded(
-    folders: Folders, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_loading_warms_up_the_models(folders: Folders, monkeypatch: pytest.MonkeyPatch) -> None:
     warmed: list[Any] = []
     monkeypatch.setattr("minibert.inference.packing.warm_up", warmed.append)
     for folder in (folders.embedder, folders.classifier):
@@ -832,8 +837,11 @@ def test_models_are_warm_when_they_are_loaded(
 
 
 @pytest.mark.slow
-def test_memory_stays(folders: Folders) -> None:
-    """A minute of texts of random lengths (MINIBERT_SOAK: seconds) after one to grow: not 20 MB more, and no error."""
+def test_memory_does_not_grow(folders: Folders) -> None:
+    """After a minute of warm-up, a minute of random texts adds less than 20 MB and no errors.
+
+    MINIBERT_SOAK sets the seconds after the warm-up.
+    """
     seconds = float(os.environ.get("MINIBERT_SOAK") or 60)
     random = np.random.default_rng(0)
     with TestCommand().started(str(folders.embedder), "--precision", "bf16") as (run, url):

@@ -1,4 +1,4 @@
-"""Exported graphs: the numbers of torch for any batch, and a folder that is there whole or not at all."""
+"""Exported graphs: the values of PyTorch for any batch, in a folder that is written atomically."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ TEXTS = ["tall trees grow in korea", "hello", "", "how do tall trees grow in kor
 
 @pytest.fixture(scope="module")
 def embedder(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A folder with two poolings and prompts that take no part in them, and its export."""
+    """A folder with two poolings that leave out the prompt, and its export."""
     root = tmp_path_factory.mktemp("models")
     pooling = {
         "pooling_mode_cls_token": True,
@@ -90,27 +90,27 @@ class TestEmbedder:
         (vectors,) = session.run(["sentence_embedding"], batch)
         np.testing.assert_allclose(vectors, ours.encode_query(TEXTS), rtol=0, atol=1e-5)
 
-    def test_what_lies_in_the_folder(self, embedder: tuple[Path, Path]) -> None:
+    def test_files_of_the_export(self, embedder: tuple[Path, Path]) -> None:
         _, exported = embedder
         names = {path.name for path in exported.iterdir()}
         assert {"model.onnx", "steps.onnx", "vocab.txt", "config.json", "modules.json"} <= names
         assert not list(exported.rglob("*.safetensors"))
         assert [path.name for path in exported.parent.iterdir() if path.name.startswith(".")] == []
 
-    def test_nothing_is_written_over(
+    def test_an_existing_export_is_not_overwritten(
         self, embedder: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
     ) -> None:
         folder, exported = embedder
         assert main(["export", str(folder), str(exported)]) == 2
         assert "already holds" in capsys.readouterr().err
 
-    def test_other_numbers_are_refused(
+    def test_a_graph_with_other_results_is_not_written(
         self, embedder: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         folder, exported = embedder
 
         def write(module: object, inputs: object, path: Path) -> None:
-            """The graph of another model."""
+            """Write the graph of another model."""
             path.write_bytes((exported / path.name).read_bytes())
 
         monkeypatch.setattr(exporting, "_write", write)
@@ -129,8 +129,8 @@ class TestEmbedder:
 @pytest.mark.slow
 def test_int8(embedder: tuple[Path, Path], tmp_path: Path) -> None:
     folder, exported = embedder
-    done = exporting.export(Source(folder), tmp_path / "int8", precision="int8")
-    assert 0.99 < done.cosine < 0.999999  # not float32 by mistake
+    report = exporting.export(Source(folder), tmp_path / "int8", precision="int8")
+    assert 0.99 < report.cosine < 0.999999  # 1 would be float32
     assert (tmp_path / "int8" / "model.onnx").stat().st_size < (
         exported / "model.onnx"
     ).stat().st_size
@@ -158,8 +158,8 @@ def test_heads(head: Any, tmp_path: Path) -> None:
         if head == "classification"
         else save_head(tmp_path / "head", head)
     )
-    done = exporting.export(Source(folder), tmp_path / "out")
-    assert done.kind.startswith("BertFor") and done.difference < 1e-5
+    report = exporting.export(Source(folder), tmp_path / "out")
+    assert report.kind.startswith("BertFor") and report.difference < 1e-5
     model, tokenizer = load_with_heads(folder)
     batch = padded(tokenizer, TEXTS)
     (logits,) = open_session(tmp_path / "out" / "model.onnx").run(["logits"], batch)
@@ -179,7 +179,7 @@ HEADS = [
 ]
 
 
-# one of a text and one of each token; each exports a model anew, which takes long
+# one head for a text and one for each token, because each export takes long
 IN_INT8 = {BertForSequenceClassification, BertForTokenClassification}
 
 
@@ -190,8 +190,8 @@ IN_INT8 = {BertForSequenceClassification, BertForTokenClassification}
 )
 def test_every_head_in_int8(head: Any, tmp_path: Path) -> None:
     folder = save_head(tmp_path / "head", head)
-    done = exporting.export(Source(folder), tmp_path / "out", precision="int8")
-    assert done.kind == head.__name__ and done.cosine > 0.9
+    report = exporting.export(Source(folder), tmp_path / "out", precision="int8")
+    assert report.kind == head.__name__ and report.cosine > 0.9
     if head is BertForMultipleChoice:
         return
     exported = OnnxHead.from_pretrained(tmp_path / "out")
@@ -221,40 +221,40 @@ class TestExportedHeads:
         else:
             labels = classify(encoder.model, encoder.tokenizer, TEXTS)
             received = exported.classify(TEXTS)
-            for one, other in zip(received, labels, strict=True):
-                assert [label["label"] for label in one] == [label["label"] for label in other]
+            for ours, theirs in zip(received, labels, strict=True):
+                assert [label["label"] for label in ours] == [label["label"] for label in theirs]
             expected = exported.activation(encoder.predict(pairs))
         np.testing.assert_allclose(exported.scores(pairs), expected, rtol=0, atol=1e-5)
 
     @pytest.mark.parametrize("activation", ["Identity", "Sigmoid", "Tanh", None])
-    @pytest.mark.parametrize("place", ["config_sentence_transformers.json", "config.json"])
+    @pytest.mark.parametrize("file", ["config_sentence_transformers.json", "config.json"])
     def test_a_reranker_keeps_its_activation(
-        self, activation: str | None, place: str, tmp_path: Path
+        self, activation: str | None, file: str, tmp_path: Path
     ) -> None:
         folder = classifier_folder(tmp_path / "head", 1, problem_type="regression")
         if activation is not None:
-            named = {"activation_fn": f"torch.nn.modules.{activation}"}
-            content = named
-            if place == "config.json":
-                content = json.loads((folder / place).read_text(encoding="utf-8"))
-                content["sentence_transformers"] = named
-            (folder / place).write_text(json.dumps(content), encoding="utf-8")
+            settings = {"activation_fn": f"torch.nn.modules.{activation}"}
+            content = settings
+            if file == "config.json":
+                content = json.loads((folder / file).read_text(encoding="utf-8"))
+                content["sentence_transformers"] = settings
+            (folder / file).write_text(json.dumps(content), encoding="utf-8")
         exporting.export(Source(folder), tmp_path / "out")
         pairs = [(text, "tall trees") for text in TEXTS]
         expected = CrossEncoder.from_pretrained(folder, precision=None).predict(pairs)
         scores = OnnxHead.from_pretrained(tmp_path / "out").scores(pairs)[:, 0]
         np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-5)
 
-    def test_a_regression_is_served_as_its_numbers(self, tmp_path: Path) -> None:
+    def test_both_backends_serve_equal_scores_of_a_regression(self, tmp_path: Path) -> None:
         testclient = pytest.importorskip("fastapi.testclient")
         app = pytest.importorskip("minibert.serving.app")
         models = pytest.importorskip("minibert.serving.models")
         folder = classifier_folder(tmp_path / "head", 1, problem_type="regression")
         exporting.export(Source(folder), tmp_path / "out")
         answers = []
-        for place, backend in ((folder, "torch"), (tmp_path / "out", "onnx")):
+        for path, backend in ((folder, "torch"), (tmp_path / "out", "onnx")):
             queue = {"max_wait_ms": 1, "max_tokens": 512, "max_pending": 9}
-            model = models.load("head", Source(place), backend=backend, **queue)
+            model = models.load("head", Source(path), backend=backend, **queue)
             try:
                 client = testclient.TestClient(app.create_app([model]))
                 predicted = client.post("/predict", json={"inputs": TEXTS[0]}).json()
@@ -286,23 +286,25 @@ class TestExportedHeads:
 
     def test_command(self, folders: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
         folder, out = folders
-        typed = ("classify", *(text for text in TEXTS if text), "-m")
-        expected = printed_results(capsys, *typed, folder)
-        assert printed_results(capsys, *typed, out, "--backend", "onnx") == rounded(expected)
+        command = ("classify", *(text for text in TEXTS if text), "-m")
+        expected = printed_results(capsys, *command, folder)
+        assert printed_results(capsys, *command, out, "--backend", "onnx") == rounded(expected)
 
-    def test_an_embedder_is_no_head(self, embedder: tuple[Path, Path]) -> None:
+    def test_an_exported_embedder_does_not_load_as_a_head(
+        self, embedder: tuple[Path, Path]
+    ) -> None:
         with pytest.raises(ValueError, match="was exported from an embedder"):
             OnnxHead.from_pretrained(embedder[1])
 
 
-def printed_results(capsys: pytest.CaptureFixture[str], *typed: object) -> list[Any]:
-    assert main([*map(str, typed), "--json"]) == 0
+def printed_results(capsys: pytest.CaptureFixture[str], *arguments: object) -> list[Any]:
+    assert main([*map(str, arguments), "--json"]) == 0
     results: list[Any] = json.loads(capsys.readouterr().out)["output"]
     return results
 
 
 def rounded(results: Any) -> Any:
-    """Results with scores that two libraries agree on."""
+    """Replace each score by an approximate value, for comparison with another library."""
     if isinstance(results, dict):
         return {name: rounded(value) for name, value in results.items()}
     if isinstance(results, list):
@@ -321,15 +323,15 @@ def rounded(results: Any) -> Any:
 def test_commands_run_exported_heads(
     command: str, head: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The results of torch, for texts of several windows too, from `minibert export`'s folder."""
+    """The results equal those of PyTorch, also for texts of several windows."""
     folder = save_head(tmp_path / "head", head)
     out = tmp_path / "out"
     assert main(["export", str(folder), str(out)]) == 0
     capsys.readouterr()
-    typed = (*command.split(), *(text for text in TEXTS if text), "-m")
-    expected = printed_results(capsys, *typed, folder)
-    assert printed_results(capsys, *typed, out, "--backend", "onnx") == rounded(expected)
-    assert main([*typed, str(out)]) == 2
+    arguments = (*command.split(), *(text for text in TEXTS if text), "-m")
+    expected = printed_results(capsys, *arguments, folder)
+    assert printed_results(capsys, *arguments, out, "--backend", "onnx") == rounded(expected)
+    assert main([*arguments, str(out)]) == 2
     assert "run it with --backend onnx" in capsys.readouterr().err
     if head is BertForTokenClassification:
         check_served_tagger(out, [result["entities"] for result in expected])
@@ -350,11 +352,11 @@ def check_served_tagger(out: Path, expected: list[Any]) -> None:
 
 
 @pytest.mark.parametrize("command", ["entities", "answer --question who", "classify"])
-def test_options_that_the_export_decides(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    typed = [*command.split(), "a text", "-m", "minibert-tiny", "--backend", "onnx"]
-    assert main([*typed, "--precision", "int8"]) == 2
+def test_options_that_the_export_fixes(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = [*command.split(), "a text", "-m", "minibert-tiny", "--backend", "onnx"]
+    assert main([*arguments, "--precision", "int8"]) == 2
     assert "the precision of the export" in capsys.readouterr().err
-    assert main([*typed, "--device", "cuda"]) == 2
+    assert main([*arguments, "--device", "cuda"]) == 2
     assert "runs on the CPU" in capsys.readouterr().err
 
 
@@ -365,7 +367,7 @@ def test_damaged_graphs(tmp_path: Path) -> None:
 
 
 class TestBackend:
-    """`backend="onnx"` gives what torch gives, and never imports it."""
+    """`backend="onnx"` gives the results of PyTorch and never imports torch."""
 
     @pytest.fixture(scope="class")
     def both(self, embedder: tuple[Path, Path]) -> tuple[SentenceEmbedder, OnnxEmbedder]:
@@ -391,12 +393,12 @@ class TestBackend:
         ours, theirs = both
         long = " ".join(WORDS) * 20
         texts = [*TEXTS, long, *TEXTS[:2], "a", *(" ".join(WORDS[:n]) for n in range(9))]
-        for given in (texts, texts[0], []):
+        for inputs in (texts, texts[0], []):
             np.testing.assert_allclose(
-                theirs.encode(given, **options), ours.encode(given, **options), rtol=0, atol=1e-5
+                theirs.encode(inputs, **options), ours.encode(inputs, **options), rtol=0, atol=1e-5
             )
 
-    def test_all_the_rest(self, both: tuple[SentenceEmbedder, OnnxEmbedder]) -> None:
+    def test_the_rest_of_the_api(self, both: tuple[SentenceEmbedder, OnnxEmbedder]) -> None:
         ours, theirs = both
         pairs = [("tall trees", "grow"), ("hello world", "in korea")]
         np.testing.assert_allclose(theirs.encode(pairs), ours.encode(pairs), rtol=0, atol=1e-5)
@@ -404,13 +406,12 @@ class TestBackend:
             theirs.encode_query(TEXTS), ours.encode_query(TEXTS), rtol=0, atol=1e-5
         )
         states = theirs.encode(TEXTS[:3], output_value="token_embeddings")
-        for one, other in zip(
-            states, ours.encode(TEXTS[:3], output_value="token_embeddings"), strict=True
-        ):
-            np.testing.assert_allclose(one, other, rtol=0, atol=1e-5)
-        for one, other in zip(theirs.words(TEXTS[:3]), ours.words(TEXTS[:3]), strict=True):
-            assert one.words == other.words
-            np.testing.assert_allclose(one.vectors, other.vectors, rtol=0, atol=1e-5)
+        expected = ours.encode(TEXTS[:3], output_value="token_embeddings")
+        for state, reference in zip(states, expected, strict=True):
+            np.testing.assert_allclose(state, reference, rtol=0, atol=1e-5)
+        for words, reference in zip(theirs.words(TEXTS[:3]), ours.words(TEXTS[:3]), strict=True):
+            assert words.words == reference.words
+            np.testing.assert_allclose(words.vectors, reference.vectors, rtol=0, atol=1e-5)
         with theirs.batched() as batched:
             np.testing.assert_allclose(
                 batched.encode("hello"), ours.encode("hello"), rtol=0, atol=1e-5
@@ -420,7 +421,7 @@ class TestBackend:
         assert isinstance(theirs, OnnxEmbedder)
         assert (theirs.dimension, theirs.max_length, theirs.pooling) == (64, 64, ["cls", "mean"])
 
-    def test_what_the_graph_settles(self, embedder: tuple[Path, Path]) -> None:
+    def test_options_that_the_graph_fixes(self, embedder: tuple[Path, Path]) -> None:
         folder, exported = embedder
         for option in (
             {"pooling": "max"},
@@ -442,7 +443,7 @@ class TestBackend:
             )
 
     def test_torch_is_never_imported(self, embedder: tuple[Path, Path], tmp_path: Path) -> None:
-        """Neither by `encode`, nor by the commands, nor by what they write."""
+        """Neither `encode` nor the commands nor the service import it."""
         _, exported = embedder
         (tmp_path / "lines.txt").write_text("\n".join(filter(None, TEXTS)), encoding="utf-8")
         code = """if True:
@@ -451,17 +452,20 @@ class TestBackend:
             from minibert.cli import main
             folder, corpus = sys.argv[1:]
             embedder = OnnxEmbedder.from_pretrained(folder)
-            embedder.encode(["hello", "how do trees grow? " * 30], overflow="mean", precision="binary")
-            own = ["--model", folder, "--backend", "onnx"]
-            assert main(["embed", "hello", "--jsonl", *own]) == 0
-            assert main(["embed", "--file", corpus, "--output", corpus + ".npy", *own]) == 0
-            assert main(["embed", "--file", corpus, "--output", corpus + ".shards/", *own]) == 0
-            assert main(["search", "tall trees", "--corpus", corpus, *own]) == 0
-            assert main(["search", "tall trees", "--corpus", corpus, "--vectors", corpus + ".npy", *own]) == 0
+            texts = ["hello", "how do trees grow? " * 30]
+            embedder.encode(texts, overflow="mean", precision="binary")
+            options = ["--model", folder, "--backend", "onnx"]
+            assert main(["embed", "hello", "--jsonl", *options]) == 0
+            assert main(["embed", "--file", corpus, "--output", corpus + ".npy", *options]) == 0
+            assert main(["embed", "--file", corpus, "--output", corpus + ".shards/", *options]) == 0
+            search = ["search", "tall trees", "--corpus", corpus, *options]
+            assert main(search) == 0
+            assert main([*search, "--vectors", corpus + ".npy"]) == 0
             from minibert.checkpoints.source import Source
             from minibert.serving.app import create_app
             from minibert.serving.models import load
-            model = load("tiny", Source(folder), backend="onnx", max_wait_ms=1, max_tokens=512, max_pending=9)
+            queue = {"max_wait_ms": 1, "max_tokens": 512, "max_pending": 9}
+            model = load("tiny", Source(folder), backend="onnx", **queue)
             create_app([model])
             model.batched.encode("hello")
             assert "torch" not in sys.modules
