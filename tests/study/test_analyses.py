@@ -1,4 +1,4 @@
-"""The analyses: each against its definition, a synthetic case with a known answer, or another implementation."""
+"""Each analysis is tested against its definition, a synthetic case, or another implementation."""
 
 from __future__ import annotations
 
@@ -48,12 +48,13 @@ def test_rollout_rows_sum_to_one_and_follow_the_residual() -> None:
         torch.testing.assert_close(rolled, rollout(output))
         with pytest.raises(ValueError, match="called with output_attentions=True"):
             rollout(model(**batch))
-    # a head that looks at the token before, twice: a quarter comes from two places before, half from one before
+    # two layers of a head that attends to the previous token:
+    # a quarter comes from two positions before, half from one before
     before = torch.eye(5).roll(1, 0)[None, None]
     assert rollout([before, before])[-1, 0, 4].tolist() == [0.0, 0.0, 0.25, 0.5, 0.25]
 
 
-def test_the_last_row_of_the_logit_lens_is_the_models_answer() -> None:
+def test_the_last_row_of_the_logit_lens_is_the_prediction() -> None:
     model = random_model()
     batch = ragged_batch(model.config)
     t = traced(model, batch)
@@ -69,7 +70,7 @@ def test_the_last_row_of_the_logit_lens_is_the_models_answer() -> None:
         logit_lens(traced(bare, batch))
 
 
-def test_heads_add_up_to_what_is_projected() -> None:
+def test_heads_add_up_to_the_projected_output() -> None:
     model = random_model()
     batch = ragged_batch(model.config)
     t = traced(model, batch)
@@ -90,18 +91,23 @@ TOKENS = ["[CLS]", "the", "cat", "and", "the", "dog", "[SEP]", "the", "end", "[S
 
 
 def synthetic(rule: Any, noise: float = 0.3) -> Tensor:
-    """A head that puts 1 - noise of every token's attention where `rule` says and shares out the rest at random."""
+    """Build a head that puts 1 - noise of the attention where `rule` says, and the rest at random.
+
+    Args:
+        rule: a function from the index of a token to the indices that it attends to.
+        noise: the share of the attention that is random.
+    """
     seq = len(TOKENS)
     head = torch.rand(seq, seq) * (torch.tensor([token != "[PAD]" for token in TOKENS]))
     head = noise * head / head.sum(-1, keepdim=True)
     for i in range(seq):
-        places = [j for j in rule(i) if 0 <= j < seq] or [0]
-        for j in places:
-            head[i, j] += (1 - noise) / len(places)
+        targets = [j for j in rule(i) if 0 <= j < seq] or [0]
+        for j in targets:
+            head[i, j] += (1 - noise) / len(targets)
     return head
 
 
-def test_patterns_are_found_on_synthetic_heads() -> None:
+def test_patterns_of_synthetic_heads_are_recognized() -> None:
     rules = {
         "previous": lambda i: [i - 1],
         "next": lambda i: [i + 1],
@@ -117,9 +123,9 @@ def test_patterns_are_found_on_synthetic_heads() -> None:
         torch.manual_seed(trial)
         heads = torch.stack([synthetic(rule) for rule in rules.values()])
         assert [pattern.name for pattern in attention_patterns(TOKENS, heads)] == list(rules)
-    nothing = torch.full((1, 1, 11, 11), 0.02)
-    nothing[..., [2, 5, 8]] = 0.28
-    (pattern,) = attention_patterns(TOKENS, nothing)
+    unknown = torch.full((1, 1, 11, 11), 0.02)
+    unknown[..., [2, 5, 8]] = 0.28
+    (pattern,) = attention_patterns(TOKENS, unknown)
     assert pattern.name is None and 0 < pattern.share < 0.5
     assert attention_patterns(["[CLS]", "[SEP]"], torch.eye(2)) == [Pattern(None, 0.0)]
 
@@ -129,12 +135,12 @@ def test_head_importance_is_the_gradient_of_a_factor_on_the_head() -> None:
     batch = {**ragged_batch(model.config, (7, 7, 7)), "labels": torch.tensor([0, 1, 1])}
     expected = torch.zeros(2, 4)
     for row in range(3):
-        one = {name: values[row : row + 1] for name, values in batch.items()}
+        example = {name: values[row : row + 1] for name, values in batch.items()}
         factors = [torch.ones(1, 4, 1, 1, requires_grad=True) for _ in range(2)]
         with trace(model) as t:
             for i, factor in enumerate(factors):
                 t.set(f"layer.{i}.attention.probabilities", lambda p, factor=factor: p * factor)
-            gradients = torch.autograd.grad(model(**one).loss, factors)
+            gradients = torch.autograd.grad(model(**example).loss, factors)
         expected += torch.stack(gradients).flatten(1).abs() / 3
     torch.testing.assert_close(
         head_importance(model, [batch], normalize=False), expected, rtol=1e-4, atol=1e-6
@@ -149,7 +155,7 @@ def test_head_importance_is_the_gradient_of_a_factor_on_the_head() -> None:
 
 @pytest.mark.parametrize("attention", ["eager", "sdpa"])
 def test_attention_has_gradients_under_every_implementation(attention: str) -> None:
-    """They are those that a small change of the probabilities shows, and the outputs stay the same, bit for bit."""
+    """They equal finite differences, and the outputs stay the same bit for bit."""
     model = random_model("BertForSequenceClassification", attn_implementation=attention).double()
     batch = {**ragged_batch(model.config), "labels": torch.tensor([0, 1, 1])}
     plain = model(**batch).loss
@@ -171,14 +177,14 @@ def test_attention_has_gradients_under_every_implementation(attention: str) -> N
             values.append(model(**batch).loss.item())
     assert gradient[at].item() == pytest.approx((values[0] - values[1]) / (2 * small), rel=1e-5)
     parameters = [p for p in model.parameters() if p.requires_grad]
-    watched = torch.autograd.grad(loss, parameters, allow_unused=True)
-    own = torch.autograd.grad(plain, parameters, allow_unused=True)
-    for a, b in zip(watched, own, strict=True):
+    traced_gradients = torch.autograd.grad(loss, parameters, allow_unused=True)
+    plain_gradients = torch.autograd.grad(plain, parameters, allow_unused=True)
+    for a, b in zip(traced_gradients, plain_gradients, strict=True):
         if a is not None and b is not None:
             torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-12)
 
 
-def test_integrated_gradients_are_complete_and_those_of_captum() -> None:
+def test_integrated_gradients_are_complete_and_equal_captum() -> None:
     captum = pytest.importorskip("captum.attr", reason="needs captum: extra [test]")
     model = minibert.BertForMaskedLM.from_pretrained("minibert-tiny")
     tokenizer = minibert.BertTokenizer.from_pretrained("minibert-tiny")
@@ -188,11 +194,11 @@ def test_integrated_gradients_are_complete_and_those_of_captum() -> None:
         ("The cat sat on the [MASK] and slept.", "bed"),
     ]:
         batch = dict(tokenizer(text, return_tensors="pt"))
-        place = batch["input_ids"][0].tolist().index(tokenizer.mask_token_id)
-        number = tokenizer.convert_tokens_to_ids(word)
+        position = batch["input_ids"][0].tolist().index(tokenizer.mask_token_id)
+        word_id = tokenizer.convert_tokens_to_ids(word)
 
-        def target(output: Any, place: int = place, number: int = number) -> Tensor:
-            return output.logits[:, place].log_softmax(-1)[:, number]
+        def target(output: Any, position: int = position, word_id: int = word_id) -> Tensor:
+            return output.logits[:, position].log_softmax(-1)[:, word_id]
 
         attributions, error = integrated_gradients(model, batch, target)
         table = model.bert.embeddings.word_embeddings
@@ -207,12 +213,12 @@ def test_integrated_gradients_are_complete_and_those_of_captum() -> None:
         assert abs(error[0]) < 0.01 * abs(change)
         assert attributions.sum().item() == pytest.approx(change.item(), rel=0.01)
 
-        own = captum.IntegratedGradients(
+        method = captum.IntegratedGradients(
             lambda x, mask=batch["attention_mask"]: target(
                 model(inputs_embeds=x, attention_mask=mask)
             )
         )
-        theirs = own.attribute(
+        theirs = method.attribute(
             table(batch["input_ids"]).detach(), table(baseline).detach(), n_steps=50
         ).sum(-1)
         torch.testing.assert_close(attributions, theirs.float(), atol=1e-4, rtol=0)
@@ -227,18 +233,18 @@ def test_a_sweep_of_patches_equals_one_patch_at_a_time() -> None:
 
     swept = patching_sweep(model, clean, corrupted, measure)
     source = traced(model, clean)
-    for layer, place in [(0, 0), (1, 2), (0, 5)]:
+    for layer, position in [(0, 0), (1, 2), (0, 5)]:
         with torch.no_grad(), trace(model) as t:
             name = f"layer.{layer}.output"
             t.set(
                 name,
-                lambda x, n=name, p=place: torch.cat(
+                lambda x, n=name, p=position: torch.cat(
                     [x[:, :p], source[n][:, p : p + 1], x[:, p + 1 :]], 1
                 ),
             )
             expected = measure(model(**corrupted))
-        torch.testing.assert_close(swept[layer, place], expected[0])
-    # after the last layer only the place that is read matters
+        torch.testing.assert_close(swept[layer, position], expected[0])
+    # after the last layer, only the measured position matters
     with torch.no_grad():
         torch.testing.assert_close(swept[1, 2], measure(model(**clean))[0])
         torch.testing.assert_close(swept[1, 3], measure(model(**corrupted))[0])
@@ -248,24 +254,25 @@ def test_a_sweep_of_patches_equals_one_patch_at_a_time() -> None:
         patching_sweep(model, clean, ragged_batch(model.config, (7,)), measure)
 
 
-def test_cka_knows_rotations_and_chance() -> None:
+def test_cka_is_invariant_to_rotation_and_low_by_chance() -> None:
     x = torch.randn(500, 16)
-    turned = x @ torch.linalg.qr(torch.randn(16, 16))[0] * 3 + 1
-    assert cka(x, turned) == pytest.approx(1)
+    rotated = x @ torch.linalg.qr(torch.randn(16, 16))[0] * 3 + 1
+    assert cka(x, rotated) == pytest.approx(1)
     assert cka(x, torch.randn(500, 16)) < 0.1
     half = torch.cat([x[:, :8], torch.randn(500, 8)], dim=1)
     assert 0.3 < cka(x, half) < 0.7
-    # the tokens of one sentence, fewer than components: still no likeness between random numbers, and all with itself
+    # with fewer rows than dimensions, as for the tokens of one sentence,
+    # random vectors still have a similarity near 0, and a rotation has 1
     few = [cka(torch.randn(12, 256), torch.randn(12, 256)) for _ in range(50)]
-    assert abs(sum(few) / 50) < 0.05 and cka(x[:12], turned[:12]) == pytest.approx(1)
+    assert abs(sum(few) / 50) < 0.05 and cka(x[:12], rotated[:12]) == pytest.approx(1)
     with pytest.raises(ValueError, match="four rows or more, not 3"):
         cka(x[:3], x[:3])
 
 
-def test_a_linear_probe_reads_what_is_linear() -> None:
+def test_a_linear_probe_learns_a_linear_rule() -> None:
     x = torch.randn(600, 8)
     labels = (x @ torch.randn(8, 3)).argmax(-1)
     assert linear_probe(x[:400], labels[:400], x[400:], labels[400:]) > 0.85
-    with torch.no_grad():  # as people call it
+    with torch.no_grad():  # users call it this way, and it needs gradients inside
         chance = linear_probe(x[:400], labels[:400], torch.randn(200, 8), labels[400:])
     assert chance < 0.6

@@ -1,4 +1,4 @@
-"""Which article a page of `minibert learn` gets: by the model's pieces, the option and the locale."""
+"""How `minibert learn` chooses an article: by the model's vocabulary, the option and the locale."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from minibert.cli.learn import MODELS, locale_language
 from minibert.page.lesson import article, articles, fitting_article
 
 
-def test_the_article_refuses_a_model_whose_pieces_its_scenes_do_not_fit(
+def test_a_vocabulary_that_does_not_fit_the_scenes_is_an_error(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##b", "bank", "dog"]
@@ -22,9 +22,9 @@ def test_the_article_refuses_a_model_whose_pieces_its_scenes_do_not_fit(
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "bert"}), encoding="utf-8")
     out = tmp_path / "learn.html"
     assert main(["learn", "--model", str(tmp_path), "--output", str(out)]) == 1
-    said = capsys.readouterr().err
-    assert "minibert-en need man, which it cuts into [UNK]" in said
-    assert "minibert-ko need 배를" in said and "Take minibert-en or minibert-ko" in said
+    message = capsys.readouterr().err
+    assert "minibert-en need man, which it cuts into [UNK]" in message
+    assert "minibert-ko need 배를" in message and "Take minibert-en or minibert-ko" in message
     assert not out.exists()
 
 
@@ -37,7 +37,7 @@ def test_the_article_refuses_a_model_whose_pieces_its_scenes_do_not_fit(
         ({"LANG": "kok_IN"}, "en"),
     ],
 )
-def test_a_korean_locale_has_the_korean_article(
+def test_a_korean_locale_gets_the_korean_article(
     environment: dict[str, str], language: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("LC_ALL", "LC_MESSAGES", "LANG"):
@@ -47,7 +47,7 @@ def test_a_korean_locale_has_the_korean_article(
     assert locale_language() == language
 
 
-def test_the_article_is_chosen_by_what_fits_the_model() -> None:
+def test_the_article_fits_the_vocabulary_of_the_model() -> None:
     tokenizers = {name: BertTokenizer.from_pretrained(name) for name in MODELS.values()}
     for language, name in MODELS.items():
         for preferred in MODELS:
@@ -55,10 +55,10 @@ def test_the_article_is_chosen_by_what_fits_the_model() -> None:
 
 
 def test_both_languages_have_every_text_of_the_korean_article() -> None:
-    for key, said in article("ko")["lesson"]["texts"].items():
-        fields = [set(re.findall(r"\{\w+\}", said[language])) for language in ("en", "ko")]
-        assert said["en"] and said["ko"] and fields[0] == fields[1], key
+    for key, texts in article("ko")["lesson"]["texts"].items():
+        fields = [set(re.findall(r"\{\w+\}", texts[language])) for language in ("en", "ko")]
+        assert texts["en"] and texts["ko"] and fields[0] == fields[1], key
 
 
-def test_an_article_without_a_run_brings_none() -> None:
+def test_the_korean_article_has_no_training_run() -> None:
     assert articles()["ko"]["run"] is None and "run" not in article("ko")

@@ -1,4 +1,4 @@
-"""carriers: its map and its cuts against trace by hand, and the two sentences of the article."""
+"""carriers: its effects and ablations against trace, and the two sentences of the article."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def random_model(tokenizer: Any, name: str = "BertForMaskedLM", **overrides: Any
 
 
 @torch.no_grad()
-def answer_without(model: Any, batch: Any, heads: list[tuple[int, int]], place: int) -> Tensor:
+def answer_without(model: Any, batch: Any, heads: list[tuple[int, int]], position: int) -> Tensor:
     with trace(model) as t:
         for layer, head in heads:
             t.switch_off_head(layer, head)
-        return model(**batch).logits[0, place].softmax(-1)
+        return model(**batch).logits[0, position].softmax(-1)
 
 
-def test_the_map_is_that_of_patching_and_the_cuts_are_those_of_trace(tokenizer: Any) -> None:
+def test_effects_equal_patching_and_ablations_equal_trace(tokenizer: Any) -> None:
     model = random_model(tokenizer)
     texts = [f"the [MASK] was {word}." for word in ("old", "new")]
     result = carriers(model, tokenizer, *texts, heads=1, layers=2, controls=3)
@@ -66,7 +66,7 @@ def test_the_map_is_that_of_patching_and_the_cuts_are_those_of_trace(tokenizer: 
     assert result.flips == (result.cut.text != result.second.text)
 
 
-def test_the_draws_are_repeatable(tokenizer: Any) -> None:
+def test_random_draws_depend_on_the_seed_only(tokenizer: Any) -> None:
     model = random_model(tokenizer)
     texts = ("the [MASK] was old.", "the [MASK] was new.")
     draws = [
@@ -76,7 +76,7 @@ def test_the_draws_are_repeatable(tokenizer: Any) -> None:
     assert draws[0] == draws[1] != draws[2]
 
 
-def test_a_classifier_passes_its_own_target(tokenizer: Any) -> None:
+def test_a_classifier_needs_a_target(tokenizer: Any) -> None:
     labels = {0: "bad", 1: "good"}
     model = random_model(tokenizer, "BertForSequenceClassification", id2label=labels)
     texts = ("it was bad", "it was good")
@@ -97,7 +97,7 @@ def test_a_classifier_passes_its_own_target(tokenizer: Any) -> None:
         (("old [MASK]", "new [MASK]"), {"heads": 5}, "heads should be 1 to 4, half of the 8 heads"),
     ],
 )
-def test_texts_that_cannot_be_followed(
+def test_texts_that_cannot_be_compared(
     tokenizer: Any, texts: tuple[str, str], options: dict[str, int], message: str
 ) -> None:
     with pytest.raises(ValueError, match=re.escape(message)):
@@ -105,8 +105,8 @@ def test_texts_that_cannot_be_followed(
 
 
 @pytest.mark.slow
-def test_five_heads_carry_wide_and_a_hundred_other_fives_do_not(tokenizer: Any) -> None:
-    """The last scene of the article's wire: road becomes animal, and stays road otherwise."""
+def test_five_heads_carry_wide_and_random_sets_of_five_do_not(tokenizer: Any) -> None:
+    """In the article, the prediction changes from road to animal without these heads only."""
     model = minibert.BertForPreTraining.from_pretrained("minibert-en").eval()
     texts = [ANIMAL.format(word) for word in ("tired", "wide")]
     result = carriers(model, tokenizer, *texts)

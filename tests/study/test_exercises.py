@@ -1,4 +1,4 @@
-"""The exercises: each wrong answer that learners give gets the hint that helps, and the package's own code is right."""
+"""The exercises: each common wrong answer gets a helpful hint, and the package's code is right."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_the_packages_own_code_is_right(exercise: str) -> None:
     assert english.startswith("Not yet. Nothing came back") and korean.startswith("아직 아닙니다.")
 
 
-def test_an_unknown_exercise_is_refused() -> None:
+def test_an_unknown_exercise_is_an_error() -> None:
     with pytest.raises(
         ValueError, match="exercise should be one of attention, mask, .*, not 'pooler'"
     ):
@@ -66,7 +66,7 @@ def attention(
     join: bool = True,
     values: bool = True,
 ) -> Any:
-    """Attention with one thing wrong."""
+    """Return an attention function with one mistake."""
 
     def answer(query: Tensor, key: Tensor, value: Tensor, layout: Any, dropout: float) -> Any:
         contexts = []
@@ -101,7 +101,7 @@ def wordpiece(
     back: bool = False,
     limit: bool = True,
 ) -> Any:
-    """WordPiece with one thing wrong."""
+    """Return a WordPiece function with one mistake."""
 
     def spell(word: str, vocabulary: Any, inside: bool) -> list[str] | None:
         if not word:
@@ -117,14 +117,14 @@ def wordpiece(
     def answer(word: str, vocabulary: Any) -> list[str]:
         if limit and len(word) > 100:
             return ["[UNK]"]
-        found = spell(word, vocabulary, False)
-        return ["[UNK]"] if found is None else found
+        spelled = spell(word, vocabulary, False)
+        return ["[UNK]"] if spelled is None else spelled
 
     return answer
 
 
 def masking(**wrong: Any) -> Any:
-    """Masking with one thing wrong."""
+    """Return a masking function with one mistake."""
 
     def answer(ids: Any, rng: Any, mask_id: int, special: Any) -> Any:
         rng = np.random.default_rng(5) if wrong.get("own_rng") else rng
@@ -165,7 +165,7 @@ WRONG: dict[str, tuple[str, Any, str, str]] = {
     ),
     "swapped": (
         "attention",
-        lambda *given: attention()(*given)[::-1],
+        lambda *inputs: attention()(*inputs)[::-1],
         "Return the context first",
         "컨텍스트, 확률 순서로",
     ),
@@ -320,12 +320,12 @@ def test_a_wrong_answer_gets_the_right_hint(mistake: str) -> None:
 
 
 @pytest.mark.parametrize("exercise", RIGHT)
-def test_the_right_answers_written_here_pass(exercise: str) -> None:
-    """So that each wrong one above has one thing wrong."""
-    mine = {"gelu": F.gelu, "wordpiece": wordpiece(), "masking": masking()}.get(
+def test_the_answers_without_a_mistake_pass(exercise: str) -> None:
+    """This shows that each wrong answer above has only one mistake."""
+    answer = {"gelu": F.gelu, "wordpiece": wordpiece(), "masking": masking()}.get(
         exercise, attention()
     )
-    assert check(exercise, mine).startswith("Right.")
+    assert check(exercise, answer).startswith("Right.")
 
 
 @pytest.mark.parametrize("exercise", SHORT_EXERCISES)
@@ -340,8 +340,8 @@ def test_a_short_exercise(exercise: str) -> None:
         assert korean == f"아직 아닙니다. {mistake.korean}"
 
 
-def test_words_of_the_whole_vocabulary_are_accepted_with_a_remark() -> None:
-    """Google's code and that of transformers draw special tokens, too."""
+def test_random_special_tokens_are_accepted_with_a_remark() -> None:
+    """The code of Google and of transformers can draw special tokens, too."""
     english, korean = check("masking", masking(any_words=True)).splitlines()
     assert english.startswith("Right.") and "as in the code of Google" in english
     assert korean.startswith("맞습니다.") and "특수 토큰도 뽑는 방식" in korean

@@ -1,4 +1,4 @@
-"""The page as a file: what is in it, and that a text can do no more in it than be shown."""
+"""The page as a file: its contents, and that a text in it is shown and never executed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PARTS = Path(minibert.__file__).parent / "page"
 
 
 def unpack(packed: dict[str, Any]) -> dict[str, np.ndarray]:
-    """What the page's script does."""
+    """Unpack arrays as the page's script does."""
     content, start, arrays = zlib.decompress(base64.b64decode(packed["data"])), 0, {}
     for name, shape, decimals, bits in packed["table"]:
         end = start + math.prod(shape) * bits // 8
@@ -53,7 +53,7 @@ def random_model(name: str = "BertForPreTraining", **overrides: Any) -> Any:
 
 
 @given(st.lists(st.floats(-3e6, 3e6, width=32), min_size=1, max_size=20))
-def test_packed_numbers_are_the_numbers_rounded_to_the_digits_shown(values: list[float]) -> None:
+def test_packed_values_are_rounded_to_the_digits_shown(values: list[float]) -> None:
     packed = pack({"values": torch.tensor(values)})
     digits = packed["table"][0][2]
     for stored, value in zip(unpack(packed)["values"], values, strict=True):
@@ -62,7 +62,7 @@ def test_packed_numbers_are_the_numbers_rounded_to_the_digits_shown(values: list
         )
 
 
-def test_packing_keeps_four_digits_where_they_fit_and_floats_where_they_are_needed() -> None:
+def test_packing_uses_four_decimals_if_they_fit_and_floats_if_requested() -> None:
     arrays = {
         "p": torch.tensor([1.0]),
         "s": torch.tensor([-30.0]),
@@ -74,7 +74,7 @@ def test_packing_keeps_four_digits_where_they_fit_and_floats_where_they_are_need
     assert unpack(packed)["no"].shape == (0, 3) and unpack(packed)["s"] == [-30.0]
 
 
-def test_data_are_what_the_model_returns(tokenizer: Any) -> None:
+def test_the_data_are_the_outputs_of_the_model(tokenizer: Any) -> None:
     model = random_model()
     data = page_data(model, tokenizer, "I love Korea", "unaffable [MASK]", pad_to=14)
     batch = tokenizer(
@@ -100,7 +100,7 @@ def test_data_are_what_the_model_returns(tokenizer: Any) -> None:
 
 
 @pytest.mark.parametrize(("name", "head"), [("BertModel", None), ("BertForMaskedLM", "lens")])
-def test_parts_that_a_model_lacks_are_left_out(tokenizer: Any, name: str, head: str | None) -> None:
+def test_missing_parts_of_a_model_are_left_out(tokenizer: Any, name: str, head: str | None) -> None:
     data = page_data(random_model(name), tokenizer, "I love Korea")
     names = [row[0] for row in data["arrays"]["table"]]
     assert "nsp.logits" not in names and (data["lens"] is None) == (head is None)
@@ -108,7 +108,7 @@ def test_parts_that_a_model_lacks_are_left_out(tokenizer: Any, name: str, head: 
 
 
 class Reader(HTMLParser):
-    """Collects scripts by their attributes, and every attribute that could fetch something."""
+    """Collect tags, scripts with their attributes, and attributes that could fetch or run code."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -142,7 +142,7 @@ EMPTY_DATA: dict[str, Any] = {"name": "m", "tokens": [], "arrays": {}, "lens": N
 
 
 @given(st.text())
-def test_no_text_leaves_its_place_in_the_data(text: str) -> None:
+def test_no_text_escapes_from_the_data(text: str) -> None:
     plain, page = (
         read(render({**EMPTY_DATA, "texts": ["plain"]})),
         read(render({**EMPTY_DATA, "texts": [text]})),
@@ -155,13 +155,13 @@ def test_no_text_leaves_its_place_in_the_data(text: str) -> None:
     "text",
     ["</script><script>alert(1)</script>", "<!--<script>", "{{script}}", "\u2028'\"\\", "\ud800"],
 )
-def test_nor_does_a_hostile_one(text: str) -> None:
+def test_hostile_texts_do_not_escape_from_the_data(text: str) -> None:
     page = render({**EMPTY_DATA, "texts": [text]})
     assert json.loads(read(page).scripts[1][1])["texts"] == [text]
     assert read(page).tags.count("script") == 3
 
 
-def test_only_the_pages_own_script_and_style_may_run_and_nothing_is_fetched() -> None:
+def test_the_policy_allows_only_the_script_and_style_of_the_page() -> None:
     page = render({**EMPTY_DATA, "texts": ["x"]})
     policy = re.search(r'Content-Security-Policy"\s+content="([^"]+)"', page)
     assert policy is not None
@@ -183,9 +183,9 @@ def test_both_languages_have_every_word_that_the_page_uses() -> None:
         fields = re.findall(r"\{\w+\}", sentence)
         assert sorted(fields) == sorted(re.findall(r"\{\w+\}", words["ko"][key])), key
     lesson = json.loads((PARTS / "lesson.json").read_text(encoding="utf-8"))
-    for key, said in lesson.items():
-        fields = [set(re.findall(r"\{\w+\}", said[language])) for language in ("en", "ko")]
-        assert said["en"] and said["ko"] and fields[0] == fields[1], key
+    for key, texts in lesson.items():
+        fields = [set(re.findall(r"\{\w+\}", texts[language])) for language in ("en", "ko")]
+        assert texts["en"] and texts["ko"] and fields[0] == fields[1], key
     known = words["en"].keys() | {f"lesson.{key}" for key in lesson}
     html = (PARTS / "page.html").read_text(encoding="utf-8")
     script = "".join(path.read_text(encoding="utf-8") for path in PARTS.glob("*.js"))
@@ -196,7 +196,7 @@ def test_both_languages_have_every_word_that_the_page_uses() -> None:
 
 
 def test_the_joined_scripts_declare_every_name_once() -> None:
-    """A name that two files declare keeps the whole page from starting."""
+    """A name that two files declare is a syntax error of the joined script."""
     for names in (page_build.SCRIPTS, page_build.WORKER):
         script = "\n".join(page_build.part(f"{name}.js") for name in names)
         declared = re.findall(r"(?m)^(?:async )?(?:function|const|let|class) (\w+)", script)
@@ -204,7 +204,7 @@ def test_the_joined_scripts_declare_every_name_once() -> None:
         assert sorted(declared) == sorted(set(declared))
 
 
-def test_the_article_refuses_a_model_that_cannot_compute_in_it(
+def test_a_model_too_large_for_the_article_is_an_error(
     tmp_path: Path, minilm: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["learn", "--model", minilm, "--output", str(tmp_path / "learn.html")]) == 1
@@ -250,7 +250,7 @@ def test_the_command_writes_the_page(
 
 @pytest.mark.parametrize("works", [True, False])
 def test_the_command_opens_the_page(works: bool, tmp_path: Path) -> None:
-    """In whatever browser the environment names; none there is said."""
+    """It opens in the browser that the environment names, and a missing browser is an error."""
     browser = tmp_path / "browser"
     browser.write_text(f'#!/bin/sh\nprintf %s "$1" > "{tmp_path}/opened"\n', encoding="utf-8")
     browser.chmod(0o755)
@@ -327,15 +327,15 @@ def test_a_pooler_that_the_checkpoint_does_not_have_is_not_shown(
     assert pages[0].read_bytes() == pages[1].read_bytes()
 
 
-def test_a_vocabulary_that_was_rounded_up(tokenizer: Any) -> None:
-    """The head has more words than the tokenizer; the best ones shown are words."""
+def test_a_padded_vocabulary(tokenizer: Any) -> None:
+    """If the head has more rows than the tokenizer has words, only words are shown."""
     model = random_model(vocab_size=30600)
     with torch.no_grad():
         model.cls.predictions.bias[30522:] = 100.0
     assert page_data(model, tokenizer, "hello [MASK]")["tokens"][1]["piece"] == "hello"
 
 
-def test_run_computes_what_the_page_shows(minilm: str) -> None:
+def test_run_computes_the_values_of_the_page(minilm: str) -> None:
     plain = run(minilm, "I love Korea", pair="so do I", pad_to=12)
     assert plain["layer.0.attention.scores"].shape == (1, 12, 12, 12)
     changed = run(minilm, "I love Korea", masked=[2], off=[(0, 1), (5,)], rounded=True)
@@ -362,19 +362,20 @@ def test_a_notebook_shows_the_page_in_a_frame(tokenizer: Any) -> None:
 def test_the_page_of_a_bundled_model_stays_below_20_mb(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With the longest text whose numbers the page holds, and with the longest of all."""
+    """This holds for the longest text with all arrays in the page and for the longest of all."""
     model, tokenizer = load(name)
     embedded = live.embed(model, tokenizer)
-    monkeypatch.setattr(page_build, "embed", lambda *_: embedded)  # packed once
+    # pack the model once for all pages
+    monkeypatch.setattr(page_build, "embed", lambda *_: embedded)
 
-    def written(count: int) -> dict[str, Any]:
+    def build_page(count: int) -> dict[str, Any]:
         data = page_data(model, tokenizer, ". " * (count - 2))
         size = len(render({"name": name, "source": name, **data}))
         print(f"{name}, {count} tokens: {size / 1e6:.1f} MB")
         assert len(data["tokens"]) == count and size <= 20e6
         return data
 
-    names_and_shapes = [row[:2] for row in written(10)["arrays"]["table"]]
+    names_and_shapes = [row[:2] for row in build_page(10)["arrays"]["table"]]
     each = (
         sum(
             math.prod(shape)
@@ -384,5 +385,5 @@ def test_the_page_of_a_bundled_model_stays_below_20_mb(
         // 10
     )
     longest = page_build.MAX_LIVE_DETAILS // each
-    assert written(longest)["complete"] and not written(longest + 1)["complete"]
-    assert written(page_build.MAX_TOKENS)["arrays"]["table"] == []
+    assert build_page(longest)["complete"] and not build_page(longest + 1)["complete"]
+    assert build_page(page_build.MAX_TOKENS)["arrays"]["table"] == []

@@ -1,4 +1,4 @@
-"""Plots: the figures hold the numbers they were given."""
+"""Plots: the figures contain the values of their inputs."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ TOKENS = ["[CLS]", "나는", "love", "##ly", "[SEP]"]
 def test_attention_draws_a_map_for_each_head() -> None:
     probabilities = torch.randn(6, 5, 5).softmax(-1).requires_grad_()
     figure = plot_attention(TOKENS, probabilities)
-    *maps, colours = figure.axes
-    assert colours.get_ylabel() == "probability" and figure._suptitle.get_text() == "Attention"
+    *maps, colorbar = figure.axes
+    assert colorbar.get_ylabel() == "probability" and figure._suptitle.get_text() == "Attention"
     assert [axes.get_title() for axes in maps] == [f"head {i}" for i in range(6)]
     for axes, values in zip(maps, probabilities, strict=True):
         np.testing.assert_array_equal(axes.images[0].get_array(), values.detach())
@@ -27,14 +27,14 @@ def test_attention_draws_a_map_for_each_head() -> None:
     assert file.getvalue().startswith(b"\x89PNG")
 
 
-def test_attention_takes_one_head() -> None:
+def test_attention_of_a_single_head() -> None:
     axes, _ = plot_attention(TOKENS, torch.eye(5), "Layer 3, head 1").axes
     np.testing.assert_array_equal(axes.images[0].get_array(), np.eye(5))
 
 
-def test_similarity_is_the_cosine_between_neighbouring_layers() -> None:
+def test_similarity_is_the_cosine_between_neighboring_layers() -> None:
     states = [torch.randn(5, 8) for _ in range(4)]
-    states[2] = states[1] * 3  # another length, the same direction
+    states[2] = states[1] * 3  # same direction, different length
     axes = plot_similarity(TOKENS, states).axes[0]
     drawn = axes.images[0].get_array()
     assert drawn.shape == (3, 5)
@@ -50,34 +50,32 @@ def test_similarity_is_the_cosine_between_neighbouring_layers() -> None:
     )
 
 
-def test_grid_names_its_rows_and_columns_and_writes_words_that_can_be_read() -> None:
+def test_grid_labels_rows_and_columns_and_has_readable_words() -> None:
     values = torch.tensor([[0.0, 0.5, 1.0], [0.25, 0.75, 0.1]])
     words = [["a", "b", "c"], ["가", "나", "다"]]
-    axes, colours = plot_grid(values, ["x", "y"], TOKENS[:3], "Title", "share", words).axes
+    axes, colorbar = plot_grid(values, ["x", "y"], TOKENS[:3], "Title", "share", words).axes
     np.testing.assert_array_equal(axes.images[0].get_array(), values)
     assert [label.get_text() for label in axes.get_yticklabels()] == ["x", "y"]
     assert [label.get_text() for label in axes.get_xticklabels()] == TOKENS[:3]
-    assert colours.get_ylabel() == "share"
-    written = {text.get_text(): (text.get_position(), text.get_color()) for text in axes.texts}
-    assert (
-        written["c"] == ((2, 0), "white")
-        and written["a"] == ((0, 0), "black")
-        and written["다"][0] == (2, 1)
-    )
+    assert colorbar.get_ylabel() == "share"
+    drawn = {text.get_text(): (text.get_position(), text.get_color()) for text in axes.texts}
+    assert drawn["c"] == ((2, 0), "white")
+    assert drawn["a"] == ((0, 0), "black")
+    assert drawn["다"][0] == (2, 1)
 
 
-def test_grid_with_numbers_below_zero_has_its_middle_at_zero() -> None:
-    picture = plot_grid(torch.tensor([[-1.0, 4.0]]), ["x"], ["a", "b"]).axes[0].images[0]
-    assert picture.get_clim() == (-4.0, 4.0)
+def test_the_colors_of_a_grid_with_negative_values_are_centered_at_zero() -> None:
+    image = plot_grid(torch.tensor([[-1.0, 4.0]]), ["x"], ["a", "b"]).axes[0].images[0]
+    assert image.get_clim() == (-4.0, 4.0)
 
 
-def test_pca_keeps_distances_of_points_on_a_plane() -> None:
+def test_pca_preserves_distances_of_points_on_a_plane() -> None:
     plane = torch.randn(6, 2)
     vectors = plane @ torch.linalg.qr(torch.randn(10, 2))[0].T + 5
     figure = plot_pca(list("abcdef"), vectors, groups=["x", "x", "y", "y", "z", "z"])
     axes = figure.axes[0]
     points = torch.cat(
-        [torch.as_tensor(np.asarray(c.get_offsets())).float() for c in axes.collections]
+        [torch.as_tensor(np.asarray(group.get_offsets())).float() for group in axes.collections]
     )
     torch.testing.assert_close(
         torch.cdist(points, points), torch.cdist(vectors, vectors), atol=1e-3, rtol=1e-3
@@ -97,8 +95,8 @@ def test_labels_stay_inside_the_frame() -> None:
         assert frame.x0 <= box.x0 and box.x1 <= frame.x1
 
 
-def test_labels_of_neighbors_can_both_be_read() -> None:
-    """Two points at nearly the same place: one label above, the other below."""
+def test_labels_of_neighbors_do_not_overlap() -> None:
+    """Of two points at nearly the same position, one has its label above and the other below."""
     points = torch.tensor([[0.0, 0.0], [0.001, 0.0], [5.0, 5.0], [-5.0, 3.0]])
     figure = plot_pca(["the boat drifted", "trees grow along", "far", "off"], points)
     figure.savefig(io.BytesIO(), dpi=60)

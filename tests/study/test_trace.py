@@ -1,4 +1,4 @@
-"""trace: names, values, patches, and that watching changes nothing."""
+"""trace: names, values, patches, and that tracing changes no results."""
 
 from __future__ import annotations
 
@@ -35,28 +35,30 @@ def random_model(name: str = "BertModel", **overrides: object) -> minibert.BertM
     return getattr(minibert, name)(tiny_config(**overrides)).eval()
 
 
-def hooks_of(model: nn.Module) -> int:
-    return sum(len(m._forward_hooks) + len(m._forward_pre_hooks) for m in model.modules())
+def count_hooks(model: nn.Module) -> int:
+    return sum(
+        len(module._forward_hooks) + len(module._forward_pre_hooks) for module in model.modules()
+    )
 
 
 @pytest.mark.parametrize("attention", ["eager", "sdpa"])
 @pytest.mark.parametrize("name", CLASSES)
-def test_watching_changes_no_bit_of_any_output(name: str, attention: str) -> None:
+def test_tracing_changes_no_bit_of_any_output(name: str, attention: str) -> None:
     model = random_model(name, attn_implementation=attention)
     batch = ragged_batch(model.config)
 
     plain = model(**batch, output_hidden_states=True)
     with trace(model):
-        watched = model(**batch, output_hidden_states=True)
+        traced = model(**batch, output_hidden_states=True)
 
     for key in set(plain.keys()) - {"hidden_states"}:
-        assert torch.equal(plain[key], watched[key]), key
-    assert all(map(torch.equal, plain.hidden_states, watched.hidden_states))
-    assert hooks_of(model) == 0  # and afterwards it costs nothing
+        assert torch.equal(plain[key], traced[key]), key
+    assert all(map(torch.equal, plain.hidden_states, traced.hidden_states))
+    assert count_hooks(model) == 0  # no overhead remains
 
 
 @pytest.mark.parametrize("attention", ["eager", "sdpa"])
-def test_watching_changes_no_random_number_of_training(attention: str) -> None:
+def test_tracing_changes_no_random_number_of_training(attention: str) -> None:
     model = random_model(attn_implementation=attention).train()
     batch = ragged_batch(model.config)
 
@@ -64,13 +66,13 @@ def test_watching_changes_no_random_number_of_training(attention: str) -> None:
     plain = model(**batch).last_hidden_state
     torch.manual_seed(1)
     with trace(model) as t:
-        watched = model(**batch).last_hidden_state
+        traced = model(**batch).last_hidden_state
 
-    assert torch.equal(plain, watched)
+    assert torch.equal(plain, traced)
     assert t["layer.1.output"].requires_grad
 
 
-def test_values_are_those_the_model_returns() -> None:
+def test_values_equal_the_outputs_of_the_model() -> None:
     model = random_model(attn_implementation="eager")
     with trace(model) as t:
         out = model(**ragged_batch(model.config), output_hidden_states=True, output_attentions=True)
@@ -79,7 +81,7 @@ def test_values_are_those_the_model_returns() -> None:
     for i in range(model.config.num_hidden_layers):
         assert torch.equal(t[f"layer.{i}.output"], out.hidden_states[i + 1])
         assert torch.equal(t[f"layer.{i}.attention.probabilities"], out.attentions[i])
-        # the recorded scores lead to the recorded probabilities, and those to the recorded context
+        # the recorded scores give the recorded probabilities, which give the recorded context
         probabilities = t[f"layer.{i}.attention.masked_scores"].softmax(-1)
         assert torch.equal(probabilities, out.attentions[i])
         context = (probabilities @ t[f"layer.{i}.attention.value"]).transpose(1, 2).flatten(-2)
@@ -88,7 +90,7 @@ def test_values_are_those_the_model_returns() -> None:
 
 
 def test_every_formula_holds_in_numpy() -> None:
-    """Each step computed anew from the steps that its formula names, in float64."""
+    """Each step is recomputed in float64 from the steps that its formula names."""
     model = random_model()
     batch = ragged_batch(model.config)
     with torch.no_grad(), trace(model) as t:
@@ -100,9 +102,9 @@ def test_every_formula_holds_in_numpy() -> None:
         return x[of] @ w[f"{name}.weight"].T + w[f"{name}.bias"]
 
     def norm(name: str, of: str) -> np.ndarray:
-        centred = x[of] - x[of].mean(-1, keepdims=True)
+        centered = x[of] - x[of].mean(-1, keepdims=True)
         return (
-            centred / np.sqrt(x[of].var(-1, keepdims=True) + 1e-12) * w[f"{name}.weight"]
+            centered / np.sqrt(x[of].var(-1, keepdims=True) + 1e-12) * w[f"{name}.weight"]
             + w[f"{name}.bias"]
         )
 
@@ -189,7 +191,7 @@ def test_patching_with_the_same_value_changes_no_bit_under_eager() -> None:
         assert torch.equal(model(**batch).logits, plain)
 
 
-def test_every_step_can_be_patched_and_what_follows_changes() -> None:
+def test_patching_any_step_changes_the_output() -> None:
     model = random_model("BertForMaskedLM")
     batch = ragged_batch(model.config)
     plain = model(**batch).logits
@@ -200,7 +202,7 @@ def test_every_step_can_be_patched_and_what_follows_changes() -> None:
 
 
 @pytest.mark.parametrize("attention", ["eager", "sdpa"])
-def test_a_head_switched_off_is_a_head_without_output_weights(attention: str) -> None:
+def test_a_head_switched_off_equals_zero_output_weights(attention: str) -> None:
     model = random_model(attn_implementation=attention)
     batch = ragged_batch(model.config)
 
@@ -218,7 +220,7 @@ def test_a_head_switched_off_is_a_head_without_output_weights(attention: str) ->
 
 
 @pytest.mark.parametrize("layer", [0, 1])
-def test_a_skipped_layer_is_a_model_without_it(layer: int) -> None:
+def test_a_skipped_layer_equals_a_model_without_it(layer: int) -> None:
     model = random_model()
     batch = ragged_batch(model.config)
     with trace(model) as t:
@@ -241,14 +243,14 @@ def test_patches_take_tensors_and_numbers_and_end_with_the_block() -> None:
     assert torch.equal(model(**batch).pooler_output, plain)
 
 
-def test_hooks_are_gone_after_an_error() -> None:
+def test_hooks_are_removed_after_an_error() -> None:
     model = random_model()
     with pytest.raises(RuntimeError), trace(model):
         raise RuntimeError
-    assert hooks_of(model) == 0
+    assert count_hooks(model) == 0
 
 
-def test_a_second_call_takes_the_place_of_the_first() -> None:
+def test_a_second_call_replaces_the_values_of_the_first() -> None:
     model = random_model()
     with trace(model) as t:
         model(**ragged_batch(model.config))
@@ -261,7 +263,8 @@ def test_errors_say_what_is_wrong() -> None:
     batch = ragged_batch(model.config)
     with pytest.raises(
         KeyError,
-        match="'layer.0.attention.score' is not a step of this model. Close names: layer.0.attention.sc",
+        match="'layer.0.attention.score' is not a step of this model. "
+        "Close names: layer.0.attention.sc",
     ):
         trace(model).set("layer.0.attention.score", 0.0)
     with pytest.raises(KeyError, match="'layer.0.output' has not been computed"):
@@ -283,7 +286,7 @@ def test_errors_say_what_is_wrong() -> None:
         trace(minibert.optimize(model))
 
 
-def test_functions_may_give_numbers_and_nothing_else() -> None:
+def test_patches_may_return_numbers_or_tensors_only() -> None:
     model = random_model()
     batch = ragged_batch(model.config)
     with trace(model) as t:
@@ -304,9 +307,11 @@ def test_functions_may_give_numbers_and_nothing_else() -> None:
             model(**batch)
 
 
-def analysed(model: minibert.PreTrainedModel, batch: dict[str, torch.Tensor]) -> list[torch.Tensor]:
-    """What every analysis makes of a batch."""
-    one = batch["input_ids"][:1]
+def run_analyses(
+    model: minibert.PreTrainedModel, batch: dict[str, torch.Tensor]
+) -> list[torch.Tensor]:
+    """Return the results of every analysis of a batch."""
+    ids = batch["input_ids"][:1]
     with torch.no_grad(), trace(model) as t:
         model(**batch)
     states, classes = t["layer.1.output"].flatten(0, 1), torch.arange(33) % 2
@@ -319,7 +324,7 @@ def analysed(model: minibert.PreTrainedModel, batch: dict[str, torch.Tensor]) ->
         head_importance(model, [{**batch, "labels": batch["input_ids"]}]),
         *integrated_gradients(model, batch, lambda output: output.logits[:, 2, 7], steps=3),
         patching_sweep(
-            model, {"input_ids": one}, {"input_ids": one - 1}, lambda output: output.logits[:, 2, 7]
+            model, {"input_ids": ids}, {"input_ids": ids - 1}, lambda output: output.logits[:, 2, 7]
         ),
         torch.tensor([cka(states, t["embeddings.output"].flatten(0, 1))]),
         torch.tensor([linear_probe(states, classes, states, classes)]),
@@ -327,13 +332,13 @@ def analysed(model: minibert.PreTrainedModel, batch: dict[str, torch.Tensor]) ->
 
 
 @pytest.mark.parametrize("tries", [40, pytest.param(800, marks=pytest.mark.slow)])
-def test_other_threads_see_the_model_as_it_is(tries: int, one_thread: None) -> None:
-    """One thread changes and analyses; seven compute, or trace for themselves, meanwhile."""
+def test_patches_do_not_affect_other_threads(tries: int, one_thread: None) -> None:
+    """One thread patches and analyzes the model while seven others compute or trace."""
     model = random_model("BertForMaskedLM")
     batch = ragged_batch(model.config)
     with torch.no_grad():
         expected = model(**batch).logits
-    right = analysed(model, batch)
+    results = run_analyses(model, batch)
     done = threading.Event()
 
     def change() -> None:
@@ -342,12 +347,12 @@ def test_other_threads_see_the_model_as_it_is(tries: int, one_thread: None) -> N
                 t.switch_off_head(0, 0)
                 t.skip_layer(1)
                 assert not torch.equal(model(**batch).logits, expected)
-            assert all(map(torch.equal, analysed(model, batch), right))
+            assert all(map(torch.equal, run_analyses(model, batch), results))
 
-    def compute(number: int) -> int:
+    def compute(index: int) -> int:
         wrong = 0
         for _ in range(tries):
-            with torch.no_grad(), trace(model) if number % 2 else nullcontext() as t:
+            with torch.no_grad(), trace(model) if index % 2 else nullcontext() as t:
                 wrong += not torch.equal(model(**batch).logits, expected)
                 wrong += t is not None and len(t) < len(t.steps)
         return wrong
@@ -357,10 +362,10 @@ def test_other_threads_see_the_model_as_it_is(tries: int, one_thread: None) -> N
         wrong = sum(threads.map(compute, range(7)))
         done.set()
         changing.result()
-    assert wrong == 0 and hooks_of(model) == 0
+    assert wrong == 0 and count_hooks(model) == 0
 
 
-def test_other_tasks_see_the_model_as_it_is() -> None:
+def test_patches_do_not_affect_other_async_tasks() -> None:
     model = random_model()
     batch = ragged_batch(model.config)
 

@@ -1,4 +1,4 @@
-"""verify: finds nothing where there is nothing, finds a single changed bit, and says what to install."""
+"""verify: equal models pass, any changed tensor is located, and errors say what to install."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from minibert.study.verify import TEXTS, verify
 
 @pytest.fixture
 def checkpoint(tmp_path: Path, minilm: str, request: pytest.FixtureRequest) -> Path:
-    """A small random checkpoint of the class that the test names, with the first words of MiniLM's vocabulary."""
+    """A small random checkpoint of the test's class, with a part of MiniLM's vocabulary."""
     words = Path(minilm, "vocab.txt").read_text(encoding="utf-8").splitlines()[:4000]
     (tmp_path / "vocab.txt").write_text("\n".join(words), encoding="utf-8")
     config = tiny_config(vocab_size=len(words), max_position_embeddings=128)
@@ -31,14 +31,14 @@ def checkpoint(tmp_path: Path, minilm: str, request: pytest.FixtureRequest) -> P
 
 
 def change_the_reference(monkeypatch: pytest.MonkeyPatch, tensor: str) -> None:
-    """Lets transformers' models have a tensor that differs by a little."""
+    """Patch transformers so that one tensor of its models differs slightly."""
     load = transformers.PreTrainedModel.from_pretrained.__func__  # type: ignore[attr-defined]
 
     def changed(cls: Any, *arguments: Any, **options: Any) -> Any:
         model = load(cls, *arguments, **options)
         with torch.no_grad():
             for name, parameter in model.named_parameters():
-                if tensor.endswith(name):  # those of BertModel have no "bert." before them
+                if tensor.endswith(name):  # names in BertModel have no "bert." prefix
                     parameter.add_(0.01 * torch.randn_like(parameter))
         return model
 
@@ -50,16 +50,17 @@ def test_every_kind_of_checkpoint_is_equal_bit_for_bit(
     checkpoint: Path, request: pytest.FixtureRequest
 ) -> None:
     result = verify(str(checkpoint), TEXTS[:4])
-    parts = [c.part for c in result.comparisons]
+    parts = [comparison.part for comparison in result.comparisons]
     assert result.head == request.node.callspec.params["checkpoint"]
-    assert all(c.bit_equal for c in result.comparisons), str(result)
+    assert all(comparison.bit_equal for comparison in result.comparisons), str(result)
     assert parts[0] == "tokenizer.text.input_ids" and "layer.1.attention.probabilities" in parts
     assert any(part.startswith(result.head) for part in parts) == (result.head != "BertModel")
 
 
 def test_a_real_trained_model_is_equal_bit_for_bit(minilm: str) -> None:
     result = verify(minilm)
-    assert result.passed() and all(c.bit_equal for c in result.comparisons), str(result)
+    assert result.passed()
+    assert all(comparison.bit_equal for comparison in result.comparisons), str(result)
 
 
 @pytest.mark.parametrize(
@@ -73,17 +74,20 @@ def test_a_real_trained_model_is_equal_bit_for_bit(minilm: str) -> None:
         ("cls.seq_relationship.weight", "BertForPreTraining.seq_relationship_logits"),
     ],
 )
-def test_one_changed_tensor_is_found_where_it_enters(
+def test_a_changed_tensor_is_located_where_it_first_matters(
     checkpoint: Path, monkeypatch: pytest.MonkeyPatch, tensor: str, first: str
 ) -> None:
     change_the_reference(monkeypatch, tensor)
     result = verify(str(checkpoint), TEXTS[:2])
 
-    assert next(c.part for c in result.comparisons if not c.bit_equal) == first
+    different = [comparison.part for comparison in result.comparisons if not comparison.bit_equal]
+    assert different[0] == first
     assert not result.passed() and not result.passed(1e-6) and result.passed(10.0)
 
 
-def test_another_tokenization_is_found(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_different_tokenization_is_reported(
+    checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     other = minibert.BertTokenizer.from_pretrained(str(checkpoint))
 
     class Shifted:
@@ -97,7 +101,7 @@ def test_another_tokenization_is_found(checkpoint: Path, monkeypatch: pytest.Mon
     json.dumps(result.to_dict(), allow_nan=False)
 
 
-def test_the_command_prints_a_table_or_json_and_tells_by_its_exit_code(
+def test_the_command_prints_a_table_or_json_and_sets_its_exit_code(
     checkpoint: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert main(["verify", "--model", str(checkpoint), "--text", "I love Korea"]) == 0
@@ -114,7 +118,7 @@ def test_the_command_prints_a_table_or_json_and_tells_by_its_exit_code(
     assert main(["verify", "--model", str(checkpoint), "--text", "a", "--tolerance", "0.1"]) == 0
 
 
-def test_without_transformers_it_says_what_to_install(
+def test_without_transformers_the_error_says_what_to_install(
     checkpoint: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "transformers", None)
@@ -133,6 +137,6 @@ def test_a_name_that_the_reference_cannot_open(checkpoint: Path) -> None:
         verify(named)
 
 
-def test_no_text_is_refused(minilm: str) -> None:
+def test_an_empty_list_of_texts_is_an_error(minilm: str) -> None:
     with pytest.raises(ValueError, match="verify needs at least one text"):
         verify(minilm, [])
