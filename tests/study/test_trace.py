@@ -359,8 +359,10 @@ def test_patches_do_not_affect_other_threads(tries: int, one_thread: None) -> No
 
     with ThreadPoolExecutor(8) as threads:
         changing = threads.submit(change)
-        wrong = sum(threads.map(compute, range(7)))
-        done.set()
+        try:
+            wrong = sum(threads.map(compute, range(7)))
+        finally:
+            done.set()  # or the pool would wait for `change` forever
         changing.result()
     assert wrong == 0 and count_hooks(model) == 0
 

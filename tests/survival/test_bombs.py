@@ -234,6 +234,7 @@ def test_bombs(bomb: str, whole: Path, tmp_path: Path) -> None:
     received, answer = context.Pipe(duplex=False)
     process = context.Process(target=explode, args=(bomb, folder, answer))
     process.start()
+    answer.close()  # or recv would wait forever for a process that was killed
     kind, said, megabytes = received.recv()
     process.join()
     assert kind in ("ValueError", "FileNotFoundError") and re.search(message, said, re.DOTALL), (
