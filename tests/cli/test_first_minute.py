@@ -119,7 +119,9 @@ MISTAKES = {
     "fill-mask [MASK] --model ./nowhere": "Checkpoint './nowhere' is not a folder",
     "info -m ./nowhere": "Checkpoint './nowhere' is not a folder",
     "verify -m ./nowhere": "Checkpoint './nowhere' is not a folder",
-    "verify -m minibert-tiny": "Comparing with the reference needs transformers, which is not installed: pip install ",
+    "verify -m minibert-tiny": (
+        "Comparing with the reference needs transformers, which is not installed: pip install "
+    ),
     "view hello --model ./nowhere": "Checkpoint './nowhere' is not a folder",
     "convert ./nowhere new": "Checkpoint './nowhere' is not a folder",
     "pretrain --config tiny.json --corpus no.txt --output o": "there is no file no.txt.",
@@ -127,7 +129,9 @@ MISTAKES = {
     "finetune tokens --train no.txt --dev a.tsv --output o": "there is no file no.txt.",
     "finetune tokens --train a.tsv --dev a.tsv --output o --steps 0": "steps",
     "finetune pairs --train a.tsv --dev a.tsv --output o": "pairs needs --pair",
-    "finetune tokens --train a.tsv --dev a.tsv --model ./nowhere --output o": "Checkpoint './nowhere' is not a folder",
+    "finetune tokens --train a.tsv --dev a.tsv --model ./nowhere --output o": (
+        "Checkpoint './nowhere' is not a folder"
+    ),
 }
 
 

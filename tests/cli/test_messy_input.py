@@ -1,4 +1,4 @@
-"""What commands say of input without a text, and what they write of values that JSON has not."""
+"""Errors of commands for unusual input, and output of values that JSON does not have."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from minibert.cli import main
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """A folder for each kind of model."""
+    """Paths of one model per task, by the placeholders of the commands below."""
     top = tmp_path_factory.mktemp("models")
 
     def head(name: str, kind: type[PreTrainedModel]) -> Path:

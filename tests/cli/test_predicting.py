@@ -1,4 +1,4 @@
-"""The commands for fine-tuned models refuse those of another task."""
+"""Commands for fine-tuned models raise an error for a model of another task."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a command ends when a signal stops it."""
+"""How a command ends after a signal, or when its output or its run is damaged."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def options_of(work: Any, **values: Any) -> argparse.Namespace:
 def test_a_signal_ends_the_work_even_where_a_library_catches_it(
     number: int, code: int, error: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The exporter of torch turns a KeyboardInterrupt into an error of its own."""
+    """PyTorch's exporter turns a KeyboardInterrupt into another error."""
 
     def work(_: argparse.Namespace) -> None:
         try:

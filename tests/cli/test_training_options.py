@@ -106,10 +106,12 @@ def test_a_run_json_that_was_edited_by_hand(
 ) -> None:
     (tmp_path / "run.json").write_text(json.dumps({"starts": starts}), encoding="utf-8")
     assert main(["pretrain", "--resume", "--output", str(tmp_path)]) == 1
-    *which, said = capsys.readouterr().err.splitlines()
-    expected = f"minibert pretrain: {tmp_path / 'run.json'} holds arguments that minibert pretrain does not take: "
-    assert said == f"{expected}correct it, or delete the file and give all options."
-    assert all(line.startswith("minibert pretrain: ") for line in which) and len(which) < 2
+    *details, message = capsys.readouterr().err.splitlines()
+    assert message == (
+        f"minibert pretrain: {tmp_path / 'run.json'} holds arguments that minibert pretrain "
+        "does not take: correct it, or delete the file and give all options."
+    )
+    assert all(line.startswith("minibert pretrain: ") for line in details) and len(details) < 2
 
 
 def test_every_option_says_what_it_is(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""Folders as people have them: which of their files are texts."""
+"""Which files of a folder are read as texts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_what_is_not_a_text_of_a_folder(name: str, tmp_path: Path) -> None:
     write(tmp_path / "a.txt", "the tree\n")
     write(tmp_path / name, "something else\n")
     assert list(read_texts(tmp_path)) == ["the tree"]
-    assert list(read_texts(tmp_path / name)) == ["something else"]  # by its own name it is read
+    assert list(read_texts(tmp_path / name)) == ["something else"]  # a file that is named is read
 
 
 @pytest.mark.parametrize("name", ["reading.txt", "notices", "partial_a.txt", "license-plates.txt"])
