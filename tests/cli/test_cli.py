@@ -89,17 +89,17 @@ def test_convert(capsys: pytest.CaptureFixture[str], tmp_path: Path, minilm: str
 
 
 @pytest.mark.parametrize(
-    "named", [None, [], "torch", {"a": 1}, ["MyBert"], ["BertModel"], ["BertForMaskedLM"]]
+    "architectures", [None, [], "torch", {"a": 1}, ["MyBert"], ["BertModel"], ["BertForMaskedLM"]]
 )
-def test_convert_takes_every_tensor_along(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, minilm: str, named: object
+def test_convert_keeps_every_tensor(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, minilm: str, architectures: object
 ) -> None:
     """All tensors are converted, whatever class config.json names."""
     model = minibert.BertForPreTraining(tiny_config(vocab_size=30522))
     model.save_pretrained(tmp_path)
     config = json.loads((tmp_path / "config.json").read_text(encoding="utf-8"))
     (tmp_path / "config.json").write_text(
-        json.dumps({**config, "architectures": named}), encoding="utf-8"
+        json.dumps({**config, "architectures": architectures}), encoding="utf-8"
     )
     (tmp_path / "vocab.txt").write_bytes(Path(minilm, "vocab.txt").read_bytes())
     assert run(capsys, "convert", str(tmp_path), str(tmp_path))[0] == 0  # in place
@@ -116,17 +116,14 @@ def test_convert_takes_every_tensor_along(
     } <= converted.keys()
 
 
-def test_convert_draws_nothing_and_writes_all_or_nothing(
+def test_convert_adds_no_random_weights_and_writes_atomically(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, minilm: str
 ) -> None:
     headless = minibert.BertModel(tiny_config(vocab_size=30522), add_pooling_layer=False)
     headless.save_pretrained(tmp_path / "old")
     code, _, err = run(capsys, "convert", str(tmp_path / "old"), str(tmp_path / "new"))
-    assert (
-        code == 1
-        and "holds no tokenizer.json or vocab.txt" in err
-        and not (tmp_path / "new").exists()
-    )
+    assert code == 1 and "holds no tokenizer.json or vocab.txt" in err
+    assert not (tmp_path / "new").exists()
     (tmp_path / "old" / "vocab.txt").write_bytes(Path(minilm, "vocab.txt").read_bytes())
     assert run(capsys, "convert", str(tmp_path / "old"), str(tmp_path / "new"))[0] == 0
     assert not any("pooler" in name for name in load_file(tmp_path / "new" / "model.safetensors"))
@@ -137,13 +134,14 @@ def test_convert_draws_nothing_and_writes_all_or_nothing(
         tmp_path / "old" / "model.safetensors",
     )
     code, _, err = run(capsys, "convert", str(tmp_path / "old"), str(tmp_path / "newer"))
-    assert (
-        code == 1 and "is not a complete BertForSequenceClassification: it lacks bert.pooler" in err
-    )
+    assert code == 1
+    assert "is not a complete BertForSequenceClassification: it lacks bert.pooler" in err
     assert not (tmp_path / "newer").exists()
 
 
-def test_the_model_is_named_once(capsys: pytest.CaptureFixture[str], minilm: str) -> None:
+def test_a_model_that_is_empty_or_given_twice_is_an_error(
+    capsys: pytest.CaptureFixture[str], minilm: str
+) -> None:
     for command in ("info", "verify"):
         code, _, err = run(capsys, command, "--model", "")
         assert code == 1 and "cannot be a Hub id" in err
@@ -187,9 +185,9 @@ def test_errors(
     import re
 
     (tmp_path / "latin1").write_bytes("fine\ncaf\xe9\n".encode("latin-1"))
-    arguments = [a.format(minilm=minilm, latin1=tmp_path / "latin1") for a in arguments]
-    got, out, err = run(capsys, *arguments)
-    assert got == code and not out and re.search(message, err), err
+    places = {"minilm": minilm, "latin1": tmp_path / "latin1"}
+    exit_code, out, err = run(capsys, *(argument.format(**places) for argument in arguments))
+    assert exit_code == code and not out and re.search(message, err), err
     assert "Traceback" not in err and (code == 2 or err.count("\n") == 1)
 
 
@@ -209,12 +207,13 @@ def test_every_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(text=st.text(max_size=30).filter(lambda text: not text.startswith("-")))
-def test_any_text_is_tokenized_or_refused(
+def test_any_text_is_tokenized_or_raises_an_error(
     capsys: pytest.CaptureFixture[str], tiny_model: Path, text: str
 ) -> None:
     code, out, err = run(capsys, "tokenize", "--model", str(tiny_model), "--jsonl", text)
-    refused = code == (1 if text.strip() else 2) and err
-    assert refused or (code == 0 and json.loads(out)["text"] == text)
+    error_code = 1 if text.strip() else 2
+    failed = code == error_code and err
+    assert failed or (code == 0 and json.loads(out)["text"] == text)
 
 
 def test_output_that_cannot_be_written(minilm: str) -> None:
@@ -237,13 +236,13 @@ def test_an_empty_text_is_named(command: str, capsys: pytest.CaptureFixture[str]
     assert code == 2 and err.startswith(f"minibert {command}: the text is empty")
 
 
-def test_no_stdin_at_all(minilm: str) -> None:
+def test_closed_stdin(minilm: str) -> None:
     command = f"{sys.executable} -m minibert tokenize --model {minilm} <&-"
     run = subprocess.run(command, shell=True, stderr=subprocess.PIPE, encoding="utf-8")
     assert run.returncode == 2 and run.stderr.startswith("minibert tokenize: no text given")
 
 
-def test_several_files_are_read_one_after_the_other(
+def test_several_files_are_read_in_the_order_of_the_options(
     capsys: pytest.CaptureFixture[str], minilm: str, tmp_path: Path
 ) -> None:
     for name in "ab":
@@ -254,7 +253,7 @@ def test_several_files_are_read_one_after_the_other(
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", None])
-def test_vectors_that_are_none(
+def test_an_invalid_file_of_vectors(
     content: bytes | None, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     (tmp_path / "texts").write_text("one\n", encoding="utf-8")

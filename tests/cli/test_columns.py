@@ -125,7 +125,7 @@ def options_of(command: str) -> set[str]:
     return set(parser.options_by_name())
 
 
-def test_every_reader_of_tables_takes_the_format_of_tables() -> None:
+def test_every_command_that_reads_tables_has_the_options_of_tables() -> None:
     for command in TABLE_READERS:
         expected = {"--text-column", "--delimiter", "--quoting"}
         assert expected <= options_of(command), command
@@ -156,7 +156,7 @@ def test_every_option_that_a_message_names_exists(
 
 
 @pytest.mark.parametrize("name", ["docs.csv", "docs.dat"])
-def test_training_commands_read_a_table_as_they_are_told(
+def test_training_commands_read_the_given_column_and_delimiter(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / name
@@ -167,9 +167,8 @@ def test_training_commands_read_a_table_as_they_are_told(
     assert main(["vocab", *table, "-o", str(learned), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["words"] == 2 + 9  # not the numbers of the rows
     trained = tmp_path / "trained"
-    started = ["pretrain", "--config", "tiny", "--vocab", str(learned), "--steps", "1"]
-    assert (
-        main([*started, *table, "--batch-size", "4", "--no-next-sentence", "-o", str(trained)]) == 0
-    )
+    command = ["pretrain", "--config", "tiny", "--vocab", str(learned), "--steps", "1"]
+    command += [*table, "--batch-size", "4", "--no-next-sentence", "-o", str(trained)]
+    assert main(command) == 0
     cache = json.loads(next(trained.glob("tokens/0/*/cache.json")).read_text(encoding="utf-8"))
     assert cache["documents"] == 9

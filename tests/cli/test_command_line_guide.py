@@ -32,7 +32,7 @@ def arguments() -> list[tuple[str, argparse.Action]]:
     ]
 
 
-def test_every_argument_has_a_help_text_that_is_no_fragment() -> None:
+def test_every_help_text_is_a_sentence() -> None:
     for command, action in arguments():
         words = str(action.help or "").split()
         place = f"{command} {guide.key_of(action)}: {action.help}"
@@ -60,9 +60,9 @@ def test_every_text_has_a_korean_one() -> None:
     for command, action in arguments():
         key = guide.key_of(action)
         places = (f"{command} {key}", f"{command.split()[0]} {key}", key)
-        known = [place for place in places if place in guide.KOREAN.helps]
-        assert known, f"scripts/command_line_ko.py has no text for {command} {key}"
-        used.update(known[:1])
+        translated = [place for place in places if place in guide.KOREAN.helps]
+        assert translated, f"scripts/command_line_ko.py has no text for {command} {key}"
+        used.update(translated[:1])
     assert set(guide.KOREAN.helps) == used
     assert {name for _, name, _, _ in guide.commands()} == set(guide.KOREAN.summaries)
     for english, korean in (

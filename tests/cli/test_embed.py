@@ -44,7 +44,7 @@ def test_without_ids_a_folder_is_npy(docs: Path, tmp_path: Path) -> None:
     assert (tmp_path / "vectors" / "shard-000000.npy").is_file()
 
 
-def test_a_format_without_ids_is_refused_with_the_option(
+def test_the_error_for_a_format_without_ids_names_the_option(
     docs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     command = ("--file", docs, "--id-column", "id", "-o", tmp_path / "vectors")
@@ -68,7 +68,7 @@ def test_vectors_with_ids_are_searched(
     assert "text 3 has been changed since" in capsys.readouterr().err
 
 
-def test_another_model_is_named_before_its_layers(
+def test_the_error_for_another_model_names_both_models(
     docs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = str(tmp_path / "vectors")
@@ -78,7 +78,7 @@ def test_another_model_is_named_before_its_layers(
     assert "was begun with minibert-tiny, not minibert-en" in capsys.readouterr().err
 
 
-def test_vectors_are_not_any_folder(
+def test_a_folder_without_vectors_is_an_error(
     docs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     query = ["search", "-m", "minibert-tiny", "text two", "--corpus", str(docs)]

@@ -81,7 +81,7 @@ def test_a_regression_has_no_count_of_errors(
     assert capsys.readouterr().out.startswith("regression, 10 rows\n")
 
 
-def test_a_missing_column_is_answered_with_the_option(
+def test_the_error_for_a_missing_column_names_the_option(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     model = save(tmp_path / "model", "BertForSequenceClassification", id2label=TOPICS)
@@ -91,7 +91,7 @@ def test_a_missing_column_is_answered_with_the_option(
     assert "by --text-column." in capsys.readouterr().err
 
 
-def test_an_embedder_asks_for_the_option_of_the_second_text(
+def test_the_error_for_an_embedder_names_the_option_of_the_second_text(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "pairs.csv"
@@ -100,7 +100,7 @@ def test_an_embedder_asks_for_the_option_of_the_second_text(
     assert "--pair-column" in capsys.readouterr().err
 
 
-def test_an_export_is_not_sent_to_an_option_that_does_not_exist(
+def test_the_error_for_an_export_names_its_original_model(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     model = save(tmp_path / "model", "BertForSequenceClassification", id2label=TOPICS)
@@ -112,7 +112,7 @@ def test_an_export_is_not_sent_to_an_option_that_does_not_exist(
 
 
 @pytest.mark.parametrize("option", ["--errors", "--plot"])
-def test_an_output_that_cannot_be_written_is_refused_before_the_work(
+def test_an_output_with_an_invalid_suffix_is_an_error_before_any_work(
     option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = write_topics(tmp_path / "topics.csv")

@@ -16,7 +16,7 @@ from minibert.cli import build_parser, main
 from minibert.cli.embed import MAX_SHOWN, describe_vectors
 
 
-def test_alone_it_lists_every_command_with_an_example_that_parses(
+def test_minibert_without_arguments_lists_every_command_with_a_valid_example(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with pytest.raises(SystemExit, match="0"):
@@ -31,7 +31,7 @@ def test_alone_it_lists_every_command_with_an_example_that_parses(
 
 
 @pytest.mark.parametrize("typed", ["", "embed --help"])
-def test_a_reader_that_has_gone_hears_no_complaint(typed: str) -> None:
+def test_a_closed_pipe_is_not_an_error(typed: str) -> None:
     """`minibert | head` closes the pipe early."""
     reader, writer = os.pipe()
     os.close(reader)
@@ -60,7 +60,7 @@ def test_a_reader_that_has_gone_hears_no_complaint(typed: str) -> None:
         ("search", "the following arguments are required: --corpus"),
     ],
 )
-def test_a_typing_error_gets_one_sentence(
+def test_a_typo_gets_an_error_of_one_line(
     typed: str, sentence: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     try:
@@ -72,7 +72,7 @@ def test_a_typing_error_gets_one_sentence(
     assert sentence in err and err.count("\n") == 1
 
 
-def test_the_version_says_what_it_is_of(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_version_names_the_package(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="0"):
         main(["--version"])
     program = f"minibert {__version__} (minibert-torch)"
@@ -81,17 +81,17 @@ def test_the_version_says_what_it_is_of(capsys: pytest.CaptureFixture[str]) -> N
 
 
 @pytest.mark.needs("terminals")
-def test_at_a_terminal_vectors_are_described(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_terminal_shows_a_summary_of_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only a terminal gets a summary. In a pipe, the command prints all values (see test_cli)."""
     import pty
 
-    ours, theirs = pty.openpty()
-    with os.fdopen(theirs, "w", encoding="utf-8") as terminal:
+    reading_end, writing_end = pty.openpty()
+    with os.fdopen(writing_end, "w", encoding="utf-8") as terminal:
         monkeypatch.setattr(sys, "stdout", terminal)
         assert main(["embed", "I love Korea", "Paris is in France"]) == 0
         terminal.flush()
-        text = os.read(ours, 65536).decode()
-    os.close(ours)
+        text = os.read(reading_end, 65536).decode()
+    os.close(reading_end)
     assert text.startswith("2 x ") and "cosines" in text and len(text) < 1000
 
 
@@ -105,7 +105,9 @@ def test_the_table_of_many_texts_stays_small() -> None:
 
 
 @pytest.mark.parametrize("text", ["나는 [MASK]을 사랑합니다.", "🎉🎉🎉 🎊 [MASK]"])
-def test_a_text_the_model_never_saw_is_named(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_text_in_an_unknown_script_is_reported(
+    text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["fill-mask", text]) == 0
     err = capsys.readouterr().err
     assert err.count("\n") == 1 and "this model's vocabulary" in err
@@ -135,7 +137,7 @@ MISTAKES = {
 }
 
 
-def test_nothing_heavy_is_imported_before_a_mistake_is_named(tmp_path: Path) -> None:
+def test_errors_do_not_import_torch(tmp_path: Path) -> None:
     """Neither an error nor a command without a model imports torch."""
     (tmp_path / "a.tsv").touch()
     typed = ["tokenize hello --model minibert-tiny", *MISTAKES]
@@ -158,7 +160,7 @@ def test_nothing_heavy_is_imported_before_a_mistake_is_named(tmp_path: Path) -> 
         assert answer.startswith(f"minibert {command.split()[0]}: ") and sentence in answer
 
 
-def test_a_model_that_is_not_there_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_misspelled_model_gets_a_suggestion(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["tokenize", "hello", "--model", "minibert-tny", "--offline"]) == 1
     err = capsys.readouterr().err
     assert err.endswith("Did you mean minibert-tiny?\n") and err.count("\n") == 1

@@ -68,7 +68,7 @@ def parsers() -> Iterator[tuple[str, Parser]]:
             yield name, command
 
 
-def shown(parser: Parser) -> dict[str, argparse.Action]:
+def options_of(parser: Parser) -> dict[str, argparse.Action]:
     return dict(parser.options_by_name())
 
 
@@ -82,7 +82,7 @@ def test_commands_are_listed_in_groups(capsys: pytest.CaptureFixture[str]) -> No
 
 def test_the_model_is_named_in_one_way() -> None:
     for name, parser in parsers():
-        options = shown(parser)
+        options = options_of(parser)
         if name in WITH_A_MODEL or name.startswith("finetune"):
             assert "-m" in options and "--model" in options, name
         else:
@@ -103,7 +103,7 @@ def test_conversions_go_from_src_to_dst(name: str) -> None:
 
 def test_output_is_named_in_one_way_and_guarded() -> None:
     for name, parser in parsers():
-        options = shown(parser)
+        options = options_of(parser)
         assert not {"--out", "--out-dir"} & options.keys(), name
         if name in WRITES or name.startswith("finetune"):
             assert {"-o", "--output", "--force"} <= options.keys(), name
@@ -111,7 +111,7 @@ def test_output_is_named_in_one_way_and_guarded() -> None:
 
 def test_devices_and_precisions() -> None:
     for name, parser in parsers():
-        options = shown(parser)
+        options = options_of(parser)
         if name in COMPUTES_ON_A_DEVICE:
             assert options["--device"].default == "cpu", name
         elif name.startswith(("finetune", "pretrain")):
@@ -126,7 +126,7 @@ def test_devices_and_precisions() -> None:
 
 def test_columns_are_named_in_one_way() -> None:
     for name, parser in parsers():
-        options = shown(parser)
+        options = options_of(parser)
         if name in READS_TEXTS:
             assert "--text-column" in options, name
         assert not {"--column", "--label", "--dev-label"} & options.keys(), name
@@ -137,7 +137,7 @@ def test_columns_are_named_in_one_way() -> None:
 
 def test_results_are_printed_in_one_way() -> None:
     for name, parser in parsers():
-        options = shown(parser)
+        options = options_of(parser)
         if name not in ("serve", "completion"):
             assert "--json" in options, name
         assert "--top" not in options
@@ -148,9 +148,9 @@ def test_results_are_printed_in_one_way() -> None:
 def test_a_task_has_its_own_options() -> None:
     tasks = dict(parsers())
     assert set(TASKS) == {name.split()[1] for name in tasks if name.startswith("finetune")}
-    assert "--class-weights" in shown(tasks["finetune classification"])
+    assert "--class-weights" in options_of(tasks["finetune classification"])
     for option in ("--class-weights", "--matryoshka", "--max-score", "--text-column"):
-        assert option not in shown(tasks["finetune tokens"])
+        assert option not in options_of(tasks["finetune tokens"])
 
 
 def test_every_option_has_a_help_text_that_stands_alone() -> None:
@@ -178,7 +178,7 @@ OLD_SPELLINGS = {
 
 
 @pytest.mark.parametrize("typed", OLD_SPELLINGS)
-def test_spellings_of_the_last_release_work_and_warn(
+def test_options_of_the_last_release_work_with_a_warning(
     typed: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(typed.format(out=tmp_path).split()) == 0
@@ -202,7 +202,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
-TURNED_ROUND = (
+OVERWRITING_COMMANDS = (
     "convert {classifier}",
     "convert --model minibert-tiny {classifier}",
     "convert minibert-tiny {classifier}",
@@ -224,8 +224,8 @@ TURNED_ROUND = (
 )
 
 
-@pytest.mark.parametrize("typed", TURNED_ROUND)
-def test_nothing_of_a_user_is_lost(
+@pytest.mark.parametrize("typed", OVERWRITING_COMMANDS)
+def test_files_of_a_user_are_not_overwritten(
     typed: str, classifier: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = tmp_path / "text.csv"
@@ -239,14 +239,14 @@ def test_nothing_of_a_user_is_lost(
     )  # the second line is a warning about an old spelling
 
 
-def test_convert_in_place_where_src_is_dst(tmp_path: Path) -> None:
+def test_convert_in_place(tmp_path: Path) -> None:
     from minibert.checkpoints.source import BUNDLED_MODELS
 
     shutil.copytree(BUNDLED_MODELS / "minibert-tiny", tmp_path / "model")
     assert main(["convert", str(tmp_path / "model"), str(tmp_path / "model")]) == 0
 
 
-def test_convert_keeps_what_makes_vectors(tmp_path: Path) -> None:
+def test_a_converted_embedder_gives_the_same_vectors(tmp_path: Path) -> None:
     from minibert import SentenceEmbedder
 
     assert main(["convert", "minibert-en", str(tmp_path / "new")]) == 0
@@ -263,13 +263,13 @@ def test_force_overwrites_a_file(tmp_path: Path) -> None:
     assert main([*command, "--force"]) == 0 and "vector" in path.read_text(encoding="utf-8")
 
 
-def test_quiet_prints_results_alone(capsys: pytest.CaptureFixture[str]) -> None:
+def test_quiet_prints_only_results(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["fill-mask", "나는 [MASK]", "--model", "minibert-en", "--quiet"]) == 0
     captured = capsys.readouterr()
     assert captured.out and not captured.err
 
 
-def test_quiet_training_prints_its_result_alone(
+def test_quiet_training_prints_only_its_result(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rows = "".join(f"{word} film\t{label}\n" for word, label in [("good", 1), ("bad", 0)] * 9)
@@ -281,6 +281,6 @@ def test_quiet_training_prints_its_result_alone(
     assert "The best model is in" in captured.out and not captured.err
 
 
-def test_a_device_that_does_not_exist_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_device_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["embed", "hello", "--device", "cuda:99"]) == 2
     assert "This computer has cpu" in capsys.readouterr().err

@@ -12,14 +12,13 @@ from minibert.cli.info import draw_curve
 
 
 def write_log(folder: Path) -> None:
-    records = [{"step": n, "loss": 10.0 / n, "tokens": 5} for n in range(1, 41)]
+    records = [{"step": step, "loss": 10.0 / step, "tokens": 5} for step in range(1, 41)]
     records.append({"step": 40, "accuracy": 0.5})
-    (folder / "log.jsonl").write_text(
-        "".join(json.dumps(r) + "\n" for r in records), encoding="utf-8"
-    )
+    lines = [json.dumps(record) + "\n" for record in records]
+    (folder / "log.jsonl").write_text("".join(lines), encoding="utf-8")
 
 
-def test_a_curve_falls_from_its_upper_left() -> None:
+def test_a_falling_curve_starts_in_the_upper_left() -> None:
     lines = draw_curve("loss", [1, 2, 3], [4.0, 2.0, 0.0], width=5, height=3).split("\n")
     assert lines == [
         "loss",
@@ -40,7 +39,7 @@ def test_the_curves_of_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert json.loads(capsys.readouterr().out)["curves"]["accuracy"] == [[40], [0.5]]
 
 
-def test_a_picture_of_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_plot_of_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("matplotlib")
     write_log(tmp_path)
     assert main(["info", "-m", str(tmp_path), "--plot", str(tmp_path / "run.svg")]) == 0

@@ -73,7 +73,7 @@ TEXT_COMMANDS = (
         ("a.json", "[]"),
     ],
 )
-def test_no_text_is_said_in_one_way(
+def test_every_command_reports_missing_text_in_the_same_words(
     command: str,
     name: str,
     content: str,
@@ -87,9 +87,7 @@ def test_no_text_is_said_in_one_way(
     assert f"there is no text in {file}." in capsys.readouterr().err
 
 
-def test_no_vocabulary_is_learned_of_nothing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_vocabulary_needs_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "a.txt"
     file.write_text("\n \n", encoding="utf-8")
     output = tmp_path / "vocabulary"
@@ -99,7 +97,7 @@ def test_no_vocabulary_is_learned_of_nothing(
 
 
 @pytest.mark.parametrize("blank", ["", "  ", "\u200b", "\x1a"])
-def test_which_text_has_no_answer(
+def test_the_error_names_the_line_of_a_blank_text(
     blank: str, models: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "a.txt"
@@ -121,7 +119,7 @@ def values_file(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("command", [TEXT_COMMANDS[3], TEXT_COMMANDS[4], TEXT_COMMANDS[7]])
-def test_values_that_json_does_not_have(
+def test_values_without_a_json_type_are_converted(
     command: str, models: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*words_of(command, models, values_file(tmp_path)), "--jsonl"]) == 0
@@ -134,7 +132,7 @@ def test_values_that_json_does_not_have(
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
-def test_rows_of_other_columns(
+def test_a_row_with_a_new_column_is_an_error(
     ending: str, models: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "a.jsonl"
@@ -168,7 +166,7 @@ HUGE = f"1{'0' * 400}"
 
 
 @pytest.mark.parametrize("task", ["regression", "scores --pair-column pair"])
-def test_a_number_that_no_float_holds(
+def test_a_label_too_large_for_a_float_is_an_error(
     task: str, models: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "a.jsonl"
@@ -183,7 +181,7 @@ def test_a_number_that_no_float_holds(
     "command",
     ["finetune classification -m BERT --train FILE -o OUT", "evaluate CLASSIFIER FILE"],
 )
-def test_a_folder_where_a_file_is_needed(
+def test_a_folder_in_place_of_a_file_is_an_error(
     command: str, models: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "data"
@@ -193,7 +191,7 @@ def test_a_folder_where_a_file_is_needed(
     assert f"{folder} is a folder. Name a file." in capsys.readouterr().err
 
 
-def test_a_model_without_a_head_is_not_evaluated(
+def test_evaluating_a_model_without_a_head_is_an_error(
     models: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "a.csv"

@@ -22,7 +22,7 @@ def options_of(work: Any, **values: Any) -> argparse.Namespace:
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 @pytest.mark.parametrize("error", [None, ValueError, AttributeError])
-def test_a_signal_ends_the_work_even_where_a_library_catches_it(
+def test_a_signal_ends_a_command_even_if_a_library_catches_it(
     number: int, code: int, error: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """PyTorch's exporter turns a KeyboardInterrupt into another error."""
@@ -41,7 +41,7 @@ def test_a_signal_ends_the_work_even_where_a_library_catches_it(
     assert captured.err == "minibert: stopped: nothing was written to nowhere/at/all.\n"
 
 
-def test_a_signal_is_forgotten_by_the_next_command(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_signal_does_not_affect_the_next_command(capsys: pytest.CaptureFixture[str]) -> None:
     def stopped(_: argparse.Namespace) -> None:
         signal.raise_signal(signal.SIGINT)
 
@@ -55,7 +55,7 @@ def test_a_signal_is_forgotten_by_the_next_command(capsys: pytest.CaptureFixture
     assert capsys.readouterr().err == "minibert: stopped.\nminibert export: no\n"
 
 
-def test_handlers_are_put_back() -> None:
+def test_signal_handlers_are_restored() -> None:
     before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
     with prepared([]):
         assert [signal.getsignal(signal.SIGINT)] != before[:1]
@@ -64,17 +64,17 @@ def test_handlers_are_put_back() -> None:
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
 @pytest.mark.parametrize("arguments", [["help"], ["help", "embed"], ["--version"], ["models"]])
-def test_what_cannot_be_printed_is_an_error(arguments: list[str]) -> None:
+def test_output_that_cannot_be_written_is_an_error(arguments: list[str]) -> None:
     command = [sys.executable, "-m", "minibert", *arguments]
     with open("/dev/full", "w", encoding="utf-8") as full:
-        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, encoding="utf-8")
-    assert done.returncode == 1
-    assert "standard output could not be written (No space left on device)." in done.stderr
-    assert done.stderr.count("\n") == 1
+        completed = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, encoding="utf-8")
+    assert completed.returncode == 1
+    assert "standard output could not be written (No space left on device)." in completed.stderr
+    assert completed.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize("content", ["{", "[]", '{"starts": 5}', '{"starts": [5]}'])
-def test_a_damaged_run_is_a_sentence(
+def test_a_damaged_run_gets_an_error_of_one_line(
     content: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "run.json").write_text(content, encoding="utf-8")

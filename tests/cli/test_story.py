@@ -36,7 +36,8 @@ def command(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
 
 
 def write_files(folder: Path, language: str) -> None:
-    good, bad = GOOD[language], BAD[language]
+    good = GOOD[language]
+    bad = BAD[language]
     sentence, tags = NAMES[language]
     lines = [good, bad, sentence, QUESTION[language], ""] * 40
     (folder / "corpus.txt").write_text("\n".join(lines), encoding="utf-8")
@@ -61,7 +62,8 @@ def test_from_a_vocabulary_to_a_served_classifier(
     language: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_files(tmp_path, language)
-    corpus, films = tmp_path / "corpus.txt", tmp_path / "films.csv"
+    corpus = tmp_path / "corpus.txt"
+    films = tmp_path / "films.csv"
     config = {
         "hidden_size": 16,
         "num_hidden_layers": 1,
@@ -114,8 +116,8 @@ def test_from_a_vocabulary_to_a_served_classifier(
     assert "entities" in json.loads(line)
 
     reader = finetune("answers", tmp_path / "questions.json")
-    asked = ("--question", QUESTION[language], NAMES[language][0])
-    assert json.loads(command(capsys, "answer", "-m", reader, *asked, "--jsonl"))["answer"]
+    question = ("--question", QUESTION[language], NAMES[language][0])
+    assert json.loads(command(capsys, "answer", "-m", reader, *question, "--jsonl"))["answer"]
 
     check_search(capsys, base, films, GOOD[language])
 
@@ -128,7 +130,8 @@ def test_from_a_vocabulary_to_a_served_classifier(
 
 def check_conversions(capsys: pytest.CaptureFixture[str], labels: Path, text: str) -> None:
     """The model gives the same labels when it is converted or exported, and both are served."""
-    converted, exported = labels.parent / "converted", labels.parent / "exported"
+    converted = labels.parent / "converted"
+    exported = labels.parent / "exported"
     command(capsys, "convert", labels, converted)
     expected = command(capsys, "classify", "-m", labels, text, "--json")
     assert command(capsys, "classify", "-m", converted, text, "--json") == expected
@@ -137,8 +140,8 @@ def check_conversions(capsys: pytest.CaptureFixture[str], labels: Path, text: st
     assert "passed: tolerance 0" in verified and "differs" not in verified
 
     command(capsys, "export", labels, exported)
-    typed = ("classify", text, "-m", exported, "--backend", "onnx", "--json")
-    scores = [json.loads(out)["output"][0]["score"] for out in (command(capsys, *typed), expected)]
+    output = command(capsys, "classify", text, "-m", exported, "--backend", "onnx", "--json")
+    scores = [json.loads(printed)["output"][0]["score"] for printed in (output, expected)]
     assert scores[0] == pytest.approx(scores[1], abs=1e-4)
 
     assert_served(converted, text, "torch")
@@ -149,21 +152,9 @@ def check_search(capsys: pytest.CaptureFixture[str], model: Path, films: Path, q
     """A search in the vectors of a table returns ids and other columns."""
     vectors = films.parent / "vectors.npy"
     command(capsys, "embed", "-m", model, "--file", films, "-o", vectors)
-    searched = command(
-        capsys,
-        "search",
-        query,
-        "-m",
-        model,
-        "--corpus",
-        films,
-        "--id-column",
-        "id",
-        "--vectors",
-        vectors,
-        "--jsonl",
-    )
-    first = json.loads(searched)["results"][0]
+    corpus = ("--corpus", films, "--id-column", "id", "--vectors", vectors)
+    printed = command(capsys, "search", query, "-m", model, *corpus, "--jsonl")
+    first = json.loads(printed)["results"][0]
     assert first["text"] == query and first["id"].startswith("a")
     assert first["columns"] == {"label": "good", "stars": "5"}
 

@@ -15,6 +15,16 @@ from minibert.cli.pretrain import start as start_model
 from minibert.cli.training import fill, keep_options, options_of_run
 from minibert.training.options import TrainingOptions
 
+# options that may differ when a run is resumed
+CHANGING_OPTIONS = {
+    "arguments",
+    "command_parser",
+    "root_parser",
+    "json",
+    "resume",
+    "starts",
+    "steps",
+}
 FINETUNE = ["finetune", "pairs", "--train", "a", "--dev", "b", "--output", "c"]
 PRETRAIN = ["pretrain", "--config", "a", "--corpus", "b", "--output", "c"]
 
@@ -27,15 +37,15 @@ def test_defaults_are_those_of_the_class() -> None:
     assert fill(TrainingOptions, build_parser().parse_args(PRETRAIN)) == changed
 
 
-def test_what_is_given_is_taken() -> None:
-    given = ["--learning-rate", "3e-4", "--bf16", "--steps", "7"]
-    options = fill(TrainingOptions, build_parser().parse_args([*FINETUNE, *given]))
+def test_options_replace_defaults() -> None:
+    arguments = ["--learning-rate", "3e-4", "--bf16", "--steps", "7"]
+    options = fill(TrainingOptions, build_parser().parse_args([*FINETUNE, *arguments]))
     assert options == TrainingOptions(learning_rate=3e-4, bf16=True, steps=7)
 
 
 @pytest.mark.parametrize(("size", "layers"), [("tiny", 2), ("mini", 4)])
 def test_a_published_size_is_a_config(size: str, layers: int) -> None:
-    given = [
+    arguments = [
         "pretrain",
         "--config",
         size,
@@ -46,47 +56,40 @@ def test_a_published_size_is_a_config(size: str, layers: int) -> None:
         "--output",
         "c",
     ]
-    model, tokenizer = start_model(build_parser().parse_args(given), [])
+    model, tokenizer = start_model(build_parser().parse_args(arguments), [])
     assert model.config.num_hidden_layers == layers and model.config.vocab_size == len(tokenizer)
 
 
 @pytest.mark.parametrize(
-    "given",
+    "arguments",
     [[*FINETUNE, "--matryoshka", "8,4", "--columns", "a,b"], [*PRETRAIN, "--cased", "--bf16"]],
 )
-def test_a_run_keeps_its_options(given: list[str], tmp_path: Path) -> None:
+def test_a_run_keeps_its_options(arguments: list[str], tmp_path: Path) -> None:
     def start(*arguments: str) -> argparse.Namespace:
-        kept = [given[0], *arguments, "--output", str(tmp_path)]
-        options = parse(kept)
+        options = parse([command, *arguments, "--output", str(tmp_path)])
         options = options_of_run(options, tasks=tuple(TASKS))
         with keep_options(options):
             return options
 
-    first, changed = start(*given[1:], "--json"), start("--resume", "--steps", "7")
+    command, *options_of_start = arguments
+    first = start(*options_of_start, "--json")
+    changed = start("--resume", "--steps", "7")
     assert (changed.steps, changed.json, changed.resume) == (7, False, True)
-    for again in (start("--resume"), start(*given[1:], "--resume", "--steps", "7")):
-        for name in vars(first).keys() - {
-            "arguments",
-            "command_parser",
-            "root_parser",
-            "json",
-            "resume",
-            "starts",
-            "steps",
-        }:
-            assert getattr(again, name) == getattr(changed, name) == getattr(first, name), name
-        assert again.steps == 7
+    for resumed in (start("--resume"), start(*options_of_start, "--resume", "--steps", "7")):
+        for name in vars(first).keys() - CHANGING_OPTIONS:
+            assert getattr(resumed, name) == getattr(changed, name) == getattr(first, name), name
+        assert resumed.steps == 7
 
 
 def test_negatives_may_be_repeated_and_given_again() -> None:
-    given = [
+    arguments = [
         "finetune",
         "triplets",
         *"--pair-column p --output c --negative-column a --negative-column b,c".split(),
         "--negative-column",
         "a",
     ]
-    assert task_of(build_parser().parse_args(given)).negatives == ["a", "b", "c"]
+    assert task_of(build_parser().parse_args(arguments)).negatives == ["a", "b", "c"]
 
 
 @pytest.mark.parametrize(
@@ -101,7 +104,7 @@ def test_negatives_may_be_repeated_and_given_again() -> None:
     ]
     + [[["--output", "o", "--what", "5"]], [["--output", "o", "a"]], [[]]],
 )
-def test_a_run_json_that_was_edited_by_hand(
+def test_a_run_json_with_invalid_arguments(
     starts: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "run.json").write_text(json.dumps({"starts": starts}), encoding="utf-8")
@@ -114,7 +117,7 @@ def test_a_run_json_that_was_edited_by_hand(
     assert all(line.startswith("minibert pretrain: ") for line in details) and len(details) < 2
 
 
-def test_every_option_says_what_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_lists_every_training_option(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         build_parser().parse_args(["finetune", "pairs", "--help"])
     shown = " ".join(capsys.readouterr().out.split())
@@ -126,7 +129,7 @@ def test_every_option_says_what_it_is(capsys: pytest.CaptureFixture[str]) -> Non
 @pytest.mark.parametrize(
     ("command", "option"), [(["pretrain"], "--corpus"), (["finetune", "pairs"], "--train")]
 )
-def test_resuming_where_no_run_is(
+def test_resuming_without_a_run(
     command: list[str], option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*command, "--resume", "--output", str(tmp_path)]) == 2

@@ -25,7 +25,7 @@ def write(path: Path, text: str = "a line\n") -> Path:
         *("a.txt.swp", "a.txt.part", "a.txt.crdownload", "a.txt.lock", ".DS_Store"),
     ],
 )
-def test_what_is_not_a_text_of_a_folder(name: str, tmp_path: Path) -> None:
+def test_other_files_of_a_folder_are_skipped(name: str, tmp_path: Path) -> None:
     write(tmp_path / "a.txt", "the tree\n")
     write(tmp_path / name, "something else\n")
     assert list(read_texts(tmp_path)) == ["the tree"]
@@ -33,13 +33,13 @@ def test_what_is_not_a_text_of_a_folder(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["reading.txt", "notices", "partial_a.txt", "license-plates.txt"])
-def test_what_only_sounds_like_it(name: str, tmp_path: Path) -> None:
+def test_texts_with_similar_names_are_read(name: str, tmp_path: Path) -> None:
     write(tmp_path / name)
     assert list(read_texts(tmp_path)) == ["a line"]
 
 
 @pytest.mark.needs("named pipes")
-def test_a_pipe_in_a_folder_is_no_data(tmp_path: Path) -> None:
+def test_a_pipe_in_a_folder_is_skipped(tmp_path: Path) -> None:
     write(tmp_path / "a.txt")
     os.mkfifo(tmp_path / "pipe")
     assert list(read_texts(tmp_path)) == ["a line"]
