@@ -1,4 +1,7 @@
-"""Fine-tuning end to end on tasks that a tiny model learns in seconds; the real data are slow tests."""
+"""Fine-tuning end to end on tasks that a tiny model learns in seconds.
+
+The slow tests use real data.
+"""
 
 from __future__ import annotations
 
@@ -65,16 +68,16 @@ def checkpoint(tmp_path: Path) -> str:
     return str(folder)
 
 
-def some_words(rng: np.random.Generator, count: int) -> list[str]:
+def random_words(rng: np.random.Generator, count: int) -> list[str]:
     return [f"w{i}" for i in rng.integers(0, 80, count)]
 
 
 def write_reviews(path: Path, count: int, seed: int) -> Path:
-    """Texts with one of two telling words in them."""
+    """Write texts that contain "good" or "bad", which determines their label."""
     rng = np.random.default_rng(seed)
     lines = ["review\tverdict"]
     for _ in range(count):
-        words = some_words(rng, int(rng.integers(1, 12)))
+        words = random_words(rng, int(rng.integers(1, 12)))
         verdict = ["bad", "good"][rng.integers(2)]
         words.insert(int(rng.integers(len(words) + 1)), verdict)
         lines.append(" ".join(words) + f"\t{verdict}!")
@@ -113,9 +116,9 @@ def test_regression_from_pairs(checkpoint: str, tmp_path: Path) -> None:
         rows = []
         for _ in range(200):
             goods = int(rng.integers(0, 5))
-            first = ["good"] * goods + some_words(rng, 3)
+            first = ["good"] * goods + random_words(rng, 3)
             rows.append(
-                {"a": " ".join(first), "b": " ".join(some_words(rng, 4)), "score": goods / 4}
+                {"a": " ".join(first), "b": " ".join(random_words(rng, 4)), "score": goods / 4}
             )
         files.append(tmp_path / f"{seed}.jsonl")
         files[-1].write_text("\n".join(json.dumps(row) for row in rows), encoding="utf-8")
@@ -134,7 +137,7 @@ def test_tags_of_words(checkpoint: str, tmp_path: Path) -> None:
         rng = np.random.default_rng(seed)
         lines = []
         for _ in range(150):
-            for word in [*some_words(rng, 4), "seoul", "paris", *some_words(rng, 2)]:
+            for word in [*random_words(rng, 4), "seoul", "paris", *random_words(rng, 2)]:
                 lines.append(f"{word} {dict(seoul='B-LOC', paris='I-LOC').get(word, 'O')}")
             lines.append("")
         files.append(tmp_path / f"{seed}.conll")
@@ -147,26 +150,22 @@ def test_tags_of_words(checkpoint: str, tmp_path: Path) -> None:
     assert best.config.id2label == {0: "B-LOC", 1: "I-LOC", 2: "O"}
 
 
-def test_only_first_pieces_have_a_tag(checkpoint: str) -> None:
+def test_only_the_first_piece_of_a_word_has_a_tag(checkpoint: str) -> None:
     tokenizer = BertTokenizer.from_pretrained(checkpoint)
     task, rows = TokenTask(), [(["seouls", "sat"], ["B-LOC", "O"])]
     (example,) = task.examples(rows, tokenizer, tiny_config(**task.config(rows)), 16)
-    assert tokenizer.convert_ids_to_tokens(example["input_ids"].tolist()) == [
-        "[CLS]",
-        "seoul",
-        "##s",
-        "sat",
-        "[SEP]",
-    ]
+    tokens = tokenizer.convert_ids_to_tokens(example["input_ids"].tolist())
+    assert tokens == ["[CLS]", "seoul", "##s", "sat", "[SEP]"]
     assert example["labels"].tolist() == [IGNORED, 0, IGNORED, 1, IGNORED]
 
 
 def write_squad(path: Path, count: int, seed: int) -> Path:
-    """The answer is the only city of its context, which is longer than a window."""
+    """Write questions whose answer is the only city of a context longer than a window."""
     rng = np.random.default_rng(seed)
     paragraphs = []
     for _ in range(count):
-        words, city = some_words(rng, 40), ["Seoul", "Paris"][rng.integers(2)]
+        words = random_words(rng, 40)
+        city = ["Seoul", "Paris"][rng.integers(2)]
         words[int(rng.integers(40))] = city
         context = " ".join(words)
         answer = {"text": city, "answer_start": context.index(city)}
@@ -177,20 +176,20 @@ def write_squad(path: Path, count: int, seed: int) -> Path:
     return path
 
 
-def test_windows_hold_the_answer_where_it_is(checkpoint: str, tmp_path: Path) -> None:
+def test_windows_have_the_positions_of_their_answers(checkpoint: str, tmp_path: Path) -> None:
     tokenizer, task = BertTokenizer.from_pretrained(checkpoint), AnswerTask(stride=6)
     rows = task.read(write_squad(tmp_path / "a.json", 30, 0))
     examples = task.examples(rows, tokenizer, tiny_config(), 24)
     assert len(examples) > 2 * len(rows)
-    found = set()
+    answered = set()
     for example in examples:
         start, end = example["start_positions"], example["end_positions"]
         if start:
             context = rows[example["row"]]["context"]
             text = context[example["offsets"][start, 0] : example["offsets"][end, 1]]
             assert text == rows[example["row"]]["answers"][0]
-            found.add(example["row"])
-    assert found == set(range(len(rows)))
+            answered.add(example["row"])
+    assert answered == set(range(len(rows)))
 
 
 def test_answers_to_questions(checkpoint: str, tmp_path: Path) -> None:
@@ -212,13 +211,17 @@ def test_answers_to_questions(checkpoint: str, tmp_path: Path) -> None:
         ),
     ],
 )
-def test_wrong_columns_are_named(task: Task, message: str, checkpoint: str, tmp_path: Path) -> None:
+def test_errors_name_wrong_columns(
+    task: Task, message: str, checkpoint: str, tmp_path: Path
+) -> None:
     file = write_reviews(tmp_path / "a.tsv", 10, 0)
     with pytest.raises(ValueError, match=message):
         run(task, checkpoint, [file, file], tmp_path / "out")
 
 
-def test_label_that_training_has_not_is_named(checkpoint: str, tmp_path: Path) -> None:
+def test_a_label_that_only_the_dev_file_has_raises_an_error(
+    checkpoint: str, tmp_path: Path
+) -> None:
     file = write_reviews(tmp_path / "a.tsv", 20, 0)
     other = tmp_path / "b.tsv"
     other.write_text("review\tverdict\nw1\tgreat!\n", encoding="utf-8")
@@ -235,7 +238,7 @@ def test_label_that_training_has_not_is_named(checkpoint: str, tmp_path: Path) -
 
 @pytest.mark.slow
 def test_sst2(minilm: str, tmp_path: Path) -> None:
-    """MiniLM reaches 0.88 on SST-2's dev set with the best of a run's models, measured every 50 steps."""
+    """MiniLM reaches an accuracy of 0.88 on SST-2's dev set, evaluated every 50 steps."""
     train, dev = shared_data("data", "sst2", "train.tsv"), shared_data("data", "sst2", "dev.tsv")
     task = SequenceTask(text="sentence", label="label", columns=["sentence", "label"])
     options = TrainingOptions(epochs=3, learning_rate=1e-4, evaluate_every=50)
@@ -264,7 +267,7 @@ def test_sts_benchmark(minilm: str, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_korean_pairs_with_the_official_vocabulary(tmp_path: Path) -> None:
-    """KorSTS goes through end to end with kcbert's vocabulary and a small new model, and something is learnt."""
+    """A small new model with kcbert's vocabulary learns from KorSTS."""
     vocabulary = shared_data("data", "kcbert-base")
     tokenizer = BertTokenizer.from_pretrained(vocabulary)
     BertModel(tiny_config(vocab_size=len(tokenizer), max_position_embeddings=300)).save_pretrained(
@@ -293,7 +296,7 @@ def test_the_loss_of_answers_does_not_depend_on_padding(checkpoint: str, tmp_pat
     torch.testing.assert_close(together, short_alone + long_alone, rtol=0, atol=1e-5)
 
 
-def test_a_question_that_leaves_no_room(checkpoint: str, tmp_path: Path) -> None:
+def test_a_question_that_leaves_no_room_raises_an_error(checkpoint: str, tmp_path: Path) -> None:
     rows = AnswerTask().read(write_squad(tmp_path / "a.json", 3, 0))
     tokenizer = BertTokenizer.from_pretrained(checkpoint)
     with pytest.raises(
@@ -301,13 +304,12 @@ def test_a_question_that_leaves_no_room(checkpoint: str, tmp_path: Path) -> None
         match=r"max_length=6 leaves no room for a context beside the question 'who sat\?'",
     ):
         AnswerTask().examples(rows, tokenizer, tiny_config(), 6)
-    assert (
-        max(map(length, AnswerTask().examples(rows, tokenizer, tiny_config(), 7))) == 7
-    )  # the stride gives way
+    # The stride is reduced to fit.
+    assert max(map(length, AnswerTask().examples(rows, tokenizer, tiny_config(), 7))) == 7
 
 
-def test_some_questions_have_no_answer(checkpoint: str) -> None:
-    """Of two windows the best span counts, against the lower score of [CLS]; as in `answer_question`."""
+def test_questions_without_an_answer(checkpoint: str) -> None:
+    """The best span of all windows competes with the lowest [CLS] score."""
     rows = [
         {
             "question": "who sat?",
@@ -323,8 +325,8 @@ def test_some_questions_have_no_answer(checkpoint: str) -> None:
     assert len(examples) > 1
     answerable = answer_question(model, tokenizer, "who sat?", rows[0]["context"], stride=0)
     assert task.answers(model, rows, examples) == [answerable["answer"]]
-    found = []
-    for bias in (-100.0, 100.0):  # of having no answer
+    answers = []
+    for bias in (-100.0, 100.0):  # added to the score of having no answer
 
         class Biased(BertForQuestionAnswering):
             shift = torch.tensor([bias])
@@ -336,34 +338,35 @@ def test_some_questions_have_no_answer(checkpoint: str) -> None:
 
         biased = Biased.from_pretrained(checkpoint)
         biased.load_state_dict(model.state_dict())
-        found.append(task.answers(biased, [{**rows[0], "answers": []}], examples))
-    assert found == [[answerable["answer"]], [""]]
+        answers.append(task.answers(biased, [{**rows[0], "answers": []}], examples))
+    assert answers == [[answerable["answer"]], [""]]
 
 
-def test_every_word_of_a_long_sentence_has_its_tag(checkpoint: str) -> None:
+def test_every_word_of_a_long_sentence_has_one_tag(checkpoint: str) -> None:
     words = ["seouls"] * 30
     rows, tokenizer = [(words, ["B-LOC", "O"] * 15)], BertTokenizer.from_pretrained(checkpoint)
     task = TokenTask()
     config = tiny_config(**task.config(rows))
     examples = task.examples(rows, tokenizer, config, 12)
-    seen = [
-        (word, label)
-        for e in examples
-        for word, label in zip(e["words"], e["labels"], strict=True)
-        if word >= 0
-    ]
-    assert [word for word, _ in seen] == list(range(30))
-    assert [config.id2label[label] for _, label in seen] == rows[0][1]
+    labels = {}
+    for example in examples:
+        for word, label in zip(example["words"], example["labels"], strict=True):
+            if word >= 0:
+                assert word == len(labels)
+                labels[word] = config.id2label[label]
+    assert list(labels.values()) == rows[0][1]
     assert max(map(length, examples)) <= 12
     model = BertForTokenClassification.from_pretrained(checkpoint, **task.config(rows))
     with torch.no_grad():
         model.classifier.weight.zero_()
-        model.classifier.bias.copy_(torch.tensor([1.0, 0.0]))  # every word is a place
+        model.classifier.bias.copy_(torch.tensor([1.0, 0.0]))  # predicts B-LOC for every word
     assert task.scores(model, rows, examples)["precision"] == 0.5
 
 
 @pytest.mark.parametrize("score", ["nan", "inf", ""])
-def test_scores_that_are_no_numbers(score: str, checkpoint: str, tmp_path: Path) -> None:
+def test_scores_that_are_not_numbers_raise_an_error(
+    score: str, checkpoint: str, tmp_path: Path
+) -> None:
     (tmp_path / "a.tsv").write_text(f"text\tlabel\nw1\t1\nw2\t{score}\n", encoding="utf-8")
     files = [tmp_path / "a.tsv"] * 2
     with pytest.raises(
@@ -382,7 +385,7 @@ def test_scores_that_are_no_numbers(score: str, checkpoint: str, tmp_path: Path)
         ),
     ],
 )
-def test_columns_that_hold_no_classes(
+def test_columns_without_classes_raise_an_error(
     labels: list[str], message: str, checkpoint: str, tmp_path: Path
 ) -> None:
     rows = "".join(f"w1 w2\t{label}\n" for label in labels)
@@ -391,7 +394,7 @@ def test_columns_that_hold_no_classes(
         run(SequenceTask(), checkpoint, [tmp_path / "a.tsv"] * 2, tmp_path / "out")
 
 
-def test_a_rare_class_counts_as_much_as_a_frequent_one(checkpoint: str) -> None:
+def test_class_weights_balance_rare_and_frequent_classes(checkpoint: str) -> None:
     rows = [{"text": "w1 w2", "label": "often"}] * 3 + [{"text": "w3", "label": "seldom"}]
     task = SequenceTask(class_weights=True)
     tokenizer, config = BertTokenizer.from_pretrained(checkpoint), tiny_config(**task.config(rows))
@@ -399,13 +402,13 @@ def test_a_rare_class_counts_as_much_as_a_frequent_one(checkpoint: str) -> None:
     assert [example["weight"] for example in examples] == pytest.approx([4 / 6, 4 / 6, 4 / 6, 2])
     model, batch = BertForSequenceClassification(config).eval(), pack(examples)
     logits = model(input_ids=batch["input_ids"], layout=batch["layout"]).logits
-    wanted = torch.nn.functional.cross_entropy(
+    expected = torch.nn.functional.cross_entropy(
         logits, batch["labels"], torch.tensor([4 / 6, 2.0]), reduction="sum"
     )
-    torch.testing.assert_close(task.losses(model, batch)["labels"], wanted)
+    torch.testing.assert_close(task.losses(model, batch)["labels"], expected)
 
 
-def test_texts_that_the_vocabulary_cannot_spell_are_reported(
+def test_texts_of_unknown_words_are_reported(
     checkpoint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "a.tsv"
@@ -415,7 +418,7 @@ def test_texts_that_the_vocabulary_cannot_spell_are_reported(
     assert "this model's vocabulary does not" in capsys.readouterr().err
 
 
-def test_more_tokens_than_positions(checkpoint: str, tmp_path: Path) -> None:
+def test_more_tokens_than_positions_raise_an_error(checkpoint: str, tmp_path: Path) -> None:
     (tmp_path / "a.tsv").write_text(
         "text\tlabel\n" + "w1 " * 100 + "\t1\nw2\t0\n", encoding="utf-8"
     )
@@ -427,35 +430,17 @@ def test_more_tokens_than_positions(checkpoint: str, tmp_path: Path) -> None:
 
 def test_the_command(checkpoint: str, tmp_path: Path) -> None:
     files = [write_reviews(tmp_path / f"{seed}.tsv", 40, seed) for seed in range(2)]
-    command = [
-        sys.executable,
-        "-m",
-        "minibert",
-        "finetune",
-        "classification",
-        "--model",
-        checkpoint,
-    ]
-    command += [
-        "--train",
-        str(files[0]),
-        "--dev",
-        str(files[1]),
-        "--text-column",
-        "review",
-        "--label-column",
-        "verdict",
-    ]
+    command = [sys.executable, "-m", "minibert", "finetune", "classification"]
+    command += ["--model", checkpoint, "--train", str(files[0]), "--dev", str(files[1])]
+    command += ["--text-column", "review", "--label-column", "verdict"]
     command += ["--epochs", "1", "--output", str(tmp_path / "out"), "--json"]
     done = subprocess.run(command, capture_output=True, encoding="utf-8", check=True)
     assert json.loads(done.stdout).keys() == {"output", "accuracy", "f1"}
     assert BertForSequenceClassification.from_pretrained(tmp_path / "out").config.num_labels == 2
     again = subprocess.run(command, capture_output=True, encoding="utf-8")
     assert again.returncode == 1 and again.stderr.count("\n") == 1
-    assert (
-        again.stderr.startswith("minibert finetune: ")
-        and "already holds a run: pass --resume" in again.stderr
-    )
+    assert again.stderr.startswith("minibert finetune: ")
+    assert "already holds a run: pass --resume" in again.stderr
 
 
 def test_without_a_dev_file_a_share_of_each_label_is_held_out(
@@ -480,13 +465,13 @@ def test_without_a_dev_file_a_share_of_each_label_is_held_out(
     assert result.metrics["accuracy"] == pytest.approx(scores["test_accuracy"])
 
 
-def test_the_held_out_rows_are_stratified_and_the_same_again() -> None:
+def test_the_held_out_rows_are_stratified_and_reproducible() -> None:
     rows = list(range(100))
     strata = ["rare" if row < 20 else "frequent" for row in rows]
-    kept, held_out = hold_out(rows, strata, 0.1, seed=0)
-    assert sorted([*kept, *held_out]) == rows
+    train, held_out = hold_out(rows, strata, 0.1, seed=0)
+    assert sorted([*train, *held_out]) == rows
     assert len(held_out) == 10 and sum(row < 20 for row in held_out) == 2
-    assert hold_out(rows, strata, 0.1, seed=0) == (kept, held_out)
+    assert hold_out(rows, strata, 0.1, seed=0) == (train, held_out)
     assert hold_out(rows, strata, 0.1, seed=1)[1] != held_out
     with pytest.raises(
         ValueError, match=r"The training rows \(2\) are too few to hold some out: pass a dev file"
@@ -496,7 +481,7 @@ def test_the_held_out_rows_are_stratified_and_the_same_again() -> None:
         hold_out(rows, strata, 1, seed=0)
 
 
-def test_predictions_truncate_as_training_did(checkpoint: str, tmp_path: Path) -> None:
+def test_predictions_truncate_as_in_training(checkpoint: str, tmp_path: Path) -> None:
     train = write_reviews(tmp_path / "train.tsv", 30, 0)
     task = SequenceTask(text="review", label="verdict")
     options = replace(OPTIONS, epochs=1)
@@ -521,19 +506,19 @@ def test_more_steps_extend_a_finished_run(checkpoint: str, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("hidden_size", "rate"), [(768, 5e-5), (1024, 2.8e-5), (256, 4.5e-4), (128, 1e-3)]
 )
-def test_smaller_models_learn_at_larger_rates(hidden_size: int, rate: float) -> None:
+def test_smaller_models_have_larger_learning_rates(hidden_size: int, rate: float) -> None:
     assert default_learning_rate(hidden_size) == rate
 
 
 def test_several_labels_of_a_text(checkpoint: str, tmp_path: Path) -> None:
-    """Labels that a word in the text tells of; a text may have none."""
+    """Each label is a word of the text. A text may have no label."""
     files = []
     for seed in range(2):
         rng = np.random.default_rng(seed)
         rows = []
         for _ in range(200):
             labels = [label for label in ("good", "bad", "sat") if rng.random() < 0.5]
-            rows.append({"text": " ".join([*some_words(rng, 3), *labels]), "label": labels})
+            rows.append({"text": " ".join([*random_words(rng, 3), *labels]), "label": labels})
         files.append(tmp_path / f"{seed}.jsonl")
         files[-1].write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     options = replace(OPTIONS, epochs=24)

@@ -1,4 +1,4 @@
-"""The loop against a plain one in transformers, and against itself: cut, shared out, interrupted."""
+"""The training loop: equal to a plain transformers loop, and to itself when resumed or split."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def classification_examples(count: int = 100) -> list[Example]:
-    """Texts of 2 to 20 random words; the label is whether the first is even."""
+    """Return texts of 2 to 20 random ids, labeled by the parity of the first id."""
     rng = np.random.default_rng(0)
     texts = [rng.integers(5, 99, rng.integers(2, 21)) for _ in range(count)]
     return [
@@ -48,12 +48,15 @@ def trainer_of(model: Any, folder: Path, options: TrainingOptions, **arguments: 
 
 
 def run(model: Any, folder: Path, options: TrainingOptions, **arguments: Any) -> list[float]:
-    """Trains and gives the losses of the log."""
+    """Train, and return the losses of the log."""
     trainer_of(model, folder, options, **arguments).run()
-    return [
-        json.loads(line)["loss"]
-        for line in (folder / "log.jsonl").read_text(encoding="utf-8").splitlines()
-    ]
+    return logged(folder, "loss")
+
+
+def logged(folder: Path, key: str) -> list[float]:
+    """Return the value of `key` in each line of a run's log."""
+    lines = (folder / "log.jsonl").read_text(encoding="utf-8").splitlines()
+    return [json.loads(line)[key] for line in lines]
 
 
 def assert_same_weights(
@@ -61,26 +64,29 @@ def assert_same_weights(
 ) -> None:
     for name, weight in first.items():
         torch.testing.assert_close(
-            second[name], weight, rtol=0, atol=tolerance, msg=lambda m, n=name: f"{n}: {m}"
+            second[name],
+            weight,
+            rtol=0,
+            atol=tolerance,
+            msg=lambda message, name=name: f"{name}: {message}",
         )
 
 
 def reference_losses(theirs: Any, options: TrainingOptions) -> list[float]:
-    """The loop as a transformers user writes it, over the same batches."""
+    """Train as a transformers user does, with the same batches, and return the losses."""
     transformers = importlib.import_module("transformers")
     examples = classification_examples()
+    lengths = [len(example["input_ids"]) for example in examples]
     assert options.steps is not None
-    batches = [
-        [examples[i] for i in batch]
-        for epoch in range(5)
-        for batch in epoch_order(
-            [len(e["input_ids"]) for e in examples], options.batch_size, options.seed, epoch
-        )
-    ][: options.steps]
-    bare = [p for n, p in theirs.named_parameters() if "LayerNorm" in n or n.endswith("bias")]
-    decayed = [
-        p for n, p in theirs.named_parameters() if not ("LayerNorm" in n or n.endswith("bias"))
-    ]
+    batches: list[list[Example]] = []
+    for epoch in range(5):
+        for batch in epoch_order(lengths, options.batch_size, options.seed, epoch):
+            batches.append([examples[index] for index in batch])
+    batches = batches[: options.steps]
+    decayed, bare = [], []
+    for name, parameter in theirs.named_parameters():
+        is_bare = "LayerNorm" in name or name.endswith("bias")
+        (bare if is_bare else decayed).append(parameter)
     groups = [{"params": decayed, "weight_decay": 0.01}, {"params": bare, "weight_decay": 0.0}]
     optimizer = torch.optim.AdamW(groups, lr=options.learning_rate, fused=True)
     schedule = transformers.get_linear_schedule_with_warmup(
@@ -88,8 +94,9 @@ def reference_losses(theirs: Any, options: TrainingOptions) -> list[float]:
     )
     theirs.train()
     losses = []
-    for batch in batches:
-        loss = theirs(**pad(sorted(batch, key=lambda e: len(e["input_ids"])), 0)).loss
+    for examples_of_batch in batches:
+        examples_of_batch.sort(key=lambda example: len(example["input_ids"]))
+        loss = theirs(**pad(examples_of_batch, 0)).loss
         loss.backward()
         torch.nn.utils.clip_grad_norm_(theirs.parameters(), 1.0)
         optimizer.step()
@@ -99,14 +106,14 @@ def reference_losses(theirs: Any, options: TrainingOptions) -> list[float]:
     return losses
 
 
-def test_the_learning_rate_can_stand_still_before_it_falls() -> None:
+def test_the_learning_rate_can_be_constant_before_it_decays() -> None:
     rates = [linear_schedule(step, steps=20, warmup=0.2, decay_steps=5) for step in range(21)]
     assert rates == pytest.approx(
         [0, 0.25, 0.5, 0.75, *[1.0] * 12, 0.8, 0.6, 0.4, 0.2][:20] + [0.0]
     )
 
 
-def test_a_run_without_end_is_given_one(tmp_path: Path) -> None:
+def test_an_endless_run_can_be_resumed_with_an_end(tmp_path: Path) -> None:
     endless = replace(OPTIONS, steps=1000, warmup=0.004, decay_steps=1, save_every=20)
     steps = 0
 
@@ -122,17 +129,13 @@ def test_a_run_without_end_is_given_one(tmp_path: Path) -> None:
         Trainer(model, lambda _: classification_examples(), interrupted, tmp_path, endless).run()
     ending = replace(endless, steps=30, decay_steps=10)
     trainer_of(BertForSequenceClassification(tiny_config()), tmp_path, ending, resume=True).run()
-    rates = [
-        json.loads(line)["learning_rate"]
-        for line in (tmp_path / "log.jsonl").read_text(encoding="utf-8").splitlines()
-    ]
-    assert rates[3:] == pytest.approx(
-        [0.75e-3, *[1e-3] * 16, *[1e-3 * share / 10 for share in range(10, 0, -1)]]
-    )
+    decay = [1e-3 * share / 10 for share in range(10, 0, -1)]
+    expected = [0.75e-3, *[1e-3] * 16, *decay]
+    assert logged(tmp_path, "learning_rate")[3:] == pytest.approx(expected)
 
 
-def test_a_run_that_is_resumed_may_change_its_schedule(tmp_path: Path) -> None:
-    """It had not even ended its warm-up: as `decay-ko` of the recipe after a short `ko`."""
+def test_a_resumed_run_may_change_its_schedule(tmp_path: Path) -> None:
+    """The first run stopped during its warm-up, as `ko` of the recipe may before `decay-ko`."""
     trainer_of(
         BertForSequenceClassification(tiny_config()),
         tmp_path,
@@ -140,11 +143,8 @@ def test_a_run_that_is_resumed_may_change_its_schedule(tmp_path: Path) -> None:
     ).run()
     slower = replace(OPTIONS, steps=10, warmup=0.5, learning_rate=1e-4)
     trainer_of(BertForSequenceClassification(tiny_config()), tmp_path, slower, resume=True).run()
-    rates = [
-        json.loads(line)["learning_rate"]
-        for line in (tmp_path / "log.jsonl").read_text(encoding="utf-8").splitlines()
-    ]
-    assert rates[3:] == pytest.approx([0.6e-4, 0.8e-4, 1e-4, 0.8e-4, 0.6e-4, 0.4e-4, 0.2e-4])
+    expected = [0.6e-4, 0.8e-4, 1e-4, 0.8e-4, 0.6e-4, 0.4e-4, 0.2e-4]
+    assert logged(tmp_path, "learning_rate")[3:] == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("attention", ["eager", "sdpa"])
@@ -169,10 +169,8 @@ def test_packed_losses_equal_padded_ones(tmp_path: Path) -> None:
 
     losses = run(ours, tmp_path, replace(OPTIONS, exact=False))
 
-    assert (
-        max(abs(a - b) for a, b in zip(losses, reference_losses(theirs, OPTIONS), strict=True))
-        < 1e-5
-    )
+    expected = reference_losses(theirs, OPTIONS)
+    assert max(abs(a - b) for a, b in zip(losses, expected, strict=True)) < 1e-5
 
 
 def trained(folder: Path, **changes: Any) -> dict[str, Tensor]:
@@ -183,18 +181,18 @@ def trained(folder: Path, **changes: Any) -> dict[str, Tensor]:
     return dict(model.state_dict())
 
 
-def test_batch_cut_into_several_forwards_gives_the_same_weights(tmp_path: Path) -> None:
+def test_a_batch_split_into_several_forwards_gives_the_same_weights(tmp_path: Path) -> None:
     whole = trained(tmp_path / "whole")
-    cut = trained(tmp_path / "cut", tokens_per_forward=25)
-    assert_same_weights(whole, cut, tolerance=1e-6)
+    split = trained(tmp_path / "split", tokens_per_forward=25)
+    assert_same_weights(whole, split, tolerance=1e-6)
 
 
 class PowerCutError(Exception):
-    """What ends a run between two steps in these tests."""
+    """Ends a run between two steps."""
 
 
 def power_cut_in(step: int) -> Any:
-    """A callback that ends a run in a step, whose record is already in the log, before it is saved."""
+    """Return a callback that ends a run after a step is logged and before it is saved."""
 
     def callback(record: dict[str, Any]) -> None:
         if record["step"] == step:
@@ -204,10 +202,9 @@ def power_cut_in(step: int) -> Any:
 
 
 @pytest.mark.parametrize("step", [1, 13, 14, 29])
-def test_resumed_run_ends_with_the_same_weights_and_log(step: int, tmp_path: Path) -> None:
-    options = TrainingOptions(
-        steps=30, batch_size=8, learning_rate=1e-3, save_every=4
-    )  # 13 steps are an epoch
+def test_a_resumed_run_ends_with_the_same_weights_and_log(step: int, tmp_path: Path) -> None:
+    # An epoch has 13 steps.
+    options = TrainingOptions(steps=30, batch_size=8, learning_rate=1e-3, save_every=4)
     torch.manual_seed(1)
     config = tiny_config()
     model = BertForSequenceClassification(config)
@@ -216,21 +213,21 @@ def test_resumed_run_ends_with_the_same_weights_and_log(step: int, tmp_path: Pat
     torch.manual_seed(1)
     interrupted = BertForSequenceClassification(config)
     with pytest.raises(PowerCutError):
-        run(interrupted, tmp_path / "cut", options, callback=power_cut_in(step))
-    torch.manual_seed(99)  # what the resumed process happens to start with does not matter
+        run(interrupted, tmp_path / "interrupted", options, callback=power_cut_in(step))
+    torch.manual_seed(99)  # the seed of the resumed process does not matter
     resumed = BertForSequenceClassification(config)
-    losses = run(resumed, tmp_path / "cut", options, resume=True)
+    losses = run(resumed, tmp_path / "interrupted", options, resume=True)
 
     assert losses == expected
     assert_same_weights(dict(model.state_dict()), dict(resumed.state_dict()))
 
 
-def test_state_is_read_without_running_code(tmp_path: Path) -> None:
+def test_a_state_is_loaded_without_running_code(tmp_path: Path) -> None:
     trained(tmp_path)
     assert torch.load(tmp_path / "state-000000010.pt", weights_only=True)["position"]["step"] == 10
 
 
-def test_new_run_does_not_overwrite_an_old_one(tmp_path: Path) -> None:
+def test_a_new_run_does_not_overwrite_an_old_one(tmp_path: Path) -> None:
     trained(tmp_path)
     with pytest.raises(
         ValueError,
@@ -239,13 +236,13 @@ def test_new_run_does_not_overwrite_an_old_one(tmp_path: Path) -> None:
         trained(tmp_path)
 
 
-def test_resume_without_a_state_is_refused(tmp_path: Path) -> None:
+def test_resuming_without_a_state_raises_an_error(tmp_path: Path) -> None:
     model = BertForSequenceClassification(tiny_config())
     with pytest.raises(FileNotFoundError, match="holds no state to resume from: start without"):
         run(model, tmp_path, OPTIONS, resume=True)
 
 
-def test_no_examples_are_refused(tmp_path: Path) -> None:
+def test_training_without_examples_raises_an_error(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="There are no examples to train on"):
         Trainer(
             BertForSequenceClassification(tiny_config()), lambda _: [], losses_of, tmp_path, OPTIONS
@@ -257,33 +254,32 @@ def test_biases_and_layer_norms_do_not_decay() -> None:
     names = {id(parameter): name for name, parameter in model.named_parameters()}
     decayed, bare = make_optimizer(model, OPTIONS).param_groups
     assert decayed["weight_decay"] == 0.01 and bare["weight_decay"] == 0.0
-    assert all(
-        names[id(p)].endswith("weight") and "LayerNorm" not in names[id(p)]
-        for p in decayed["params"]
-    )
-    assert all(names[id(p)].endswith("bias") or "LayerNorm" in names[id(p)] for p in bare["params"])
+    for name in (names[id(parameter)] for parameter in decayed["params"]):
+        assert name.endswith("weight") and "LayerNorm" not in name
+    for name in (names[id(parameter)] for parameter in bare["params"]):
+        assert name.endswith("bias") or "LayerNorm" in name
     assert len(decayed["params"]) + len(bare["params"]) == len(names)
 
 
-def test_lower_layers_learn_slower_and_frozen_ones_not_at_all(tmp_path: Path) -> None:
+def test_lower_layers_have_smaller_rates_and_frozen_ones_stay_unchanged(tmp_path: Path) -> None:
     model = BertForSequenceClassification(tiny_config())
     before = {name: weight.clone() for name, weight in model.state_dict().items()}
     options = replace(OPTIONS, steps=2, layer_decay=0.5, freeze=1)
     trainer = trainer_of(model, tmp_path, options)
     names = {id(parameter): name for name, parameter in model.named_parameters()}
     shares = {
-        names[id(p)]: group["share"]
+        names[id(parameter)]: group["share"]
         for group in trainer.optimizer.param_groups
-        for p in group["params"]
+        for parameter in group["params"]
     }
     assert shares["classifier.weight"] == shares["bert.pooler.dense.bias"] == 1.0
     assert shares["bert.encoder.layer.1.output.dense.weight"] == 0.5
     assert not [name for name in shares if "embeddings" in name or "layer.0." in name]
     trainer.run()
-    still = {
+    unchanged = {
         name for name, weight in model.state_dict().items() if torch.equal(weight, before[name])
     }
-    assert still == {name for name in before if "embeddings" in name or "layer.0." in name}
+    assert unchanged == {name for name in before if "embeddings" in name or "layer.0." in name}
 
 
 def test_ignored_labels_are_not_counted() -> None:
@@ -293,7 +289,7 @@ def test_ignored_labels_are_not_counted() -> None:
 
 
 def test_early_stopping_keeps_the_best_model(tmp_path: Path) -> None:
-    """The score rises twice and then falls: training ends two evaluations later, and the best model is kept."""
+    """The score falls after the second evaluation, and training stops two evaluations later."""
     model = BertForSequenceClassification(tiny_config())
     best: dict[str, Tensor] = {}
     scores = iter([0.1, 0.5, 0.4, 0.3, 0.9])
@@ -317,10 +313,10 @@ def test_early_stopping_keeps_the_best_model(tmp_path: Path) -> None:
     )
 
 
-def test_without_tensorboard_nothing_is_begun(
+def test_without_tensorboard_no_folder_is_created(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """So that the same command runs as soon as it is installed."""
+    """The same command works after tensorboard is installed."""
     monkeypatch.setitem(sys.modules, "tensorboard", None)
     with pytest.raises(
         ImportError, match="A log for TensorBoard needs tensorboard, which is not installed"
@@ -347,7 +343,7 @@ def test_tensorboard_gets_the_log(tmp_path: Path) -> None:
 
 
 @pytest.mark.needs("locks")
-def test_each_epoch_is_saved_and_what_a_killed_writer_left_is_removed(tmp_path: Path) -> None:
+def test_each_epoch_is_saved_and_partial_files_are_removed(tmp_path: Path) -> None:
     (tmp_path / ".state-000000007.pt.0.tmp").write_bytes(b"half")
     options = TrainingOptions(epochs=2, batch_size=8, learning_rate=1e-3)
     options = replace(options, keep_states=9)
@@ -357,7 +353,7 @@ def test_each_epoch_is_saved_and_what_a_killed_writer_left_is_removed(tmp_path: 
     assert not list(tmp_path.glob("*.tmp")) + list(tmp_path.glob(".*.tmp"))
 
 
-def test_a_loss_that_is_no_number_ends_the_run(tmp_path: Path) -> None:
+def test_a_loss_of_nan_ends_the_run(tmp_path: Path) -> None:
     examples = classification_examples()
     model = BertForSequenceClassification(tiny_config(num_labels=1, problem_type="regression"))
     for example in examples:
@@ -370,8 +366,8 @@ def test_a_loss_that_is_no_number_ends_the_run(tmp_path: Path) -> None:
         Trainer(model, lambda _: examples, losses, tmp_path, OPTIONS).run()
 
 
-def test_a_state_that_leads_to_no_number_is_not_the_one_to_go_on_from(tmp_path: Path) -> None:
-    """Whatever the learning rate: the loss of the next step is that of the saved weights."""
+def test_the_error_names_a_state_that_reproduces_the_failure(tmp_path: Path) -> None:
+    """The next step's loss is that of the saved weights, whatever the learning rate."""
     model = BertForSequenceClassification(tiny_config())
     trainer_of(model, tmp_path, replace(OPTIONS, steps=2, save_every=1)).run()
     with pytest.raises(
@@ -383,9 +379,8 @@ def test_a_state_that_leads_to_no_number_is_not_the_one_to_go_on_from(tmp_path: 
         }
         trainer.run()
     saved_states(tmp_path)[0].unlink()
-    with pytest.raises(
-        ValueError, match=r"Start again with --resume"
-    ):  # the only one is not to be deleted
+    # The error does not suggest deleting the only state.
+    with pytest.raises(ValueError, match=r"Start again with --resume"):
         trainer = trainer_of(model, tmp_path, replace(OPTIONS, steps=4), resume=True)
         trainer.objective = lambda model, batch: {
             "labels": losses_of(model, batch)["labels"] * math.inf
@@ -393,14 +388,13 @@ def test_a_state_that_leads_to_no_number_is_not_the_one_to_go_on_from(tmp_path: 
         trainer.run()
 
 
-def test_other_files_are_no_states(tmp_path: Path) -> None:
+def test_files_with_other_names_are_not_states(tmp_path: Path) -> None:
     model = BertForSequenceClassification(tiny_config())
     trainer_of(model, tmp_path, replace(OPTIONS, steps=2, save_every=1)).run()
     (tmp_path / "state-previous.pt").write_bytes((tmp_path / "state-000000001.pt").read_bytes())
     trainer_of(model, tmp_path, replace(OPTIONS, steps=3), resume=True).run()
-    assert (tmp_path / "state-previous.pt").is_file() and saved_states(tmp_path)[
-        -1
-    ].name == "state-000000003.pt"
+    assert (tmp_path / "state-previous.pt").is_file()
+    assert saved_states(tmp_path)[-1].name == "state-000000003.pt"
 
 
 def test_a_score_may_be_named_loss(tmp_path: Path) -> None:
@@ -430,10 +424,11 @@ def test_a_loss_that_diverges_ends_the_run(tmp_path: Path) -> None:
     assert 5 <= read_state(saved_states(tmp_path)[-1])["position"]["step"] < 30
 
 
-def test_a_disk_without_room_is_foreseen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        "shutil.disk_usage", lambda _: shutil._ntuple_diskusage(10**6, 10**6 - 2, 2)
-    )  # type: ignore[attr-defined]
+def test_a_disk_with_too_little_space_raises_an_error_at_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usage = shutil._ntuple_diskusage(10**6, 10**6 - 2, 2)  # type: ignore[attr-defined]
+    monkeypatch.setattr("shutil.disk_usage", lambda _: usage)
     with pytest.raises(
         OSError, match=r"The states of this run need \d+ MB in .*, where 0 MB are free: make room"
     ):
@@ -441,21 +436,22 @@ def test_a_disk_without_room_is_foreseen(tmp_path: Path, monkeypatch: pytest.Mon
     assert not list((tmp_path / "out").glob("*.pt"))
 
 
-def test_models_are_kept_on_the_way_and_states_as_many_as_are_wanted(tmp_path: Path) -> None:
+def test_numbers_of_checkpoints_and_states_are_limited(tmp_path: Path) -> None:
     trained(tmp_path, checkpoints=3, save_every=2, keep_states=4)
     names = sorted(path.name for path in (tmp_path / "checkpoints").iterdir())
-    assert names == ["step-000000", "step-000002", "step-000010"]  # denser at first
+    assert names == ["step-000000", "step-000002", "step-000010"]  # denser at the beginning
     first, *_, last = (
-        BertForSequenceClassification.from_pretrained(tmp_path / "checkpoints" / n) for n in names
+        BertForSequenceClassification.from_pretrained(tmp_path / "checkpoints" / name)
+        for name in names
     )
     assert not torch.equal(first.classifier.weight, last.classifier.weight)
-    kept = [read_state(path)["position"]["step"] for path in saved_states(tmp_path)]
-    assert kept == [4, 6, 8, 10] and len(list(tmp_path.glob("*.pt"))) == 4
+    steps = [read_state(path)["position"]["step"] for path in saved_states(tmp_path)]
+    assert steps == [4, 6, 8, 10] and len(list(tmp_path.glob("*.pt"))) == 4
     remove_states(tmp_path, 1)
     assert [path.name for path in tmp_path.glob("*.pt")] == ["state-000000010.pt"]
 
 
-def test_the_first_model_is_kept_even_if_its_score_is_no_number(tmp_path: Path) -> None:
+def test_the_first_model_is_saved_even_if_its_score_is_nan(tmp_path: Path) -> None:
     scores = iter([float("nan"), 0.5, float("nan"), 0.25])
     options = replace(OPTIONS, steps=20, evaluate_every=5)
     model = BertForSequenceClassification(tiny_config())
@@ -466,7 +462,7 @@ def test_the_first_model_is_kept_even_if_its_score_is_no_number(tmp_path: Path) 
     assert trainer.best == 0.5 and (tmp_path / "config.json").is_file()
 
 
-def test_bf16_computes_with_fewer_digits(tmp_path: Path) -> None:
+def test_bf16_gives_slightly_different_weights(tmp_path: Path) -> None:
     exact, rounded = trained(tmp_path / "exact"), trained(tmp_path / "rounded", bf16=True)
     assert_same_weights(exact, rounded, tolerance=0.05)
     assert any(not torch.equal(exact[name], rounded[name]) for name in exact)

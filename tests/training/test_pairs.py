@@ -1,4 +1,4 @@
-"""Training for similarity: its losses against sentence-transformers', its scores by hand, and runs end to end."""
+"""Training for similarity: losses equal those of sentence-transformers, scores, and whole runs."""
 
 from __future__ import annotations
 
@@ -39,38 +39,41 @@ def write(path: Path, rows: list[dict[str, Any]]) -> Path:
 
 
 def pairs(count: int, seed: int) -> list[dict[str, Any]]:
-    """A language of letters and its translation: "a c f" is "n p s"; a negative has one other word."""
+    """Return sentences of letters, their translations and negatives.
+
+    The translation of "a c f" is "n p s". A negative differs from it in its last word.
+    """
     rng = np.random.default_rng(seed)
     rows = []
     for _ in range(count):
         words = rng.choice(13, 4, replace=False)
         wrong = [*words[:3], (words[3] + 1) % 13]
-        texts = [
-            " ".join(chr(97 + n) for n in words),
-            *(" ".join(chr(110 + n) for n in own) for own in (words, wrong)),
-        ]
-        rows.append(dict(zip(("anchor", "positive", "negative"), texts, strict=True)))
+        rows.append(
+            {
+                "anchor": " ".join(chr(97 + n) for n in words),
+                "positive": " ".join(chr(110 + n) for n in words),
+                "negative": " ".join(chr(110 + n) for n in wrong),
+            }
+        )
     return rows
 
 
 def scored(count: int, seed: int) -> list[dict[str, Any]]:
-    """The share of words in common."""
+    """Return pairs of sentences whose score is their share of common words, times 5."""
     rng = np.random.default_rng(seed)
     rows = []
     for _ in range(count):
         common = int(rng.integers(0, 5))
         same = list(rng.choice(WORDS[:5], common))
-        first, second = (
-            same + list(rng.choice(list("abc"), 4 - common)),
-            same + list(rng.choice(list("xyz"), 4 - common)),
-        )
+        first = same + list(rng.choice(list("abc"), 4 - common))
+        second = same + list(rng.choice(list("xyz"), 4 - common))
         rows.append(
             {"anchor": " ".join(first), "positive": " ".join(second), "score": 5 * common / 4}
         )
     return rows
 
 
-def test_ranking_loss_is_that_of_sentence_transformers() -> None:
+def test_the_ranking_loss_equals_that_of_sentence_transformers() -> None:
     from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
 
     vectors, texts = torch.randn(6, 3, 16), torch.arange(18).view(6, 3)
@@ -82,7 +85,7 @@ def test_ranking_loss_is_that_of_sentence_transformers() -> None:
         )
 
 
-def test_score_loss_is_that_of_sentence_transformers() -> None:
+def test_the_score_loss_equals_that_of_sentence_transformers() -> None:
     from sentence_transformers.sentence_transformer.losses import CosineSimilarityLoss
 
     vectors, scores = torch.randn(6, 2, 16), torch.rand(6)
@@ -92,8 +95,8 @@ def test_score_loss_is_that_of_sentence_transformers() -> None:
     torch.testing.assert_close(score_loss(vectors, scores) / 6, expected)
 
 
-def test_right_answers_are_no_negatives() -> None:
-    """Rows 0 and 1 ask the same, rows 2 and 3 have the same answer, and row 4 is the answer of row 5."""
+def test_correct_answers_are_not_negatives() -> None:
+    """Rows 0 and 1 share an anchor, 2 and 3 a positive, and row 5's positive is row 4's anchor."""
     texts = torch.tensor([[0, 1], [0, 2], [3, 4], [5, 4], [6, 7], [8, 6]])
     vectors = torch.randn(6, 2, 8)
     unit = F.normalize(vectors, dim=-1)
@@ -105,8 +108,8 @@ def test_right_answers_are_no_negatives() -> None:
     )
 
 
-def test_texts_are_encoded_in_their_order(checkpoint: Path) -> None:
-    """Packed and sorted by length on the way, and still the vectors that the embedder gives."""
+def test_vectors_are_in_the_order_of_the_texts(checkpoint: Path) -> None:
+    """The texts are sorted by length and packed, and the vectors equal the embedder's."""
     rows = [{"anchor": " ".join(WORDS[:n]), "positive": " ".join(WORDS[n:])} for n in (1, 7, 3)]
     task = SimilarityTask()
     model, tokenizer = task.load(checkpoint, rows)
@@ -116,28 +119,31 @@ def test_texts_are_encoded_in_their_order(checkpoint: Path) -> None:
 
 
 @pytest.mark.parametrize("score", [None, "score"])
-def test_matryoshka_adds_the_loss_of_the_first_numbers(score: str | None, checkpoint: Path) -> None:
+def test_matryoshka_adds_the_losses_of_the_first_dimensions(
+    score: str | None, checkpoint: Path
+) -> None:
     rows = [{**row, "score": 0.5} for row in pairs(4, 0)]
-    plain, nested = (SimilarityTask(score=score, matryoshka=sizes) for sizes in ((), (8, 16)))
+    plain = SimilarityTask(score=score)
+    nested = SimilarityTask(score=score, matryoshka=(8, 16))
     model, tokenizer = plain.load(checkpoint, rows)
     batch = pack(plain.examples(rows, tokenizer, model.config, 64))
-    (whole,), (all_,) = (task.losses(model.eval(), batch).values() for task in (plain, nested))
-    parts = []
+    (expected,) = plain.losses(model.eval(), batch).values()
+    (nested_loss,) = nested.losses(model.eval(), batch).values()
     for size in (8, 16):
-        cut = SentenceEmbedder.from_pretrained(checkpoint, precision=None, truncate_dim=size)
-        (part,) = plain.losses(type(model)(cut), batch).values()
-        parts.append(part)
-    torch.testing.assert_close(all_, whole + sum(parts))
+        truncated = SentenceEmbedder.from_pretrained(checkpoint, precision=None, truncate_dim=size)
+        (loss,) = plain.losses(type(model)(truncated), batch).values()
+        expected = expected + loss
+    torch.testing.assert_close(nested_loss, expected)
 
 
 def test_accuracy_at_k() -> None:
-    """Anchor 0 finds its positive first, anchor 1 second; anchor 2 has two positives, neither in the other's way."""
+    """Anchor "a" finds its positive first, "b" second. "c" has two, which do not compete."""
     candidates = np.eye(5, dtype=np.float32)
     anchors = candidates[[0, 1, 2, 2]] + 0.1 * candidates[[4, 4, 4, 4]]
     anchors[1, 4] = 2.0
     anchors[2:, 3] = 1.1
-    found = retrieval_scores(anchors, candidates, ["a", "b", "c", "c"], list("pqrst"), at=(1, 2))
-    assert found == {"accuracy@1": 0.75, "accuracy@2": 1.0}
+    scores = retrieval_scores(anchors, candidates, ["a", "b", "c", "c"], list("pqrst"), at=(1, 2))
+    assert scores == {"accuracy@1": 0.75, "accuracy@2": 1.0}
 
 
 @pytest.mark.parametrize("negatives", [(), ("negative",)])
@@ -150,10 +156,11 @@ def test_pairs_and_triplets(negatives: tuple[str, ...], checkpoint: Path, tmp_pa
     before = task.scores(task.load(checkpoint, rows)[0], rows, [])
     scores = finetune(task, checkpoint, *files, tmp_path / "out", OPTIONS)
     assert scores.keys() == {"accuracy@1", "accuracy@10"}
-    assert before["accuracy@10"] < 0.4 < 0.8 < scores["accuracy@10"]
+    assert before["accuracy@10"] < 0.4
+    assert scores["accuracy@10"] > 0.8
 
 
-def test_scores(checkpoint: Path, tmp_path: Path) -> None:
+def test_scored_pairs(checkpoint: Path, tmp_path: Path) -> None:
     files = [
         write(tmp_path / f"{seed}.jsonl", scored(count, seed))
         for seed, count in ((0, 300), (1, 100))
@@ -164,7 +171,7 @@ def test_scores(checkpoint: Path, tmp_path: Path) -> None:
     assert scores["spearman"] > 0.9
 
 
-def test_pairs_measured_by_scores(checkpoint: Path, tmp_path: Path) -> None:
+def test_pairs_can_be_evaluated_with_scores(checkpoint: Path, tmp_path: Path) -> None:
     files = [
         write(tmp_path / "train.jsonl", pairs(40, 0)),
         write(tmp_path / "dev.jsonl", scored(40, 1)),
@@ -176,7 +183,7 @@ def test_pairs_measured_by_scores(checkpoint: Path, tmp_path: Path) -> None:
     assert scores.keys() == {"pearson", "spearman"}
 
 
-def test_the_folder_is_loaded_by_sentence_transformers(tmp_path: Path) -> None:
+def test_sentence_transformers_loads_the_folder(tmp_path: Path) -> None:
     from sentence_transformers import SentenceTransformer
 
     dense = {
@@ -214,14 +221,14 @@ def test_the_folder_is_loaded_by_sentence_transformers(tmp_path: Path) -> None:
         ours, SentenceTransformer(str(best), device="cpu").encode(texts), atol=1e-6
     )
     trained = load_file(best / "2_Dense" / "model.safetensors")["linear.weight"]
-    assert not torch.equal(trained, layer.weight)  # the Dense layer takes part
+    assert not torch.equal(trained, layer.weight)  # the Dense layer is trained, too
 
 
 class PowerCutError(Exception):
     """Ends a run between two steps."""
 
 
-def test_resumed_to_the_same_weights(tmp_path: Path) -> None:
+def test_a_resumed_run_ends_with_the_same_weights(tmp_path: Path) -> None:
     checkpoint = tiny_folder(tmp_path / "checkpoint")  # with dropout
     file = write(tmp_path / "train.jsonl", pairs(60, 0))
     options = TrainingOptions(
@@ -229,27 +236,21 @@ def test_resumed_to_the_same_weights(tmp_path: Path) -> None:
     )
     finetune(SimilarityTask(matryoshka=[8]), checkpoint, file, file, tmp_path / "whole", options)
 
-    def cut(record: dict[str, Any]) -> None:
+    def power_cut(record: dict[str, Any]) -> None:
         if record["step"] == 8:
             raise PowerCutError
 
+    folder = tmp_path / "interrupted"
     task = SimilarityTask(matryoshka=[8])
     with pytest.raises(PowerCutError):
-        finetune(task, checkpoint, file, file, tmp_path / "cut", options, callback=cut)
-    finetune(
-        SimilarityTask(matryoshka=[8]),
-        checkpoint,
-        file,
-        file,
-        tmp_path / "cut",
-        options,
-        resume=True,
-    )
-    whole, cut_ = (
+        finetune(task, checkpoint, file, file, folder, options, callback=power_cut)
+    task = SimilarityTask(matryoshka=[8])
+    finetune(task, checkpoint, file, file, folder, options, resume=True)
+    whole, resumed = (
         torch.load(saved_states(tmp_path / name)[-1], weights_only=True)["model"]
-        for name in ("whole", "cut")
+        for name in ("whole", "interrupted")
     )
-    assert all(torch.equal(cut_[name], weight) for name, weight in whole.items())
+    assert all(torch.equal(resumed[name], weight) for name, weight in whole.items())
 
 
 @pytest.mark.parametrize(
@@ -267,47 +268,24 @@ def test_resumed_to_the_same_weights(tmp_path: Path) -> None:
         ([{"anchor": "a", "positive": "b", "score": "x"}], "score should be a number"),
     ],
 )
-def test_damaged_rows_are_named(rows: list[dict[str, Any]], message: str, tmp_path: Path) -> None:
+def test_errors_name_damaged_rows(rows: list[dict[str, Any]], message: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=message):
         SimilarityTask(score="score").read(write(tmp_path / "train.jsonl", rows))
 
 
-def test_sizes_that_the_vectors_do_not_have(checkpoint: Path) -> None:
+def test_matryoshka_sizes_that_are_too_large_raise_an_error(checkpoint: Path) -> None:
     with pytest.raises(ValueError, match="matryoshka sizes should lie between 1 and 31, not 32"):
         SimilarityTask(matryoshka=[16, 32]).load(checkpoint, [])
 
 
 def test_the_command(checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = str(write(tmp_path / "train.jsonl", pairs(20, 0)))
-    columns = [
-        "--text-column",
-        "anchor",
-        "--pair-column",
-        "positive",
-        "--train",
-        file,
-        "--dev",
-        file,
-        "--model",
-        str(checkpoint),
-    ]
-    run = [*columns, "--output", str(tmp_path / "out"), "--steps", "2"]
-    assert main(["finetune", "triplets", *run]) == 2
+    command = ["finetune", "triplets", "--text-column", "anchor", "--pair-column", "positive"]
+    command += ["--train", file, "--dev", file, "--model", str(checkpoint)]
+    command += ["--output", str(tmp_path / "out"), "--steps", "2"]
+    assert main(command) == 2
     assert "triplets need --negative-column" in capsys.readouterr().err
-    assert (
-        main(
-            [
-                "finetune",
-                "triplets",
-                *run,
-                "--negative-column",
-                "negative",
-                "--matryoshka",
-                "8,16",
-                "--json",
-            ]
-        )
-        == 0
-    )
+    command += ["--negative-column", "negative", "--matryoshka", "8,16", "--json"]
+    assert main(command) == 0
     assert json.loads(capsys.readouterr().out).keys() == {"output", "accuracy@1", "accuracy@10"}
     assert SentenceEmbedder.from_pretrained(tmp_path / "out").encode("a").shape == (32,)

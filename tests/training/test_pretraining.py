@@ -1,10 +1,11 @@
-"""Pre-training data: what is masked, which sentences are paired, and that every epoch can be made again."""
+"""Pre-training: masking, pairs of sentences, reproducible epochs, losses and the command."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,7 @@ def tokenizer(tmp_path: Path) -> BertTokenizer:
 
 
 def numbered_documents(count: int = 6) -> list[list[Any]]:
-    """Documents in which every token is another number that tells its document: 1000 d, 1000 d + 1, ..."""
+    """Return documents of unique tokens: document d has 1000 d, 1000 d + 1 and so on."""
     rng = np.random.default_rng(0)
     documents = []
     for number in range(count):
@@ -65,38 +66,39 @@ def numbered_documents(count: int = 6) -> list[list[Any]]:
 
 
 def masked_tokens(tokenizer: BertTokenizer, whole_words: bool = False) -> tuple[Any, Any, Any]:
-    """A million tokens, one in fifty of them special, as (before, seen, labels)."""
+    """Mask a million tokens, 2 percent of them special. Return ids, masked ids and labels."""
     rng = np.random.default_rng(0)
     ids = rng.integers(5, len(WORDS), (1000, 1000))
     ids[rng.random(ids.shape) < 0.02] = SEP
     ids[:, 0] = CLS
     masking = Masking.for_tokenizer(tokenizer, whole_words=whole_words)
     rows = [masking(row, rng) for row in ids]
-    return ids, np.stack([seen for seen, _ in rows]), np.stack([labels for _, labels in rows])
+    return ids, np.stack([masked for masked, _ in rows]), np.stack([labels for _, labels in rows])
 
 
 @pytest.mark.parametrize("whole_words", [False, True])
 def test_masking_statistics_over_a_million_tokens(
     whole_words: bool, tokenizer: BertTokenizer
 ) -> None:
-    ids, seen, labels = masked_tokens(tokenizer, whole_words)
+    ids, masked_ids, labels = masked_tokens(tokenizer, whole_words)
     chosen = labels != IGNORED
 
     assert not chosen[np.isin(ids, (PAD, UNK, CLS, SEP, MASK))].any()
-    assert np.array_equal(seen[~chosen], ids[~chosen])
+    assert np.array_equal(masked_ids[~chosen], ids[~chosen])
     assert np.array_equal(labels[chosen], ids[chosen])
-    # five standard deviations of a million draws are 0.0018, of 150,000 draws 0.005
+    # Five standard deviations are 0.0018 for a million draws and 0.005 for 150,000.
     assert abs(chosen.mean() / (ids >= 5).mean() - 0.15) < 0.002
-    hidden, kept = seen[chosen] == MASK, seen[chosen] == ids[chosen]
-    assert abs(hidden.mean() - 0.8) < 0.005
-    assert abs(kept.mean() - 0.1) < 0.005
-    others = seen[chosen][~hidden & ~kept]
-    assert not np.isin(others, (PAD, UNK, CLS, SEP, MASK)).any()
-    assert len(np.unique(others)) > 980  # any word may come
+    is_mask = masked_ids[chosen] == MASK
+    is_unchanged = masked_ids[chosen] == ids[chosen]
+    assert abs(is_mask.mean() - 0.8) < 0.005
+    assert abs(is_unchanged.mean() - 0.1) < 0.005
+    random_ids = masked_ids[chosen][~is_mask & ~is_unchanged]
+    assert not np.isin(random_ids, (PAD, UNK, CLS, SEP, MASK)).any()
+    assert len(np.unique(random_ids)) > 980  # nearly all words of the vocabulary
 
 
 def test_whole_words_are_masked_with_all_their_pieces(tokenizer: BertTokenizer) -> None:
-    ids = np.array(tokenizer(["unbelievable cat unbelievable dog"] * 1)["input_ids"][0])
+    ids = np.array(tokenizer("unbelievable cat unbelievable dog")["input_ids"])
     masking = Masking.for_tokenizer(tokenizer, probability=0.5, whole_words=True)
     rng = np.random.default_rng(0)
     for _ in range(100):
@@ -105,14 +107,14 @@ def test_whole_words_are_masked_with_all_their_pieces(tokenizer: BertTokenizer) 
     assert ids.tolist() == [CLS, 5, 6, 7, 8, 5, 6, 7, 9, SEP]
 
 
-def test_half_of_the_pairs_follow_each_other_and_the_others_cross_documents() -> None:
+def test_half_of_the_pairs_are_consecutive_and_the_others_cross_documents() -> None:
     documents = numbered_documents()
     flat = [np.concatenate(document) for document in documents]
     labels = []
     for seed in range(100):
         for first, second, label in sentence_pairs(documents, 40, np.random.default_rng(seed)):
             assert len(first) + (0 if second is None else len(second)) <= 40
-            assert (np.diff(first) == 1).all()  # a run of one document
+            assert (np.diff(first) == 1).all()  # consecutive tokens of one document
             if second is None:
                 assert label == IGNORED and first[-1] in (text[-1] for text in flat)
                 continue
@@ -126,29 +128,29 @@ def test_half_of_the_pairs_follow_each_other_and_the_others_cross_documents() ->
     assert abs(np.mean(labels) - 0.5) < 0.03  # four standard deviations
 
 
-def test_next_text_starts_where_the_first_ends_when_nothing_has_to_be_cut() -> None:
+def test_without_truncation_the_next_text_starts_where_the_first_ends() -> None:
     pairs = sentence_pairs(numbered_documents(), 10_000, np.random.default_rng(0))
-    followed = [
+    consecutive = [
         (first, second) for first, second, label in pairs if label == 0 and second is not None
     ]
-    assert followed
-    assert all(second[0] == first[-1] + 1 for first, second in followed)
+    assert consecutive
+    assert all(second[0] == first[-1] + 1 for first, second in consecutive)
 
 
 def test_no_text_is_lost() -> None:
-    """Every token of the corpus is in some first text, or in a second one that follows it."""
+    """Every token of the corpus is in a first text, or in a second text that follows it."""
     documents = numbered_documents()
-    seen: set[int] = set()
+    tokens: set[int] = set()
     for first, second, label in sentence_pairs(documents, 10_000, np.random.default_rng(1)):
-        seen.update(first.tolist())
+        tokens.update(first.tolist())
         if second is not None and label == 0:
-            seen.update(second.tolist())
-    assert seen == {
+            tokens.update(second.tolist())
+    assert tokens == {
         int(token) for document in documents for sentence in document for token in sentence
     }
 
 
-def test_one_document_cannot_make_random_pairs() -> None:
+def test_random_pairs_need_two_documents() -> None:
     with pytest.raises(
         ValueError, match="needs two or more documents, not 1: put empty lines between documents"
     ):
@@ -163,9 +165,7 @@ def test_texts_without_pairs_are_the_documents_in_order() -> None:
     assert [text.tolist() for text in texts] == everything
     epochs = [[text for text, _, _ in single_texts(documents, 12, rng)] for _ in range(2)]
     for texts in epochs:
-        assert np.concatenate(texts).tolist() == [
-            token for document in everything for token in document
-        ]
+        assert np.concatenate(texts).tolist() == [*chain.from_iterable(everything)]
         assert {len(text) for text in texts} <= set(range(1, 13))
     assert [len(text) for text in epochs[0]] != [len(text) for text in epochs[1]]
 
@@ -178,7 +178,7 @@ def test_texts_without_pairs_are_the_documents_in_order() -> None:
         ({}, "needs documents of several sentences, a line each. Otherwise turn it off"),
     ],
 )
-def test_what_cannot_be_trained_on(
+def test_impossible_options_and_documents_raise_an_error(
     options: dict[str, Any], message: str, tokenizer: BertTokenizer
 ) -> None:
     with pytest.raises(ValueError, match=message):
@@ -194,10 +194,10 @@ def test_what_cannot_be_trained_on(
     ),
     st.integers(2, 60),
 )
-def test_any_corpus_makes_valid_pairs(corpus: list[list[list[int]]], most: int) -> None:
+def test_any_corpus_gives_valid_pairs(corpus: list[list[list[int]]], limit: int) -> None:
     documents = [[np.array(sentence) for sentence in document] for document in corpus]
-    for first, second, label in sentence_pairs(documents, most, np.random.default_rng(0)):
-        assert 1 <= len(first) and len(first) + (0 if second is None else len(second)) <= most
+    for first, second, label in sentence_pairs(documents, limit, np.random.default_rng(0)):
+        assert 1 <= len(first) and len(first) + (0 if second is None else len(second)) <= limit
         assert (second is None) == (label == IGNORED)
 
 
@@ -211,7 +211,7 @@ def pretraining_data(tokenizer: BertTokenizer, **options: Any) -> PretrainingDat
     )
 
 
-def test_epochs_differ_and_can_be_made_again(tokenizer: BertTokenizer) -> None:
+def test_epochs_differ_and_are_reproducible(tokenizer: BertTokenizer) -> None:
     def rows(data: PretrainingData, epoch: int) -> list[list[int]]:
         return [example["input_ids"].tolist() for example in data.epoch(epoch)]
 
@@ -221,21 +221,20 @@ def test_epochs_differ_and_can_be_made_again(tokenizer: BertTokenizer) -> None:
     assert rows(data, 3) != rows(other_seed, 3)
 
 
-def test_example_is_laid_out_as_in_the_paper(tokenizer: BertTokenizer) -> None:
+def test_examples_have_the_layout_of_the_paper(tokenizer: BertTokenizer) -> None:
     for example in pretraining_data(tokenizer, mask_probability=0.0).epoch(0):
         ids, segments = example["input_ids"].tolist(), example["token_type_ids"].tolist()
         assert len(ids) <= 24 and ids[0] == CLS and ids[-1] == SEP
         assert segments == sorted(segments)
         assert ids.count(SEP) == (1 if example["next_sentence_label"] == IGNORED else 2)
         if example["next_sentence_label"] != IGNORED:
-            assert (
-                segments.index(1) == ids.index(SEP) + 1
-            )  # the first [SEP] belongs to the first text
+            # The first [SEP] belongs to the first text.
+            assert segments.index(1) == ids.index(SEP) + 1
         assert (example["labels"] == IGNORED).all()
 
 
 @pytest.mark.parametrize("next_sentence", [True, False])
-def test_losses_are_those_of_the_model(next_sentence: bool, tokenizer: BertTokenizer) -> None:
+def test_losses_equal_those_of_the_model(next_sentence: bool, tokenizer: BertTokenizer) -> None:
     examples = pretraining_data(tokenizer, next_sentence=next_sentence).epoch(0)
     model = (BertForPreTraining if next_sentence else BertForMaskedLM)(
         tiny_config(vocab_size=len(WORDS))
@@ -249,44 +248,44 @@ def test_losses_are_those_of_the_model(next_sentence: bool, tokenizer: BertToken
     torch.testing.assert_close(sum(means), model(**batch).loss)
 
 
-def test_spans_are_words_side_by_side_that_share_their_fate(tokenizer: BertTokenizer) -> None:
+def test_all_words_of_a_span_are_masked_alike(tokenizer: BertTokenizer) -> None:
     masking = Masking.for_tokenizer(tokenizer, spans=True)
     ids = np.full(200_000, WORDS.index("cat"))
-    seen, labels = masking(ids, np.random.default_rng(0))
-    hidden = labels != IGNORED
-    edges = np.flatnonzero(np.diff(hidden.astype(int), prepend=0, append=0))
-    lengths = edges[1::2] - edges[::2]
-    assert hidden.mean() == pytest.approx(0.15, abs=0.01)
-    # the mean of a geometric distribution cut at 10 words is 4.46 with p = 0.2; neighbouring spans look like one
-    assert lengths.mean() == pytest.approx(4.46 / 0.85, rel=0.1)
-    whole = [
-        len(set((seen[a:b] == MASK).tolist())) == 1
-        for a, b in zip(edges[::2], edges[1::2], strict=True)
+    masked_ids, labels = masking(ids, np.random.default_rng(0))
+    chosen = labels != IGNORED
+    edges = np.flatnonzero(np.diff(chosen.astype(int), prepend=0, append=0))
+    starts, ends = edges[::2], edges[1::2]
+    assert chosen.mean() == pytest.approx(0.15, abs=0.01)
+    # A geometric distribution with p = 0.2, truncated at 10 words, has a mean of 4.46. Adjacent
+    # spans look like a single one.
+    assert (ends - starts).mean() == pytest.approx(4.46 / 0.85, rel=0.1)
+    is_uniform = [
+        len(set((masked_ids[start:end] == MASK).tolist())) == 1
+        for start, end in zip(starts, ends, strict=True)
     ]
-    assert np.mean(whole) > 0.9
+    assert np.mean(is_uniform) > 0.9
 
 
 def test_sentence_order_swaps_half_of_the_pairs() -> None:
     pairs = sentence_pairs(numbered_documents(1), 60, np.random.default_rng(0), sentence_order=True)
-    labels = [label for _, second, label in pairs if second is not None]
-    assert all(
-        (second[0] > first[0]) == (label == 0)
-        for first, second, label in pairs
-        if second is not None
-    )
-    assert set(labels) == {0, 1}
+    labels = set()
+    for first, second, label in pairs:
+        if second is not None:
+            assert (second[0] > first[0]) == (label == 0)
+            labels.add(label)
+    assert labels == {0, 1}
 
 
-def test_figures_of_the_run_are_those_of_the_reference(
+def test_scores_of_a_run_equal_those_of_transformers(
     tokenizer: BertTokenizer, tmp_path: Path
 ) -> None:
-    """Held-out loss, perplexity and accuracies, computed once more by transformers from the saved model."""
+    """transformers computes held-out loss, perplexity and accuracies from the saved model."""
     transformers = pytest.importorskip("transformers")
     rng = np.random.default_rng(0)
     lines = [" ".join(f"word{i}" for i in rng.integers(0, 50, 8)) for _ in range(400)]
-    (tmp_path / "corpus.txt").write_text(
-        "\n".join(f"{x}\n" if n % 2 else x for n, x in enumerate(lines)), "utf-8"
-    )
+    # Every document has two lines.
+    documents = [f"{lines[n]}\n{lines[n + 1]}\n" for n in range(0, len(lines), 2)]
+    (tmp_path / "corpus.txt").write_text("\n".join(documents), "utf-8")
     model = BertForPreTraining(tiny_config(vocab_size=len(WORDS)))
     options = TrainingOptions(steps=4, batch_size=8, evaluate_every=4)
     records: list[dict[str, Any]] = []
@@ -301,61 +300,37 @@ def test_figures_of_the_run_are_those_of_the_reference(
     batch = pad(examples, 0)
     with torch.no_grad():
         output = reference(**batch)
-        words = reference(**{**batch, "next_sentence_label": None}).prediction_logits.transpose(
-            1, 2
-        )
-    asked = batch["labels"] != IGNORED
-    loss = torch.nn.functional.cross_entropy(words, batch["labels"]).item()
+        logits = reference(**{**batch, "next_sentence_label": None}).prediction_logits
+    logits = logits.transpose(1, 2)  # (batch, vocab, seq)
+    is_masked = batch["labels"] != IGNORED
+    loss = torch.nn.functional.cross_entropy(logits, batch["labels"]).item()
     scores = next(record for record in records if "perplexity" in record)
     assert scores["held_out_loss"] == pytest.approx(output.loss.item(), rel=1e-5)
     assert scores["perplexity"] == pytest.approx(np.exp(loss), rel=1e-4)
-    assert (
-        scores["masked_accuracy"]
-        == (words.argmax(1) == batch["labels"])[asked].double().mean().item()
-    )
-    told = batch["next_sentence_label"] != IGNORED
-    right = output.seq_relationship_logits.argmax(-1) == batch["next_sentence_label"]
-    assert scores["next_sentence_accuracy"] == right[told].double().mean().item()
+    is_correct = (logits.argmax(1) == batch["labels"])[is_masked]
+    assert scores["masked_accuracy"] == is_correct.double().mean().item()
+    is_pair = batch["next_sentence_label"] != IGNORED
+    is_correct = output.seq_relationship_logits.argmax(-1) == batch["next_sentence_label"]
+    assert scores["next_sentence_accuracy"] == is_correct[is_pair].double().mean().item()
     steps = [record for record in records if "loss" in record]
-    assert all(r["loss"] == pytest.approx(r["mlm_loss"] + r["nsp_loss"], rel=1e-6) for r in steps)
-    assert [
-        json.loads(line)
-        for line in (tmp_path / "run" / "log.jsonl").read_text("utf-8").splitlines()
-    ] == records
+    for step in steps:
+        assert step["loss"] == pytest.approx(step["mlm_loss"] + step["nsp_loss"], rel=1e-6)
+    lines = (tmp_path / "run" / "log.jsonl").read_text("utf-8").splitlines()
+    assert [json.loads(line) for line in lines] == records
 
 
-def test_the_command_with_a_vocabulary_of_its_own(tmp_path: Path) -> None:
+def test_the_command_can_learn_a_vocabulary(tmp_path: Path) -> None:
     (tmp_path / "corpus.txt").write_text(
         "나는 한국을 사랑한다.\n너는 한국을 사랑하니?\n\n" * 20, encoding="utf-8"
     )
     (tmp_path / "config.json").write_text(
         json.dumps(tiny_config(max_position_embeddings=128).to_dict()), encoding="utf-8"
     )
-    command = [
-        sys.executable,
-        "-m",
-        "minibert",
-        "pretrain",
-        "--config",
-        str(tmp_path / "config.json"),
-    ]
-    command += [
-        "--corpus",
-        str(tmp_path / "corpus.txt"),
-        "--output",
-        str(tmp_path / "out"),
-        "--steps",
-        "3",
-    ]
-    command += [
-        "--batch-size",
-        "4",
-        "--vocab-size",
-        "60",
-        "--cased",
-        "--whole-words",
-        "--no-next-sentence",
-    ]
+    command = [sys.executable, "-m", "minibert", "pretrain"]
+    command += ["--config", str(tmp_path / "config.json")]
+    command += ["--corpus", str(tmp_path / "corpus.txt"), "--output", str(tmp_path / "out")]
+    command += ["--steps", "3", "--batch-size", "4", "--vocab-size", "60"]
+    command += ["--cased", "--whole-words", "--no-next-sentence"]
     subprocess.run(command, capture_output=True, check=True)
     model = BertForMaskedLM.from_pretrained(tmp_path / "out")
     tokenizer = BertTokenizer.from_pretrained(tmp_path / "out")
@@ -363,7 +338,7 @@ def test_the_command_with_a_vocabulary_of_its_own(tmp_path: Path) -> None:
     assert tokenizer.tokenize("나는 한국을") == ["나는", "한국을"] and not tokenizer.do_lower_case
 
 
-def test_the_command_goes_on_from_a_checkpoint(tokenizer: BertTokenizer, tmp_path: Path) -> None:
+def test_the_command_continues_from_a_checkpoint(tokenizer: BertTokenizer, tmp_path: Path) -> None:
     before = BertForPreTraining(tiny_config(vocab_size=len(WORDS)))
     before.save_pretrained(tmp_path / "before")
     tokenizer.save_pretrained(tmp_path / "before")
@@ -379,106 +354,70 @@ def test_the_command_goes_on_from_a_checkpoint(tokenizer: BertTokenizer, tmp_pat
     assert any(not torch.equal(after[name], weight) for name, weight in before.state_dict().items())
 
 
-def test_a_run_is_resumed_with_nothing_but_its_folder(
+def test_a_run_is_resumed_from_its_folder_alone(
     tokenizer: BertTokenizer,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """It ends with the weights of one that was left alone, and leaves models on the way, but no states."""
+    """It ends with the weights of an uninterrupted run, and keeps checkpoints but no states."""
     BertForPreTraining(tiny_config(vocab_size=len(WORDS))).save_pretrained(tmp_path / "before")
     tokenizer.save_pretrained(tmp_path / "before")
     (tmp_path / "corpus.txt").write_text(
         "cat sat\ndog sat\n\nword1 word2\nword3\n\n" * 20, encoding="utf-8"
     )
-    command = [
-        "pretrain",
-        "--model",
-        str(tmp_path / "before"),
-        "--corpus",
-        str(tmp_path / "corpus.txt"),
-    ]
-    command += [
-        "--max-length",
-        "16",
-        "--steps",
-        "6",
-        "--batch-size",
-        "4",
-        "--save-every",
-        "2",
-        "--checkpoints",
-        "2",
-    ]
+    command = ["pretrain", "--model", str(tmp_path / "before")]
+    command += ["--corpus", str(tmp_path / "corpus.txt"), "--max-length", "16", "--steps", "6"]
+    command += ["--batch-size", "4", "--save-every", "2", "--checkpoints", "2"]
     assert main([*command, "--output", str(tmp_path / "whole")]) == 0
     train_step = Trainer.train_step
 
-    def cut(self: Trainer, batch: Any) -> Any:
+    def power_cut(self: Trainer, batch: Any) -> Any:
         if self.step == 5:
             raise OSError("the power went off.")
         return train_step(self, batch)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Trainer, "train_step", cut)
-        assert main([*command, "--output", str(tmp_path / "cut")]) == 1
-    assert main(["pretrain", "--output", str(tmp_path / "cut"), "--resume"]) == 0
-    whole, resumed = (load_file(tmp_path / name / "model.safetensors") for name in ("whole", "cut"))
+        patch.setattr(Trainer, "train_step", power_cut)
+        assert main([*command, "--output", str(tmp_path / "interrupted")]) == 1
+    assert main(["pretrain", "--output", str(tmp_path / "interrupted"), "--resume"]) == 0
+    whole, resumed = (
+        load_file(tmp_path / name / "model.safetensors") for name in ("whole", "interrupted")
+    )
     assert all(torch.equal(resumed[name], weight) for name, weight in whole.items())
-    assert BertTokenizer.from_pretrained(tmp_path / "cut" / "checkpoints" / "step-000000").tokenize(
-        "cat"
-    ) == ["cat"]
+    first_checkpoint = tmp_path / "interrupted" / "checkpoints" / "step-000000"
+    assert BertTokenizer.from_pretrained(first_checkpoint).tokenize("cat") == ["cat"]
     states = [path.name for path in sorted(tmp_path.glob("*/*.pt"))]
     assert states == ["state-000000006.pt"] * 2
-    assert main([*command, "--output", str(tmp_path / "cut")]) == 1  # it is not overwritten
+    assert main([*command, "--output", str(tmp_path / "interrupted")]) == 1
     assert "already holds a run" in capsys.readouterr().err
     assert main(["pretrain", "--output", str(tmp_path / "other"), "--resume"]) == 2
     assert "minibert pretrain: give --corpus" in capsys.readouterr().err
 
 
 def test_two_phases_of_lengths(tokenizer: BertTokenizer, tmp_path: Path) -> None:
-    """As the README has it: the rate stays, the examples become longer, and the rate falls; one log, one optimiser."""
+    """The second phase has longer examples and a decaying rate, as in the README."""
     BertForPreTraining(tiny_config(vocab_size=len(WORDS))).save_pretrained(tmp_path / "before")
     tokenizer.save_pretrained(tmp_path / "before")
     (tmp_path / "corpus.txt").write_text(
         ("cat sat word1\ndog sat word2\n" * 9 + "\n") * 20, encoding="utf-8"
     )
-    command = [
-        "pretrain",
-        "--model",
-        str(tmp_path / "before"),
-        "--corpus",
-        str(tmp_path / "corpus.txt"),
-    ]
-    command += [
-        "--max-length",
-        "16",
-        "--steps",
-        "6",
-        "--batch-size",
-        "4",
-        "--warmup",
-        "0",
-        "--decay-steps",
-        "0",
-    ]
+    command = ["pretrain", "--model", str(tmp_path / "before")]
+    command += ["--corpus", str(tmp_path / "corpus.txt"), "--max-length", "16", "--steps", "6"]
+    command += ["--batch-size", "4", "--warmup", "0", "--decay-steps", "0"]
     assert main([*command, "--output", str(tmp_path / "run"), "--keep-states", "1"]) == 0
     more = ["--resume-with-other-data", "--max-length", "48", "--steps", "9", "--decay-steps", "3"]
     assert main(["pretrain", "--output", str(tmp_path / "run"), *more]) == 0
-    records = map(
-        json.loads, (tmp_path / "run" / "log.jsonl").read_text(encoding="utf-8").splitlines()
-    )
-    steps = [record for record in records if "tokens" in record]
+    lines = (tmp_path / "run" / "log.jsonl").read_text(encoding="utf-8").splitlines()
+    steps = [record for record in map(json.loads, lines) if "tokens" in record]
     assert [record["step"] for record in steps] == list(range(1, 10))
-    assert (
-        max(record["tokens"] for record in steps[:6])
-        <= 4 * 16
-        < max(record["tokens"] for record in steps[6:])
-    )
+    assert max(record["tokens"] for record in steps[:6]) <= 4 * 16
+    assert max(record["tokens"] for record in steps[6:]) > 4 * 16
     rates = [record["learning_rate"] / 1e-4 for record in steps]
     assert rates == pytest.approx([1.0] * 7 + [2 / 3, 1 / 3])
 
 
-def test_the_command_starts_from_a_config_or_from_a_checkpoint(
+def test_the_command_needs_a_config_or_a_checkpoint(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["pretrain", "--corpus", "a.txt", "--output", "out"]) == 2

@@ -1,4 +1,4 @@
-"""`minibert pretrain` as it is really run: killed and resumed, and shared out to two processes."""
+"""`minibert pretrain` in processes: killed and resumed, and distributed over several."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ENVIRONMENT = {**python_path(CHECKOUT), "OMP_NUM_THREADS": "1"}
 
 @pytest.fixture(autouse=True)
 def single_thread() -> Iterator[None]:
-    """One thread for each forked process, in slow tests, too."""
+    """Use one thread in each forked process, also in slow tests."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -37,15 +37,13 @@ def single_thread() -> Iterator[None]:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """A folder with a small config, corpus and vocabulary."""
+    """Folder of a small config, corpus and vocabulary."""
     rng = np.random.default_rng(0)
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{i}" for i in range(94))]
-    documents = [
-        "\n".join(
-            " ".join(f"w{i}" for i in rng.integers(0, 94, rng.integers(3, 12))) for _ in range(8)
-        )
-        for _ in range(30)
-    ]
+    documents = []
+    for _ in range(30):
+        sentences = [rng.integers(0, 94, rng.integers(3, 12)) for _ in range(8)]
+        documents.append("\n".join(" ".join(f"w{i}" for i in numbers) for numbers in sentences))
     (tmp_path / "corpus.txt").write_text("\n\n".join(documents), encoding="utf-8")
     (tmp_path / "vocab.txt").write_text("\n".join(words) + "\n", encoding="utf-8")
     write_config(tmp_path, dropout=0.1)
@@ -58,7 +56,7 @@ def write_config(project: Path, dropout: float) -> None:
 
 
 def arguments(project: Path, output: str, *options: str) -> list[str]:
-    """The arguments of `minibert`."""
+    """Return the arguments of the `minibert` command."""
     return [
         "pretrain",
         *("--config", f"{project}/config.json"),
@@ -73,7 +71,7 @@ def arguments(project: Path, output: str, *options: str) -> list[str]:
 
 
 def command(project: Path, output: str, *options: str, processes: int = 1) -> list[str]:
-    """The command in a fresh Python, or in several that torchrun starts."""
+    """Return the command that runs in a fresh interpreter, or in several started by torchrun."""
     python = [sys.executable]
     if processes > 1:
         python += ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
@@ -81,7 +79,7 @@ def command(project: Path, output: str, *options: str, processes: int = 1) -> li
 
 
 def train(project: Path, output: str, *options: str, processes: int = 1) -> dict[str, torch.Tensor]:
-    """Run a command in fresh Pythons, several by torchrun."""
+    """Run the command in fresh interpreters."""
     result = subprocess.run(
         command(project, output, *options, processes=processes),
         env=ENVIRONMENT,
@@ -96,7 +94,7 @@ def train(project: Path, output: str, *options: str, processes: int = 1) -> dict
 def train_forked(
     project: Path, output: str, *options: str, processes: int = 1
 ) -> dict[str, torch.Tensor]:
-    """Run a command in forked processes, which start sooner."""
+    """Run the command in forked processes, which start faster."""
     logs = project / f"logs of {output}"
     group = start_group(arguments(project, output, *options), logs, processes)
     for process in group:
@@ -114,50 +112,49 @@ def losses(project: Path, output: str) -> list[float]:
 
 
 def workers_of(run: subprocess.Popen[Any]) -> list[int]:
-    """The processes that torchrun has started."""
-    found = subprocess.run(
-        ["pgrep", "-P", str(run.pid)], capture_output=True, encoding="utf-8"
-    ).stdout
-    return list(map(int, found.split()))
+    """Return the ids of the processes that torchrun started."""
+    command = ["pgrep", "-P", str(run.pid)]
+    output = subprocess.run(command, capture_output=True, encoding="utf-8").stdout
+    return list(map(int, output.split()))
 
 
 def kill_and_resume(project: Path, kills: int, steps: int, processes: int = 1) -> None:
-    """Kill a run at random moments, resume it after each, and compare it with one that was not killed.
+    """Kill a run at random moments, resume it each time, and compare it with an uninterrupted run.
 
-    Of several processes one is killed every other time, whichever it is, and the rest end; otherwise all are killed.
+    Every other time, only one process of the group is killed, and the others end by themselves.
     """
     options = ("--steps", str(steps), "--save-every", "7")
     whole = train_forked(project, "whole", *options, processes=processes)
-    chance = random.Random(0)
-    log = project / "cut" / "log.jsonl"
+    rng = random.Random(0)
+    log = project / "killed" / "log.jsonl"
     resume: tuple[str, ...] = ()
     for kill in range(kills):
-        # somewhere in this part of the run, and a moment later: within a step, or while it is saved
-        goal = (kill + chance.random()) * steps / (kills + 1)
+        # The random delay of kill_when can fall within a step, or while a state is saved.
+        goal = (kill + rng.random()) * steps / (kills + 1)
 
-        def is_there(goal: float = goal) -> bool:
+        def is_reached(goal: float = goal) -> bool:
             return log.exists() and log.read_bytes().count(b"\n") >= goal
 
         logs = project / f"logs of start {kill}"
-        group = start_group(arguments(project, "cut", *options, *resume), logs, processes)
-        victims = [chance.choice(group)] if kill % 2 else group
-        kill_when(victims[0], is_there, 0.05)
+        group = start_group(arguments(project, "killed", *options, *resume), logs, processes)
+        victims = [rng.choice(group)] if kill % 2 else group
+        kill_when(victims[0], is_reached, 0.05)
         for victim in victims[1:]:
             victim.kill()
         for process in group:
             process.join(60)
-            process.kill()  # one that still waits for the others to start, as torchrun does
+            process.kill()  # torchrun, too, kills processes that still wait for the others
             process.join()
         assert {process.exitcode for process in group} <= {-signal.SIGKILL, 1}
         resume = ("--resume",)
-    resumed = train_forked(project, "cut", *options, "--resume", processes=processes)
+    resumed = train_forked(project, "killed", *options, "--resume", processes=processes)
 
-    assert losses(project, "cut") == losses(project, "whole")
+    assert losses(project, "killed") == losses(project, "whole")
     assert whole.keys() == resumed.keys()
     assert all(torch.equal(resumed[name], weight) for name, weight in whole.items())
 
 
-# test_kills of tests/survival is the one of the default run
+# In the default run, test_kills of tests/survival kills a single run.
 @pytest.mark.slow
 @pytest.mark.parametrize(("kills", "processes"), [(20, 1), (4, 2), (20, 4)])
 def test_killed_many_times_and_resumed_to_the_same_weights(
@@ -166,44 +163,47 @@ def test_killed_many_times_and_resumed_to_the_same_weights(
     kill_and_resume(project, kills, 20 * kills, processes)
 
 
-@pytest.mark.parametrize(
-    "batch_size", [8, 1]
-)  # with 1 the second process never has an example of its own
+# With a batch size of 1, the second process never has an example.
+@pytest.mark.parametrize("batch_size", [8, 1])
 @pytest.mark.needs("fork")
 def test_two_processes_equal_one(batch_size: int, project: Path) -> None:
     write_config(project, dropout=0.0)
     options = ("--steps", "20", "--batch-size", str(batch_size))
-    options += ("--tokens-per-forward", "100")  # each process makes several forwards a step
+    options += ("--tokens-per-forward", "100")  # several forward passes a step
     one = train_forked(project, "one", *options)
     two = train_forked(project, "two", *options, processes=2)
-    assert (
-        max(abs(a - b) for a, b in zip(losses(project, "one"), losses(project, "two"), strict=True))
-        < 1e-6
-    )
-    for name, weight in one.items():
+    np.testing.assert_allclose(losses(project, "two"), losses(project, "one"), rtol=0, atol=1e-6)
+    assert_close_weights(two, one)
+
+
+def assert_close_weights(
+    received: dict[str, torch.Tensor], expected: dict[str, torch.Tensor]
+) -> None:
+    for name, weight in expected.items():
         torch.testing.assert_close(
-            two[name], weight, rtol=0, atol=1e-6, msg=lambda m, n=name: f"{n}: {m}"
+            received[name],
+            weight,
+            rtol=0,
+            atol=1e-6,
+            msg=lambda message, name=name: f"{name}: {message}",
         )
 
 
 @pytest.mark.needs("fork")
-def test_two_processes_continue_what_one_began(project: Path) -> None:
-    """A state is complete: any number of processes can resume from it."""
+def test_two_processes_can_resume_a_run_of_one(project: Path) -> None:
+    """A state is complete, so any number of processes can resume from it."""
     write_config(project, dropout=0.0)
     options = ("--steps", "20", "--save-every", "10", "--keep-states", "1")
     whole = train_forked(project, "whole", *options)
-    run = start(arguments(project, "cut", *options), project / "cut.txt")
-    state = project / "cut" / "state-000000010.pt"
+    run = start(arguments(project, "killed", *options), project / "killed.txt")
+    state = project / "killed" / "state-000000010.pt"
     kill_when(run, state.exists, 0)
-    assert saved_states(project / "cut")[-1] == state
-    resumed = train_forked(project, "cut", *options, "--resume", processes=2)
-    for name, weight in whole.items():
-        torch.testing.assert_close(
-            resumed[name], weight, rtol=0, atol=1e-6, msg=lambda m, n=name: f"{n}: {m}"
-        )
+    assert saved_states(project / "killed")[-1] == state
+    resumed = train_forked(project, "killed", *options, "--resume", processes=2)
+    assert_close_weights(resumed, whole)
 
 
-def test_a_saved_state_holds_tied_weights_once() -> None:
+def test_a_saved_state_contains_tied_weights_once() -> None:
     model = BertForMaskedLM(tiny_config())
     weights = training_state(model, torch.optim.SGD(model.parameters()))["model"]
     assert weights.keys() == model.state_dict().keys()
@@ -219,8 +219,8 @@ import torch.distributed as dist
 
 from minibert.training.processes import Processes
 
-Processes.join().gather(None)  # both are here
-sys.setswitchinterval(100)  # from here on no other thread gets Python's lock unless this one waits for something
+Processes.join().gather(None)  # wait for the other process
+sys.setswitchinterval(100)  # no other thread gets the GIL from here on, unless this one waits
 for _ in range(4):
     dist.all_reduce(torch.zeros(1), async_op=True)
 end = time.monotonic() + 1
@@ -230,18 +230,12 @@ while time.monotonic() < end:
 
 
 @pytest.mark.slow
-def test_the_end_waits_for_the_last_exchange(tmp_path: Path) -> None:
-    """Threads of gloo that still hold a tensor when Python ends abort the process: "terminate called"."""
+def test_the_exit_waits_for_pending_communication(tmp_path: Path) -> None:
+    """Otherwise, gloo's threads that still hold a tensor at exit abort the process."""
     script = tmp_path / "ending.py"
     script.write_text(ENDING, encoding="utf-8")
-    torchrun = (
-        sys.executable,
-        "-m",
-        "torch.distributed.run",
-        "--standalone",
-        "--nproc-per-node=2",
-        str(script),
-    )
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    torchrun += ["--nproc-per-node=2", str(script)]
     environment = {**ENVIRONMENT, **python_path(CHECKOUT, CHECKOUT / "tests")}
     result = subprocess.run(
         torchrun, env=environment, capture_output=True, encoding="utf-8", timeout=120
@@ -250,7 +244,7 @@ def test_the_end_waits_for_the_last_exchange(tmp_path: Path) -> None:
 
 
 @pytest.mark.needs("fork")
-def test_a_killed_process_ends_the_run_with_a_way_to_go_on(project: Path) -> None:
+def test_a_killed_process_ends_the_run_which_can_be_resumed(project: Path) -> None:
     options = ("--steps", "100000", "--save-every", "5")
     first, second = start_group(arguments(project, "out", *options), project / "logs", 2)
     log = project / "out" / "log.jsonl"
@@ -265,9 +259,8 @@ def test_a_killed_process_ends_the_run_with_a_way_to_go_on(project: Path) -> Non
     messages = (project / "logs" / "0.txt").read_text(encoding="utf-8")
     assert "another process of this run has ended" in messages
     assert "Start again with --resume to continue from step" in messages
-    steps: int = torch.load(saved_states(project / "out")[-1], weights_only=True)["position"][
-        "step"
-    ]
+    state = torch.load(saved_states(project / "out")[-1], weights_only=True)
+    steps: int = state["position"]["step"]
     assert steps >= 10 and steps % 5 == 0
     train_forked(project, "out", "--steps", str(steps + 3), "--resume")
     assert len(losses(project, "out")) == steps + 3
@@ -275,8 +268,8 @@ def test_a_killed_process_ends_the_run_with_a_way_to_go_on(project: Path) -> Non
 
 @pytest.mark.slow
 @pytest.mark.parametrize("processes", [2, 4])
-def test_what_torchrun_starts_again_ends_with_the_same_bits(processes: int, project: Path) -> None:
-    """One process is killed; torchrun starts all of them once more by the same command, and they go on."""
+def test_a_restart_by_torchrun_ends_with_identical_weights(processes: int, project: Path) -> None:
+    """After one process is killed, torchrun runs the same command again, which resumes the run."""
     options = ("--steps", "30", "--save-every", "5")
     whole = train(project, "whole", *options, processes=processes)
     restarting = command(project, "out", *options, processes=processes)

@@ -1,4 +1,4 @@
-"""Operators of a training step against torch's own."""
+"""Faster operators of a training step, compared with torch's."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ def test_dropout_drops_its_share_and_scales_the_rest(p: float, dtype: torch.dtyp
 
     dropped = (y == 0).float()
     assert dropped.mean().item() == pytest.approx(p, abs=0.01)
-    assert (
-        dropped.mean(0).std() < 0.04 and dropped.mean(1).std() < 0.04
-    )  # no row or column is favoured
-    kept = torch.full_like(y[y != 0], 2 / (1 - p) if p < 1 else 0)
-    torch.testing.assert_close(
-        y[y != 0], kept, rtol=1e-2 if dtype == torch.bfloat16 else 1e-4, atol=0
-    )
+    # No row or column is favored.
+    assert dropped.mean(0).std() < 0.04
+    assert dropped.mean(1).std() < 0.04
+    rest = y[y != 0]
+    scaled = torch.full_like(rest, 2 / (1 - p) if p < 1 else 0)
+    tolerance = 1e-2 if dtype == torch.bfloat16 else 1e-4
+    torch.testing.assert_close(rest, scaled, rtol=tolerance, atol=0)
     assert x.grad is not None and torch.equal(x.grad, y.detach() / 2)
 
 
-def test_dropout_follows_the_seed_and_is_none_in_eval_mode() -> None:
+def test_dropout_follows_the_seed_and_is_off_in_eval_mode() -> None:
     x = torch.randn(50, 7)
     torch.manual_seed(5)
     first = dropout(x, 0.3)
@@ -59,18 +59,18 @@ def test_dropout_follows_the_seed_and_is_none_in_eval_mode() -> None:
     assert dropout(x, 0.3, training=False) is x and dropout(x, 0.0) is x
 
 
-def test_dropout_of_memory_in_another_order() -> None:
+def test_dropout_of_a_transposed_tensor() -> None:
     x = torch.ones(4, 6).t()
     assert set(dropout(x, 0.5).unique().tolist()) <= {0.0, 2.0} and dropout(x, 0.5).shape == (6, 4)
 
 
 RAGGED = [5, 1, 17, 16, 8, 5, 33, 2]
-NOTHING_DROPPED = 1e-6  # a probability that is rounded to 0, but has the operators of dropout
+NOTHING_DROPPED = 1e-6  # a probability that uses the operators of dropout, but drops nothing
 
 
 @pytest.mark.parametrize("lengths", [RAGGED, sorted(RAGGED), [6, 6, 6], [1]])
 @pytest.mark.parametrize("tail", [0, 3])
-def test_attention_in_blocks_and_its_gradients_are_those_of_torch(
+def test_attention_in_blocks_and_its_gradients_equal_those_of_torch(
     lengths: list[int], tail: int
 ) -> None:
     layout = PackedLayout(lengths, tail)
@@ -117,13 +117,13 @@ def test_attention_in_blocks_in_bfloat16() -> None:
 
 
 @pytest.mark.parametrize("layout", [PackedLayout([137, 3]), PackedLayout([], tail=140)])
-def test_long_sequences_without_dropout_are_left_to_torch(layout: PackedLayout) -> None:
+def test_long_sequences_without_dropout_use_torch_s_attention(layout: PackedLayout) -> None:
     inputs = [torch.randn(140, 2, 8) for _ in range(3)]
     received, _ = BlockAttention(layout)(*inputs, layout, 0.0)
     assert torch.equal(received, sdpa_attention(*inputs, layout, 0.0)[0])
 
 
-def test_only_packed_batches_that_train_are_padded() -> None:
+def test_only_packed_batches_in_training_get_extra_rows() -> None:
     rows: list[int] = []
     model = BertModel(tiny_config())
     model.encoder.layer[0].register_forward_pre_hook(
@@ -140,31 +140,33 @@ def test_only_packed_batches_that_train_are_padded() -> None:
 
 
 @pytest.mark.parametrize("lengths", [[4, 5], [20, 3, 30]])
-def test_rows_filled_up_change_no_result_and_no_gradient(lengths: list[int]) -> None:
-    """Products see few sizes, 53 rows as 56; the states are those of 53."""
-    seen: list[int] = []
+def test_extra_rows_change_no_state_and_no_gradient(lengths: list[int]) -> None:
+    """53 rows become 56, so that matrix products have few different sizes."""
+    row_counts: list[int] = []
     model = BertModel(
         tiny_config(num_hidden_layers=2, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
     )
-    model.encoder.layer[0].register_forward_pre_hook(lambda _, inputs: seen.append(len(inputs[0])))
+    model.encoder.layer[0].register_forward_pre_hook(
+        lambda _, inputs: row_counts.append(len(inputs[0]))
+    )
     packed = {
         "input_ids": torch.arange(sum(lengths)),
         "layout": PackedLayout(lengths),
         "output_hidden_states": True,
     }
-    found = []
+    results = []
     for operators in (nullcontext(), faster_operators(CPU, model)):
         model.zero_grad()
         with operators:
             states = model(**packed).hidden_states
             torch.stack(states).square().sum().backward()
-        found.append([*states, *(weight.grad for weight in model.encoder.parameters())])
-    assert seen == [sum(lengths), rounded_tokens(sum(lengths))]
-    torch.testing.assert_close(*found, rtol=1e-4, atol=1e-4)
+        results.append([*states, *(weight.grad for weight in model.encoder.parameters())])
+    assert row_counts == [sum(lengths), rounded_tokens(sum(lengths))]
+    torch.testing.assert_close(*results, rtol=1e-4, atol=1e-4)
 
 
 def test_word_loss_and_its_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(speedups, "LOGITS_AT_ONCE", 4 * 50)  # three parts, the last one shorter
+    monkeypatch.setattr(speedups, "LOGITS_AT_ONCE", 4 * 50)  # three parts, the last one smaller
     states, labels = torch.randn(10, 8), torch.randint(50, (10,))
     labels[[2, 5]] = IGNORED
     plain, ours = nn.Linear(8, 50), nn.Linear(8, 50)
@@ -188,7 +190,7 @@ def test_word_loss_of_bfloat16_logits() -> None:
 
 
 def products_of_a_layer(x: Tensor, weight: Tensor) -> list[Tensor]:
-    """A linear layer's product, and those of its gradients."""
+    """Return a linear layer's output and its gradients."""
     x, weight = x.clone().requires_grad_(), weight.clone().requires_grad_()
     y = F.linear(x, weight)
     y.backward(torch.ones_like(y))
@@ -199,7 +201,7 @@ def products_of_a_layer(x: Tensor, weight: Tensor) -> list[Tensor]:
 @pytest.mark.parametrize(
     ("tokens", "inputs", "outputs"), [(1, 16, 16), (77, 384, 1536), (300, 1536, 384)]
 )
-def test_products_stay_as_exact_as_float32(tokens: int, inputs: int, outputs: int) -> None:
+def test_products_have_the_accuracy_of_float32(tokens: int, inputs: int, outputs: int) -> None:
     x, weight = torch.randn(tokens, inputs), torch.randn(outputs, inputs)
     with faster_operators(CPU):
         received = products_of_a_layer(x, weight)
@@ -208,7 +210,7 @@ def test_products_stay_as_exact_as_float32(tokens: int, inputs: int, outputs: in
         assert (ours - exact).norm() / exact.norm() < 2e-6
 
 
-def test_torch_is_as_before_afterwards() -> None:
+def test_torch_s_settings_and_operators_are_restored() -> None:
     matmul = getattr(torch.backends.mkldnn, "matmul", None)  # torch 2.9 and newer
     precision = getattr(matmul, "fp32_precision", None)
     torch.manual_seed(0)
