@@ -203,7 +203,7 @@ def test_answers_to_questions(checkpoint: str, tmp_path: Path) -> None:
     [
         (
             SequenceTask(text="text", label="verdict"),
-            r"a\.tsv, line 2: there is no column 'text'. The columns are review, verdict",
+            r"a\.tsv: there is no column 'text'. The columns are review, verdict",
         ),
         (
             SequenceTask(text="review", label="verdict", regression=True),
