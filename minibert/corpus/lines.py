@@ -20,6 +20,7 @@ from minibert.corpus.location import Location
 from minibert.corpus.rows import BadRow, OnBad, refuse
 
 HEAD_BYTES = 512
+END_OF_FILE = b"\x1a"  # which DOS programs write behind the last line
 SAMPLE_BYTES = 1 << 16  # of lines that are not UTF-8, to detect the encoding
 
 # the escapes that switch to Korean or Japanese letters in encodings of seven bits
@@ -78,7 +79,7 @@ def _byte_lines(file: IO[bytes], start: int, end: int | None) -> Iterator[tuple[
             return
         for line in block.splitlines(keepends=True):
             line = _without_marks(line)
-            if not line:  # a file of nothing else
+            if line in (b"", END_OF_FILE):
                 continue
             number += 1
             if start:

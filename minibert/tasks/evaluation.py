@@ -177,7 +177,13 @@ def evaluate(
     names = _Columns(text_column, pair_column, label_column, label_columns)
     rows: list[Any] = []
     if _is_table_task(model):
-        read_rows = partial(_read_rows, columns=columns, delimiter=delimiter, quoting=quoting)
+        read_rows = partial(
+            _read_rows,
+            required=[name for name in (text_column, pair_column) if name is not None],
+            columns=columns,
+            delimiter=delimiter,
+            quoting=quoting,
+        )
         data = rows = _table(data, read_rows)
     if isinstance(model, SentenceEmbedder):
         if pair_column is None:
@@ -225,10 +231,17 @@ def bootstrap_intervals(
 
 
 def _read_rows(
-    path: Any, *, columns: Sequence[str] | None, delimiter: str | None, quoting: Quoting
+    path: Any,
+    *,
+    required: Sequence[str],
+    columns: Sequence[str] | None,
+    delimiter: str | None,
+    quoting: Quoting,
 ) -> list[PlacedRow]:
     """The rows of a file, which know their lines."""
-    rows = list(placed_rows(path, columns=columns, delimiter=delimiter, quoting=quoting))
+    rows = list(
+        placed_rows(path, required=required, columns=columns, delimiter=delimiter, quoting=quoting)
+    )
     if not rows:
         raise ValueError(f"{path} has no rows.")
     return rows

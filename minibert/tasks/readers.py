@@ -480,11 +480,13 @@ def _answer_start(place: str, context: str, text: str, expected: int) -> int:
 def _hint_of_answer(context: str, text: str) -> str:
     """A sentence about an answer that is in its context in another form, or nothing."""
     forms: dict[str, Callable[[str], str]] = {
-        "Unicode form (normalize both to NFC)": lambda value: unicodedata.normalize("NFC", value),
-        "white space": lambda value: " ".join(value.split()),
-        "case": str.casefold,
+        "in another Unicode form (normalize both to NFC)": lambda value: unicodedata.normalize(
+            "NFC", value
+        ),
+        "with other white space": lambda value: " ".join(value.split()),
+        "in another case": str.casefold,
     }
     for name, form in forms.items():
         if form(text) in form(context):
-            return f" It is there with another {name}."
+            return f" It is there {name}."
     return ""
