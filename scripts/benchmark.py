@@ -1,19 +1,27 @@
-"""Runs minibert and its peers side by side, prints the ratios and writes them as JSON.
+"""Compares the speed of minibert with its peers, and prints the ratios.
 
-    python scripts/benchmark.py                          every section (about 30 minutes)
-    python scripts/benchmark.py start tokenizer          these only
+    python scripts/benchmark.py                     all sections (about 30 minutes)
+    python scripts/benchmark.py start tokenizer     some sections
     python scripts/benchmark.py --out results.json --markdown results.md --plot results.png
 
-Everything runs in one process with two threads, taking turns; a ratio above 1 means that minibert is faster. Absolute
-times say little on a shared machine. The peers come with `pip install -c constraints.txt '.[test]' openvino==2026.4.1`, and a folder
-of data is named by MINIBERT_DATA. A section whose needs are not met is left out, with a sentence that says so:
+The candidates take turns in one process with two threads. Above a ratio of 1, minibert is faster.
+Absolute times mean little on a shared machine. To install the peers:
+
+    pip install -c constraints.txt '.[test]' openvino==2026.4.1
+
+The environment variable MINIBERT_DATA names the folder of the data sets. A section whose
+requirements are missing is skipped with a message. The requirements:
 
     start       transformers
-    tokenizer   transformers, tokenizers, MiniLM; data: sst2, stsb, wikitext2, korsts, kcbert-base
-    encoder     transformers, onnx, onnxruntime, openvino, a C++ compiler for the row of torch.compile; no data
-    embedder    sentence-transformers, MiniLM; data: stsb
-    training    transformers, MiniLM; data: sst2
-    serve       sentence-transformers, openvino, fastapi, MiniLM; data: stsb; nine minutes for each number of clients
+    tokenizer   transformers, tokenizers, MiniLM
+                data: sst2, stsb, wikitext2, korsts, kcbert-base
+    encoder     transformers, onnx, onnxruntime, openvino, and a C++ compiler for torch.compile
+    embedder    sentence-transformers, MiniLM
+                data: stsb
+    training    transformers, MiniLM
+                data: sst2
+    serve       sentence-transformers, openvino, fastapi, MiniLM
+                data: stsb (nine minutes for each number of clients)
 """
 
 from __future__ import annotations
@@ -39,7 +47,7 @@ import torch
 import minibert
 from minibert.inference.kernels import processor_features
 
-# section -> module and function; each function gives rows as `timing.row` makes them, one at a time
+# section -> module and function. Each function returns rows as `timing.row` builds them.
 SECTIONS = {
     "start": ("bench.start", "start"),
     "tokenizer": ("bench.tokenizer", "tokenizer_speed"),
@@ -51,18 +59,18 @@ SECTIONS = {
 
 
 def main() -> None:
-    """Runs the sections that are asked for."""
+    """Runs the sections named on the command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("sections", nargs="*", metavar="SECTION", help=", ".join(SECTIONS))
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--out", type=Path, help="write the figures as JSON")
-    parser.add_argument("--markdown", type=Path, help="write the ratios as a table for the README")
-    parser.add_argument("--plot", type=Path, help="draw the ratios (PNG; needs matplotlib)")
+    parser.add_argument("--threads", type=int, default=2, help="Number of threads (default: 2).")
+    parser.add_argument("--out", type=Path, help="JSON file for all measurements.")
+    parser.add_argument("--markdown", type=Path, help="Markdown file for a table of the ratios.")
+    parser.add_argument("--plot", type=Path, help="PNG file for a plot (needs matplotlib).")
     options = parser.parse_args()
     if unknown := set(options.sections) - SECTIONS.keys():
-        parser.error(f"there is no section {min(unknown)}; there are {', '.join(SECTIONS)}")
+        parser.error(f"unknown section {min(unknown)!r} (choose from {', '.join(SECTIONS)})")
     torch.set_num_threads(options.threads)
 
     results: dict[str, Any] = {"machine": machine(options.threads)}
@@ -80,24 +88,22 @@ def main() -> None:
 
 
 def rows_of(section: str) -> Iterator[dict[str, Any]]:
-    """The rows of a section as they are measured; one that says why, where it cannot be."""
+    """Yields the rows of a section, or one row with the reason why it is skipped."""
     module, function = SECTIONS[section]
     try:
         yield from getattr(importlib.import_module(module), function)()
     except ModuleNotFoundError as error:
-        yield {
-            "skipped": f"{section} needs {error.name}: pip install -c constraints.txt '.[test]' openvino==2026.4.1"
-        }
+        install = "pip install -c constraints.txt '.[test]' openvino==2026.4.1"
+        yield {"skipped": f"{section} needs {error.name}: {install}"}
     except FileNotFoundError as error:
-        if error.filename is None:  # no file of the data: something else has gone wrong
+        if error.filename is None:  # not raised for a missing data file
             raise
-        yield {
-            "skipped": f"{section} needs {error.filename}: set MINIBERT_DATA to the folder that holds the data"
-        }
+        remedy = "set MINIBERT_DATA to the folder of the data sets"
+        yield {"skipped": f"{section} needs {error.filename}: {remedy}"}
 
 
 def machine(threads: int) -> dict[str, Any]:
-    """What the figures were measured on."""
+    """Describes the machine and the versions of the libraries."""
     names = (
         "torch",
         "transformers",
@@ -122,17 +128,17 @@ def machine(threads: int) -> dict[str, Any]:
 
 
 def processor() -> str:
-    """The processor's name, and which of the instructions that matter here it has."""
+    """Returns the name of the processor and its relevant instruction sets."""
     cpuinfo = Path("/proc/cpuinfo")
     lines = cpuinfo.read_text(encoding="utf-8").splitlines() if cpuinfo.exists() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     name = names[0] if names else platform.processor() or platform.machine()
-    wanted = {"avx512f", "avx512_bf16", "avx512_vnni", "amx_bf16", "amx_int8"}
-    return f"{name} ({', '.join(sorted(wanted & processor_features())) or platform.machine()})"
+    relevant = {"avx512f", "avx512_bf16", "avx512_vnni", "amx_bf16", "amx_int8"}
+    return f"{name} ({', '.join(sorted(relevant & processor_features())) or platform.machine()})"
 
 
 def markdown(results: dict[str, Any]) -> str:
-    """The ratios as a table, one row for each piece of work and peer."""
+    """Formats the ratios as a Markdown table."""
     machine = results["machine"]
     versions = ", ".join(
         f"{name} {version}" for name, version in machine["versions"].items() if version
@@ -153,22 +159,17 @@ def markdown(results: dict[str, Any]) -> str:
 
 
 def line(entry: dict[str, Any]) -> str:
-    """One row for people."""
+    """Formats a row as a line of text."""
     if "ratio" not in entry:
         return "  ".join(
             f"{name} {value:.4g}" if isinstance(value, float) else f"{value}"
             for name, value in entry.items()
         )
     target = f"  (at least {entry['target']:g}x)" if entry.get("target") else ""
-    more = {
-        k: v
-        for k, v in entry.items()
-        if k not in ("work", "ours_ms", "peer", "peer_ms", "ratio", "target")
-    }
-    rest = "".join(
-        f"  {name} {value:.6g}" if isinstance(value, float) else f"  {name} {value}"
-        for name, value in more.items()
-    )
+    rest = ""
+    for name, value in entry.items():
+        if name not in ("work", "ours_ms", "peer", "peer_ms", "ratio", "target"):
+            rest += f"  {name} {value:.6g}" if isinstance(value, float) else f"  {name} {value}"
     return (
         f"{entry['work']}: {entry['ratio']:.2f}x {entry['peer']}{target}"
         f"  [{entry['ours_ms']:.4g} ms against {entry['peer_ms']:.4g} ms]{rest}"
@@ -176,24 +177,25 @@ def line(entry: dict[str, Any]) -> str:
 
 
 def plot(results: dict[str, Any], path: Path) -> None:
-    """A bar for each ratio, and a mark where it should at least be."""
+    """Draws a bar for each ratio, and a red mark at its target."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot as plt
 
-    entries = [
-        e for section, rows in results.items() if section != "machine" for e in rows if "ratio" in e
-    ][::-1]
+    entries = []
+    for section, rows in results.items():
+        if section != "machine":
+            entries += [entry for entry in rows if "ratio" in entry]
+    entries.reverse()  # the first row is drawn at the top
     figure, axes = plt.subplots(figsize=(10, 0.42 * len(entries) + 1.2))
-    axes.barh(range(len(entries)), [e["ratio"] for e in entries], color="#3b6ea8")
+    axes.barh(range(len(entries)), [entry["ratio"] for entry in entries], color="#3b6ea8")
     for i, entry in enumerate(entries):
         if entry.get("target"):
             axes.plot([entry["target"]] * 2, [i - 0.4, i + 0.4], color="#c0392b", linewidth=2)
         axes.text(entry["ratio"], i, f" {entry['ratio']:.2f}x", va="center", fontsize=8)
-    axes.set_yticks(
-        range(len(entries)), [f"{e['work']}  |  {e['peer']}" for e in entries], fontsize=7
-    )
+    labels = [f"{entry['work']}  |  {entry['peer']}" for entry in entries]
+    axes.set_yticks(range(len(entries)), labels, fontsize=7)
     axes.axvline(1, color="black", linewidth=0.8)
     axes.set_xlabel("times as fast as the peer (red: target)")
     axes.margins(x=0.1)

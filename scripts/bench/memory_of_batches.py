@@ -1,18 +1,18 @@
-"""Prints the MB of resident memory of a process after 1, 10, 75, 150, 300 and all batches of random lengths (Linux).
+"""Prints the resident memory in MB after 1, 10, 75, 150, 300 and all batches (Linux).
 
     python scripts/bench/memory_of_batches.py model bf16 FOLDER
 
 WORK is one of
 
-    model                   BertModel: padded ids and their mask to hidden states
-    embedder                SentenceEmbedder: rows of ids to vectors, packed
-    training                a step of BertModel in training, forward and backward, packed
-    sentence-transformers   SentenceTransformer.encode, in fp32 or bf16
-    fastembed               TextEmbedding.embed, of a folder with a model.onnx that gives hidden states
-    onnx                    the graph that `minibert export` wrote, in ONNX Runtime
+    model                   BertModel on padded batches
+    embedder                SentenceEmbedder.encode, which packs batches
+    training                forward and backward pass of BertModel on packed batches
+    sentence-transformers   SentenceTransformer.encode, plain or bf16
+    fastembed               TextEmbedding.embed; model.onnx in FOLDER returns hidden states
+    onnx                    the graph of `minibert export` in ONNX Runtime
 
-PRECISION is plain (the model as it is loaded), fp32, bf16 or int8; training knows plain and bf16 (autocast). A batch is
-1 to 4 texts of 3 to 64 words.
+PRECISION is plain (the model as loaded), fp32, bf16 or int8. Training supports plain and bf16
+(autocast). A batch has 1 to 4 texts of 3 to 64 words.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ TEXTS, WORDS = 4, 64
 
 
 def resident() -> float:
-    """MB of this process in memory."""
+    """Returns the resident memory of this process in MB."""
     with open("/proc/self/statm", "rb") as file:
         return int(file.read().split()[1]) * 4096 / 1e6
 
 
 def work_of(name: str, precision: str, folder: str) -> Callable[[list[str]], Any]:
-    """A function of the texts of a batch."""
+    """Returns a function that processes a batch of texts."""
     import torch
 
     from minibert import BertModel, BertTokenizer, PackedLayout, SentenceEmbedder, optimize
@@ -62,11 +62,11 @@ def work_of(name: str, precision: str, folder: str) -> Callable[[list[str]], Any
         session = onnxruntime.InferenceSession(
             f"{folder}/model.onnx", providers=["CPUExecutionProvider"]
         )
-        wanted = [one.name for one in session.get_inputs()]
+        input_names = [graph_input.name for graph_input in session.get_inputs()]
 
         def run(texts: list[str]) -> Any:
             batch = tokenizer(texts, padding=True, truncation=True, return_tensors="np")
-            return session.run(None, {name: batch[name] for name in wanted})
+            return session.run(None, {name: batch[name] for name in input_names})
 
         return run
     model = BertModel.from_pretrained(folder)
@@ -75,10 +75,8 @@ def work_of(name: str, precision: str, folder: str) -> Callable[[list[str]], Any
 
         def step(texts: list[str]) -> None:
             rows = tokenizer(texts, truncation=True)["input_ids"]
-            ids, layout = (
-                torch.tensor([number for row in rows for number in row]),
-                PackedLayout(list(map(len, rows))),
-            )
+            ids = torch.tensor([token_id for row in rows for token_id in row])
+            layout = PackedLayout([len(row) for row in rows])
             with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16"):
                 loss = model(ids, layout=layout).last_hidden_state.float().square().mean()
             loss.backward()
@@ -96,7 +94,7 @@ def work_of(name: str, precision: str, folder: str) -> Callable[[list[str]], Any
 
 
 def main() -> None:
-    """Runs the batches."""
+    """Runs the batches and prints the memory after some of them."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

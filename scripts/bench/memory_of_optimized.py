@@ -1,4 +1,4 @@
-"""Prints the MB of resident memory that an optimised checkpoint adds to a process (Linux)."""
+"""Prints the resident memory in MB that an optimized checkpoint adds to a process (Linux)."""
 
 import argparse
 import gc
@@ -19,9 +19,8 @@ parser.add_argument("checkpoint")
 parser.add_argument("precision", choices=PRECISIONS)
 options = parser.parse_args()
 with torch.no_grad():
-    optimize(BertModel(BertConfig.from_preset("tiny")))(
-        torch.ones(1, 8, dtype=torch.long)
-    )  # loads the libraries
+    # the libraries that a first pass loads are not counted
+    optimize(BertModel(BertConfig.from_preset("tiny")))(torch.ones(1, 8, dtype=torch.long))
 before = resident()
 model = optimize(BertModel.from_pretrained(options.checkpoint), precision=options.precision)
 gc.collect()

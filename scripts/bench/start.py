@@ -1,4 +1,4 @@
-"""What starting costs: importing, loading a base-size checkpoint, memory before the weights are used."""
+"""Measures start-up: importing, loading a base-size checkpoint, and memory after loading."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ MEMORY = """if True:
 
 
 def start() -> list[dict[str, Any]]:
-    """Rows about importing and loading."""
+    """Returns rows about importing and loading."""
     with tempfile.TemporaryDirectory() as folder:
         BertModel(BertConfig.from_preset("base")).save_pretrained(folder)
         return [*importing(), loading(folder), memory(folder)]
 
 
 def importing(repeats: int = 7) -> list[dict[str, Any]]:
-    """Whole processes: `import minibert`, and the model and tokenizer, against `import torch`."""
+    """Times processes that import minibert, its model and tokenizer, torch or transformers."""
 
     def process(code: str) -> Callable[[], Any]:
         return lambda: subprocess.run([sys.executable, "-c", code], check=True)
@@ -62,7 +62,7 @@ def importing(repeats: int = 7) -> list[dict[str, Any]]:
 
 
 def loading(folder: str, repeats: int = 31) -> dict[str, Any]:
-    """Loading a base-size safetensors file that is in the page cache."""
+    """Times loading a base-size safetensors file that is in the page cache."""
     import transformers
 
     transformers.logging.set_verbosity_error()
@@ -84,7 +84,7 @@ def loading(folder: str, repeats: int = 31) -> dict[str, Any]:
 
 
 def memory(folder: str) -> dict[str, Any]:
-    """Resident memory that loading adds, in a process of its own (Linux)."""
+    """Measures the resident memory that loading adds in a separate process (Linux)."""
     run = subprocess.run(
         [sys.executable, "-c", MEMORY, folder], capture_output=True, encoding="utf-8", check=True
     )

