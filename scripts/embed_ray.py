@@ -1,21 +1,21 @@
-"""Embeds a corpus of any size on a Ray cluster: files of texts in, parquet files of vectors out.
+r"""Embeds a corpus of any size on a Ray cluster, from files of texts to parquet files of vectors.
 
-    python scripts/embed_ray.py s3://bucket/texts s3://bucket/vectors --model sentence-transformers/all-MiniLM-L6-v2 \
-        --id-column id --workers 320
+    pip install -c constraints.txt '.[ray]'
+    python scripts/embed_ray.py s3://bucket/texts s3://bucket/vectors \
+        --model sentence-transformers/all-MiniLM-L6-v2 --id-column id --workers 320
 
-Source and target are paths that all machines see, or URIs; formats are those of `minibert embed --file`. The corpus is
-cut into parts of some megabytes. Ray gives each to a free CPU, which reads it, embeds it as `minibert embed` does, and
-writes one file, atomically:
+Source and target are URIs, or paths that all machines can reach. The formats are those of
+`minibert embed --file`. The corpus is split into parts of some megabytes. Ray assigns each part to
+a free CPU, which embeds it and writes one file atomically:
 
     vectors/
-      _run.json                            what made the files
-      a.parquet-000000000000.parquet       id, text and vector (a list of fixed size) of the rows from this one on
-      _bad/a.parquet-000000000000.jsonl    rows that have no text, with the reason
+      _run.json                            settings of the run
+      a.parquet-000000000000.parquet       id, text and vector of the rows from this one on
+      _bad/a.parquet-000000000000.jsonl    rows without a text, with the reason
 
-There are no actors and no tasks that only read, so nothing waits for anything. A part whose machine is lost is done
-elsewhere. A run that was stopped is continued by starting it again: parts whose file is there, and newer than their
-source, are left alone. Memory is that of a model and of some thousand texts for each worker.
-Needs `pip install -c constraints.txt '.[ray]'`.
+Each part is one task, so no task waits for another. If a machine is lost, its parts are computed on
+another one. Start a stopped run again to resume it: it skips parts whose file exists and is newer
+than the source. Each worker needs memory for a model and a few thousand texts.
 """
 
 from __future__ import annotations
@@ -34,9 +34,8 @@ from minibert.corpus.location import Location
 from minibert.corpus.shards import encode_to_file
 from minibert.progress import Progress, is_watched
 
-PART_BYTES = (
-    2 * 2**20
-)  # some ten thousand texts: minutes of work, so that few wait long for the last ones
+# about ten thousand texts, which take minutes, so workers finish at about the same time
+PART_BYTES = 2 * 2**20
 
 
 def embed_part(
@@ -49,27 +48,37 @@ def embed_part(
     encoding: dict[str, Any],
     loading: dict[str, Any],
 ) -> dict[str, Any]:
-    """Reads a part, writes the rows that have no text, then the vectors; how many there were of each.
+    """Embeds one part, and writes its vectors and its rows without a text.
 
-    What is wrong with one part, a damaged file for instance, is returned as its "error" and ends no run. The model is
-    loaded for every part: that takes a fraction of a second, and the part minutes.
+    An error in a part, such as a damaged file, is returned and does not stop the run. The model is
+    loaded for every part, which takes a fraction of a second.
+
+    Args:
+        name: Name of the part, from which the names of its files are made.
+        part: File and range of the rows.
+        target: Folder for the vectors.
+        column: Column of the texts in tables. None means "text".
+        id_column: Column of the ids.
+        threads: Number of threads.
+        encoding: Arguments of `encode_to_file`.
+        loading: Arguments of `SentenceEmbedder.from_pretrained`.
+
+    Returns:
+        The numbers of "texts", "tokens" and "bad" rows, and the "error" or "".
     """
     import torch
 
     torch.set_num_threads(threads)
-    embedder, place, bad = (
-        SentenceEmbedder.from_pretrained(**loading),
-        Location(target),
-        list[BadRow](),
-    )
+    embedder = SentenceEmbedder.from_pretrained(**loading)
+    place = Location(target)
+    bad: list[BadRow] = []
 
     def texts() -> Iterator[Text]:
         yield from read_part(part, column, id_column, bad.append)
-        if bad:  # before the vectors, which say that the part is done
+        if bad:  # written before the vectors, whose file marks the part as done
+            lines = [json.dumps(row._asdict()) + "\n" for row in bad]
             with (place / f"_bad/{name}.jsonl").replacing() as temporary:
-                temporary.write_text(
-                    "".join(json.dumps(row._asdict()) + "\n" for row in bad), encoding="utf-8"
-                )
+                temporary.write_text("".join(lines), encoding="utf-8")
 
     try:
         for folder in ("", "_bad"):
@@ -81,29 +90,40 @@ def embed_part(
 
 
 def embed_parts(batch: dict[str, np.ndarray], **options: Any) -> dict[str, list[Any]]:
-    """Columns name, file, start and end (-1: to the last row) to those of `embed_part`; what Ray maps."""
-    rows = zip(
-        *(batch[column].tolist() for column in ("name", "file", "start", "end")), strict=True
-    )
-    done = [embed_part(n, Part(f, s, None if e < 0 else e), **options) for n, f, s, e in rows]
-    return {column: [row[column] for row in done] for column in ("texts", "tokens", "bad", "error")}
+    """Embeds the parts of a batch, as Ray's `map_batches` calls it.
+
+    Args:
+        batch: Columns name, file, start and end. An end of -1 means the end of the file.
+        options: Other arguments of `embed_part`.
+
+    Returns:
+        The results of `embed_part` as columns.
+    """
+    columns = [batch[column].tolist() for column in ("name", "file", "start", "end")]
+    results = []
+    for name, file, start, end in zip(*columns, strict=True):
+        part = Part(file, start, None if end < 0 else end)
+        results.append(embed_part(name, part, **options))
+    keys = ("texts", "tokens", "bad", "error")
+    return {key: [result[key] for result in results] for key in keys}
 
 
 def plan(source: str, target: str, settings: dict[str, Any]) -> tuple[dict[str, Part], int]:
-    """The parts that are still to be done, by name, and how many there are in all.
+    """Compares the source with the target.
+
+    Returns:
+        The parts that are not done yet, by name, and the number of all parts.
 
     Raises:
-        FileNotFoundError: no source.
-        ValueError: a target with other files in it, or one that was begun with other settings or another source.
+        FileNotFoundError: The source does not exist.
+        ValueError: The target has other files, or was started with other settings or another
+            source.
     """
     column, id_column = settings["column"], settings["id_column"]
     parts = parts_of(source, column, settings["part_bytes"])
-    if not any(
-        True for _ in read_texts(source, column, id_column, lambda row: None)
-    ):  # reads as far as the first text
-        next(
-            read_texts(source, column, id_column), None
-        )  # which says what is wrong with the first row
+    first_text = next(read_texts(source, column, id_column, lambda row: None), None)
+    if first_text is None:  # then the first row raises an error that says why
+        next(read_texts(source, column, id_column), None)
     place = Location(target)
     run, there = place / "_run.json", place.files()
     try:
@@ -111,7 +131,8 @@ def plan(source: str, target: str, settings: dict[str, Any]) -> tuple[dict[str, 
     except FileNotFoundError:
         if there:
             raise ValueError(
-                f"{target} is not empty, and no run of this recipe made it; give another folder."
+                f"{target} is not empty, and its files are not from this script. "
+                "Choose another folder."
             ) from None
         place.make_folder()
         run.write_json(settings)
@@ -119,21 +140,21 @@ def plan(source: str, target: str, settings: dict[str, Any]) -> tuple[dict[str, 
         for name, value in settings.items():
             if before.get(name) != value:
                 raise ValueError(
-                    f"{target} was begun with {name} {before.get(name)!r}, not {value!r}."
+                    f"{target} was started with {name} {before.get(name)!r}, not {value!r}."
                 )
     done = {name.removesuffix(".parquet"): changed for name, (_, changed) in there.items()}
     if unknown := min(done.keys() - parts.keys(), default=None):
         raise ValueError(
-            f"{target} holds {unknown}.parquet, of which {source} has no part: the source has changed."
+            f"{target} contains {unknown}.parquet, but {source} has no such part: "
+            "the source has changed."
         )
     written = {
-        name or Location(source).path.rpartition("/")[2]: t
-        for name, (_, t) in Location(source).files().items()
+        name or Location(source).path.rpartition("/")[2]: changed
+        for name, (_, changed) in Location(source).files().items()
     }
     stale = {name for name, changed in done.items() if changed < written[name.rpartition("-")[0]]}
-    return {name: part for name, part in parts.items() if name not in done or name in stale}, len(
-        parts
-    )
+    todo = {name: part for name, part in parts.items() if name not in done or name in stale}
+    return todo, len(parts)
 
 
 def embed(
@@ -150,28 +171,29 @@ def embed(
     overflow: str = "truncate",
     **options: Any,
 ) -> dict[str, Any]:
-    """Embeds what is still to be done of `source`.
+    """Embeds the parts of `source` that are not done yet.
 
     Args:
-        source: file or folder, path or URI.
-        target: folder for the vectors; new, empty, or that of a run to go on with.
-        column: of the texts, in tables; None: "text".
-        id_column: of the ids, kept beside the vectors.
-        workers: parts that are done at a time; None: as many as the cluster has CPUs (or GPUs) for.
-        threads: CPUs of each.
-        gpus: GPUs of each; a share such as 0.5 lets two workers use the same one.
-        part_bytes: text of a part.
-        prompt_name: as in `SentenceEmbedder.encode`.
-        overflow: as there.
+        source: File or folder, as a path or URI.
+        target: Folder for the vectors: a new or empty one, or that of a run to resume.
+        column: Column of the texts in tables. None means "text".
+        id_column: Column of the ids, which are stored with the vectors.
+        workers: Number of parts at a time. None uses all CPUs or GPUs of the cluster.
+        threads: Number of CPUs of each worker.
+        gpus: Number of GPUs of each worker. With 0.5, two workers share one.
+        part_bytes: Size of the text of a part.
+        prompt_name: As in `SentenceEmbedder.encode`.
+        overflow: As in `SentenceEmbedder.encode`.
         options: `model`, and arguments of `SentenceEmbedder.from_pretrained`.
 
     Returns:
-        "texts", "tokens", "bad" rows, and the "errors" of parts that could not be done.
+        The numbers of "texts", "tokens" and "bad" rows, and the "errors" of parts that failed.
 
     Raises:
-        FileNotFoundError: no source.
-        ValueError: a target that this run cannot go on with, or workers that are larger than every machine.
-        ray.exceptions.RayTaskError: the model cannot be loaded.
+        FileNotFoundError: The source does not exist.
+        ValueError: This run cannot resume that of the target, or no machine is large enough for a
+            worker.
+        ray.exceptions.RayTaskError: The model cannot be loaded.
     """
     encoding = {"prompt_name": prompt_name, "overflow": overflow}
     about = {"source": source, "column": column, "id_column": id_column, "part_bytes": part_bytes}
@@ -182,12 +204,12 @@ def embed(
     import ray
 
     ray.init(ignore_reinit_error=True, log_to_driver=False)
-    for resource, wanted in (("CPU", threads), ("GPU", gpus)):
-        if (
-            most := max(node["Resources"].get(resource, 0) for node in ray.nodes() if node["Alive"])
-        ) < wanted:
+    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    for resource, needed in (("CPU", threads), ("GPU", gpus)):
+        most = max(node.get(resource, 0) for node in nodes)
+        if most < needed:
             raise ValueError(
-                f"a worker needs {wanted} {resource}, but no machine has more than {most:g}."
+                f"a worker needs {needed} {resource}, but no machine has more than {most:g}."
             )
     ray.data.DataContext.get_current().enable_progress_bars = False
     rows = [
@@ -202,7 +224,7 @@ def embed(
     options = {**options, **({"device": "cuda"} if gpus else {}), "name": options["model"]}
     del options["model"]
     work = {"target": target, "column": column, "id_column": id_column, "threads": threads}
-    # Ray does a part again whose machine is lost, as often as that happens; an exception ends the run
+    # If a machine is lost, Ray repeats its parts, without a limit. An exception stops the run.
     results = ray.data.from_items(rows, override_num_blocks=len(rows)).map_batches(
         embed_parts,
         fn_kwargs={**work, "encoding": encoding, "loading": options},
@@ -217,12 +239,12 @@ def embed(
                 total[name] += row[name]
             if row["error"]:
                 total["errors"].append(row["error"])
-            told = {
+            counts = {
                 "texts": total["texts"],
                 "bad rows": total["bad"],
                 "errors": len(total["errors"]),
             }
-            progress.add(1, row["tokens"], **{name: f"{number:,}" for name, number in told.items()})
+            progress.add(1, row["tokens"], **{name: f"{n:,}" for name, n in counts.items()})
     return total
 
 
@@ -231,49 +253,56 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "source", help="file or folder, path or URI: .parquet, .jsonl, .csv, .tsv, or lines of text"
+        "source",
+        help="File or folder, as a path or URI: .parquet, .jsonl, .csv, .tsv, or lines of text.",
     )
     parser.add_argument(
-        "target", help="folder for the parquet files, path or URI; run again to go on after a stop"
+        "target",
+        help="Folder for the parquet files, as a path or URI. Run again to resume.",
     )
     parser.add_argument(
-        "--model", required=True, help="folder or Hub id, to be found on every machine"
+        "--model", required=True, help="Hub id, or folder that exists on every machine."
     )
-    parser.add_argument("--column", help="column of the texts in tables (default: text)")
-    parser.add_argument("--id-column", help="of the ids, kept beside the vectors")
+    parser.add_argument("--column", help="Column of the texts in tables (default: text).")
+    parser.add_argument("--id-column", help="Column of the ids, which are stored with the vectors.")
     parser.add_argument(
         "--workers",
         "--actors",
         type=int,
-        help="parts at a time (default: what the cluster has room for)",
+        help="Number of parts at a time (default: as many as the cluster has resources for).",
     )
     parser.add_argument(
-        "--threads", type=int, default=1, help="CPUs of each (default: %(default)s)"
+        "--threads", type=int, default=1, help="CPUs of each worker (default: %(default)s)."
     )
     parser.add_argument(
-        "--gpus", type=float, default=0, help="GPUs of each, or a share of one (default: none)"
+        "--gpus", type=float, default=0, help="GPUs of each worker, such as 1 or 0.5 (default: 0)."
     )
     parser.add_argument(
-        "--part-bytes", type=int, default=PART_BYTES, help="text of a part (default: %(default)s)"
+        "--part-bytes",
+        type=int,
+        default=PART_BYTES,
+        help="Size of the text of a part (default: %(default)s).",
     )
     parser.add_argument(
         "--precision",
         default="fp32",
         choices=["fp32", "bf16", "int8", "exact"],
-        help="exact: the model unchanged",
+        help="Precision of the model (default: %(default)s). exact leaves the model unchanged.",
     )
     parser.add_argument(
-        "--max-length", type=int, help="most tokens of a text (default: what the model says)"
+        "--max-length",
+        type=int,
+        help="Maximum number of tokens of a text (default: that of the model).",
     )
-    parser.add_argument("--prompt-name", help="a prompt that the model brings, such as passage")
+    parser.add_argument("--prompt-name", help="Name of a prompt of the model, such as passage.")
     parser.add_argument(
         "--overflow",
         default="truncate",
         choices=["truncate", "mean"],
-        help="what to do with long texts",
+        help="What happens to long texts (default: %(default)s). mean averages their windows.",
     )
     options = vars(parser.parse_args())
-    # fused and int8 operators are the CPU's
+    # the fused and int8 operators run on CPUs only
     options["precision"] = (
         None if options["precision"] == "exact" or options["gpus"] else options["precision"]
     )
@@ -283,9 +312,9 @@ def main() -> int:
         parser.exit(1, f"embed_ray: {error}\n")
     print(f"{done['texts']} texts, {done['tokens']} tokens written to {options['target']}")
     if done["bad"]:
-        print(f"{done['bad']} rows have no text; they are in {options['target']}/_bad")
+        print(f"{done['bad']} rows have no text. They are in {options['target']}/_bad.")
     for error in done["errors"]:
-        print(f"embed_ray: not done: {error}", file=sys.stderr)
+        print(f"embed_ray: failed: {error}", file=sys.stderr)
     return 1 if done["errors"] else 0
 
 

@@ -1,8 +1,8 @@
-"""Cross-validation of a classifier: how good a model is on rows that it did not learn from, and how sure that is.
+"""Cross-validates a classifier: its mean score on unseen rows, and the standard deviation.
 
     python scripts/k_fold.py minibert-en rows.tsv out --text sentence --label label --folds 5
 
-Each part of the rows is measured by a model that learned from all the others.
+Each fold is scored by a model that is trained on all other folds.
 """
 
 from __future__ import annotations
@@ -20,18 +20,31 @@ from minibert.training.options import TrainingOptions
 def k_fold(
     model: str, path: str, folder: str, folds: int, task: SequenceTask, options: TrainingOptions
 ) -> list[float]:
-    """The score of each part; models and parts stay in `folder`."""
-    rows, scores = task.read(path), []
+    """Fine-tunes and scores a model for each fold.
+
+    Args:
+        model: Name of the model that is fine-tuned.
+        path: Table of the rows.
+        folder: New folder for the rows and the model of each fold.
+        folds: Number of folds.
+        task: The task, with the names of the columns.
+        options: Options of training.
+
+    Returns:
+        The score of each fold.
+    """
+    rows = task.read(path)
+    scores = []
     parts = np.array_split(np.random.default_rng(options.seed).permutation(len(rows)), folds)
     for number, part in enumerate(parts):
-        own = Path(folder, str(number))
-        own.mkdir(parents=True)
+        fold = Path(folder, str(number))
+        fold.mkdir(parents=True)
         others = np.concatenate([other for other in parts if other is not part])
-        for name, chosen in (("train", others), ("dev", part)):
-            lines = [json.dumps(rows[row]) + "\n" for row in chosen.tolist()]
-            (own / f"{name}.jsonl").write_text("".join(lines), encoding="utf-8")
-        files = own / "train.jsonl", own / "dev.jsonl"
-        scores.append(finetune(task, model, *files, own / "model", options)[task.metric])
+        for name, indices in (("train", others), ("dev", part)):
+            lines = [json.dumps(rows[index]) + "\n" for index in indices.tolist()]
+            (fold / f"{name}.jsonl").write_text("".join(lines), encoding="utf-8")
+        files = fold / "train.jsonl", fold / "dev.jsonl"
+        scores.append(finetune(task, model, *files, fold / "model", options)[task.metric])
     return scores
 
 
@@ -39,20 +52,20 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    for name in ("model", "rows", "folder"):
-        parser.add_argument(name)
-    parser.add_argument("--text", default="text")
-    parser.add_argument("--label", default="label")
-    parser.add_argument("--folds", type=int, default=5)
-    given = parser.parse_args()
-    found = k_fold(
-        given.model,
-        given.rows,
-        given.folder,
-        given.folds,
-        SequenceTask(text=given.text, label=given.label),
+    parser.add_argument("model", help="Folder, bundled model or Hub id to fine-tune.")
+    parser.add_argument("rows", help="Table of texts and labels.")
+    parser.add_argument("folder", help="New folder for the rows and the model of each fold.")
+    parser.add_argument("--text", default="text", help="Column of the text.")
+    parser.add_argument("--label", default="label", help="Column of the label.")
+    parser.add_argument("--folds", type=int, default=5, help="Number of folds (default: 5).")
+    arguments = parser.parse_args()
+    scores = k_fold(
+        arguments.model,
+        arguments.rows,
+        arguments.folder,
+        arguments.folds,
+        SequenceTask(text=arguments.text, label=arguments.label),
         TrainingOptions(),
     )
-    print(
-        f"{np.mean(found):.4f}, standard deviation {np.std(found, ddof=1):.4f}, of {np.round(found, 4)}"
-    )
+    mean, deviation = np.mean(scores), np.std(scores, ddof=1)
+    print(f"{mean:.4f}, standard deviation {deviation:.4f}, of {np.round(scores, 4)}")

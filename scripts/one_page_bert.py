@@ -1,13 +1,17 @@
-"""BERT on one page: reads an official folder such as bert-base-uncased, and fills a mask.
+"""BERT on one page: loads a checkpoint such as bert-base-uncased and fills a mask.
 
     python scripts/one_page_bert.py
     python scripts/one_page_bert.py minibert-en "Paris is the [MASK] of France."
     python scripts/one_page_bert.py FOLDER "Paris is the [MASK] of France."
 
-Without arguments it fills that mask with minibert-en, which comes with the package. It needs torch and safetensors alone, and its hidden states are those of the package and of the reference with
-`attn_implementation="eager"`, bit for bit. Each part names the file of the package that does it in full: all of
-Unicode, batches, padding, old files, speed.
-Shapes: `seq` tokens of one text, `hidden` = 768, `heads` = 12, `vocab` = 30,522 in bert-base.
+Without arguments, it fills that mask with the bundled model minibert-en. It needs only torch and
+safetensors. Its hidden states are bit-identical to those of minibert and of transformers with
+`attn_implementation="eager"`.
+
+Each part names the file of the package with the full version, which adds the rest of Unicode,
+batches, padding, old file formats and speed.
+
+Shapes: `seq` tokens of one text. In bert-base, `hidden` is 768, `heads` 12 and `vocab` 30,522.
 """
 
 import json
@@ -23,7 +27,7 @@ from torch import nn
 
 
 def tokenize(text, vocab):  # in full: minibert/tokenization/basic.py
-    """The ids of `[CLS] text [SEP]`: words end at blanks and punctuation, and WordPiece cuts them into pieces."""
+    """Returns the ids of `[CLS] text [SEP]`. Words end at spaces and at punctuation."""
     words = re.findall(r"\[MASK\]|[^\W_]+|\S", text)
     return [
         vocab["[CLS]"],
@@ -33,7 +37,7 @@ def tokenize(text, vocab):  # in full: minibert/tokenization/basic.py
 
 
 def word_pieces(word, vocab):  # in full: minibert/tokenization/wordpiece.py
-    """The ids of a word's pieces, "embedding" -> em ##bed ##ding: always the longest that the vocabulary knows."""
+    """Splits a word into the longest pieces of the vocabulary: embedding -> em ##bed ##ding."""
     if word == "[MASK]":
         return [vocab[word]]
     parts = unicodedata.normalize("NFD", word.lower())  # é is e and an accent, which is dropped
@@ -50,7 +54,7 @@ def word_pieces(word, vocab):  # in full: minibert/tokenization/wordpiece.py
 
 
 class Embeddings(nn.Module):  # in full: minibert/embeddings.py
-    """A token's vector is the sum of three: what word it is, which sentence it belongs to, where it stands."""
+    """Adds the vectors of a token's word piece, of its sentence and of its position."""
 
     def __init__(self, c):
         super().__init__()
@@ -65,7 +69,7 @@ class Embeddings(nn.Module):  # in full: minibert/embeddings.py
 
 
 class SelfAttention(nn.Module):  # in full: minibert/attention.py
-    """Each head gives every token a weighted mean of all tokens' values; the weights come from query times key."""
+    """Each head averages the values of all tokens, with weights from queries times keys."""
 
     def __init__(self, c):
         super().__init__()
@@ -79,14 +83,13 @@ class SelfAttention(nn.Module):  # in full: minibert/attention.py
             f(x).unflatten(-1, (self.heads, -1)).transpose(1, 2)
             for f in (self.query, self.key, self.value)
         )
-        scores = (
-            q @ k.transpose(2, 3) * q.shape[-1] ** -0.5
-        )  # (1, heads, seq, seq), row: who looks, column: at whom
+        # (1, heads, seq, seq): each row is a token that attends to the tokens of the columns
+        scores = q @ k.transpose(2, 3) * q.shape[-1] ** -0.5
         return (scores.softmax(-1) @ v).transpose(1, 2).flatten(-2)
 
 
 class AddAndNorm(nn.Module):
-    """A linear layer, the residual (what stood there before) and LayerNorm: the end of both halves of a layer."""
+    """Linear layer, residual connection and LayerNorm, which end both halves of a layer."""
 
     def __init__(self, c, width):
         super().__init__()
@@ -98,7 +101,7 @@ class AddAndNorm(nn.Module):
 
 
 class Layer(nn.Module):  # in full: minibert/encoder.py
-    """Attention mixes tokens; the feed-forward network, four times as wide, works on each token alone."""
+    """Attention mixes tokens. The feed-forward network transforms each token on its own."""
 
     def __init__(self, c):
         super().__init__()
@@ -116,7 +119,7 @@ class Layer(nn.Module):  # in full: minibert/encoder.py
 
 
 class Head(nn.Module):  # in full: minibert/model.py, minibert/heads.py
-    """Scores every word of the vocabulary for every token; its decoder is the word embeddings themselves."""
+    """Scores the whole vocabulary for every token. The decoder weights are the word embeddings."""
 
     def __init__(self, c):
         super().__init__()
@@ -132,7 +135,7 @@ class Head(nn.Module):  # in full: minibert/model.py, minibert/heads.py
 
 
 class Bert(nn.Module):
-    """All of it, under the official names, so that a checkpoint's tensors find their places by themselves."""
+    """The whole model. Modules have the official names, so the tensors of a checkpoint fit."""
 
     def __init__(self, c):
         super().__init__()
@@ -142,9 +145,7 @@ class Bert(nn.Module):
         )
         self.cls = nn.ModuleDict({"predictions": Head(c)})
 
-    def hidden_states(
-        self, ids
-    ):  # (1, seq) -> the embeddings and the output of each layer, (1, seq, hidden) each
+    def hidden_states(self, ids):  # (1, seq) -> (1, seq, hidden) of embeddings and of each layer
         states = [self.bert["embeddings"](ids)]
         for layer in self.bert["encoder"]["layer"]:
             states.append(layer(states[-1]))
@@ -157,24 +158,24 @@ class Bert(nn.Module):
 
 
 def load(folder):  # in full: minibert/checkpoints/, minibert/loading.py
-    """The model, and the vocabulary as a list of pieces, from config.json, model.safetensors and vocab.txt."""
+    """Loads a model, and its vocabulary as a list of pieces, from a folder."""
     model = Bert(json.loads((folder / "config.json").read_text(encoding="utf-8"))).eval()
     old = {"gamma": "weight", "beta": "bias"}  # TensorFlow's names for the parts of a LayerNorm
     tensors = load_file(folder / "model.safetensors")
-    renamed = {
-        ".".join(old.get(part, part) for part in name.split(".")): t for name, t in tensors.items()
-    }
+    renamed = {}
+    for name, tensor in tensors.items():
+        renamed[".".join(old.get(part, part) for part in name.split("."))] = tensor
     model.load_state_dict({name: renamed[name] for name in model.state_dict()})
     return model, (folder / "vocab.txt").read_text(encoding="utf-8").split("\n")
 
 
 def folder_of(name):  # in full: minibert/checkpoints/source.py
-    """The folder of a model: a folder as it is, or the name of one of those that come with the package."""
+    """Returns the folder of a model, given as a path or as the name of a bundled model."""
     bundled = Path(__file__).resolve().parents[1] / "minibert" / "models"
     for folder in (Path(name), bundled / name):
         if (folder / "config.json").exists():
             return folder
-    raise SystemExit(f"{name} is not a folder with a config.json, nor one in {bundled}.")
+    raise SystemExit(f"{name} is not a folder with a config.json, and not a model in {bundled}.")
 
 
 if __name__ == "__main__":

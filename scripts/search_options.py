@@ -1,9 +1,12 @@
-"""Looks for the options that fine-tune a classifier best, with optuna (pip install optuna).
+r"""Searches for the best options to fine-tune a classifier, with optuna.
 
-    python scripts/search_options.py minibert-en train.tsv dev.tsv out --text sentence --label label --trials 20
+    pip install optuna
+    python scripts/search_options.py minibert-en train.tsv dev.tsv out \
+        --text sentence --label label --trials 20
 
-Trials are kept in out/trials.db: started again, the search goes on. The best score is one of many on the same rows, and
-therefore flatters: measure the chosen options once on rows that no trial has seen.
+Trials are stored in out/trials.db. Run the command again to continue the search. The best score is
+optimistic, because it is the best of many on the same rows. Measure the chosen options once on
+other rows.
 """
 
 from __future__ import annotations
@@ -21,7 +24,17 @@ from minibert.training.options import TrainingOptions
 def search(
     model: str, train: str, dev: str, folder: str, trials: int, task: SequenceTask, **fixed: Any
 ) -> Any:
-    """The study after so many more trials; `fixed` options are not searched for."""
+    """Runs trials and returns the study.
+
+    Args:
+        model: Name of the model that is fine-tuned.
+        train: Table of training rows.
+        dev: Table of rows that score a trial.
+        folder: Folder for the trials and their models.
+        trials: Number of trials to add.
+        task: The task, with the names of the columns.
+        fixed: Training options that are the same in all trials.
+    """
     Path(folder).mkdir(parents=True, exist_ok=True)
 
     def score(trial: Any) -> float:
@@ -31,10 +44,9 @@ def search(
             "epochs": trial.suggest_int("epochs", 2, 4),
             "layer_decay": trial.suggest_float("layer_decay", 0.8, 1.0),
         }
-        how = TrainingOptions(**{**options, **fixed})
-        return finetune(task, model, train, dev, Path(folder, f"trial-{trial.number}"), how)[
-            task.metric
-        ]
+        output = Path(folder, f"trial-{trial.number}")
+        scores = finetune(task, model, train, dev, output, TrainingOptions(**{**options, **fixed}))
+        return scores[task.metric]
 
     study = optuna.create_study(
         storage=f"sqlite:///{folder}/trials.db",
@@ -51,12 +63,14 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    for name in ("model", "train", "dev", "folder"):
-        parser.add_argument(name)
-    parser.add_argument("--text", default="text")
-    parser.add_argument("--label", default="label")
-    parser.add_argument("--trials", type=int, default=20)
-    given = parser.parse_args()
-    task = SequenceTask(text=given.text, label=given.label)
-    best = search(given.model, given.train, given.dev, given.folder, given.trials, task)
+    parser.add_argument("model", help="Folder, bundled model or Hub id to fine-tune.")
+    parser.add_argument("train", help="Table of training rows.")
+    parser.add_argument("dev", help="Table of rows that score a trial.")
+    parser.add_argument("folder", help="Folder for the trials and their models.")
+    parser.add_argument("--text", default="text", help="Column of the text.")
+    parser.add_argument("--label", default="label", help="Column of the label.")
+    parser.add_argument("--trials", type=int, default=20, help="Number of trials (default: 20).")
+    options = parser.parse_args()
+    task = SequenceTask(text=options.text, label=options.label)
+    best = search(options.model, options.train, options.dev, options.folder, options.trials, task)
     print(f"{best.best_value:.4f} with {best.best_params}")

@@ -1,12 +1,13 @@
-"""The service of `minibert serve` on Ray Serve: several replicas behind one address.
+"""Runs the service of `minibert serve` on Ray Serve: several replicas behind one address.
 
     pip install -c constraints.txt '.[serve]' 'ray[serve]>=2.43'
     python scripts/serve_ray.py minibert-en --replicas 2
 
-Each replica has a model of its own, and gathers the texts that it gets into batches; Ray shares out the requests. The
-key of `minibert serve`, MINIBERT_API_KEY, counts here, too.
+Ray distributes the requests. Each replica has its own model and batches the texts it receives.
+MINIBERT_API_KEY sets the key of the clients, as for `minibert serve`.
 
-On a slow machine Ray gives up on its proxy after five seconds: RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S=90 waits longer.
+Ray waits five seconds for its proxy to start. Set RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S=90 on a
+slow machine.
 """
 
 from __future__ import annotations
@@ -21,10 +22,18 @@ from minibert.checkpoints.source import Source
 
 
 def service(model: str, precision: str, replicas: int, threads: int) -> serve.Application:
-    """What Ray runs: so many replicas of the application, each with so many threads."""
+    """Builds the application that Ray runs.
+
+    Args:
+        model: Folder, bundled model or Hub id.
+        precision: "fp32", "bf16" or "int8".
+        replicas: Number of replicas.
+        threads: Number of threads of each replica.
+    """
     key = os.environ.get("MINIBERT_API_KEY") or None
 
-    def application() -> Any:  # made in each replica, for a model is not pickled
+    # called in each replica, because a model cannot be pickled
+    def application() -> Any:
         from minibert.inference.batching import BATCH_TOKENS
         from minibert.serving.app import create_app
         from minibert.serving.models import load
@@ -32,10 +41,8 @@ def service(model: str, precision: str, replicas: int, threads: int) -> serve.Ap
         queue = {"max_wait_ms": 2.0, "max_tokens": BATCH_TOKENS, "max_pending": 4096}
         return create_app([load(model, Source(model), precision=precision, **queue)], key=key)
 
-    memory = {
-        "MALLOC_ARENA_MAX": "1",
-        "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "8192",
-    }  # as in minibert serve
+    # as in minibert serve
+    memory = {"MALLOC_ARENA_MAX": "1", "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "8192"}
     environment = {"env_vars": {"OMP_NUM_THREADS": str(threads), **memory}}
     actor = {"num_cpus": threads, "runtime_env": environment}
 
@@ -48,19 +55,29 @@ def service(model: str, precision: str, replicas: int, threads: int) -> serve.Ap
 
 
 def main() -> None:
-    """Serves until it is interrupted."""
+    """Serves until interrupted."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "model", nargs="?", default="minibert-en", help="folder, bundled model or Hub id"
+        "model",
+        nargs="?",
+        default="minibert-en",
+        help="Folder, bundled model or Hub id (default: %(default)s).",
     )
-    parser.add_argument("--precision", default="fp32", choices=["fp32", "bf16", "int8"])
-    parser.add_argument("--replicas", type=int, default=2)
     parser.add_argument(
-        "--threads", type=int, default=1, help="of each replica (default: %(default)s)"
+        "--precision",
+        default="fp32",
+        choices=["fp32", "bf16", "int8"],
+        help="Precision of the model (default: %(default)s).",
     )
-    parser.add_argument("--port", type=int, default=8000)
+    parser.add_argument(
+        "--replicas", type=int, default=2, help="Number of replicas (default: %(default)s)."
+    )
+    parser.add_argument(
+        "--threads", type=int, default=1, help="Threads of each replica (default: %(default)s)."
+    )
+    parser.add_argument("--port", type=int, default=8000, help="Port (default: %(default)s).")
     options = parser.parse_args()
 
     serve.start(http_options={"host": "127.0.0.1", "port": options.port})

@@ -54,7 +54,7 @@ def test_runs_to_its_end_and_its_classifier_beats_the_most_frequent_class(
 def test_an_existing_folder_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "kept").touch()
     done = own_bert(tmp_path)
-    assert done.returncode == 2 and f"{tmp_path} is there already" in done.stderr
+    assert done.returncode == 2 and f"{tmp_path} already exists" in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["kept"]
 
 

@@ -115,7 +115,7 @@ def test_a_changed_source_is_embedded_again(model: str, tmp_path: Path) -> None:
     (source / "001.jsonl").write_text('{"id": 1, "text": "hello"}\n', encoding="utf-8")
     with pytest.raises(
         ValueError,
-        match=r"holds 001\.jsonl-.*\.parquet, of which .* has no part: the source has changed",
+        match=r"contains 001\.jsonl-.*\.parquet, but .* has no such part: the source has changed",
     ):
         in_process(source, target, model)
 
@@ -146,7 +146,7 @@ def test_a_folder_with_other_files_raises_an_error(tmp_path: Path) -> None:
     source, target = write_texts(tmp_path / "texts", files=1), tmp_path / "vectors"
     target.mkdir()
     (target / "other.txt").touch()
-    with pytest.raises(ValueError, match="vectors is not empty, and no run of this recipe made it"):
+    with pytest.raises(ValueError, match="vectors is not empty, and its files are not from this"):
         embed_ray.embed(str(source), str(target), model="minibert-tiny")
 
 
@@ -154,7 +154,7 @@ def test_resuming_with_another_setting_raises_an_error(tmp_path: Path) -> None:
     source = write_texts(tmp_path / "texts", files=1)
     settings = {"column": "text", "id_column": None, "part_bytes": 500, "model": "a"}
     embed_ray.plan(str(source), str(tmp_path / "out"), settings)
-    with pytest.raises(ValueError, match="out was begun with model 'a', not 'b'"):
+    with pytest.raises(ValueError, match="out was started with model 'a', not 'b'"):
         embed_ray.plan(str(source), str(tmp_path / "out"), {**settings, "model": "b"})
 
 

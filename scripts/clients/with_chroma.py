@@ -1,6 +1,6 @@
 """Chroma: `client.create_collection(name, embedding_function=Embeddings(embedder))`.
 
-A collection that is made without an embedding function takes a model of Chroma's own, and downloads it.
+Without an embedding function, Chroma downloads a model of its own.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ from minibert import SentenceEmbedder
 
 
 class Embeddings(EmbeddingFunction):  # type: ignore[type-arg]
-    """Documents and queries to vectors."""
+    """Encodes documents and queries."""
 
     def __init__(self, embedder: SentenceEmbedder) -> None:
         self.embedder = embedder
 
     def __call__(self, input: Any) -> Any:
-        """Vectors of documents."""
+        """Returns vectors of documents."""
         return list(self.embedder.encode_document(list(input)))
 
     def embed_query(self, input: Any) -> Any:
-        """Vectors of queries."""
+        """Returns vectors of queries."""
         return list(self.embedder.encode_query(list(input)))
 
     @staticmethod
     def name() -> str:
-        """What Chroma writes into its files."""
+        """Returns the name that Chroma stores with a collection."""
         return "minibert"
 
     def get_config(self) -> dict[str, Any]:
-        """Nothing: pass the embedding function to `get_collection`, too."""
+        """Returns no configuration, so `get_collection` needs the embedding function again."""
         return {}

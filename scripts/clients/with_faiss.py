@@ -1,10 +1,11 @@
-"""Shards of vectors in faiss, for corpora that are too large to look at every vector: `pip install faiss-cpu`.
+"""Searches shards of vectors with faiss, for corpora that are too large for exact search.
 
+    pip install faiss-cpu
     minibert embed --file lines.txt --output vectors/ --normalize
     python scripts/clients/with_faiss.py vectors "a question" --corpus lines.txt
 
-The index keeps a byte for each number (a quarter of the memory); what it finds is compared again with the vectors
-themselves, which stay on disk.
+The index stores one byte per dimension, a quarter of the memory of float32. Its matches are
+rescored with the exact vectors, which stay on disk.
 """
 
 from __future__ import annotations
@@ -20,11 +21,17 @@ from minibert import SentenceEmbedder, open_vectors
 from minibert.corpus.formats import ShardedVectors
 from minibert.files import read_lines
 
-ROWS = 16384  # that are read at a time
+ROWS = 16384  # read at a time
 
 
 def build(corpus: ShardedVectors, cells: int = 0) -> Any:
-    """An index of the cosines of a corpus, (N, D); with `cells`, only the nearest of so many are looked at."""
+    """Builds a cosine index of a corpus of shape (N, D).
+
+    Args:
+        corpus: The vectors.
+        cells: Number of clusters. A query is compared with the nearest sixteenth of them. With 0,
+            it is compared with all vectors.
+    """
     dimension = corpus.shape[1]
     coarse = faiss.IndexScalarQuantizer(
         dimension, faiss.ScalarQuantizer.QT_8bit, faiss.METRIC_INNER_PRODUCT
@@ -39,28 +46,40 @@ def build(corpus: ShardedVectors, cells: int = 0) -> Any:
             faiss.METRIC_INNER_PRODUCT,
         )
         index.nprobe = max(1, cells // 16)
-    index.train(
-        unit(corpus[: max(ROWS, 40 * cells)])
-    )  # the range of each number, and where the cells are
+    # learns the range of each dimension, and the centroids of the cells
+    index.train(l2_normalize(corpus[: max(ROWS, 40 * cells)]))
     for start in range(0, len(corpus), ROWS):
-        index.add(unit(corpus[start : start + ROWS]))
+        index.add(l2_normalize(corpus[start : start + ROWS]))
     return index
 
 
 def search(
     index: Any, corpus: ShardedVectors, queries: np.ndarray[Any, Any], top: int = 5
 ) -> list[list[Any]]:
-    """Row numbers and exact cosines of the `top` rows for each query, (n, D); four times as many are compared."""
+    """Finds the nearest rows of each query.
+
+    Args:
+        index: What `build` returns.
+        corpus: The vectors of the index, for exact cosines.
+        queries: Vectors of the queries, (n, D).
+        top: Number of results for each query. Four times as many candidates are rescored.
+
+    Returns:
+        For each query, (row, cosine) pairs in descending order of the cosine.
+    """
     results = []
-    wanted = unit(queries)
-    for query, rows in zip(wanted, index.search(wanted, 4 * top)[1], strict=True):
-        scores = {int(row): float(unit(corpus[int(row)]) @ query) for row in rows if row >= 0}
+    normalized = l2_normalize(queries)
+    for query, rows in zip(normalized, index.search(normalized, 4 * top)[1], strict=True):
+        scores = {}
+        for row in rows:
+            if row >= 0:  # faiss fills up with -1
+                scores[int(row)] = float(l2_normalize(corpus[int(row)]) @ query)
         results.append(sorted(scores.items(), key=lambda pair: -pair[1])[:top])
     return results
 
 
-def unit(vectors: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Vectors of length 1."""
+def l2_normalize(vectors: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Returns L2-normalized vectors."""
     return np.ascontiguousarray(
         vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12)
     )
@@ -70,24 +89,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("vectors", help="folder that minibert embed --output wrote")
-    parser.add_argument("queries", nargs="+")
-    parser.add_argument("--corpus", required=True, help="the texts, one a line")
-    parser.add_argument("--model", default="minibert-en")
+    parser.add_argument("vectors", help="Folder that minibert embed --output wrote.")
+    parser.add_argument("queries", nargs="+", help="Texts to search for.")
+    parser.add_argument("--corpus", required=True, help="File of the texts, one per line.")
+    parser.add_argument("--model", default="minibert-en", help="Model of the vectors.")
     parser.add_argument(
-        "--cells", type=int, default=0, help="more than 0 for millions of vectors: about sqrt(N)"
+        "--cells",
+        type=int,
+        default=0,
+        help="Number of clusters, about sqrt(N) for millions of vectors (default: 0, no clusters).",
     )
-    parser.add_argument("--top", type=int, default=5)
+    parser.add_argument("--top", type=int, default=5, help="Number of results for each query.")
     options = parser.parse_args()
     corpus: Any = open_vectors(Path(options.vectors))
-    texts, embedder = (
-        list(read_lines(options.corpus)),
-        SentenceEmbedder.from_pretrained(options.model),
-    )
-    found = search(
-        build(corpus, options.cells), corpus, embedder.encode_query(options.queries), options.top
-    )
-    for query, hits in zip(options.queries, found, strict=True):
+    texts = list(read_lines(options.corpus))
+    embedder = SentenceEmbedder.from_pretrained(options.model)
+    queries = embedder.encode_query(options.queries)
+    matches = search(build(corpus, options.cells), corpus, queries, options.top)
+    for query, hits in zip(options.queries, matches, strict=True):
         print(query)
         for row, score in hits:
             print(f"{score:.4f}  {row + 1:>6}  {texts[row]}")

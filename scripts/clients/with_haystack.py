@@ -1,4 +1,4 @@
-"""Haystack: `DocumentEmbedder(embedder)` where documents are indexed, `TextEmbedder(embedder)` where one is sought."""
+"""Haystack: `DocumentEmbedder(embedder)` for indexing and `TextEmbedder(embedder)` for queries."""
 
 from __future__ import annotations
 
@@ -12,30 +12,27 @@ from minibert import SentenceEmbedder
 
 @component
 class TextEmbedder:
-    """A query to its vector."""
+    """Encodes a query."""
 
     def __init__(self, embedder: SentenceEmbedder) -> None:
         self.embedder = embedder
 
     @component.output_types(embedding=list[float])
     def run(self, text: str) -> dict[str, Any]:
-        """The vector of a query."""
+        """Returns the vector of a query."""
         return {"embedding": self.embedder.embed_query(text)}
 
 
 @component
 class DocumentEmbedder:
-    """Documents to documents with vectors."""
+    """Adds vectors to documents."""
 
     def __init__(self, embedder: SentenceEmbedder) -> None:
         self.embedder = embedder
 
     @component.output_types(documents=list[Document])
     def run(self, documents: list[Document]) -> dict[str, Any]:
-        """The same documents with vectors."""
+        """Returns copies of the documents with vectors."""
         vectors = self.embedder.embed_documents([document.content or "" for document in documents])
-        return {
-            "documents": [
-                replace(one, embedding=own) for one, own in zip(documents, vectors, strict=True)
-            ]
-        }
+        pairs = zip(documents, vectors, strict=True)
+        return {"documents": [replace(document, embedding=vector) for document, vector in pairs]}

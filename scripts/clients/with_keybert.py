@@ -1,4 +1,7 @@
-"""KeyBERT and BERTopic, which take another model in place of an embedder whose type they do not know, silently."""
+"""KeyBERT and BERTopic.
+
+Both silently use their default model if they do not recognize the type of the embedder.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,14 @@ from minibert import SentenceEmbedder
 
 
 def keyword_extractor(embedder: SentenceEmbedder) -> Any:
-    """A KeyBERT."""
+    """Creates a KeyBERT model that uses the embedder."""
     from keybert import KeyBERT
 
     return KeyBERT(embedder.as_sentence_transformer())
 
 
 def topic_model(embedder: SentenceEmbedder, **options: Any) -> Any:
-    """A BERTopic, with options of its own."""
+    """Creates a BERTopic model that uses the embedder. `options` are those of BERTopic."""
     from bertopic import BERTopic
 
     return BERTopic(embedding_model=embedder.as_sentence_transformer(), **options)

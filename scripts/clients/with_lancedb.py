@@ -1,4 +1,4 @@
-"""LanceDB: the vectors of a table's texts, made as rows are added and as it is searched.
+"""LanceDB: vectors are computed when rows are added and when the table is searched.
 
 ```python
 embeddings = get_registry().get("minibert").create(name="minibert-en")
@@ -21,23 +21,23 @@ from minibert import SentenceEmbedder
 
 @register("minibert")
 class Embeddings(TextEmbeddingFunction):
-    """Texts to vectors; LanceDB writes the model's name into the table, and loads it from there."""
+    """Encodes texts. LanceDB stores the model's name in the table and loads it by that name."""
 
     name: str = "minibert-en"
 
     @cached_property
     def embedder(self) -> SentenceEmbedder:
-        """The model of that name."""
+        """The model, which is loaded on first use."""
         return SentenceEmbedder.from_pretrained(self.name)
 
     def generate_embeddings(self, texts: Any, *args: Any, **options: Any) -> Any:
-        """Vectors of texts that are stored."""
+        """Returns the vectors of texts that are added."""
         return self.embedder.embed_documents(list(texts))
 
     def compute_query_embeddings(self, query: str, *args: Any, **options: Any) -> Any:
-        """The vector of a query."""
+        """Returns the vector of a query."""
         return [self.embedder.embed_query(query)]
 
     def ndims(self) -> int:
-        """Length of a vector."""
+        """Returns the dimension of the vectors."""
         return self.embedder.dimension

@@ -1,4 +1,4 @@
-"""LangChain: `Embeddings(embedder)` for stores and chains, `Reranker(cross_encoder)` for rerankers."""
+"""LangChain: `Embeddings(embedder)` for stores and chains, `Reranker(cross_encoder)` to rerank."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from minibert import CrossEncoder, SentenceEmbedder
 
 
 class Embeddings(langchain_core.embeddings.Embeddings):
-    """Documents and queries to vectors."""
+    """Encodes documents and queries."""
 
     def __init__(self, embedder: SentenceEmbedder) -> None:
         self.embedder = embedder
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """Vectors of documents."""
+        """Returns vectors of documents."""
         return self.embedder.embed_documents(texts)
 
     def embed_query(self, text: str) -> list[float]:
-        """The vector of a query."""
+        """Returns the vector of a query."""
         return self.embedder.embed_query(text)
 
 
 class Reranker(langchain_core.cross_encoders.BaseCrossEncoder):
-    """Pairs of a query and a document to scores."""
+    """Scores pairs of a query and a document."""
 
     def __init__(self, cross_encoder: CrossEncoder) -> None:
         self.cross_encoder = cross_encoder
 
     def score(self, text_pairs: list[tuple[str, str]]) -> list[float]:
-        """Scores of the pairs, in their order."""
+        """Returns a score for each pair, in order."""
         scores: list[float] = self.cross_encoder.predict(text_pairs).tolist()
         return scores

@@ -1,6 +1,6 @@
 """LlamaIndex: `VectorStoreIndex.from_documents(documents, embed_model=Embedding(embedder))`.
 
-Without an `embed_model` LlamaIndex asks for one of OpenAI's.
+Without an `embed_model`, LlamaIndex uses one of OpenAI's.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from minibert import SentenceEmbedder
 
 
 class Embedding(BaseEmbedding):
-    """Texts and queries to vectors."""
+    """Encodes texts and queries."""
 
     _embedder: Any = PrivateAttr()
 

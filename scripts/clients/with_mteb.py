@@ -1,4 +1,4 @@
-"""mteb: scores of an embedder on benchmark tasks, `evaluate(embedder, mteb.get_tasks(["STSBenchmark"]))`."""
+"""mteb: `evaluate(embedder, mteb.get_tasks(["STSBenchmark"]))` scores an embedder on its tasks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,13 @@ from minibert import SentenceEmbedder
 
 
 def evaluate(embedder: SentenceEmbedder, tasks: Any, **options: Any) -> Any:
-    """Results of tasks, with options of `mteb.evaluate`; nothing is kept unless `cache=` says where."""
+    """Evaluates an embedder on tasks.
+
+    Args:
+        embedder: The embedder.
+        tasks: Tasks of mteb.
+        options: Options of `mteb.evaluate`. Results are cached only if `cache` is passed.
+    """
     import mteb
 
     return mteb.evaluate(embedder.as_sentence_transformer(), tasks, **{"cache": None, **options})

@@ -9,16 +9,16 @@ from semantic_router.encoders import DenseEncoder
 
 
 class Encoder(DenseEncoder):
-    """Texts to vectors."""
+    """Encodes texts."""
 
     name: str = "minibert"
     embedder: Any
 
     def __call__(self, docs: list[Any]) -> list[list[float]]:
-        """Vectors of texts."""
+        """Returns vectors of texts."""
         vectors: list[list[float]] = self.embedder.embed_documents(docs)
         return vectors
 
     async def acall(self, docs: list[Any]) -> list[list[float]]:
-        """The same, awaited."""
+        """Returns vectors of texts without blocking the event loop."""
         return await asyncio.to_thread(self, docs)

@@ -1,4 +1,7 @@
-"""spaCy: `doc.vector`, `span.vector` and `similarity`, by `nlp.add_pipe("minibert", config={"name_or_path": name})`."""
+"""spaCy: `nlp.add_pipe("minibert", config={"name_or_path": name})`.
+
+It sets `doc.vector`, `span.vector` and `similarity`.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +15,13 @@ from minibert import SentenceEmbedder
 
 @Language.factory("minibert", default_config={"name_or_path": "minibert-en"})
 class Vectors:
-    """A component of a pipeline."""
+    """Pipeline component that provides sentence vectors."""
 
     def __init__(self, nlp: Language, name: str, name_or_path: str) -> None:
         self.embedder = SentenceEmbedder.from_pretrained(name_or_path)
 
     def __call__(self, doc: Doc) -> Doc:
-        """The document, with vectors that are made when they are asked for."""
+        """Adds hooks to a document that compute vectors on demand."""
 
         def vector(text: Any) -> Any:
             return self.embedder.encode(text.text)

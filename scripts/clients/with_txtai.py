@@ -1,4 +1,7 @@
-"""txtai: an index whose vectors come from an embedder. Without one, txtai downloads a model of its own."""
+"""txtai: an index whose vectors come from an embedder.
+
+Without an embedder, txtai downloads a model of its own.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,11 @@ from minibert import SentenceEmbedder
 
 
 def index(embedder: SentenceEmbedder, **options: Any) -> Any:
-    """An empty `txtai.Embeddings`, with options of its own, such as `content=True`."""
+    """Creates an empty `txtai.Embeddings`. `options` are those of txtai, such as `content=True`."""
     from txtai import Embeddings
 
-    def transform(texts: Any) -> Any:  # txtai would call a method to get the function from it
+    # a plain function: txtai would call a bound method to get the function from it
+    def transform(texts: Any) -> Any:
         return embedder.encode(texts)
 
     return Embeddings({"method": "external", "transform": transform, **options})
