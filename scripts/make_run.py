@@ -1,9 +1,9 @@
-"""Pack a run of pre-training for the article of `minibert learn`: minibert/page/run.json.xz.
+"""Packs a pre-training run for the article of `minibert learn`, into minibert/page/run.json.xz.
 
     python scripts/make_run.py out/run
 
-The bundled run is a BERT of 2 layers, 128 hidden units, and 4,000 word pieces, trained for 4,500 steps on short English
-sentences: Tatoeba (CC BY 2.0 FR) and ComVE (CC BY-SA 4.0).
+The bundled run trains a BERT of 2 layers, 128 hidden units and 4,000 word pieces for 4,500 steps on
+short English sentences: Tatoeba (CC BY 2.0 FR) and ComVE (CC BY-SA 4.0).
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from pathlib import Path
 import minibert
 from minibert.page.lesson import read_run
 
-LARGEST = 31  # whole numbers of 6 bits
+LARGEST = 31  # the largest absolute value, so that integers have 6 bits
 
 
 def main() -> None:
-    """Packs the run whose folder is given."""
+    """Packs the run in the folder of the command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("run", help="the folder of minibert pretrain --checkpoints")
+    parser.add_argument("run", help="Folder that minibert pretrain --checkpoints wrote.")
     content = {**read_run(parser.parse_args().run, LARGEST), "folder": None}
     target = Path(minibert.__file__).parent / "page" / "run.json.xz"
     target.write_bytes(lzma.compress(json.dumps(content).encode(), preset=9))

@@ -1,1 +1,1 @@
-"""The parts of `scripts/make_models.py`."""
+"""Parts of the recipe of the bundled models, which `scripts/make_models.py` runs."""

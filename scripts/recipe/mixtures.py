@@ -1,8 +1,8 @@
-"""Several corpora in one run of pre-training, each with its share.
+"""Training data that mixes several corpora.
 
-Portions     an epoch of a pre-training run is so many tokens of a corpus, not all of it
-Mixture      the examples of several datasets, each epoch new ones of each
-AsAsked      gaps cut as the tokenizer cuts them in what people ask
+Portions     which documents of a corpus an epoch takes
+Mixture      examples of several data sets in each epoch
+AsAsked      masks before particles, tokenized as in the prompts that people write
 """
 
 from __future__ import annotations
@@ -19,23 +19,25 @@ from minibert.training.data import Epochs, Example
 
 
 class Portions:
-    """Which documents an epoch takes, where it does not take all of them.
+    """Chooses the documents of each epoch, if an epoch is only a part of the corpus.
 
-    The documents stand in a random order, after the last one in another, and so on without end; each epoch takes up
-    where the one before ended. Every document is read before any is read again.
+    Each epoch continues where the one before ended. After all documents have been read, they are
+    read again in another random order.
 
     Args:
-        lengths: tokens of each document, or what else is to be counted.
-        size: tokens of an epoch.
-        seed: of the order.
+        lengths: Number of tokens of each document, or another measure of its size.
+        size: Number of tokens in an epoch.
+        seed: Seed of the orders.
     """
 
     def __init__(self, lengths: npt.NDArray[np.int64], size: int, seed: int = 0) -> None:
-        self.lengths, self.size, self.seed = lengths, size, seed
+        self.lengths = lengths
+        self.size = size
+        self.seed = seed
         self.total = int(lengths.sum())
 
     def __call__(self, epoch: int) -> list[int]:
-        """The numbers of the documents of an epoch."""
+        """Returns the indices of the documents of an epoch."""
         numbers: list[int] = []
         begin, end = epoch * self.size, (epoch + 1) * self.size
         for round_ in range(begin // self.total, (end - 1) // self.total + 1):
@@ -49,77 +51,80 @@ class Portions:
 def documents_of(
     cache: Sequence[Document], portions: Portions, pairs: bool, epoch: int
 ) -> list[Document]:
-    """The documents of an epoch, for pairs two or more: within one long document, a pair needs another one."""
+    """Returns the documents of an epoch: at least one, and at least two for pairs.
+
+    If an epoch lies within one long document, pairs need the sentences of another document.
+    """
     chosen = portions(epoch)
-    others = np.random.default_rng([portions.seed, epoch]).permutation(len(cache)).tolist()
-    return [
-        cache[n]
-        for n in chosen + [n for n in others if n not in chosen][: max(0, 1 + pairs - len(chosen))]
-    ]
+    missing = max(0, 1 + pairs - len(chosen))
+    order = np.random.default_rng([portions.seed, epoch]).permutation(len(cache)).tolist()
+    others = [n for n in order if n not in chosen]
+    return [cache[n] for n in chosen + others[:missing]]
 
 
 class Mixture:
-    """The examples of several datasets in one, with the labels of all of them.
+    """Examples of several data sets, with the labels of all of them.
 
-    An example has `IGNORED` for what its own dataset does not ask.
+    Labels that the data set of an example lacks are `IGNORED`.
 
     Args:
-        datasets: in an epoch every one gives the examples of its own epoch of the same number.
-        token_labels: names of labels for each token.
-        labels: names of labels for each example.
+        datasets: Data sets. Each epoch takes the examples of the same epoch of every data set.
+        token_labels: Names of labels for each token.
+        labels: Names of labels for each example.
     """
 
     def __init__(
         self, datasets: Sequence[Epochs], token_labels: Sequence[str], labels: Sequence[str]
     ) -> None:
-        self.datasets, self.token_labels, self.labels = datasets, token_labels, labels
+        self.datasets = datasets
+        self.token_labels = token_labels
+        self.labels = labels
 
     def epoch(self, number: int) -> Sequence[Example]:
-        """The examples of one epoch."""
+        """Returns the examples of one epoch."""
         examples = (example for epochs in self.datasets for example in epochs(number))
         return [complete(example, self.token_labels, self.labels) for example in examples]
 
 
 def complete(example: Example, token_labels: Sequence[str], labels: Sequence[str]) -> Example:
-    """An example with these labels alone, and `IGNORED` for those that it does not have."""
+    """Returns an example with exactly these labels. Labels that it lacks are `IGNORED`."""
     ids = example["input_ids"]
-    found: Example = {
+    result: Example = {
         "input_ids": ids,
         "token_type_ids": example.get("token_type_ids", np.zeros_like(ids)),
     }
-    found |= {name: example.get(name, np.full_like(ids, IGNORED)) for name in token_labels}
-    return found | {name: example.get(name, IGNORED) for name in labels}
+    result |= {name: example.get(name, np.full_like(ids, IGNORED)) for name in token_labels}
+    return result | {name: example.get(name, IGNORED) for name in labels}
 
 
 class AsAsked:
-    """Examples in which a hidden beginning of a word is cut off from the rest, as in what people ask.
+    """Examples in which some pieces after a mask begin a word, as in the prompts of users.
 
-    A Korean word carries its particle: 우산을. Where a text has it, the pieces are 우산 ##을, and with the first one
-    hidden [MASK] ##을; but who asks writes "[MASK]을", which the tokenizer cuts into [MASK] 을. A model that has never
-    read that puts pieces of words and quotation marks there: a fitting word among its first five in 15 of 100 prompts,
-    where the same model finds 38 if it is given [MASK] ##을.
+    A Korean noun is written together with its particle, such as 우산을. In a text its pieces are
+    우산 ##을, and after masking [MASK] ##을. But a user writes "[MASK]을", which the tokenizer
+    splits into [MASK] 을. A model that is not trained on this form predicts pieces of words and
+    quotation marks. A fitting word is among its top five in 15 of 100 prompts, and in 38 for
+    [MASK] ##을.
 
     Args:
-        dataset: of examples with hidden words.
-        tokenizer: that of the examples.
-        share: of the gaps that are cut off.
-        seed: which ones.
+        dataset: Examples with masked words.
+        tokenizer: Tokenizer of the examples.
+        share: Share of the masks that are changed.
+        seed: Seed of the choice.
     """
 
     def __init__(self, dataset: Epochs, tokenizer: Any, share: float = 0.5, seed: int = 0) -> None:
-        self.dataset, self.share, self.seed = dataset, share, seed
+        self.dataset = dataset
+        self.share = share
+        self.seed = seed
         self.mask_id = tokenizer.mask_token_id
-        words = tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))
-        numbers = {word: number for number, word in enumerate(words)}
-        alone = [
-            numbers.get(word[2:], n) if word.startswith("##") else n for n, word in enumerate(words)
-        ]
-        self.alone = np.array(
-            alone
-        )  # of every piece the one that is written alike and begins a word
+        pieces = tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))
+        ids = {piece: i for i, piece in enumerate(pieces)}
+        # for each piece, the id of the same letters at the beginning of a word, if it exists
+        self.alone = np.array([ids.get(piece.removeprefix("##"), ids[piece]) for piece in pieces])
 
     def __call__(self, epoch: int) -> list[Example]:
-        """The examples of one epoch."""
+        """Returns the examples of one epoch."""
         rng = np.random.default_rng([self.seed, epoch])
         return [self._cut(example, rng) for example in self.dataset(epoch)]
 

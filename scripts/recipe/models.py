@@ -1,4 +1,4 @@
-"""What the models are made of: their sizes, and how much of which text they read."""
+"""Sizes and training texts of the models."""
 
 from __future__ import annotations
 
@@ -10,21 +10,19 @@ import torch
 from minibert import BertConfig, BertForPreTraining, BertTokenizer
 from minibert.files import write_json
 
-NO_DROPOUT = {
-    "hidden_dropout_prob": 0.0,
-    "attention_probs_dropout_prob": 0.0,
-}  # so small a model has nothing to spare
+# models of this size have no capacity to spare
+NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """A text of a model.
+    """A training text of a model.
 
     Attributes:
-        name: of the file.
-        tokens: how many of it an epoch takes.
-        next_sentence: pairs of texts, and whether they belong together; else single texts.
-        max_length: tokens of an example at most.
+        name: Name of the file.
+        tokens: Number of its tokens in an epoch.
+        next_sentence: Whether examples are pairs for next-sentence prediction, or single texts.
+        max_length: Maximum number of tokens of an example.
     """
 
     name: str
@@ -35,17 +33,17 @@ class Corpus:
 
 @dataclass(frozen=True)
 class Model:
-    """What differs between the models.
+    """Settings that differ between the models.
 
     Attributes:
-        language: en or ko.
-        folder: of its texts in DATA.
-        vocabulary: whose word pieces it has.
-        corpora: the texts.
-        sentences: of the teacher's, how many an epoch takes.
-        positions: tokens of the longest text.
-        pair_weight: of next sentences; their loss is by far the noisiest.
-        layers: which layers of minibert-en it begins with; a file of 24 MB has room for five.
+        language: "en" or "ko".
+        folder: Folder of its texts in DATA.
+        vocabulary: Model whose vocabulary it uses.
+        corpora: Training texts.
+        sentences: Number of sentences with teacher vectors in an epoch.
+        positions: Maximum number of tokens of a text.
+        layers: Layers of minibert-en that it starts from. A file of 24 MB has room for five.
+        pair_weight: Weight of the next-sentence loss, which is by far the noisiest.
     """
 
     language: str
@@ -77,9 +75,8 @@ MODELS = {
         folder="english",
         vocabulary="bert-base-uncased",
         corpora=(
-            Corpus(
-                "wikipedia", 100_000, next_sentence=True, max_length=64
-            ),  # twice as many pairs as with 128
+            # 64 tokens give twice as many pairs as 128
+            Corpus("wikipedia", 100_000, next_sentence=True, max_length=64),
             Corpus("books", 20_000, next_sentence=True, max_length=64),
             Corpus("everyday", 25_000),
         ),
@@ -93,7 +90,7 @@ MODELS = {
         corpora=(
             Corpus("wikipedia", 20_000, next_sentence=True, max_length=64),
             Corpus("wikipedia", 20_000),
-            Corpus("nsmc-reviews", 15_000),  # with more of them every gap is a film
+            Corpus("nsmc-reviews", 15_000),  # with more, the model predicts 영화 (film) everywhere
             Corpus("everyday", 60_000, max_length=64),
         ),
         sentences=6000,
@@ -104,8 +101,12 @@ MODELS = {
 }
 
 
-def give_away(model: BertForPreTraining, tokenizer: BertTokenizer, folder: Path) -> None:
-    """Writes the folder of a model, in bf16; config.json asks for float32, which is faster and is measured."""
+def save_release(model: BertForPreTraining, tokenizer: BertTokenizer, folder: Path) -> None:
+    """Writes the folder of a released model, with weights in bf16.
+
+    config.json sets dtype to float32, which is faster on CPUs and which the scores are measured
+    with. It also sets dropout, for fine-tuning.
+    """
     model.to(torch.bfloat16).save_pretrained(folder)
     config = model.config.replace(
         dtype="float32",
@@ -113,13 +114,11 @@ def give_away(model: BertForPreTraining, tokenizer: BertTokenizer, folder: Path)
         hidden_dropout_prob=0.1,
         attention_probs_dropout_prob=0.1,
     )
-    config.save_pretrained(folder)  # dropout for those who fine-tune
+    config.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
-    for repeated in (
-        "tokenizer.json",
-        "special_tokens_map.json",
-    ):  # vocab.txt and tokenizer_config.json say it all
-        (folder / repeated).unlink(missing_ok=True)
+    # vocab.txt and tokenizer_config.json already contain everything in these files
+    for redundant in ("tokenizer.json", "special_tokens_map.json"):
+        (folder / redundant).unlink(missing_ok=True)
     (folder / "1_Pooling").mkdir(exist_ok=True)
     pooling = {"word_embedding_dimension": config.hidden_size, "pooling_mode_mean_tokens": True}
     write_json(folder / "1_Pooling" / "config.json", pooling)

@@ -1,8 +1,8 @@
-"""Korean nouns and their particles, where the vocabulary of kcbert has both as one piece.
+"""Splits Korean nouns from their particles where the vocabulary of kcbert has both as one piece.
 
-밥을, 학교에 and two thousand others are pieces of their own. So a text never shows 밥 before 을, and a model that
-has read it cannot answer "[MASK]을 먹었다" by the word that everybody expects. Cut in a share of their places, they
-teach it.
+밥을, 학교에 and two thousand other words are single pieces. So a text never shows 밥 before 을,
+and a model trained on it does not predict 밥 in "[MASK]을 먹었다". Splitting a share of these words
+teaches it.
 """
 
 from __future__ import annotations
@@ -24,19 +24,17 @@ PARTICLES = tuple(
     "을 를 이 가 은 는 에 에서 로 으로 와 과 도 의 만 까지 부터 에게 한테 처럼 보다".split()
     + "이다 입니다 하다 이나 나 하고 이랑 랑 야 에는 에도".split()
 )
-AFTER_CONSONANTS, AFTER_VOWELS = (
-    set("을 은 과 이 이다 이나 이랑 으로".split()),
-    set("를 는 와 가 나 랑 야".split()),
-)
+AFTER_CONSONANTS = set("을 은 과 이 이다 이나 이랑 으로".split())
+AFTER_VOWELS = set("를 는 와 가 나 랑 야".split())
 SHORT_NOUNS = frozenset(
     "밥물빵꽃눈집책차술옷돈말비잠산강손발문방별개새닭쥐글춤떡배불코입귀목약병칼컵껌꿈땅밤낮봄벽"
     "꿀콩쌀풀잎옆앞뒤밖위곳것길죽국면곰총힘피뼈땀싹숲섬탑왕딸팀골"
 )
-RIEUL = 8  # the final consonant after which 로 stands, not 으로
+RIEUL = 8  # this final consonant takes 로, not 으로
 
 
 def follows(noun: str, particle: str) -> bool:
-    """Whether the form of the particle fits the last letter of the noun, a Hangul syllable."""
+    """Returns whether the form of the particle fits the last syllable of the noun."""
     final = (ord(noun[-1]) - ord("가")) % 28
     if particle in ("로", "으로"):
         return (final in (0, RIEUL)) == (particle == "로")
@@ -46,24 +44,29 @@ def follows(noun: str, particle: str) -> bool:
 
 
 def words_with_particles(vocabulary: list[str], texts: Iterable[str]) -> dict[int, tuple[int, int]]:
-    """The pieces that are a noun and its particle: for each the pieces of the two.
+    """Finds the pieces that are a noun with its particle.
 
-    A noun is a piece that stands in the texts before four particles or more, and before none of them in most of its
-    places: so 고양 is no noun for 고양이, nor 가 for 가을. Those of one syllable are a list.
+    A piece is a noun if four or more particles follow it in the texts, and none of them in most
+    places. So 고양 is not the noun of 고양이, and 가 is not that of 가을. Nouns of one syllable are
+    taken from a list.
 
     Args:
-        vocabulary: the pieces, by id.
-        texts: what is counted.
+        vocabulary: Pieces by id.
+        texts: Texts in which the words are counted.
+
+    Returns:
+        The ids of noun and particle, by the id of the piece.
     """
-    numbers = {piece: number for number, piece in enumerate(vocabulary)}
-    particles = [particle for particle in PARTICLES if f"##{particle}" in numbers]
+    ids = {piece: i for i, piece in enumerate(vocabulary)}
+    particles = [particle for particle in PARTICLES if f"##{particle}" in ids]
     counts = Counter(word for text in texts for word in re.findall("[가-힣]+", text))
 
     def is_noun(piece: str) -> bool:
-        found = [n for p in particles if follows(piece, p) and (n := counts[piece + p])]
+        uses = [counts[piece + particle] for particle in particles if follows(piece, particle)]
+        uses = [count for count in uses if count]
         if len(piece) == 1:
-            return piece in SHORT_NOUNS and sum(found) >= 10
-        return sum(found) >= 12 and len(found) >= 4 and max(found) < 0.62 * sum(found)
+            return piece in SHORT_NOUNS and sum(uses) >= 10
+        return sum(uses) >= 12 and len(uses) >= 4 and max(uses) < 0.62 * sum(uses)
 
     words = [piece for piece in vocabulary if re.fullmatch("[가-힣]+", piece)]
     nouns = {piece for piece in words if is_noun(piece)}
@@ -72,22 +75,23 @@ def words_with_particles(vocabulary: list[str], texts: Iterable[str]) -> dict[in
         for particle in sorted(particles, key=len, reverse=True):
             noun = word.removesuffix(particle)
             if word not in nouns and noun != word and noun in nouns and follows(noun, particle):
-                table[numbers[word]] = numbers[noun], numbers[f"##{particle}"]
+                table[ids[word]] = ids[noun], ids[f"##{particle}"]
                 break
     return table
 
 
 class Particles:
-    """Examples whose words are hidden anew: more of the nouns that stand before a particle than of anything else.
+    """Examples that are masked again, with a higher probability for nouns before particles.
 
     Args:
-        dataset: of single texts with hidden words.
-        tokenizer: that of the examples.
-        table: see `words_with_particles`.
-        nouns: the probability that a noun before a particle is hidden.
-        rest: that of the other pieces; a word that is one piece lies half-way.
-        share: of the places in which a word of the table is cut.
-        seed: of all this.
+        dataset: Examples of single texts with masked words.
+        tokenizer: Tokenizer of the examples.
+        table: What `words_with_particles` returns.
+        nouns: Probability of masking a noun before a particle.
+        rest: Probability of masking another piece. For a word of one piece, it is halfway between
+            the two.
+        share: Share of the places in which a word of the table is split.
+        seed: Seed of the random choices.
     """
 
     def __init__(
@@ -101,50 +105,51 @@ class Particles:
         share: float = 0.5,
         seed: int = 0,
     ) -> None:
-        self.dataset, self.nouns, self.rest, self.share, self.seed = (
-            dataset,
-            nouns,
-            rest,
-            share,
-            seed,
-        )
+        self.dataset = dataset
+        self.nouns = nouns
+        self.rest = rest
+        self.share = share
+        self.seed = seed
         words = tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))
         self.inner = np.array([word.startswith("##") for word in words])
         self.particle = np.isin(words, [f"##{particle}" for particle in PARTICLES])
         self.special = np.isin(np.arange(len(words)), tokenizer.all_special_ids)
         self.mask_id = tokenizer.mask_token_id
-        self.noun_of, self.particle_of = np.arange(len(words)), np.full(len(words), -1)
+        self.noun_of = np.arange(len(words))
+        self.particle_of = np.full(len(words), -1)
         for word, (noun, particle) in table.items():
             self.noun_of[word], self.particle_of[word] = noun, particle
 
     def __call__(self, epoch: int) -> list[Example]:
-        """The examples of one epoch."""
+        """Returns the examples of one epoch."""
         rng = np.random.default_rng([self.seed, epoch])
-        return [self._hide(self._cut(example, rng), rng) for example in self.dataset(epoch)]
+        return [self._mask(self._split(example, rng), rng) for example in self.dataset(epoch)]
 
-    def _cut(self, example: Example, rng: np.random.Generator) -> Ids:
+    def _split(self, example: Example, rng: np.random.Generator) -> Ids:
+        """Undoes the masks of an example, and splits some words of the table."""
         labels = example["labels"]
         ids: Ids = np.where(labels == IGNORED, example["input_ids"], labels)
         whole = np.append(~self.inner[ids[1:]], True)
-        cut = (self.particle_of[ids] >= 0) & whole & (rng.random(len(ids)) < self.share)
+        split = (self.particle_of[ids] >= 0) & whole & (rng.random(len(ids)) < self.share)
         return np.insert(
-            np.where(cut, self.noun_of[ids], ids),
-            np.flatnonzero(cut) + 1,
-            self.particle_of[ids[cut]],
+            np.where(split, self.noun_of[ids], ids),
+            np.flatnonzero(split) + 1,
+            self.particle_of[ids[split]],
         )
 
-    def _hide(self, ids: Ids, rng: np.random.Generator) -> Example:
-        begins, next_ = ~self.inner[ids], np.append(ids[1:], ids[-1])
+    def _mask(self, ids: Ids, rng: np.random.Generator) -> Example:
+        begins = ~self.inner[ids]
+        next_ = np.append(ids[1:], ids[-1])
         noun = begins & self.particle[next_]
         whole = begins & np.append(begins[1:], True)
-        probability = np.where(
-            noun, self.nouns, np.where(whole, (self.nouns + self.rest) / 2, self.rest)
-        )
-        hidden = rng.random(len(ids)) < np.where(self.special[ids], 0, probability)
-        if not hidden.any():
-            hidden[rng.integers(1, len(ids) - 1)] = True
-        seen, draw = ids.copy(), rng.random(len(ids))
-        seen[hidden & (draw < 0.9)] = self.mask_id
-        random = hidden & (draw >= 0.95)
-        seen[random] = rng.integers(self.mask_id + 1, len(self.inner), int(random.sum()))
-        return {"input_ids": seen, "labels": np.where(hidden, ids, IGNORED)}
+        probability = np.where(whole, (self.nouns + self.rest) / 2, self.rest)
+        probability = np.where(noun, self.nouns, probability)
+        masked = rng.random(len(ids)) < np.where(self.special[ids], 0, probability)
+        if not masked.any():
+            masked[rng.integers(1, len(ids) - 1)] = True
+        input_ids = ids.copy()
+        draw = rng.random(len(ids))
+        input_ids[masked & (draw < 0.9)] = self.mask_id
+        random = masked & (draw >= 0.95)
+        input_ids[random] = rng.integers(self.mask_id + 1, len(self.inner), int(random.sum()))
+        return {"input_ids": input_ids, "labels": np.where(masked, ids, IGNORED)}

@@ -1,10 +1,11 @@
-"""All that the cards say of minibert-en and minibert-ko, from their folders alone.
+r"""Measures all figures of the model cards of minibert-en and minibert-ko.
 
-    PYTHONPATH=scripts python -m recipe.table --data DATA [--en FOLDER] [--ko FOLDER] [--tune] [--windows N]
+    PYTHONPATH=scripts python -m recipe.table --data DATA [--en FOLDER] [--ko FOLDER] \
+        [--tune] [--windows N]
 
-Without a folder it is the bundled model's that is measured, so one call before and one after stand side by side.
-`--tune` fine-tunes too, which takes most of an hour: NSMC, and KLUE NLI and YNAT beside a model of the same size that
-begins with random weights.
+The default folders are those of the bundled models. With `--tune`, the Korean model is also
+fine-tuned on NSMC, KLUE NLI and YNAT, which takes almost an hour. On the last two, it is compared
+with a randomly initialized model of the same size.
 """
 
 from __future__ import annotations
@@ -42,81 +43,81 @@ STS = {"en": "stsb/stsb-dev.csv", "ko": "korsts/sts-dev.tsv"}
 
 
 def held_back(data: Path, language: str, name: str) -> Iterator[list[str]]:
-    """The documents of a text that no model has read, as sentences."""
+    """Yields the documents of a text that no model is trained on, as lists of sentences."""
     return texts.split(data / FOLDERS[language] / f"{name}.txt.xz", language, held_back=True)
 
 
 def scores(
     folder: Path, data: Path, language: str, max_windows: int | None = None
 ) -> dict[str, Any]:
-    """Everything that one model can do without further training.
+    """Measures a model without fine-tuning.
 
     Args:
-        folder: of the model.
-        data: of the texts.
-        language: en or ko.
-        max_windows: so many windows of each text at most.
+        folder: Folder of the model.
+        data: Folder of the texts.
+        language: "en" or "ko".
+        max_windows: Maximum number of windows of each text. None: all.
     """
-    model, tokenizer = (
-        BertForPreTraining.from_pretrained(folder).eval(),
-        BertTokenizer.from_pretrained(folder),
-    )
+    model = BertForPreTraining.from_pretrained(folder).eval()
+    tokenizer = BertTokenizer.from_pretrained(folder)
     prompts = measures.read_prompts(PROMPTS[language])
-    found: dict[str, Any] = {"prompts": sum(measures.fitting_words(model, tokenizer, prompts))}
+    result: dict[str, Any] = {"prompts": sum(measures.fitting_words(model, tokenizer, prompts))}
 
     def words(documents: Iterator[list[str]]) -> tuple[list[Document], dict[str, float]]:
         encoded = list(encode_documents(documents, tokenizer))
         return encoded, measures.masked_words(model, tokenizer, encoded, max_windows)
 
     if language == "en":
-        _, found["words, WikiText-2 test"] = words(
-            iter(measures.wikitext(data / "wikitext2" / "test.txt"))
-        )
+        wikitext = measures.wikitext(data / "wikitext2" / "test.txt")
+        _, result["words, WikiText-2 test"] = words(iter(wikitext))
     for name in HELD_BACK[language]:
-        encoded, found[f"words, {name}"] = words(held_back(data, language, name))
+        encoded, result[f"words, {name}"] = words(held_back(data, language, name))
         if name == "wikipedia":
-            found["next sentence"] = measures.next_sentences(model, tokenizer, encoded)
-    found["sts"] = measures.sts_spearman(model.bert, tokenizer, data / STS[language])
-    found["loading, ms"] = loading(folder)
-    return found
+            result["next sentence"] = measures.next_sentences(model, tokenizer, encoded)
+    result["sts"] = measures.sts_spearman(model.bert, tokenizer, data / STS[language])
+    result["loading, ms"] = loading(folder)
+    return result
 
 
 def across(korean: Path, english: Path, data: Path) -> float:
-    """How often a Korean sentence of KorSTS dev finds its English one of STS-B dev among all first sentences."""
-    found = []
+    """Measures cross-lingual retrieval: the accuracy of finding STS-B sentences by those of KorSTS.
+
+    KorSTS is a translation of STS-B. The first sentences of both dev sets are used.
+    """
+    vectors = []
     for folder, language in ((korean, "ko"), (english, "en")):
         sentences = [row[5] for row in measures.sts_rows(data / STS[language])]
         model, tokenizer = BertModel.from_pretrained(folder), BertTokenizer.from_pretrained(folder)
-        found.append(measures.vectors(model, tokenizer, sentences))
-    return measures.found_across(*found, sentences)
+        vectors.append(measures.vectors(model, tokenizer, sentences))
+    return measures.retrieval_accuracy(*vectors, sentences)
 
 
 def loading(folder: Path, repeats: int = 9) -> dict[str, float]:
-    """Milliseconds of `BertModel.from_pretrained`, medians: the file in the page cache, and not."""
+    """Returns the median milliseconds of loading a model, with and without the page cache."""
 
-    def took() -> float:
+    def load() -> float:
         began = time.perf_counter()
         BertModel.from_pretrained(folder)
         return (time.perf_counter() - began) * 1e3
 
-    def forget() -> None:
+    def drop_cache() -> None:
         file = os.open(folder / "model.safetensors", os.O_RDONLY)
         os.fsync(file)
         os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
         os.close(file)
 
-    took()
-    before: dict[str, Callable[[], None]] = {"warm": lambda: None, "cold": forget}
-    times: dict[str, list[float]] = {name: [] for name in before}
+    load()
+    preparations: dict[str, Callable[[], None]] = {"warm": lambda: None, "cold": drop_cache}
+    times: dict[str, list[float]] = {name: [] for name in preparations}
     for _ in range(repeats):
-        for name, prepare in before.items():
+        for name, prepare in preparations.items():
             prepare()
-            times[name].append(took())
-    return {name: statistics.median(found) for name, found in times.items()}
+            times[name].append(load())
+    return {name: statistics.median(values) for name, values in times.items()}
 
 
 def tuned(folder: Path, data: Path) -> dict[str, float]:
-    """Accuracy of a Korean model after fine-tuning by the package, and of random weights beside it."""
+    """Returns accuracies of a Korean model after fine-tuning, and those of random weights."""
 
     def lines(path: str) -> list[str]:
         with lzma.open(data / path, "rt", encoding="utf-8") as file:
@@ -139,7 +140,7 @@ def tuned(folder: Path, data: Path) -> dict[str, float]:
         ),
         "YNAT, 5,000 of train": (SequenceTask(text="title", label="topic"), *parts, 2),
     }
-    found = {}
+    accuracies = {}
     with tempfile.TemporaryDirectory() as temporary:
         random = Path(temporary, "random")
         tokenizer = BertTokenizer.from_pretrained(folder)
@@ -155,27 +156,30 @@ def tuned(folder: Path, data: Path) -> dict[str, float]:
                 options = TrainingOptions(epochs=epochs, learning_rate=2e-4, bf16=True)
                 target = Path(temporary, f"{name}-{start.name}")
                 key = name if start is folder else f"{name}, random weights"
-                found[key] = finetune(task, start, *paths, target, options)["accuracy"]
-                print(key, found[key], file=sys.stderr, flush=True)
-    return found
+                accuracies[key] = finetune(task, start, *paths, target, options)["accuracy"]
+                print(key, accuracies[key], file=sys.stderr, flush=True)
+    return accuracies
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Measures minibert-en and minibert-ko.")
-    parser.add_argument("--data", type=Path, required=True, help="folder of texts")
+    parser.add_argument("--data", type=Path, required=True, help="Folder of the texts.")
     parser.add_argument(
         "--en",
         type=Path,
         default=BUNDLED_MODELS / "minibert-en",
-        help="folder of the English model",
+        help="Folder of the English model (default: the bundled one).",
     )
     parser.add_argument(
-        "--ko", type=Path, default=BUNDLED_MODELS / "minibert-ko", help="folder of the Korean model"
+        "--ko",
+        type=Path,
+        default=BUNDLED_MODELS / "minibert-ko",
+        help="Folder of the Korean model (default: the bundled one).",
     )
-    parser.add_argument("--only", choices=["en", "ko"], help="one of the models alone")
-    parser.add_argument("--tune", action="store_true", help="fine-tune the Korean model too")
+    parser.add_argument("--only", choices=["en", "ko"], help="Measure one model only.")
+    parser.add_argument("--tune", action="store_true", help="Fine-tune the Korean model, too.")
     parser.add_argument(
-        "--windows", type=int, help="windows of each text at most; all of them if left out"
+        "--windows", type=int, help="Maximum number of windows of each text (default: all)."
     )
     options = parser.parse_args()
     folders = {"en": options.en, "ko": options.ko}

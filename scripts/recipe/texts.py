@@ -1,6 +1,7 @@
-"""Texts: documents of sentences for words and pairs, single sentences for the teacher of sentences.
+"""Reads the training texts: documents of sentences, and single sentences for the teachers.
 
-A document is held back, for measuring, if its first line's checksum says so: the same ones wherever it is read.
+The checksum of its first line decides whether a document is held back for evaluation. So the same
+documents are held back everywhere.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
-HELD_BACK = 200  # one document of so many
-# where a sentence ends: in Korean nothing about the next letter says that it begins another
+HELD_BACK = 200  # one of 200 documents is held back
+# where a sentence ends. Korean has no capital letters that mark the beginning of the next one.
 _ENDS = {
     "en": re.compile(r"(?<=[.!?])[\"')]?\s+(?=[A-Z\"'(])"),
     "ko": re.compile(r"(?<=[.!?])\s+(?=\D)"),
@@ -24,7 +25,10 @@ _ENDS = {
 
 
 def documents(path: Path) -> Iterator[list[str]]:
-    """Documents of a compressed text: a paragraph a line, an empty line between documents."""
+    """Yields the documents of a compressed text.
+
+    A line is a paragraph, and an empty line separates documents.
+    """
     with lzma.open(path, "rt", encoding="utf-8") as file:
         for is_text, lines in itertools.groupby(file, key=lambda line: bool(line.strip())):
             if is_text:
@@ -32,37 +36,48 @@ def documents(path: Path) -> Iterator[list[str]]:
 
 
 def lines_as_documents(path: Path) -> Iterator[list[str]]:
-    """Each line of a compressed text as a document."""
+    """Yields each line of a compressed text as a document."""
     with lzma.open(path, "rt", encoding="utf-8") as file:
         yield from ([line.strip()] for line in file if line.strip())
 
 
 def is_held_back(document: list[str]) -> bool:
-    """Whether a document is for measuring."""
+    """Returns whether a document is held back for evaluation."""
     return zlib.crc32(document[0].encode()) % HELD_BACK == 0
 
 
 def sentences(document: Iterable[str], language: str) -> list[str]:
-    """The sentences of a document's paragraphs."""
+    """Splits the paragraphs of a document into sentences."""
     return [s for paragraph in document for s in _ENDS[language].split(paragraph) if s.strip()]
 
 
 def split(
     path: Path, language: str, held_back: bool, prompts: Container[str] = ()
 ) -> Iterator[list[str]]:
-    """The documents of a text as sentences: those that are held back, or the others less what the prompts ask."""
-    for document in lines_as_documents(path) if path.name.startswith("nsmc") else documents(path):
-        if is_held_back(document) == held_back:
-            found = sentences(document, language)
-            if kept := [sentence for sentence in found if held_back or sentence not in prompts]:
-                yield kept
+    """Yields the documents of a text as lists of sentences.
+
+    Args:
+        path: Path of the compressed text.
+        language: "en" or "ko".
+        held_back: Whether to yield the documents that are held back, or all others.
+        prompts: Sentences to leave out of the other documents.
+    """
+    read = lines_as_documents if path.name.startswith("nsmc") else documents
+    for document in read(path):
+        if is_held_back(document) != held_back:
+            continue
+        kept = sentences(document, language)
+        if not held_back:
+            kept = [sentence for sentence in kept if sentence not in prompts]
+        if kept:
+            yield kept
 
 
 class Prompts:
-    """Sentences with a gap that are asked at the end, and so must not be read before.
+    """Prompts of the evaluation, which must not be part of the training texts.
 
     Args:
-        texts: each with one `[MASK]`.
+        texts: Sentences with one `[MASK]` each.
     """
 
     def __init__(self, texts: Iterable[str]) -> None:
@@ -74,7 +89,7 @@ class Prompts:
         return tuple(re.findall(r"\[mask\]|\w+", text.lower()))
 
     def __contains__(self, sentence: str) -> bool:
-        """Whether the sentence is one of them with any word in the gap."""
+        """Return whether a sentence is a prompt with any word in place of the mask."""
         if sentence.count(" ") + 1 not in self.lengths:
             return False
         words = self._words(sentence)
@@ -82,7 +97,7 @@ class Prompts:
         return any(words in self.with_gap for words in gaps)
 
 
-# --- single sentences ------------------------------------------------------------------------------------------------
+# --- single sentences ---
 
 
 def _table(path: Path, *columns: int) -> list[str]:
@@ -97,20 +112,21 @@ def _table(path: Path, *columns: int) -> list[str]:
 
 
 def _short(path: Path, language: str, words: tuple[int, int]) -> list[str]:
-    """Sentences of some length of the training documents."""
+    """Returns sentences of the training documents with a number of words in a range."""
     shortest, longest = words
-    texts = lines_as_documents(path) if "nsmc" in path.name else documents(path)
-    split = (
-        sentence
-        for text in texts
-        if not is_held_back(text)
-        for sentence in sentences(text, language)
-    )
-    return [sentence for sentence in split if shortest <= sentence.count(" ") + 1 <= longest]
+    read = lines_as_documents if "nsmc" in path.name else documents
+    result = []
+    for document in read(path):
+        if is_held_back(document):
+            continue
+        for sentence in sentences(document, language):
+            if shortest <= sentence.count(" ") + 1 <= longest:
+                result.append(sentence)
+    return result
 
 
 def parallel(data: Path, column: int, sources: set[str]) -> list[str]:
-    """One side of the translations from some sources: column 0 English, 1 Korean."""
+    """Returns one side of the translations from some sources: 0 is English, 1 is Korean."""
     with lzma.open(data / "parallel" / "ko-en-sources.txt.xz", "rt", encoding="utf-8") as file:
         labels = file.read().splitlines()
     texts = _table(data / "parallel" / "ko-en.tsv.xz", column)
@@ -118,7 +134,7 @@ def parallel(data: Path, column: int, sources: set[str]) -> list[str]:
 
 
 def _korsts_train(data: Path) -> list[str]:
-    """Sentences of KorSTS train without the lines that also stand in its test."""
+    """Returns sentences of KorSTS train without the lines that its test set has as well."""
     in_test = set(
         (data / "korsts" / "train-lines-in-test-wide.txt").read_text(encoding="utf-8").split()
     )
@@ -131,7 +147,7 @@ GENERAL = {"tatoeba", "news", "ntrex", "jhe", "ud-pud"}
 
 
 def teacher_sentences(data: Path, language: str, prompts: Prompts, seed: int = 0) -> list[str]:
-    """Sentences for the teacher of sentences, shuffled; none of the sets that are measured is among them."""
+    """Returns shuffled sentences for the teachers, without those of the evaluation sets."""
     rng = np.random.default_rng(seed)
 
     def some(texts: list[str], count: int) -> list[str]:
@@ -140,22 +156,23 @@ def teacher_sentences(data: Path, language: str, prompts: Prompts, seed: int = 0
 
     if language == "en":
         english = data / "english"
-        found = parallel(data, 0, GENERAL)
-        found += some(parallel(data, 0, {"python-docs", "gnome-docs", "bible"}), 4000)
-        found += some(_short(english / "everyday.txt.xz", "en", (4, 40)), 60000)
-        found += some(_short(english / "wikipedia.txt.xz", "en", (5, 35)), 50000)
-        found += some(_short(english / "books.txt.xz", "en", (4, 30)), 10000)
-        found += some(_short(english / "textbooks.txt.xz", "en", (5, 35)), 6000)
+        chosen = parallel(data, 0, GENERAL)
+        chosen += some(parallel(data, 0, {"python-docs", "gnome-docs", "bible"}), 4000)
+        chosen += some(_short(english / "everyday.txt.xz", "en", (4, 40)), 60000)
+        chosen += some(_short(english / "wikipedia.txt.xz", "en", (5, 35)), 50000)
+        chosen += some(_short(english / "books.txt.xz", "en", (4, 30)), 10000)
+        chosen += some(_short(english / "textbooks.txt.xz", "en", (5, 35)), 6000)
         measured = set(_table(data / "stsb" / "stsb-dev.csv", 5, 6))
     else:
         korean = data / "korean"
-        found = parallel(data, 1, GENERAL) + _korsts_train(data)
-        found += some(parallel(data, 1, {"python-docs", "gnome-docs", "bible"}), 4000)
-        found += _table(data / "klue" / "sts-train.tsv.xz", 1, 2)
-        found += some(_table(data / "klue" / "nli-train.tsv.xz", 3, 4), 40000)
-        found += some(_table(data / "klue" / "ynat-train.tsv.xz", 2), 5000)
-        found += some(_short(korean / "nsmc-reviews.txt.xz", "ko", (3, 25)), 15000)
-        found += some(_short(korean / "wikipedia.txt.xz", "ko", (4, 25)), 40000)
+        chosen = parallel(data, 1, GENERAL) + _korsts_train(data)
+        chosen += some(parallel(data, 1, {"python-docs", "gnome-docs", "bible"}), 4000)
+        chosen += _table(data / "klue" / "sts-train.tsv.xz", 1, 2)
+        chosen += some(_table(data / "klue" / "nli-train.tsv.xz", 3, 4), 40000)
+        chosen += some(_table(data / "klue" / "ynat-train.tsv.xz", 2), 5000)
+        chosen += some(_short(korean / "nsmc-reviews.txt.xz", "ko", (3, 25)), 15000)
+        chosen += some(_short(korean / "wikipedia.txt.xz", "ko", (4, 25)), 40000)
         measured = set(_table(data / "korsts" / "sts-dev.tsv", 5, 6))
-    found = [text for text in dict.fromkeys(found) if text not in measured and text not in prompts]
-    return [found[i] for i in rng.permutation(len(found))]
+    distinct = dict.fromkeys(chosen)
+    kept = [text for text in distinct if text not in measured and text not in prompts]
+    return [kept[i] for i in rng.permutation(len(kept))]

@@ -1,4 +1,4 @@
-"""What minibert-ko learns of e5 about words: its pieces to begin with, and each word where it stands in a sentence."""
+"""What minibert-ko takes from e5 about words: initial embeddings, and target states in context."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .space import Floats, Space
 
 
 @torch.no_grad()
-def begin_embeddings(
+def initialize_embeddings(
     student: BertForPreTraining,
     english: BertForPreTraining,
     pieces: Any,
@@ -27,44 +27,47 @@ def begin_embeddings(
     e5: E5File,
     e5_tokenizer: E5Tokenizer,
 ) -> None:
-    """Begins the embeddings of a student in another language than its elder sister's.
+    """Initializes the embeddings of a student from those of an English model, across languages.
 
-    A piece begins as what e5 knows of its letters, mapped to where the sister has the words that e5 knows alike.
+    e5 embeds the pieces of both vocabularies by their spelling. A linear map from e5's vectors to
+    the English embeddings is fitted on English words, and applied to the pieces of the student.
 
     Args:
-        student: whose embeddings begin.
-        english: the sister.
-        pieces: the student's tokenizer.
-        english_pieces: the sister's tokenizer.
-        log_frequencies: of the sister's pieces, (sister's vocabulary,).
-        e5: the teacher.
-        e5_tokenizer: its tokenizer.
+        student: Model whose embeddings are set.
+        english: The English model.
+        pieces: The student's tokenizer.
+        english_pieces: The tokenizer of the English model.
+        log_frequencies: Log frequencies of the English pieces, (English vocabulary,).
+        e5: The multilingual teacher.
+        e5_tokenizer: Its tokenizer.
     """
     words = e5.tensors["embeddings.word_embeddings.weight"]
 
     def by_letters(texts: list[str]) -> Tensor:
         whole = e5_tokenizer.pieces(texts)
         inner = e5_tokenizer.pieces([text.removeprefix("##") for text in texts], inside_word=True)
-        rows = [
-            b if text.startswith("##") else a
-            for text, a, b in zip(texts, whole, inner, strict=True)
-        ]
-        return torch.stack([words[row or [e5.unk_id]].mean(0) for row in rows])
+        rows = []
+        for text, at_start, inside in zip(texts, whole, inner, strict=True):
+            row = inside if text.startswith("##") else at_start
+            rows.append(words[row or [e5.unk_id]].mean(0))
+        return torch.stack(rows)
 
     ours, theirs = (t.convert_ids_to_tokens(list(range(len(t)))) for t in (pieces, english_pieces))
     known = torch.tensor([i for i, word in enumerate(theirs) if word.isalpha() and len(word) > 2])
     source, target = by_letters(theirs), english.bert.embeddings.word_embeddings.weight
-    frequent = log_frequencies[known].exp().sqrt()[:, None]  # frequent words count for more
-    mean, aim = ((x[known] * frequent).sum(0) / frequent.sum() for x in (source, target))
-    x, y = (source[known] - mean) * frequent.sqrt(), (target[known] - aim) * frequent.sqrt()
+    weights = log_frequencies[known].exp().sqrt()[:, None]  # frequent words have more weight
+    source_mean = (source[known] * weights).sum(0) / weights.sum()
+    target_mean = (target[known] * weights).sum(0) / weights.sum()
+    x = (source[known] - source_mean) * weights.sqrt()
+    y = (target[known] - target_mean) * weights.sqrt()
     moment = x.T @ x
     mapping = torch.linalg.solve(
         moment + 0.01 * moment.diagonal().mean() * torch.eye(len(moment)), x.T @ y
     )
-    mapped = (by_letters(ours) - mean) @ mapping
+    mapped = (by_letters(ours) - source_mean) @ mapping
     mapped *= y.norm() / (x @ mapping).norm()
     embeddings = student.bert.embeddings
-    embeddings.word_embeddings.weight.copy_(mapped + aim)
+    embeddings.word_embeddings.weight.copy_(mapped + target_mean)
     for name in ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"):
         embeddings.word_embeddings.weight[ours.index(name)] = target[theirs.index(name)]
     count = embeddings.position_embeddings.num_embeddings
@@ -74,39 +77,38 @@ def begin_embeddings(
 
 
 def states_of_tokens(words: Sequence[Tensor], sentences: Sequence[str], tokenizer: Any) -> Tensor:
-    """The states of the teacher's words, once for each piece of the student.
+    """Repeats the teacher's word states for each piece of the student.
 
     Args:
-        words: of each sentence, (words, teacher's hidden).
-        sentences: the same, as text.
-        tokenizer: the student's, which splits at spaces first.
+        words: Word states of each sentence, (words, teacher's hidden).
+        sentences: The sentences.
+        tokenizer: The student's tokenizer.
 
     Returns:
-        (pieces of all sentences, teacher's hidden); zeros where teacher and student see different words.
+        States of the pieces of all sentences, (pieces, teacher's hidden). They are zero in
+        sentences for which teacher and student have different numbers of words.
     """
     texts = [sentence.split() for sentence in sentences]
-    pieces = tokenizer([word for text in texts for word in text], add_special_tokens=False)[
-        "input_ids"
-    ]
+    all_words = [word for text in texts for word in text]
+    pieces = tokenizer(all_words, add_special_tokens=False)["input_ids"]
     counts = torch.tensor([len(row) for row in pieces]).split([len(text) for text in texts])
-    found = []
+    result = []
     for states, count in zip(words, counts, strict=True):
-        alike = (
-            states if len(states) == len(count) else states.new_zeros(len(count), states.shape[1])
-        )
-        found.append(alike.repeat_interleave(count, dim=0))
-    return torch.cat(found)
+        if len(states) != len(count):
+            states = states.new_zeros(len(count), states.shape[1])
+        result.append(states.repeat_interleave(count, dim=0))
+    return torch.cat(result)
 
 
 @dataclass(frozen=True)
 class WordTeacher:
-    """Shows stored states to the student, mapped to its size; to [CLS] and [SEP] the mean of them.
+    """Teacher of token states that are stored in chunks. [CLS] and [SEP] have their mean.
 
     Attributes:
-        states: (pieces, teacher's hidden) of every `chunk` sentences.
-        starts: where each sentence begins among the pieces of all.
-        chunk: sentences whose states lie together.
-        space: what the student's vectors are like.
+        states: States of each chunk, (pieces, teacher's hidden).
+        starts: Index of the first piece of each sentence among all pieces.
+        chunk: Number of sentences in a chunk.
+        space: Map to the vector space of the student.
     """
 
     states: Sequence[np.ndarray[Any, Any]]
@@ -115,16 +117,17 @@ class WordTeacher:
     space: Space
 
     def __call__(self, input_ids: Tensor, layout: PackedLayout, numbers: Tensor) -> Tensor:
-        """(tokens, student's hidden); zeros, from which nothing is learnt, where words differ."""
-        found = []
+        """Returns target states, (tokens, student's hidden).
+
+        Where the words of teacher and student differ, they are zero and have no gradient.
+        """
+        targets = []
         for number, length in zip(numbers.tolist(), layout.lengths, strict=True):
-            part, offset = (
-                self.states[number // self.chunk],
-                self.starts[number // self.chunk * self.chunk],
-            )
+            part = self.states[number // self.chunk]
+            offset = self.starts[number // self.chunk * self.chunk]
             start = self.starts[number] - offset
-            read: Floats = part[start : start + length - 2].astype(np.float32)
-            mapped = self.space.of_e5(read) * read.any(-1, keepdims=True)
+            stored: Floats = part[start : start + length - 2].astype(np.float32)
+            mapped = self.space.of_e5(stored) * stored.any(-1, keepdims=True)
             mean = mapped.mean(0, keepdims=True)
-            found += [mean, mapped, mean]
-        return torch.from_numpy(np.concatenate(found))
+            targets += [mean, mapped, mean]
+        return torch.from_numpy(np.concatenate(targets))

@@ -84,7 +84,7 @@ def test_a_korean_sentence_finds_its_english_translation() -> None:
         model, tokenizer = load(name)
         vectors.append(measures.vectors(model.bert, tokenizer, sentences))
     score = card_score("minibert-ko", "Korean finds English")
-    assert measures.found_across(*vectors, sentences) == pytest.approx(score, abs=0.002)
+    assert measures.retrieval_accuracy(*vectors, sentences) == pytest.approx(score, abs=0.002)
 
 
 @pytest.mark.slow

@@ -19,7 +19,7 @@ from recipe.mixtures import AsAsked
 from recipe.models import MODELS
 from recipe.particles import Particles, follows, words_with_particles
 from recipe.space import Space, principal_components, unit
-from recipe.teachers import turned_to
+from recipe.teachers import aligned_to
 from recipe.words import WordTeacher, states_of_tokens
 from safetensors.torch import load_file
 
@@ -38,7 +38,7 @@ def test_a_teacher_s_vectors_are_rotated_to_those_of_the_student() -> None:
     student -= student.mean(0)
     directions = np.linalg.qr(rng.normal(size=(9, 9)))[0][:6]
     teacher = (student @ directions + rng.normal(size=9)).astype(np.float32)
-    np.testing.assert_allclose(turned_to(student, teacher), unit(student), atol=1e-3)
+    np.testing.assert_allclose(aligned_to(student, teacher), unit(student), atol=1e-3)
 
 
 def test_a_piece_is_split_into_a_noun_and_its_particle() -> None:
@@ -199,10 +199,10 @@ def test_the_accuracy_of_masked_words_equals_a_count_one_by_one() -> None:
 
 def test_a_sentence_finds_the_translation_in_its_row() -> None:
     vectors = torch.eye(4)
-    assert measures.found_across(vectors, vectors, ["a", "b", "c", "d"]) == 1.0
-    assert measures.found_across(vectors, vectors[[1, 0, 2, 3]], ["a", "b", "c", "d"]) == 0.5
+    assert measures.retrieval_accuracy(vectors, vectors, ["a", "b", "c", "d"]) == 1.0
+    assert measures.retrieval_accuracy(vectors, vectors[[1, 0, 2, 3]], ["a", "b", "c", "d"]) == 0.5
     # Two equal sentences are interchangeable.
-    assert measures.found_across(vectors, vectors[[1, 0, 2, 3]], ["a", "a", "c", "d"]) == 1.0
+    assert measures.retrieval_accuracy(vectors, vectors[[1, 0, 2, 3]], ["a", "a", "c", "d"]) == 1.0
 
 
 def test_the_space_is_half_way_between_two_teachers(tmp_path: Path) -> None:
@@ -349,7 +349,7 @@ def test_e5_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert tokenizer(["the  Ｃats", "한국"]) == [[0, 5, 6, 7, 8, 10, 2], [0, 5, 6, 11, 2]]
     assert tokenizer.pieces(["cats"], inside_word=True) == [[9, 10]]
     (tmp_path / "other.bin").write_bytes(b"GGUF" + bytes(100))
-    with pytest.raises(ValueError, match="does not begin like"):
+    with pytest.raises(ValueError, match="is not the file e5-small"):
         E5File.read(tmp_path / "other.bin")
 
 
