@@ -1,4 +1,7 @@
-"""Small files that ask for much: each is refused in little memory, in a sentence that names the field or the file."""
+"""Small files that claim huge sizes.
+
+Each raises an error that names the field or the file, without using much memory.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,7 @@ def tokenizer(folder: Path) -> None:
 
 
 def fields(filename: str, **values: Any) -> Callable[[Path], None]:
-    """Sets fields of a JSON file."""
+    """Return a function that sets fields of a JSON file."""
 
     def change(folder: Path) -> None:
         path = folder / filename
@@ -50,7 +53,7 @@ def fields(filename: str, **values: Any) -> Callable[[Path], None]:
 
 
 def holes(filename: str) -> Callable[[Path], None]:
-    """A file of 100 GB that takes no room on the disk."""
+    """Return a function that writes a sparse file of 100 GB, which takes no disk space."""
 
     def change(folder: Path) -> None:
         with (folder / filename).open("wb") as file:
@@ -63,7 +66,7 @@ def text(filename: str, content: str) -> Callable[[Path], Any]:
     return lambda folder: (folder / filename).write_text(content, encoding="utf-8")
 
 
-def one_piece_far_away(folder: Path) -> None:
+def huge_token_id(folder: Path) -> None:
     BertTokenizer.from_pretrained(folder).save_pretrained(folder)
     content = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))
     content["model"]["vocab"]["hello"] = 10**15
@@ -90,7 +93,7 @@ def wide_dense(folder: Path) -> None:
 
 
 def compressed(path: Path, tensors: Any) -> None:
-    """As torch.save writes it, but with 400 MB of zeros, compressed, in the place of a tensor."""
+    """Write a file like torch.save, but with 400 MB of compressed zeros in place of a tensor."""
     torch.save(tensors, whole := path.with_name("whole"))
     with zipfile.ZipFile(whole) as old, zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as new:
         for name in old.namelist():
@@ -153,7 +156,7 @@ BOMBS: dict[str, Bomb] = {
         tokenizer,
         r"tokenizer\.json is not JSON",
     ),
-    "id of a piece": (one_piece_far_away, tokenizer, r"tokenizer\.json.*not 1000000000000000"),
+    "id of a piece": (huge_token_id, tokenizer, r"tokenizer\.json.*not 1000000000000000"),
     "id of an added token": (
         fields("tokenizer_config.json", added_tokens_decoder={"9" * 17: {"content": "x"}}),
         tokenizer,
@@ -210,7 +213,8 @@ def peak() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10  # MB
 
 
-def explode(bomb: str, folder: Path, answer: Any) -> None:
+def load_bomb(bomb: str, folder: Path, answer: Any) -> None:
+    """Load a bomb, and send the error and the MB of memory that it took."""
     before = peak()
     try:
         with warnings.catch_warnings():
@@ -225,20 +229,18 @@ def explode(bomb: str, folder: Path, answer: Any) -> None:
 @pytest.mark.parametrize("bomb", BOMBS)
 @pytest.mark.needs("fork")
 def test_bombs(bomb: str, whole: Path, tmp_path: Path) -> None:
-    """In a process of its own, whose memory is its own."""
+    """Each bomb is loaded in its own process, so that its peak memory can be measured."""
     make, _, message = BOMBS[bomb]
     folder = tmp_path / "model"
     shutil.copytree(whole, folder)
     make(folder)
     context = multiprocessing.get_context("fork")
     received, answer = context.Pipe(duplex=False)
-    process = context.Process(target=explode, args=(bomb, folder, answer))
+    process = context.Process(target=load_bomb, args=(bomb, folder, answer))
     process.start()
     answer.close()  # or recv would wait forever for a process that was killed
-    kind, said, megabytes = received.recv()
+    kind, text, megabytes = received.recv()
     process.join()
-    assert kind in ("ValueError", "FileNotFoundError") and re.search(message, said, re.DOTALL), (
-        kind,
-        said[:400],
-    )
+    assert kind in ("ValueError", "FileNotFoundError"), (kind, text[:400])
+    assert re.search(message, text, re.DOTALL), text[:400]
     assert megabytes < 300

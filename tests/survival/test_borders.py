@@ -1,4 +1,4 @@
-"""What surrounds a call: a full standard output, a default type, autocast, a half-filled cache, odd options."""
+"""The environment of a call: full disks, default dtypes, autocast, partial caches, odd options."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ TEXTS = ["how tall do trees grow in Korea", "hello"]
 
 @pytest.mark.parametrize("precision", [None, "fp32", "bf16", "int8"])
 @pytest.mark.filterwarnings("ignore:This processor has no:UserWarning")
-def test_precision_is_the_model_s(precision: str | None) -> None:
-    """Whatever torch's default type and autocast are around the call, or around loading."""
+def test_default_dtype_and_autocast_change_nothing(precision: str | None) -> None:
+    """The model's precision holds, whatever torch's settings are during loading or the call."""
     expected = SentenceEmbedder.from_pretrained("minibert-tiny", precision=precision).encode(TEXTS)
     torch.set_default_dtype(torch.float64)
     try:
@@ -42,13 +42,13 @@ def test_precision_is_the_model_s(precision: str | None) -> None:
 
 
 class Full(io.StringIO):
-    """A standard output on a disk that is full."""
+    """A standard output on a full disk."""
 
     def flush(self) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
 
-def test_a_full_standard_output_is_named(
+def test_a_full_standard_output_is_reported(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "stdout", Full())
@@ -58,7 +58,7 @@ def test_a_full_standard_output_is_named(
     )
 
 
-def test_help_states_what_the_code_says(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_states_the_defaults_of_the_code(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         build_parser().parse_args(["embed", "--help"])
     text = " ".join(capsys.readouterr().out.split())
@@ -88,14 +88,14 @@ def test_help_states_what_the_code_says(capsys: pytest.CaptureFixture[str]) -> N
         ),
     ],
 )
-def test_options_of_the_commands(
+def test_invalid_options_of_the_commands(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, arguments: list[str], message: str
 ) -> None:
     assert main([argument.replace("DIR", str(tmp_path)) for argument in arguments]) == 1
     assert message in capsys.readouterr().err
 
 
-def test_a_rank_that_is_none(
+def test_a_rank_that_is_not_a_number(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RANK", "x")
@@ -107,15 +107,15 @@ def test_a_rank_that_is_none(
 
 
 @pytest.mark.parametrize("value", [0, -3, 2.5, True])
-def test_a_dimension_that_is_none(value: Any) -> None:
+def test_an_invalid_truncate_dim(value: Any) -> None:
     with pytest.raises(ValueError, match="truncate_dim should be a whole number of 1 or more"):
         SentenceEmbedder.from_pretrained("minibert-tiny", truncate_dim=value)
     with pytest.raises(ValueError, match="truncate_dim should be a whole number of 1 or more"):
         SentenceEmbedder.from_pretrained("minibert-tiny").encode(TEXTS, truncate_dim=value)
 
 
-class TestHalfFilledCache:
-    """An offline Hub cache that lacks a file which nobody has looked for yet."""
+class TestPartialCache:
+    """An offline Hub cache without a file that was never requested."""
 
     @pytest.fixture
     def cache(self, tmp_path: Path) -> Path:
@@ -126,14 +126,15 @@ class TestHalfFilledCache:
         sentence_folder(repository / "snapshots" / "abc", ("Pooling", pooling))
         return tmp_path
 
-    def test_what_is_assumed_is_said(self, cache: Path) -> None:
+    def test_assumed_defaults_are_reported(self, cache: Path) -> None:
         snapshot = cache / "models--some--one" / "snapshots" / "abc"
         source: dict[str, Any] = {"cache_dir": cache, "local_files_only": True, "precision": None}
-        with warnings.catch_warnings(record=True) as told:
+        with warnings.catch_warnings(record=True) as records:
             warnings.simplefilter("always")
             SentenceEmbedder.from_pretrained("some/one", **source)
-        whole = [str(warning.message) for warning in told]
-        assert not [m for m in whole if "modules.json" in m or "tokenizer_config.json" in m]
+        messages = [str(warning.message) for warning in records]
+        for name in ("modules.json", "tokenizer_config.json"):
+            assert not [message for message in messages if name in message]
         for name, default in (
             ("modules.json", "mean pooling"),
             ("tokenizer_config.json", "lower case"),
@@ -144,15 +145,15 @@ class TestHalfFilledCache:
                 match=f"{name} of some/one is not in the cache, .* which means .*{default}",
             ):
                 SentenceEmbedder.from_pretrained("some/one", **source)
-        known = cache / "models--some--one" / ".no_exist" / "abc"
-        known.mkdir(parents=True)
-        (known / "modules.json").touch()  # the Hub was asked, and has none
-        with warnings.catch_warnings(record=True) as told:
+        missing = cache / "models--some--one" / ".no_exist" / "abc"
+        missing.mkdir(parents=True)
+        (missing / "modules.json").touch()  # records that the Hub does not have the file
+        with warnings.catch_warnings(record=True) as records:
             warnings.simplefilter("always")
             SentenceEmbedder.from_pretrained("some/one", **source)
-        assert not [warning for warning in told if "modules.json of" in str(warning.message)]
+        assert not [warning for warning in records if "modules.json of" in str(warning.message)]
 
-    def test_info_shows_it(
+    def test_info_shows_the_default(
         self, cache: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         (cache / "models--some--one" / "snapshots" / "abc" / "modules.json").unlink()

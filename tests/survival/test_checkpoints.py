@@ -1,4 +1,4 @@
-"""Checkpoints that are not what they seem, that change while they are in use, or that were replaced."""
+"""Checkpoints that are damaged, have another format, or change while they are in use."""
 
 from __future__ import annotations
 
@@ -29,16 +29,15 @@ def folder(tmp_path: Path) -> Path:
 
 
 def as_bin(folder: Path, zipped: bool = True) -> Path:
-    """The folder's weights as pytorch_model.bin."""
-    tensors = load(
-        (folder / "model.safetensors").read_bytes()
-    )  # not mapped: Windows would keep the file
+    """Replace the folder's weights by a pytorch_model.bin."""
+    # read, not mapped, because Windows cannot delete a mapped file
+    tensors = load((folder / "model.safetensors").read_bytes())
     (folder / "model.safetensors").unlink()
     torch.save(tensors, folder / "pytorch_model.bin", _use_new_zipfile_serialization=zipped)
     return folder / "pytorch_model.bin"
 
 
-def test_a_saved_file_has_the_permissions_of_others(folder: Path) -> None:
+def test_all_saved_files_have_the_same_permissions(folder: Path) -> None:
     assert len({path.stat().st_mode for path in folder.iterdir()}) == 1
 
 
@@ -48,7 +47,7 @@ PICKLES: dict[str, Any] = {
     "a list": [1, 2],
     "sparse": {"a": torch.eye(3).to_sparse()},
     "meta": {"a": torch.empty(3, device="meta")},
-    "quantised": {"a": torch.quantize_per_tensor(torch.ones(3), 1.0, 0, torch.qint8)},
+    "quantized": {"a": torch.quantize_per_tensor(torch.ones(3), 1.0, 0, torch.qint8)},
     "lone surrogate": {"\ud800": torch.ones(3)},
     "number for a name": {5: torch.ones(3)},
     "expanded": {"a": torch.ones(1).expand(10**9)},
@@ -56,7 +55,7 @@ PICKLES: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("content", PICKLES.values(), ids=PICKLES.keys())
-def test_a_bin_that_is_none(folder: Path, content: Any) -> None:
+def test_a_bin_that_does_not_hold_weights(folder: Path, content: Any) -> None:
     path = as_bin(folder)
     if isinstance(content, bytes):
         path.write_bytes(content)
@@ -67,7 +66,7 @@ def test_a_bin_that_is_none(folder: Path, content: Any) -> None:
 
 
 def test_a_bin_of_2017(folder: Path) -> None:
-    """torch wrote tar files then, which hold the pickles of later ones; its safe loader refuses them."""
+    """torch wrote tar files with pickles inside then, and its safe loader does not read them."""
     path = as_bin(folder, zipped=False)
     path.rename(folder / "pickle")
     with tarfile.open(path, "w") as tar:
@@ -78,8 +77,8 @@ def test_a_bin_of_2017(folder: Path) -> None:
         BertModel.from_pretrained(folder)
 
 
-def test_a_name_of_40000_letters_takes_no_time(folder: Path) -> None:
-    """torch writes an error about it in the square of its length: half a minute."""
+def test_a_name_of_40000_letters_does_not_take_long(folder: Path) -> None:
+    """torch takes half a minute for its error message, quadratic in the length of the name."""
     path = as_bin(folder)
     path.write_bytes(pickle.PROTO + b"\x02c" + b"a" * 40_000 + b"\nb\n.")
     began = time.process_time()
@@ -90,7 +89,7 @@ def test_a_name_of_40000_letters_takes_no_time(folder: Path) -> None:
     assert time.process_time() - began < 2
 
 
-def test_a_compressed_bin_is_not_blown_up(folder: Path) -> None:
+def test_a_compressed_bin_is_not_decompressed(folder: Path) -> None:
     path = as_bin(folder)
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
         file.writestr("archive/data.pkl", b"\0" * 10**7)
@@ -112,7 +111,7 @@ def test_a_compressed_bin_is_not_blown_up(folder: Path) -> None:
         ),
     ],
 )
-def test_something_in_the_place_of_a_file(
+def test_a_pointer_or_a_web_page_instead_of_a_file(
     folder: Path, name: str, content: bytes, message: str
 ) -> None:
     if name == "pytorch_model.bin":
@@ -140,7 +139,7 @@ def test_a_folder_whose_name_is_not_utf_8(folder: Path, tmp_path: Path) -> None:
             assert torch.equal(parameter, model.get_parameter(name))
 
 
-def test_loading_where_new_tensors_go_to_meta(folder: Path) -> None:
+def test_loading_under_the_meta_device(folder: Path) -> None:
     expected = BertModel.from_pretrained(folder)
     with torch.device("meta"):
         model = BertModel.from_pretrained(folder)
@@ -148,10 +147,10 @@ def test_loading_where_new_tensors_go_to_meta(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(("smallest", "mmap"), [(0, False), (1 << 60, True)])
-def test_in_memory_a_model_outlives_its_file(
+def test_a_model_in_memory_outlives_its_file(
     folder: Path, monkeypatch: pytest.MonkeyPatch, smallest: int, mmap: bool
 ) -> None:
-    """Asked for, or because it is small; a mapped one would change, or end the process."""
+    """This holds with mmap=False and for small files. A mapped model would change or crash."""
     monkeypatch.setattr(tensors, "MIN_MAPPED_BYTES", smallest)
     model = BertModel.from_pretrained(folder, mmap=mmap)
     BertTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]).save_pretrained(folder)
@@ -160,7 +159,7 @@ def test_in_memory_a_model_outlives_its_file(
     mapped = BertModel.from_pretrained(folder)
     before = {name: parameter.clone() for name, parameter in model.named_parameters()}
     for name, parameter in mapped.named_parameters():
-        # or the last bit of a product differs, on some processors
+        # on some processors, alignment changes the last bit of a product
         assert parameter.data_ptr() % 64 == model.get_parameter(name).data_ptr() % 64
     (folder / "model.safetensors").write_bytes(b"")
     assert np.isfinite(embedder.encode("hello")).all()

@@ -1,4 +1,4 @@
-"""Embedders in other processes: forked, spawned, pickled, and when Python ends."""
+"""Embedders in forked and spawned processes, after pickling, and while Python exits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader, Dataset
 from minibert import BertModel, SentenceEmbedder, optimize
 
 TEXTS = ["how tall do trees grow in Korea " * repeats for repeats in range(1, 31)]
-# what another number of threads or another batch may change
+# differences due to another number of threads or another batch
 TOLERANCE = {None: 1e-5, "fp32": 1e-5, "bf16": 0.02, "int8": 0.02}
 
 FORK = """
@@ -26,7 +26,8 @@ from minibert import SentenceEmbedder
 name, precision, threads, when = sys.argv[1:]
 texts = ["how tall do trees grow in Korea " * repeats for repeats in range(1, 31)] * 20
 torch.set_num_threads(int(threads))
-embedder = SentenceEmbedder.from_pretrained(name, precision=None if precision == "None" else precision)
+precision = None if precision == "None" else precision
+embedder = SentenceEmbedder.from_pretrained(name, precision=precision)
 expected = embedder.encode(texts) if when == "after" else None
 reader, writer = os.pipe()
 child = os.fork()
@@ -46,7 +47,8 @@ else:
 vectors = np.frombuffer(os.read(reader, 1 << 20), dtype=np.float32).reshape(8, -1)
 expected = embedder.encode(texts) if expected is None else expected
 difference = abs(vectors - expected[:8]).max()
-assert status == 0 and difference < (0.02 if precision in ("bf16", "int8") else 1e-5), (status, difference)
+tolerance = 0.02 if precision in ("bf16", "int8") else 1e-5
+assert status == 0 and difference < tolerance, (status, difference)
 """
 
 
@@ -74,10 +76,10 @@ assert status == 0 and difference < (0.02 if precision in ("bf16", "int8") else 
 def test_a_forked_process_encodes(
     minilm: str, model: str, precision: str, threads: int, when: str
 ) -> None:
-    """Loaded in a server that forks its workers, before or after its first vectors.
+    """A server can load an embedder and fork workers before or after its first vectors.
 
-    With torch's threads in the parent, an operator that waits for them hangs in the child. So loading starts none, and
-    a child has one thread unless it asks for more.
+    If torch's threads run in the parent, an operator that waits for them hangs in the child.
+    Therefore loading starts no threads, and a child has one thread unless it sets more.
     """
     name = minilm if model == "minilm" else model
     arguments = [sys.executable, "-W", "ignore", "-c", FORK, name, precision, str(threads), when]
@@ -98,7 +100,7 @@ atexit.register(lambda: print(embedder.encode(texts).shape))
 
 
 @pytest.mark.parametrize("when", [pytest.param("before", marks=pytest.mark.slow), "after"])
-def test_encoding_while_python_ends(when: str) -> None:
+def test_encoding_while_python_exits(when: str) -> None:
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", AT_EXIT, when], capture_output=True, encoding="utf-8"
     )
@@ -106,7 +108,7 @@ def test_encoding_while_python_ends(when: str) -> None:
 
 
 class Vectors(Dataset[torch.Tensor]):
-    """Encodes in the workers of a DataLoader."""
+    """A dataset that encodes in the workers of a DataLoader."""
 
     def __init__(self, embedder: SentenceEmbedder) -> None:
         self.embedder = embedder
@@ -127,20 +129,23 @@ def states(model: Any) -> Any:
         return model(torch.arange(5, 12)[None]).last_hidden_state.numpy()
 
 
-PRECISIONS = ["fp32", *(pytest.param(p, marks=pytest.mark.slow) for p in (None, "bf16", "int8"))]
+PRECISIONS = [
+    "fp32",
+    *(pytest.param(name, marks=pytest.mark.slow) for name in (None, "bf16", "int8")),
+]
 
 
 @pytest.mark.filterwarnings("ignore:This processor has no:UserWarning")
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize(
-    "again", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))], ids=["copied", "pickled"]
+    "duplicate", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))], ids=["copied", "pickled"]
 )
-def test_copied_and_pickled(again: Any, precision: str | None) -> None:
+def test_copied_and_pickled(duplicate: Any, precision: str | None) -> None:
     model = BertModel.from_pretrained("minibert-tiny")
     model = optimize(model, precision=precision) if precision else model
-    assert np.array_equal(states(again(model)), states(model))
+    assert np.array_equal(states(duplicate(model)), states(model))
     embedder = SentenceEmbedder.from_pretrained("minibert-tiny", precision=precision)
-    assert np.array_equal(encode(again(embedder)), encode(embedder))
+    assert np.array_equal(encode(duplicate(embedder)), encode(embedder))
 
 
 @pytest.mark.filterwarnings("ignore:This processor has no:UserWarning")

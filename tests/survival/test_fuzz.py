@@ -1,4 +1,7 @@
-"""Files damaged with their structure in mind: each a clear error that names the file, soon and in little memory."""
+"""Structure-aware fuzzing of files.
+
+Each damaged file loads or raises a clear error that names it, without much time or memory.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ from minibert.training.loop import Trainer
 from minibert.training.options import TrainingOptions
 from minibert.training.state import cut_log, read_state
 
-# errors that are meant for people
+# errors with a message for users
 CLEAR = (ValueError, TypeError, FileNotFoundError)
 ODD: list[Any] = [
     None,
@@ -55,7 +58,7 @@ ODD: list[Any] = [
 
 
 def bytes_changed(data: bytes, draw: random.Random) -> bytes:
-    """Cut, a few bits or bytes changed, a part doubled, dropped or zeroed."""
+    """Truncate data, change a few bits or bytes, or repeat, drop or zero a part."""
     if not data:
         return b"\0"
     changed, at = bytearray(data), draw.randrange(len(data))
@@ -77,24 +80,24 @@ def bytes_changed(data: bytes, draw: random.Random) -> bytes:
 
 
 def json_changed(text: bytes, draw: random.Random) -> bytes:
-    """One value anywhere in it is another, missing, or has a name that is not its own."""
+    """Replace or delete one value anywhere in a JSON document."""
     try:
         content = json.loads(text)
     except ValueError:
         return bytes_changed(text, draw)
-    places: list[tuple[Any, Any]] = []
+    values: list[tuple[Any, Any]] = []
 
     def walk(node: Any) -> None:
         for key in list(node) if isinstance(node, dict) else range(len(node)):
-            places.append((node, key))
+            values.append((node, key))
             if isinstance(node[key], (dict, list)):
                 walk(node[key])
 
     if isinstance(content, (dict, list)):
         walk(content)
-    if not places or draw.random() < 0.05:
+    if not values or draw.random() < 0.05:
         return json.dumps(draw.choice(ODD)).encode()
-    node, key = draw.choice(places)
+    node, key = draw.choice(values)
     if draw.random() < 0.2:
         del node[key]
     else:
@@ -103,7 +106,7 @@ def json_changed(text: bytes, draw: random.Random) -> bytes:
 
 
 def safetensors_changed(data: bytes, draw: random.Random) -> bytes:
-    """Its header as JSON, with the right length before it."""
+    """Change the JSON header of a safetensors file and keep its length field valid."""
     if draw.random() < 0.4:
         return bytes_changed(data, draw)
     size = int.from_bytes(data[:8], "little")
@@ -113,7 +116,7 @@ def safetensors_changed(data: bytes, draw: random.Random) -> bytes:
 
 
 def zip_changed(data: bytes, draw: random.Random) -> bytes:
-    """One of its parts is another, with the right checksums; now and then compressed."""
+    """Change one member of a zip file and keep checksums valid, sometimes with compression."""
     if draw.random() < 0.3:
         return bytes_changed(data, draw)
     output = io.BytesIO()
@@ -149,7 +152,7 @@ def lines_changed(data: bytes, draw: random.Random) -> bytes:
 
 @pytest.fixture(scope="module")
 def seeds(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A checkpoint in every format, its tokenizer's files, and a run."""
+    """A checkpoint in every format, its tokenizer files, and a training run."""
     folder = tmp_path_factory.mktemp("seeds")
     tiny_folder(folder / "model", num_hidden_layers=1)
     tensors = load_file(folder / "model" / "model.safetensors")
@@ -238,7 +241,7 @@ CASES: dict[str, tuple[str, str, Change, Callable[[Path], None], int]] = {
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.usefixtures("one_thread")
 def test_damaged_files(seeds: Path, tmp_path: Path, case: str, share: int) -> None:
-    """24,000 loads in all."""
+    """The slow run has 24,000 loads in total."""
     seed, name, change, load, count = CASES[case]
     folder = tmp_path / "folder"
     shutil.copytree(
@@ -247,7 +250,7 @@ def test_damaged_files(seeds: Path, tmp_path: Path, case: str, share: int) -> No
     if name.endswith(".bin"):
         (folder / "model.safetensors").unlink()
     data, unclear, slow = (seeds / seed).read_bytes(), [], []
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # of all tests before
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # includes all earlier tests
     for number in range(count // share):
         draw = random.Random(f"{case} {number}")
         (folder / name).write_bytes(change(data, draw))
@@ -257,10 +260,8 @@ def test_damaged_files(seeds: Path, tmp_path: Path, case: str, share: int) -> No
                 warnings.simplefilter("ignore")
                 load(folder)
         except CLEAR as error:
-            if (
-                not any(known in str(error) for known in (name, str(folder)))
-                or len(str(error)) > 1000
-            ):
+            named = name in str(error) or str(folder) in str(error)
+            if not named or len(str(error)) > 1000:
                 unclear.append((number, repr(error)[:300]))
         except Exception as error:
             unclear.append((number, repr(error)[:300]))

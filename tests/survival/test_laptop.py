@@ -1,6 +1,6 @@
-"""What a student's laptop alone would show (see tests/laptop, which the whole suite can be run on).
+"""Behavior on a simulated student's laptop (see tests/laptop, which can run the whole suite).
 
-That every file is opened with its encoding is watched over the whole suite: see `filterwarnings` in pyproject.
+`filterwarnings` in pyproject checks in the whole suite that files are opened with an encoding.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 @pytest.fixture
 def windows(monkeypatch: pytest.MonkeyPatch) -> None:
     if not os.path.exists("/proc/self/maps"):
-        pytest.skip("asks Linux which files are open")
+        pytest.skip("needs /proc to list open files")
     monkeypatch.setattr(files, "fcntl", None)
     become_a_laptop(monkeypatch.setattr, monkeypatch.delattr)
 
@@ -52,8 +52,10 @@ class TestOpenFiles:
             "a.json"
         ]
 
-    def test_what_a_killed_writer_left_goes_after_a_day(self, tmp_path: Path) -> None:
-        """Without locks nobody can tell whether a writer lives; a younger file may still be his."""
+    def test_temporary_files_of_killed_writers_are_deleted_after_a_day(
+        self, tmp_path: Path
+    ) -> None:
+        """Without locks, a newer temporary file may belong to a running writer."""
         old, new = tmp_path / ".a.json.0.tmp", tmp_path / ".a.json.1.tmp"
         for path, hours in ((old, 25), (new, 23)):
             path.write_text("half", encoding="utf-8")
@@ -61,7 +63,7 @@ class TestOpenFiles:
         write_json(tmp_path / "a.json", {})
         assert not old.exists() and new.exists()
 
-    def test_a_file_that_is_open_is_named(self, tmp_path: Path) -> None:
+    def test_the_error_names_a_file_that_is_open(self, tmp_path: Path) -> None:
         write_json(tmp_path / "a.json", {})
         with (
             (tmp_path / "a.json").open("rb"),
@@ -73,7 +75,7 @@ class TestOpenFiles:
     def test_a_model_saved_over_itself(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """A small one is in memory; of a large one, which is mapped, the file that cannot be written is named."""
+        """A small model is in memory. A large one is mapped, and the error names its file."""
         folder = tiny_folder(tmp_path / "model")
         for _ in range(2):
             model = BertModel.from_pretrained(folder)
@@ -89,31 +91,35 @@ class TestOpenFiles:
             BertModel.from_pretrained(folder)(torch.tensor([[2, 5, 3]])).last_hidden_state, states
         )
 
-    def test_training_and_going_on(self, tmp_path: Path) -> None:
+    def test_training_and_resuming(self, tmp_path: Path) -> None:
         examples: list[dict[str, Any]] = [
-            {"input_ids": np.arange(n, 12), "labels": n % 2} for n in range(8)
+            {"input_ids": np.arange(start, 12), "labels": start % 2} for start in range(8)
         ]
 
         def train(steps: int, **options: Any) -> dict[str, torch.Tensor]:
             torch.manual_seed(0)
             model = BertForSequenceClassification(tiny_config())
-            how = TrainingOptions(
+            training_options = TrainingOptions(
                 steps=steps, batch_size=4, learning_rate=1e-4, warmup=0, decay_steps=0, save_every=1
             )
             trainer = Trainer(
-                model, lambda _: examples, SequenceTask().losses, **options, options=how
+                model,
+                lambda _: examples,
+                SequenceTask().losses,
+                **options,
+                options=training_options,
             )
             trainer.run()
             trainer.save_model(options["folder"])
             return model.state_dict()
 
-        train(3, folder=tmp_path / "cut")
-        resumed = train(5, folder=tmp_path / "cut", resume=True)
+        train(3, folder=tmp_path / "resumed")
+        resumed = train(5, folder=tmp_path / "resumed", resume=True)
         for name, weight in train(5, folder=tmp_path / "whole").items():
             assert torch.equal(resumed[name], weight)
-        assert not [name for name in os.listdir(tmp_path / "cut") if name.endswith(".tmp")]
+        assert not [name for name in os.listdir(tmp_path / "resumed") if name.endswith(".tmp")]
 
-    def test_a_corpus(self, tmp_path: Path) -> None:
+    def test_shards_leave_no_temporary_files(self, tmp_path: Path) -> None:
         texts = [f"text {number}" for number in range(9)]
         embedder = SentenceEmbedder.from_pretrained("minibert-tiny", precision=None)
         encode_to_shards(embedder, texts, tmp_path / "out", shard_size=4)
@@ -125,7 +131,7 @@ class TestOpenFiles:
 
 
 def test_commands_without_fcntl_and_fork(tmp_path: Path) -> None:
-    """On a system whose pipes are cp949: what is written and read is UTF-8 all the same."""
+    """Input and output are UTF-8, even on a system whose pipes are cp949."""
     environment = {
         **python_path(CHECKOUT / "tests" / "laptop"),
         "PYTHONUTF8": "0",
@@ -150,8 +156,8 @@ def test_commands_without_fcntl_and_fork(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["C:\\Users\\김\\model", "C:/Users/kim/model", "..\\model", "D:model", "\\\\nas\\model"]
 )
-def test_names_of_windows(name: str) -> None:
-    """A drive is no kind of URI, and a backslash no part of a Hub id."""
+def test_windows_paths(name: str) -> None:
+    """A drive letter is not a URI scheme, and a backslash is not valid in a Hub id."""
     assert Location(name).fs is None and Location(name).path == name
     with pytest.raises(FileNotFoundError, match="is not a folder, and it cannot be a Hub id"):
         Source(name)

@@ -1,4 +1,7 @@
-"""Shards that are damaged, of another run, or in use: nothing is skipped that is not whole, nothing is mixed."""
+"""Shards that are damaged, belong to another run, or are in use.
+
+Incomplete shards are never skipped, and shards of different runs are never mixed.
+"""
 
 from __future__ import annotations
 
@@ -23,23 +26,23 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def flip(path: Path, draw: random.Random) -> None:
-    """Changes one bit of a file."""
+    """Flip one random bit of a file."""
     data = bytearray(path.read_bytes())
     data[draw.randrange(len(data))] ^= 1 << draw.randrange(8)
     path.write_bytes(data)
 
 
 DAMAGES: dict[str, Callable[[Path], Any]] = {
-    "cut": lambda shard: os.truncate(shard, shard.stat().st_size // 2),
+    "truncated": lambda shard: os.truncate(shard, shard.stat().st_size // 2),
     "emptied": lambda shard: os.truncate(shard, 0),
     "flipped": lambda shard: flip(shard, random.Random(1)),
-    "another's": lambda shard: shard.write_bytes(shard.with_stem("shard-000002").read_bytes()),
+    "replaced": lambda shard: shard.write_bytes(shard.with_stem("shard-000002").read_bytes()),
 }
 
 
 @pytest.mark.parametrize("file_format", ["npy", "safetensors", "jsonl", "parquet"])
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_shard_is_made_again(
+def test_a_damaged_shard_is_encoded_again(
     embedder: SentenceEmbedder, tmp_path: Path, damage: str, file_format: str
 ) -> None:
     encode_to_shards(embedder, LINES, tmp_path, shard_size=10, file_format=file_format)
@@ -54,7 +57,9 @@ def test_a_damaged_shard_is_made_again(
     assert contents(tmp_path) == before
 
 
-def test_a_damaged_record_is_no_record(embedder: SentenceEmbedder, tmp_path: Path) -> None:
+def test_a_shard_with_a_damaged_record_is_encoded_again(
+    embedder: SentenceEmbedder, tmp_path: Path
+) -> None:
     encode_to_shards(embedder, LINES, tmp_path, shard_size=10)
     before, draw = contents(tmp_path), random.Random(2)
     for _ in range(30):
@@ -64,7 +69,7 @@ def test_a_damaged_record_is_no_record(embedder: SentenceEmbedder, tmp_path: Pat
 
 
 def test_without_a_manifest_nothing_is_mixed(tiny_model: Path, tmp_path: Path) -> None:
-    """Each shard knows what made it."""
+    """Each shard records the model and settings that made it."""
     embedder = SentenceEmbedder.from_pretrained(tiny_model, precision=None)
     encode_to_shards(embedder, LINES, tmp_path, shard_size=10)
     before = contents(tmp_path)
@@ -93,7 +98,7 @@ def test_without_a_manifest_nothing_is_mixed(tiny_model: Path, tmp_path: Path) -
         b"\xff\xfe{}",
     ],
 )
-def test_a_damaged_manifest_is_refused(
+def test_a_damaged_manifest_is_an_error(
     embedder: SentenceEmbedder, tmp_path: Path, manifest: bytes
 ) -> None:
     encode_to_shards(embedder, LINES, tmp_path, shard_size=10)
@@ -109,8 +114,8 @@ def test_a_damaged_manifest_is_refused(
     assert contents(tmp_path) == before
 
 
-def test_an_input_that_was_shortened(embedder: SentenceEmbedder, tmp_path: Path) -> None:
-    """By a line of the last shard, which another process made; by shards that this one has not come to."""
+def test_a_shortened_input_is_an_error(embedder: SentenceEmbedder, tmp_path: Path) -> None:
+    """It may lack a line of another rank's last shard, or whole shards of this rank."""
     for rank in (0, 1):
         encode_to_shards(embedder, LINES, tmp_path / "two", shard_size=10, rank=rank, world_size=2)
     with pytest.raises(
@@ -119,9 +124,8 @@ def test_an_input_that_was_shortened(embedder: SentenceEmbedder, tmp_path: Path)
         encode_to_shards(
             embedder, LINES[:46], tmp_path / "two", shard_size=10, rank=1, world_size=2
         )
-    encode_to_shards(
-        embedder, LINES, tmp_path / "one", shard_size=10, rank=1, world_size=2
-    )  # shards 1 and 3
+    # rank 1 writes shards 1 and 3
+    encode_to_shards(embedder, LINES, tmp_path / "one", shard_size=10, rank=1, world_size=2)
     with pytest.raises(ValueError, match="holds more than the 2 shards of this input"):
         encode_to_shards(
             embedder, LINES[:20], tmp_path / "one", shard_size=10, rank=1, world_size=2
@@ -141,7 +145,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def command(tiny_model: Path, corpus: Path, out: Path) -> list[str]:
-    own = [
+    options = [
         "--file",
         str(corpus),
         "--output",
@@ -151,7 +155,7 @@ def command(tiny_model: Path, corpus: Path, out: Path) -> list[str]:
         "--precision",
         "exact",
     ]
-    return [sys.executable, "-m", "minibert", "embed", "--model", str(tiny_model), *own]
+    return [sys.executable, "-m", "minibert", "embed", "--model", str(tiny_model), *options]
 
 
 @pytest.mark.parametrize("tries", [1, pytest.param(20, marks=pytest.mark.slow)])
@@ -160,36 +164,31 @@ def command(tiny_model: Path, corpus: Path, out: Path) -> list[str]:
 def test_two_processes_in_one_folder(
     tiny_model: Path, corpus: Path, tmp_path: Path, tries: int
 ) -> None:
-    """One works to the end, the other stops in a sentence that names the folder and the first."""
-    assert (
-        subprocess.run(
-            command(tiny_model, corpus, tmp_path / "whole"), capture_output=True
-        ).returncode
-        == 0
-    )
+    """One finishes, and the other stops with an error that names the folder and the first."""
+    whole = subprocess.run(command(tiny_model, corpus, tmp_path / "whole"), capture_output=True)
+    assert whole.returncode == 0
     for number in range(tries):
         out, pipe = tmp_path / str(number), tmp_path / f"pipe-{number}"
-        os.mkfifo(pipe)  # whichever comes first waits for its texts until the other has stopped
+        os.mkfifo(pipe)  # the first one waits for its input until the other has stopped
         pair = [
             subprocess.Popen(
                 command(tiny_model, pipe, out), stderr=subprocess.PIPE, encoding="utf-8"
             )
             for _ in range(2)
         ]
-        patience = time.monotonic() + 120
-        while all(process.poll() is None for process in pair) and time.monotonic() < patience:
+        deadline = time.monotonic() + 120
+        while all(process.poll() is None for process in pair) and time.monotonic() < deadline:
             time.sleep(0.01)
         stopped, working = sorted(pair, key=lambda process: process.poll() is None)
         if stopped.poll() is None or working.poll() is not None:
             for process in pair:
                 process.kill()
-            pytest.fail(
-                f"not one of two runs stopped: {[process.communicate()[1] for process in pair]}"
-            )
+            messages = [process.communicate()[1] for process in pair]
+            pytest.fail(f"expected exactly one of two runs to stop: {messages}")
         pipe.write_bytes(corpus.read_bytes())
-        _, sentence = stopped.communicate()
-        assert stopped.returncode == 1 and sentence.count("\n") == 1
-        assert f"{out} is in use by process {working.pid} on " in sentence
+        _, message = stopped.communicate()
+        assert stopped.returncode == 1 and message.count("\n") == 1
+        assert f"{out} is in use by process {working.pid} on " in message
         assert working.communicate()[1] == "" and working.returncode == 0
         assert contents(out) == contents(tmp_path / "whole")
 
@@ -200,8 +199,8 @@ def test_two_processes_in_one_folder(
 def test_kills_and_flipped_bits(
     embedder: SentenceEmbedder, tiny_model: Path, corpus: Path, tmp_path: Path, kills: int
 ) -> None:
-    """Killed at any moment, and a bit of a finished shard or of its record changed: going on mends it all."""
-    torch.set_num_threads(1)  # as the forked process: two round otherwise
+    """Resuming repairs a run that was killed, and a flipped bit in a shard or its record."""
+    torch.set_num_threads(1)  # as in the forked process, because two threads round differently
     lines, draw = corpus.read_text(encoding="utf-8").splitlines(), random.Random(kills)
     encode_to_shards(embedder, lines, tmp_path / "whole", shard_size=100)
     for kill in range(kills):

@@ -1,4 +1,4 @@
-"""Training that is killed, damaged, started twice, or runs out of disk."""
+"""Training runs that are killed, damaged, started twice, or out of disk space."""
 
 from __future__ import annotations
 
@@ -34,19 +34,20 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 @pytest.fixture(scope="module")
 def commands(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
-    """Pre-training and fine-tuning, some dozens of steps of each."""
+    """Commands for 40 steps of pre-training and of fine-tuning."""
     folder, draw = tmp_path_factory.mktemp("data"), random.Random(0)
     model = tiny_folder(folder / "model")
     sentences = [" ".join(draw.choices(WORDS, k=draw.randrange(3, 12))) for _ in range(120)]
     corpus, rows = folder / "corpus.txt", folder / "rows.tsv"
     corpus.write_text(
-        "\n".join(s if n % 6 else "" for n, s in enumerate(sentences)), encoding="utf-8"
-    )
-    rows.write_text(
-        "text\tlabel\n" + "".join(f"{s}\t{n % 2}\n" for n, s in enumerate(sentences)),
+        "\n".join(text if index % 6 else "" for index, text in enumerate(sentences)),
         encoding="utf-8",
     )
-    every = ["--batch-size", "4", "--steps", "40", "--save-every", "3", "--keep-states", "1"]
+    rows.write_text(
+        "text\tlabel\n" + "".join(f"{text}\t{index % 2}\n" for index, text in enumerate(sentences)),
+        encoding="utf-8",
+    )
+    schedule = ["--batch-size", "4", "--steps", "40", "--save-every", "3", "--keep-states", "1"]
     pretrain = ["pretrain", "--model", str(model), "--corpus", str(corpus), "--max-length", "32"]
     finetune = [
         "finetune",
@@ -59,23 +60,23 @@ def commands(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
         str(rows),
     ]
     return {
-        "pretrain": pretrain + every,
-        "finetune": [*finetune, "--text-column", "text", "--label-column", "label", *every],
+        "pretrain": pretrain + schedule,
+        "finetune": [*finetune, "--text-column", "text", "--label-column", "label", *schedule],
     }
 
 
 def weights(folder: Path) -> dict[str, torch.Tensor]:
-    found: dict[str, torch.Tensor] = read_state(saved_states(folder)[-1])["model"]
-    return found
+    tensors: dict[str, torch.Tensor] = read_state(saved_states(folder)[-1])["model"]
+    return tensors
 
 
 def losses(folder: Path) -> list[Any]:
     entries = [
         json.loads(line) for line in (folder / "log.jsonl").read_text(encoding="utf-8").splitlines()
     ]
-    of_the_machine = ("tokens_per_second", "seconds_left", "memory_mb")
+    machine_dependent = ("tokens_per_second", "seconds_left", "memory_mb")
     return [
-        {name: value for name, value in entry.items() if name not in of_the_machine}
+        {name: value for name, value in entry.items() if name not in machine_dependent}
         for entry in entries
     ]
 
@@ -84,7 +85,7 @@ def losses(folder: Path) -> list[Any]:
 @pytest.mark.parametrize("kind", ["pretrain", "finetune"])
 @pytest.mark.needs("fork")
 def test_kills(commands: dict[str, list[str]], kind: str, kills: int, tmp_path: Path) -> None:
-    """Killed at any moment, most of them after a saved state: going on ends with the same weights and log."""
+    """A run that is killed at any moment and resumed ends with the same weights and log."""
     whole = start([*commands[kind], "--output", str(tmp_path / "whole")], tmp_path / "whole.txt")
     whole.join()
     assert whole.exitcode == 0, (tmp_path / "whole.txt").read_text(encoding="utf-8")
@@ -120,7 +121,7 @@ def test_kills(commands: dict[str, list[str]], kind: str, kills: int, tmp_path: 
 def test_a_signal_before_the_first_save(
     commands: dict[str, list[str]], kind: str, number: int, tmp_path: Path
 ) -> None:
-    """The step at hand is finished and saved, and going on ends with the weights of a run that was left alone."""
+    """The current step is finished and saved, and resuming gives the weights of a whole run."""
     arguments = [*commands[kind], "--save-every", "1000", "--steps", "80"]
     whole = start([*arguments, "--output", str(tmp_path / "whole")], tmp_path / "whole.txt")
     whole.join()
@@ -206,9 +207,9 @@ def test_a_signal_while_the_last_step_is_saved(
 def test_two_processes_in_one_folder(
     commands: dict[str, list[str]], tmp_path: Path, tries: int
 ) -> None:
-    """One works, the other stops in a sentence."""
+    """One finishes, and the other stops with an error of one line."""
     for number in range(tries):
-        out, logs = tmp_path / str(number), [tmp_path / f"{number}-{own}.txt" for own in (0, 1)]
+        out, logs = tmp_path / str(number), [tmp_path / f"{number}-{index}.txt" for index in (0, 1)]
         pair = [start([*commands["pretrain"], "--output", str(out)], log) for log in logs]
         for process in pair:
             process.join()
@@ -227,7 +228,7 @@ def test_two_processes_in_one_folder(
 def test_a_second_process_stops_before_it_writes(
     commands: dict[str, list[str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The command does not touch the options of the first run, nor `pretrain` its tokens."""
+    """Neither the options nor the tokens of the first run are changed."""
     (tmp_path / "run.json").write_text("of the first", encoding="utf-8")
     with only_run_in(tmp_path):
         assert main([*commands["pretrain"], "--output", str(tmp_path)]) == 1
@@ -241,7 +242,7 @@ def test_a_second_process_stops_before_it_writes(
 
 
 def test_a_folder_is_locked_and_checked_once(tmp_path: Path) -> None:
-    """What runs inside a run shares its lock, and its files do not count as another run."""
+    """Code inside a run shares its lock, and its files do not count as another run."""
     with run_folder(tmp_path, resume=False):
         trainer(tmp_path, steps=1).run()
         with pytest.raises(OSError, match="is in use by"), only_run_in(tmp_path):
@@ -250,10 +251,10 @@ def test_a_folder_is_locked_and_checked_once(tmp_path: Path) -> None:
         pass
 
 
-def test_a_text_that_has_vanished(
+def test_resuming_without_the_corpus_is_an_error(
     commands: dict[str, list[str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A run that is resumed says so and touches nothing; with the text again it goes on as if nothing had been."""
+    """The error changes no files, so the run can be resumed when the corpus is back."""
     arguments = [*commands["pretrain"], "--steps", "4", "--decay-steps", "0"]
     text = Path(arguments[arguments.index("--corpus") + 1])
     assert main([*arguments, "--output", str(tmp_path)]) == 0
@@ -277,7 +278,7 @@ def test_a_text_that_has_vanished(
 
 
 EXAMPLES: list[dict[str, Any]] = [
-    {"input_ids": torch.arange(n, 12).numpy(), "labels": n % 2} for n in range(8)
+    {"input_ids": torch.arange(start, 12).numpy(), "labels": start % 2} for start in range(8)
 ]
 
 
@@ -293,8 +294,12 @@ def trainer(
 ) -> Trainer:
     torch.manual_seed(0)
     model = BertForSequenceClassification(tiny_config(**config or {}))
-    how = TrainingOptions(**{"steps": steps, "batch_size": 4, "save_every": save_every, **options})
-    return Trainer(model, lambda _: examples, SequenceTask().losses, folder, how, resume=resume)
+    settings = {"steps": steps, "batch_size": 4, "save_every": save_every, **options}
+    training_options = TrainingOptions(**settings)
+    compute_losses = SequenceTask().losses
+    return Trainer(
+        model, lambda _: examples, compute_losses, folder, training_options, resume=resume
+    )
 
 
 @pytest.mark.parametrize(
@@ -314,7 +319,7 @@ def trainer(
         ({"seed": 1}, "seed 0, not 1"),
     ],
 )
-def test_a_run_with_other_data_another_model_or_options(
+def test_resuming_with_other_data_models_or_options_is_an_error(
     tmp_path: Path, others: dict[str, Any], message: str
 ) -> None:
     trainer(tmp_path).run()
@@ -325,7 +330,7 @@ def test_a_run_with_other_data_another_model_or_options(
         trainer(tmp_path, resume=True, steps=6, **others).run()
 
 
-def test_a_damaged_state_is_named(tmp_path: Path) -> None:
+def test_the_error_names_a_damaged_state(tmp_path: Path) -> None:
     trainer(tmp_path).run()
     path, draw = saved_states(tmp_path)[-1], random.Random(0)
     whole = path.read_bytes()
@@ -338,7 +343,7 @@ def test_a_damaged_state_is_named(tmp_path: Path) -> None:
             data[draw.randrange(len(data))] ^= 1 << draw.randrange(8)
         path.write_bytes(data)
         try:
-            state = read_state(path)["model"]  # a bit between two parts, which nobody reads
+            state = read_state(path)["model"]  # works if the bit is in unused padding
         except ValueError as error:
             assert str(error).startswith(
                 f"{path} is damaged ("
@@ -348,7 +353,7 @@ def test_a_damaged_state_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("part", ["model", "about", "random", "position", "step"])
-def test_an_edited_state_is_named(tmp_path: Path, part: str) -> None:
+def test_the_error_names_an_edited_state(tmp_path: Path, part: str) -> None:
     trainer(tmp_path).run()
     path = saved_states(tmp_path)[-1]
     whole = path.read_bytes()
@@ -369,7 +374,7 @@ def test_an_edited_state_is_named(tmp_path: Path, part: str) -> None:
 @pytest.mark.parametrize(
     "line", [b'{"step": 2, "lo', b"\xff\xfe", b"[]", b"", b'{"step": "2"}', b"1" * 5000]
 )
-def test_a_damaged_log_is_named(tmp_path: Path, line: bytes) -> None:
+def test_the_error_names_a_damaged_log(tmp_path: Path, line: bytes) -> None:
     trainer(tmp_path).run()
     lines = (tmp_path / "log.jsonl").read_bytes().splitlines()
     lines[1] = line
@@ -381,7 +386,7 @@ def test_a_damaged_log_is_named(tmp_path: Path, line: bytes) -> None:
         trainer(tmp_path, resume=True, steps=6).run()
 
 
-def test_the_state_before_is_kept_until_the_new_one_is_whole(
+def test_the_previous_state_is_kept_until_the_new_one_is_complete(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trainer(tmp_path).run()
@@ -391,7 +396,7 @@ def test_the_state_before_is_kept_until_the_new_one_is_whole(
     def damaged(state: Any, path: Path) -> None:
         save(state, path)
         data = bytearray(path.read_bytes())
-        weights = next(iter(state["model"].values()))  # what lies between tensors is not looked at
+        weights = next(iter(state["model"].values()))  # padding between tensors is not checked
         data[data.index(weights.numpy().tobytes())] ^= 1
         path.write_bytes(data)
 
@@ -404,8 +409,8 @@ def test_the_state_before_is_kept_until_the_new_one_is_whole(
     assert saved_states(tmp_path)[-1].read_bytes() == before
 
 
-def test_a_step_back(tmp_path: Path) -> None:
-    """From a damaged state to the one before, whose steps are made again, as they were."""
+def test_resuming_from_the_state_before_a_damaged_one(tmp_path: Path) -> None:
+    """The steps since that state are repeated with the same results."""
     trainer(tmp_path / "whole", save_every=3).run()
     shutil.copytree(tmp_path / "whole", tmp_path / "damaged")
     path = saved_states(tmp_path / "damaged")[-1]
@@ -423,7 +428,7 @@ def test_a_step_back(tmp_path: Path) -> None:
 
 
 def test_a_full_disk(tmp_path: Path) -> None:
-    """Nothing is lost, and the log is named when it is the log that does not fit."""
+    """The previous state is intact, and the error names the state or the log that did not fit."""
     trainer(tmp_path).run()
     before = saved_states(tmp_path)[-1].read_bytes()
     for size, message in (
@@ -446,6 +451,6 @@ def test_a_full_disk(tmp_path: Path) -> None:
         ("learning_rate", float("nan")),
     ],
 )
-def test_options_that_mean_nothing(name: str, value: Any) -> None:
+def test_invalid_training_options(name: str, value: Any) -> None:
     with pytest.raises(ValueError, match=f"^{name} should be "):
         TrainingOptions(**{name: value})
