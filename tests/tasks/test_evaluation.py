@@ -1,4 +1,4 @@
-"""Scores against scikit-learn, scipy and seqeval, on random labels and on models."""
+"""Metrics against scikit-learn, scipy and seqeval, on random labels and on models."""
 
 from __future__ import annotations
 
@@ -153,8 +153,8 @@ def test_several_labels_of_a_text(tokenizer: Any) -> None:
         for index, text in enumerate(random_texts(30))
     ]
     result = evaluate(model, tokenizer, rows, bootstrap=0)
-    found = minibert.classify(model, tokenizer, [row["text"] for row in rows], threshold=0.5)
-    predicted = [{label["label"] for label in labels} for labels in found]
+    results = minibert.classify(model, tokenizer, [row["text"] for row in rows], threshold=0.5)
+    predicted = [{label["label"] for label in labels} for labels in results]
     exact = [set(row["label"]) == labels for row, labels in zip(rows, predicted, strict=True)]
     assert result.metrics["accuracy"] == close(float(np.mean(exact)))
     assert result.intervals == {} and [row.label for row in result.classes] == list(names.values())
@@ -191,8 +191,8 @@ def test_answers(tokenizer: Any) -> None:
     questions = [row["question"] for row in rows]
     contexts = [row["context"] for row in rows]
     answers = [row["answers"] for row in rows]
-    found = minibert.answer_question(model, tokenizer, questions, contexts)
-    predictions = [answer["answer"] for answer in found]
+    results = minibert.answer_question(model, tokenizer, questions, contexts)
+    predictions = [answer["answer"] for answer in results]
     assert result.metrics == metrics.answer_scores(answers, predictions)
 
 
@@ -225,7 +225,7 @@ def test_intervals_are_reproducible_and_cover_the_mean() -> None:
     assert high == pytest.approx(values.mean() + 1.96 * error, abs=0.2 * error)
 
 
-def test_what_cannot_be_evaluated(tokenizer: Any) -> None:
+def test_invalid_data_and_models(tokenizer: Any) -> None:
     model = build("BertForSequenceClassification", id2label={0: "bad", 1: "good"})
     with pytest.raises(ValueError, match="data has no rows"):
         evaluate(model, tokenizer, [])

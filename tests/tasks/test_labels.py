@@ -1,4 +1,4 @@
-"""Several labels a text: a column for each, and the thresholds that a model keeps."""
+"""Texts with several labels: one column per label, and thresholds that are saved with a model."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ def test_values_that_set_a_label(value: object) -> None:
 
 
 @pytest.mark.parametrize("value", [0, 0.0, False, "0", "False", "no"])
-def test_values_that_do_not(value: object) -> None:
+def test_values_that_unset_a_label(value: object) -> None:
     assert as_flag(value) is False
 
 
 @pytest.mark.parametrize("value", [2, "", None, "maybe", float("nan"), 0.5])
-def test_values_that_say_nothing_are_refused(value: object) -> None:
+def test_other_values_are_an_error(value: object) -> None:
     with pytest.raises(ValueError, match=r"good should be 1 or 0 \(or true or false\), not "):
         labels_in_columns({"good": value}, ["good"])
 
 
-def test_a_table_of_text_holds_a_list_as_json() -> None:
+def test_a_list_of_labels_is_read_from_json() -> None:
     assert as_label_list('["good", "funny"]') == ["good", "funny"]
     assert as_label_list(["good"]) == ["good"]
     assert as_label_list("good") is None
@@ -65,10 +65,10 @@ def write_films(path: Path, text: str, count: int = 24) -> Path:
     return path
 
 
-def test_columns_of_labels_and_kept_thresholds(
+def test_columns_of_labels_and_saved_thresholds(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """From a table with a column a label, and other names in --dev, to the labels of new texts."""
+    """Fine-tune with one column per label and another text column in --dev, then label texts."""
     model = tmp_path / "out"
     train = write_films(tmp_path / "train.csv", "text")
     dev = write_films(tmp_path / "dev.csv", "review")

@@ -1,4 +1,4 @@
-"""The scores; what the libraries compute is theirs to test, what is written here is checked by hand."""
+"""Metrics on small examples whose scores are computed by hand."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_classification() -> None:
     assert scores["f1"] == pytest.approx((2 / 3 + 4 / 5) / 2)
 
 
-def test_regression_tells_order_from_line() -> None:
+def test_regression_has_rank_and_linear_correlation() -> None:
     scores = regression_scores([1.0, 2.0, 3.0], [1.0, 4.0, 9.0])
     assert scores["spearman"] == pytest.approx(1.0)
     assert 0.9 < scores["pearson"] < 1.0
@@ -33,19 +33,19 @@ def test_an_entity_counts_only_as_a_whole() -> None:
     assert set(entity_scores([["O", "O"]], [["O", "O"]]).values()) == {0.0}
 
 
-def test_klue_takes_the_mean_over_kinds_of_entities() -> None:
-    """As seqeval, which KLUE uses, with average="macro": PER 2/3, LOC 1, and 0 for a kind that only is predicted."""
+def test_macro_f1_is_the_mean_over_entity_types() -> None:
+    """KLUE uses it: seqeval with average="macro", where a type without entities counts as 0."""
     right = [["B-PER", "O", "B-PER", "O", "B-LOC", "O"]]
     scores = entity_scores(right, [["B-PER", "O", "O", "O", "B-LOC", "B-ORG"]])
-    assert scores["macro_f1"] == pytest.approx((2 / 3 + 1 + 0) / 3) and scores[
-        "f1"
-    ] == pytest.approx(2 / 3)
+    # PER has 2/3, LOC 1, and ORG 0, because it is only predicted
+    assert scores["macro_f1"] == pytest.approx((2 / 3 + 1 + 0) / 3)
+    assert scores["f1"] == pytest.approx(2 / 3)
 
 
 @pytest.mark.parametrize(
-    ("right", "given", "precision", "recall"),
+    ("right", "predicted", "precision", "recall"),
     [
-        ("I-PER I-PER O", "B-PER I-PER O", 1, 1),  # I- begins one too, as in CoNLL-2003
+        ("I-PER I-PER O", "B-PER I-PER O", 1, 1),  # I- can begin an entity, as in CoNLL-2003
         ("B-PER B-PER O", "B-PER I-PER O", 0, 0),
         ("B-PER I-LOC O", "B-PER B-LOC O", 1, 1),
         ("B-PER I-PER O", "B-LOC I-LOC O", 0, 0),
@@ -56,10 +56,10 @@ def test_klue_takes_the_mean_over_kinds_of_entities() -> None:
     ],
 )
 def test_where_entities_begin_and_end(
-    right: str, given: str, precision: float, recall: float
+    right: str, predicted: str, precision: float, recall: float
 ) -> None:
-    """seqeval, which most use, gives these numbers."""
-    scores = entity_scores([right.split()], [given.split()])
+    """The scores are those of seqeval, the most common library."""
+    scores = entity_scores([right.split()], [predicted.split()])
     assert (scores["precision"], scores["recall"]) == (
         pytest.approx(precision),
         pytest.approx(recall),
@@ -67,7 +67,7 @@ def test_where_entities_begin_and_end(
     assert scores["f1"] == pytest.approx(2 * precision * recall / max(1e-9, precision + recall))
 
 
-def test_an_entity_of_another_sentence_is_not_found() -> None:
+def test_an_entity_in_another_sentence_does_not_count() -> None:
     assert entity_scores([["B-PER"], ["O"]], [["O"], ["B-PER"]])["f1"] == 0.0
 
 
@@ -77,6 +77,6 @@ def test_answers_are_compared_without_articles_case_and_punctuation() -> None:
         "exact_match": 1.0,
         "f1": 1.0,
     }
-    partly = answer_scores([["in the city of Paris"]], ["Paris"])
-    assert partly == {"exact_match": 0.0, "f1": pytest.approx(2 * 1 / (4 + 1))}
+    partial = answer_scores([["in the city of Paris"]], ["Paris"])
+    assert partial == {"exact_match": 0.0, "f1": pytest.approx(2 * 1 / (4 + 1))}
     assert answer_scores([[]], ["something"]) == {"exact_match": 0.0, "f1": 0.0}

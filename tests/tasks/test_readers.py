@@ -1,4 +1,4 @@
-"""Files of tags: read right, or refused by the number of the line."""
+"""Files of tags and questions: valid ones are read, and errors name the line."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ SQUAD = {
 @pytest.mark.parametrize(
     ("name", "data"),
     [
-        # without the time: workers have to collect the same names of tests
+        # mtime=0, because the data are in the test's id, which must be the same in all workers
         ("tags.conll.gz", gzip.compress(TAGS.encode(), mtime=0)),
         ("TAGS.TXT.BZ2", bz2.compress(TAGS.encode())),
         ("tags.JSONL.xz", lzma.compress(JSON_TAGS.encode())),
@@ -70,7 +70,7 @@ def test_questions_in_a_compressed_file_and_without_answers(tmp_path: Path) -> N
     assert [row["answers"] for row in rows] == [["a"], []]
 
 
-def test_questions_with_a_value_of_another_type(tmp_path: Path) -> None:
+def test_questions_with_a_value_of_the_wrong_type(tmp_path: Path) -> None:
     (tmp_path / "squad.json").write_text('{"data": [{"paragraphs": 3}]}', encoding="utf-8")
     with pytest.raises(
         ValueError, match=r"squad\.json, line 1: paragraphs should be a list, not 3"
@@ -93,7 +93,7 @@ def test_questions_with_a_value_of_another_type(tmp_path: Path) -> None:
         '[{"words": ["Ann", "sang"], "tags": ["B-PER", "O"]}]',
     ],
 )
-def test_what_is_read(content: str, tmp_path: Path) -> None:
+def test_valid_files(content: str, tmp_path: Path) -> None:
     assert read(tmp_path, content) == ANN
 
 
@@ -111,7 +111,7 @@ def test_a_number_sign_is_a_word_where_it_has_a_tag(tmp_path: Path) -> None:
     ]
 
 
-def test_other_spaces_are_part_of_a_word(tmp_path: Path) -> None:
+def test_unicode_spaces_are_part_of_a_word(tmp_path: Path) -> None:
     content = "10\u00a0000 B-NUM\na\u2028b O\n"
     assert read(tmp_path, content) == [(["10\u00a0000", "a\u2028b"], ["B-NUM", "O"])]
 
@@ -131,7 +131,7 @@ def test_other_spaces_are_part_of_a_word(tmp_path: Path) -> None:
         ("\n\n", "has no rows"),
     ],
 )
-def test_what_is_refused(content: str, message: str, tmp_path: Path) -> None:
+def test_invalid_files(content: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=message):
         read(tmp_path, content)
 

@@ -1,5 +1,8 @@
-"""Predictions: against transformers' pipelines where it has them, by brute force where not, and on models whose answers
-are known because they were set by hand."""
+"""Predictions of the task functions.
+
+They are compared with transformers' pipelines, with a brute-force search, and with models whose
+weights are set by hand.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,10 @@ from minibert.cli import main
 
 transformers = importlib.import_module("transformers")
 
-WORDS = "the a river city paris seoul ##burg ##s king ##dom of in is was flows through , . ! café o ##ne 한강 ##은"
+WORDS = (
+    "the a river city paris seoul ##burg ##s king ##dom of in is was flows through , . ! "
+    "café o ##ne 한강 ##은"
+)
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS.split()]
 TEXTS = [
     "The river flows through Seoul.",
@@ -32,7 +38,7 @@ TEXTS = [
 
 
 def small_tokenizer(max_length: int) -> minibert.BertTokenizer:
-    vocab = {word: number for number, word in enumerate(VOCABULARY)}
+    vocab = {word: index for index, word in enumerate(VOCABULARY)}
     return minibert.BertTokenizer(vocab, strip_accents=False, model_max_length=max_length)
 
 
@@ -42,7 +48,7 @@ def tokenizer() -> minibert.BertTokenizer:
 
 
 def build(name: str, **changes: Any) -> Any:
-    """A random model whose predictions differ from text to text."""
+    """Build a random model whose predictions differ from text to text."""
     torch.manual_seed(1)
     return getattr(minibert, name)(
         tiny_config(vocab_size=len(VOCABULARY), initializer_range=0.1, **changes)
@@ -52,7 +58,7 @@ def build(name: str, **changes: Any) -> Any:
 def pipeline(
     task: str, model: Any, tokenizer: minibert.BertTokenizer, folder: Path, **options: Any
 ) -> Any:
-    """transformers' pipeline on the same checkpoint."""
+    """Load transformers' pipeline with the same checkpoint."""
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return transformers.pipeline(task, model=str(folder), tokenizer=str(folder), **options)
@@ -66,16 +72,16 @@ class TestClassify:
             {"num_labels": 4, "problem_type": "multi_label_classification"},
             {"num_labels": 1, "problem_type": "regression"},
         ],
-        ids=["one label", "several labels", "a number"],
+        ids=["one label", "several labels", "regression"],
     )
     def test_equals_the_pipeline(
         self, changes: dict[str, Any], tokenizer: Any, tmp_path: Path
     ) -> None:
         model = build("BertForSequenceClassification", **changes)
         reference = pipeline("text-classification", model, tokenizer, tmp_path, top_k=None)
-        found = classify(model, tokenizer, TEXTS)
-        assert len({labels[0]["score"] for labels in found}) == len(TEXTS)
-        for labels, expected in zip(found, reference(TEXTS), strict=True):
+        results = classify(model, tokenizer, TEXTS)
+        assert len({labels[0]["score"] for labels in results}) == len(TEXTS)
+        for labels, expected in zip(results, reference(TEXTS), strict=True):
             assert [label["label"] for label in labels] == [label["label"] for label in expected]
             assert [label["score"] for label in labels] == pytest.approx(
                 [label["score"] for label in expected], rel=1e-4
@@ -96,44 +102,47 @@ class TestClassify:
                 labels[0]["score"]
             )
 
-    def test_one_number_is_a_regression_unless_the_config_says_otherwise(
-        self, tokenizer: Any
-    ) -> None:
+    def test_one_label_is_a_regression_by_default(self, tokenizer: Any) -> None:
         model = build("BertForSequenceClassification", num_labels=1)
         logits = model(**tokenizer(TEXTS[0], return_tensors="pt")).logits
         assert classify(model, tokenizer, TEXTS[0]) == [
             {"label": "LABEL_0", "score": pytest.approx(logits.item(), rel=1e-4)}
         ]
 
-    def test_of_a_long_text_the_beginning_counts(self, tokenizer: Any) -> None:
+    def test_a_long_text_is_truncated(self, tokenizer: Any) -> None:
         model = build("BertForSequenceClassification")
         long = "the river " * 100
         beginning = " ".join(long.split()[:62])
         assert classify(model, tokenizer, long) == classify(model, tokenizer, beginning)
 
-    def test_no_texts(self, tokenizer: Any) -> None:
+    def test_an_empty_list(self, tokenizer: Any) -> None:
         assert classify(build("BertForSequenceClassification"), tokenizer, []) == []
 
-    def test_a_model_in_training_predicts_without_dropout_and_goes_on_training(
-        self, tokenizer: Any
-    ) -> None:
+    def test_a_model_in_training_mode_predicts_without_dropout(self, tokenizer: Any) -> None:
         model = build("BertForSequenceClassification")
         expected = classify(model, tokenizer, TEXTS)
         assert classify(model.train(), tokenizer, TEXTS) == expected
         assert model.training and model.dropout.training
 
-    def test_a_config_that_asks_for_more_changes_nothing(self, tokenizer: Any) -> None:
+    def test_output_options_in_the_config_change_nothing(self, tokenizer: Any) -> None:
         expected = classify(build("BertForSequenceClassification"), tokenizer, TEXTS)
-        asks = {"output_attentions": True, "output_hidden_states": True, "return_dict": False}
-        assert (
-            classify(build("BertForSequenceClassification", **asks), tokenizer, TEXTS) == expected
-        )
+        options = {"output_attentions": True, "output_hidden_states": True, "return_dict": False}
+        model = build("BertForSequenceClassification", **options)
+        assert classify(model, tokenizer, TEXTS) == expected
 
 
-def labelled(labels: dict[str, str], tokenizer: minibert.BertTokenizer, positions: int = 64) -> Any:
-    """A token classifier that gives each word of the vocabulary the label named here, and "O" to all others.
+def build_tagger(
+    labels: dict[str, str], tokenizer: minibert.BertTokenizer, positions: int = 64
+) -> Any:
+    """Build a token classifier that labels tokens by a table.
 
-    It has no layers, and embeddings that are different directions, so a token's logits depend on the token alone.
+    It has no layers, and its embeddings are orthogonal, so the logits of a token depend on the
+    token only.
+
+    Args:
+        labels: the label of each token. Other tokens have the label "O".
+        tokenizer: the tokenizer of the vocabulary.
+        positions: the number of position embeddings.
     """
     names = sorted({"O", *labels.values()})
     size = len(tokenizer)
@@ -152,13 +161,13 @@ def labelled(labels: dict[str, str], tokenizer: minibert.BertTokenizer, position
             parameter.zero_()
         model.bert.embeddings.LayerNorm.weight.fill_(1)
         model.bert.embeddings.word_embeddings.weight.copy_(torch.eye(size))
-        for token, number in tokenizer.get_vocab().items():
-            model.classifier.weight[names.index(labels.get(token, "O")), number] = 1
+        for token, token_id in tokenizer.get_vocab().items():
+            model.classifier.weight[names.index(labels.get(token, "O")), token_id] = 1
     return model
 
 
-def spans(found: list[dict[str, Any]]) -> list[tuple[str, str]]:
-    return [(span["entity_group"], span["word"]) for span in found]
+def groups_and_words(spans: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    return [(span["entity_group"], span["word"]) for span in spans]
 
 
 class TestFindEntities:
@@ -176,17 +185,17 @@ class TestFindEntities:
         reference = pipeline(
             "token-classification", model, tokenizer, tmp_path, aggregation_strategy="first"
         )
-        found = find_entities(model, tokenizer, TEXTS)
-        assert sum(map(len, found)) > 10
-        for text, ours in zip(TEXTS, found, strict=True):
+        results = find_entities(model, tokenizer, TEXTS)
+        assert sum(map(len, results)) > 10
+        for text, ours in zip(TEXTS, results, strict=True):
             theirs = reference(text)
-            assert [(s["entity_group"], s["start"], s["end"]) for s in ours] == [
-                (s["entity_group"], s["start"], s["end"]) for s in theirs
+            assert [(span["entity_group"], span["start"], span["end"]) for span in ours] == [
+                (span["entity_group"], span["start"], span["end"]) for span in theirs
             ]
-            assert [s["score"] for s in ours] == pytest.approx(
-                [float(s["score"]) for s in theirs], rel=1e-4
+            assert [span["score"] for span in ours] == pytest.approx(
+                [float(span["score"]) for span in theirs], rel=1e-4
             )
-            assert all(s["word"] == text[s["start"] : s["end"]] for s in ours)
+            assert all(span["word"] == text[span["start"] : span["end"]] for span in ours)
 
     @pytest.mark.parametrize(
         ("labels", "text", "expected"),
@@ -225,13 +234,13 @@ class TestFindEntities:
         ],
     )
     def test_spans(self, labels: str, text: str, expected: list[str], tokenizer: Any) -> None:
-        model = labelled(dict(entry.split(":") for entry in labels.split()), tokenizer)
-        assert [" ".join(span) for span in spans(find_entities(model, tokenizer, text))] == expected
+        model = build_tagger(dict(entry.split(":") for entry in labels.split()), tokenizer)
+        spans = groups_and_words(find_entities(model, tokenizer, text))
+        assert [" ".join(span) for span in spans] == expected
 
     def test_score_is_the_mean_over_words(self, tokenizer: Any) -> None:
-        model = build(
-            "BertForTokenClassification", num_labels=1
-        )  # one label only, so everything is one span
+        # with a single label, the whole text is one span
+        model = build("BertForTokenClassification", num_labels=1)
         model.config = model.config.replace(id2label={0: "X"})
         (span,) = find_entities(model, tokenizer, "the kingdom of paris")
         assert span == {
@@ -243,33 +252,28 @@ class TestFindEntities:
         }
 
     @pytest.mark.parametrize("stride", [None, 0, 5, 13])
-    def test_long_texts_are_read_in_windows(self, stride: int | None, tokenizer: Any) -> None:
-        """A model that looks at each token alone finds the same in windows of 16 tokens as in one of 600."""
+    def test_long_texts_are_split_into_windows(self, stride: int | None, tokenizer: Any) -> None:
+        """A model without context gives equal spans in windows of 16 tokens and in one of 600."""
         labels = {"paris": "B-LOC", "seoul": "I-LOC", "king": "B-PER", "of": "I-LOC"}
         torch.manual_seed(2)
-        numbers = torch.randint(0, 8, (120,)).tolist()
-        text = " ".join(
-            ["paris", "seoul", "kingdoms", "of", "the", "river", "unheard", "parisburgs"][n]
-            for n in numbers
-        )
+        words = ["paris", "seoul", "kingdoms", "of", "the", "river", "unheard", "parisburgs"]
+        text = " ".join(words[index] for index in torch.randint(0, 8, (120,)).tolist())
         long = small_tokenizer(600)
-        expected = find_entities(labelled(labels, tokenizer, positions=600), long, text)
+        expected = find_entities(build_tagger(labels, tokenizer, positions=600), long, text)
         assert len(expected) > 40
-        assert (
-            find_entities(labelled(labels, tokenizer, positions=16), long, text, stride) == expected
-        )
-        assert find_entities(
-            labelled(labels, tokenizer, positions=16), long, [text, "the", text], stride
-        ) == [
-            expected,
-            [],
-            expected,
-        ]
+        model = build_tagger(labels, tokenizer, positions=16)
+        assert find_entities(model, long, text, stride) == expected
+        results = find_entities(model, long, [text, "the", text], stride)
+        assert results == [expected, [], expected]
 
-    def test_of_two_windows_the_one_with_more_around_the_word_counts(self, tokenizer: Any) -> None:
-        """The model labels places and not words: which window spoke can be read off the labels."""
-        model = labelled({"river": "B-1"}, tokenizer, positions=12)  # windows of ten words
-        config = model.config.replace(id2label={n: f"place{n}" for n in range(12)})
+    def test_a_word_in_two_windows_is_labeled_where_it_has_more_context(
+        self, tokenizer: Any
+    ) -> None:
+        """The model labels positions, not words, so the labels show which window was used."""
+        model = build_tagger({"river": "B-1"}, tokenizer, positions=12)  # windows of ten words
+        config = model.config.replace(
+            id2label={position: f"position{position}" for position in range(12)}
+        )
         model = minibert.BertForTokenClassification(config).eval()
         with torch.no_grad():
             for parameter in model.parameters():
@@ -278,10 +282,12 @@ class TestFindEntities:
             model.bert.embeddings.position_embeddings.weight[:, :12] = torch.eye(12)
             model.classifier.weight[:, :12] = torch.eye(12)
         text = "the " * 16
-        found = find_entities(model, tokenizer, text.strip(), stride=4)
-        # words 0-9 are in the first window at places 1-10, words 6-15 in the second; 8 and 9 are deeper in the second
-        assert [span["entity_group"] for span in found] == [
-            f"place{n}" for n in [1, 2, 3, 4, 5, 6, 7, 8, 3, 4, 5, 6, 7, 8, 9, 10]
+        spans = find_entities(model, tokenizer, text.strip(), stride=4)
+        # Words 0-9 are in the first window at positions 1-10, and words 6-15 in the second.
+        # Words 8 and 9 have more context in the second window.
+        positions = [1, 2, 3, 4, 5, 6, 7, 8, 3, 4, 5, 6, 7, 8, 9, 10]
+        assert [span["entity_group"] for span in spans] == [
+            f"position{position}" for position in positions
         ]
 
     @given(text=st.text(max_size=80), seed=st.integers(0, 3))
@@ -295,9 +301,9 @@ class TestFindEntities:
             id2label=names,
             initializer_range=1,
         )
-        found = find_entities(minibert.BertForTokenClassification(config).eval(), tokenizer, text)
+        spans = find_entities(minibert.BertForTokenClassification(config).eval(), tokenizer, text)
         end = 0
-        for span in found:
+        for span in spans:
             assert end <= span["start"] < span["end"] <= len(text)
             assert span["word"] == text[span["start"] : span["end"]] and 0 < span["score"] <= 1
             end = span["end"]
@@ -306,7 +312,11 @@ class TestFindEntities:
 def brute_force(
     model: Any, folder: Path, question: str, context: str, limit: int, stride: int, longest: int
 ) -> Any:
-    """Every window by transformers' tokenizer and model, every pair of places, one at a time."""
+    """Score every pair of positions in every window with transformers' tokenizer and model.
+
+    Returns:
+        The best (score, start, end), and the lowest score of [CLS], which means no answer.
+    """
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     windows = tokenizer(
         question,
@@ -317,14 +327,15 @@ def brute_force(
         return_overflowing_tokens=True,
         return_offsets_mapping=True,
     )
-    best, nothing = (float("-inf"), 0, 0), float("inf")
+    best, no_answer = (float("-inf"), 0, 0), float("inf")
     for row, ids in enumerate(windows["input_ids"]):
         types = torch.tensor([windows["token_type_ids"][row]])
         with torch.no_grad():
             out = model(torch.tensor([ids]), token_type_ids=types)
         start, end = out.start_logits[0].tolist(), out.end_logits[0].tolist()
-        nothing = min(nothing, start[0] + end[0])
-        inside = [place for place, number in enumerate(windows.sequence_ids(row)) if number == 1]
+        no_answer = min(no_answer, start[0] + end[0])
+        sequences = windows.sequence_ids(row)
+        inside = [position for position, sequence in enumerate(sequences) if sequence == 1]
         for first in inside:
             for last in inside:
                 if first <= last < first + longest:
@@ -333,7 +344,7 @@ def brute_force(
                         windows["offset_mapping"][row][last][1],
                     )
                     best = max(best, (start[first] + end[last], *span))
-    return best, nothing
+    return best, no_answer
 
 
 class TestAnswerQuestion:
@@ -349,39 +360,38 @@ class TestAnswerQuestion:
         questions = ["the king is in paris?", "seoul", "the city of a river"]
         contexts = [" ".join(TEXTS), TEXTS[0], TEXTS[3] + TEXTS[2]]
         options = {"stride": stride, "max_answer_length": longest, "no_answer": True}
-        found = answer_question(model, tokenizer, questions, contexts, **options)
-        for question, context, answer in zip(questions, contexts, found, strict=True):
-            best, nothing = brute_force(
+        answers = answer_question(model, tokenizer, questions, contexts, **options)
+        for question, context, answer in zip(questions, contexts, answers, strict=True):
+            best, no_answer = brute_force(
                 reference, tmp_path, question, context, 24, 6 if stride is None else stride, longest
             )
-            assert answer["no_answer_score"] == pytest.approx(nothing, rel=1e-4)
+            assert answer["no_answer_score"] == pytest.approx(no_answer, rel=1e-4)
             assert answer["score"] == pytest.approx(best[0], rel=1e-4)
-            if nothing > best[0]:
+            if no_answer > best[0]:
                 assert (answer["answer"], answer["start"], answer["end"]) == ("", 0, 0)
             else:
                 assert (answer["start"], answer["end"]) == best[1:]
                 assert answer["answer"] == context[answer["start"] : answer["end"]] != ""
-            alone = answer_question(model, tokenizer, question, context, **options)
-            assert alone["start"] == answer["start"] and alone["score"] == pytest.approx(
-                answer["score"], rel=1e-4
-            )
+            single = answer_question(model, tokenizer, question, context, **options)
+            assert single["start"] == answer["start"]
+            assert single["score"] == pytest.approx(answer["score"], rel=1e-4)
 
-    def test_no_answer_only_where_it_is_allowed(self, tokenizer: Any) -> None:
-        """A model that likes [CLS] best: of vectors of one length, that of [CLS] lies closest to itself."""
+    def test_no_answer_only_if_allowed(self, tokenizer: Any) -> None:
+        """The model prefers [CLS]: of vectors of equal norm, its own has the largest product."""
         model = build("BertForQuestionAnswering", num_hidden_layers=0)
         cls = model.bert(torch.tensor([[tokenizer.cls_token_id]])).last_hidden_state[0, 0].detach()
         with torch.no_grad():
             model.qa_outputs.weight.copy_(cls.expand(2, -1))
-        found = answer_question(model, tokenizer, "the king?", TEXTS[2])
-        assert found["answer"] and found.keys() == {"answer", "score", "start", "end"}
-        nothing = answer_question(model, tokenizer, "the king?", TEXTS[2], no_answer=True)
-        assert nothing["no_answer_score"] == pytest.approx(2 * float(cls @ cls))
-        assert nothing == {
-            **found,
+        answer = answer_question(model, tokenizer, "the king?", TEXTS[2])
+        assert answer["answer"] and answer.keys() == {"answer", "score", "start", "end"}
+        no_answer = answer_question(model, tokenizer, "the king?", TEXTS[2], no_answer=True)
+        assert no_answer["no_answer_score"] == pytest.approx(2 * float(cls @ cls))
+        assert no_answer == {
+            **answer,
             "answer": "",
             "start": 0,
             "end": 0,
-            "no_answer_score": nothing["no_answer_score"],
+            "no_answer_score": no_answer["no_answer_score"],
         }
 
     @pytest.mark.parametrize("context", ["", "  \n "])
@@ -400,7 +410,7 @@ class TestAnswerQuestion:
 
     @given(question=st.text(max_size=12), context=st.text(max_size=60), longest=st.integers(1, 5))
     def test_any_text(self, question: str, context: str, longest: int) -> None:
-        """A part of the context, or an error that says why not."""
+        """The answer is a part of the context, or an error gives the reason."""
         model = build("BertForQuestionAnswering", max_position_embeddings=18)
         try:
             answer = answer_question(
@@ -430,8 +440,8 @@ class TestFillMask:
             "[MASK]",
             "Paris is the [MASK] [MASK] of [MASK].",
         ]
-        found = fill_mask(model, tokenizer, texts, top_k=4)
-        for text, ours in zip(texts, found, strict=True):
+        results = fill_mask(model, tokenizer, texts, top_k=4)
+        for text, ours in zip(texts, results, strict=True):
             theirs = reference(text, top_k=4)
             theirs = theirs if isinstance(theirs[0], list) else [theirs]
             assert len(ours) == text.count("[MASK]")
@@ -442,16 +452,16 @@ class TestFillMask:
                 assert [guess["token_str"] for guess in guesses] == [
                     VOCABULARY[guess["token"]] for guess in guesses
                 ]
-                assert [g["score"] for g in guesses] == pytest.approx(
-                    [g["score"] for g in expected], rel=1e-4
+                assert [guess["score"] for guess in guesses] == pytest.approx(
+                    [guess["score"] for guess in expected], rel=1e-4
                 )
-            alone = fill_mask(model, tokenizer, text, top_k=4)
-            assert [[g["token"] for g in mask] for mask in alone] == [
-                [g["token"] for g in mask] for mask in ours
+            single = fill_mask(model, tokenizer, text, top_k=4)
+            assert [[guess["token"] for guess in mask] for mask in single] == [
+                [guess["token"] for guess in mask] for mask in ours
             ]
 
     @pytest.mark.parametrize("name", ["BertForMaskedLM", "BertForPreTraining"])
-    def test_the_decoder_sees_masked_tokens_only(self, name: str, tokenizer: Any) -> None:
+    def test_the_decoder_runs_on_masked_tokens_only(self, name: str, tokenizer: Any) -> None:
         model = build(name)
         rows = []
         model.cls.predictions.decoder.register_forward_hook(
@@ -464,18 +474,17 @@ class TestFillMask:
         )
         assert rows == [3]
 
-    def test_top(self, tokenizer: Any) -> None:
+    def test_top_k(self, tokenizer: Any) -> None:
         model = build("BertForMaskedLM")
-        (every,) = fill_mask(model, tokenizer, "the [MASK]", top_k=1000)
-        assert len(every) == len(VOCABULARY) and sum(
-            guess["score"] for guess in every
-        ) == pytest.approx(1)
-        assert fill_mask(model, tokenizer, "the [MASK]", top_k=2) == [every[:2]]
+        (guesses,) = fill_mask(model, tokenizer, "the [MASK]", top_k=1000)
+        assert len(guesses) == len(VOCABULARY)
+        assert sum(guess["score"] for guess in guesses) == pytest.approx(1)
+        assert fill_mask(model, tokenizer, "the [MASK]", top_k=2) == [guesses[:2]]
         with pytest.raises(ValueError, match="top_k should be a whole number of 1 or more, not 0"):
             fill_mask(model, tokenizer, "the [MASK]", top_k=0)
 
-    def test_words_that_only_the_model_has_are_not_guessed(self, tokenizer: Any) -> None:
-        """A vocabulary rounded up to a multiple of 8 has rows that stand for no word."""
+    def test_padding_rows_of_the_embedding_table_are_not_predicted(self, tokenizer: Any) -> None:
+        """A table rounded up to a multiple of 8 has rows without a word."""
         model = build("BertForMaskedLM")
         model.resize_token_embeddings(48)
         with torch.no_grad():
@@ -483,7 +492,7 @@ class TestFillMask:
         (guesses,) = fill_mask(model, tokenizer, "the [MASK]", top_k=48)
         assert len(guesses) == len(VOCABULARY)
 
-    def test_bad_texts(self, tokenizer: Any) -> None:
+    def test_invalid_texts(self, tokenizer: Any) -> None:
         model = build("BertForMaskedLM")
         with pytest.raises(
             ValueError,
@@ -497,17 +506,20 @@ class TestFillMask:
 
 
 @pytest.mark.parametrize(
-    ("call", "wanted"),
+    ("call", "expected"),
     [
         (classify, "BertForSequenceClassification"),
         (find_entities, "BertForTokenClassification or OnnxHead"),
-        (lambda *a: answer_question(*a, "the river"), "BertForQuestionAnswering or OnnxHead"),
+        (
+            lambda *arguments: answer_question(*arguments, "the river"),
+            "BertForQuestionAnswering or OnnxHead",
+        ),
         (fill_mask, "BertForMaskedLM or BertForPreTraining"),
     ],
 )
-def test_a_model_for_something_else(call: Any, wanted: str, tokenizer: Any) -> None:
+def test_a_model_for_another_task(call: Any, expected: str, tokenizer: Any) -> None:
     with pytest.raises(
-        TypeError, match=f"model should be a {wanted}, not a BertForNextSentencePrediction"
+        TypeError, match=f"model should be a {expected}, not a BertForNextSentencePrediction"
     ):
         call(build("BertForNextSentencePrediction"), tokenizer, "the river")
 
@@ -524,18 +536,15 @@ class TestCommand:
         assert main(["fill-mask", text, "--top-k", "3", "--model", folder]) == 0
         (guesses,) = fill_mask(build("BertForMaskedLM"), tokenizer, text, top_k=3)
         assert capsys.readouterr().out == "".join(
-            f"{g['score']:.4f}  {g['token_str']}\n" for g in guesses
+            f"{guess['score']:.4f}  {guess['token_str']}\n" for guess in guesses
         )
 
     def test_several(self, folder: str, capsys: pytest.CaptureFixture[str]) -> None:
-        assert (
-            main(["fill-mask", "the [MASK] of [MASK]", "[MASK]", "--top-k", "1", "--model", folder])
-            == 0
-        )
+        texts = ["the [MASK] of [MASK]", "[MASK]"]
+        assert main(["fill-mask", *texts, "--top-k", "1", "--model", folder]) == 0
         lines = capsys.readouterr().out.splitlines()
-        assert (
-            lines[0] == "the [MASK] of [MASK]" and lines[1] == "[MASK] 1" and lines[3] == "[MASK] 2"
-        )
+        assert lines[0] == texts[0]
+        assert lines[1] == "[MASK] 1" and lines[3] == "[MASK] 2"
         assert lines[5] == "[MASK]" and len(lines) == 7
 
     def test_json(self, folder: str, tokenizer: Any, capsys: pytest.CaptureFixture[str]) -> None:
@@ -574,11 +583,14 @@ class TestCommand:
         tokenizer.save_pretrained(tmp_path)
         assert main(["fill-mask", "[MASK]", "--model", str(tmp_path)]) == 1
         captured = capsys.readouterr()
-        expected = f"minibert fill-mask: {tmp_path} was not trained to fill masks: it has no cls.predictions.bias"
+        expected = (
+            f"minibert fill-mask: {tmp_path} was not trained to fill masks: "
+            "it has no cls.predictions.bias"
+        )
         assert captured.err.startswith(expected) and captured.err.count("\n") == 1
 
 
-def test_what_cannot_be_predicted(tokenizer: Any) -> None:
+def test_invalid_inputs_and_damaged_weights(tokenizer: Any) -> None:
     model = build("BertForSequenceClassification")
     with pytest.raises(ValueError, match="texts is a dict. Pass a string or a list of strings"):
         classify(model, tokenizer, {"text": "the river", "text_pair": "paris"})
