@@ -402,6 +402,11 @@ def data_files(location: Location) -> dict[str, tuple[int, float]]:
     }
     if data:
         return data
+    if location.fs is None and os.path.isdir(location.path):
+        raise FileNotFoundError(
+            f"the folder {location} has no files of text. Hidden files, READMEs and the like do "
+            "not count."
+        )
     raise FileNotFoundError(f"there is no file {location}, and no folder with files in it.")
 
 

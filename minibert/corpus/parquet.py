@@ -74,11 +74,17 @@ def rows_and_bytes(location: Location, column: str) -> tuple[int, int]:
         return metadata.num_rows, size
 
 
+def _packed(location: Location) -> str:
+    return f"{location} is compressed as a whole: decompress it. Parquet compresses its columns."
+
+
 def _check_head(location: Location) -> None:
     """Raise a ValueError for a file of another kind, whatever its name says."""
     with location.open() as file:
         head = file.read(HEAD_BYTES)
     kind = kind_of(head)
+    if kind is not None and "compressed" in kind:
+        raise ValueError(_packed(location))
     if kind is not None and not head.startswith(_MAGIC):
         raise ValueError(f"{location} is {kind}.")
     if head and not head.startswith(_MAGIC):
@@ -101,9 +107,7 @@ def open_parquet(location: Location, columns: Sequence[str]) -> Any:
     pyarrow = need("pyarrow", "parquet", "Reading .parquet")
     parquet = need("pyarrow.parquet", "parquet", "Reading .parquet")
     if location.compressed:
-        raise ValueError(
-            f"{location} is compressed as a whole: decompress it. Parquet compresses its columns."
-        )
+        raise ValueError(_packed(location))
     try:
         file = parquet.ParquetFile(location.path, filesystem=location.fs)
     except pyarrow.ArrowInvalid as error:

@@ -150,6 +150,11 @@ def hint_of_nested_rows(row: Mapping[str, Any]) -> str:
                 f" The value of {key!r} is a list of objects: if they are the rows, write that "
                 f"list alone into the file (jq .{key})."
             )
+    if row and all(isinstance(value, dict) for value in row.values()):
+        return (
+            " Its values are objects: if they are the rows, write them as a list into the file "
+            "(jq '[.[]]')."
+        )
     return ""
 
 

@@ -38,6 +38,12 @@ def test_texts_with_similar_names_are_read(name: str, tmp_path: Path) -> None:
     assert list(read_texts(tmp_path)) == ["a line"]
 
 
+def test_a_folder_without_texts(tmp_path: Path) -> None:
+    write(tmp_path / "README.md")
+    with pytest.raises(FileNotFoundError, match=r"the folder .* has no files of text"):
+        list(read_texts(tmp_path))
+
+
 @pytest.mark.needs("named pipes")
 def test_a_pipe_in_a_folder_is_skipped(tmp_path: Path) -> None:
     write(tmp_path / "a.txt")

@@ -76,6 +76,10 @@ FAULTS = {
         dump({name: {str(n): row[name] for n, row in enumerate(ROWS)} for name in ROWS[0]}),
         "seems to hold a list for each column",
     ),
+    "rows.json": (
+        dump({str(n): row for n, row in enumerate(ROWS)}),
+        r"values are objects: .*jq '\[",
+    ),
     "null.json": ("null", "should hold a JSON object but holds null"),
     "cut.jsonl": (
         dump(ROWS[0]) + '\n{"text": \n',
@@ -102,6 +106,10 @@ FAULTS = {
     "bytes.parquet": (
         parquet_bytes(pyarrow.table({"text": [b"hi"], "label": ["a"]})),
         "row 0: text should be a text, not b'hi'",
+    ),
+    "packed.parquet": (
+        gzip.compress(parquet_bytes(pyarrow.table({"text": ["hi"]}))),
+        "is compressed as a whole: decompress it",
     ),
     "table.parquet.gz": (
         gzip.compress(parquet_bytes(pyarrow.table({"text": ["hi"]}))),
