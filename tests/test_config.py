@@ -81,10 +81,8 @@ def test_official_files(name: str, tmp_path: Path) -> None:
     assert (config.max_position_embeddings, config.vocab_size) == (300, 30000)
     assert config.layer_norm_eps == 1e-12 and config.pad_token_id == 0
     config.save_pretrained(tmp_path)
-    assert (
-        content.items()
-        <= json.loads((tmp_path / "config.json").read_text(encoding="utf-8")).items()
-    )
+    saved = json.loads((tmp_path / "config.json").read_text(encoding="utf-8"))
+    assert content.items() <= saved.items()
     assert BertConfig.from_pretrained(tmp_path) == config
 
 
@@ -182,12 +180,8 @@ def test_fields_of_other_tools_are_in_vars() -> None:
     config = copy.deepcopy(BertConfig(hidden_size=24))
     config.d_model = config.hidden_size
     config.num_labels = 3
-    assert (
-        vars(config)["d_model"]
-        == vars(config)["hidden_size"]
-        == config.replace(num_labels=2).d_model
-        == 24
-    )
+    assert vars(config)["d_model"] == vars(config)["hidden_size"] == 24
+    assert config.replace(num_labels=2).d_model == 24
     assert "d_model" not in config.extra and config.to_dict()["d_model"] == 24
 
 
@@ -241,28 +235,24 @@ def test_every_field_of_the_reference_can_be_read_and_passed_on() -> None:
             assert getattr(ours, name) == getattr(theirs, name), name
     ours.use_cache, ours.chunk_size_feed_forward = False, 7
     assert transformers.BertConfig(**ours.to_dict()).use_cache is ours.use_cache is False
-    assert (
-        BertConfig.from_dict(ours.to_dict()) == ours
-        and ours.to_dict()["chunk_size_feed_forward"] == 7
-    )
+    assert BertConfig.from_dict(ours.to_dict()) == ours
+    assert ours.to_dict()["chunk_size_feed_forward"] == 7
 
 
 def test_a_config_is_a_mapping(tmp_path: Path) -> None:
     config = BertConfig(num_labels=3, num_hidden_layers=1)
     assert config.get_text_config() is config
     assert dict(config) == {**config} == config.to_dict() and "hidden_size" in config
-    assert (
-        config.get("hidden_size") == config["hidden_size"] == 768 and config.get("nothing", 5) == 5
-    )
+    assert config.get("hidden_size") == config["hidden_size"] == 768
+    assert config.get("nothing", 5) == 5
     assert config.to_diff_dict().keys() == {
         "model_type",
         "num_hidden_layers",
         "id2label",
         "label2id",
     }
-    assert repr(
-        config
-    ) == f"BertConfig {config.to_json_string()}" and '\n  "hidden_size": 768,' in repr(config)
+    assert repr(config) == f"BertConfig {config.to_json_string()}"
+    assert '\n  "hidden_size": 768,' in repr(config)
     assert json.loads(config.to_json_string(use_diff=True)) == config.to_diff_dict()
     config.to_json_file(tmp_path / "mine.json", use_diff=True)
     assert BertConfig.from_json_file(tmp_path / "mine.json") == config
@@ -342,9 +332,8 @@ def test_any_json_object_is_a_config_or_a_clear_error(values: dict[str, Any]) ->
     except ValueError as error:
         assert str(error)
         return
-    assert BertConfig.from_dict(json.loads(config.to_json_string())).to_dict() == json.loads(
-        config.to_json_string()
-    )
+    content = json.loads(config.to_json_string())
+    assert BertConfig.from_dict(content).to_dict() == content
 
 
 @pytest.mark.parametrize("old_first", [True, False])

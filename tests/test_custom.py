@@ -71,9 +71,8 @@ class TestPooler:
                 packed.pooler_output[row, :length], padded.pooler_output[row, :length]
             )
             assert not packed.pooler_output[row, length:].any()
-        assert model(
-            torch.zeros(0, dtype=torch.long), layout=PackedLayout([])
-        ).pooler_output.shape == (0, 0, 32)
+        empty = model(torch.zeros(0, dtype=torch.long), layout=PackedLayout([]))
+        assert empty.pooler_output.shape == (0, 0, 32)
 
     def test_a_head_uses_it(self) -> None:
         model = BertForSequenceClassification(tiny_config()).eval()

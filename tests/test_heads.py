@@ -41,16 +41,10 @@ def word_embeddings(model: Any) -> nn.Parameter:
 def assert_tied(model: Any) -> None:
     """Check that the decoder's weight and the word embeddings are one tensor, used by forward."""
     predictions = model.cls.predictions
-    assert (
-        predictions.decoder.weight is word_embeddings(model)
-        and predictions.decoder.bias is predictions.bias
-    )
-    assert (
-        model.config.vocab_size
-        == predictions.decoder.out_features
-        == len(predictions.bias)
-        == len(word_embeddings(model))
-    )
+    assert predictions.decoder.weight is word_embeddings(model)
+    assert predictions.decoder.bias is predictions.bias
+    assert predictions.decoder.out_features == model.config.vocab_size
+    assert len(predictions.bias) == len(word_embeddings(model)) == model.config.vocab_size
     ids = torch.tensor([[3, 5, 8]])
     before = model(ids)[0]
     with torch.no_grad():
@@ -104,9 +98,9 @@ class TestTying:
         written = load(save(state))
         itself = model.state_dict(keep_vars=True)
         assert written.keys() == state.keys() == itself.keys()
-        assert all(
-            torch.equal(written[n], p) and p is model.get_parameter(n) for n, p in itself.items()
-        )
+        for path, parameter in itself.items():
+            assert torch.equal(written[path], parameter)
+            assert parameter is model.get_parameter(path)
         with torch.inference_mode():
             model.load_state_dict(model.state_dict())
 
@@ -141,13 +135,14 @@ class TestTying:
         ids = torch.tensor([[3, 5, 8]])
         before = model(ids)[0]
         model.resize_token_embeddings(vocab_size)
-        kept = min(vocab_size, 99)
+        old_size = min(vocab_size, 99)
         after = model(ids)[0]
         assert after.shape[-1] == vocab_size
         # Not equal: a matrix product of another size may round differently.
-        torch.testing.assert_close(after[..., :kept], before[..., :kept])
-        mean = model.cls.predictions.bias[:kept].mean().expand(vocab_size - kept)
-        torch.testing.assert_close(model.cls.predictions.bias[kept:], mean, rtol=0, atol=1e-3)
+        torch.testing.assert_close(after[..., :old_size], before[..., :old_size])
+        bias = model.cls.predictions.bias
+        mean = bias[:old_size].mean().expand(vocab_size - old_size)
+        torch.testing.assert_close(bias[old_size:], mean, rtol=0, atol=1e-3)
         model.save_pretrained(tmp_path)
         again = getattr(minibert, name).from_pretrained(tmp_path)
         assert again.config.vocab_size == vocab_size
@@ -158,10 +153,8 @@ class TestTying:
     def test_untied(self, tmp_path: Path) -> None:
         model = build("BertForMaskedLM", tie_word_embeddings=False)
         decoder = model.cls.predictions.decoder
-        assert (
-            decoder.weight is not word_embeddings(model)
-            and decoder.bias is model.cls.predictions.bias
-        )
+        assert decoder.weight is not word_embeddings(model)
+        assert decoder.bias is model.cls.predictions.bias
         model.save_pretrained(tmp_path)
         again = minibert.BertForMaskedLM.from_pretrained(tmp_path)
         assert torch.equal(again.cls.predictions.decoder.weight, decoder.weight)
@@ -218,7 +211,7 @@ class TestHeadlessCheckpoint:
         assert bool(model.load_report.left_out) == (model.bert.pooler is None)
 
     @each_head
-    def test_new_weights_have_bert_s_initialization(self, headless: Path, name: str) -> None:
+    def test_new_weights_are_initialized_as_in_bert(self, headless: Path, name: str) -> None:
         with pytest.warns(UserWarning, match="newly initialized"):
             model = getattr(minibert, name).from_pretrained(headless, vocab_size=99)
         for path in model.load_report.missing:
@@ -270,9 +263,8 @@ class TestHeadlessCheckpoint:
         with pytest.warns(UserWarning) as caught:
             minibert.BertForSequenceClassification.from_pretrained(tmp_path)
         (warning,) = caught
-        assert "classifier.weight, classifier.bias are not in" in str(
-            warning.message
-        ) and "cls" not in str(warning)
+        assert "classifier.weight, classifier.bias are not in" in str(warning.message)
+        assert "cls" not in str(warning)
 
     @each_head
     def test_the_encoder_comes_from_the_checkpoint(self, headless: Path, name: str) -> None:
@@ -463,13 +455,13 @@ class TestBadLabels:
             ):
                 cross_entropy(logits, torch.tensor(labels, dtype=dtype))
             return
-        kept = [(row, label) for row, label in enumerate(labels) if label != IGNORED]
+        counted = [(row, label) for row, label in enumerate(labels) if label != IGNORED]
         loss = cross_entropy(logits, torch.tensor(labels, dtype=dtype))
-        if not kept:
+        if not counted:
             assert loss.isnan()
         else:
             terms = torch.stack(
-                [-logits[row].double().log_softmax(-1)[label] for row, label in kept]
+                [-logits[row].double().log_softmax(-1)[label] for row, label in counted]
             )
             torch.testing.assert_close(loss.double(), terms.mean(), rtol=1e-5, atol=1e-6)
 

@@ -131,9 +131,8 @@ def test_a_mask_that_broadcasts() -> None:
     mask = torch.tensor([1, 1, 1, 0])
     expected = MODEL(ids, attention_mask=mask.expand(2, 4)).last_hidden_state
     for shape in ((1, 4), (1, 1, 4), (2, 4, 4), (1, 1, 1, 4), (2, 1, 4, 4)):
-        assert torch.equal(
-            MODEL(ids, attention_mask=mask.expand(shape)).last_hidden_state, expected
-        )
+        states = MODEL(ids, attention_mask=mask.expand(shape)).last_hidden_state
+        assert torch.equal(states, expected)
 
 
 def test_sequences_without_tokens_raise_an_error() -> None:

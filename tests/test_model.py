@@ -38,12 +38,10 @@ def test_outputs_by_attribute_index_key_and_unpacking(model: BertModel) -> None:
     assert out.keys() == ["last_hidden_state", "pooler_output"]
     assert last_hidden_state is out.last_hidden_state is out["last_hidden_state"] is out[0]
     assert pooler_output is out[1] is out[-1] and out[:1] == (last_hidden_state,)
-    assert (
-        len(out) == 2
-        and "attentions" not in out
-        and out.attentions is None
-        and out.get("attentions") is None
-    )
+    assert len(out) == 2
+    assert "attentions" not in out
+    assert out.attentions is None
+    assert out.get("attentions") is None
     assert dict(**out).keys() == set(out.keys())
     with pytest.raises(
         KeyError,
@@ -67,10 +65,8 @@ def test_outputs_as_mappings_and_pytrees(model: BertModel) -> None:
     assert halves.attentions[0].dtype == torch.float16
     out["input_ids"] = torch.zeros(3, 11)  # the fill-mask pipeline adds its inputs
     out["pooler_output"] = None
-    assert (
-        out.keys() == ["last_hidden_state", "hidden_states", "attentions", "input_ids"]
-        and len(out) == 4
-    )
+    assert out.keys() == ["last_hidden_state", "hidden_states", "attentions", "input_ids"]
+    assert len(out) == 4
     assert {**out}["input_ids"] is out.input_ids
 
 
@@ -105,7 +101,7 @@ def test_hidden_states_and_attentions_have_the_documented_shapes(model: BertMode
     out = model(**batch, output_hidden_states=True, output_attentions=True)
     last_hidden_state, pooler_output, hidden_states, attentions = out
     assert last_hidden_state.shape == (3, 11, 32) and pooler_output.shape == (3, 32)
-    assert [tuple(h.shape) for h in hidden_states] == [(3, 11, 32)] * 3
+    assert [tuple(states.shape) for states in hidden_states] == [(3, 11, 32)] * 3
     assert [tuple(a.shape) for a in attentions] == [(3, 4, 11, 11)] * 2
     assert hidden_states[-1] is last_hidden_state
     assert torch.equal(
@@ -225,21 +221,19 @@ def test_parts_called_alone(model: BertModel) -> None:
         assert torch.equal(attentions[0], expected.attentions[i])
         x = layer(x)
     plain = model(ids)
-    assert torch.equal(x, plain.last_hidden_state) and torch.equal(
-        model.pooler(x), plain.pooler_output
-    )
+    assert torch.equal(x, plain.last_hidden_state)
+    assert torch.equal(model.pooler(x), plain.pooler_output)
     out = model.encoder(model.embeddings(ids), output_hidden_states=True)
-    assert (
-        torch.equal(out.last_hidden_state, out[0])
-        and torch.equal(out[0], x)
-        and len(out.hidden_states) == 3
-    )
+    assert torch.equal(out.last_hidden_state, out[0])
+    assert torch.equal(out[0], x)
+    assert len(out.hidden_states) == 3
     eager = model.encoder(
         model.embeddings(ids), attend=ATTENTION_FUNCTIONS["eager"], output_attentions=True
     )
-    assert all(
-        torch.equal(a, b) for a, b in zip(eager.attentions, expected.attentions, strict=True)
-    )
+    for attentions_of_layer, expected_attentions in zip(
+        eager.attentions, expected.attentions, strict=True
+    ):
+        assert torch.equal(attentions_of_layer, expected_attentions)
     context, weights = model.encoder.layer[0].attention.self(x)
     assert context.shape == (2, 7, 32) and weights is None
     assert model.encoder.layer[0].attention.self.attention_head_size == 8
@@ -391,16 +385,11 @@ def test_methods_that_tools_call() -> None:
         enable(None, every_n_layers=1, offload=False)  # the call of transformers' Trainer
         assert model.is_gradient_checkpointing
         model.gradient_checkpointing_disable()
-    assert (
-        type(model)
-        .from_config(tiny_config(), gradient_checkpointing=True)
-        .is_gradient_checkpointing
-    )
-    assert (
-        model.vocab_size == 99
-        and not type(model).can_generate()
-        and model._can_set_attn_implementation()
-    )
+    other = BertForMaskedLM.from_config(tiny_config(), gradient_checkpointing=True)
+    assert other.is_gradient_checkpointing
+    assert model.vocab_size == 99
+    assert not BertForMaskedLM.can_generate()
+    assert model._can_set_attn_implementation()
 
 
 def test_post_init_leaves_initialized_weights_alone() -> None:
@@ -420,10 +409,8 @@ def test_later_changes_of_the_config_take_effect(name: str) -> None:
     assert model(**batch).keys() == [*usual, "hidden_states", "attentions"]
     assert model(**batch, output_hidden_states=False, output_attentions=False).keys() == usual
     model.config.return_dict = False
-    assert (
-        type(model(**batch)) is tuple
-        and model(**batch, return_dict=True).keys()[-1] == "attentions"
-    )
+    assert type(model(**batch)) is tuple
+    assert model(**batch, return_dict=True).keys()[-1] == "attentions"
     model.config.return_dict = model.config.torchscript = True
     assert type(model(**batch)) is tuple
 
@@ -466,10 +453,8 @@ def test_resizing_keeps_old_rows_and_extends_the_decoder() -> None:
     model.resize_token_embeddings(103)
     assert torch.equal(model.get_input_embeddings().weight[:99], before)
     logits = model(torch.tensor([[102, 5]])).logits
-    assert (
-        logits.shape == (1, 2, 103)
-        and model.config.vocab_size == model.bert.config.vocab_size == 103
-    )
+    assert logits.shape == (1, 2, 103)
+    assert model.config.vocab_size == model.bert.config.vocab_size == 103
 
 
 def test_copies(model: BertModel) -> None:

@@ -118,9 +118,8 @@ def test_every_module_has_an_example_that_works(name: str) -> None:
 def test_normalized_characters_have_positions_in_the_text(text: str) -> None:
     normalized, positions = BasicTokenizer().normalize(text)
     assert len(normalized) == len(positions)
-    assert list(positions) == sorted(positions) and all(
-        0 <= position < len(text) for position in positions
-    )
+    assert list(positions) == sorted(positions)
+    assert all(0 <= position < len(text) for position in positions)
     assert not any(unicodedata.category(char) == "Cc" for char in normalized)
     ends = [0, *(place for span in split_words(normalized) for place in span), len(normalized)]
     assert ends == sorted(ends)  # words do not overlap
@@ -518,14 +517,13 @@ def test_decode_takes_lists_arrays_and_tensors(tokenizer: BertTokenizer) -> None
     ids = [CLS, PAINT, ING, S, WORDS.index("!"), SEP, PAD]
     for form in (list, tuple, np.array, torch.tensor):
         assert tokenizer.decode(form(ids), skip_special_tokens=True) == "paintings!"
-        assert (
-            tokenizer.batch_decode(form([ids, ids]), skip_special_tokens=True) == ["paintings!"] * 2
-        )
+        texts = tokenizer.batch_decode(form([ids, ids]), skip_special_tokens=True)
+        assert texts == ["paintings!"] * 2
     assert tokenizer.decode(PAINT) == "paint" and tokenizer.decode([]) == ""
     assert tokenizer.batch_decode([]) == [] or tokenizer.batch_decode([]) == [""]
 
 
-def test_too_long_for_the_model_warns_once() -> None:
+def test_texts_too_long_for_the_model_warn_once() -> None:
     tokenizer = BertTokenizer(WORDS, model_max_length=4)
     with pytest.warns(
         UserWarning, match="A text has 5 tokens, but the model takes 4: pass truncation=True"
@@ -1014,9 +1012,8 @@ def test_two_tokens_never_share_an_id(tmp_path: Path) -> None:
         match=r"'\[CLS\]' should have the id 2, which is that of '\[SEP\]' .* has 66 instead",
     ):
         tokenizer = BertTokenizer.from_pretrained(tmp_path)
-    assert tokenizer("i")["input_ids"] == [66, 4, 2] and tokenizer.convert_ids_to_tokens(
-        [2, 66]
-    ) == ["[SEP]", "[CLS]"]
+    assert tokenizer("i")["input_ids"] == [66, 4, 2]
+    assert tokenizer.convert_ids_to_tokens([2, 66]) == ["[SEP]", "[CLS]"]
 
 
 # --- vocabularies with unused ids

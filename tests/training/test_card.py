@@ -30,7 +30,7 @@ def test_an_edited_card_is_not_overwritten(tmp_path: Path) -> None:
     ("architecture", "has_labels"),
     [("BertForSequenceClassification", True), ("BertForPreTraining", False)],
 )
-def test_only_a_classifier_s_card_lists_labels(
+def test_only_cards_of_classifiers_list_labels(
     architecture: str, has_labels: bool, tmp_path: Path
 ) -> None:
     config = {"architectures": [architecture], "id2label": {"0": "good", "1": "bad"}}

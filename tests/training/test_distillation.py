@@ -96,7 +96,7 @@ def test_losses_of_mean_pooled_sentences_and_of_soft_labels() -> None:
     torch.testing.assert_close(losses["labels"], 0.75 * hard + 0.25 * soft, rtol=1e-4, atol=1e-4)
 
 
-def test_token_states_learn_from_the_teacher_s_states() -> None:
+def test_token_states_learn_from_those_of_the_teacher() -> None:
     torch.manual_seed(0)
     model = BertForPreTraining(tiny_config()).eval()
     teacher = BertModel(tiny_config(hidden_size=48)).eval()
@@ -117,7 +117,7 @@ def test_token_states_learn_from_the_teacher_s_states() -> None:
     torch.testing.assert_close(losses["labels"], without["labels"])
 
 
-def test_a_student_learns_the_teacher_s_vectors(tmp_path: Path) -> None:
+def test_a_student_learns_the_vectors_of_its_teacher(tmp_path: Path) -> None:
     torch.manual_seed(0)
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *[f"word{n}" for n in range(94)]]
     (tmp_path / "vocab.txt").write_text("\n".join(words) + "\n", encoding="utf-8")

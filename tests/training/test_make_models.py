@@ -31,7 +31,7 @@ from minibert.training.pretraining import single_texts
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-def test_a_teacher_s_vectors_are_rotated_to_those_of_the_student() -> None:
+def test_vectors_of_a_teacher_are_rotated_to_those_of_the_student() -> None:
     """The teacher's vectors are the student's after a rotation and a shift, in more dimensions."""
     rng = np.random.default_rng(0)
     student = rng.normal(size=(500, 6)).astype(np.float32)
@@ -150,7 +150,7 @@ def test_the_hundred_prompts_can_be_answered(language: str, name: str, answerabl
     assert sum(bool(vocabulary & set(words)) for _, words in prompts) == answerable
 
 
-def test_a_mask_is_separated_from_its_particle_as_in_a_user_s_text() -> None:
+def test_a_mask_is_separated_from_its_particle_as_in_texts_of_users() -> None:
     tokenizer = BertTokenizer.from_pretrained("minibert-ko")
 
     def ids(*pieces: str) -> np.ndarray[Any, Any]:
@@ -333,7 +333,7 @@ def e5_file(path: Path) -> dict[str, torch.Tensor]:
     return tensors
 
 
-def test_e5_is_read_as_it_was_written(tmp_path: Path) -> None:
+def test_reading_e5_restores_the_written_weights(tmp_path: Path) -> None:
     tensors = e5_file(tmp_path / "e5.bin")
     file = E5File.read(tmp_path / "e5.bin")
     assert file.tensors.keys() == tensors.keys()
@@ -353,7 +353,7 @@ def test_e5_is_read_as_it_was_written(tmp_path: Path) -> None:
         E5File.read(tmp_path / "other.bin")
 
 
-def test_every_piece_learns_from_the_teacher_s_state_of_its_word(tmp_path: Path) -> None:
+def test_every_piece_learns_from_the_state_of_its_word(tmp_path: Path) -> None:
     e5_file(tmp_path / "e5.bin")
     file = E5File.read(tmp_path / "e5.bin")
     file.save(tmp_path / "e5")

@@ -117,7 +117,7 @@ def test_attention_in_blocks_in_bfloat16() -> None:
 
 
 @pytest.mark.parametrize("layout", [PackedLayout([137, 3]), PackedLayout([], tail=140)])
-def test_long_sequences_without_dropout_use_torch_s_attention(layout: PackedLayout) -> None:
+def test_long_sequences_without_dropout_use_the_attention_of_torch(layout: PackedLayout) -> None:
     inputs = [torch.randn(140, 2, 8) for _ in range(3)]
     received, _ = BlockAttention(layout)(*inputs, layout, 0.0)
     assert torch.equal(received, sdpa_attention(*inputs, layout, 0.0)[0])
@@ -210,7 +210,7 @@ def test_products_have_the_accuracy_of_float32(tokens: int, inputs: int, outputs
         assert (ours - exact).norm() / exact.norm() < 2e-6
 
 
-def test_torch_s_settings_and_operators_are_restored() -> None:
+def test_settings_and_operators_of_torch_are_restored() -> None:
     matmul = getattr(torch.backends.mkldnn, "matmul", None)  # torch 2.9 and newer
     precision = getattr(matmul, "fp32_precision", None)
     torch.manual_seed(0)
