@@ -1,4 +1,4 @@
-"""What the browser tests share: one Chromium, and a page in it that remembers what went wrong."""
+"""Shared by the browser tests: a headless Chromium, and a page that records errors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ SECTIONS = ["text", "embeddings", "attention", "head", "hidden", "compare", "poo
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """A headless Chromium, or a skip; of one module, so that asyncio is free again afterwards."""
+    """A headless Chromium, or a skip if there is none.
+
+    Playwright occupies the event loop of asyncio, so the fixture ends with each module.
+    """
     api = pytest.importorskip("playwright.sync_api", reason="needs playwright: extra [test]")
     if CHROMIUM is None:
         pytest.skip("needs chromium: apt-get install chromium")
@@ -33,7 +36,7 @@ def browser() -> Iterator[Any]:
 
 
 class Opened:
-    """An open page that remembers what went wrong and what it asked for."""
+    """An open page that records errors, console messages, dialogs and requests."""
 
     def __init__(
         self,
@@ -74,21 +77,21 @@ class Opened:
             self.page.keyboard.press(key)
 
     def run(self, text: str, **options: Any) -> dict[str, Any]:
-        """What the page's own model computes."""
+        """Return what the model in the page computes for a text."""
         result: dict[str, Any] = self.page.evaluate(
             "([text, options]) => minibert.run(text, options)", [text, options]
         )
         return result
 
     def settle(self) -> None:
-        """Waits until nothing is computed any more."""
+        """Wait until the page has computed what it was asked for."""
         self.page.wait_for_function(
             "() => !running && (!shown.live || state.trouble || same(shown.request, requested()))"
         )
 
     @property
     def asked_nothing(self) -> bool:
-        """Whether the page fetched nothing but itself and its own worker."""
+        """Whether the page made no request except for itself and its worker."""
         return self.requests[0].startswith("file:") and all(
             address.startswith("blob:") for address in self.requests[1:]
         )
@@ -99,17 +102,18 @@ class Opened:
 
     @property
     def copied(self) -> str:
-        """The line of Python for the number in the readout."""
+        """The line of Python that prints the value in the readout."""
         return str(self.page.evaluate("told.python"))
 
     def hover(self, heat_map: str, row: int, col: int) -> str:
-        """Moves the mouse over a cell and returns what the tip says."""
+        """Move the mouse over a cell and return the text of the tooltip."""
         self.page.evaluate(
             f"document.getElementById('{heat_map}').scrollIntoView({{block: 'center'}})"
         )
         canvas = self.page.locator(f"#{heat_map}").bounding_box()
         area = self.page.evaluate(
-            f"(map => ({{...map.area, rows: map.now.rows, cols: map.now.cols}}))(HeatMap.all.get('{heat_map}'))"
+            "(map => ({...map.area, rows: map.now.rows, cols: map.now.cols}))"
+            f"(HeatMap.all.get('{heat_map}'))"
         )
         x = canvas["x"] + area["left"] + (col + 0.5) * area["width"] / area["cols"]
         y = canvas["y"] + area["top"] + (row + 0.5) * area["height"] / area["rows"]
@@ -119,6 +123,6 @@ class Opened:
 
 
 def shown(value: torch.Tensor, digits: int = 4) -> str:
-    """A number as the page writes it."""
+    """Format a value as the page does."""
     text = f"{value.item():.{digits}f}"
     return text[1:] if float(text) == 0 and text[0] == "-" else text

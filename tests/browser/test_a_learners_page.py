@@ -1,4 +1,4 @@
-"""What a learner stumbled over on the page, each with the state that must be seen instead."""
+"""Regression tests for places of the page that confused learners."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_second_sense_is_measured_against_the_same_sense(browser: Any, file: Path) -> None:
-    """The verdict is computed: with the two sentences exchanged it is the opposite one."""
+    """The verdict is computed, so exchanging the two sentences reverses it."""
     with Opened(browser, file) as opened:
         opened.open("compare")
         opened.page.click("#compare-example")
@@ -68,7 +68,7 @@ def test_what_is_switched_off_is_said_everywhere_and_undone(browser: Any, file: 
             assert page.is_visible(
                 "#off"
             ) and "Layer 0, head 1 · Layer 0 skipped" in page.inner_text("#off")
-        # predictions is open: the five best words before and after
+        # the tab of predictions is open and shows the five best words before and after
         page.wait_for_function("() => shown.whole.lens[0] && shown.lens[0]")
         before, after = (
             page.locator("#best .words").nth(i).locator("b").all_inner_texts() for i in range(2)
@@ -99,7 +99,7 @@ def test_predictions_open_with_a_word_to_guess(browser: Any, file: Path) -> None
         opened.open("text")
         opened.open("predictions")
         opened.settle()
-        assert "[MASK]" not in opened.page.inner_text("#tokens")  # asked for once, not again
+        assert "[MASK]" not in opened.page.inner_text("#tokens")  # masked at the first visit only
         opened.open("text")
         opened.page.fill("#edit", "the cat sat on the mat")
         opened.settle()
@@ -134,11 +134,15 @@ def test_a_long_map_shows_its_cell(browser: Any, tmp_path: Path) -> None:
         "one two three four five six seven eight nine ten " * 8,
     )
     inside = """id => {
-      const map = HeatMap.all.get(id), box = map.canvas.parentElement.getBoundingClientRect(), { area, now } = map;
-      const own = map.canvas.getBoundingClientRect(), main = document.querySelector("main").getBoundingClientRect();
-      const y = own.top + area.top + ((now.cursor[0] + 0.5) / now.rows) * area.height;
-      const x = own.left + area.left + ((now.cursor[1] + 0.5) / now.cols) * area.width;
-      return [y > box.top && y < box.bottom && x > box.left && x < box.right, y > main.top && y < main.bottom];
+      const map = HeatMap.all.get(id);
+      const { area, now } = map;
+      const box = map.canvas.parentElement.getBoundingClientRect();
+      const canvas = map.canvas.getBoundingClientRect();
+      const main = document.querySelector("main").getBoundingClientRect();
+      const y = canvas.top + area.top + ((now.cursor[0] + 0.5) / now.rows) * area.height;
+      const x = canvas.left + area.left + ((now.cursor[1] + 0.5) / now.cols) * area.width;
+      const inBox = y > box.top && y < box.bottom && x > box.left && x < box.right;
+      return [inBox, y > main.top && y < main.bottom];
     }"""
     with Opened(browser, tmp_path / "page.html", height=500) as opened:
         opened.open("attention")
@@ -151,17 +155,26 @@ def test_a_long_map_shows_its_cell(browser: Any, tmp_path: Path) -> None:
             assert seen and on_screen, key
 
 
-CUT = """() => { // what hides part of the ring around the item that has the focus; null where none has it
-  const item = document.activeElement, style = (of) => getComputedStyle(of);
+# returns what hides part of the focus ring, "" if nothing does, and null if nothing has the focus
+CUT = """() => {
+  const item = document.activeElement;
+  const style = (element) => getComputedStyle(element);
   if (item === document.body) return null;
   const around = [item, item.parentElement].find((of) => style(of).outlineStyle === "solid");
   if (!around) return `no ring: ${item.outerHTML}`;
-  const own = around.getBoundingClientRect(), { outlineOffset, outlineWidth } = style(around);
-  const out = Math.max(parseFloat(outlineOffset) + parseFloat(outlineWidth), 0) - 0.6;
+  const ring = around.getBoundingClientRect();
+  const { outlineOffset, outlineWidth } = style(around);
+  const width = Math.max(parseFloat(outlineOffset) + parseFloat(outlineWidth), 0) - 0.6;
   for (let box = around.parentElement; box; box = box.parentElement) {
     const { left, right, top, bottom } = box.getBoundingClientRect();
-    const cut = own.left - out < left || own.right + out > right || own.top - out < top || own.bottom + out > bottom;
-    if (cut && style(box).overflowY !== "visible") return `${item.id || item.outerHTML} in ${box.id || box.outerHTML}`;
+    const cut =
+      ring.left - width < left ||
+      ring.right + width > right ||
+      ring.top - width < top ||
+      ring.bottom + width > bottom;
+    if (cut && style(box).overflowY !== "visible") {
+      return `${item.id || item.outerHTML} in ${box.id || box.outerHTML}`;
+    }
   }
   return "";
 }"""
@@ -181,7 +194,7 @@ def test_every_focus_ring_is_seen_whole(browser: Any, file: Path, width: int) ->
 
 
 def test_the_page_says_that_it_is_opening(browser: Any, file: Path) -> None:
-    """Seen before any script has run: a page whose scripts may not run shows it for good."""
+    """The notice is visible until the scripts run, and stays if they are blocked."""
     context = browser.new_context(java_script_enabled=False, offline=True)
     page = context.new_page()
     page.goto(file.as_uri())
@@ -204,14 +217,27 @@ def test_on_a_phone_the_maps_have_room(browser: Any, file: Path, language: str) 
         assert opened.page.is_visible("#pin")
 
 
-@pytest.mark.parametrize(("name", "text", "pair", "says"), [
-    ("minibert-ko", "나는 어제 친구와 함께 바다에 갔다.", "물이 차가웠지만 즐거웠다.", "믿기 어렵습니다"),
-    ("minibert-en", "The old man sat by the river.", "He watched the water go by.", "얼마나 믿을"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "text", "pair", "says"),
+    [
+        (
+            "minibert-ko",
+            "나는 어제 친구와 함께 바다에 갔다.",
+            "물이 차가웠지만 즐거웠다.",
+            "믿기 어렵습니다",
+        ),
+        (
+            "minibert-en",
+            "The old man sat by the river.",
+            "He watched the water go by.",
+            "얼마나 믿을",
+        ),
+    ],
+)
 def test_next_sentence_says_what_it_is_worth(
     browser: Any, tmp_path: Path, name: str, text: str, pair: str, says: str
 ) -> None:
-    """minibert-ko finds that anything follows; minibert-en does not."""
+    """minibert-ko predicts that any sentence follows, and minibert-en does not."""
     write_page(tmp_path / "page.html", name, text, pair)
     with Opened(browser, tmp_path / "page.html", language="ko-KR") as opened:
         opened.open("pooler")

@@ -1,4 +1,4 @@
-"""The page's JavaScript, CSS and HTML are formatted by Prettier and pass ESLint; both need Node."""
+"""The page's JavaScript, CSS and HTML are formatted by Prettier and pass ESLint."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ FILES = sorted(
     if path.suffix in (".js", ".css", ".html")
 )
 BROWSER_NAMES = (
-    "Blob CSS DecompressionStream ImageData OffscreenCanvas Response TextDecoder URL URLSearchParams Worker "
-    "atob cancelAnimationFrame clearTimeout console document getComputedStyle history innerHeight innerWidth "
-    "localStorage location matchMedia navigator performance requestAnimationFrame sessionStorage setTimeout "
-    "window postMessage onmessage"
+    "Blob CSS DecompressionStream ImageData OffscreenCanvas Response TextDecoder URL "
+    "URLSearchParams Worker atob cancelAnimationFrame clearTimeout console document "
+    "getComputedStyle history innerHeight innerWidth localStorage location matchMedia navigator "
+    "performance requestAnimationFrame sessionStorage setTimeout window postMessage onmessage"
 )
 
 
 def run(tool: str, *arguments: str, text: str | None = None) -> str:
-    """What a tool reports; skips where it is not installed."""
+    """Run a tool and return its report, or skip the test if the tool is not installed."""
     if shutil.which("node") is None:
         pytest.skip("needs Node.js")
     program = TOOLS / "node_modules" / ".bin" / tool

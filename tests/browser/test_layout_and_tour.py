@@ -1,4 +1,4 @@
-"""The page on every screen, the tour by keyboard, and the address that brings a state back."""
+"""The layout of the page in all windows, the tour by keyboard, and the state in the address."""
 
 from __future__ import annotations
 
@@ -42,23 +42,25 @@ REMEMBER_CUTS = """() => {
     draw(context, text, x, y, room);
   };
 }"""
-# what the model is, and the table of pieces
+# whether the description of the model or the table of tokens is wider than its box
 RUNS_OVER = """[document.getElementById("model"), document.getElementById("pieces").parentElement]
   .some(item => item.scrollWidth > item.clientWidth)"""
 
-# words outside the strip of the whole model that are smaller than 15 pixels
+# elements outside the strip whose text is smaller than 15 pixels
 SMALL_PRINT = """() => [...document.querySelectorAll("body *")]
   .filter(item => item.offsetParent && !item.closest("#river") && item.tagName !== "CANVAS")
-  .filter(item => [...item.childNodes].some(node => node.nodeType === Node.TEXT_NODE && node.data.trim()))
+  .filter(item => [...item.childNodes].some(
+    node => node.nodeType === Node.TEXT_NODE && node.data.trim()))
   .filter(item => parseFloat(getComputedStyle(item).fontSize) < 15)
   .map(item => item.outerHTML)"""
-# what a map writes its labels with
+# size of the labels of the attention map
 LABELS = """() => HeatMap.all.get("attention-map").area.width && labelSize(
   HeatMap.all.get("attention-map").area.width / HeatMap.all.get("attention-map").now.cols)"""
 
-# Korean words that go on in the next line
-BROKEN_WORDS = """() => [...document.querySelectorAll("section:not([hidden]) :is(.say, figcaption, h2)")]
-  .flatMap(item => {
+# Korean words that are broken at the end of a line
+BROKEN_WORDS = """() => [
+  ...document.querySelectorAll("section:not([hidden]) :is(.say, figcaption, h2)")
+].flatMap(item => {
   const node = item.firstChild, found = [];
   if (!node || node.nodeType !== Node.TEXT_NODE) return found;
   for (const { index, 0: word } of node.data.matchAll(/[^ ]*[가-힣][^ ]*/g)) {
@@ -71,7 +73,7 @@ BROKEN_WORDS = """() => [...document.querySelectorAll("section:not([hidden]) :is
 })"""
 
 
-# a phone and a desk, both languages and both schemes; all combinations are slow
+# one phone and one desktop window, which cover both languages and both color schemes
 SEEN_BY_DEFAULT = {(360, "en-US", "light"), (1280, "ko-KR", "dark")}
 WINDOWS = [
     pytest.param(
@@ -105,10 +107,8 @@ def test_nothing_runs_out_of_the_window(
                     name,
                     cell,
                 )
-            if section in (
-                "embeddings",
-                "pooler",
-            ):  # elsewhere labels are pieces, which may be of any length
+            # in other sections labels are tokens, which may have any length
+            if section in ("embeddings", "pooler"):
                 assert opened.page.evaluate("cuts") == []
             assert not opened.page.evaluate(RUNS_OVER), section
             assert opened.page.evaluate(SMALL_PRINT) == [], section
@@ -168,8 +168,9 @@ def test_the_tour_by_keyboard(browser: Any, file: Path, language: str) -> None:
 
 
 def test_a_reload_and_a_link_bring_the_state_back(browser: Any, file: Path) -> None:
-    state = "(({text, pair, masked, off, section, layer, head, token, key, stage, depth, language, theme, special}) => "
-    state += "({text, pair, masked, off, section, layer, head, token, key, stage, depth, language, theme, special}))(state)"
+    names = "text, pair, masked, off, section, layer, head, token, key, stage, depth, language"
+    names += ", theme, special"
+    state = f"(({{{names}}}) => ({{{names}}}))(state)"
     with Opened(browser, file) as opened:
         opened.page.fill("#edit", "배 a cat & a dog = 100% #1?")
         opened.page.fill("#edit-pair", "so it is")
@@ -199,7 +200,7 @@ def test_a_reload_and_a_link_bring_the_state_back(browser: Any, file: Path) -> N
     with Opened(browser, file, address=address[address.index("#") :]) as other:
         assert other.page.evaluate(state) == before and other.page.inner_text("#tokens") == tokens
         assert other.trouble == []
-    # an address that makes no sense is no trouble
+    # invalid values in an address are ignored
     with Opened(
         browser, file, address="#section=nothing&layer=99&head=x&off=9.9_a_7&masked=500&tour=-5"
     ) as other:
@@ -249,7 +250,8 @@ def test_patterns_of_the_page_are_those_of_python(browser: Any, file: Path) -> N
         tokens = opened.page.evaluate("tokens.map(token => token.piece)")
         for layer in range(2):
             ours = opened.page.evaluate(
-                f"[0, 1].map(head => pattern({layer}, head)).map(({{name, share}}) => [name, share])"
+                f"[0, 1].map(head => pattern({layer}, head))"
+                ".map(({name, share}) => [name, share])"
             )
             theirs = attention_patterns(tokens, t[f"layer.{layer}.attention.probabilities"])
             for (name, share), pattern in zip(ours, theirs, strict=True):

@@ -1,4 +1,4 @@
-"""The page in a real browser: it shows the model's numbers, asks the network for nothing, and works by keyboard."""
+"""In a real browser the page shows the model's values, makes no requests and works by keyboard."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def model() -> Any:
 
 @pytest.fixture(scope="module")
 def numbers(model: Any, tokenizer: Any) -> Any:
-    """The model's own numbers for the text of the page, by their names in a trace."""
+    """A trace of the model for the text of the page."""
     batch = tokenizer(TEXT, PAIR, padding="max_length", max_length=LENGTH, return_tensors="pt")
     with torch.no_grad(), trace(model) as t:
         model(**batch)
@@ -64,7 +64,7 @@ def test_every_section_opens_without_a_complaint_or_a_request(
         for section in SECTIONS:
             opened.open(section)
             assert opened.page.is_visible(f"#{section}")
-            # 1280 x 800: nothing runs out of the window sideways
+            # nothing is wider than a window of 1280 x 800
             assert opened.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         assert opened.page.get_attribute("html", "data-theme") == scheme
         assert opened.page.get_attribute("html", "lang") == language[:2]
@@ -99,7 +99,8 @@ def test_step_by_step_shows_score_mask_and_probability_of_every_key(
         opened.page.click("#token-4")
         opened.page.click("[data-view=steps]")
         rows = opened.page.evaluate(
-            "[...document.querySelectorAll('#steps tbody tr')].map(row => [...row.cells].map(cell => cell.textContent))"
+            "[...document.querySelectorAll('#steps tbody tr')]"
+            ".map(row => [...row.cells].map(cell => cell.textContent))"
         )
     scores, probabilities = (
         numbers[f"layer.1.attention.{name}"][0, 2, 4] for name in ("scores", "probabilities")
@@ -202,7 +203,7 @@ def test_the_keyboard_reaches_everything_and_walks(browser: Any, file: Path) -> 
         opened.press("ArrowLeft", 3)
         opened.press("ArrowDown", 2)
         opened.press("ArrowRight")
-        opened.press("ArrowDown")  # the last layer: stays
+        opened.press("ArrowDown")  # has no effect at the last layer
         assert opened.readout == "Layer 2, head 1"
         opened.page.focus("#attention-map")
         opened.press("ArrowUp", 30)
@@ -211,17 +212,24 @@ def test_the_keyboard_reaches_everything_and_walks(browser: Any, file: Path) -> 
         assert opened.readout.startswith("Layer 2, head 1: “[CLS]” looks at “i”: 0.")
 
 
+# visible elements that have no accessible name
+NAMELESS = """() => {
+  const elements = document.querySelectorAll("canvas, [role], input, button, [tabindex]");
+  return [...elements].filter(e => e.offsetParent
+    && !e.getAttribute("aria-label")
+    && !e.getAttribute("aria-labelledby")
+    && !e.textContent.trim()
+    && !(e.labels && e.labels[0].textContent.trim())).map(e => e.outerHTML);
+}"""
+
+
 def test_a_screen_reader_finds_roles_and_names(browser: Any, file: Path) -> None:
     with Opened(browser, file) as opened:
         for language in ("en", "ko"):
             opened.page.click(f"button[data-language={language}]")
             for section in SECTIONS:
                 opened.open(section)
-                nameless = opened.page.evaluate(
-                    """() => [...document.querySelectorAll("canvas, [role], input, button, [tabindex]")].filter(e =>
-                    e.offsetParent && !e.getAttribute("aria-label") && !e.getAttribute("aria-labelledby")
-                    && !e.textContent.trim() && !(e.labels && e.labels[0].textContent.trim())).map(e => e.outerHTML)"""
-                )
+                nameless = opened.page.evaluate(NAMELESS)
                 assert nameless == []
         assert opened.page.get_attribute("#readout", "aria-live") == "polite"
         assert opened.page.get_attribute("#tab-predictions", "aria-selected") == "true"
@@ -277,7 +285,7 @@ def test_a_model_without_heads_says_so(
 def test_a_page_of_base_size_with_128_tokens_is_below_25_mb(
     browser: Any, tmp_path_factory: pytest.TempPathFactory, tokenizer: Any
 ) -> None:
-    """Base in all that the page shows; the widened states, which it does not show, are narrow to save time."""
+    """The intermediate size is small to save time, because the page does not show those states."""
     torch.manual_seed(0)
     config = minibert.BertConfig.from_preset("base", intermediate_size=64, initializer_range=0.1)
     words = tokenizer.convert_ids_to_tokens(torch.randint(2000, 9000, (400,)).tolist())

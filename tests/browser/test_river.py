@@ -1,4 +1,4 @@
-"""The strip of the whole model above the page: live, and a way to every tab and to the code."""
+"""The strip above the page shows the live model, and links every part to its tab and code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`minibert view --run`: the snapshots of a run with a slider, each computing in the page."""
+"""`minibert view --run`: the page computes with every snapshot of a training run."""
 
 from __future__ import annotations
 
@@ -17,13 +17,16 @@ from minibert.study import run
 
 pytestmark = pytest.mark.browser
 
-WORDS = "i have a she opened the he is good we went to by train am not dog door man school tired . two three red blue"
+WORDS = (
+    "i have a she opened the he is good we went to by train am not dog door man school tired . "
+    "two three red blue"
+)
 STEPS = (0, 10, 200)
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run whose model is drawn anew for every snapshot, so that no two of them say the same."""
+    """A training run in which every snapshot has other random weights and other predictions."""
     folder = tmp_path_factory.mktemp("run")
     tokenizer = minibert.BertTokenizer(
         ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS.split()]
@@ -54,7 +57,7 @@ def file(folder: Path) -> Path:
 
 
 def answers(opened: Opened) -> list[list[str]]:
-    """Words and probabilities of the five prompts, when those of the chosen snapshot are there."""
+    """Wait for the chosen snapshot and return words and probabilities of the five prompts."""
     opened.page.wait_for_function("() => answers.of === state.snapshot && formingMap.now")
     rows = opened.page.locator("#prompts tr td:last-child").all_inner_texts()
     return [row.split() for row in rows]
@@ -77,14 +80,13 @@ def test_the_slider_goes_through_the_snapshots(browser: Any, folder: Path, file:
             assert values == pytest.approx(expected, abs=1e-4)
             assert f"step {step}" in opened.page.inner_text("#snapshot-number")
         assert said[0] != said[1] != said[2]
-        # the MLM loss, whose chance line is drawn, falls by 0.01 a step: it is read off around the
-        # step of the snapshot, as the mean of its neighbors
+        # The MLM loss falls by 0.01 per step. The page shows the mean around a snapshot's step.
         assert opened.page.evaluate("[lossAt(0), lossAt(2)].map(Number)") == pytest.approx(
             [3.99, 2.1], abs=0.1
         )
-        assert "2 layers" in opened.page.inner_text("#model")  # of the run, not of the page's own
+        assert "2 layers" in opened.page.inner_text("#model")  # the model of the run
         assert not opened.page.is_visible("#tokens")
-        opened.page.click("#play")  # from the last on to the first, and so on
+        opened.page.click("#play")  # starts again at the first snapshot after the last one
         assert opened.page.evaluate("state.snapshot") == 0
         opened.page.wait_for_function("() => state.snapshot === 1")
         opened.page.click("#play")

@@ -1,4 +1,4 @@
-"""The page claims nothing that is not so: of one text, of its colours, of the model's name."""
+"""What the page says of single texts, of colors and of the model's name is true."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.browser
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Of one text without a [MASK], and a folder whose own name says nothing."""
+    """A page of one text without a [MASK], of a model in a folder that is named `model`."""
     folder = tmp_path_factory.mktemp("page")
     (folder / "my-bert").mkdir()
     shutil.copytree(BUNDLED_MODELS / "minibert-tiny", folder / "my-bert" / "model")

@@ -1,4 +1,4 @@
-"""What carries a difference: the map, the heads and both experiments on the page are those of Python."""
+"""Which heads carry a difference: the page shows the results of Python."""
 
 from __future__ import annotations
 
@@ -42,7 +42,17 @@ def cut(opened: Opened, box: str, store: str, presses: int = 1) -> dict[str, Any
 
 
 def check_against_python(name: str, texts: list[str], found: dict[str, Any], place: int) -> Any:
-    """The map, the heads, the cut, and two of the page's own draws."""
+    """Compare the map, the heads, the ablation and two random draws of the page with Python.
+
+    Args:
+        name: The model.
+        texts: Both texts.
+        found: What `cut` returned.
+        place: Index of the token that the model predicts.
+
+    Returns:
+        The results of Python.
+    """
     tokenizer = BertTokenizer.from_pretrained(name)
     model = rounded(BertForMaskedLM.from_pretrained(name)).eval()
     count = len(found["wire"]["heads"])
@@ -74,7 +84,7 @@ def test_what_carries_this_for_two_texts(browser: Any, file: Path) -> None:
         )
         opened.page.fill("#compare-text", "The dog sat on the mat.")
         opened.page.wait_for_selector("#follow:enabled")
-        opened.page.click("#token-3")  # not what differs, so it is what the model has to guess
+        opened.page.click("#token-3")  # a token that both texts share, which the model has to guess
         opened.page.click("#follow")
         found = cut(opened, "compare-wire", "following")
         texts = [f"The {animal} [MASK] on the mat." for animal in ("cat", "dog")]
@@ -91,7 +101,10 @@ def test_what_carries_this_for_two_texts(browser: Any, file: Path) -> None:
 
 @pytest.mark.slow
 def test_scene_six_ends_at_the_heads_that_carry_it(browser: Any, tmp_path: Path) -> None:
-    """Five heads turn road into animal; of a hundred other fives, at most five change the answer."""
+    """Without five heads the answer changes from road to animal.
+
+    Of a hundred random sets of five other heads, at most five sets change the answer.
+    """
     path = tmp_path / "learn.html"
     assert main(["learn", "--output", str(path)]) == 0
     with Opened(browser, path) as opened:
