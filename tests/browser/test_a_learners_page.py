@@ -24,7 +24,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_a_second_sense_is_measured_against_the_same_sense(browser: Any, file: Path) -> None:
+def test_a_second_sense_is_compared_with_the_same_sense(browser: Any, file: Path) -> None:
     """The verdict is computed, so exchanging the two sentences reverses it."""
     with Opened(browser, file) as opened:
         opened.open("compare")
@@ -52,7 +52,7 @@ def test_a_second_sense_is_measured_against_the_same_sense(browser: Any, file: P
         assert opened.page.input_value("#compare-same") == second and opened.trouble == []
 
 
-def test_what_is_switched_off_is_said_everywhere_and_undone(browser: Any, file: Path) -> None:
+def test_every_tab_shows_what_is_switched_off_and_can_undo_it(browser: Any, file: Path) -> None:
     with Opened(browser, file) as opened:
         page = opened.page
         assert not page.is_visible("#off")
@@ -65,9 +65,8 @@ def test_what_is_switched_off_is_said_everywhere_and_undone(browser: Any, file: 
         for section in SECTIONS:
             opened.open(section)
             opened.settle()
-            assert page.is_visible(
-                "#off"
-            ) and "Layer 0, head 1 · Layer 0 skipped" in page.inner_text("#off")
+            assert page.is_visible("#off")
+            assert "Layer 0, head 1 · Layer 0 skipped" in page.inner_text("#off")
         # the tab of predictions is open and shows the five best words before and after
         page.wait_for_function("() => shown.whole.lens[0] && shown.lens[0]")
         before, after = (
@@ -108,7 +107,7 @@ def test_predictions_open_with_a_word_to_guess(browser: Any, file: Path) -> None
         assert opened.page.inner_text("#tokens").split()[-2] == "[MASK]" and opened.trouble == []
 
 
-def test_states_open_at_the_layer_at_hand(browser: Any, file: Path) -> None:
+def test_the_tab_of_states_opens_at_the_chosen_layer(browser: Any, file: Path) -> None:
     with Opened(browser, file) as opened:
         opened.open("attention")
         opened.page.evaluate("chooseHead(0, 1)")
@@ -117,7 +116,7 @@ def test_states_open_at_the_layer_at_hand(browser: Any, file: Path) -> None:
         assert opened.page.inner_text("#places-caption").startswith("h1 ")
 
 
-def test_the_footer_speaks_of_what_is_chosen_now(browser: Any, file: Path) -> None:
+def test_the_footer_is_cleared_when_the_layer_changes(browser: Any, file: Path) -> None:
     with Opened(browser, file) as opened:
         opened.open("attention")
         opened.page.click("#token-3")
@@ -127,7 +126,7 @@ def test_the_footer_speaks_of_what_is_chosen_now(browser: Any, file: Path) -> No
 
 
 @pytest.mark.slow
-def test_a_long_map_shows_its_cell(browser: Any, tmp_path: Path) -> None:
+def test_a_long_map_scrolls_to_its_cell(browser: Any, tmp_path: Path) -> None:
     write_page(
         tmp_path / "page.html",
         "minibert-tiny",
@@ -151,8 +150,8 @@ def test_a_long_map_shows_its_cell(browser: Any, tmp_path: Path) -> None:
         opened.page.focus("#attention-map")
         for key, times in (("ArrowUp", 60), ("ArrowLeft", 60), ("ArrowDown", 61)):
             opened.press(key, times)
-            seen, on_screen = opened.page.evaluate(inside, "attention-map")
-            assert seen and on_screen, key
+            in_box, on_screen = opened.page.evaluate(inside, "attention-map")
+            assert in_box and on_screen, key
 
 
 # returns what hides part of the focus ring, "" if nothing does, and null if nothing has the focus
@@ -181,16 +180,18 @@ CUT = """() => {
 
 
 @pytest.mark.parametrize("width", [360, 1280])
-def test_every_focus_ring_is_seen_whole(browser: Any, file: Path, width: int) -> None:
+def test_every_focus_ring_is_fully_visible(browser: Any, file: Path, width: int) -> None:
     with Opened(browser, file, width=width, height=1600) as opened:
         for section in SECTIONS:
             opened.open(section)
             opened.page.focus("#theme")
-            seen: list[str] = []
-            while opened.press("Tab") or (cut := opened.page.evaluate(CUT)) is not None:
-                seen.append(cut)
-                assert len(seen) < 100
-            assert len(seen) >= 4 and [cut for cut in seen if cut] == [], section
+            opened.press("Tab")
+            cuts: list[str] = []
+            while (cut := opened.page.evaluate(CUT)) is not None:
+                cuts.append(cut)
+                assert len(cuts) < 100
+                opened.press("Tab")
+            assert len(cuts) >= 4 and not any(cuts), (section, cuts)
 
 
 def test_the_page_says_that_it_is_opening(browser: Any, file: Path) -> None:
@@ -206,7 +207,7 @@ def test_the_page_says_that_it_is_opening(browser: Any, file: Path) -> None:
 
 
 @pytest.mark.parametrize("language", ["en-US", pytest.param("ko-KR", marks=pytest.mark.slow)])
-def test_on_a_phone_the_maps_have_room(browser: Any, file: Path, language: str) -> None:
+def test_maps_are_visible_on_a_phone(browser: Any, file: Path, language: str) -> None:
     with Opened(
         browser, file, language=language, width=360, height=740, has_touch=True, is_mobile=True
     ) as opened:
@@ -234,7 +235,7 @@ def test_on_a_phone_the_maps_have_room(browser: Any, file: Path, language: str) 
         ),
     ],
 )
-def test_next_sentence_says_what_it_is_worth(
+def test_next_sentence_prediction_says_how_reliable_it_is(
     browser: Any, tmp_path: Path, name: str, text: str, pair: str, says: str
 ) -> None:
     """minibert-ko predicts that any sentence follows, and minibert-en does not."""

@@ -74,17 +74,17 @@ BROKEN_WORDS = """() => [
 
 
 # one phone and one desktop window, which cover both languages and both color schemes
-SEEN_BY_DEFAULT = {(360, "en-US", "light"), (1280, "ko-KR", "dark")}
+DEFAULT_WINDOWS = {(360, "en-US", "light"), (1280, "ko-KR", "dark")}
 WINDOWS = [
     pytest.param(
-        *window, marks=[] if window in SEEN_BY_DEFAULT else [pytest.mark.slow], id=str(window)
+        *window, marks=[] if window in DEFAULT_WINDOWS else [pytest.mark.slow], id=str(window)
     )
     for window in product([360, 390, 768, 1280], ["en-US", "ko-KR"], ["light", "dark"])
 ]
 
 
 @pytest.mark.parametrize(("width", "language", "scheme"), WINDOWS)
-def test_nothing_runs_out_of_the_window(
+def test_nothing_is_wider_than_the_window(
     browser: Any, file: Path, width: int, language: str, scheme: str
 ) -> None:
     phone = {"has_touch": True, "is_mobile": True, "device_scale_factor": 3} if width < 500 else {}
@@ -102,11 +102,8 @@ def test_nothing_runs_out_of_the_window(
             tab = opened.page.locator(f"#tab-{section}").bounding_box()
             assert tab["x"] >= -1 and tab["x"] + tab["width"] <= width + 1
             for name, cell, scrolls, is_vector in opened.page.evaluate(SIZES):
-                assert cell >= 16 or (is_vector and (scrolls or cell >= 4 or width >= 768)), (
-                    section,
-                    name,
-                    cell,
-                )
+                is_readable = cell >= 16 or (is_vector and (scrolls or cell >= 4 or width >= 768))
+                assert is_readable, (section, name, cell)
             # in other sections labels are tokens, which may have any length
             if section in ("embeddings", "pooler"):
                 assert opened.page.evaluate("cuts") == []
@@ -119,7 +116,7 @@ def test_nothing_runs_out_of_the_window(
         assert opened.trouble == []
 
 
-def test_a_finger_chooses(browser: Any, file: Path) -> None:
+def test_a_tap_selects_a_cell(browser: Any, file: Path) -> None:
     with Opened(browser, file, width=390, has_touch=True, is_mobile=True) as opened:
         opened.page.tap("#tab-attention")
         opened.page.evaluate(
@@ -145,10 +142,8 @@ def test_the_tour_by_keyboard(browser: Any, file: Path, language: str) -> None:
         titles = set()
         for stop in range(stops):
             assert opened.page.evaluate("document.activeElement.closest('#tour') !== null")
-            title, text = (
-                opened.page.inner_text("#tour-title"),
-                opened.page.inner_text("#tour-text"),
-            )
+            title = opened.page.inner_text("#tour-title")
+            text = opened.page.inner_text("#tour-text")
             assert len(text) > 20 and title not in titles
             assert ("가" <= max(text)) == (language == "ko")
             titles.add(title)
@@ -167,7 +162,7 @@ def test_the_tour_by_keyboard(browser: Any, file: Path, language: str) -> None:
         assert not opened.page.is_visible("#tour") and opened.trouble == []
 
 
-def test_a_reload_and_a_link_bring_the_state_back(browser: Any, file: Path) -> None:
+def test_a_reload_and_a_link_restore_the_state(browser: Any, file: Path) -> None:
     names = "text, pair, masked, off, section, layer, head, token, key, stage, depth, language"
     names += ", theme, special"
     state = f"(({{{names}}}) => ({{{names}}}))(state)"
@@ -187,11 +182,9 @@ def test_a_reload_and_a_link_bring_the_state_back(browser: Any, file: Path) -> N
         opened.page.click("button[data-language=ko]")
         opened.page.click("#theme")
         opened.page.wait_for_timeout(300)
-        before, tokens, address = (
-            opened.page.evaluate(state),
-            opened.page.inner_text("#tokens"),
-            opened.page.url,
-        )
+        before = opened.page.evaluate(state)
+        tokens = opened.page.inner_text("#tokens")
+        address = opened.page.url
         opened.page.reload()
         opened.page.wait_for_selector("html[data-ready]")
         assert opened.page.evaluate(state) == before and opened.page.inner_text("#tokens") == tokens
@@ -212,16 +205,14 @@ def test_a_reload_and_a_link_bring_the_state_back(browser: Any, file: Path) -> N
         assert other.trouble == []
 
 
-def test_ways_to_look(browser: Any, file: Path) -> None:
+def test_options_of_the_attention_map(browser: Any, file: Path) -> None:
     with Opened(browser, file) as opened:
         opened.open("attention")
         page = opened.page
         whole = page.evaluate("HeatMap.all.get('attention-map').now.shade(0, 0)")
         page.check("#special")
-        assert (
-            whole is not None
-            and page.evaluate("HeatMap.all.get('attention-map').now.shade(0, 0)") is None
-        )
+        assert whole is not None
+        assert page.evaluate("HeatMap.all.get('attention-map').now.shade(0, 0)") is None
         page.fill("#threshold", "0.5")
         assert page.evaluate(
             "[1, 2, 3].every(k => stageValue(...at(), 1, k) >= 0.5 || !isDrawn(...at(), 1, k))"

@@ -76,7 +76,8 @@ def korean(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def check(opened: Opened, name: str, texts: tuple[str, ...]) -> float:
     """Return the largest difference between the page and PyTorch with the same rounded weights."""
     model, tokenizer = page_build.load(name)
-    model, largest = live.rounded(model), 0.0
+    model = live.rounded(model)
+    largest = 0.0
     for number, text in enumerate(texts):
         options: dict[str, Any] = {}
         if number % 3 == 1:
@@ -122,7 +123,7 @@ def test_the_page_computes_what_pytorch_computes(browser: Any, tmp_path: Path, n
         assert opened.trouble == [] and opened.asked_nothing
 
 
-def test_a_token_may_look_at_one_side_alone(browser: Any, english: Path) -> None:
+def test_attention_can_be_limited_to_one_side(browser: Any, english: Path) -> None:
     """The page and its line of Python give the values of PyTorch with the same mask."""
     model, tokenizer = page_build.load("minibert-tiny")
     model = live.rounded(model)
@@ -148,15 +149,13 @@ def test_a_token_may_look_at_one_side_alone(browser: Any, english: Path) -> None
         assert opened.trouble == []
 
 
-def test_texts_are_cut_as_the_tokenizer_cuts_them(
-    browser: Any, english: Path, korean: Path
-) -> None:
+def test_the_page_tokenizes_like_the_tokenizer(browser: Any, english: Path, korean: Path) -> None:
     """The texts are real sentences, and random characters that both Unicode versions define."""
     write_page(korean / "page.html", str(korean), KOREAN[0])
-    draw = random.Random(0)
+    generator = random.Random(0)
     alphabet = [
-        chr(c)
-        for c in (
+        chr(code)
+        for code in (
             *range(0x20, 0x250),
             *range(0x300, 0x370),
             *range(0x3A0, 0x400),
@@ -164,7 +163,9 @@ def test_texts_are_cut_as_the_tokenizer_cuts_them(
         )
     ]
     alphabet += list(" \t\n\u200b\u3000\u00a0—“”…가힣ㅋㅠ漢字かなカナ👩\u200d🇰🇷ﬁİßΣς") * 3
-    strange = ["".join(draw.choices(alphabet, k=draw.randint(1, 30))) for _ in range(300)]
+    random_texts = [
+        "".join(generator.choices(alphabet, k=generator.randint(1, 30))) for _ in range(300)
+    ]
     reviews = (
         lzma.decompress(shared_data("data", "korean", "nsmc-reviews.txt.xz").read_bytes())
         .decode()
@@ -177,7 +178,7 @@ def test_texts_are_cut_as_the_tokenizer_cuts_them(
     )
     for file, name in ((english, "minibert-tiny"), (korean / "page.html", str(korean))):
         tokenizer = minibert.BertTokenizer.from_pretrained(name)
-        texts = strange + reviews + everyday
+        texts = random_texts + reviews + everyday
         with Opened(browser, file) as opened:
             found = opened.page.evaluate(
                 "texts => texts.map(text => live.tokenizer.encode(text)"
@@ -187,7 +188,7 @@ def test_texts_are_cut_as_the_tokenizer_cuts_them(
         for text, tokens in zip(texts, found, strict=True):
             encoding = tokenizer(text, return_offsets_mapping=True)
             assert [token[0] for token in tokens] == encoding["input_ids"], text
-            if text not in strange:
+            if text not in random_texts:
                 assert [tuple(token[1:]) for token in tokens] == encoding["offset_mapping"], text
 
 
@@ -265,7 +266,7 @@ def test_every_number_of_one_head_is_what_its_copied_line_prints(
     answers: dict[str, Any] = {}
 
     # every line loads a model and runs it, so the results are cached
-    def remembered(*arguments: Any, **options: Any) -> Any:
+    def run_once(*arguments: Any, **options: Any) -> Any:
         key = repr((arguments, options))
         if key not in answers:
             answers[key] = run(*arguments, **options)
@@ -285,7 +286,7 @@ def test_every_number_of_one_head_is_what_its_copied_line_prints(
                 for says, line in opened.page.evaluate(CELLS):
                     prelude, expression = line.split("; print(")
                     prelude = prelude.removeprefix("from minibert.study import run; ")
-                    names: dict[str, Any] = {"run": remembered}
+                    names: dict[str, Any] = {"run": run_once}
                     exec(prelude, names)
                     printed = eval(expression.removesuffix(")"), names)
                     shown = float(says.split(": ")[-1])
@@ -308,7 +309,7 @@ SECTION_MAPS = {
 
 def test_copied_lines_of_every_section_print_the_number(browser: Any, english: Path) -> None:
     """Each line is executed in a namespace of its own."""
-    draw = random.Random(1)
+    generator = random.Random(1)
     lines = []
     address = "#section=compare&text=Paris+is+the+[MASK]+of+France.&other=so+is+it"
     with Opened(browser, english, address=address) as opened:
@@ -323,7 +324,7 @@ def test_copied_lines_of_every_section_print_the_number(browser: Any, english: P
                     heat_map = f"HeatMap.all.get('{name}').now"
                     rows, cols = opened.page.evaluate(f"[{heat_map}.rows, {heat_map}.cols]")
                     for _ in range(2):
-                        at = f"{draw.randrange(rows)}, {draw.randrange(cols)}"
+                        at = f"{generator.randrange(rows)}, {generator.randrange(cols)}"
                         lines.append(
                             opened.page.evaluate(
                                 f"[{heat_map}.describe({at}), {heat_map}.python({at})]"
@@ -346,7 +347,7 @@ def test_copied_lines_of_every_section_print_the_number(browser: Any, english: P
         )
 
 
-def test_a_mid_size_model_fits_and_is_a_photograph_beyond(
+def test_a_model_that_is_too_large_for_the_page_is_a_photograph(
     browser: Any, tmp_path: Path, minilm: str
 ) -> None:
     tokenizer = minibert.BertTokenizer.from_pretrained(minilm)
@@ -376,7 +377,8 @@ def test_speed_of_an_edit(browser: Any, tmp_path: Path) -> None:
 
     The limits are far above the goals, so that a busy machine does not fail the test.
     """
-    path, text = tmp_path / "page.html", "the old man sat on the bank of the river and ate"
+    path = tmp_path / "page.html"
+    text = "the old man sat on the bank of the river and ate"
     write_page(path, "minibert-en", text)
     with Opened(browser, path) as opened:
         times, longest = opened.page.evaluate(EDITS, text)
@@ -409,7 +411,7 @@ EDITS = """async (text) => {
 }"""
 
 
-def test_numbers_that_take_too_much_room_are_computed_when_the_page_is_opened(
+def test_values_that_are_too_large_for_the_file_are_computed_at_opening(
     browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # minibert-en reaches the limit with about thirty tokens
@@ -446,7 +448,7 @@ def test_the_example_of_two_meanings_is_in_the_models_language(
 
 
 @pytest.mark.parametrize("language", ["en", "ko"])
-def test_a_script_that_the_model_never_saw_is_named(
+def test_a_text_in_an_unknown_script_is_reported(
     browser: Any, english: Path, language: str
 ) -> None:
     """The page shows the warning of the command, also in Korean with the same numbers."""
@@ -464,15 +466,15 @@ def test_a_script_that_the_model_never_saw_is_named(
         for text in texts:
             opened.page.fill("#edit", text)
             opened.settle()
-            said, expected = opened.page.inner_text("#coverage"), coverage_warning(tokenizer, text)
+            warning = opened.page.inner_text("#coverage")
+            expected = coverage_warning(tokenizer, text)
             if language == "en":
-                assert said == expected + " Try --model minibert-ko." * ("Hangul" in expected)
+                assert warning == expected + " Try --model minibert-ko." * ("Hangul" in expected)
             else:
-                assert (
-                    sorted(re.findall(r"\d+", said)) == sorted(re.findall(r"\d+", expected))
-                    and "pieces" not in said
-                )
-                assert ("minibert-ko" in said) == ("Hangul" in expected)
+                numbers = sorted(re.findall(r"\d+", warning))
+                assert numbers == sorted(re.findall(r"\d+", expected))
+                assert "pieces" not in warning
+                assert ("minibert-ko" in warning) == ("Hangul" in expected)
         opened.page.fill("#edit-pair", texts[0])
         opened.settle()
         assert ("한글" if language == "ko" else "Hangul") in opened.page.inner_text("#coverage")
@@ -494,7 +496,7 @@ def test_rounded_weights_are_those_of_the_page() -> None:
     assert t["mlm.logits"].shape == (1, 3, 99)
 
 
-def test_a_page_lives_in_a_notebooks_frame(browser: Any, tmp_path: Path) -> None:
+def test_a_page_works_in_the_frame_of_a_notebook(browser: Any, tmp_path: Path) -> None:
     """The page works in a sandboxed frame, without storage, clipboard and address."""
     model, tokenizer = page_build.load("minibert-tiny")
     frame = page_build.show(model, tokenizer, "Paris is the [MASK] of France.")._repr_html_()
@@ -502,7 +504,8 @@ def test_a_page_lives_in_a_notebooks_frame(browser: Any, tmp_path: Path) -> None
         f"<!doctype html><meta charset=utf-8>{frame}", encoding="utf-8"
     )
     context = browser.new_context(offline=True, locale="en-US")
-    outside, trouble = context.new_page(), []
+    outside = context.new_page()
+    trouble = []
     outside.on("pageerror", lambda error: trouble.append(str(error)))
     outside.goto((tmp_path / "notebook.html").as_uri())
     inside = next(frame for frame in outside.frames if frame.parent_frame)

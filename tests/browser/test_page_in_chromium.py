@@ -16,7 +16,9 @@ from minibert.study.trace import trace
 
 pytestmark = pytest.mark.browser
 
-TEXT, PAIR, LENGTH = "I love Korea, and [MASK] is", "unaffable naïve café", 20
+TEXT = "I love Korea, and [MASK] is"
+PAIR = "unaffable naïve café"
+LENGTH = 20
 HOSTILE = (
     "</script><script>window.hacked=1</script><img src=x onerror=window.hacked=1> "
     "\"'&amp; {{data}} \u2028 \U0001f469\u200d\U0001f469\u200d\U0001f467 مرحبا 한국어"
@@ -37,7 +39,7 @@ def model() -> Any:
 
 
 @pytest.fixture(scope="module")
-def numbers(model: Any, tokenizer: Any) -> Any:
+def reference(model: Any, tokenizer: Any) -> Any:
     """A trace of the model for the text of the page."""
     batch = tokenizer(TEXT, PAIR, padding="max_length", max_length=LENGTH, return_tensors="pt")
     with torch.no_grad(), trace(model) as t:
@@ -57,7 +59,7 @@ def write(folders: pytest.TempPathFactory, data: dict[str, Any]) -> Path:
 
 
 @pytest.mark.parametrize(("scheme", "language"), [("light", "en-US"), ("dark", "ko-KR")])
-def test_every_section_opens_without_a_complaint_or_a_request(
+def test_every_section_opens_without_errors_or_requests(
     browser: Any, file: Path, scheme: str, language: str
 ) -> None:
     with Opened(browser, file, scheme, language) as opened:
@@ -72,7 +74,7 @@ def test_every_section_opens_without_a_complaint_or_a_request(
 
 
 def test_attention_shows_the_models_numbers_on_hover(
-    browser: Any, file: Path, numbers: Any
+    browser: Any, file: Path, reference: Any
 ) -> None:
     with Opened(browser, file) as opened:
         opened.open("attention")
@@ -80,17 +82,17 @@ def test_attention_shows_the_models_numbers_on_hover(
             opened.page.fill("#layer", str(layer))
             opened.page.fill("#head-choice", str(head))
             opened.page.click("[data-stage=probabilities]")
-            probability = numbers[f"layer.{layer}.attention.probabilities"][0, head, row, col]
+            probability = reference[f"layer.{layer}.attention.probabilities"][0, head, row, col]
             assert opened.hover("attention-map", row, col).endswith(f": {shown(probability)}")
             opened.page.click("[data-stage=scores]")
-            score = numbers[f"layer.{layer}.attention.scores"][0, head, row, col]
+            score = reference[f"layer.{layer}.attention.scores"][0, head, row, col]
             assert opened.hover("attention-map", row, col).endswith(f": {shown(score)}")
         opened.page.click("[data-stage=masked]")
         assert opened.hover("attention-map", 3, LENGTH - 1).endswith("-3.4e+38 (hidden)")
 
 
 def test_step_by_step_shows_score_mask_and_probability_of_every_key(
-    browser: Any, file: Path, numbers: Any
+    browser: Any, file: Path, reference: Any
 ) -> None:
     with Opened(browser, file) as opened:
         opened.open("attention")
@@ -103,7 +105,7 @@ def test_step_by_step_shows_score_mask_and_probability_of_every_key(
             ".map(row => [...row.cells].map(cell => cell.textContent))"
         )
     scores, probabilities = (
-        numbers[f"layer.1.attention.{name}"][0, 2, 4] for name in ("scores", "probabilities")
+        reference[f"layer.1.attention.{name}"][0, 2, 4] for name in ("scores", "probabilities")
     )
     assert [row[1] for row in rows] == [shown(score) for score in scores]
     assert [row[3] for row in rows] == [shown(probability) for probability in probabilities]
@@ -111,9 +113,12 @@ def test_step_by_step_shows_score_mask_and_probability_of_every_key(
 
 
 def test_vectors_and_cosines_show_the_models_numbers(
-    browser: Any, file: Path, numbers: Any
+    browser: Any, file: Path, reference: Any
 ) -> None:
-    hidden = [numbers["embeddings.output"][0], *(numbers[f"layer.{i}.output"][0] for i in range(3))]
+    hidden = [
+        reference["embeddings.output"][0],
+        *(reference[f"layer.{i}.output"][0] for i in range(3)),
+    ]
     with Opened(browser, file) as opened:
         opened.open("hidden")
         for depth in (3, 0):
@@ -128,21 +133,21 @@ def test_vectors_and_cosines_show_the_models_numbers(
         opened.open("pooler")
         for row, name in enumerate(("cls", "dense", "output")):
             assert opened.hover("pooler-map", row, 9).endswith(
-                f": {shown(numbers[f'pooler.{name}'][0, 9])}"
+                f": {shown(reference[f'pooler.{name}'][0, 9])}"
             )
-        follows = numbers["nsp.logits"].softmax(-1)[0, 0]
+        follows = reference["nsp.logits"].softmax(-1)[0, 0]
         assert shown(follows) in opened.page.inner_text("#next")
 
         opened.page.click("#token-3")
         opened.open("embeddings")
         for row, name in [(0, "word"), (1, "token_type"), (3, "sum")]:
             assert opened.hover("embeddings-map", row, 5).endswith(
-                f": {shown(numbers[f'embeddings.{name}'][0, 3, 5])}"
+                f": {shown(reference[f'embeddings.{name}'][0, 3, 5])}"
             )
 
 
 def test_predictions_show_the_best_words_of_every_layer(
-    browser: Any, file: Path, model: Any, numbers: Any, tokenizer: Any
+    browser: Any, file: Path, model: Any, reference: Any, tokenizer: Any
 ) -> None:
     with Opened(browser, file) as opened:
         opened.open("predictions")
@@ -153,7 +158,7 @@ def test_predictions_show_the_best_words_of_every_layer(
         ]:
             opened.page.click(f"#lens-{token}-{depth}")
             with torch.no_grad():
-                best = model.cls.predictions(numbers[name][0, token]).softmax(-1).topk(5)
+                best = model.cls.predictions(reference[name][0, token]).softmax(-1).topk(5)
             expected = zip(
                 tokenizer.convert_ids_to_tokens(best.indices.tolist()), best.values, strict=True
             )
@@ -162,7 +167,7 @@ def test_predictions_show_the_best_words_of_every_layer(
                 assert lines[lines.index(word) + 1] == shown(probability)
 
 
-def test_the_keyboard_reaches_everything_and_walks(browser: Any, file: Path) -> None:
+def test_everything_is_reachable_by_keyboard(browser: Any, file: Path) -> None:
     with Opened(browser, file) as opened:
         reached = set()
         for _ in range(12):  # past the strip and the buttons
@@ -248,26 +253,24 @@ def test_theme_and_language_can_be_switched(browser: Any, file: Path) -> None:
         assert opened.trouble == []
 
 
-def test_any_text_is_shown_and_does_nothing(
+def test_html_in_a_text_is_shown_and_not_executed(
     browser: Any, tmp_path_factory: pytest.TempPathFactory, model: Any, tokenizer: Any
 ) -> None:
     file = write(tmp_path_factory, page_data(model, tokenizer, HOSTILE, "한국어 <b>bold</b>"))
     with Opened(browser, file) as opened:
         for section in SECTIONS:
             opened.open(section)
-        assert opened.page.evaluate(
+        texts = opened.page.evaluate(
             "[...document.querySelectorAll('#texts p')].map(p => p.textContent)"
-        ) == [
-            HOSTILE,
-            "한국어 <b>bold</b>",
-        ]
+        )
+        assert texts == [HOSTILE, "한국어 <b>bold</b>"]
         assert opened.page.evaluate(
             "window.hacked === undefined && !document.querySelector('img, b b, #texts b')"
         )
         assert opened.trouble == [] and opened.asked_nothing
 
 
-def test_a_model_without_heads_says_so(
+def test_the_page_says_what_a_model_without_heads_lacks(
     browser: Any, tmp_path_factory: pytest.TempPathFactory, tokenizer: Any
 ) -> None:
     bare = minibert.BertModel(tiny_config(vocab_size=30522), add_pooling_layer=False).eval()

@@ -57,9 +57,9 @@ def test_every_part_opens_its_tab_and_names_its_code(
             opened.settle()
             assert page.evaluate("state.section") == TABS[name]
             assert button.get_attribute("aria-current") == "location"
-            said = page.inner_text("#river-say")
-            assert path in said and str(first) in said and str(last) in said
-            assert "{" not in said and "undefined" not in said
+            text = page.inner_text("#river-say")
+            assert path in text and str(first) in text and str(last) in text
+            assert "{" not in text and "undefined" not in text
         button = page.locator("#river-parts [data-part=ff]").first
         button.click()
         with contextlib.redirect_stdout(io.StringIO()) as printed:
@@ -70,7 +70,7 @@ def test_every_part_opens_its_tab_and_names_its_code(
         assert page.evaluate("river.shown === river.goal") and opened.trouble == []
 
 
-def test_arrow_keys_walk_and_the_switch_closes_one_side(browser: Any, file: Path) -> None:
+def test_arrow_keys_move_the_focus_and_a_switch_hides_one_side(browser: Any, file: Path) -> None:
     with Opened(browser, file, reduced_motion="reduce") as opened:
         page = opened.page
         page.focus("#river-parts [tabindex='0']")
@@ -97,9 +97,7 @@ def test_arrow_keys_walk_and_the_switch_closes_one_side(browser: Any, file: Path
         assert opened.trouble == []
 
 
-def test_what_is_skipped_adds_nothing_and_acts_are_moved_over_time(
-    browser: Any, file: Path
-) -> None:
+def test_a_skipped_layer_adds_nothing_and_changes_are_animated(browser: Any, file: Path) -> None:
     with Opened(browser, file) as opened:
         page = opened.page
         page.evaluate("ask({off: [[0]]})")

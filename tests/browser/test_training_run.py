@@ -66,20 +66,20 @@ def answers(opened: Opened) -> list[list[str]]:
 def test_the_slider_goes_through_the_snapshots(browser: Any, folder: Path, file: Path) -> None:
     with Opened(browser, file) as opened:
         opened.open("training")
-        said = []
+        rows = []
         for i, step in enumerate(STEPS):
             opened.page.fill("#snapshot", str(i))
-            said.append(answers(opened))
+            rows.append(answers(opened))
             snapshot = folder / "checkpoints" / f"step-{step:06}"
             t = run(snapshot, "I have a [MASK].", rounded=True)
-            assert said[-1][0][1] == shown(t["mlm.logits"][0, 4].softmax(-1).max(), 2)
+            assert rows[-1][0][1] == shown(t["mlm.logits"][0, 4].softmax(-1).max(), 2)
             values = opened.page.evaluate(
                 "forming.found.steps.get('layer.0.attention.probabilities').row(0, 1)"
             )
             expected = t["layer.0.attention.probabilities"][0, 0, 1].tolist()
             assert values == pytest.approx(expected, abs=1e-4)
             assert f"step {step}" in opened.page.inner_text("#snapshot-number")
-        assert said[0] != said[1] != said[2]
+        assert rows[0] != rows[1] != rows[2]
         # The MLM loss falls by 0.01 per step. The page shows the mean around a snapshot's step.
         assert opened.page.evaluate("[lossAt(0), lossAt(2)].map(Number)") == pytest.approx(
             [3.99, 2.1], abs=0.1
@@ -94,7 +94,7 @@ def test_the_slider_goes_through_the_snapshots(browser: Any, folder: Path, file:
         assert opened.trouble == [] and opened.asked_nothing
 
 
-def test_prompts_can_be_edited_and_a_number_has_its_line(
+def test_prompts_can_be_edited_and_a_value_has_its_line_of_python(
     browser: Any, folder: Path, file: Path
 ) -> None:
     with Opened(browser, file, language="ko-KR", width=390) as opened:
@@ -123,10 +123,8 @@ def test_prompts_can_be_edited_and_a_number_has_its_line(
         opened.page.wait_for_timeout(300)
         opened.page.reload()
         opened.page.wait_for_selector("html[data-ready]")
-        assert (
-            opened.page.evaluate("[state.section, state.snapshot]") == ["training", 0]
-            and opened.trouble == []
-        )
+        assert opened.page.evaluate("[state.section, state.snapshot]") == ["training", 0]
+        assert opened.trouble == []
 
 
 def test_a_folder_without_snapshots_is_named(

@@ -29,15 +29,14 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("language", "single", "root"),
     [("en-US", "a single one", "square root"), ("ko-KR", "하나뿐", "제곱근")],
 )
-def test_the_page_claims_nothing_that_is_not_so(
+def test_the_page_makes_no_false_claims(
     browser: Any, file: Path, language: str, single: str, root: str
 ) -> None:
     with Opened(browser, file, language=language) as opened:
         assert "my-bert/model" in opened.page.inner_text("header")
         opened.open("pooler")
-        assert single in opened.page.inner_text("#next") and "%" not in opened.page.inner_text(
-            "#next"
-        )
+        next_sentence = opened.page.inner_text("#next")
+        assert single in next_sentence and "%" not in next_sentence
         opened.open("attention")
         assert root in opened.page.inner_text("#attention-legend")
         assert opened.trouble == []

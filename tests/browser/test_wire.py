@@ -41,13 +41,13 @@ def cut(opened: Opened, box: str, store: str, presses: int = 1) -> dict[str, Any
     return result
 
 
-def check_against_python(name: str, texts: list[str], found: dict[str, Any], place: int) -> Any:
+def check_against_python(name: str, texts: list[str], result: dict[str, Any], place: int) -> Any:
     """Compare the map, the heads, the ablation and two random draws of the page with Python.
 
     Args:
         name: The model.
         texts: Both texts.
-        found: What `cut` returned.
+        result: The return value of `cut`.
         place: Index of the token that the model predicts.
 
     Returns:
@@ -55,15 +55,16 @@ def check_against_python(name: str, texts: list[str], found: dict[str, Any], pla
     """
     tokenizer = BertTokenizer.from_pretrained(name)
     model = rounded(BertForMaskedLM.from_pretrained(name)).eval()
-    count = len(found["wire"]["heads"])
+    count = len(result["wire"]["heads"])
     expected = carriers(model, tokenizer, *texts, heads=count, controls=2)
-    for row, cells in zip(expected.effect.tolist(), found["cells"], strict=True):
+    for row, cells in zip(expected.effect.tolist(), result["cells"], strict=True):
         assert cells == pytest.approx(row, abs=2e-4)
-    wire = found["wire"]
+    wire = result["wire"]
     assert (wire["place"], wire["layer"]) == (expected.position, expected.layer)
-    assert [(own["layer"], own["head"]) for own in wire["heads"]] == expected.heads
-    assert [own["weight"] for own in wire["heads"]] == pytest.approx(expected.attention, abs=2e-4)
-    assert (found["word"], wire["cut"]["word"]) == (expected.first.text, expected.cut.text)
+    assert [(head["layer"], head["head"]) for head in wire["heads"]] == expected.heads
+    weights = [head["weight"] for head in wire["heads"]]
+    assert weights == pytest.approx(expected.attention, abs=2e-4)
+    assert (result["word"], wire["cut"]["word"]) == (expected.first.text, expected.cut.text)
     assert wire["cut"]["best"] == pytest.approx(expected.cut.probability, abs=2e-4)
     for draw in wire["draws"][:2]:
         t = run(name, texts[1], off=draw["heads"], rounded=True)
@@ -74,7 +75,7 @@ def check_against_python(name: str, texts: list[str], found: dict[str, Any], pla
     return expected
 
 
-def test_what_carries_this_for_two_texts(browser: Any, file: Path) -> None:
+def test_heads_that_carry_the_difference_of_two_texts(browser: Any, file: Path) -> None:
     with Opened(browser, file) as opened:
         opened.open("compare")
         assert not opened.page.is_visible("#follow")
@@ -86,15 +87,16 @@ def test_what_carries_this_for_two_texts(browser: Any, file: Path) -> None:
         opened.page.wait_for_selector("#follow:enabled")
         opened.page.click("#token-3")  # a token that both texts share, which the model has to guess
         opened.page.click("#follow")
-        found = cut(opened, "compare-wire", "following")
+        result = cut(opened, "compare-wire", "following")
         texts = [f"The {animal} [MASK] on the mat." for animal in ("cat", "dog")]
         assert all(literal in opened.copied for literal in texts)
-        check_against_python("minibert-tiny", texts, found, place=3)
+        check_against_python("minibert-tiny", texts, result, place=3)
         assert opened.page.locator("#compare-wire tbody tr").count() == 3
         for language, word in (("en", "heads"), ("ko", "헤드")):
             opened.page.click(f"header button[data-language={language}]")
-            said = opened.page.inner_text("#compare-wire")
-            assert word in said and not any(bad in said for bad in ("undefined", "{", "NaN"))
+            text = opened.page.inner_text("#compare-wire")
+            assert word in text
+            assert not any(error in text for error in ("undefined", "{", "NaN"))
         opened.page.click("#token-5")  # another question
         assert not opened.page.is_visible("#compare-wire") and opened.trouble == []
 
@@ -112,12 +114,12 @@ def test_scene_six_ends_at_the_heads_that_carry_it(browser: Any, tmp_path: Path)
         opened.page.click("#scene-5")
         opened.settle()
         opened.page.click("#scene-act")
-        found = cut(opened, "scene-wire", "patching", presses=5)
+        result = cut(opened, "scene-wire", "patching", presses=5)
         said = opened.page.inner_text("#scene-wire")
         assert "These heads carry it" in said and opened.trouble == []
     texts = [ANIMAL.format("the [MASK]", word) for word in ("tired", "wide")]
-    expected = check_against_python("minibert-en", texts, found, place=10)
+    expected = check_against_python("minibert-en", texts, result, place=10)
     assert set(expected.heads) == {(2, 1), (2, 3), (4, 7), (4, 3), (3, 5)}
     assert (expected.second.text, expected.cut.text) == ("road", "animal")
-    assert len(found["wire"]["draws"]) == 100
-    assert sum(draw["word"] != "road" for draw in found["wire"]["draws"]) <= 5
+    assert len(result["wire"]["draws"]) == 100
+    assert sum(draw["word"] != "road" for draw in result["wire"]["draws"]) <= 5
