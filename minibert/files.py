@@ -2,13 +2,17 @@
 
 import codecs
 import datetime
+import errno
 import glob
 import json
 import math
 import os
 import platform
+import re
+import shutil
 import stat
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -22,6 +26,8 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 T = TypeVar("T")
+
+NOT_WRITTEN = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EIO, errno.EBADF)
 
 
 @contextmanager
@@ -293,6 +299,62 @@ def only_run_in(folder: Path, work: int | str = 0) -> Iterator[None]:
     finally:
         path.unlink(missing_ok=True)
         os.close(handle)
+
+
+@contextmanager
+def new_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Make a folder that is there as a whole when the block succeeds, and else not at all.
+
+    A folder that exists is written into directly: it may be a link or a mounted disk.
+
+    Args:
+        path: The folder.
+
+    Yields:
+        The folder to write into.
+
+    Raises:
+        OSError: The folder cannot be written. The message names `path`, and no temporary folder.
+    """
+    target = Path(path)
+    if target.exists():
+        yield target
+        return
+    with named_in_errors(target.parent, target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary = tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent)
+    made = Path(temporary, target.name)
+    try:
+        with named_in_errors(temporary, target):
+            made.mkdir()  # unlike `temporary`, with the usual permissions
+            yield made
+            os.replace(made, target)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+@contextmanager
+def named_in_errors(internal: str | os.PathLike[str], target: Path) -> Iterator[None]:
+    """Let errors of writing below a path that nobody has named be those of `target`.
+
+    Raises:
+        OSError: An error inside `internal`, or one of writing that names no file. Other errors pass
+            as they are.
+    """
+    try:
+        yield
+    except OSError as error:
+        place = os.fspath(internal)
+        filename = os.fspath(error.filename or "")
+        text = str(error)
+        if isinstance(filename, str) and place in (filename or text):
+            reasons = re.findall(r"\(([^()]*)\)", text)
+            reason = error.strerror or (reasons or [text])[-1]
+        elif not filename and error.errno in NOT_WRITTEN:
+            reason = error.strerror or os.strerror(error.errno or 0)
+        else:
+            raise
+        raise OSError(f"{target} could not be written ({reason}).") from error
 
 
 def check_target(path: str | os.PathLike[str]) -> Path:

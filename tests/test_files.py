@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import warnings
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from minibert.checkpoints.source import BUNDLED_MODELS, Source
-from minibert.files import read_json, read_lines, read_text, replacing, write_json
+from minibert.files import new_folder, read_json, read_lines, read_text, replacing, write_json
 
 
 def test_a_folder(tmp_path: Path) -> None:
@@ -108,3 +109,38 @@ def test_a_folder_with_the_name_of_a_bundled_model(
         warnings.simplefilter("error")
         assert Source("./minibert-tiny").folder == Path("./minibert-tiny")
         assert Source(tmp_path / "minibert-tiny").folder == tmp_path / "minibert-tiny"
+
+
+def test_a_new_folder_is_there_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
+    target = tmp_path / "a" / "b"
+    for error in (KeyboardInterrupt, ValueError):
+        with pytest.raises(error), new_folder(target) as folder:
+            (folder / "half").write_text("x", encoding="utf-8")
+            raise error
+        assert not list((tmp_path / "a").iterdir())
+    with new_folder(target) as folder:
+        (folder / "whole").write_text("x", encoding="utf-8")
+        assert not target.exists()
+    assert [path.name for path in target.iterdir()] == ["whole"]
+    assert [path.name for path in (tmp_path / "a").iterdir()] == ["b"]
+
+
+def test_errors_name_the_folder_that_was_asked_for(tmp_path: Path) -> None:
+    target = tmp_path / "out"
+    full = OSError(errno.ENOSPC, "No space left on device")
+
+    def fail(error: OSError) -> str:
+        with pytest.raises(OSError) as caught, new_folder(target) as folder:
+            error.filename = error.filename and str(folder / error.filename)
+            raise error
+        return str(caught.value)
+
+    sentence = f"{target} could not be written (No space left on device)."
+    assert fail(full) == sentence
+    assert fail(OSError(errno.ENOSPC, "No space left on device", "model.onnx")) == sentence
+    missing = FileNotFoundError(errno.ENOENT, "No such file or directory", "/elsewhere/corpus.txt")
+    with pytest.raises(FileNotFoundError, match="corpus"), new_folder(target):
+        raise missing
+    with pytest.raises(OSError) as caught, new_folder(target) as folder:
+        raise OSError(f"{folder / 'a'} could not be written (Permission denied). Make room.")
+    assert str(caught.value) == f"{target} could not be written (Permission denied)."

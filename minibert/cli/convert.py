@@ -6,12 +6,12 @@ The result is config.json and model.safetensors with today's tensor names.
 from __future__ import annotations
 
 import argparse
-import os
 
 from minibert.cli.loading import source_of
 from minibert.cli.options import add_force, add_json, add_offline
 from minibert.cli.parser import Parser
 from minibert.cli.results import UsageError, claim_folder, is_same_folder, report
+from minibert.files import new_folder
 
 SUMMARY = "Write a checkpoint as safetensors with today's tensor names."
 EXAMPLE = "old/checkpoint new/folder"
@@ -61,11 +61,11 @@ def run(options: argparse.Namespace) -> None:
             f"{src} is not a complete {name}: it lacks {', '.join(loaded.missing)}. "
             "Nothing was written."
         )
-    target = os.path.join(dst, folder)
-    model.save_pretrained(target)
-    tokenizer.save_pretrained(target)
-    if not is_in_place:
-        copy_modules(source, dst)
+    with new_folder(dst) as written:
+        model.save_pretrained(written / folder)
+        tokenizer.save_pretrained(written / folder)
+        if not is_in_place:
+            copy_modules(source, written)
     left_out = loaded.left_out + loaded.unexpected
     renamed = len(loaded.renamed)
     sentence = f"{name} with its tokenizer written to {dst} ({renamed} tensors renamed)."

@@ -21,9 +21,9 @@ from types import FrameType
 from typing import Any
 
 from minibert.cli.results import EXPECTED_ERRORS, UsageError
+from minibert.files import NOT_WRITTEN
 
 logger = logging.getLogger("minibert")
-_NOT_WRITTEN = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EIO, errno.EBADF)
 _TERMINATED = 128 + signal.SIGTERM
 _INTERRUPTED = 128 + signal.SIGINT
 _signals: list[int] = []  # SIGINT and SIGTERM that the command has received
@@ -191,7 +191,7 @@ def _sentence(error: BaseException) -> str:
     """An error in one sentence, without numbers that only systems know."""
     if isinstance(error, OSError) and error.errno is not None and error.strerror is not None:
         if error.filename is None:
-            if error.errno in _NOT_WRITTEN:
+            if error.errno in NOT_WRITTEN:
                 return f"standard output could not be written ({error.strerror})."
         elif isinstance(error, FileNotFoundError):
             return f"there is no file {os.fsdecode(error.filename)}."

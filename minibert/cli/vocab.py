@@ -15,6 +15,7 @@ from minibert.cli.options import add_json, add_output_folder, add_table_format, 
 from minibert.cli.parser import Parser
 from minibert.cli.results import claim_folder, report
 from minibert.cli.texts import check_files, no_text
+from minibert.files import new_folder
 
 SUMMARY = "Learn a WordPiece vocabulary from text."
 EXAMPLE = "--corpus corpus.txt --output out/vocabulary"
@@ -68,7 +69,8 @@ def run(options: argparse.Namespace) -> None:
         "vocab_size": options.vocab_size,
         "min_frequency": options.min_frequency,
     }
-    tokenizer = train_vocabulary(words, options.output, lowercase=lowercase, **settings)
+    with new_folder(options.output) as folder:
+        tokenizer = train_vocabulary(words, folder, lowercase=lowercase, **settings)
     sentence = (
         f"{len(tokenizer):,} tokens, learned from {len(words):,} different words, are in "
         f"{options.output}.\nTrain with them: minibert pretrain --config tiny --vocab "

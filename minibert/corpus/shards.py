@@ -49,7 +49,7 @@ from minibert.corpus.records import (
     sha256_of_json,
 )
 from minibert.corpus.updates import KeptVectors, replacing_folder, restore
-from minibert.files import only_run_in
+from minibert.files import named_in_errors, only_run_in
 from minibert.inference.batching import BATCH_TOKENS
 from minibert.progress import SILENT, Progress, interruptible
 from minibert.sentences.encode import Overflow, TextEncoder, encode_chunk
@@ -328,7 +328,7 @@ def _update(
         interruptible() as stop_requested,
     ):
         check_manifest(run.target, about, _model_name(run))
-        with replacing_folder(folder) as (new, earlier):
+        with replacing_folder(folder) as (new, earlier), named_in_errors(new, folder):
             target = Location(new)
             check_manifest(target, about, _model_name(run))
             old_vectors = KeptVectors(earlier, run.file_format, run.embedder.dimension)

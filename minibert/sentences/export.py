@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import logging
 import os
-import tempfile
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,6 +29,7 @@ from torch import Tensor, nn
 from minibert.auto import load_with_heads
 from minibert.checkpoints.source import Source
 from minibert.extras import need
+from minibert.files import new_folder
 from minibert.heads import BertForMultipleChoice
 from minibert.model import BertModel
 from minibert.sentences.embedder import SentenceEmbedder
@@ -83,12 +83,7 @@ def export(
     _, runtime = (
         need(module, "onnx", "Exporting") for module in ("onnxscript", "onnxruntime.quantization")
     )
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with (
-        tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as temporary,
-        _quiet(),
-    ):
-        made = Path(temporary, target.name)
+    with new_folder(target) as made, _quiet():
         graph, path = _prepare(source, made, heads), made / "model.onnx"
         _write(graph, graph.batch((12, 5)), path)
         if precision == "int8":
@@ -108,7 +103,6 @@ def export(
                 "nothing was written: in ONNX Runtime the results differ from torch's by up to "
                 f"{difference:.1e} (smallest cosine {cosine:.4f})."
             )
-        os.replace(made, target)
     return Exported(type(graph.model).__name__, difference, cosine)
 
 
