@@ -1,9 +1,9 @@
-"""Write docs/command-line.md and docs/command-line.ko.md from the parsers of the commands.
+"""Writes docs/command-line.md and docs/command-line.ko.md from the parsers of the commands.
 
-    python scripts/command_line_guide.py            exit code 1 if a page is not up to date
+    python scripts/command_line_guide.py            exits with 1 if a page is not up to date
     python scripts/command_line_guide.py --write    writes both pages
 
-The English page has the help texts of the options. The Korean one has those of `command_line_ko.py`.
+The English page has the help texts of the options. The Korean one has those of command_line_ko.py.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ INTRODUCTION = """\
 """
 
 RULES = {
-    "model": "`-m/--model NAME` names the model: a folder, a bundled model or a Hub id. `NAME@REVISION` names a "
-    "branch, tag or commit. `convert` and `export` take `SRC DST`.",
+    "model": "`-m/--model NAME` names the model: a folder, a bundled model or a Hub id. "
+    "`NAME@REVISION` names a branch, tag or commit. `convert` and `export` take `SRC DST`.",
     "output": "`-o/--output PATH` names what is written. Nothing is overwritten without `--force`.",
-    "texts": "Texts come as arguments, by `--file`, or through a pipe. Every command that reads texts reads "
-    "the same files: lines, .csv, .tsv, .jsonl, .json, .parquet, compressed files, folders and "
-    "URIs.",
+    "texts": "Texts come as arguments, by `--file`, or through a pipe. Every command that reads "
+    "texts reads the same files: lines, .csv, .tsv, .jsonl, .json, .parquet, compressed files, "
+    "folders and URIs.",
     "columns": "`--text-column`, `--pair-column`, `--label-column` and `--id-column` name the "
     "columns of a table. `--delimiter` and `--quoting` say how a table of text is written.",
-    "results": "Results are printed for people. `--json` prints one document, whose key `output` has the results "
-    "or what was written. `--jsonl` prints a line for each result.",
-    "device": "`--device` is `cpu`, `cuda`, `cuda:1` or `mps`. Commands that embed and predict use the "
-    "CPU unless it is given. Training uses a GPU where there is one, and prints it.",
+    "results": "Results are printed for people. `--json` prints one document, whose key `output` "
+    "has the results or what was written. `--jsonl` prints a line for each result.",
+    "device": "`--device` is `cpu`, `cuda`, `cuda:1` or `mps`. Commands that embed and predict "
+    "use the CPU unless it is given. Training uses a GPU where there is one, and prints it.",
     "messages": "Messages and warnings go to stderr, through the logger `minibert`. `-q/--quiet` "
     "leaves only errors, and `--debug` adds the traceback of an error.",
 }
@@ -73,7 +73,7 @@ ENVIRONMENT = {
 
 @dataclass(frozen=True)
 class Language:
-    """The words of a page."""
+    """Texts of a page in one language."""
 
     title: str
     introduction: str
@@ -133,7 +133,10 @@ PAGES = {"command-line.md": ENGLISH, "command-line.ko.md": KOREAN}
 
 
 def commands() -> Iterator[tuple[str, str, str, Parser]]:
-    """The group, name and summary of each command, with its parser; a task of finetune is one."""
+    """Yields the group, name, summary and parser of each command.
+
+    Each task of `minibert finetune` counts as a command.
+    """
     parsers = build_parser().commands
     for group, modules in GROUPS.items():
         for module in modules:
@@ -147,7 +150,7 @@ def commands() -> Iterator[tuple[str, str, str, Parser]]:
 
 
 def shown_arguments(parser: Parser) -> list[argparse.Action]:
-    """The arguments of a command that its section describes."""
+    """Returns the arguments that the section of a command describes."""
     return [
         action
         for action in parser.arguments()
@@ -156,23 +159,26 @@ def shown_arguments(parser: Parser) -> list[argparse.Action]:
 
 
 def key_of(action: argparse.Action) -> str:
-    """The name of an argument in the tables of a language: `--model`, or its metavar."""
+    """Returns the key of an argument in the tables of a language: `--model`, or its metavar."""
     long = [option for option in action.option_strings if option.startswith("--")]
     return long[0] if long else str(action.metavar)
 
 
 def help_of(language: Language, command: str, action: argparse.Action) -> str:
-    """The help text of an argument: that of the command, that of all commands, or the parser's."""
+    """Returns the help text of an argument in a language.
+
+    The most specific entry of `language.helps` is used, or else the text of the parser.
+    """
     key = key_of(action)
-    task = command.split()[0]
-    for place in (f"{command} {key}", f"{task} {key}", key):
-        if place in language.helps:
-            return language.helps[place]
+    command_name = command.split()[0]
+    for candidate in (f"{command} {key}", f"{command_name} {key}", key):
+        if candidate in language.helps:
+            return language.helps[candidate]
     return str(action.help).replace("%%", "%")
 
 
 def meaning(language: Language, command: str, action: argparse.Action) -> str:
-    """The help text with what the parser knows besides: choices, default, whether it is needed."""
+    """Returns the help text with the choices, the default, and whether the option is required."""
     parts = [help_of(language, command, action)]
     if action.choices is not None:
         values = ", ".join(f"`{choice}`" for choice in action.choices)
@@ -186,7 +192,7 @@ def meaning(language: Language, command: str, action: argparse.Action) -> str:
 
 
 def spelling(action: argparse.Action) -> str:
-    """The spellings of an argument with its value, such as `-m, --model NAME`."""
+    """Returns the spellings of an argument with its value, such as `-m, --model NAME`."""
     spellings = ", ".join(action.option_strings)
     if action.nargs == 0 or isinstance(action, argparse.BooleanOptionalAction):
         return f"`{spellings}`"
@@ -195,7 +201,7 @@ def spelling(action: argparse.Action) -> str:
 
 
 def section(language: Language, name: str, summary: str, parser: Parser) -> list[str]:
-    """The section of a command."""
+    """Returns the lines of the section of a command."""
     lines = [f"### minibert {name}", "", language.summaries.get(name, summary), ""]
     arguments = shown_arguments(parser)
     if arguments:
@@ -207,14 +213,14 @@ def section(language: Language, name: str, summary: str, parser: Parser) -> list
 
 
 def table(heads: tuple[str, str], rows: Mapping[str, str]) -> list[str]:
-    """A table of two columns."""
+    """Returns the lines of a table with two columns."""
     lines = [f"| {heads[0]} | {heads[1]} |", "|---|---|"]
     lines += [f"| {key} | {value} |" for key, value in rows.items()]
     return [*lines, ""]
 
 
 def page(language: Language) -> str:
-    """The whole page."""
+    """Returns the whole page."""
     lines = [f"# {language.title}", "", language.introduction]
     lines += [f"## {language.rules_title}", ""]
     lines += [f"* {rule}" for rule in language.rules.values()]
@@ -237,8 +243,8 @@ def _code_names(names: str) -> str:
 
 
 def main() -> int:
-    """Compares or writes the pages; returns the exit code."""
-    parser = argparse.ArgumentParser(description="The guide of the command line.")
+    """Compares or writes the pages, and returns the exit code."""
+    parser = argparse.ArgumentParser(description="Writes or checks the guide of the command line.")
     parser.add_argument("--write", action="store_true", help="Write the pages.")
     options = parser.parse_args()
     code = 0

@@ -1,10 +1,11 @@
-"""Build the documentation as a folder of web pages that can be published as it is: out/docs/index.html.
+"""Builds the documentation as a website, in out/docs by default.
 
     pip install -c constraints.txt . pdoc
     python scripts/docs.py [FOLDER]
 
-It has the READMEs and guides (website.py), the article of `minibert learn`, and in `api/` the reference of the public
-names from their docstrings. Fails on a public name without a docstring and on a link that leads nowhere.
+The website has the READMEs and guides (website.py), the article of `minibert learn`, and in `api/`
+the reference of the public names, from their docstrings. The script fails if a public name has no
+docstring, or if a link is broken.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ import website
 import minibert
 from minibert.cli import main as minibert_command
 
-ARTICLES = {"learn.html": "en", "learn.ko.html": "ko"}  # large pages without links to the others
+ARTICLES = {"learn.html": "en", "learn.ko.html": "ko"}  # large pages without links to other pages
 
 
 def undocumented() -> Iterator[str]:
-    """Public names without a docstring: those of the package, and what their classes define themselves."""
+    """Yields the public names without a docstring, of the package and of its classes."""
     for name in minibert.__all__:
         value = getattr(minibert, name)
         if name == "__version__":
@@ -33,19 +34,17 @@ def undocumented() -> Iterator[str]:
             yield name
         members = vars(value).items() if inspect.isclass(value) else ()
         for member, definition in members:
-            function = getattr(definition, "fget", None) or getattr(
-                definition, "__func__", definition
-            )
-            if (
-                not member.startswith("_")
-                and inspect.isfunction(function)
-                and not inspect.getdoc(function)
-            ):
+            if member.startswith("_"):
+                continue
+            # the function of a property, a class method or a static method
+            function = getattr(definition, "fget", None)
+            function = function or getattr(definition, "__func__", definition)
+            if inspect.isfunction(function) and not inspect.getdoc(function):
                 yield f"{name}.{member}"
 
 
 def broken_links(folder: Path) -> set[str]:
-    """Links from page to page, or within one, that lead nowhere."""
+    """Returns the links between pages, or within a page, whose targets do not exist."""
     files = [path.resolve() for path in folder.rglob("*.html") if path.name not in ARTICLES]
     pages = {path: path.read_text(encoding="utf-8") for path in files}
     places = {path: set(re.findall(r'\bid="([^"]+)"', text)) for path, text in pages.items()}
@@ -61,34 +60,32 @@ def broken_links(folder: Path) -> set[str]:
 
 
 def modules() -> list[str]:
-    """The package, and the modules whose classes the public ones inherit from."""
-    classes = (c for name in minibert.__all__ if inspect.isclass(c := getattr(minibert, name)))
-    bases = {
-        base.__module__
-        for c in classes
-        for base in c.__mro__
-        if base.__module__.startswith("minibert.")
-    }
+    """Returns the package and the modules that define base classes of its public classes."""
+    bases = set()
+    for name in minibert.__all__:
+        value = getattr(minibert, name)
+        if inspect.isclass(value):
+            bases |= {base.__module__ for base in value.__mro__}
+    bases = {base for base in bases if base.startswith("minibert.")}
     return ["minibert", *sorted(bases)]
 
 
 def build(folder: Path) -> None:
-    """Writes the reference."""
+    """Writes the API reference."""
     import pdoc
 
     pdoc.render.configure(
         docformat="google", show_source=False, footer_text=f"minibert {minibert.__version__}"
     )
     pdoc.pdoc(*modules(), output_directory=folder)
-    for path in folder.rglob(
-        "*.html"
-    ):  # private bases have no entry: their names stay, without a link
+    for path in folder.rglob("*.html"):
+        # private base classes have no entry, so their names stay without a link
         text = path.read_text(encoding="utf-8")
         path.write_text(re.sub(r'<a href="[^"]*#_[^"]*">(.*?)</a>', r"\1", text), encoding="utf-8")
 
 
 def main() -> None:
-    """Builds and checks."""
+    """Builds the website and checks it."""
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else "out/docs")
     build(folder / "api")
     pages = website.write_pages(folder)
@@ -98,7 +95,7 @@ def main() -> None:
     if bare := sorted(undocumented()):
         raise SystemExit(f"Public names without a docstring: {', '.join(bare)}.")
     if broken := sorted(broken_links(folder)):
-        raise SystemExit(f"{folder} has links that lead nowhere: {', '.join(broken)}.")
+        raise SystemExit(f"{folder} has broken links: {', '.join(broken)}.")
     names = len(minibert.__all__) - 1
     print(f"{folder / 'index.html'} written: {len(pages)} pages, {names} public names.")
 

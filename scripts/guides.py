@@ -1,23 +1,23 @@
-"""Run the examples of the READMEs and of docs/, and write what they print.
+"""Runs the examples of the READMEs and of docs/, and updates the output that the pages show.
 
-    python scripts/guides.py            names the examples that print something else
-    python scripts/guides.py --write    writes what they print into the pages
-    python scripts/guides.py --fast     leaves out the slow ones
+    python scripts/guides.py            reports examples whose output differs from the page
+    python scripts/guides.py --write    writes the output of the examples into the pages
+    python scripts/guides.py --fast     skips the slow examples
 
-The blocks of a page run in order, in one folder and one Python session, as a reader would run them:
+The blocks of a page run in order, in one folder and one Python session:
 
     ```python   is executed
-    ```bash     is executed line by line; `pip install` is left out
-    ```text     right behind one of them is what it prints
-    ```console  has commands behind "$ ", each followed by what it prints
+    ```bash     is executed line by line, without `pip install`
+    ```text     directly after one of them is its output
+    ```console  has commands after "$ ", each followed by its output
 
-A comment on the line before a block changes that:
+A comment on the line before a block changes this:
 
-    <!-- not run: WHY -->   it stays as it is
-    <!-- slow -->           it runs in the slow tests
-    <!-- needs NAME -->     it runs where this module can be imported (NAME, NAME: all of them)
+    <!-- not run: WHY -->   The block does not run.
+    <!-- slow -->           The block runs in the slow tests only.
+    <!-- needs NAME -->     The block runs if the module can be imported. NAME, NAME names several.
 
-The Korean pages (NAME.ko.md) show the blocks of the English ones.
+The Korean pages (NAME.ko.md) have the same blocks as the English ones.
 """
 
 from __future__ import annotations
@@ -47,19 +47,19 @@ COMMAND = re.compile(r"^\$ (?P<code>.*\n)(?P<output>(?:(?!\$ ).*\n)*)", re.MULTI
 NUMBER = re.compile(r"-?\d+\.\d+")
 RUNNABLE = ("python", "bash", "console")
 SHELL_OPERATORS = {"|", ">", ">>", "<", "&&", "&", ";"}
-TOLERANCE = 0.002  # another processor may round the last digits otherwise
+TOLERANCE = 0.002  # the last digits can differ between processors
 
 
 @dataclass(frozen=True)
 class Example:
-    """A block of code, and what it prints.
+    """A block of code and its output.
 
     Attributes:
         language: "python", "bash" or "console".
-        code: the block.
-        output: what the page says that it prints; None if it says nothing.
-        note: the comment before it, or "".
-        start: where the output stands in the page, or -1.
+        code: The code.
+        output: Output that the page shows, or None.
+        note: Comment before the block, or "".
+        start: Position of the output in the page, or -1.
     """
 
     language: str
@@ -70,12 +70,12 @@ class Example:
 
     @property
     def is_slow(self) -> bool:
-        """Whether it runs in the slow tests only."""
+        """Whether the block runs in the slow tests only."""
         return self.note == "slow"
 
     @property
     def missing(self) -> list[str]:
-        """The modules that it needs and that are not installed here."""
+        """Modules that the block needs and that are not installed."""
         kind, _, modules = self.note.partition(" ")
         if kind != "needs":
             return []
@@ -83,12 +83,12 @@ class Example:
 
     @property
     def is_run(self) -> bool:
-        """Whether it can run here."""
+        """Whether the block can run in this environment."""
         return not self.missing and not self.note.startswith(("not run", "test command"))
 
 
 def pages(korean: bool = False) -> list[Path]:
-    """The READMEs and the guides of a language; all others are made by programs."""
+    """Returns README.md and the guides, or their Korean translations."""
     files = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
     files = [path for path in files if not path.name.endswith(".ko.md")]
     if not korean:
@@ -98,7 +98,7 @@ def pages(korean: bool = False) -> list[Path]:
 
 
 def examples(page: Path) -> list[Example]:
-    """The examples of a page, in order."""
+    """Returns the examples of a page, in order."""
     result = []
     for block in BLOCK.finditer(page.read_text(encoding="utf-8")):
         language, code, note = block["language"], block["code"], block["note"] or ""
@@ -114,18 +114,18 @@ def examples(page: Path) -> list[Example]:
 
 
 def anchor(heading: str) -> str:
-    """The name of a heading in links, as GitHub makes it."""
+    """Returns the id of a heading, as GitHub generates it."""
     return re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-")
 
 
 class Session:
-    """Runs the examples of a page in the current folder, one after the other."""
+    """Runs the examples of a page in the current folder, with shared variables."""
 
     def __init__(self) -> None:
         self.names: dict[str, Any] = {"__name__": "__main__"}
 
     def run(self, example: Example) -> str:
-        """Return what an example prints, as a terminal shows it."""
+        """Runs an example and returns its output."""
         if example.language == "python":
             printed = _Terminal()
             with redirect_stdout(printed):
@@ -135,20 +135,23 @@ class Session:
 
 
 class _Terminal(io.StringIO):
-    """Collects what is printed, and is taken for a terminal."""
+    """Collects output and claims to be a terminal."""
 
     def isatty(self) -> bool:
         return True
 
 
 def _lines(code: str) -> list[str]:
-    """The commands of a block, without installations."""
+    """Returns the commands of a block, without installations."""
     lines = code.replace("\\\n", " ").splitlines()
     return [re.sub(r"^pip install [^&#]*(&& )?", "", line).strip() for line in lines]
 
 
 def _run_line(line: str) -> str:
-    """Run a line of shell; minibert runs in this process, which need not import torch again."""
+    """Runs a shell command.
+
+    minibert runs in this process where possible, so torch is not imported again.
+    """
     from minibert.cli import main
 
     words = shlex.split(line, comments=True)
@@ -159,7 +162,7 @@ def _run_line(line: str) -> str:
         with redirect_stdout(printed):
             code = main(words[1:])
         if code:
-            raise RuntimeError(f"{line} ends with {code}:\n{printed.getvalue()}")
+            raise RuntimeError(f"{line} failed with exit code {code}:\n{printed.getvalue()}")
         return printed.getvalue()
     script = f'minibert() {{ "{sys.executable}" -m minibert "$@"; }}\n{line}'
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -176,9 +179,9 @@ def _run_line(line: str) -> str:
 
 
 def is_same(printed: str, shown: str) -> bool:
-    """Whether two outputs agree: the same words, and numbers within the tolerance.
+    """Returns whether two outputs agree: the same words, and numbers within the tolerance.
 
-    A line of three dots in what is shown stands for any lines.
+    A line of three dots in `shown` matches any number of lines.
     """
     parts = re.split(r"^\.\.\.\n", NUMBER.sub("0.0", shown), flags=re.MULTILINE)
     pattern = r"(?:.*\n)*?".join(re.escape(part) for part in parts)
@@ -191,12 +194,12 @@ def is_same(printed: str, shown: str) -> bool:
 
 
 def run_page(page: Path, write: bool = False, slow: bool = True) -> list[str]:
-    """Run all examples of a page; return those that print something else.
+    """Runs all examples of a page and returns the differences.
 
     Args:
-        page: an English page.
-        write: write what they print into it, and into its translation.
-        slow: run the slow examples, too.
+        page: An English page.
+        write: Whether to write the outputs into the page and its translation.
+        slow: Whether to run the slow examples.
     """
     differences = []
     session = Session()
@@ -228,13 +231,13 @@ def _write_outputs(page: Path, outputs: list[str | None]) -> None:
 
 
 def main() -> None:
-    """Run all pages, or those that are named."""
+    """Runs the examples of all pages, or of those on the command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("pages", nargs="*", type=Path, metavar="PAGE", help="default: all")
-    parser.add_argument("--write", action="store_true", help="write what the examples print")
-    parser.add_argument("--fast", action="store_true", help="leave out the slow examples")
+    parser.add_argument("pages", nargs="*", type=Path, metavar="PAGE", help="Pages (default: all).")
+    parser.add_argument("--write", action="store_true", help="Write the outputs into the pages.")
+    parser.add_argument("--fast", action="store_true", help="Skip the slow examples.")
     options = parser.parse_args()
     differences = []
     for page in options.pages or pages():

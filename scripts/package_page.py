@@ -1,8 +1,9 @@
-"""Make what a package index shows of the README: a build hook of hatchling, `[tool.hatch.metadata.hooks.custom]`.
+"""Adapts README.md to a package index, as a build hook of hatchling.
 
-A package page has no files beside it. Links into the repository become links to its public address, at the tag of this
-version, and so do the pictures. Without an address, a link becomes its text, and pictures are left out. Commands that
-install from a clone install from the index there. The address also gives the project's URLs.
+pyproject.toml sets it up in `[tool.hatch.metadata.hooks.custom]`. Relative links and pictures refer
+to the public address of the repository, at the tag of this version. Without an address, links
+become plain text and pictures are left out. Commands that install from a clone become commands that
+install from the index. The URLs of the project come from the same address.
 """
 
 from __future__ import annotations
@@ -16,22 +17,22 @@ from hatchling.metadata.plugin.interface import MetadataHookInterface
 # ![text](target), also inside a link: [![text](target)](link)
 IMAGE = re.compile(r"(\[)?!\[([^\[\]]*)\]\(([^)]+)\)(?(1)\]\(([^)]+)\))")
 LINK = re.compile(r"(?<!!)\[([^\[\]]+)\]\(([^)]+)\)")
-# a line that is nothing but links, such as those to the guides and to the README in another language
+# a line of nothing but links, such as those to the guides and to the README in another language
 LONE_LINKS = re.compile(r"^(?:\[[^\[\]]+\]\((?!https?://)[^)]+\)(?: · )?)+\n\n?", re.MULTILINE)
-# what only a clone can do
+# commands that need a clone
 TESTS = re.compile(r" [^\n.]*:\n\n<!-- test command -->\n```bash\n.*?```\n", re.DOTALL)
 FROM_A_CLONE = "From a clone of this repository:"
 INSTALL = re.compile(r"pip install (?:-c constraints\.txt )?(?:-e )?('?)\.(?=[\[\s'])")
 
 
 def package_page(readme: str, address: str, version: str) -> str:
-    """Return the README for a package page.
+    """Returns the README for a package page.
 
     Args:
-        readme: Its Markdown.
+        readme: Markdown of README.md.
         address: Public address of the repository, such as https://github.com/NAME/minibert, or "".
-        version: Version whose tag holds the files that the links lead to. A development version has no tag: its links
-            lead to the default branch.
+        version: Version of the package, whose tag the links refer to. The links of a development
+            version, which has no tag, refer to the default branch.
     """
     reference = f"v{version}"
     if ".dev" in version:
@@ -68,10 +69,10 @@ def package_page(readme: str, address: str, version: str) -> str:
 
 
 class PackagePage(MetadataHookInterface):
-    """Sets `readme` and `urls`, which pyproject.toml calls dynamic."""
+    """Hook that sets `readme` and `urls`, which are dynamic in pyproject.toml."""
 
     def update(self, metadata: dict[str, Any]) -> None:
-        """Set them in the metadata of pyproject.toml, which has the version; hatchling calls this."""
+        """Updates the metadata. hatchling calls this after it has set the version."""
         address = self.config["address"].rstrip("/")
         version = metadata["version"]
         readme = (Path(self.root) / "README.md").read_text(encoding="utf-8")

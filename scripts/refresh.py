@@ -1,11 +1,12 @@
-"""Makes anew what the repository shows of the bundled models, after one of them was changed.
+"""Updates everything in the repository that shows results of a bundled model.
 
     pip install -c constraints.txt '.[notebooks]' playwright && apt-get install chromium
     python scripts/refresh.py
 
-What the examples of the READMEs and the guides print, in both languages; the notebooks that take a bundled model; the
-pictures of the pages. Some minutes on two cores. Then read `git diff`: what the texts around them say must still be so.
-The figures of the models' cards come from `recipe.table`.
+Run it after a bundled model has changed. It updates the outputs of the examples in the READMEs and
+guides, the notebooks that load a bundled model, and the pictures of the pages. It takes some
+minutes on two cores. Then check in `git diff` that the texts around the results are still true.
+The figures of the model cards come from `recipe.table`.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def main() -> None:
-    """Runs all of it."""
+    """Runs the guides, the notebooks and the pictures."""
     argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     ).parse_args()

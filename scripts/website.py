@@ -1,12 +1,12 @@
-"""The READMEs and the guides as web pages, for `python scripts/docs.py`.
+"""Converts the READMEs and the guides to web pages, for `python scripts/docs.py`.
 
-    FOLDER/index.html         README.md; README.ko.html is the Korean one
+    FOLDER/index.html         README.md (README.ko.html in Korean)
     FOLDER/docs/NAME.html     a page for each guide, with its pictures
-    FOLDER/learn.html         what `minibert learn` opens; learn.ko.html is the Korean one
-    FOLDER/api/               the API reference, see docs.py
+    FOLDER/learn.html         the article of `minibert learn` (learn.ko.html in Korean)
+    FOLDER/api/               the API reference, which docs.py builds
 
 Links between pages stay within the folder. Links to other files of the repository lead to its
-public address, which pyproject.toml names. Without an address they become text.
+public address, which is set in pyproject.toml. Without an address, they become plain text.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ LABELS = {"en": ("guides", "learn", "API"), "ko": ("가이드", "배우기", "AP
 
 
 def write_pages(folder: Path) -> list[Path]:
-    """Write a page for each README and guide, and copy their pictures; return the pages."""
+    """Writes a page for each README and guide, copies the pictures, and returns the pages."""
     sources = [*guides.pages(), *guides.pages(korean=True)]
     address = public_address()
     written = []
@@ -69,14 +69,14 @@ def write_pages(folder: Path) -> list[Path]:
 
 
 def page_of(source: Path) -> Path:
-    """The path of a page within the folder."""
+    """Returns the path of a page, relative to the folder."""
     if source == ROOT / "README.md":
         return Path("index.html")
     return source.relative_to(ROOT).with_suffix(".html")
 
 
 def public_address() -> str:
-    """The repository's address in pyproject.toml, or ""."""
+    """Returns the address of the repository in pyproject.toml, or ""."""
     with (ROOT / "pyproject.toml").open("rb") as file:
         hooks = tomllib.load(file)["tool"]["hatch"]["metadata"]["hooks"]
     address: str = hooks["custom"]["address"].rstrip("/")
@@ -84,12 +84,12 @@ def public_address() -> str:
 
 
 def page(source: Path, sources: list[Path], address: str) -> str:
-    """The page of a Markdown file.
+    """Converts a Markdown file to a page.
 
     Args:
-        source: the file.
-        sources: all files that become pages.
-        address: the repository's, or "".
+        source: The file.
+        sources: All files that become pages.
+        address: Address of the repository, or "".
     """
     import markdown2
 
@@ -118,7 +118,11 @@ def page(source: Path, sources: list[Path], address: str) -> str:
 
 
 def resolved(target: str, source: Path, sources: list[Path], address: str) -> str | None:
-    """Return the target of a link on a page; None if only a repository without address has it."""
+    """Resolves the target of a link on a page.
+
+    Returns:
+        The target, or None for a file of the repository if the repository has no address.
+    """
     if re.match(r"https?://|mailto:|#", target):
         return target
     file, _, place = target.partition("#")
@@ -133,14 +137,14 @@ def resolved(target: str, source: Path, sources: list[Path], address: str) -> st
 
 
 def heading(match: re.Match[str]) -> str:
-    """A heading with the id that GitHub gives it."""
+    """Returns a heading with the id that GitHub generates."""
     level, text = match.groups()
     shown = html.unescape(re.sub(r"<[^>]*>", "", text))
     return f'<h{level} id="{guides.anchor(shown)}">{text}</h{level}>'
 
 
 def navigation(source: Path, language: str) -> str:
-    """Links at the head of a page: home, guides, learn, API."""
+    """Returns the links at the top of a page: home, guides, learn, API."""
     names = LABELS[language]
     home, ending = HOMES[language]
     targets = [home, f"docs/README{ending}", f"learn{ending}", "api/index.html"]

@@ -1,4 +1,4 @@
-"""Draws docs/figures/architecture.png and architecture.ko.png: how a sentence goes through BERT.
+"""Draws docs/figures/architecture.png and architecture.ko.png, an overview of BERT.
 
 pip install -c constraints.txt '.[plot]'
 python scripts/figures/architecture.py
@@ -52,7 +52,7 @@ WORDS = {
         "mask": "마스크",
     },
 }
-BLUE, GREEN, ORANGE, VIOLET, GREY = "#dbe4fb", "#dcefdf", "#fbe6d4", "#eadff5", "#efeeea"
+BLUE, GREEN, ORANGE, VIOLET, GRAY = "#dbe4fb", "#dcefdf", "#fbe6d4", "#eadff5", "#efeeea"
 
 
 def box(
@@ -65,7 +65,7 @@ def box(
     color: str,
     size: float = 9,
 ) -> None:
-    """A rounded box whose lower left corner is at (x, y), with its text in the middle."""
+    """Draws a rounded box with centered text. (x, y) is its lower left corner."""
     style = "round,pad=0,rounding_size=0.09"
     axes.add_patch(
         FancyBboxPatch(
@@ -87,7 +87,7 @@ def box(
 def arrow(
     axes: Any, start: tuple[float, float], end: tuple[float, float], bend: float = 0.0
 ) -> None:
-    """An arrow; a bent one is a residual connection."""
+    """Draws an arrow. Residual connections are bent."""
     style = f"arc3,rad={bend}"
     patch = FancyArrowPatch(
         start, end, connectionstyle=style, arrowstyle="-|>", mutation_scale=8, color=SOFT, lw=0.9
@@ -96,11 +96,11 @@ def arrow(
 
 
 def overview(axes: Any, words: Mapping[str, str]) -> None:
-    """Left: the whole model, from the text at the bottom to the heads at the top."""
+    """Draws the left side: the whole model, from the text at the bottom to the heads at the top."""
     axes.text(0, 0.15, '"I love Korea"', fontsize=11, color=INK)
     axes.text(2.55, 0.15, "wordpiece.py, tokenizer.py", fontsize=8, color=SOFT)
     for i, token in enumerate(TOKENS):
-        box(axes, i * 1.1, 0.65, 1.0, 0.42, token, GREY)
+        box(axes, i * 1.1, 0.65, 1.0, 0.42, token, GRAY)
         arrow(axes, (i * 1.1 + 0.5, 1.07), (i * 1.1 + 0.5, 1.4))
     box(axes, 0, 1.4, 5.4, 0.62, words["embeddings"], BLUE)
     axes.text(5.5, 1.71, "$h_0$", fontsize=11, color=SOFT, va="center")
@@ -108,13 +108,9 @@ def overview(axes: Any, words: Mapping[str, str]) -> None:
         box(axes, 0, y, 5.4, 0.5, words["layer"].format(name), GREEN)
     for label, y in (("$h_1$", 2.65), ("$h_2$", 3.4), ("$h_L$ = last_hidden_state", 4.8)):
         axes.text(5.5, y, label, fontsize=11 if len(label) < 8 else 9, color=SOFT, va="center")
-    for y in (2.02, 2.9, 3.65, 4.2):
+    for y, length in ((2.02, 0.38), (2.9, 0.25), (3.65, 0.3), (4.2, 0.3)):
         for i in range(5):
-            arrow(
-                axes,
-                (i * 1.1 + 0.5, y),
-                (i * 1.1 + 0.5, y + (0.38 if y == 2.02 else 0.25 if y == 2.9 else 0.3)),
-            )
+            arrow(axes, (i * 1.1 + 0.5, y), (i * 1.1 + 0.5, y + length))
     axes.text(2.7, 4.08, ". . .", fontsize=12, color=SOFT, ha="center", va="center")
     box(axes, 0, 5.5, 1.55, 0.62, words["pooler"], ORANGE, 8)
     arrow(axes, (0.5, 5.05), (0.5, 5.5))
@@ -129,10 +125,10 @@ def overview(axes: Any, words: Mapping[str, str]) -> None:
 
 
 def one_layer(axes: Any, words: Mapping[str, str]) -> None:
-    """Right: what happens inside a layer."""
+    """Draws the right side, which shows the inside of a layer."""
     x = 8.6
     axes.text(x, 7.35, words["one"], fontsize=12, color=INK, weight="bold")
-    box(axes, x, 0.65, 4.6, 0.42, words["rows"], GREY)
+    box(axes, x, 0.65, 4.6, 0.42, words["rows"], GRAY)
     for i, name in enumerate(("$Q = h W_Q + b_Q$", "$K = h W_K + b_K$", "$V = h W_V + b_V$")):
         box(axes, x + i * 1.6, 1.5, 1.4, 0.46, name, BLUE)
         arrow(axes, (x + i * 1.6 + 0.7, 1.07), (x + i * 1.6 + 0.7, 1.5))
@@ -147,9 +143,9 @@ def one_layer(axes: Any, words: Mapping[str, str]) -> None:
         ORANGE,
     )
     box(axes, x, 3.5, 4.6, 0.46, words["mix"], BLUE)
-    box(axes, x, 4.3, 4.6, 0.42, words["add"], GREY)
+    box(axes, x, 4.3, 4.6, 0.42, words["add"], GRAY)
     box(axes, x, 5.1, 4.6, 0.62, words["widen"], GREEN)
-    box(axes, x, 6.05, 4.6, 0.42, words["add again"], GREY)
+    box(axes, x, 6.05, 4.6, 0.42, words["add again"], GRAY)
     for start, end in ((3.15, 3.5), (3.96, 4.3), (4.72, 5.1), (5.72, 6.05), (6.47, 6.85)):
         arrow(axes, (x + 2.3, start), (x + 2.3, end))
     arrow(axes, (x + 4.6, 0.86), (x + 4.6, 4.51), 0.42)
@@ -160,7 +156,7 @@ def one_layer(axes: Any, words: Mapping[str, str]) -> None:
 
 
 def draw(language: str, path: Path) -> None:
-    """Draw the picture with the words of a language."""
+    """Draws the picture in one language."""
     figure = Figure(figsize=(11.6, 6.1), facecolor=PAPER)
     axes = figure.add_axes((0.02, 0.01, 0.96, 0.97))
     axes.set_xlim(-0.2, 14.9)
@@ -172,7 +168,7 @@ def draw(language: str, path: Path) -> None:
 
 
 def main() -> None:
-    """Draw the picture in English, and in Korean where a Korean font is installed."""
+    """Draws the picture in English, and in Korean if a Korean font is installed."""
     argparse.ArgumentParser(description=__doc__).parse_args()
     draw_in_both_languages(draw, "architecture")
 

@@ -1,4 +1,4 @@
-"""Where the pictures lie, their common colors, and drawing one in English and in Korean."""
+"""Folder, colors and fonts of the figures, which are drawn in English and in Korean."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ KOREAN_FONTS = ("Noto Sans CJK KR", "NanumGothic", "Apple SD Gothic Neo", "Malgu
 
 
 def draw_in_both_languages(draw: Callable[[str, Path], None], name: str) -> None:
-    """Draw a picture in English, and in Korean where a Korean font is installed.
+    """Draws a picture in English, and in Korean if a Korean font is installed.
 
     Args:
-        draw: draws it with the words of a language, "en" or "ko", into a file.
-        name: the name of the picture, without ending.
+        draw: Function of the language, "en" or "ko", and the path of the picture.
+        name: File name of the picture, without extension.
     """
     draw("en", FIGURES / f"{name}.png")
     installed = {font.name for font in font_manager.fontManager.ttflist}

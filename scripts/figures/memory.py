@@ -1,9 +1,10 @@
 """Draws docs/figures/memory.png: resident memory over batches of random lengths (Linux).
 
     pip install -c constraints.txt '.[plot,test]'
-    python scripts/figures/memory.py FOLDER           FOLDER is all-MiniLM-L6-v2; two minutes
+    python scripts/figures/memory.py FOLDER
 
-Each line is a process of its own, of one thread: `scripts/bench/memory_of_batches.py`.
+FOLDER is a copy of all-MiniLM-L6-v2. It takes two minutes. Each curve is measured in its own
+process with one thread, by `scripts/bench/memory_of_batches.py`.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ LINES = {
 
 
 def curve(work: str, precision: str, folder: str, batches: int) -> dict[int, int]:
-    """MB after so many batches; none where the work's library is not installed."""
+    """Returns the MB by number of batches, or {} if the library of the work is not installed."""
     command = [
         sys.executable,
         HERE.parent / "bench" / "memory_of_batches.py",
@@ -51,22 +52,23 @@ def curve(work: str, precision: str, folder: str, batches: int) -> dict[int, int
 
 
 def main() -> None:
-    """Measures and draws."""
+    """Measures the memory and draws the figure."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("folder")
+    parser.add_argument("folder", help="Folder of all-MiniLM-L6-v2.")
     parser.add_argument(
-        "--fastembed", help="a folder for fastembed, whose model.onnx gives hidden states"
+        "--fastembed", help="Folder for fastembed, whose model.onnx returns hidden states."
     )
-    parser.add_argument("--batches", type=int, default=600)
-    parser.add_argument("--out", type=Path, default=FIGURES / "memory.png")
+    parser.add_argument("--batches", type=int, default=600, help="Number of batches.")
+    parser.add_argument("--out", type=Path, default=FIGURES / "memory.png", help="PNG file.")
     options = parser.parse_args()
     figure = Figure(figsize=(7.2, 3.4), layout="constrained")
     axes = figure.subplots()
-    for own, (name, color, style) in LINES.items():
-        folder = options.fastembed if own[0] == "fastembed" else options.folder
-        if folder and (points := curve(*own, folder, options.batches)):
+    for (work, precision), (name, color, style) in LINES.items():
+        folder = options.fastembed if work == "fastembed" else options.folder
+        points = curve(work, precision, folder, options.batches) if folder else {}
+        if points:
             axes.plot(
                 list(points),
                 list(points.values()),

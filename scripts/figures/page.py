@@ -1,10 +1,10 @@
-"""Takes the pictures of what `minibert view` and `minibert learn` write, in docs/figures.
+"""Takes the screenshots of `minibert view` and `minibert learn` in docs/figures.
 
-pip install -c constraints.txt . playwright && apt-get install chromium fonts-nanum
-python scripts/figures/page.py
+    pip install -c constraints.txt . playwright && apt-get install chromium fonts-nanum
+    python scripts/figures/page.py
 
-page.png and learn.png show minibert-en, page.ko.png and learn.ko.png minibert-ko in Korean, for
-which a Korean font has to be installed.
+page.png and learn.png show minibert-en. page.ko.png and learn.ko.png show minibert-ko in Korean and
+need a Korean font.
 """
 
 from __future__ import annotations
@@ -26,12 +26,13 @@ TEXTS = {
     "en": "The animal did not cross the street because it was too tired.",
     "ko": "고양이가 창가에서 잠을 자다가 새를 보고 일어났다.",
 }
-# of each article the scene that exchanges states, and the token whose state after layer 0 is chosen
+# for each article the scene of patching, and the token whose state after layer 0 is patched
 PATCHED_SCENES = {"en": ("it", 13), "ko": ("patch", 1)}
 PATCH = """async ([id, token]) => {
   await enter(SCENES.findIndex((scene) => scene.id === id), 1);
   await act();
-  while (patching.cells.length < sizes.layers) await new Promise((resolve) => setTimeout(resolve, 100));
+  while (patching.cells.length < sizes.layers)
+    await new Promise((resolve) => setTimeout(resolve, 100));
   await patchAt(0, token);
   await judge.latest;
   document.getElementById("scene-found").scrollIntoView();
@@ -39,7 +40,7 @@ PATCH = """async ([id, token]) => {
 
 
 def open_page(browser: Any, file: Path, locale: str) -> Any:
-    """Return an open page of a file, in a window of the size of the pictures."""
+    """Opens a file in a window with the size of the screenshots."""
     size = {"width": 1280, "height": 760}
     page = browser.new_page(viewport=size, color_scheme="light", locale=locale)
     page.goto(file.as_uri())
@@ -48,7 +49,7 @@ def open_page(browser: Any, file: Path, locale: str) -> Any:
 
 
 def main() -> None:
-    """Take a picture of the attention maps of a page and one of the article, in each language."""
+    """Takes screenshots of the attention maps and of the article in each language."""
     argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     ).parse_args()

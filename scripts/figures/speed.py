@@ -1,4 +1,4 @@
-"""Draws docs/figures/speed.png and speed.ko.png: the Zen 4 column of docs/benchmarks.md.
+"""Draws docs/figures/speed.png and speed.ko.png from the Zen 4 column of docs/benchmarks.md.
 
 pip install -c constraints.txt '.[plot]'
 python scripts/figures/speed.py
@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 FASTER = "#3b6ea8"
 SLOWER = "#c9753d"
-# work in English and in Korean, the peer, and the ratio to it
+# name of the work in English and in Korean, peer, and ratio to it
 RATIOS = [
     ("load a base-size checkpoint", "base 크기 체크포인트 불러오기", "transformers", 7.5),
     ("tokenize 60,000 lines", "60,000줄 토큰화", "tokenizers, 1 thread", 4.1),
@@ -32,7 +32,7 @@ LABELS = {
 
 
 def draw(language: str, path: Path) -> None:
-    """Draw a bar for each ratio; a bar of less than 1 has another color."""
+    """Draws a bar for each ratio. Ratios below 1 have another color."""
     figure = Figure(figsize=(8.6, 3.5), facecolor=PAPER, layout="constrained")
     axes = figure.subplots()
     axes.set_facecolor(PAPER)
@@ -57,7 +57,7 @@ def draw(language: str, path: Path) -> None:
 
 
 def main() -> None:
-    """Draw the picture in English, and in Korean where a Korean font is installed."""
+    """Draws the picture in English, and in Korean if a Korean font is installed."""
     argparse.ArgumentParser(description=__doc__).parse_args()
     draw_in_both_languages(draw, "speed")
 
