@@ -213,7 +213,7 @@ def test_a_bin_that_holds_no_tensors(folder: Path) -> None:
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_a_damaged_safetensors_is_one_clear_error(folder: Path, data: st.DataObject) -> None:
+def test_a_damaged_safetensors_file_raises_a_clear_error(folder: Path, data: st.DataObject) -> None:
     """A truncated or corrupt file loads, or raises a ValueError that says it is damaged."""
     good = (folder / "model.safetensors").read_bytes()
     header = 8 + int.from_bytes(good[:8], "little")
@@ -426,7 +426,7 @@ def test_tied_decoder(folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_loading_adds_next_to_no_memory(tmp_path: Path) -> None:
+def test_loading_adds_little_memory(tmp_path: Path) -> None:
     """A base model (440 MB) adds less than 30 MB of resident memory until it runs."""
     BertModel(BertConfig.from_preset("base")).save_pretrained(tmp_path)
     code = """if True:
@@ -478,7 +478,7 @@ class TestKeywordsOfTransformers:
             {"device_map": None, "torch_dtype": "float32"},
         ],
     )
-    def test_accepted(self, folder: Path, options: dict[str, Any]) -> None:
+    def test_supported_and_ignored_keywords(self, folder: Path, options: dict[str, Any]) -> None:
         loaded = minibert.BertForMaskedLM.from_pretrained(
             pretrained_model_name_or_path=folder, subfolder="inner", **options
         )
@@ -506,7 +506,9 @@ class TestKeywordsOfTransformers:
             ({"device_map": {"bert": 0, "cls": 1}}, "device_map should name one device"),
         ],
     )
-    def test_refused(self, folder: Path, options: dict[str, Any], message: str) -> None:
+    def test_unsupported_keywords_raise_an_error(
+        self, folder: Path, options: dict[str, Any], message: str
+    ) -> None:
         with pytest.raises(ValueError, match=message):
             minibert.BertForMaskedLM.from_pretrained(folder / "inner", **options)
 

@@ -205,7 +205,7 @@ def test_peft(kind: str, tmp_path: Path) -> None:
     assert torch.equal(*outputs)
 
 
-def test_prefix_tuning_is_refused_by_peft() -> None:
+def test_prefix_tuning_raises_an_error() -> None:
     """Prefix tuning passes past_key_values, and an encoder without a cache rejects them."""
     peft = pytest.importorskip("peft")
     model = minibert.BertForSequenceClassification(tiny_config())

@@ -43,7 +43,7 @@ LAYOUTS = [
 )
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize(("layout", "tokens"), LAYOUTS)
-def test_in_bfloat16(
+def test_bfloat16_attention(
     layout: Layout,
     tokens: tuple[int, ...],
     dtype: torch.dtype,
@@ -63,7 +63,7 @@ def test_in_bfloat16(
     assert (received.float() - expected).norm() < 0.02 * expected.norm()
 
 
-def test_packed_in_float32() -> None:
+def test_packed_float32_attention() -> None:
     layout = PackedLayout([20, 20, 16, 9, 9, 9, 1])
     query, key, value = heads(84)
     received, _ = packed_attention(query, key, value, layout, 0.0)
@@ -72,7 +72,7 @@ def test_packed_in_float32() -> None:
 
 # a batch of 4 uses PyTorch's kernel, the larger ones use matrix products on a CPU without AMX
 @pytest.mark.parametrize("batch", [4, 33, 64])
-def test_a_sequence_that_sees_nothing(batch: int) -> None:
+def test_a_fully_masked_sequence(batch: int) -> None:
     """A fully masked sequence gets 0, as in float32, and does not change the other sequences."""
     mask = torch.ones(batch, 8)
     mask[1] = 0

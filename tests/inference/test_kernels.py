@@ -64,7 +64,7 @@ def test_a_kernel_is_a_linear_layer(kernel, dtype, tolerance, shape, activation)
 
 
 @pytest.mark.parametrize(("kernel", "dtype", "tolerance"), KERNELS)
-def test_inputs_are_left_alone_and_need_not_be_contiguous(kernel, dtype, tolerance) -> None:
+def test_inputs_are_not_changed_and_may_be_noncontiguous(kernel, dtype, tolerance) -> None:
     weight, bias = torch.randn(24, 40).to(dtype), torch.randn(24).to(dtype)
     x, residual = torch.randn(40, 9).to(dtype).t(), torch.randn(9, 24).to(dtype)
     copies = [t.clone() for t in (weight, bias, x, residual)]

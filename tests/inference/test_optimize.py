@@ -97,7 +97,7 @@ def test_close_to_the_original(name: str, precision: str) -> None:
 
 
 @pytest.mark.parametrize("precision", list(TOLERANCE))
-def test_packed_is_padded(precision: str) -> None:
+def test_packed_and_padded_results_are_close(precision: str) -> None:
     model = optimize(model_of(), precision=precision)
     batch = ragged_batch(model.config)
     visible = batch["attention_mask"].bool()
@@ -115,7 +115,7 @@ def test_packed_is_padded(precision: str) -> None:
 
 
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=12))
-def test_packed_attention_is_attention(lengths: list[int]) -> None:
+def test_packed_attention_computes_sdpa_attention(lengths: list[int]) -> None:
     """A sequence is padded with the keys of its neighbor, but does not attend to them.
 
     The test uses float64, because the order of summation changes float32 results by 1e-5.
@@ -150,7 +150,7 @@ def test_other_activations(hidden_act: str) -> None:
 
 
 @pytest.mark.parametrize("precision", list(TOLERANCE))
-def test_the_original_is_not_touched(precision: str) -> None:
+def test_the_original_is_not_changed(precision: str) -> None:
     model = model_of("BertForMaskedLM").train()
     batch = ragged_batch(model.config)
     before = {name: (x, x.clone(), x.requires_grad) for name, x in model.named_parameters()}
@@ -521,7 +521,7 @@ def threads_of(model: Any) -> list[bool]:
 
 @pytest.mark.parametrize("precision", list(TOLERANCE))
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
-def test_shared_among_threads(
+def test_a_batch_is_split_among_threads(
     precision: str, mode: Any, shared: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fast = optimize(model_of(), precision=precision)
@@ -556,7 +556,7 @@ def test_shared_among_threads(
         ((8, 8), {"output_attentions": True}),
     ],
 )
-def test_not_worth_sharing(
+def test_batches_that_are_not_split(
     lengths: tuple[int, ...], options: dict[str, bool], shared: None
 ) -> None:
     fast = optimize(model_of())
@@ -582,7 +582,7 @@ def test_threads_are_divided_and_restored(threads: int, shared: None) -> None:
     assert torch.get_num_threads() == threads and later == [threads]
 
 
-def test_several_threads_share_at_once(shared: None) -> None:
+def test_several_threads_use_one_model_at_once(shared: None) -> None:
     """Requests of a server use one model in several threads."""
     fast = optimize(model_of())
     batches = [ragged_batch(fast.config, (length, length)) for length in range(1, 13)]
@@ -593,7 +593,7 @@ def test_several_threads_share_at_once(shared: None) -> None:
         torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-5)
 
 
-def test_an_error_in_a_shared_batch_is_raised(shared: None) -> None:
+def test_an_error_in_a_split_batch_is_raised(shared: None) -> None:
     fast = optimize(model_of())
     batch = ragged_batch(fast.config, (8, 8))
 
@@ -611,7 +611,7 @@ def test_an_error_in_a_shared_batch_is_raised(shared: None) -> None:
 ROWS = [list(range(1, 1 + length)) for length in range(8, 0, -1)]
 
 
-def test_many_batches_run_side_by_side(shared: None) -> None:
+def test_many_batches_run_in_parallel(shared: None) -> None:
     """With eight batches, each runs in one thread. Fewer batches are split, one after another."""
     fast = optimize(model_of())
     expected = [fast(torch.tensor([row])).last_hidden_state[0] for row in ROWS]

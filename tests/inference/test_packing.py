@@ -33,7 +33,7 @@ def test_batches_keep_to_the_budget(lengths: list[int], budget: int) -> None:
 @pytest.mark.parametrize(
     "types", [None, [[index % 2 for index in range(len(row))] for row in ROWS]]
 )
-def test_each_row_has_its_own_results_in_its_place(
+def test_results_are_in_the_order_of_the_rows(
     model: BertModel, types: list[list[int]] | None
 ) -> None:
     done: list[int] = []
@@ -61,7 +61,7 @@ def test_rows_may_have_results_of_any_size(model: BertModel) -> None:
     assert [part.tolist() for part in results] == [[], [], [], [], [4, 4]]
 
 
-def test_a_failure_leaves_the_mode_as_it_was(model: BertModel) -> None:
+def test_an_error_restores_the_training_mode(model: BertModel) -> None:
     def fail(*inputs: object) -> Tensor:
         raise ValueError("no")
 
