@@ -263,10 +263,12 @@ def test_a_lost_node_loses_and_duplicates_nothing(
     cluster = cluster_of(2, 2)
     source, target = write_texts(tmp_path / "texts", ending), tmp_path / "out"
     when_lost = []
+    finished = threading.Event()
 
     def lose() -> None:
         while len(list(target.glob("*.parquet"))) < 12:
-            time.sleep(0.01)
+            if finished.wait(0.01):
+                return
         cluster.remove_node(cluster.others[0], allow_graceful=False)
         when_lost.append(len(list(target.glob("*.parquet"))))
 
@@ -276,6 +278,7 @@ def test_a_lost_node_loses_and_duplicates_nothing(
         settings = {"model": model, "precision": None, "id_column": "id", "part_bytes": 500}
         done = embed_ray.embed(str(source), str(target), **settings)
     finally:
+        finished.set()
         ray.shutdown()
         cluster.shutdown()
     assert when_lost and when_lost[0] < done["texts"] / 5 and not done["errors"]

@@ -682,8 +682,10 @@ def test_threads_add_tokens_while_others_decode(tokenizer: BertTokenizer) -> Non
     try:
         with ThreadPoolExecutor(8) as threads:
             readers = [threads.submit(read) for _ in range(4)]
-            list(threads.map(add, words))
-            done.set()
+            try:
+                list(threads.map(add, words))
+            finally:
+                done.set()  # the readers would go on after an error
             for reader in readers:
                 reader.result()
     finally:
