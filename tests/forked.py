@@ -52,11 +52,11 @@ def start_group(arguments: list[str], logs: Path, size: int) -> list[BaseProcess
     ]
 
 
-def kill_when(process: BaseProcess, reached: Callable[[], Any], more: float) -> None:
-    """Kill a process up to `more` seconds after `reached` is true, unless it ends first."""
+def kill_when(process: BaseProcess, reached: Callable[[], Any], max_delay: float) -> None:
+    """Kill a process at most `max_delay` seconds after `reached` is true, unless it ends first."""
     while process.is_alive() and not reached():
         time.sleep(0.001)
-    time.sleep(random.uniform(0, more))
+    time.sleep(random.uniform(0, max_delay))
     assert process.pid is not None
     if process.is_alive():
         os.kill(process.pid, signal.SIGKILL)

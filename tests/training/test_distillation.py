@@ -1,4 +1,4 @@
-"""Distillation: losses equal their formulas, and a student learns from two teachers at once."""
+"""Distillation: losses equal their formulas, and a student learns the vectors of its teacher."""
 
 from __future__ import annotations
 
