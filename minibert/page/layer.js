@@ -1,16 +1,67 @@
 // The scene on a layer whole: what it adds to a vector, and what is lost where it is skipped.
 
-const OPENING = "He opened the [MASK] and went in.";
 const MIDDLE = Math.floor(sizes.layers / 2);
 
-/** How many layers, each skipped alone, leave the best word for [MASK] as it is. */
-async function sparedLayers(request, word) {
-  let spared = 0;
+/** For each layer, whether the best word for [MASK] stays as it is where that layer alone is skipped. */
+async function sparingLayers(request, word) {
+  const spared = [];
   for (let layer = 0; layer < sizes.layers; layer++) {
     const [best] = await answersOf(await live.compute({ ...request, off: [[layer]] }));
-    spared += Number(best?.[0] === word);
+    spared.push(best?.[0] === word);
   }
   return spared;
+}
+
+/** How little a layer changes the vector of one token: the cosine of what goes in and what comes out. */
+const cosineThrough = (layer, what, place) =>
+  cosine(hiddenState(layer, what).row(place), hiddenState(layer + 1, what).row(place));
+
+/** What each layer does in the article's further sentences: whether the answer stays without it, and the cosine through it. */
+const skipping = new Experiment(
+  () => example("layer").many ?? [],
+  async (text) => {
+    const what = await live.compute({ text });
+    const place = what.tokens.findIndex((token) => token.piece === "[MASK]");
+    const [[word]] = await answersOf(what);
+    const layers = [...Array(sizes.layers).keys()];
+    return {
+      spared: await sparingLayers({ text }, word),
+      turn: layers.map((layer) => cosineThrough(layer, what, place)),
+    };
+  },
+);
+
+/** Measures the further sentences while the scene is open. */
+function skipInMany() {
+  skipping.run(() => SCENES[state.scene]?.id === "layer", 5);
+}
+
+/** The rows and values on further sentences, where the article has them. */
+function skippedInMany(layer) {
+  const { results } = skipping;
+  if (results.length === 0) {
+    return { rows: [], values: {} };
+  }
+  const layers = [...Array(sizes.layers).keys()];
+  const kept = layers.map((own) => results.filter(({ spared }) => spared[own]).length);
+  const turn = layers.map((own) => average(results.map((result) => result.turn[own])));
+  const [least, most] = [Math.min, Math.max].map((choose) => kept.indexOf(choose(...kept)));
+  const each = (values) => values.map((value, own) => `${own}:\u00a0${value}`).join(", ");
+  return {
+    rows: [
+      ["kept", "", each(kept)],
+      ["turn", "", each(turn.map((value) => value.toFixed(2)))],
+    ],
+    values: {
+      kept: kept[layer],
+      all: results.length,
+      least,
+      most,
+      few: kept[least],
+      lots: kept[most],
+      turning: turn.indexOf(Math.min(...turn)),
+    },
+  };
 }
 
 /** How long what a layer adds is beside the vector that it adds it to. */
@@ -26,37 +77,34 @@ function addedBy(what, layer, token) {
 
 const LAYER_SCENE = {
   id: "layer",
-  set: () => ({
-    section: "head",
-    text: OPENING,
-    layer: MIDDLE,
-    head: 0,
-    token: placeIn(OPENING, "[MASK]"),
-  }),
+  set: () => {
+    const { text } = example("layer");
+    return { section: "head", text, layer: MIDDLE, head: 0, token: placeIn(text, "[MASK]") };
+  },
   then: () => {
     const main = document.querySelector("main"); // to where the heads are mixed and added
+    skipInMany(); // while the reader reads
     river.opened = partIndex("add", MIDDLE);
     main.scrollTop = $("head-mix").closest("figure").offsetTop - main.offsetTop;
     return {};
   },
   act: () => ({ off: [[MIDDLE]] }),
+  progress: () => progressOf(skipping),
   measure: async (before, now) => {
+    skipInMany();
+    if (isAwaited(skipping)) {
+      return null;
+    }
     const layer = now.request.off.find((at) => at.length === 1)?.[0] ?? state.layer;
     const token = (what) => what.tokens.findIndex((own) => own.piece === "[MASK]");
     const [a, b] = await Promise.all([answersOf(before), answersOf(now)]);
     const word = a[0][0];
-    before.spared ??= sparedLayers(before.request, word);
-    const spared = await before.spared;
+    before.spared ??= sparingLayers(before.request, word);
+    const spared = (await before.spared).filter(Boolean).length;
+    const many = skippedInMany(layer);
     const places = [before, now].map((what) => Math.max(token(what), 0));
     const added = [before, now].map((what, i) => addedBy(what, layer, places[i]));
-    const kept = [before, now].map((what, i) =>
-      written(
-        cosine(
-          hiddenState(layer, what).row(places[i]),
-          hiddenState(layer + 1, what).row(places[i]),
-        ),
-      ),
-    );
+    const kept = [before, now].map((what, i) => written(cosineThrough(layer, what, places[i])));
     const percents = (part) => added.map((own) => `${Math.round(100 * own[part])}%`);
     const best = b[0]?.[0] ?? "–";
     const moved = best === word && Math.abs(a[0][1] - b[0][1]) > 0.0005;
@@ -66,9 +114,11 @@ const LAYER_SCENE = {
         ["attention", ...percents(0)],
         ["ff", ...percents(1)],
         ["cosine", ...kept],
+        ...many.rows,
       ],
+      open: !skipping.complete,
       outcome: choiceOf(best !== word, moved),
-      values: { layer, word, best, spared, layers: sizes.layers },
+      values: { layer, word, best, spared, layers: sizes.layers, ...many.values },
     };
   },
 };

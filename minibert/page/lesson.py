@@ -143,10 +143,9 @@ def article(language: str = "en") -> dict[str, Any]:
         "sentences": part(content["sentences"]).splitlines(),
         "terms": json.loads(part("terms.json")),
     }
-    if "crowds" in content:
-        lesson["crowds"] = json.loads(part(content["crowds"]))
-    if "labeled" in content:
-        lesson["labeled"] = json.loads(part(content["labeled"]))
+    for name in ("crowds", "examples", "labeled"):
+        if name in content:
+            lesson[name] = json.loads(part(content[name]))
     added: dict[str, Any] = {"lesson": lesson}
     if content["run"] is not None:
         added["run"] = json.loads(lzma.decompress((PARTS / content["run"]).read_bytes()))

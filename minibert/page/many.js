@@ -35,7 +35,26 @@ class Experiment {
   }
 }
 
+/** How far an experiment has come, as a scene tells it. */
+const progressOf = ({ running, results, items }) => ({
+  running,
+  part: results.length / Math.max(items().length, 1),
+});
+
+/** Whether an experiment that a scene tells of has no result yet. */
+const isAwaited = ({ results, items }) => items().length > 0 && results.length === 0;
+
 const crowd = (name) => page.lesson.crowds[name];
+const example = (name) => page.lesson.examples[name]; // what a scene that articles share takes from its article
+
+const counts = new Map(); // what was counted over many sentences, by its name
+function counted(name, count) {
+  if (!counts.has(name)) {
+    counts.set(name, count());
+  }
+  return counts.get(name);
+}
+
 const showsFigure = (figure) => SCENES[state.scene]?.figure === figure;
 
 /** "500 sentences", or while they are being read "so far 20 of 500 sentences". */

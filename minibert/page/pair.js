@@ -1,7 +1,8 @@
 // The scene on two sentences: segments, [CLS] and its pooler, the next sentence, and padding.
 
-const HUNGRY = ["I am hungry.", "Let us eat something."];
 const PADS = 8; // tokens of padding added in the scene
+
+const SHIFTS = [3, 7, 11, 17]; // a first sentence meets the second one of the pair that is so many further on
 
 /** How likely the second text follows the first, as the next-sentence head has it. */
 function followsOf(what) {
@@ -39,25 +40,91 @@ async function segmentsAndPads(what) {
   };
 }
 
+/** How likely each of the article's pairs follows: as it is, turned around, and with second texts of other pairs. */
+const judging = new Experiment(
+  () => example("pair").many ?? [],
+  async ([first, second]) => {
+    const { many } = example("pair");
+    const place = judging.results.length;
+    const others = SHIFTS.map((shift) => many[(place + shift) % many.length][1]);
+    const texts = [[first, second], [second, first], ...others.map((other) => [first, other])];
+    const likely = [];
+    for (const [text, pair] of texts) {
+      likely.push(followsOf(await live.compute({ text, pair })));
+    }
+    const [real, turned, ...swapped] = likely;
+    return { real, turned, swapped };
+  },
+);
+
+/** Measures the further pairs while the scene is open. */
+function judgePairs() {
+  judging.run(() => SCENES[state.scene]?.id === "pair", 4);
+}
+
+/** The rows and values on further pairs, where the article has them. */
+function judgedPairs() {
+  const { results } = judging;
+  if (results.length === 0) {
+    return { rows: [], values: {} };
+  }
+  const follow = (values) => values.filter((value) => value > 0.5).length;
+  const swapped = results.flatMap((own) => own.swapped);
+  const said = {
+    real: follow(results.map((own) => own.real)),
+    turned: follow(results.map((own) => own.turned)),
+    swapped: follow(swapped),
+    likelier: results.flatMap((own) => own.swapped.filter((other) => own.real > other)).length,
+    all: results.length,
+    mixed: swapped.length,
+  };
+  return {
+    rows: [
+      ["real", "", `${said.real} / ${said.all}`],
+      ["swapped", "", `${said.swapped} / ${said.mixed}`],
+      ["turned", "", `${said.turned} / ${said.all}`],
+    ],
+    values: said,
+  };
+}
+
 const PAIR_SCENE = {
   id: "pair",
-  set: () => ({ section: "pooler", text: HUNGRY[0], pair: HUNGRY[1], token: 0 }),
-  act: () => ({ text: HUNGRY[0], pair: "The war ended in 1945." }),
+  set: () => {
+    const [text, pair] = example("pair").texts;
+    return { section: "pooler", text, pair, token: 0 };
+  },
+  then: () => {
+    judgePairs(); // while the reader reads
+    return {};
+  },
+  act: () => {
+    const { texts, other } = example("pair");
+    return { text: texts[0], pair: other };
+  },
+  progress: () => progressOf(judging),
   measure: async (before, now) => {
+    judgePairs();
+    if (isAwaited(judging)) {
+      return null;
+    }
     const both = [before, now];
     const follows = both.map((what) => (what.request.pair === null ? null : followsOf(what)));
     const found = await Promise.all(
       both.map((what) => (what.segmentsAndPads ??= segmentsAndPads(what))),
     );
+    const many = judgedPairs();
     const [a, b] = follows;
     const each = (name, digits) => found.map((own) => own[name].toFixed(digits));
     return {
       rows: [
         ["follows", ...follows.map((value) => (value === null ? "–" : written(value)))],
+        ...many.rows,
         ["segments", ...each("segments", 4)],
         ["difference", ...each("difference", 6)],
         ["pad", ...each("pad", 2)],
       ],
+      open: !judging.complete,
       outcome: choiceOf(b !== null && b < 0.5, b !== null && b < a),
       verdict: b === null ? 3 : undefined,
       values: {
@@ -66,6 +133,7 @@ const PAIR_SCENE = {
         ...found[1],
         segments: each("segments", 3)[1],
         pad: each("pad", 1)[1],
+        ...many.values,
       },
     };
   },

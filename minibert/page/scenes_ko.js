@@ -144,14 +144,6 @@ const SENSES = [
   ],
 ];
 
-const counts = new Map(); // what was counted over many sentences, by its name
-function counted(name, count) {
-  if (!counts.has(name)) {
-    counts.set(name, count());
-  }
-  return counts.get(name);
-}
-
 /** Whether a word ends in a consonant (받침): the code of a Hangul syllable tells. */
 const endsInConsonant = (word) => (word.charCodeAt(word.length - 1) - 0xac00) % 28 > 0;
 const withParticle = (word, [afterConsonant, afterVowel]) =>

@@ -53,6 +53,22 @@ class Reader(Opened):
         self.page.click("#scene-act")
         return self.verdict()
 
+    def act_by_keyboard(self) -> list[list[str]]:
+        """From the title of a scene, predicts its first choice and presses its button."""
+        # over the terms and commands to the choices, and with the space bar to the first
+        self.press("Tab")
+        while self.page.evaluate("document.activeElement.name") != "guess":
+            assert self.page.evaluate("document.activeElement.closest('#scene-say') !== null")
+            self.press("Tab")
+        self.press("Space")
+        assert self.page.evaluate("state.guess") == 0
+        self.press("Tab")
+        while self.page.evaluate("document.activeElement.id") != "scene-act":
+            assert self.page.evaluate("document.activeElement.className") == "term"
+            self.press("Tab")
+        self.press("Enter")
+        return self.verdict()
+
     def verdict(self) -> list[list[str]]:
         self.settle()
         self.page.wait_for_function(
@@ -103,19 +119,7 @@ def test_every_scene_by_keyboard_has_a_verdict(browser: Any, file: Path, languag
             assert page.locator("#scenes [aria-current]").inner_text() == str(scene)
             assert page.evaluate("document.activeElement.id") == "scene-title"
             assert page.is_visible("#scene-wait") and not page.is_visible("#scene-table")
-            # over the terms and commands to the choices, and with the space bar to the first
-            reader.press("Tab")
-            while page.evaluate("document.activeElement.name") != "guess":
-                assert page.evaluate("document.activeElement.closest('#scene-say') !== null")
-                reader.press("Tab")
-            reader.press("Space")
-            assert page.evaluate("state.guess") == 0
-            reader.press("Tab")
-            while page.evaluate("document.activeElement.id") != "scene-act":
-                assert page.evaluate("document.activeElement.className") == "term"
-                reader.press("Tab")
-            reader.press("Enter")
-            rows = reader.verdict()
+            rows = reader.act_by_keyboard()
             assert rows and all(len(row) >= 3 and row[0] and row[-1] for row in rows)
             found, guess = page.inner_text("#scene-found"), page.inner_text("#scene-guess")
             assert len(found) > 40 and "{" not in found and "undefined" not in found

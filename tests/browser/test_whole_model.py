@@ -28,7 +28,7 @@ def reader(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
     with Opened(browser, path, reduced_motion="reduce") as opened:
         opened.page.evaluate(f"hiding.most = {SENTENCES}")
         opened.page.evaluate("page.lesson.labeled.train.length = 20")
-        opened.page.evaluate("AMOUNTS.splice(0, 2, 4)")
+        opened.page.evaluate("page.lesson.examples.task.amounts.last = [4, 20]")
         yield opened
         assert opened.trouble == []
 
@@ -88,7 +88,7 @@ def test_a_skipped_layer_leaves_the_answer(reader: Any, model: Any) -> None:
 def test_hidden_words_are_found_from_both_sides(reader: Any, model: Any) -> None:
     rows = act(reader, "sides")
     assert reader.page.evaluate("state.sides") == "left"
-    text = reader.page.evaluate("SHINING")
+    text = reader.page.evaluate("example('sides').text")
     for row, sides in zip(rows, live.SIDES, strict=True):
         word, share = best_words(model, text, sides=sides)
         assert row[1].split()[0] == word
