@@ -1,4 +1,4 @@
-"""`minibert learn`: an article in ten scenes next to a live model, in one file."""
+"""`minibert learn`: an article in fourteen scenes next to a live model, in one file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from minibert.cli.options import add_model
 from minibert.cli.parser import Parser
 from minibert.cli.view import add_page_options, write
 
-SUMMARY = "Open an article in ten scenes next to a live BERT."
+SUMMARY = "Open an article in fourteen scenes next to a live BERT."
 EXAMPLE = "--output learn.html"
 MODELS = {"en": "minibert-en", "ko": "minibert-ko"}
 

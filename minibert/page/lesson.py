@@ -1,4 +1,4 @@
-"""Further content of a page: a run of pre-training, and the articles in ten scenes.
+"""Further content of a page: a run of pre-training, and the articles in scenes.
 
 An article is written for a language. Which one a page gets is decided by what fits its model.
 """

@@ -1,4 +1,4 @@
-// The ten scenes of the article: what each sets, what the reader is to do, and how the verdict is measured.
+// The scenes of the English article: what each sets, what the reader is to do, and how the verdict is measured.
 //
 // A scene is {id, set, then?, act, done?, measure, figure?}: `set` and `act` give changes of the state, and `then` those that
 // need the scene's own numbers. `measure(before, now)` compares the text that the scene began with and the one that is shown,

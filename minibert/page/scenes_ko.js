@@ -1,4 +1,4 @@
-// The ten scenes of the Korean article, in the form that scenes.js describes. Most ask what only Korean can show: particles, the
+// The scenes of the Korean article, in the form that scenes.js describes. Most ask what only Korean can show: particles, the
 // final consonants that decide them, spaces, Hangul taken apart, and words of two senses.
 //
 // Where one sentence could be an accident, a scene also counts over many sentences of its own. Each count is made once and kept.
@@ -411,6 +411,7 @@ const KOREAN = [
     figure: evidenceFigure,
     measure: measurePattern,
   },
+  LAYER_SCENE,
   {
     id: "senses",
     set: () => ({
@@ -540,6 +541,7 @@ const KOREAN = [
       };
     },
   },
+  SIDES_SCENE,
   {
     id: "reviews",
     set: () => {
@@ -565,6 +567,7 @@ const KOREAN = [
       };
     },
   },
+  PAIR_SCENE,
   {
     id: "meaning",
     set: () => ({
@@ -599,4 +602,5 @@ const KOREAN = [
       };
     },
   },
+  TASK_SCENE,
 ];
