@@ -232,7 +232,7 @@ def test_hidden_particles_are_found_as_in_python(browser: Any, file: Path, model
         reader.enter("sides")
         rows = reader.act()
         assert f"가린 조사 {count}개" in said(reader)
-    assert [row[2] for row in rows[:4]] == [f"{100 * own / count:.1f}%" for own in found.values()]
+    assert [row[2] for row in rows[:4]] == [f"{100 * hits / count:.1f}%" for hits in found.values()]
 
 
 @pytest.mark.slow
@@ -249,8 +249,8 @@ def test_pairs_of_sentences_follow_as_in_python(browser: Any, file: Path, model:
     ]
     turned = [(second, first) for first, second in pairs]
     counts = [
-        f"{sum(follows(*own) > 0.5 for own in some)} / {len(some)}"
-        for some in (pairs, swapped, turned)
+        f"{sum(follows(*texts) > 0.5 for texts in group)} / {len(group)}"
+        for group in (pairs, swapped, turned)
     ]
     text, pair = EXAMPLES["pair"]["texts"]
     with Reader(browser, file, 2) as reader:
