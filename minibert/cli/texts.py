@@ -166,13 +166,14 @@ def read_records(options: argparse.Namespace, name: str, *columns: str | None) -
     column = text_column or DEFAULT_COLUMN
     if text_column is None and name != "-" and is_table(Location(name)):
         needed = [column, *others]
+    where = str(Location(name))
     rows = read_rows(name, needed, delimiter=options.delimiter, quoting=options.quoting)
     for place, row in rows:
         fault = text_fault(column, row)
         if fault:
-            raise ValueError(f"{name}, {place}: {fault}.")
+            raise ValueError(f"{where}, {place}: {fault}.")
         record = PlacedRow(row)
-        record.place = f"{name}, {place}"
+        record.place = f"{where}, {place}"
         yield record
 
 

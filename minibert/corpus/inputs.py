@@ -50,7 +50,6 @@ from minibert.corpus.rows import (
     refuse,
     text_fault,
 )
-from minibert.files import read_lines as read_stdin_lines
 
 __all__ = [
     "BadRow",
@@ -149,7 +148,7 @@ def read_texts(
             be read, or what `on_bad` raises.
     """
     for file in _locations(source):
-        part = Part(str(file), delimiter=delimiter, quoting=quoting)
+        part = Part(file.name, delimiter=delimiter, quoting=quoting)
         yield from read_part(part, column, id_column, on_bad)
 
 
@@ -438,6 +437,8 @@ def parts_of(
         ValueError: A parquet file that is damaged or has no such column.
     """
     location = Location(source)
+    if location.is_stdin:
+        raise ValueError("stdin can be read only once: write the corpus into a file.")
     files = data_files(location)
 
     def split(name: str) -> dict[str, Part]:
@@ -481,24 +482,18 @@ def _can_be_split(file: Location) -> bool:
 
 
 def _locations(source: str | os.PathLike[str]) -> list[Location]:
-    if os.fspath(source) == "-":
-        return [Location("-")]
     location = Location(source)
+    if location.is_stdin:
+        return [location]
     return [location / name for name in data_files(location)]
 
 
 def _text_rows(location: Location, start: int, end: int | None, on_bad: OnBad) -> Iterator[Row]:
     """The lines of a file, each as the row of a table with one column."""
-    lines: Iterator[tuple[str, str]]
-    if location.name == "-":
-        lines = ((f"line {n}", line) for n, line in enumerate(read_stdin_lines("-"), 1))
-    else:
-        _check_kind(location)
-        lines = read_lines(location, start, end, on_bad)
-        if start == 0:
-            lines = _without_table(location, lines)
+    _check_kind(location)
+    lines = read_lines(location, start, end, on_bad)
     if start == 0:
-        lines = _without_json(location, lines)
+        lines = _without_json(location, _without_table(location, lines))
     rows = ((place, {DEFAULT_COLUMN: line.rstrip("\r\n")}) for place, line in lines)
     return _undamaged(location, rows)
 
@@ -507,7 +502,10 @@ def _without_table(
     location: Location, lines: Iterator[tuple[str, str]]
 ) -> Iterator[tuple[str, str]]:
     """The lines of a file. Raises a ValueError for a table under another name."""
-    sample = list(islice(lines, SAMPLE_LINES))
+    size = SAMPLE_LINES
+    if location.is_stdin:  # whose writer may wait
+        size = 2
+    sample = list(islice(lines, size))
     delimiter = evident_delimiter([line for _, line in sample])
     if delimiter is not None:
         option = "tab" if delimiter == "\t" else f"'{delimiter}'"
@@ -536,18 +534,11 @@ def _without_json(
     yield from lines
 
 
-def _name_in_errors(location: Location) -> str:
-    if location.name == "-":
-        return "stdin"
-    return str(location)
-
-
 def _check_has_columns(location: Location, columns: Sequence[str]) -> None:
     if columns:
         _check_kind(location)
-        where = _name_in_errors(location)
         raise ValueError(
-            f"{where} is read as lines, without a column {columns[0]!r}: "
+            f"{location} is read as lines, without a column {columns[0]!r}: "
             "use .jsonl, .csv, .tsv or .parquet."
         )
 

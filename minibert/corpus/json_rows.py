@@ -56,7 +56,8 @@ def check_not_json(location: Location, place: str, line: str) -> None:
         ValueError: It is an object or an array of objects, or begins one over several lines.
     """
     content = line.strip()
-    if content in BEGINNINGS_OF_JSON or is_json_object(content.removesuffix(",")):
+    is_json = is_json_object(content.removesuffix(",")) or _holds_several(content)
+    if is_json or content in BEGINNINGS_OF_JSON:
         raise_for_json(location, place)
     if content.startswith("[") and content.endswith("]"):
         try:
@@ -79,9 +80,8 @@ def is_json_object(line: str) -> bool:
 
 def raise_for_json(location: Location, place: str) -> NoReturn:
     """Raise the ValueError for JSON under another name."""
-    where = "stdin" if location.name == "-" else str(location)
     raise ValueError(
-        f"{where}, {place}: the line is JSON, but files that do not end in .jsonl, "
+        f"{location}, {place}: the line is JSON, but files that do not end in .jsonl, "
         ".ndjson or .json are read as lines or tables of text. Rename the file to end in .json, "
         'and name the column of the texts where it is not "text".'
     )

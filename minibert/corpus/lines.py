@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import io
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import chain
 from typing import IO
 
@@ -49,7 +50,7 @@ def read_lines(
     Raises:
         ValueError: The file is binary or its encoding is not read, or what `on_bad` raises.
     """
-    with location.open() as file:
+    with location.open() as file, _naming(location):
         if start == 0:
             head = file.peek(HEAD_BYTES)[:HEAD_BYTES]  # type: ignore[attr-defined]
             encoding = wide_encoding(head)
@@ -58,6 +59,17 @@ def read_lines(
                 return
             check_is_text(head, location)
         yield from _decode(_byte_lines(file, start, end), location, on_bad)
+
+
+@contextmanager
+def _naming(location: Location) -> Iterator[None]:
+    """Name the file where the system cannot read on in it."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None or error.filename is not None:
+            raise
+        raise OSError(f"{location} cannot be read to its end ({error.strerror}).") from None
 
 
 def is_wide(location: Location) -> bool:

@@ -14,6 +14,7 @@ import lzma
 import os
 import re
 import stat
+import sys
 import tempfile
 import uuid
 from collections.abc import Callable, Iterable, Iterator
@@ -24,6 +25,7 @@ from typing import IO, Any
 from minibert.extras import need
 from minibert.files import parse_json, replacing, write_json
 
+STDIN = "-"
 _URI = re.compile(r"([a-z][a-z0-9+.-]+://[^?]*)(\?.*)?", re.IGNORECASE)
 
 
@@ -101,8 +103,8 @@ class Location:
     """A file or a folder, on this machine or elsewhere.
 
     Args:
-        name: A path, or a URI that `pyarrow.fs.FileSystem.from_uri` accepts, with its options after
-            a question mark.
+        name: A path, "-" for the standard input, or a URI that `pyarrow.fs.FileSystem.from_uri`
+            accepts, with its options after a question mark.
 
     Raises:
         ImportError: A URI, and pyarrow is not installed.
@@ -124,7 +126,14 @@ class Location:
             raise ValueError(f"{self.name} cannot be reached: {error}") from None
 
     def __str__(self) -> str:
+        if self.is_stdin:
+            return "stdin"
         return self.name
+
+    @property
+    def is_stdin(self) -> bool:
+        """Whether this is the standard input, which can be read once."""
+        return self.name == STDIN
 
     def __truediv__(self, below: str) -> Location:
         if not below:  # the name of a file itself in `files`
@@ -188,7 +197,14 @@ class Location:
         return sizes_and_times
 
     def open(self) -> IO[bytes]:
-        """Open the file to read its bytes, decompressed if it ends in .gz, .bz2, .xz or .zst."""
+        """Open the file to read its bytes, decompressed if it ends in .gz, .bz2, .xz or .zst.
+
+        Raises:
+            OSError: The file cannot be opened.
+            ValueError: It is the standard input, which is closed.
+        """
+        if self.is_stdin:
+            return _open_stdin()
         decompress = _DECOMPRESS.get(Path(self.path).suffix.lower())
         if self.fs is None and decompress not in (None, _unpack_zstd):
             opened: IO[bytes] = decompress(self.path)  # which closes the file, too
@@ -244,6 +260,16 @@ class Location:
         """Write an object as JSON, atomically. See `minibert.files.write_json`."""
         with self.replacing() as temporary:
             write_json(temporary, content)
+
+
+def _open_stdin() -> IO[bytes]:
+    if sys.stdin is None:
+        raise ValueError("stdin is closed: pass texts as arguments or in a file.")
+    stdin: Any = sys.stdin.buffer
+    if not hasattr(stdin, "peek"):  # as where a program has replaced it
+        stdin = io.BufferedReader(stdin)
+    file: IO[bytes] = stdin
+    return file
 
 
 def _walk(top: str) -> Iterator[tuple[str, list[str]]]:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import csv
 import datetime
+import gzip
+import io
 import json
+import sys
 from pathlib import Path
 
 import pyarrow
@@ -198,3 +201,71 @@ def test_evaluating_a_model_without_a_head_is_an_error(
     file.write_text("text,label\nhello,a\n", encoding="utf-8")
     assert main(["evaluate", models["BERT"], str(file)]) == 1
     assert "has no head to evaluate: it is a BertModel" in capsys.readouterr().err
+
+
+def give(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
+    """Standard input that holds these bytes."""
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data), encoding="utf-8"))
+
+
+KOREAN = "나는 오늘 학교에 갔다\n우리는 한국어를 공부합니다\n"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        KOREAN.encode("utf-16"),
+        KOREAN.encode("cp949"),
+        KOREAN.replace("\n", "\r").encode("utf-8-sig"),
+    ],
+)
+def test_stdin_is_read_like_a_file(
+    data: bytes,
+    models: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    give(monkeypatch, data)
+    assert main(["tokenize", "-m", models["BERT"], "--file", "-", "--jsonl"]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [row["text"] for row in rows] == KOREAN.splitlines()
+
+
+def test_a_table_on_stdin(
+    models: dict[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    give(monkeypatch, b"id,text\n1,hello\n")
+    command = ["classify", "-m", models["CLASSIFIER"], "--file", "-", "--jsonl"]
+    assert main([*command, "--delimiter", ",", "--id-column", "id"]) == 0
+    row = json.loads(capsys.readouterr().out)
+    assert (row["id"], row["text"]) == ("1", "hello")
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "there is no text in stdin."),
+        (b"\xef\xbb\xbf", "there is no text in stdin."),
+        (gzip.compress(b"hello\n"), "stdin is gzip-compressed"),
+        (b"<!doctype html>\n<p>a\n", "stdin is an HTML page"),
+        (b"one\ntwo\0\n", "stdin, line 2: the line has a NUL byte"),
+        (
+            "schön groß\n".encode("latin-1"),
+            "stdin, line 1: the line is not UTF-8 but looks like cp1252",
+        ),
+        (b"text,label\nhello,a\n", "stdin, line 1: the lines are a table"),
+        (b'{"text": "a"}{"text": "b"}\n', "stdin, line 1: the line is JSON"),
+    ],
+)
+@pytest.mark.parametrize("command", [TEXT_COMMANDS[0], TEXT_COMMANDS[3], TEXT_COMMANDS[7]])
+def test_what_stdin_is_not(
+    command: str,
+    data: bytes,
+    message: str,
+    models: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    give(monkeypatch, data)
+    assert main(words_of(command, models, Path("-"))) == 1
+    assert message in capsys.readouterr().err

@@ -453,7 +453,7 @@ class TestCommand:
     @pytest.mark.parametrize(
         ("data", "arguments", "message"),
         [
-            (b"hello\nw\xffrld\n", ["--file", "-"], "line 2 of stdin is not UTF-8"),
+            (b"hello\nw\xffrld\n", ["--file", "-"], "stdin, line 2: the line is not UTF-8"),
             (b"", ["--file", "no-such-file.txt"], "there is no file no-such-file.txt"),
             (b"", ["hello", "--file", "-"], "give texts or --file, not both"),
             (b"", ["hello", "--output", "a.txt"], "'a.txt' should end in .npy"),
