@@ -482,8 +482,7 @@ function moveRiver() {
   const from = river.shown;
   const to = river.goal;
   cancelAnimationFrame(river.frame);
-  const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
-  if (!from || still || same(from, to)) {
+  if (!from || isStill() || same(from, to)) {
     river.shown = to;
     paintRiver(to);
     return;

@@ -32,6 +32,7 @@ const state = {
   key: 0, // the token it looks at
   layer: 0,
   head: 0,
+  step: 0, // of the head in motion
   pinned: [], // further heads whose lines are drawn
   depth: sizes.layers, // hidden states after this many layers
   stage: "probabilities",
@@ -76,6 +77,8 @@ function bar(share) {
 }
 
 const color = (name) => getComputedStyle(root).getPropertyValue(`--${name}`).trim();
+/** Whether the reader wants no movement. */
+const isStill = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 const clamp = (x, low, high) => Math.min(Math.max(x, low), high);
 
 let palettes;
@@ -204,9 +207,11 @@ class HeatMap {
   /**
    * @param id of the canvas, whose parent scrolls.
    * @param plan () => {rows, cols, palette, shade(r, c), describe(r, c), python(r, c), cursor: [r, c], move(r, c), rowLabel(r),
-   *   space, tallest or square, and maybe smallest: [width, height] of a cell, colLabel(c), slanted, write(r, c), left, top} for
+   *   space, tallest or square, and maybe smallest: [width, height] of a cell, colLabel(c), slanted, write(r, c), left, top, right, over(context, area, cell),
+   *   quiet, marked} for
    *   the present state: `space` is the height there is for the whole canvas, `tallest` the most a row may take, `left` and
-   *   `top` what the labels take.
+   *   `top` what the labels take, `right` what stays free beside the cells, for what `over` draws last; a `quiet` map shows no
+   *   cursor, and `marked` is the row whose label stands out instead of the cursor's.
    */
   constructor(id, plan) {
     HeatMap.all.set(id, this);
@@ -279,6 +284,7 @@ class HeatMap {
     const { rows, cols } = now;
     const room = this.canvas.parentElement.clientWidth;
     const top = now.colLabel ? (now.top ?? 16) : 0;
+    const right = now.right ?? 0;
     const left = Math.min(now.left ?? 84, Math.max(room * 0.4, 64));
     const [minWidth, minHeight] = now.smallest ?? [16, 16];
     const area = { left, top };
@@ -288,12 +294,12 @@ class HeatMap {
         cols * minWidth,
       );
     } else {
-      area.width = Math.max(room - left, cols * minWidth);
+      area.width = Math.max(room - left - right, cols * minWidth);
       area.height = Math.max(Math.min(now.space - top, rows * now.tallest), rows * minHeight);
     }
     this.area = area;
     const full = left + area.width;
-    const context = prepare(this.canvas, full, top + area.height);
+    const context = prepare(this.canvas, full + right, top + area.height);
     const cell = [area.width / cols, area.height / rows];
     context.imageSmoothingEnabled = cell[0] < 1;
     context.drawImage(
@@ -310,16 +316,10 @@ class HeatMap {
     if (now.write && cell[0] >= 30 && cell[1] >= 12) {
       this.#write(context, cell);
     }
-    const [width, height] = cell.map((size) => Math.max(size, 5));
-    const [r, c] = now.cursor;
-    context.strokeStyle = color("cursor");
-    context.lineWidth = 2;
-    context.strokeRect(
-      clamp(left + c * cell[0], left + 1, full - width - 1),
-      clamp(top + r * cell[1], 1, top + area.height - height - 1),
-      width,
-      height,
-    );
+    now.over?.(context, area, cell);
+    if (!now.quiet) {
+      this.#frame(context, cell);
+    }
     if (document.activeElement === this.canvas) {
       this.say();
     }
@@ -328,12 +328,26 @@ class HeatMap {
       this.reveal();
     } // chosen elsewhere, seen here
   }
+  /** Frames the cell of the cursor. */
+  #frame(context, cell) {
+    const [width, height] = cell.map((size) => Math.max(size, 5));
+    const { left, top } = this.area;
+    const [r, c] = this.now.cursor;
+    context.strokeStyle = color("cursor");
+    context.lineWidth = 2;
+    context.strokeRect(
+      clamp(left + c * cell[0], left + 1, left + this.area.width - width - 1),
+      clamp(top + r * cell[1], 1, top + this.area.height - height - 1),
+      width,
+      height,
+    );
+  }
   // Where there is no room for all labels, only those of the cursor are written.
   #rowLabels(context, size) {
     setSize(context, labelSize(size));
     context.textAlign = "right";
     for (let r = 0; r < this.now.rows; r++) {
-      const chosen = r === this.now.cursor[0];
+      const chosen = r === (this.now.marked ?? this.now.cursor[0]);
       if (size < 10 && !chosen) {
         continue;
       }
