@@ -15,6 +15,7 @@ const FRESH = {
   same: "",
   tour: -1,
   row: 0,
+  step: 0,
   key: 0,
   token: 0,
 };

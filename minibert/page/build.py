@@ -58,6 +58,7 @@ SCRIPTS = (
     "sections",
     "attention",
     "head",
+    "film",
     "compare",
     "training",
     "carriers",

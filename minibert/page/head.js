@@ -16,6 +16,32 @@ const plain = (label, name, ...place) => ({
   python: (c) => `t['${name}'][${[0, ...place, c].join(", ")}]`,
 });
 
+/** The value of token k, times the share that the chosen token gives it. */
+function weightedValue(k) {
+  const { head, token } = state;
+  const [shares, value] = ["probabilities", "value"].map((name) => inLayer(`attention.${name}`));
+  return {
+    label: `p × v “${piece(k)}”`,
+    scale: "context",
+    value: (c) => numbers(shares).at(head, token, k) * numbers(value).at(head, k, c),
+    python: (c) =>
+      `t['${shares}'][0, ${head}, ${token}, ${k}] * t['${value}'][0, ${head}, ${k}, ${c}]`,
+  };
+}
+
+/** What the chosen head hands on for the chosen token. */
+function headOutput() {
+  const { head, token } = state;
+  const context = inLayer("attention.context");
+  const first = head * headSize();
+  return {
+    label: t("head.sum"),
+    scale: "context",
+    value: (c) => numbers(context).at(token, first + c),
+    python: (c) => `t['${context}'][0, ${token}, ${first + c}]`,
+  };
+}
+
 /** The steps: which file computes them, how wide they are, and their rows for the present choice. */
 const HEAD_STEPS = [
   {
@@ -84,26 +110,11 @@ const HEAD_STEPS = [
     cols: headSize,
     names: ["attention.value", "attention.context"],
     rows: () => {
-      const { head, token, key } = state;
-      const [shares, value, context] = ["probabilities", "value", "context"].map((name) =>
-        inLayer(`attention.${name}`),
-      );
-      const first = head * headSize();
+      const { head, key } = state;
       return [
-        plain(`v “${piece(key)}”`, value, head, key),
-        ...tokens.map((_, k) => ({
-          label: `p × v “${piece(k)}”`,
-          scale: "context",
-          value: (c) => numbers(shares).at(head, token, k) * numbers(value).at(head, k, c),
-          python: (c) =>
-            `t['${shares}'][0, ${head}, ${token}, ${k}] * t['${value}'][0, ${head}, ${k}, ${c}]`,
-        })),
-        {
-          label: t("head.sum"),
-          scale: "context",
-          value: (c) => numbers(context).at(token, first + c),
-          python: (c) => `t['${context}'][0, ${token}, ${first + c}]`,
-        },
+        plain(`v “${piece(key)}”`, inLayer("attention.value"), head, key),
+        ...tokens.map((_, k) => weightedValue(k)),
+        headOutput(),
       ];
     },
   },
@@ -146,6 +157,7 @@ const HEAD_STEPS = [
 let headCursor = {}; // of each step, [row, column]
 
 function buildHead() {
+  buildFilm();
   for (const step of HEAD_STEPS) {
     const canvas = element("canvas", "", { id: `head-${step.id}` });
     const box = element("div", "", { className: "scroll" });
@@ -241,13 +253,14 @@ function buildHeadChoices() {
 function drawHead() {
   const whole = Boolean(numbers(inLayer("attention.query")));
   $("head-say").textContent = t(whole ? "head.say" : "head.none");
-  $("head-steps").hidden = !whole;
+  $("head-steps").hidden = $("film").hidden = !whole;
   for (const name of ["layer", "head", "token", "key"]) {
     $(`head-${name}`).value = state[name];
   }
   if (!whole) {
     return;
   }
+  fitFilm();
   for (const step of HEAD_STEPS) {
     $(`head-${step.id}-names`).textContent = step.names.map(inLayer).join(", ");
     step.map.draw();

@@ -28,6 +28,7 @@ const BLANK = () => ({
   token: 0,
   key: 0,
   row: 0,
+  step: 0,
   number: 0,
   snapshot: 0,
 });

@@ -1,0 +1,454 @@
+// One head in motion: a query meets every key, softmax makes shares of the scores, and the values are added up by their shares.
+// Time counts frames: each step is one frame, and where a query meets every key or values are added up, one a token.
+
+const FILM_STEPS = ["query", "keys", "scores", "shares", "values", "weigh", "sum"];
+const BY_TOKEN = ["scores", "sum"];
+const FRAME = 400; // milliseconds
+const LONGEST = 6000; // milliseconds for all tokens of a long text together
+const REST = 2400; // milliseconds after a step, in which its sentence can be read
+
+/** `time` is what is drawn; `held` the frame that the reader chose, until it is reached. */
+const film = { time: 1, held: null, playing: false, cursor: [0, 0] };
+
+const framesOf = (step) => (BY_TOKEN.includes(step) ? count : 1);
+
+/** The times at which the steps are done. */
+function filmEnds() {
+  let end = 0;
+  return FILM_STEPS.map((step) => (end += framesOf(step)));
+}
+
+const filmStep = () => filmEnds().findIndex((end) => film.time <= end);
+
+/** How much of a frame of a step is done, from 0 to 1. */
+function done(step, frame = 0) {
+  const start = filmEnds()[FILM_STEPS.indexOf(step)] - framesOf(step) + frame;
+  return clamp(film.time - start, 0, 1);
+}
+
+const eased = (part) => part * part * (3 - 2 * part);
+/** What is done of a part of a frame, such as of its second half. */
+const within = (part, from, to) => eased(clamp((part - from) / (to - from), 0, 1));
+const between = (a, b, part) => a + (b - a) * part;
+
+// ---------------------------------------------------------------- the numbers
+
+/** All numbers of the chosen head for the chosen token, and one colour scale for its queries, keys and values. */
+function filmNumbers() {
+  const { layer, head, token } = state;
+  return once(`film.${layer}.${head}.${token}`, () => {
+    const step = (name) => numbers(inLayer(`attention.${name}`));
+    const rows = (name) => tokens.map((_, i) => step(name).row(head, i));
+    const [queries, keys, values] = ["query", "key", "value"].map(rows);
+    const sizes = [queries, keys, values].flat(2).map(Math.abs);
+    return {
+      query: queries[token],
+      keys,
+      values,
+      scores: step("scores").row(head, token),
+      shares: step("probabilities").row(head, token),
+      output: step("context")
+        .row(token)
+        .slice(head * headSize(), (head + 1) * headSize()),
+      most: sizes.sort((a, b) => a - b)[Math.floor(sizes.length * 0.99)] || 1, // as in `typical`
+    };
+  });
+}
+
+/** The number beside a token's row: its score, then its share; nothing before the query has met its key. */
+function besideKey(i) {
+  if (done("scores", i) < 1) {
+    return "";
+  }
+  const { scores, shares } = filmNumbers();
+  if (done("shares") >= 0.5) {
+    return written(shares[i]);
+  }
+  return mayLook(state.token, i) ? written(scores[i]) : t("attention.hidden");
+}
+
+/** What all shares add up to. */
+const sumOfShares = () => filmNumbers().shares.reduce((sum, share) => sum + share, 0);
+
+/** What a token's row shows: its key, then its value, then what its share leaves of it. */
+function tokenRow(i) {
+  const { head } = state;
+  if (done("weigh") >= 0.5) {
+    return weightedValue(i);
+  }
+  return done("values") >= 0.5
+    ? plain(`v “${piece(i)}”`, inLayer("attention.value"), head, i)
+    : plain(`k “${piece(i)}”`, inLayer("attention.key"), head, i);
+}
+
+/** The rows: the query, one for each token, and the head's output; null where nothing is to be seen yet. */
+function filmRows() {
+  const { head, token } = state;
+  return [
+    plain(`q “${piece(token)}”`, inLayer("attention.query"), head, token),
+    ...tokens.map((_, i) => (done("keys") ? tokenRow(i) : null)),
+    done("sum", count - 1) === 1 ? headOutput() : null,
+  ];
+}
+
+/** The number in a cell as it is drawn on the way from one step to the next, or null. */
+function filmValue(r, c) {
+  const { query, keys, values, shares } = filmNumbers();
+  if (r === 0) {
+    return query[c] * eased(done("query"));
+  }
+  if (r <= count) {
+    const i = r - 1;
+    const own = between(keys[i][c], values[i][c], eased(done("values")));
+    return done("keys")
+      ? own * eased(done("keys")) * between(1, shares[i], eased(done("weigh")))
+      : null;
+  }
+  if (!done("sum")) {
+    return null;
+  }
+  return values.reduce(
+    (sum, value, i) => sum + shares[i] * value[c] * within(done("sum", i), 0.6, 1),
+    0,
+  );
+}
+
+// ---------------------------------------------------------------- the drawing
+
+const NUMBER_ROOM = 66; // pixels for a number beside a row
+
+/** The token whose row is at hand while the query meets the keys or the values are added up; -1 at other times. */
+function tokenAtHand() {
+  const step = FILM_STEPS[filmStep()];
+  const over = film.time === filmEnds().at(-1);
+  return BY_TOKEN.includes(step) && !over ? tokens.findLastIndex((_, i) => done(step, i) > 0) : -1;
+}
+
+/** Bars and numbers at the right: scores on both sides of zero, which become shares. */
+function drawBeside(context, { left, top, width }, [, height], room) {
+  const { scores, shares } = filmNumbers();
+  const from = left + width + 10;
+  const bars = room - NUMBER_ROOM - 10;
+  const seen = scores.filter((_, i) => mayLook(state.token, i));
+  const low = Math.min(0, ...seen);
+  const high = Math.max(0, ...seen);
+  const place = (score) => from + (bars * (score - low)) / (high - low || 1);
+  const part = eased(done("shares"));
+  const most = Math.max(...shares) || 1;
+  const middle = (row) => top + (row + 0.5) * height;
+  const [negative, positive] = [0, -1].map((end) => color("diverging").split(",").at(end).trim());
+  context.textAlign = "right";
+  tokens.forEach((_, i) => {
+    const met = within(done("scores", i), 0.5, 1);
+    const score = mayLook(state.token, i) ? scores[i] : 0;
+    const start = between(place(0), from, part);
+    const end = between(place(score * met), from + (bars * shares[i]) / most, met === 1 ? part : 0);
+    context.fillStyle = part < 0.5 && score < 0 ? negative : positive;
+    if (met > 0) {
+      context.fillRect(
+        Math.min(start, end),
+        middle(i + 1) - 5,
+        Math.max(Math.abs(end - start), 1),
+        10,
+      );
+    }
+    context.fillStyle = color("ink");
+    fitted(context, besideKey(i), from + room - 10, middle(i + 1), NUMBER_ROOM);
+  });
+  if (done("scores")) {
+    const heading = part < 0.5 ? `q · k / √${headSize()}` : t("film.share");
+    context.fillStyle = color("soft");
+    fitted(context, heading, from + room - 10, middle(0), room - 10);
+  }
+  if (part >= 0.5) {
+    context.fillStyle = color("ink");
+    fitted(
+      context,
+      `Σ p = ${written(sumOfShares())}`,
+      from + room - 10,
+      middle(count + 1),
+      room - 10,
+    );
+  }
+}
+
+/** A row on its way: half as high as a row of the map, so that both are seen where it passes. */
+function drawStrip(context, { left, width }, values, y, height) {
+  const { most } = filmNumbers();
+  context.imageSmoothingEnabled = false;
+  context.drawImage(
+    picture(1, values.length, "diverging", (_, c) => 0.5 + values[c] / most / 2),
+    left,
+    y,
+    width,
+    height,
+  );
+  context.strokeStyle = color("accent");
+  context.lineWidth = 2;
+  context.strokeRect(left, y, width, height);
+}
+
+/** The query on its way along the keys, or a value on its way into the sum. */
+function drawMoving(context, area, height) {
+  const { query, values, shares } = filmNumbers();
+  const step = FILM_STEPS[filmStep()];
+  const i = tokenAtHand();
+  if (i < 0) {
+    return;
+  }
+  const part = done(step, i);
+  if (step === "scores") {
+    const y = area.top + (i + within(part, 0, 0.6)) * height;
+    drawStrip(context, area, query, y + 1, height / 2 - 1);
+  } else if (part < 1) {
+    const row = between(i + 1, count + 1, within(part, 0, 0.7));
+    const own = values[i].map((value) => value * shares[i]);
+    drawStrip(context, area, own, area.top + row * height + 3, height - 6);
+  }
+}
+
+/** Everything over the cells: room between the rows, frames for what is still to come, bars, and what moves. */
+function drawOver(context, area, cell, room) {
+  const { left, top, width } = area;
+  const [, height] = cell;
+  context.fillStyle = color("paper");
+  for (let r = 0; r <= count + 2; r++) {
+    const gap = r === 1 || r === count + 1 ? 3 : 1.5;
+    context.fillRect(left, top + r * height - gap, width, 2 * gap);
+  }
+  context.strokeStyle = color("line");
+  context.lineWidth = 1;
+  for (let r = 1; r <= count + 1; r++) {
+    if (filmValue(r, 0) === null) {
+      context.strokeRect(left + 0.5, top + r * height + 4.5, width - 1, height - 9);
+    }
+  }
+  drawBeside(context, area, cell, room);
+  drawMoving(context, area, height);
+}
+
+/** What is said of a cell, and of its row beside it. */
+function describeFilm(r, c) {
+  const row = filmRows()[r];
+  if (!row) {
+    return "";
+  }
+  const said = t("vector.cell", { row: row.label, index: c, value: written(row.value(c)) });
+  const beside = r > 0 && r <= count ? besideKey(r - 1) : "";
+  const name = done("shares") >= 0.5 ? t("film.share") : `q · k / √${headSize()}`;
+  return beside ? `${said} · ${name}: ${beside}` : said;
+}
+
+/** Scrolls the picture up where its last row, the output, would be out of sight. */
+function seeFilm() {
+  const map = $("film-map").parentElement.getBoundingClientRect();
+  if (map.bottom > document.querySelector("main").getBoundingClientRect().bottom) {
+    $("film-play").parentElement.scrollIntoView({ block: "start" });
+  }
+}
+
+const filmMap = new HeatMap("film-map", () => {
+  const { most } = filmNumbers();
+  const rows = filmRows();
+  const shown = document.activeElement === $("film-map");
+  const wide = $("film-map").parentElement.clientWidth > 560;
+  const room = wide ? 210 : 116;
+  const tall = wide ? 24 : 19;
+  const short = wide ? "p × v" : "pv";
+  const [r, c] = film.cursor;
+  const names = [t("film.query.label"), ...tokens.map((_, i) => piece(i)), t("film.output.label")];
+  return {
+    rows: count + 2,
+    cols: headSize(),
+    palette: "diverging",
+    space: tall * (count + 2),
+    tallest: tall,
+    smallest: [1, 19],
+    left: wide ? 132 : 104,
+    right: room,
+    cursor: [clamp(r, 0, count + 1), clamp(c, 0, headSize() - 1)],
+    quiet: !shown,
+    marked: shown ? r : tokenAtHand() + 1 || -1,
+    rowLabel: (r) => (r > count ? names[r] : (rows[r]?.label ?? names[r])).replace("p × v", short),
+    shade: (r, c) => {
+      const value = filmValue(r, c);
+      return value === null ? null : 0.5 + value / most / 2;
+    },
+    over: (context, area, cell) => drawOver(context, area, cell, room),
+    describe: describeFilm,
+    python: (r, c) => (rows[r] ? python(rows[r].python(c)) : ""),
+    move: (r, c) => {
+      film.cursor = [r, c];
+      change(r > 0 && r <= count ? { key: r - 1 } : {});
+    },
+  };
+});
+
+// ---------------------------------------------------------------- time
+
+/** Lets time run to a frame within some milliseconds; at once where movement is not wanted. */
+function runTo(time, duration, then = () => {}) {
+  cancelAnimationFrame(film.frame);
+  const from = film.time;
+  const begin = performance.now();
+  const finish = () => {
+    film.held = null;
+    then();
+    drawFilm();
+  };
+  if (isStill()) {
+    film.time = time;
+    finish();
+    return;
+  }
+  const frame = (now) => {
+    if (state.section !== "head" || running) {
+      stopFilm();
+      return;
+    }
+    const part = clamp((now - begin) / duration, 0, 1);
+    film.time = part < 1 ? between(from, time, part) : time;
+    if (part < 1) {
+      drawFilm();
+      film.frame = requestAnimationFrame(frame);
+    } else {
+      finish();
+    }
+  };
+  film.frame = requestAnimationFrame(frame);
+}
+
+/** Milliseconds from now to a time in the same step. */
+function durationTo(time, step) {
+  const frame = BY_TOKEN.includes(step) ? Math.min(FRAME, LONGEST / count) : FRAME;
+  return (time - film.time) * frame;
+}
+
+/** Lets the step at hand run to its end, or the next one where it has ended. */
+function nextStep(then) {
+  const ends = filmEnds();
+  const step = ends.findIndex((end) => end > film.time);
+  runTo(ends[step], durationTo(ends[step], FILM_STEPS[step]), then);
+}
+
+function stopFilm() {
+  cancelAnimationFrame(film.frame);
+  clearTimeout(film.resting);
+  Object.assign(film, { playing: false, held: null });
+}
+
+/** Plays on to the end, from the beginning where the end was reached; pressed again, it pauses. */
+function playFilm() {
+  if (film.playing) {
+    stopFilm();
+    drawFilm();
+    return;
+  }
+  stopFilm();
+  seeFilm();
+  film.playing = true;
+  const last = filmEnds().at(-1);
+  if (film.time === last) {
+    film.time = 0;
+  }
+  const on = () => {
+    film.playing = film.playing && film.time < last && state.section === "head";
+    if (film.playing) {
+      nextStep(() => {
+        film.playing = film.time < last;
+        film.resting = setTimeout(on, REST);
+      });
+    }
+  };
+  on();
+}
+
+function buildFilm() {
+  $("film-play").onclick = playFilm;
+  $("film-next").onclick = () => {
+    stopFilm();
+    seeFilm();
+    nextStep();
+  };
+  $("film-back").onclick = () => {
+    stopFilm();
+    runTo(filmEnds().findLast((end) => end < film.time) ?? 1, FRAME);
+  };
+  $("film-time").oninput = () => {
+    stopFilm();
+    film.held = Number($("film-time").value);
+    runTo(film.held, FRAME);
+  };
+  $("film-map").addEventListener("focus", () => filmMap.draw());
+  $("film-map").addEventListener("blur", () => filmMap.draw());
+}
+
+// ---------------------------------------------------------------- what is said
+
+/** The values that the sentences name. */
+function filmAmounts() {
+  const { shares } = filmNumbers();
+  const best = shares.indexOf(Math.max(...shares));
+  return {
+    token: piece(state.token),
+    size: headSize(),
+    best: piece(best),
+    share: shares[best].toFixed(2),
+  };
+}
+
+/** The step at hand in words; for the control of time also the number at hand. */
+function sayFilm() {
+  const step = filmStep();
+  const name = FILM_STEPS[step];
+  const heading = t("film.step", {
+    step: step + 1,
+    steps: FILM_STEPS.length,
+    name: t(`film.${name}`),
+  });
+  const silent = name === "sum" && sumOfShares() === 0;
+  const said = t(silent ? "film.silent" : `film.${name}.say`, filmAmounts());
+  if ($("film-say").textContent !== `${heading} ${said}`) {
+    $("film-say").replaceChildren(element("b", heading), ` ${said}`);
+  }
+  const i = tokenAtHand();
+  const now = name === "scores" && i >= 0 ? ` · ${piece(i)}: ${besideKey(i)}` : "";
+  $("film-time").setAttribute("aria-valuetext", `${heading}${now}`);
+}
+
+/** Draws the head as it is at the present time. */
+function drawFilm() {
+  const ends = filmEnds();
+  const step = filmStep();
+  if (state.step !== step) {
+    state.step = step;
+    remember();
+  }
+  filmMap.draw();
+  sayFilm();
+  Object.assign($("film-time"), {
+    max: ends.at(-1),
+    value: film.held ?? Math.max(1, Math.round(film.time)),
+  });
+  const over = film.time === ends.at(-1);
+  let play = over ? "film.again" : "training.play";
+  if (film.playing) {
+    play = "film.pause";
+  }
+  $("film-play").textContent = t(play);
+  $("film-back").disabled = film.time <= 1;
+  $("film-next").disabled = over;
+}
+
+/** Draws the head for a choice made elsewhere: another step, another text, which lasts longer or not as long. */
+function fitFilm() {
+  const ends = filmEnds();
+  if (film.count !== count || state.step !== filmStep()) {
+    stopFilm();
+    film.time = ends[state.step];
+  }
+  film.count = count;
+  drawFilm();
+  signedLegend("film-legend", filmNumbers().most);
+  $("film-legend").append(element("span", t("film.scale")));
+}

@@ -1,0 +1,237 @@
+"""One head in motion: each step shows PyTorch's numbers, and it moves only when the reader says so."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from opened import Opened, browser as browser, shown
+
+from minibert.page.build import write_page
+from minibert.study import run
+
+pytestmark = pytest.mark.browser
+
+MODEL = "minibert-tiny"
+TEXT = "He walked along the bank of the river."
+STEPS = ["query", "keys", "scores", "shares", "values", "weigh", "sum"]
+LAYER, HEAD, TOKEN = 1, 1, 5
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("motion") / "page.html"
+    write_page(path, MODEL, TEXT)
+    return path
+
+
+@pytest.fixture
+def opened(browser: Any, file: Path) -> Iterator[Opened]:
+    address = f"#section=head&layer={LAYER}&head={HEAD}&token={TOKEN}"
+    with Opened(browser, file, address=address) as opened:
+        yield opened
+        assert opened.trouble == []
+
+
+def end_of(opened: Opened, step: str) -> None:
+    """Go to the end of a step without waiting for its movement."""
+    opened.page.evaluate(
+        "step => { film.time = filmEnds()[FILM_STEPS.indexOf(step)]; drawFilm(); }", step
+    )
+
+
+def cells(opened: Opened) -> list[list[float] | None]:
+    """What the cells are drawn from, a list for each row and None for a row still to come."""
+    rows: list[list[float] | None] = opened.page.evaluate(
+        "() => Array.from({ length: count + 2 }, (_, r) => filmValue(r, 0) === null ? null"
+        " : Array.from({ length: headSize() }, (_, c) => filmValue(r, c)))"
+    )
+    return rows
+
+
+def test_every_step_shows_the_numbers_of_pytorch(opened: Opened) -> None:
+    t = run(MODEL, TEXT)
+    query, key, value, scores, shares = (
+        t[f"layer.{LAYER}.attention.{name}"][0, HEAD]
+        for name in ("query", "key", "value", "scores", "probabilities")
+    )
+    size = query.shape[-1]
+    output = t[f"layer.{LAYER}.attention.context"][0, TOKEN, HEAD * size : (HEAD + 1) * size]
+    torch.testing.assert_close(query[TOKEN] @ key.T / math.sqrt(size), scores[TOKEN])
+    weighted = shares[TOKEN][:, None] * value
+    torch.testing.assert_close(weighted.sum(0), output)
+    expected = {
+        "query": (None, None),
+        "keys": (key, None),
+        "scores": (key, None),
+        "shares": (key, None),
+        "values": (value, None),
+        "weigh": (weighted, None),
+        "sum": (weighted, output),
+    }
+    count = len(key)
+    for step, (rows, total) in expected.items():
+        end_of(opened, step)
+        drawn = cells(opened)
+        assert drawn[0] == pytest.approx(query[TOKEN].tolist(), abs=1e-4), step
+        for i in range(count):
+            ours = drawn[1 + i]
+            assert ours == (None if rows is None else pytest.approx(rows[i].tolist(), abs=1e-4))
+        assert drawn[-1] == (None if total is None else pytest.approx(total.tolist(), abs=1e-4))
+    beside = "() => tokens.map((_, i) => besideKey(i))"
+    end_of(opened, "keys")
+    assert opened.page.evaluate(beside) == [""] * count
+    for step, numbers in (("scores", scores), ("shares", shares), ("sum", shares)):
+        end_of(opened, step)
+        written = [float(text) for text in opened.page.evaluate(beside)]
+        assert written == pytest.approx(numbers[TOKEN].tolist(), abs=1e-4)
+    assert opened.page.evaluate("written(sumOfShares())") == "1.0000"
+    assert shown(shares[TOKEN].max(), 2) in opened.page.inner_text("#film-say")
+
+
+def test_a_cell_says_its_number_and_its_line_of_python(opened: Opened) -> None:
+    for step, row, label in (
+        ("query", 0, "q “bank”"),
+        ("scores", 9, "k “river”"),
+        ("values", 9, "v “river”"),
+        ("weigh", 9, "p × v “river”"),
+        ("sum", 12, "sum = context"),
+    ):
+        end_of(opened, step)
+        said = opened.hover("film-map", row, 3)
+        assert said.startswith(f"{label}, component 3: ")
+        opened.page.evaluate("row => filmMap.go(row, 3)", row)
+        assert opened.readout == said
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            exec(opened.copied, {})
+        number = float(said.split(": ")[1].split(" ·")[0])
+        assert number == pytest.approx(float(printed.getvalue()), abs=1.01e-4)
+    end_of(opened, "query")
+    opened.page.evaluate("filmMap.go(9, 3)")
+    assert opened.readout == ""  # nothing is said of what is not there yet
+
+
+def test_nothing_moves_until_play_is_pressed(opened: Opened) -> None:
+    page = opened.page
+    page.clock.install()
+    page.clock.run_for(10_000)  # ms
+    assert page.evaluate("film.time") == 1 and page.inner_text("#film-play") == "▶ Play"
+    page.click("#film-play")
+    page.clock.run_for(200)
+    assert 1 < page.evaluate("film.time") < 2 and page.inner_text("#film-play") == "❚❚ Pause"
+    page.click("#film-play")
+    paused = page.evaluate("film.time")
+    page.clock.run_for(10_000)
+    assert page.evaluate("film.time") == paused and page.inner_text("#film-play") == "▶ Play"
+    page.click("#film-play")
+    page.clock.run_for(60_000)
+    assert page.evaluate("film.time === filmEnds().at(-1)")
+    assert page.inner_text("#film-play") == "↻ Again" and page.is_disabled("#film-next")
+    page.click("#film-play")
+    page.clock.run_for(100)
+    assert page.evaluate("film.time") < 1
+    opened.open("text")
+    page.clock.run_for(60_000)
+    assert page.evaluate("film.time") < 3  # it does not go on unseen
+
+
+def test_steps_by_button_and_by_keyboard(opened: Opened) -> None:
+    page = opened.page
+    page.clock.install()
+    for number, step in enumerate(STEPS[1:], 2):
+        page.click("#film-next")
+        page.clock.run_for(6_000)  # ms: the longest step has a frame for each of 11 tokens
+        assert page.evaluate("[film.time, FILM_STEPS[state.step]]") == [
+            page.evaluate(f"filmEnds()[{number - 1}]"),
+            step,
+        ]
+        assert page.inner_text("#film-say").startswith(f"{number}/7 ")
+    page.click("#film-back")
+    page.clock.run_for(500)
+    assert page.evaluate("FILM_STEPS[state.step]") == "weigh"
+    page.focus("#film-time")
+    opened.press("Home")
+    page.clock.run_for(500)
+    opened.press("ArrowRight", 5)
+    page.clock.run_for(500)
+    assert page.evaluate("film.time") == 6 and page.input_value("#film-time") == "6"
+    scores = run(MODEL, TEXT)[f"layer.{LAYER}.attention.scores"]
+    said = page.get_attribute("#film-time", "aria-valuetext")
+    assert said == f"3/7 Scores. · along: {shown(scores[0, HEAD, TOKEN, 3])}"
+    page.focus("#film-next")
+    opened.press("Enter")
+    page.clock.run_for(6_000)
+    assert page.evaluate("film.time === filmEnds()[2]")
+
+
+def test_without_movement_the_steps_change_at_once(browser: Any, file: Path) -> None:
+    with Opened(browser, file, address="#section=head", reduced_motion="reduce") as opened:
+        page = opened.page
+        page.clock.install()
+        times = [page.evaluate("film.time")]
+        for _ in STEPS[1:]:
+            page.click("#film-next")
+            times.append(page.evaluate("film.time"))
+        assert times == page.evaluate("filmEnds()")
+        page.click("#film-play")
+        seen = []
+        for _ in range(40):
+            seen.append(page.evaluate("film.time"))
+            page.clock.run_for(500)
+        assert sorted(set(seen)) == times and opened.trouble == []
+
+
+def test_hidden_keys_silent_heads_and_other_texts(opened: Opened) -> None:
+    page = opened.page
+    end_of(opened, "sum")
+    page.evaluate("ask({ text: 'Paris is large.', sides: 'left', token: 2 })")
+    opened.settle()
+    assert page.evaluate("film.time === filmEnds().at(-1)")  # the same step of a shorter text
+    end_of(opened, "scores")
+    beside = page.evaluate("tokens.map((_, i) => besideKey(i))")
+    assert beside[3:] == ["hidden"] * (len(beside) - 3) and "hidden" not in beside[:3]
+    end_of(opened, "shares")
+    assert page.evaluate("besideKey(3)") == "0.0000"
+    page.evaluate(f"ask({{ off: [[{LAYER}, {HEAD}]] }})")
+    opened.settle()
+    end_of(opened, "sum")
+    assert "switched off" in page.inner_text("#film-say")
+    assert all(value == 0 for value in cells(opened)[-1] or [1.0])
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_it_fits_a_phone_in_korean(browser: Any, file: Path, scheme: str) -> None:
+    address = f"#section=head&token={TOKEN}&step=2"
+    with Opened(
+        browser, file, scheme=scheme, language="ko-KR", width=360, height=740, address=address
+    ) as opened:
+        page = opened.page
+        assert page.inner_text("#film-say").startswith("3/7 점수. 쿼리를 모든 키와 칸끼리 곱하고")
+        assert page.evaluate("film.time === filmEnds()[2]")
+        for name in ("film-map", "page"):
+            wide = page.evaluate(
+                f"(({{ scrollWidth, clientWidth }}) => scrollWidth - clientWidth)"
+                f"(document.getElementById('{name}').parentElement)"
+            )
+            assert wide <= 0
+        page.click("#film-next")  # from here on, controls and output are seen together
+        places = [page.locator(name).bounding_box() for name in ("#film-play", "#film-map")]
+        main = page.locator("main").bounding_box()
+        assert places[0]["y"] >= main["y"] and main["height"] > 0
+        assert places[1]["y"] + places[1]["height"] <= main["y"] + main["height"] + 8
+        assert opened.trouble == []
+
+
+def test_the_doors_of_two_questions_lead_to_it(browser: Any, file: Path) -> None:
+    for question, step, said in (("qkv", 0, "looks for"), ("root-d", 2, "√")):
+        with Opened(browser, file, address=f"#ask={question}") as opened:
+            opened.settle()
+            assert opened.page.is_visible("#film-map")
+            assert opened.page.evaluate("state.step") == step
+            assert said in opened.page.inner_text("#film-say") and opened.trouble == []
