@@ -247,6 +247,19 @@ function seeFilm() {
   }
 }
 
+/** Keeps what moves in sight where a long text does not fit its frame: the key that is met, or the sum. */
+function followFilm() {
+  const i = tokenAtHand();
+  if (i < 0) {
+    return;
+  }
+  const box = $("film-map").parentElement;
+  const row = FILM_STEPS[filmStep()] === "sum" ? count + 1 : i + 1;
+  const height = filmMap.area.height / (count + 2);
+  const top = row * height;
+  box.scrollTop = clamp(box.scrollTop, top + height - box.clientHeight, top);
+}
+
 const filmMap = new HeatMap("film-map", () => {
   const { most } = filmNumbers();
   const rows = filmRows();
@@ -295,6 +308,7 @@ function runTo(time, duration, then = () => {}) {
     film.held = null;
     then();
     drawFilm();
+    followFilm();
   };
   if (isStill()) {
     film.time = time;
@@ -310,6 +324,7 @@ function runTo(time, duration, then = () => {}) {
     film.time = part < 1 ? between(from, time, part) : time;
     if (part < 1) {
       drawFilm();
+      followFilm();
       film.frame = requestAnimationFrame(frame);
     } else {
       finish();

@@ -205,6 +205,19 @@ def test_hidden_keys_silent_heads_and_other_texts(opened: Opened) -> None:
     assert all(value == 0 for value in cells(opened)[-1] or [1.0])
 
 
+def test_a_long_text_stays_in_sight(opened: Opened) -> None:
+    page = opened.page
+    page.clock.install()
+    page.evaluate("ask({ text: 'the old man sat on the bank '.repeat(15), token: 6 })")
+    page.wait_for_function("() => count > 100")
+    end_of(opened, "keys")
+    box = "document.getElementById('film-map').parentElement.scrollTop"
+    page.evaluate("() => { $('film-map').parentElement.scrollTop = 0; }")
+    page.click("#film-next")
+    page.clock.run_for(7_000)  # ms: a long text takes no longer than six seconds
+    assert page.evaluate("film.time === filmEnds()[2]") and page.evaluate(box) > 500
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_it_fits_a_phone_in_korean(browser: Any, file: Path, scheme: str) -> None:
     address = f"#section=head&token={TOKEN}&step=2"
