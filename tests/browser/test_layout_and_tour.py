@@ -26,8 +26,9 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+# the numbers of the head in motion stand in the tables below it, in cells that a finger can choose
 SIZES = """() => [...document.querySelectorAll("section:not([hidden]) canvas")]
-  .filter(canvas => canvas.offsetParent && canvas.id !== "places").map(canvas => {
+  .filter(canvas => canvas.offsetParent && !["places", "film-map"].includes(canvas.id)).map(canvas => {
     const map = HeatMap.all.get(canvas.id), box = canvas.parentElement;
     const cell = map ? map.area.width / map.now.cols : 16;
     return [canvas.id, cell, box.scrollWidth > box.clientWidth, map ? map.now.cols > 100 : false];
