@@ -233,10 +233,10 @@ function describeFilm(r, c) {
   if (!row) {
     return "";
   }
-  const said = t("vector.cell", { row: row.label, index: c, value: written(row.value(c)) });
   const beside = r > 0 && r <= count ? besideKey(r - 1) : "";
   const name = done("shares") >= 0.5 ? t("film.share") : `q · k / √${headSize()}`;
-  return beside ? `${said} · ${name}: ${beside}` : said;
+  const label = beside ? `${row.label} (${name} = ${beside})` : row.label;
+  return t("vector.cell", { row: label, index: c, value: written(row.value(c)) });
 }
 
 /** Scrolls the picture up where its last row, the output, would be out of sight. */

@@ -105,13 +105,19 @@ def test_a_cell_says_its_number_and_its_line_of_python(opened: Opened) -> None:
     ):
         end_of(opened, step)
         said = opened.hover("film-map", row, 3)
-        assert said.startswith(f"{label}, component 3: ")
+        assert said.startswith(label) and ", component 3: " in said
         opened.page.evaluate("row => filmMap.go(row, 3)", row)
         assert opened.readout == said
         with contextlib.redirect_stdout(io.StringIO()) as printed:
             exec(opened.copied, {})
-        number = float(said.split(": ")[1].split(" ·")[0])
+        number = float(said.split(": ")[1])
         assert number == pytest.approx(float(printed.getvalue()), abs=1.01e-4)
+    scores = run(MODEL, TEXT)[f"layer.{LAYER}.attention.scores"]
+    size = opened.page.evaluate("headSize()")
+    end_of(opened, "scores")
+    opened.page.evaluate("filmMap.go(9, 3)")
+    score = shown(scores[0, HEAD, TOKEN, 8])
+    assert opened.readout.startswith(f"k “river” (q · k / √{size} = {score}), component 3: ")
     end_of(opened, "query")
     opened.page.evaluate("filmMap.go(9, 3)")
     assert opened.readout == ""  # nothing is said of what is not there yet

@@ -242,6 +242,7 @@ CELLS = """() => {
     const now = map.plan();
     for (let r = 0; r < now.rows; r++) {
       for (let c = 0; c < now.cols; c++) cells.push([now.describe(r, c), now.python(r, c)]);
+      if (!now.describe(r, 0)) cells.splice(-now.cols); // a row of the head in motion that is yet to come
     }
   }
   return cells;
@@ -281,7 +282,8 @@ def test_every_number_of_one_head_is_what_its_copied_line_prints(
         for layer in range(config.num_hidden_layers):
             for head in range(config.num_attention_heads):
                 opened.page.evaluate(
-                    f"change({{layer: {layer}, head: {head}, token: {query}, key: {key}}})"
+                    f"change({{layer: {layer}, head: {head}, token: {query}, key: {key},"
+                    f" step: {(layer + head) % 7}}})"
                 )
                 for says, line in opened.page.evaluate(CELLS):
                     prelude, expression = line.split("; print(")
