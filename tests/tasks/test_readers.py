@@ -279,8 +279,9 @@ def test_a_pipe_is_read_once(tmp_path: Path) -> None:
     for content, expected in ((TAGS, ANN), (JSON_TAGS, ANN)):
         pipe = tmp_path / f"pipe{len(content)}"
         os.mkfifo(pipe)
+        # a daemon, because an error before the read would leave it waiting forever
         writer = threading.Thread(
-            target=pipe.write_text, args=(content,), kwargs={"encoding": "utf-8"}
+            target=pipe.write_text, args=(content,), kwargs={"encoding": "utf-8"}, daemon=True
         )
         writer.start()
         assert read_conll(pipe) == expected
