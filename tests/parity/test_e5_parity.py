@@ -93,7 +93,7 @@ def test_optimized_vectors_are_close_to_fp32(
     model = BertModel.from_pretrained(folder, add_pooling_layer=False)
     rows = sorted(tokenizer(texts), key=len)
     lengths = [len(row) for row in rows]
-    ids = torch.tensor([i for row in rows for i in row])
+    ids = torch.tensor([token_id for row in rows for token_id in row])
 
     def vectors(model: Any) -> torch.Tensor:
         with torch.no_grad():

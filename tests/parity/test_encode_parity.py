@@ -69,7 +69,7 @@ class TestEncode:
             np.testing.assert_allclose(mine, other, rtol=1e-5, atol=2e-6)
 
     @pytest.mark.parametrize("precision", ["int8", "uint8", "binary", "ubinary"])
-    def test_fewer_bits(self, both: tuple[SentenceEmbedder, Any], precision: str) -> None:
+    def test_quantized_vectors(self, both: tuple[SentenceEmbedder, Any], precision: str) -> None:
         """Both quantize the same vectors, because a difference in the last bit can cross a step."""
         vectors = both[1].encode(TEXTS)
         expected = sentence_transformers.util.quantize_embeddings(vectors, precision)

@@ -181,7 +181,8 @@ def test_hidden_states_and_attentions(case: str) -> None:
     ours, theirs = with_reference(name, config)
     batch = batch_for(case, config)
     mine, reference = (
-        m(**batch, output_hidden_states=True, output_attentions=True) for m in (ours, theirs)
+        model(**batch, output_hidden_states=True, output_attentions=True)
+        for model in (ours, theirs)
     )
     assert mine.keys() == list(reference.keys())
     for kind in ("hidden_states", "attentions"):

@@ -20,7 +20,7 @@ TEXTS = ["hello world", "how tall do trees grow in korea?", "", "hello world"]
 
 
 class TestResults:
-    def test_kinds(self, embedder: SentenceEmbedder) -> None:
+    def test_types_of_results(self, embedder: SentenceEmbedder) -> None:
         vectors = embedder.encode(TEXTS)
         tensor = embedder.encode(TEXTS, convert_to_tensor=True)
         assert isinstance(tensor, torch.Tensor) and np.array_equal(tensor.numpy(), vectors)
@@ -50,7 +50,7 @@ class TestResults:
             vectors, expected / np.linalg.norm(expected, axis=1, keepdims=True), atol=1e-6
         )
 
-    def test_bits(self, embedder: SentenceEmbedder) -> None:
+    def test_binary_vectors(self, embedder: SentenceEmbedder) -> None:
         expected = np.packbits(embedder.encode(TEXTS) > 0, axis=1)
         unsigned = embedder.encode(TEXTS, precision="ubinary")
         assert unsigned.dtype == np.uint8 and np.array_equal(unsigned, expected)

@@ -31,9 +31,9 @@ def random_model(name: str = "BertForMaskedLM", **overrides: Any) -> Any:
 
 @torch.no_grad()
 def traced(model: Any, batch: dict[str, Tensor]) -> Trace:
-    with trace(model) as t:
+    with trace(model) as values:
         model(**batch)
-    return t
+    return values
 
 
 def test_rollout_rows_sum_to_one_and_follow_the_residual() -> None:
@@ -90,7 +90,7 @@ def test_heads_add_up_to_the_projected_output() -> None:
 TOKENS = ["[CLS]", "the", "cat", "and", "the", "dog", "[SEP]", "the", "end", "[SEP]", "[PAD]"]
 
 
-def synthetic(rule: Any, noise: float = 0.3) -> Tensor:
+def synthetic_head(rule: Any, noise: float = 0.3) -> Tensor:
     """Build a head that puts 1 - noise of the attention where `rule` says, and the rest at random.
 
     Args:
@@ -121,7 +121,7 @@ def test_patterns_of_synthetic_heads_are_recognized() -> None:
     }
     for trial in range(20):
         torch.manual_seed(trial)
-        heads = torch.stack([synthetic(rule) for rule in rules.values()])
+        heads = torch.stack([synthetic_head(rule) for rule in rules.values()])
         assert [pattern.name for pattern in attention_patterns(TOKENS, heads)] == list(rules)
     unknown = torch.full((1, 1, 11, 11), 0.02)
     unknown[..., [2, 5, 8]] = 0.28

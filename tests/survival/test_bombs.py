@@ -29,19 +29,19 @@ from minibert.training.state import read_state
 GIANT = 10**10
 
 
-def model(folder: Path) -> None:
+def load_model(folder: Path) -> None:
     BertModel.from_pretrained(folder)
 
 
-def classifier(folder: Path) -> None:
+def load_classifier(folder: Path) -> None:
     BertForSequenceClassification.from_pretrained(folder)
 
 
-def tokenizer(folder: Path) -> None:
+def load_tokenizer(folder: Path) -> None:
     BertTokenizer.from_pretrained(folder)(["hello world"])
 
 
-def fields(filename: str, **values: Any) -> Callable[[Path], None]:
+def set_fields(filename: str, **values: Any) -> Callable[[Path], None]:
     """Return a function that sets fields of a JSON file."""
 
     def change(folder: Path) -> None:
@@ -52,7 +52,7 @@ def fields(filename: str, **values: Any) -> Callable[[Path], None]:
     return change
 
 
-def holes(filename: str) -> Callable[[Path], None]:
+def write_sparse_file(filename: str) -> Callable[[Path], None]:
     """Return a function that writes a sparse file of 100 GB, which takes no disk space."""
 
     def change(folder: Path) -> None:
@@ -62,29 +62,29 @@ def holes(filename: str) -> Callable[[Path], None]:
     return change
 
 
-def text(filename: str, content: str) -> Callable[[Path], Any]:
+def write_text(filename: str, content: str) -> Callable[[Path], Any]:
     return lambda folder: (folder / filename).write_text(content, encoding="utf-8")
 
 
-def huge_token_id(folder: Path) -> None:
+def set_huge_token_id(folder: Path) -> None:
     BertTokenizer.from_pretrained(folder).save_pretrained(folder)
     content = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))
     content["model"]["vocab"]["hello"] = 10**15
     (folder / "tokenizer.json").write_text(json.dumps(content), encoding="utf-8")
 
 
-def tensor_beyond_the_file(folder: Path) -> None:
+def write_tensor_beyond_the_file(folder: Path) -> None:
     header = json.dumps(
         {"a": {"dtype": "F32", "shape": [GIANT], "data_offsets": [0, 4 * GIANT]}}
     ).encode()
     (folder / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header)
 
 
-def header_beyond_the_file(folder: Path) -> None:
+def write_header_beyond_the_file(folder: Path) -> None:
     (folder / "model.safetensors").write_bytes((GIANT).to_bytes(8, "little") + b"{}")
 
 
-def wide_dense(folder: Path) -> None:
+def write_wide_dense(folder: Path) -> None:
     sentence_folder(folder, ("Pooling", {}), ("Dense", {"in_features": 32, "out_features": GIANT}))
     save_file(
         {"linear.weight": torch.zeros(2, 32), "linear.bias": torch.zeros(2)},
@@ -92,7 +92,7 @@ def wide_dense(folder: Path) -> None:
     )
 
 
-def compressed(path: Path, tensors: Any) -> None:
+def save_compressed(path: Path, tensors: Any) -> None:
     """Write a file like torch.save, but with 400 MB of compressed zeros in place of a tensor."""
     torch.save(tensors, whole := path.with_name("whole"))
     with zipfile.ZipFile(whole) as old, zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as new:
@@ -106,15 +106,15 @@ def compressed(path: Path, tensors: Any) -> None:
     whole.unlink()
 
 
-def compressed_bin(folder: Path) -> None:
-    compressed(folder / "pytorch_model.bin", load_file(folder / "model.safetensors"))
+def write_compressed_bin(folder: Path) -> None:
+    save_compressed(folder / "pytorch_model.bin", load_file(folder / "model.safetensors"))
     (folder / "model.safetensors").unlink()
 
 
 Bomb = tuple[Callable[[Path], Any], Callable[[Path], Any], str]
 BOMBS: dict[str, Bomb] = {
     **{
-        name: (fields("config.json", **{name: GIANT}), model, rf"config\.json.*{name}")
+        name: (set_fields("config.json", **{name: GIANT}), load_model, rf"config\.json.*{name}")
         for name in (
             *(
                 "vocab_size",
@@ -127,74 +127,74 @@ BOMBS: dict[str, Bomb] = {
         )
     },
     "num_attention_heads": (
-        fields("config.json", num_attention_heads=GIANT),
-        model,
+        set_fields("config.json", num_attention_heads=GIANT),
+        load_model,
         "model.*num_attention_heads",
     ),
     "num_labels": (
-        fields("config.json", num_labels=GIANT),
-        classifier,
+        set_fields("config.json", num_labels=GIANT),
+        load_classifier,
         r"config\.json.*num_labels",
     ),
     "id2label": (
-        fields("config.json", id2label={str(GIANT): "x"}),
-        classifier,
+        set_fields("config.json", id2label={str(GIANT): "x"}),
+        load_classifier,
         r"config\.json.*id2label",
     ),
     "vocabulary with holes": (
-        holes("vocab.txt"),
-        tokenizer,
+        write_sparse_file("vocab.txt"),
+        load_tokenizer,
         r"vocab\.txt has 100,000,000,000 bytes",
     ),
     "vocabulary of empty lines": (
-        text("vocab.txt", "[UNK]" + "\n" * 5_000_000),
-        tokenizer,
+        write_text("vocab.txt", "[UNK]" + "\n" * 5_000_000),
+        load_tokenizer,
         r"vocab\.txt has 5,000,000 lines",
     ),
     "deep tokenizer": (
-        text("tokenizer.json", "[" * 10**6),
-        tokenizer,
+        write_text("tokenizer.json", "[" * 10**6),
+        load_tokenizer,
         r"tokenizer\.json is not JSON",
     ),
-    "id of a piece": (huge_token_id, tokenizer, r"tokenizer\.json.*not 1000000000000000"),
+    "id of a piece": (set_huge_token_id, load_tokenizer, r"tokenizer\.json.*not 1000000000000000"),
     "id of an added token": (
-        fields("tokenizer_config.json", added_tokens_decoder={"9" * 17: {"content": "x"}}),
-        tokenizer,
+        set_fields("tokenizer_config.json", added_tokens_decoder={"9" * 17: {"content": "x"}}),
+        load_tokenizer,
         r"tokenizer_config\.json: Ids should be",
     ),
     "many added tokens": (
-        fields(
+        set_fields(
             "tokenizer_config.json",
             extra_special_tokens=[f"<{number}>" for number in range(200_000)],
         ),
-        tokenizer,
+        load_tokenizer,
         "200,000 added tokens, more than 100,000",
     ),
-    "tensor beyond the file": (tensor_beyond_the_file, model, r"model\.safetensors"),
-    "header beyond the file": (header_beyond_the_file, model, r"model\.safetensors"),
-    "compressed .bin": (compressed_bin, model, r"pytorch_model\.bin is refused"),
+    "tensor beyond the file": (write_tensor_beyond_the_file, load_model, r"model\.safetensors"),
+    "header beyond the file": (write_header_beyond_the_file, load_model, r"model\.safetensors"),
+    "compressed .bin": (write_compressed_bin, load_model, r"pytorch_model\.bin is refused"),
     "compressed state": (
-        lambda folder: compressed(folder / "state.pt", {"model": {"a": torch.zeros(3)}}),
+        lambda folder: save_compressed(folder / "state.pt", {"model": {"a": torch.zeros(3)}}),
         lambda folder: read_state(folder / "state.pt"),
         r"state\.pt is damaged \(it is compressed",
     ),
     "state with holes": (
-        holes("state.pt"),
+        write_sparse_file("state.pt"),
         lambda folder: read_state(folder / "state.pt"),
         r"state\.pt is damaged",
     ),
     "deep row": (
-        text("rows.jsonl", "[" * 10**6),
+        write_text("rows.jsonl", "[" * 10**6),
         lambda folder: read_table(folder / "rows.jsonl"),
         r"rows\.jsonl, line 1",
     ),
     "deep questions": (
-        text("squad.json", "[" * 10**6),
+        write_text("squad.json", "[" * 10**6),
         lambda folder: read_squad(folder / "squad.json"),
         r"squad\.json, line 1: not JSON",
     ),
     "dense layer": (
-        wide_dense,
+        write_wide_dense,
         lambda folder: SentenceEmbedder.from_pretrained(folder),
         r"2_Dense should hold the tensors .*10000000000",
     ),
@@ -204,8 +204,8 @@ BOMBS: dict[str, Bomb] = {
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tiny_folder(tmp_path_factory.mktemp("bombs") / "model", num_hidden_layers=1)
-    tokenizer(folder)
-    model(folder)
+    load_tokenizer(folder)
+    load_model(folder)
     return folder
 
 

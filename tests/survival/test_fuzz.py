@@ -57,7 +57,7 @@ ODD: list[Any] = [
 ]
 
 
-def bytes_changed(data: bytes, draw: random.Random) -> bytes:
+def change_bytes(data: bytes, draw: random.Random) -> bytes:
     """Truncate data, change a few bits or bytes, or repeat, drop or zero a part."""
     if not data:
         return b"\0"
@@ -79,12 +79,12 @@ def bytes_changed(data: bytes, draw: random.Random) -> bytes:
     return bytes(changed)
 
 
-def json_changed(text: bytes, draw: random.Random) -> bytes:
+def change_json(text: bytes, draw: random.Random) -> bytes:
     """Replace or delete one value anywhere in a JSON document."""
     try:
         content = json.loads(text)
     except ValueError:
-        return bytes_changed(text, draw)
+        return change_bytes(text, draw)
     values: list[tuple[Any, Any]] = []
 
     def walk(node: Any) -> None:
@@ -105,20 +105,20 @@ def json_changed(text: bytes, draw: random.Random) -> bytes:
     return json.dumps(content).encode()
 
 
-def safetensors_changed(data: bytes, draw: random.Random) -> bytes:
+def change_safetensors(data: bytes, draw: random.Random) -> bytes:
     """Change the JSON header of a safetensors file and keep its length field valid."""
     if draw.random() < 0.4:
-        return bytes_changed(data, draw)
+        return change_bytes(data, draw)
     size = int.from_bytes(data[:8], "little")
-    header = json_changed(data[8 : 8 + size], draw)
+    header = change_json(data[8 : 8 + size], draw)
     header += b" " * (-len(header) % 8)
     return len(header).to_bytes(8, "little") + header + data[8 + size :]
 
 
-def zip_changed(data: bytes, draw: random.Random) -> bytes:
+def change_zip(data: bytes, draw: random.Random) -> bytes:
     """Change one member of a zip file and keep checksums valid, sometimes with compression."""
     if draw.random() < 0.3:
-        return bytes_changed(data, draw)
+        return change_bytes(data, draw)
     output = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(data)) as old:
         victim = draw.choice(
@@ -132,20 +132,20 @@ def zip_changed(data: bytes, draw: random.Random) -> bytes:
                 if name == victim:
                     if draw.random() < 0.1:
                         continue
-                    part = bytes_changed(part, draw)
+                    part = change_bytes(part, draw)
                 new.writestr(name, part)
     return output.getvalue()
 
 
-def lines_changed(data: bytes, draw: random.Random) -> bytes:
+def change_lines(data: bytes, draw: random.Random) -> bytes:
     lines = data.split(b"\n")
     if draw.random() < 0.4:
-        return bytes_changed(data, draw)
+        return change_bytes(data, draw)
     line = draw.randrange(len(lines))
     lines[line] = (
-        json_changed(lines[line], draw)
+        change_json(lines[line], draw)
         if lines[line].startswith(b"{")
-        else bytes_changed(lines[line], draw)
+        else change_bytes(lines[line], draw)
     )
     return b"\n".join(lines)
 
@@ -197,19 +197,19 @@ def load_run(folder: Path) -> None:
 
 Change = Callable[[bytes, random.Random], bytes]
 CASES: dict[str, tuple[str, str, Change, Callable[[Path], None], int]] = {
-    "config": ("model/config.json", "config.json", json_changed, load_model, 3000),
+    "config": ("model/config.json", "config.json", change_json, load_model, 3000),
     "safetensors": (
         "model/model.safetensors",
         "model.safetensors",
-        safetensors_changed,
+        change_safetensors,
         load_model,
         4000,
     ),
-    "bin, zip": ("zip.bin", "pytorch_model.bin", zip_changed, load_model, 3000),
-    "bin, legacy": ("legacy.bin", "pytorch_model.bin", bytes_changed, load_model, 2000),
-    "bin, tar": ("tar.bin", "pytorch_model.bin", bytes_changed, load_model, 1000),
+    "bin, zip": ("zip.bin", "pytorch_model.bin", change_zip, load_model, 3000),
+    "bin, legacy": ("legacy.bin", "pytorch_model.bin", change_bytes, load_model, 2000),
+    "bin, tar": ("tar.bin", "pytorch_model.bin", change_bytes, load_model, 1000),
     **{
-        f"sentences, {name}": (f"sentences/{name}", name, json_changed, load_sentences, 1000)
+        f"sentences, {name}": (f"sentences/{name}", name, change_json, load_sentences, 1000)
         for name in (
             "modules.json",
             "config_sentence_transformers.json",
@@ -219,21 +219,21 @@ CASES: dict[str, tuple[str, str, Change, Callable[[Path], None], int]] = {
     "pooling": (
         "sentences/1_Pooling/config.json",
         "1_Pooling/config.json",
-        json_changed,
+        change_json,
         load_sentences,
         1000,
     ),
-    "vocab": ("model/vocab.txt", "vocab.txt", lines_changed, load_tokenizer, 1000),
+    "vocab": ("model/vocab.txt", "vocab.txt", change_lines, load_tokenizer, 1000),
     "tokenizer_config": (
         "model/tokenizer_config.json",
         "tokenizer_config.json",
-        json_changed,
+        change_json,
         load_tokenizer,
         2000,
     ),
-    "tokenizer": ("tokenizer/tokenizer.json", "tokenizer.json", json_changed, load_tokenizer, 1000),
-    "state": ("run/state-000000003.pt", "state.pt", zip_changed, load_state, 2000),
-    "log": ("run/log.jsonl", "log.jsonl", lines_changed, load_run, 1000),
+    "tokenizer": ("tokenizer/tokenizer.json", "tokenizer.json", change_json, load_tokenizer, 1000),
+    "state": ("run/state-000000003.pt", "state.pt", change_zip, load_state, 2000),
+    "log": ("run/log.jsonl", "log.jsonl", change_lines, load_run, 1000),
 }
 
 

@@ -146,7 +146,7 @@ CONLLU = "1-2\tvámonos\t_\t_\n1\tvamos\tVERB\tO\n2\tnos\tPRON\tB-X\n2.1\t_\t_\t
         ("0 Ann B-PER\n1 sang O\n", ANN),
         (
             "-DOCSTART- (a) O\n\nAnn B-PER\n \t\nsang O\n",
-            [([w], [t]) for w, t in zip(*ANN[0], strict=True)],
+            [([word], [tag]) for word, tag in zip(*ANN[0], strict=True)],
         ),
         ("Ann\t\tB-PER\nsang\t\tO\n", ANN),
         ("Seoul LOC\nis O\nbig O\n", [(["Seoul", "is", "big"], ["LOC", "O", "O"])]),
@@ -268,7 +268,7 @@ def answers(text: object, start: object) -> list[dict[str, object]]:
         ("  \n", "has no rows"),
     ],
 )
-def test_questions_that_are_refused(content: str, message: str, tmp_path: Path) -> None:
+def test_invalid_questions(content: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "squad.json").write_text(content, encoding="utf-8")
     with pytest.raises(ValueError, match=message):
         read_squad(tmp_path / "squad.json")
