@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from minibert.cli.options import add_max_length, add_pair_column
+from minibert.cli.options import add_max_length, add_pair_column, probability
 from minibert.cli.parser import Parser
 from minibert.cli.predicting import (
     add_prediction_options,
@@ -46,7 +46,7 @@ def add(parser: Parser) -> None:
     )
     parser.add_argument(
         "--threshold",
-        type=float,
+        type=probability,
         metavar="PROB",
         help="Smallest probability of a label that is shown. Default: for a model with several "
         "labels a text the thresholds that fine-tuning kept with it, or 0.5.",

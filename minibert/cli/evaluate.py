@@ -19,6 +19,7 @@ from minibert.cli.options import (
     add_pair_column,
     add_table_format,
     add_text_column,
+    probability,
 )
 from minibert.cli.parser import Parser
 from minibert.cli.results import UsageError, claim_file, claim_picture, print_json
@@ -59,7 +60,7 @@ def add(parser: Parser) -> None:
     add_max_length(parser)
     parser.add_argument(
         "--threshold",
-        type=float,
+        type=probability,
         metavar="PROB",
         help="Probability from which one of several labels counts as predicted. Default: the "
         "thresholds that fine-tuning kept with the model, or 0.5.",

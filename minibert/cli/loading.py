@@ -26,13 +26,20 @@ _COMMANDS = {
 
 
 def source_of(options: argparse.Namespace, name: str | None = None) -> Source:
-    """Where the model that the options name, or another of this name, comes from."""
+    """Where the model that the options name, or another of this name, comes from.
+
+    Raises:
+        UsageError: a revision of a model that is not on the Hub.
+    """
     name, revision = split_revision(str(options.model) if name is None else name)
-    return Source(
-        model_folder(name),
-        revision=revision or options.revision,
-        local_files_only=options.offline,
-    )
+    revision = revision or options.revision
+    source = Source(model_folder(name), revision=revision, local_files_only=options.offline)
+    if revision and source.folder is not None:
+        raise UsageError(
+            f"{name} is a folder on this computer or a bundled model. Only models of the Hub have "
+            f"revisions: drop @{revision}."
+        )
+    return source
 
 
 def split_revision(name: str) -> tuple[str, str | None]:

@@ -27,6 +27,14 @@ PRECISION_HELP = (
 DEVICE_HELP = "Device to compute on: cpu, cuda, cuda:1 or mps."
 
 
+def probability(text: str) -> float:
+    """A number from 0 to 1, for argparse."""
+    number = float(text)
+    if not 0 <= number <= 1:
+        raise argparse.ArgumentTypeError(f"{text} is not a probability from 0 to 1")
+    return number
+
+
 def add_common(parser: Parser) -> None:
     """Options of every command."""
     parser.add_argument("-q", "--quiet", action="store_true", help="Print results and errors only.")

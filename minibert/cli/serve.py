@@ -247,7 +247,14 @@ def _short_name(folder: Path, folders: Sequence[Path]) -> str:
 
 
 def listening(host: str, port: int) -> socket.socket:
-    """A socket for requests."""
+    """A socket for requests.
+
+    Raises:
+        UsageError: a port that does not exist.
+        OSError: the port cannot be used, because another process does, for instance.
+    """
+    if not 0 <= port < 1 << 16:
+        raise UsageError(f"--port should be a number from 0 to 65535, not {port}.")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         server = socket.create_server((host, port), family=family, backlog=2048)

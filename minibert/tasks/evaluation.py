@@ -335,6 +335,11 @@ def _evaluate_head(
         raise ValueError(
             f"task is {task!r}, but the model, a {type(model).__name__}, does {expected_task!r}."
         )
+    if threshold is not None and expected_task != "multi_label":
+        raise ValueError(
+            f"threshold has no effect on a model that does {expected_task!r}: drop it. It is for "
+            "models with several labels a text."
+        )
     if expected_task == "tokens":
         return _evaluate_tokens(model, tokenizer, data, limit)
     if expected_task == "answers":

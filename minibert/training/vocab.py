@@ -12,6 +12,7 @@ from itertools import chain
 
 import numpy as np
 
+from minibert.checks import check_count
 from minibert.corpus.inputs import Part, parts_of, read_part
 from minibert.corpus.rows import Quoting
 from minibert.progress import counted, is_watched
@@ -46,7 +47,10 @@ def train_vocabulary(
 
     Raises:
         ImportError: `tokenizers` is not installed.
+        ValueError: `vocab_size` has no room for letters beside the special tokens.
     """
+    check_count("vocab_size", vocab_size, minimum=len(SPECIAL_TOKENS) + 2)  # and some letters
+    check_count("min_frequency", min_frequency)
     if isinstance(texts, Counter):
         words = texts
     else:

@@ -284,3 +284,30 @@ def test_quiet_training_prints_only_its_result(
 def test_a_missing_device_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["embed", "hello", "--device", "cuda:99"]) == 2
     assert "This computer has cpu" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("typed", "sentence"),
+    [
+        ("embed hello -m minibert-tiny@v9", "drop @v9"),
+        ("tokenize hello -m minibert-tiny@v9", "drop @v9"),
+        ("export minibert-tiny@v9 {folder}/out", "drop @v9"),
+        ("classify hello -m minibert-tiny --threshold 2", "2 is not a probability from 0 to 1"),
+        ("evaluate {text} -m minibert-tiny --threshold -1", "-1 is not a probability"),
+        ("serve minibert-tiny --port 99999", "from 0 to 65535, not 99999"),
+        ("vocab --corpus {text} --vocab-size 0 -o {folder}/out", "7 or more, not 0"),
+        ("vocab --corpus {text} --vocab-size 6 -o {folder}/out", "7 or more, not 6"),
+        ("vocab --corpus {text} --min-frequency 0 -o {folder}/out", "min_frequency should be"),
+    ],
+)
+def test_values_that_cannot_be_are_refused(
+    typed: str, sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = tmp_path / "text.txt"
+    text.write_text("some words and some other words\n", encoding="utf-8")
+    try:
+        code = main(typed.format(text=text, folder=tmp_path).split())
+    except SystemExit as stop:
+        code = int(stop.code or 0)
+    assert code in (1, 2) and sentence in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()

@@ -237,3 +237,10 @@ def test_invalid_data_and_models(tokenizer: Any) -> None:
         evaluate(model, tokenizer, [{"text": "w1", "label": "bad"}], task="tokens")
     with pytest.raises(TypeError, match="model should be a sequence classifier"):
         evaluate(build("BertForMaskedLM"), tokenizer, [{"text": "w1", "label": "bad"}])
+
+
+def test_a_threshold_is_for_several_labels(tokenizer: Any) -> None:
+    model = build("BertForSequenceClassification", id2label={0: "good", 1: "bad"})
+    rows = [{"text": text, "label": "good"} for text in random_texts(3)]
+    with pytest.raises(ValueError, match="threshold has no effect on a model that does 'classifi"):
+        evaluate(model, tokenizer, rows, threshold=0.5)
