@@ -123,7 +123,10 @@ class Location:
         try:
             self.fs, self.path = fs.FileSystem.from_uri(self.name)
         except (ValueError, OSError) as error:
-            raise ValueError(f"{self.name} cannot be reached: {error}") from None
+            advice = ""
+            if self.name.lower().startswith(("http:", "https:")):
+                advice = ". Download the file first"
+            raise ValueError(f"{self.name} cannot be reached: {error}{advice}") from None
 
     def __str__(self) -> str:
         if self.is_stdin:
@@ -167,11 +170,12 @@ class Location:
             return self._local_files()
         from pyarrow.fs import FileSelector, FileType
 
-        entries = [self.fs.get_file_info(self.path)]
-        if entries[0].type != FileType.File:
-            entries = self.fs.get_file_info(
-                FileSelector(self.path, recursive=True, allow_not_found=True)
-            )
+        with _reaching(self):
+            entries = [self.fs.get_file_info(self.path)]
+            if entries[0].type != FileType.File:
+                entries = self.fs.get_file_info(
+                    FileSelector(self.path, recursive=True, allow_not_found=True)
+                )
         files = {
             entry.path[len(self.path) :].strip("/"): entry
             for entry in entries
@@ -213,7 +217,8 @@ class Location:
         if self.fs is None:
             file = open(self.path, "rb")
         else:
-            file = io.BufferedReader(self.fs.open_input_file(self.path))
+            with _reaching(self):
+                file = io.BufferedReader(self.fs.open_input_file(self.path))
         if decompress is not None:
             file = decompress(file)
         return file
@@ -260,6 +265,17 @@ class Location:
         """Write an object as JSON, atomically. See `minibert.files.write_json`."""
         with self.replacing() as temporary:
             write_json(temporary, content)
+
+
+@contextmanager
+def _reaching(location: Location) -> Iterator[None]:
+    """Name the place where a file system raises errors of its own, as those in Python do."""
+    try:
+        yield
+    except (OSError, ValueError):
+        raise
+    except Exception as error:
+        raise OSError(f"{location} cannot be reached: {error}") from error
 
 
 def _open_stdin() -> IO[bytes]:

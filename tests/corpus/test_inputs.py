@@ -278,6 +278,28 @@ def test_an_unsupported_uri_raises_an_error() -> None:
         Location("ftp://host/a.txt")
 
 
+class Unreachable:
+    """A file system in Python, whose errors are those of its library."""
+
+    def get_file_info(self, path: str) -> None:
+        raise RuntimeError("no route to host")
+
+    open_input_file = get_file_info
+
+
+def test_file_systems_with_errors_of_their_own(tmp_path: Path) -> None:
+    location = Location(f"file://{tmp_path}/a.txt")
+    location.fs = Unreachable()
+    for reach in (location.files, location.open):
+        with pytest.raises(OSError, match=r"a\.txt cannot be reached: no route to host"):
+            reach()
+
+
+def test_pages_of_the_web_are_downloaded_first() -> None:
+    with pytest.raises(ValueError, match="cannot be reached.* Download the file first"):
+        Location("https://host/a.txt")
+
+
 @pytest.mark.needs("named pipes")
 def test_a_named_pipe_is_read_like_a_file(tmp_path: Path) -> None:
     """The shell creates a pipe for `--file <(zcat texts.gz)`."""
