@@ -481,7 +481,10 @@ def main() -> None:
         "--work", type=Path, required=True, help="Folder for the results of the steps."
     )
     parser.add_argument(
-        "--start", type=Path, help="Folder of the initial models, such as minibert/models."
+        "--start",
+        "--given",  # as the model cards call it
+        type=Path,
+        help="Folder of the initial models, such as minibert/models.",
     )
     parser.add_argument(
         "--seed", type=int, default=0, help="Seed of the order of the texts (default: 0)."
