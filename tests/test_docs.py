@@ -1,9 +1,10 @@
-"""The API reference: public names are documented, links work, and examples print what they show."""
+"""The API reference and the index of scripts are complete, and their links and examples work."""
 
 from __future__ import annotations
 
 import doctest
 import importlib
+import re
 from pathlib import Path
 
 import pytest
@@ -60,3 +61,42 @@ def test_broken_links_are_reported(tmp_path: Path) -> None:
 def test_examples_in_docstrings_print_what_they_show(module: str) -> None:
     result = doctest.testmod(importlib.import_module(module))
     assert result.attempted and not result.failed
+
+
+def scripts_and_folders() -> set[str]:
+    """Return what scripts/ contains: its files and folders, and the programs in the folders."""
+    folder = CHECKOUT / "scripts"
+    entries = {path for path in folder.iterdir() if not path.name.startswith((".", "__"))}
+    for path in folder.glob("*/*.py"):
+        if 'if __name__ == "__main__":' in path.read_text(encoding="utf-8"):
+            entries.add(path)
+    entries.remove(folder / "README.md")
+    names = {path.relative_to(folder).as_posix() for path in entries if path.is_file()}
+    return names | {f"{path.name}/" for path in entries if path.is_dir()}
+
+
+SCRIPTS = (CHECKOUT / "scripts" / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_index_of_scripts_names_exactly_those_that_exist() -> None:
+    names = re.findall(r"^\| \[([^\]]+)\]", SCRIPTS, re.MULTILINE)
+    assert len(set(names)) == len(names)
+    assert set(names) == scripts_and_folders()
+
+
+def test_the_links_of_the_index_of_scripts_work() -> None:
+    targets = re.findall(r"\]\(([^)]+)\)", SCRIPTS)
+    broken = [target for target in targets if not (CHECKOUT / "scripts" / target).exists()]
+    assert not broken
+
+
+def test_the_index_of_scripts_calls_each_script_with_options_that_it_has() -> None:
+    rows = re.findall(r"^\| \[([^\]]+)\].* \| `(.*)` \|$", SCRIPTS, re.MULTILINE)
+    assert len(rows) > 20
+    for name, call in rows:
+        module = name.removesuffix(".py").replace("/", ".")
+        assert f"scripts/{name}" in call or f"-m {module} " in call
+        if name != "Dockerfile":  # docker has the options of that call
+            source = (CHECKOUT / "scripts" / name).read_text(encoding="utf-8")
+            missing = [option for option in re.findall(r"--[\w-]+", call) if option not in source]
+            assert not missing, name
