@@ -39,6 +39,12 @@ def opened(browser: Any, file: Path) -> Iterator[Opened]:
         assert opened.trouble == []
 
 
+def hold_time(page: Any) -> None:
+    """Let time pass only where a test says so, however slow the machine is."""
+    page.clock.install(time=0)
+    page.clock.pause_at(1000)
+
+
 def end_of(opened: Opened, step: str) -> None:
     """Go to the end of a step without waiting for its movement."""
     opened.page.evaluate(
@@ -125,7 +131,7 @@ def test_a_cell_says_its_number_and_its_line_of_python(opened: Opened) -> None:
 
 def test_nothing_moves_until_play_is_pressed(opened: Opened) -> None:
     page = opened.page
-    page.clock.install()
+    hold_time(page)
     page.clock.run_for(10_000)  # ms
     assert page.evaluate("film.time") == 1 and page.inner_text("#film-play") == "▶ Play"
     page.click("#film-play")
@@ -149,7 +155,7 @@ def test_nothing_moves_until_play_is_pressed(opened: Opened) -> None:
 
 def test_steps_by_button_and_by_keyboard(opened: Opened) -> None:
     page = opened.page
-    page.clock.install()
+    hold_time(page)
     for number, step in enumerate(STEPS[1:], 2):
         page.click("#film-next")
         page.clock.run_for(6_000)  # ms: the longest step has a frame for each of 11 tokens
@@ -179,7 +185,7 @@ def test_steps_by_button_and_by_keyboard(opened: Opened) -> None:
 def test_without_movement_the_steps_change_at_once(browser: Any, file: Path) -> None:
     with Opened(browser, file, address="#section=head", reduced_motion="reduce") as opened:
         page = opened.page
-        page.clock.install()
+        hold_time(page)
         times = [page.evaluate("film.time")]
         for _ in STEPS[1:]:
             page.click("#film-next")
@@ -213,7 +219,7 @@ def test_hidden_keys_silent_heads_and_other_texts(opened: Opened) -> None:
 
 def test_a_long_text_stays_in_sight(opened: Opened) -> None:
     page = opened.page
-    page.clock.install()
+    hold_time(page)
     page.evaluate("ask({ text: 'the old man sat on the bank '.repeat(15), token: 6 })")
     page.wait_for_function("() => count > 100")
     end_of(opened, "keys")
