@@ -1,4 +1,4 @@
-"""Thirty questions: every door opens, shows what its answer names, and the nearest are found by meaning."""
+"""The questions of the page: every answer opens a state of the page, and search finds them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from minibert.study import run
 pytestmark = pytest.mark.browser
 
 QUESTIONS = json.loads(part("questions.json"))
-# What has to be seen behind a door, as a selector and a text in it.
+# what the page has to show for a question, as a selector and a text in it
 SHOWN = {
     "mask": ("#steps", "−3.4e+38"),
     "unknown": ("#pieces", "[UNK]"),
@@ -45,7 +45,7 @@ def opened(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[O
 
 
 def go(opened: Opened, question: str) -> None:
-    """Write a door's address and wait until the page shows it."""
+    """Open a question by its address and wait until the page shows it."""
     opened.page.evaluate(
         "id => { clearTimeout(remember.later); location.hash = `ask=${id}`; }", question
     )
@@ -66,7 +66,10 @@ def test_questions_are_complete() -> None:
 
 
 def check_door(opened: Opened, question: dict[str, Any], language: str) -> None:
-    """Open a door and check that the page shows what it names, as far as the model has it."""
+    """Open a question and check the state of the page.
+
+    Layers and heads that the model does not have are replaced by its last ones.
+    """
     go(opened, question["id"])
     state, sizes = opened.page.evaluate("[state, sizes]")
     state["off"] = "_".join(".".join(map(str, heads)) for heads in state["off"])
@@ -104,7 +107,7 @@ def test_every_door_shows_the_answer(browser: Any, tmp_path: Path, language: str
             if language == "en" and question["id"] in SHOWN:
                 selector, text = SHOWN[question["id"]]
                 shown = opened.page.locator(selector).filter(has_text=text)
-                shown.wait_for(timeout=60_000)  # ms: comparisons come a little later
+                shown.wait_for(timeout=60_000)  # ms, because comparisons take a moment
         assert opened.trouble == []
 
 
@@ -121,7 +124,7 @@ def test_the_nearest_questions_and_their_answer(opened: Opened) -> None:
         page.fill("#ask-box", text)
         nearest = page.evaluate("text => nearestQuestions(text).map(({id}) => id)", text)
         assert page.locator("#ask-list button").count() == len(nearest) == 3 and wanted in nearest
-    # where none of them is meant, all questions are one click away
+    # a click shows all questions again
     page.click("#ask-whole")
     assert page.locator("#ask-list button").count() == 30 and not page.is_visible("#ask-whole")
     page.fill("#ask-box", "vectors of padding tokens")
@@ -130,7 +133,7 @@ def test_the_nearest_questions_and_their_answer(opened: Opened) -> None:
     opened.settle()
     assert page.evaluate("[state.ask, state.pad]") == ["pad-states", 12]
     panel, tabs = (page.locator(name).bounding_box() for name in ("#ask", "#tabs"))
-    assert panel and tabs and panel["height"] < 200  # the answer leaves room for what shows it
+    assert panel and tabs and panel["height"] < 200  # the answer leaves room for the tab
     assert panel["y"] + panel["height"] <= tabs["y"] < 500
     page.click("#ask-other")
     page.press("#ask-box", "Escape")

@@ -1,4 +1,4 @@
-"""The Korean article of `minibert learn --lang ko`: fourteen scenes, whose verdicts the page measures."""
+"""The fourteen scenes of the Korean article of `minibert learn --lang ko`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from minibert.study import run
 pytestmark = pytest.mark.browser
 
 NAME = "minibert-ko"
-# the outcome and a part of the verdict of each scene, as its button leaves it
+# outcome and part of the verdict of each scene after its button is pressed
 VERDICTS = [
     (1, "“배 ##도”로 나뉘었습니다"),
     (0, "방 쪽입니다"),
@@ -41,7 +41,7 @@ VERDICTS = [
 ]
 
 EXAMPLES = article("ko")["lesson"]["examples"]
-SENTENCES = 40  # in which a particle is hidden
+SENTENCES = 40  # number of sentences in which a particle is hidden
 FEWER = """() => {
   const { examples, labeled } = page.lesson;
   examples.layer.many.splice(3);
@@ -69,20 +69,20 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def said(reader: Reader) -> str:
-    """The verdict, without the joiners that keep a bracket and its particle on one line."""
+    """Return the verdict, without the word joiners between brackets and particles."""
     return str(reader.page.inner_text("#scene-found")).replace("\u2060", "")
 
 
 def check_scenes(reader: Reader, language: str) -> None:
-    """Goes through the scenes: each has rows and a verdict, and nothing runs out of the window."""
-    reader.page.set_default_timeout(120_000)  # ms: scenes count over dozens of sentences
+    """Check that every scene has rows and a verdict, and that nothing is wider than its box."""
+    reader.page.set_default_timeout(120_000)  # ms, because scenes compute dozens of sentences
     for scene, (outcome, part) in enumerate(VERDICTS, 1):
         reader.enter(scene)
         rows = reader.act()
         found = said(reader)
         assert rows and all(len(row) == 3 and row[0] and row[2] for row in rows), scene
         assert reader.outcome == outcome, (scene, rows)
-        # a Korean model knows Korean: only where Hangul is taken apart does the page warn
+        # the page warns only in the scene with decomposed Hangul, which the model does not know
         assert bool(reader.page.inner_text("#coverage")) == (scene == 3)
         assert len(found) > 40 and "{" not in found and "undefined" not in found
         assert not re.search(r"\((는|가|를|와|으)\)", found)
@@ -96,7 +96,7 @@ def check_scenes(reader: Reader, language: str) -> None:
 def test_every_scene_has_a_measured_verdict(browser: Any, file: Path) -> None:
     assert file.stat().st_size <= 25e6
     with Reader(browser, file, 8, language="en-US") as reader:
-        # --lang ko opens the page in Korean whatever the browser speaks
+        # --lang ko opens the page in Korean, whatever the language of the browser
         assert reader.page.get_attribute("html", "lang") == "ko"
         assert reader.page.evaluate("SCENE_COUNT") == len(VERDICTS) == 14
         check_scenes(reader, "ko")
@@ -113,7 +113,7 @@ def test_every_scene_fits_every_width(browser: Any, file: Path, width: int, lang
 
 
 def check_particles(reader: Reader) -> None:
-    """A particle follows the last sound of what stands before it, also of a number read aloud."""
+    """The form of a particle depends on the last sound before it, also for numbers."""
     for text, expected in {
         "헤드 {x}이(가)": {"1": "헤드 1이", "2": "헤드 2가", "0": "헤드 0이"},
         "{x}(으)로": {"0.40": "0.40으로", "0.07": "0.07로", "0.15": "0.15로", "“먹고”": "“먹고”로"},
@@ -126,7 +126,7 @@ def check_particles(reader: Reader) -> None:
 
 def test_what_is_edited_decides_the_korean_verdicts(browser: Any, file: Path) -> None:
     with Reader(browser, file, 2) as reader:
-        # what the scenes count over sentences of their own is in the test of all ten
+        # the test of all scenes covers the counts over many sentences
         reader.page.set_default_timeout(120_000)
         reader.page.evaluate(COUNTED)
         check_particles(reader)
@@ -154,7 +154,7 @@ def test_what_is_edited_decides_the_korean_verdicts(browser: Any, file: Path) ->
 
 @pytest.mark.slow
 def test_korean_verdicts_are_those_of_python(browser: Any, file: Path) -> None:
-    """Sentence vectors in two orders, and the answers at a [MASK], beside PyTorch with the same weights."""
+    """Cosines of sentences and predictions of [MASK] are those of PyTorch."""
 
     def mean(text: str) -> torch.Tensor:
         return run(NAME, text, rounded=True)["layer.4.output"][0].mean(0)
@@ -182,7 +182,7 @@ def model() -> Any:
 
 
 def best_piece(model: Any, text: str, **options: Any) -> int:
-    """The id of the best piece for the [MASK] of a text in PyTorch."""
+    """Return the id of PyTorch's best token for the [MASK] of a text."""
     trace, encoding = live.compute(*model, text, **options)
     place = encoding["input_ids"].index(model[1].mask_token_id)
     return int(trace["mlm.logits"][0, place].argmax())
@@ -263,7 +263,7 @@ def test_pairs_of_sentences_follow_as_in_python(browser: Any, file: Path, model:
 
 
 def logits_of(rows: Any, labels: Any, others: Any) -> Any:
-    """The logits of other rows by a classifier that is trained as the page trains it."""
+    """Train a classifier on rows as the page does, and return its logits for other rows."""
     mean = rows.mean(0)
     weights = np.zeros(rows.shape[1])
     bias = 0.0
@@ -275,7 +275,14 @@ def logits_of(rows: Any, labels: Any, others: Any) -> Any:
 
 
 def percentage(vectors: Any, labels: Any, amount: int, seen: int) -> float:
-    """How many new sentences are right after learning from some, as the mean of all splits."""
+    """Return the accuracy on new sentences in percent, as the mean of all splits.
+
+    Args:
+        vectors: One row per sentence.
+        labels: 1 for praise, 0 for a complaint.
+        amount: Number of sentences to train on.
+        seen: Number of sentences that are not new.
+    """
     splits = EXAMPLES["task"]["splits"]
     rights = []
     for split in range(splits):
@@ -332,7 +339,7 @@ def test_labeled_sentences_are_half_praise() -> None:
     assert len(set(texts)) == len(texts) == 120
     assert all(unicodedata.is_normalized("NFC", text) for text in texts)
     for part in labeled.values():
-        # praise, then a complaint about the same thing, so that no split parts a pair
+        # praise and complaint about one thing alternate, so that no split separates a pair
         assert [label for _, label in part] == [1, 0] * (len(part) // 2)
 
 

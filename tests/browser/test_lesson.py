@@ -1,4 +1,4 @@
-"""The article of `minibert learn`: scenes, each with a verdict that is computed when the reader has acted."""
+"""The article of `minibert learn`: scenes whose verdicts are computed when the reader acts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from minibert.page.lesson import article
 from minibert.study import patching_sweep, rounded, run
 
 pytestmark = pytest.mark.browser
-# walking through all scenes takes long, and what differs in Korean are the texts
+# all scenes take long, and only the texts differ in Korean
 KOREAN_TOO = pytest.param("ko-KR", marks=pytest.mark.slow)
 
 BANKS = ("He walked along the bank of the river.", "She works at the bank in the city.")
@@ -34,14 +34,14 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Reader(Opened):
-    """A reader of the article, who has it count on a few sentences only."""
+    """An opened article, which computes statistics on few sentences to save time."""
 
     def __init__(self, browser: Any, file: Path, sentences: int = 12, **options: Any) -> None:
         super().__init__(browser, file, **options)
         self.page.evaluate(f"page.lesson.sentences.length = {sentences}")
 
     def enter(self, scene: int | str) -> None:
-        """Opens a scene by its number, counted from 1, or by its id."""
+        """Open a scene by its number, which counts from 1, or by its id."""
         number = scene
         if isinstance(scene, str):
             number = 1 + self.page.evaluate("id => SCENES.findIndex(own => own.id === id)", scene)
@@ -49,13 +49,13 @@ class Reader(Opened):
         self.settle()
 
     def act(self) -> list[list[str]]:
-        """Presses the scene's button, and reads the rows of its verdict."""
+        """Press the button of the scene and return the rows of its verdict."""
         self.page.click("#scene-act")
         return self.verdict()
 
     def act_by_keyboard(self) -> list[list[str]]:
-        """From the title of a scene, predicts its first choice and presses its button."""
-        # over the terms and commands to the choices, and with the space bar to the first
+        """Select the first choice and press the button, starting at the title of a scene."""
+        # Tab moves over terms and commands to the choices, and Space selects the first one
         self.press("Tab")
         while self.page.evaluate("document.activeElement.name") != "guess":
             assert self.page.evaluate("document.activeElement.closest('#scene-say') !== null")
@@ -72,8 +72,9 @@ class Reader(Opened):
     def verdict(self) -> list[list[str]]:
         self.settle()
         self.page.wait_for_function(
-            "() => !evidence.running && !SCENES[state.scene].progress?.().running && "
-            "document.getElementById('scene-wait').hidden && document.getElementById('scene-table').rows.length"
+            "() => !evidence.running && !SCENES[state.scene].progress?.().running"
+            " && document.getElementById('scene-wait').hidden"
+            " && document.getElementById('scene-table').rows.length"
         )
         self.page.evaluate("judge.latest")
         rows = self.page.locator("#scene-table tbody tr").all()
@@ -84,14 +85,14 @@ class Reader(Opened):
         return int(self.page.evaluate("measured(SCENES[state.scene]).then(found => found.outcome)"))
 
     def write(self, text: str) -> list[list[str]]:
-        """Edits the text of the model as the reader would."""
+        """Edit the text and return the rows of the new verdict."""
         self.open("text")
         self.page.fill("#edit", text)
         return self.verdict()
 
 
 def shorten_crowds(reader: Reader) -> None:
-    """Leaves a handful of each experiment, so that a test does not wait for all of it."""
+    """Shorten the experiments, so that tests do not wait for all of them."""
     reader.page.evaluate(
         """() => {
             const { professions, senses, paraphrases } = page.lesson.crowds;
@@ -127,11 +128,8 @@ def test_every_scene_by_keyboard_has_a_verdict(browser: Any, file: Path, languag
             assert ("가" <= max(found)) == (language == "ko-KR")
             is_right = reader.outcome == 0
             assert ("맞았" in guess or "predicted it" in guess) == is_right
-            # what happened is in bold, what was guessed is not, and it cannot be guessed again
-            assert (
-                page.inner_text("#scene-found strong")
-                == found[: len(page.inner_text("#scene-found strong"))]
-            )
+            # the verdict begins in bold, and the guess cannot be changed
+            assert found.startswith(page.inner_text("#scene-found strong"))
             assert page.locator("#scene-choices input:disabled").count() >= 2
             right += is_right
             verdicts.add(found)
@@ -182,7 +180,9 @@ def test_a_screen_reader_finds_the_parts_of_every_scene(
                     == "0"
                 )
             nameless = lesson.locator("canvas, button, input, progress").evaluate_all(
-                """all => all.filter(e => e.offsetParent && !e.getAttribute("aria-label") && !e.textContent.trim()
+                """all => all.filter(e => e.offsetParent
+                && !e.getAttribute("aria-label")
+                && !e.textContent.trim()
                 && !e.labels?.[0]?.textContent.trim()).map(e => e.outerHTML)"""
             )
             assert nameless == []
@@ -190,7 +190,7 @@ def test_a_screen_reader_finds_the_parts_of_every_scene(
 
 
 def test_verdicts_are_those_of_python(browser: Any, file: Path) -> None:
-    """Pieces, equal and unequal vectors, attention, words and means, each beside PyTorch with the same weights."""
+    """The numbers of the verdicts are those of PyTorch with the same weights."""
 
     def state(t: Any, depth: int) -> torch.Tensor:
         return t["embeddings.output" if depth == 0 else f"layer.{depth - 1}.output"][0]
@@ -212,7 +212,7 @@ def test_verdicts_are_those_of_python(browser: Any, file: Path) -> None:
             to_animal = torch.stack(
                 [t[f"layer.{i}.attention.probabilities"][0, :, :, 2] for i in layers]
             )
-            # the head in which "it" turns to "animal" by more than the other tokens do
+            # the head in which "it" attends to "animal" more than other tokens do
             contrast = to_animal[:, :, 9] - to_animal.mean(-1)
             assert place == 2 or contrast[layer, head] == contrast.max()
             probabilities = t[f"layer.{layer}.attention.probabilities"][0, head]
@@ -258,7 +258,7 @@ def test_what_the_reader_does_decides_the_verdict(browser: Any, file: Path) -> N
             rows = reader.write(text)
             assert reader.outcome == outcome
             assert sentence in reader.page.inner_text("#scene-found")
-        # who bit whom moves the sentence vector less than the passive does, which says the same
+        # swapping who bit whom changes the sentence vector less than the passive does
         swapped, passive = (float(row[2]) for row in rows[4:6])
         assert 1 > swapped > passive + 0.05
         reader.enter("guess")
@@ -276,7 +276,7 @@ def test_what_the_reader_does_decides_the_verdict(browser: Any, file: Path) -> N
         reader.enter(4)
         reader.act()
         assert reader.outcome == 1
-        reader.page.select_option("#head-layer", "4")  # beyond the first layer the score moves, too
+        reader.page.select_option("#head-layer", "4")  # in later layers the score changes, too
         reader.verdict()
         assert reader.outcome == 0 and reader.trouble == []
 
@@ -289,11 +289,10 @@ def test_a_click_patches_one_state(browser: Any, file: Path) -> None:
             "() => patching.cells.length === 6 && patching.cells[5].length === 16", timeout=120_000
         )
         cells, plain = reader.page.evaluate("[patching.cells, patching.plain]")
-        reader.page.evaluate(
-            "patchAt(0, 13).then(() => judge.latest)"
-        )  # “wide” after the first layer
+        # patch “wide” after the first layer
+        reader.page.evaluate("patchAt(0, 13).then(() => judge.latest)")
         said = reader.page.inner_text("#scene-said")
-        # after the last layer only the place of the answer counts
+        # after the last layer, only the position of the answer matters
         assert cells[5] == pytest.approx([plain[place == 10] for place in range(16)], abs=1e-6)
         name = "minibert-en"
         model, cut = (
@@ -318,7 +317,7 @@ def test_a_click_patches_one_state(browser: Any, file: Path) -> None:
 
 
 def average_shares(sentences: list[str], layer: int, head: int) -> tuple[float, float]:
-    """What a head gives to the previous token on average, and what one does that looks everywhere alike."""
+    """Return a head's average attention to the previous token, and that of uniform attention."""
     shares, even = [], []
     model, tokenizer = load("minibert-en")
     model = live.rounded(model)
@@ -334,16 +333,15 @@ def check_evidence(reader: Reader, count: int) -> None:
     reader.enter(5)
     assert reader.page.evaluate("evidence.rule") == "same"
     rows = reader.act()
-    assert float(rows[0][1]) > 3 * float(rows[0][2])  # an accident of the one sentence
+    assert float(rows[0][1]) > 3 * float(rows[0][2])  # true of the single sentence only
     assert reader.outcome == 2 and "no reason to call" in reader.page.inner_text("#scene-found")
     reader.page.click("#scene-caption button:has-text('previous')")
     rows = reader.verdict()
     layer, head = reader.page.evaluate("[state.layer, state.head]")
     assert reader.outcome == 0 and "this is a pattern" in reader.page.inner_text("#scene-found")
     share, even = average_shares(article()["lesson"]["sentences"][:count], layer, head)
-    print(
-        f"{count} sentences: head {layer}.{head} gives the previous token {share:.3f}, chance {even:.3f}"
-    )
+    print(f"{count} sentences: head {layer}.{head} to the previous token: {share:.3f}")
+    print(f"uniform attention: {even:.3f}")
     assert float(rows[0][2]) == pytest.approx(share, abs=2e-4)
     assert float(rows[1][2]) == pytest.approx(even, abs=2e-4) and share > 10 * even
     heads = reader.page.evaluate("everyHead().map(own => evidenceOf(...own))")
@@ -356,12 +354,12 @@ def test_many_sentences_against_chance(browser: Any, file: Path) -> None:
         check_evidence(reader, 12)
         reader.page.click("#scene-caption button:has-text('[CLS]')")
         assert reader.page.evaluate("evidence.rule") == "[CLS]"
-        # left before it was done: it says so, and goes on when the reader is back
+        # A reader who leaves early sees a partial result, and the experiment resumes on return
         reader.page.evaluate("page.lesson.sentences.push(...page.lesson.sentences)")
         reader.enter(4)
         reader.page.wait_for_function("() => !evidence.running")
         assert reader.page.evaluate("evidence.count") == 12
-        reader.page.evaluate("evidence.running = true")  # as if the first of them took long
+        reader.page.evaluate("evidence.running = true")  # as if the first sentences took long
         reader.enter(5)
         assert reader.page.inner_text("#scene-found").startswith("So far:")
         assert "12 of 24 sentences" in reader.page.inner_text("#scene-found")
@@ -375,7 +373,7 @@ def test_many_sentences_against_chance(browser: Any, file: Path) -> None:
 @pytest.mark.slow
 def test_five_hundred_sentences_against_chance(browser: Any, file: Path) -> None:
     with Reader(browser, file, sentences=500) as reader:
-        reader.page.set_default_timeout(900_000)  # ms: half a minute where nothing else runs
+        reader.page.set_default_timeout(900_000)  # ms, of which an idle machine needs 30,000
         check_evidence(reader, 500)
 
 
@@ -389,7 +387,7 @@ def test_the_address_brings_a_scene_back(browser: Any, file: Path) -> None:
     with Reader(browser, file, address=address[address.index("#") :]) as other:
         assert other.verdict() == rows
         assert "predicted it" in other.page.inner_text("#scene-guess") and other.trouble == []
-        # what was predicted counts once: it is kept when the reader comes back, and at the end
+        # the first guess is kept when the reader returns, and is listed at the end
         other.enter(6)
         other.enter("layers")
         assert other.page.is_checked("#scene-choices label:nth-of-type(2) input")
@@ -424,7 +422,9 @@ def test_a_door_of_ask_is_not_an_act(browser: Any, file: Path) -> None:
             assert page.evaluate("shown.request") == begun
             assert page.is_visible("#scene-wait") and not page.is_visible("#scene-aside")
             assert page.evaluate("state.guesses") == ""
-            page.wait_for_function("() => !location.hash.includes('ask=')")  # the address follows
+            page.wait_for_function(
+                "() => !location.hash.includes('ask=')"
+            )  # the address is updated later
 
         for way_back in ("#ask-return", "#ask-close", "#ask-other", "#scene-again"):
             go_through("pad-states")
@@ -462,7 +462,8 @@ def test_nothing_runs_out_of_the_window(
             reader.act()
             over = reader.page.evaluate(
                 """() => [document.documentElement.scrollWidth - innerWidth,
-                ...["#lesson", "#scene-verdict", "#scenes", "main", "header"].map(name => document.querySelector(name))
+                ...["#lesson", "#scene-verdict", "#scenes", "main", "header"]
+                .map(name => document.querySelector(name))
                 .map(item => item.scrollWidth - item.clientWidth)]"""
             )
             assert max(over) <= 0, (scene, over)
@@ -482,7 +483,7 @@ def test_nothing_runs_out_of_the_window(
 
 
 def test_one_sentence_is_not_the_whole(browser: Any, file: Path) -> None:
-    """Scenes 7 to 9 go on with many sentences, whose numbers are those of Python."""
+    """Three scenes repeat their experiment on many sentences, with the results of Python."""
     with Reader(browser, file) as reader:
         shorten_crowds(reader)
         page = reader.page
@@ -514,14 +515,14 @@ def test_one_sentence_is_not_the_whole(browser: Any, file: Path) -> None:
         rows = reader.act()
         page.wait_for_function("() => paraphrases.complete")
         page.evaluate("judge.latest")
-        # the same words are closer in a BERT that was trained on hidden words alone
+        # sentences with the same words are closer in a BERT with masked language modeling only
         assert float(rows[0][3]) > float(rows[1][3]) and float(rows[0][2]) < float(rows[1][2])
         assert "plain BERT" in page.inner_text("#scene-drawn") and reader.trouble == []
 
 
 @pytest.mark.slow
 def test_what_many_sentences_say(browser: Any, file: Path) -> None:
-    """The whole of the three experiments: what the texts of the scenes claim of them."""
+    """The complete experiments support the claims in the texts of the scenes."""
     with Reader(browser, file) as reader:
         page = reader.page
         page.set_default_timeout(600_000)  # ms
@@ -534,9 +535,11 @@ def test_what_many_sentences_say(browser: Any, file: Path) -> None:
             reader.act()
             page.wait_for_function(f"() => {experiment}.complete")
         he = page.evaluate("professions.results.filter(({ she, he }) => he > she).length")
-        assert he >= 55  # of 60: "look at how far the middle is from even"
+        assert he >= 55  # of 60 professions, as the text claims
         means = page.evaluate("sizes && [1, 6].map(h => average(senses.results.map(r => r[h])))")
-        assert 0 < means[0] and means[0] >= means[1] / 2  # the senses begin to part early
+        assert (
+            0 < means[0] and means[0] >= means[1] / 2
+        )  # the senses differ from the first layers on
         wins = page.evaluate(
             "['first', 'last', 'plain'].map(name => "
             "paraphrases.results.filter(r => r[name][1] > r[name][0]).length)"
@@ -545,7 +548,7 @@ def test_what_many_sentences_say(browser: Any, file: Path) -> None:
 
 
 def test_rows_that_are_added_up_share_a_scale(browser: Any, file: Path) -> None:
-    """In "one head" a value with a tiny weight is pale; and a tap on a term explains it."""
+    """In "one head", colors of weighted values have one scale. A click explains a term."""
     with Reader(browser, file) as reader:
         reader.enter(4)
         colors = reader.page.evaluate(
@@ -565,23 +568,20 @@ def test_rows_that_are_added_up_share_a_scale(browser: Any, file: Path) -> None:
 
 
 def test_the_page_beside_the_article(browser: Any, file: Path) -> None:
-    """At 1280 x 800 the maps are seen at once; sentences are compared whole; a map's row is a token of the page."""
+    """At 1280 x 800 the maps are visible, and they show the tokens and sentences of the page."""
     with Reader(browser, file, width=1280, height=800) as reader:
         page = reader.page
         reader.enter(6)
-        assert (
-            page.inner_text("#tab-attention") == "Attention"
-        )  # scenes have numbers, tabs have none
+        assert page.inner_text("#tab-attention") == "Attention"  # without a number
         assert not page.is_visible("#pin")
         for canvas in ("grid", "attention-map", "lines"):
             assert page.locator(f"#{canvas}").bounding_box()["y"] < 550
         reader.act()
         page.wait_for_function("() => patching.cells.length > 0")
-        page.evaluate(
-            "patchFigure.plan().move(13, 0)"
-        )  # “wide”, where the page has no “the” before it
+        # “wide”, whose index in the page differs by one because “the” is missing before it
+        page.evaluate("patchFigure.plan().move(13, 0)")
         assert page.evaluate("tokens[state.token].piece") == "wide"
-        # from one scene to the next while something is measured
+        # enter the next scene during a measurement
         page.evaluate("enter(6), judge(SCENES[6])")
         reader.settle()
         shorten_crowds(reader)

@@ -1,4 +1,4 @@
-"""Four scenes of the article on the model as a whole: a layer, both sides, two sentences, a new task."""
+"""Four scenes of the article: a skipped layer, both sides, two sentences, a new task."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SENTENCES = 4
 
 @pytest.fixture(scope="module")
 def reader(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """A reader of the article, which hides words in a few sentences only."""
+    """The opened article, with few sentences to save time."""
     path = tmp_path_factory.mktemp("learn") / "learn.html"
     assert main(["learn", "--output", str(path), "--model", "minibert-en"]) == 0
     with Opened(browser, path, reduced_motion="reduce") as opened:
@@ -40,7 +40,7 @@ def model() -> Any:
 
 
 def act(reader: Any, scene: str) -> list[list[str]]:
-    """Presses the button of a scene and returns the rows of its verdict."""
+    """Press the button of a scene and return the rows of its verdict."""
     number = reader.page.evaluate(f"SCENES.findIndex(({{ id }}) => id === '{scene}')")
     reader.page.click(f"#scene-{number}")
     reader.settle()
@@ -64,7 +64,7 @@ def verdict(reader: Any) -> list[list[str]]:
 
 
 def best_words(model: Any, text: str, **options: Any) -> tuple[str, str]:
-    """The best word for [MASK] in PyTorch and its probability as the page writes it."""
+    """Return PyTorch's best word for [MASK], and its probability in the format of the page."""
     network, tokenizer = model
     t, encoding = live.compute(network, tokenizer, text, **options)
     place = encoding["input_ids"].index(tokenizer.mask_token_id)
@@ -131,7 +131,7 @@ def test_two_sentences_follow_or_do_not(reader: Any, model: Any) -> None:
 def test_a_classifier_is_trained_on_the_page(reader: Any, model: Any) -> None:
     rows = act(reader, "task")
     assert [row[1] for row in rows][-1].endswith("%") and len(rows) == 3
-    assert int(rows[1][1].rstrip("%")) >= 85  # 95 in the article, from more sentences
+    assert int(rows[1][1].rstrip("%")) >= 85  # 95 in the article, which trains on more sentences
     reader.open("text")
     for text, name in (("The room was wonderful.", "praise"), ("The room was awful.", "complaint")):
         reader.page.fill("#edit", text)
