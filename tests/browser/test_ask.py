@@ -59,9 +59,9 @@ def test_questions_are_complete() -> None:
     for question in QUESTIONS:
         assert set(question) == {"id", "en", "ko", "door"}
         for language in ("en", "ko"):
-            said = question[language]
-            assert said["question"].strip().endswith("?") and said["also"]
-            assert 150 <= len(said["answer"]) * (1 + (language == "ko")) <= 520, question["id"]
+            texts = question[language]
+            assert texts["question"].strip().endswith("?") and texts["also"]
+            assert 150 <= len(texts["answer"]) * (1 + (language == "ko")) <= 520, question["id"]
             assert {"section", "text"} <= set(question["door"][language])
 
 
@@ -117,13 +117,15 @@ def test_the_nearest_questions_and_their_answer(opened: Opened) -> None:
     page.evaluate("closeAsk()")
     page.click("#ask-open")
     assert page.locator("#ask-list button").count() == 30
-    for text, wanted in (
+    for text, expected_id in (
         ("maximum sequence length", "512"),
         ("왜 루트로 나누나요?", "root-d"),
     ):
         page.fill("#ask-box", text)
         nearest = page.evaluate("text => nearestQuestions(text).map(({id}) => id)", text)
-        assert page.locator("#ask-list button").count() == len(nearest) == 3 and wanted in nearest
+        assert (
+            page.locator("#ask-list button").count() == len(nearest) == 3 and expected_id in nearest
+        )
     # a click shows all questions again
     page.click("#ask-whole")
     assert page.locator("#ask-list button").count() == 30 and not page.is_visible("#ask-whole")
@@ -158,7 +160,7 @@ def test_sentence_vectors_find_the_nearest(opened: Opened) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("language", "asked"),
+    ("language", "queries"),
     [
         (
             "en",
@@ -182,18 +184,18 @@ def test_sentence_vectors_find_the_nearest(opened: Opened) -> None:
         ),
     ],
 )
-def test_questions_in_other_words(
-    browser: Any, tmp_path: Path, language: str, asked: dict[str, str]
+def test_paraphrased_questions_are_found(
+    browser: Any, tmp_path: Path, language: str, queries: dict[str, str]
 ) -> None:
     write_page(tmp_path / "page.html", f"minibert-{language}", "BERT")
     with Opened(browser, tmp_path / "page.html") as opened:
         opened.page.set_default_timeout(120_000)  # ms
         opened.page.click("#ask-open")
-        for text, wanted in asked.items():
+        for text, expected_id in queries.items():
             opened.page.fill("#ask-box", text)
             opened.page.wait_for_selector("#ask-list[data-by=vectors]")
             nearest = opened.page.locator("#ask-list button").all_inner_texts()
-            (expected,) = (q[language]["question"] for q in QUESTIONS if q["id"] == wanted)
+            (expected,) = (q[language]["question"] for q in QUESTIONS if q["id"] == expected_id)
             assert expected in nearest, (text, nearest)
 
 

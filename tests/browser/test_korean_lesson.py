@@ -68,7 +68,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def said(reader: Reader) -> str:
+def verdict_of(reader: Reader) -> str:
     """Return the verdict, without the word joiners between brackets and particles."""
     return str(reader.page.inner_text("#scene-found")).replace("\u2060", "")
 
@@ -79,14 +79,14 @@ def check_scenes(reader: Reader, language: str) -> None:
     for scene, (outcome, part) in enumerate(VERDICTS, 1):
         reader.enter(scene)
         rows = reader.act()
-        found = said(reader)
+        verdict = verdict_of(reader)
         assert rows and all(len(row) == 3 and row[0] and row[2] for row in rows), scene
         assert reader.outcome == outcome, (scene, rows)
         # the page warns only in the scene with decomposed Hangul, which the model does not know
         assert bool(reader.page.inner_text("#coverage")) == (scene == 3)
-        assert len(found) > 40 and "{" not in found and "undefined" not in found
-        assert not re.search(r"\((는|가|를|와|으)\)", found)
-        assert language == "en" or part in found, (scene, found)
+        assert len(verdict) > 40 and "{" not in verdict and "undefined" not in verdict
+        assert not re.search(r"\((는|가|를|와|으)\)", verdict)
+        assert language == "en" or part in verdict, (scene, verdict)
         for name in ("#lesson", "#scene-verdict", "#scenes", "main"):
             over = "e => e.scrollWidth - e.clientWidth"
             assert reader.page.locator(name).evaluate(over) <= 0, (scene, name)
@@ -124,7 +124,7 @@ def check_particles(reader: Reader) -> None:
             assert reader.page.evaluate("withParticles", text.replace("{x}", value)) == sentence
 
 
-def test_what_is_edited_decides_the_korean_verdicts(browser: Any, file: Path) -> None:
+def test_korean_verdicts_depend_on_the_edited_text(browser: Any, file: Path) -> None:
     with Reader(browser, file, 2) as reader:
         # the test of all scenes covers the counts over many sentences
         reader.page.set_default_timeout(120_000)
@@ -132,20 +132,20 @@ def test_what_is_edited_decides_the_korean_verdicts(browser: Any, file: Path) ->
         check_particles(reader)
         reader.enter(1)
         reader.write("어부들이 배가 좋다.")
-        assert reader.outcome == 0 and "조각 하나입니다" in said(reader)
+        assert reader.outcome == 0 and "조각 하나입니다" in verdict_of(reader)
         reader.write("나무에 사과가 많다.")
-        assert reader.outcome == 3 and "시작하는 말이 없습니다" in said(reader)
+        assert reader.outcome == 3 and "시작하는 말이 없습니다" in verdict_of(reader)
         reader.enter(2)
         reader.write("아버지 가방에 들어가신다")
-        assert reader.outcome == 1 and "띄어쓰기가 있습니다" in said(reader)
+        assert reader.outcome == 1 and "띄어쓰기가 있습니다" in verdict_of(reader)
         reader.enter(3)
         reader.write("나는 한글을 읽는다!")
         assert reader.outcome == 1
         reader.write(unicodedata.normalize("NFD", "한글"))
-        assert reader.outcome == 2 and "[UNK]가 1개입니다" in said(reader)
+        assert reader.outcome == 2 and "[UNK]가 1개입니다" in verdict_of(reader)
         reader.enter("batchim")
         reader.write("나는 사과[MASK] 읽었다.")
-        assert reader.outcome == 0 and "맞춤법에 맞습니다" in said(reader)
+        assert reader.outcome == 0 and "맞춤법에 맞습니다" in verdict_of(reader)
         reader.enter("reviews")
         rows = reader.write("요리사는 [MASK]를 잘한다.")
         assert rows[0][2].startswith("요리") and reader.outcome == 2
@@ -193,23 +193,23 @@ def test_skipped_layers_change_as_many_answers_as_in_python(
     browser: Any, file: Path, model: Any
 ) -> None:
     layers = range(model[0].config.num_hidden_layers)
-    kept = dict.fromkeys(layers, 0)
+    same_answers = dict.fromkeys(layers, 0)
     for text in EXAMPLES["layer"]["many"]:
         answer = best_piece(model, text)
         for layer in layers:
-            kept[layer] += best_piece(model, text, off=[(layer,)]) == answer
+            same_answers[layer] += best_piece(model, text, off=[(layer,)]) == answer
     with Reader(browser, file) as reader:
         reader.page.set_default_timeout(120_000)
         reader.enter("layer")
         row = reader.act()[4][2].replace("\u00a0", " ")
-    assert row == ", ".join(f"{layer}: {count}" for layer, count in kept.items())
+    assert row == ", ".join(f"{layer}: {count}" for layer, count in same_answers.items())
 
 
 @pytest.mark.slow
-def test_hidden_particles_are_found_as_in_python(browser: Any, file: Path, model: Any) -> None:
+def test_hidden_particles_are_predicted_as_in_python(browser: Any, file: Path, model: Any) -> None:
     network, tokenizer = model
     particles = EXAMPLES["sides"]["pieces"]
-    found = dict.fromkeys(live.SIDES, 0)
+    correct = dict.fromkeys(live.SIDES, 0)
     count = 0
     for text in article("ko")["lesson"]["sentences"][:SENTENCES]:
         pieces = ["[CLS]", *tokenizer.tokenize(text), "[SEP]"]
@@ -225,14 +225,15 @@ def test_hidden_particles_are_found_as_in_python(browser: Any, file: Path, model
         for sides in live.SIDES:
             trace, _ = live.compute(network, tokenizer, text, masked=[place], sides=sides)
             best = int(trace["mlm.logits"][0, place].argmax())
-            found[sides] += tokenizer.convert_ids_to_tokens(best) == pieces[place]
-    assert found["both"] > 2 * max(found["left"], found["right"]) and found["none"] == 0
+            correct[sides] += tokenizer.convert_ids_to_tokens(best) == pieces[place]
+    assert correct["both"] > 2 * max(correct["left"], correct["right"]) and correct["none"] == 0
     with Reader(browser, file, SENTENCES) as reader:
         reader.page.set_default_timeout(120_000)
         reader.enter("sides")
         rows = reader.act()
-        assert f"가린 조사 {count}개" in said(reader)
-    assert [row[2] for row in rows[:4]] == [f"{100 * hits / count:.1f}%" for hits in found.values()]
+        assert f"가린 조사 {count}개" in verdict_of(reader)
+    percentages = [f"{100 * hits / count:.1f}%" for hits in correct.values()]
+    assert [row[2] for row in rows[:4]] == percentages
 
 
 @pytest.mark.slow
@@ -247,10 +248,10 @@ def test_pairs_of_sentences_follow_as_in_python(browser: Any, file: Path, model:
         for place, (first, _) in enumerate(pairs)
         for shift in (3, 7, 11, 17)
     ]
-    turned = [(second, first) for first, second in pairs]
+    reversed_pairs = [(second, first) for first, second in pairs]
     counts = [
         f"{sum(follows(*texts) > 0.5 for texts in group)} / {len(group)}"
-        for group in (pairs, swapped, turned)
+        for group in (pairs, swapped, reversed_pairs)
     ]
     text, pair = EXAMPLES["pair"]["texts"]
     with Reader(browser, file, 2) as reader:
@@ -284,20 +285,18 @@ def percentage(vectors: Any, labels: Any, amount: int, seen: int) -> float:
         seen: Number of sentences that are not new.
     """
     splits = EXAMPLES["task"]["splits"]
-    rights = []
+    accuracies = []
     for split in range(splits):
         start = split * (len(labels) // 2) // splits
         order = np.roll(np.arange(len(labels)), -2 * start)
         train, test = order[:amount], order[seen:]
         logits = logits_of(vectors[train], labels[train], vectors[test])
-        rights.append(((logits > 0) == (labels[test] == 1)).mean())
-    return float(100 * np.mean(rights))
+        accuracies.append(((logits > 0) == (labels[test] == 1)).mean())
+    return float(100 * np.mean(accuracies))
 
 
 @pytest.mark.slow
-def test_the_classifiers_are_right_as_often_as_in_python(
-    browser: Any, file: Path, model: Any
-) -> None:
+def test_the_classifiers_have_the_accuracy_of_python(browser: Any, file: Path, model: Any) -> None:
     labeled = article("ko")["lesson"]["labeled"]
     seen = len(labeled["train"])
     texts = [*labeled["train"], *labeled["test"]]
@@ -328,7 +327,7 @@ def test_scenes_on_the_whole_model_by_keyboard(browser: Any, file: Path) -> None
             reader.enter(scene)
             rows = reader.act_by_keyboard()
             assert rows and all(len(row) == 3 for row in rows)
-            assert "{" not in said(reader) and "undefined" not in said(reader)
+            assert "{" not in verdict_of(reader) and "undefined" not in verdict_of(reader)
             assert reader.page.inner_text("#scene-guess") and reader.page.evaluate(FITS)
         assert reader.trouble == []
 

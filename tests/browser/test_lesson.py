@@ -44,7 +44,9 @@ class Reader(Opened):
         """Open a scene by its number, which counts from 1, or by its id."""
         number = scene
         if isinstance(scene, str):
-            number = 1 + self.page.evaluate("id => SCENES.findIndex(own => own.id === id)", scene)
+            number = 1 + self.page.evaluate(
+                "id => SCENES.findIndex(scene => scene.id === id)", scene
+            )
         self.page.click(f"#scene-{number - 1}")
         self.settle()
 
@@ -112,9 +114,10 @@ def test_every_scene_by_keyboard_has_a_verdict(browser: Any, file: Path, languag
     assert file.stat().st_size <= 25e6
     with Reader(browser, file, language=language) as reader:
         shorten_crowds(reader)
-        page, verdicts = reader.page, set()
+        page = reader.page
+        verdicts = set()
         scenes = page.evaluate("SCENE_COUNT")
-        right = 0
+        correct = 0
         for scene in range(1, scenes + 1):
             reader.settle()
             assert page.locator("#scenes [aria-current]").inner_text() == str(scene)
@@ -122,22 +125,23 @@ def test_every_scene_by_keyboard_has_a_verdict(browser: Any, file: Path, languag
             assert page.is_visible("#scene-wait") and not page.is_visible("#scene-table")
             rows = reader.act_by_keyboard()
             assert rows and all(len(row) >= 3 and row[0] and row[-1] for row in rows)
-            found, guess = page.inner_text("#scene-found"), page.inner_text("#scene-guess")
-            assert len(found) > 40 and "{" not in found and "undefined" not in found
-            assert found not in verdicts
-            assert ("가" <= max(found)) == (language == "ko-KR")
-            is_right = reader.outcome == 0
-            assert ("맞았" in guess or "predicted it" in guess) == is_right
+            verdict = page.inner_text("#scene-found")
+            guess = page.inner_text("#scene-guess")
+            assert len(verdict) > 40 and "{" not in verdict and "undefined" not in verdict
+            assert verdict not in verdicts
+            assert ("가" <= max(verdict)) == (language == "ko-KR")
+            is_correct = reader.outcome == 0
+            assert ("맞았" in guess or "predicted it" in guess) == is_correct
             # the verdict begins in bold, and the guess cannot be changed
-            assert found.startswith(page.inner_text("#scene-found strong"))
+            assert verdict.startswith(page.inner_text("#scene-found strong"))
             assert page.locator("#scene-choices input:disabled").count() >= 2
-            right += is_right
-            verdicts.add(found)
+            correct += is_correct
+            verdicts.add(verdict)
             page.focus("#scene-next")
             reader.press("Enter")
         assert page.evaluate("document.activeElement.id") == "ending-title"
         score = page.inner_text("#ending-score")
-        assert str(scenes) in score and str(right) in score
+        assert str(scenes) in score and str(correct) in score
         assert page.locator("#ending-guesses tr").count() == scenes
         assert page.locator("#ending ol li").count() == page.locator("#ending ul li").count() == 5
         assert reader.trouble == [] and reader.asked_nothing
@@ -147,16 +151,14 @@ def test_every_scene_by_keyboard_has_a_verdict(browser: Any, file: Path, languag
 def test_a_screen_reader_finds_the_parts_of_every_scene(
     browser: Any, file: Path, language: str
 ) -> None:
-    words = {key: said[language[:2]] for key, said in article()["lesson"]["texts"].items()}
+    words = {key: texts[language[:2]] for key, texts in article()["lesson"]["texts"].items()}
     with Reader(browser, file, 2, language=language) as reader:
         shorten_crowds(reader)
         lesson = reader.page.get_by_role("article", name=words["title"], exact=True)
         steps = lesson.get_by_role("navigation", name=words["scenes"]).get_by_role("button")
         scenes = reader.page.evaluate("SCENE_COUNT")
-        assert (
-            steps.count() == scenes + 1
-            and reader.page.get_attribute("html", "lang") == language[:2]
-        )
+        assert steps.count() == scenes + 1
+        assert reader.page.get_attribute("html", "lang") == language[:2]
         for scene in range(1, scenes + 1):
             reader.enter(scene)
             title = lesson.get_by_role("heading", level=2).inner_text()
@@ -165,20 +167,15 @@ def test_a_screen_reader_finds_the_parts_of_every_scene(
                 "group", name=reader.page.inner_text("#scene-ask"), exact=True
             )
             assert question.get_by_role("radio").count() >= 2
-            assert [part.inner_text() for part in lesson.get_by_role("heading", level=3).all()] == [
-                words[part] for part in ("predict", "act", "verdict")
-            ]
+            headings = [part.inner_text() for part in lesson.get_by_role("heading", level=3).all()]
+            assert headings == [words[part] for part in ("predict", "act", "verdict")]
             rows = reader.act()
-            said = reader.page.locator("#scene-verdict[aria-live=polite]")
-            assert (
-                said.get_by_role("rowheader").count() == len(rows)
-                and said.get_by_role("columnheader").count() >= 2
-            )
+            verdict = reader.page.locator("#scene-verdict[aria-live=polite]")
+            assert verdict.get_by_role("rowheader").count() == len(rows)
+            assert verdict.get_by_role("columnheader").count() >= 2
             if reader.page.is_visible("#scene-map"):
-                assert (
-                    lesson.get_by_role("application", name=words["map"]).get_attribute("tabindex")
-                    == "0"
-                )
+                scene_map = lesson.get_by_role("application", name=words["map"])
+                assert scene_map.get_attribute("tabindex") == "0"
             nameless = lesson.locator("canvas, button, input, progress").evaluate_all(
                 """all => all.filter(e => e.offsetParent
                 && !e.getAttribute("aria-label")
@@ -220,10 +217,9 @@ def test_verdicts_are_those_of_python(browser: Any, file: Path) -> None:
             assert float(rows[2][place]) == pytest.approx(
                 probabilities[:, 2].mean().item(), abs=2e-4
             )
-            best = run("minibert-en", ANIMAL.format("the [MASK]", word), rounded=True)[
-                "mlm.logits"
-            ][0, 10].softmax(-1)
-            assert rows[3][place].split()[1].rstrip(",") == shown(best.max(), 3)
+            t = run("minibert-en", ANIMAL.format("the [MASK]", word), rounded=True)
+            best = t["mlm.logits"][0, 10].softmax(-1).max()
+            assert rows[3][place].split()[1].rstrip(",") == shown(best, 3)
         shorten_crowds(reader)
         reader.enter("sentence")
         rows = reader.act()
@@ -231,13 +227,12 @@ def test_verdicts_are_those_of_python(browser: Any, file: Path) -> None:
             state(run("minibert-en", text, rounded=True), 6).mean(0)
             for text in ("How old are you?", rows[1][0])
         ]
-        assert float(rows[1][2]) == pytest.approx(
-            torch.cosine_similarity(*means, dim=0).item(), abs=2e-4
-        )
+        cosine = torch.cosine_similarity(*means, dim=0).item()
+        assert float(rows[1][2]) == pytest.approx(cosine, abs=2e-4)
         assert reader.trouble == []
 
 
-def test_what_the_reader_does_decides_the_verdict(browser: Any, file: Path) -> None:
+def test_verdicts_depend_on_what_the_reader_does(browser: Any, file: Path) -> None:
     with Reader(browser, file) as reader:
         shorten_crowds(reader)
         assert reader.act()[1][2].count("##") == 3 and reader.outcome == 1
@@ -246,9 +241,8 @@ def test_what_the_reader_does_decides_the_verdict(browser: Any, file: Path) -> N
         reader.write("The cat was ꙮꙮ on the mat.")
         assert reader.outcome == 0
         reader.page.click("#scene-again")
-        assert reader.page.is_visible("#scene-wait") and reader.page.input_value(
-            "#edit"
-        ).startswith("The cat was sl")
+        assert reader.page.is_visible("#scene-wait")
+        assert reader.page.input_value("#edit").startswith("The cat was sl")
         reader.enter(3)
         for text, outcome, sentence in (
             ("The dog bit the cat.", 3, "Nothing changed"),
@@ -268,11 +262,10 @@ def test_what_the_reader_does_decides_the_verdict(browser: Any, file: Path) -> N
             "She washed [MASK] hands.",
         ):
             rows = reader.write(text) if text else reader.act()
-            before, now = (said.split()[0] for said in rows[0][1:])
-            assert reader.outcome == {"he": 0, "she": 1}.get(now, 2)
-            assert ("does not change the guess" in reader.page.inner_text("#scene-found")) == (
-                before == now
-            )
+            before, after = (cell.split()[0] for cell in rows[0][1:])
+            assert reader.outcome == {"he": 0, "she": 1}.get(after, 2)
+            is_same = "does not change the guess" in reader.page.inner_text("#scene-found")
+            assert is_same == (before == after)
         reader.enter(4)
         reader.act()
         assert reader.outcome == 1
@@ -291,23 +284,21 @@ def test_a_click_patches_one_state(browser: Any, file: Path) -> None:
         cells, plain = reader.page.evaluate("[patching.cells, patching.plain]")
         # patch “wide” after the first layer
         reader.page.evaluate("patchAt(0, 13).then(() => judge.latest)")
-        said = reader.page.inner_text("#scene-said")
+        message = reader.page.inner_text("#scene-said")
         # after the last layer, only the position of the answer matters
         assert cells[5] == pytest.approx([plain[place == 10] for place in range(16)], abs=1e-6)
         name = "minibert-en"
-        model, cut = (
-            rounded(BertForPreTraining.from_pretrained(name)).eval(),
-            BertTokenizer.from_pretrained(name),
-        )
+        model = rounded(BertForPreTraining.from_pretrained(name)).eval()
+        tokenizer = BertTokenizer.from_pretrained(name)
         wide, tired = (
-            cut(ANIMAL.format("the [MASK]", word), return_tensors="pt")
+            tokenizer(ANIMAL.format("the [MASK]", word), return_tensors="pt")
             for word in ("wide", "tired")
         )
         best = patching_sweep(
             model, wide, tired, lambda out: out.prediction_logits[:, 10].argmax(-1).float()
         )
-        answer = cut.convert_ids_to_tokens(int(best[0, 13]))
-        assert f"“wide” after layer 0 alone exchanged, the answer is: {answer}" in said
+        answer = tokenizer.convert_ids_to_tokens(int(best[0, 13]))
+        assert f"“wide” after layer 0 alone exchanged, the answer is: {answer}" in message
         line = reader.page.evaluate("patchFigure.plan().python(13, 0)")
         printed = subprocess.run(
             [sys.executable, "-c", line], capture_output=True, encoding="utf-8", check=True
@@ -344,7 +335,7 @@ def check_evidence(reader: Reader, count: int) -> None:
     print(f"uniform attention: {even:.3f}")
     assert float(rows[0][2]) == pytest.approx(share, abs=2e-4)
     assert float(rows[1][2]) == pytest.approx(even, abs=2e-4) and share > 10 * even
-    heads = reader.page.evaluate("everyHead().map(own => evidenceOf(...own))")
+    heads = reader.page.evaluate("everyHead().map(head => evidenceOf(...head))")
     assert max(heads) == pytest.approx(share, abs=2e-4) and sorted(heads)[-2] < 0.5 * share
 
 
@@ -377,7 +368,7 @@ def test_five_hundred_sentences_against_chance(browser: Any, file: Path) -> None
         check_evidence(reader, 500)
 
 
-def test_the_address_brings_a_scene_back(browser: Any, file: Path) -> None:
+def test_the_address_restores_a_scene(browser: Any, file: Path) -> None:
     with Reader(browser, file) as reader:
         reader.enter("layers")
         reader.page.check("#scene-choices label:nth-of-type(2) input")
@@ -400,18 +391,18 @@ def test_the_address_brings_a_scene_back(browser: Any, file: Path) -> None:
         assert other.page.is_visible("#scene-title") and not other.page.is_visible("#ending")
 
 
-def test_a_door_of_ask_is_not_an_act(browser: Any, file: Path) -> None:
+def test_opening_a_question_is_not_an_act(browser: Any, file: Path) -> None:
     with Reader(browser, file) as reader:
         page = reader.page
         reader.enter("place")
-        begun = page.evaluate("sceneRequest(SCENES[state.scene])")
+        first_request = page.evaluate("sceneRequest(SCENES[state.scene])")
 
         def go_through(question: str) -> None:
             page.evaluate("id => { clearTimeout(remember.later); openDoor({ id }); }", question)
             page.wait_for_function("id => state.ask === id", arg=question)
             reader.settle()
             page.evaluate("judge.latest")
-            assert page.evaluate("shown.request") != begun
+            assert page.evaluate("shown.request") != first_request
             assert page.evaluate("state.guesses") == "" == page.inner_text("#scene-found")
             assert not page.is_visible("#scene-table") and page.is_visible("#scene-aside")
 
@@ -419,7 +410,7 @@ def test_a_door_of_ask_is_not_an_act(browser: Any, file: Path) -> None:
             reader.settle()
             page.wait_for_function("() => state.ask === ''")
             page.evaluate("judge.latest")
-            assert page.evaluate("shown.request") == begun
+            assert page.evaluate("shown.request") == first_request
             assert page.is_visible("#scene-wait") and not page.is_visible("#scene-aside")
             assert page.evaluate("state.guesses") == ""
             page.wait_for_function(
@@ -450,7 +441,7 @@ def test_a_door_of_ask_is_not_an_act(browser: Any, file: Path) -> None:
         pytest.param(1280, "ko-KR", "light", marks=pytest.mark.slow),
     ],
 )
-def test_nothing_runs_out_of_the_window(
+def test_nothing_is_wider_than_the_window(
     browser: Any, file: Path, width: int, language: str, scheme: str
 ) -> None:
     with Reader(
@@ -482,7 +473,7 @@ def test_nothing_runs_out_of_the_window(
         assert reader.trouble == []
 
 
-def test_one_sentence_is_not_the_whole(browser: Any, file: Path) -> None:
+def test_scenes_continue_with_many_sentences(browser: Any, file: Path) -> None:
     """Three scenes repeat their experiment on many sentences, with the results of Python."""
     with Reader(browser, file) as reader:
         shorten_crowds(reader)
@@ -501,13 +492,12 @@ def test_one_sentence_is_not_the_whole(browser: Any, file: Path) -> None:
         page.wait_for_function("() => senses.complete")
         page.evaluate("judge.latest")
         texts = page.evaluate("comparisons()[0]")
-        own, same, other = (
+        first, same, other = (
             run("minibert-en", texts[name], rounded=True)["layer.5.output"][0, 5]
             for name in ("text", "same", "other")
         )
-        expected = torch.cosine_similarity(own, same, dim=0) - torch.cosine_similarity(
-            own, other, dim=0
-        )
+        closer = torch.cosine_similarity(first, same, dim=0)
+        expected = closer - torch.cosine_similarity(first, other, dim=0)
         assert page.evaluate("senses.results[0].at(-1)") == pytest.approx(expected.item(), abs=2e-4)
         assert page.evaluate("senses.results.length") == 4
         assert "of 4" in page.inner_text("#scene-said")
@@ -521,7 +511,7 @@ def test_one_sentence_is_not_the_whole(browser: Any, file: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_many_sentences_say(browser: Any, file: Path) -> None:
+def test_experiments_support_the_texts_of_the_scenes(browser: Any, file: Path) -> None:
     """The complete experiments support the claims in the texts of the scenes."""
     with Reader(browser, file) as reader:
         page = reader.page
@@ -547,7 +537,7 @@ def test_what_many_sentences_say(browser: Any, file: Path) -> None:
         assert wins[0] == wins[2] == 0 and 5 <= wins[1] <= 15
 
 
-def test_rows_that_are_added_up_share_a_scale(browser: Any, file: Path) -> None:
+def test_rows_of_a_sum_share_a_color_scale(browser: Any, file: Path) -> None:
     """In "one head", colors of weighted values have one scale. A click explains a term."""
     with Reader(browser, file) as reader:
         reader.enter(4)
@@ -567,7 +557,7 @@ def test_rows_that_are_added_up_share_a_scale(browser: Any, file: Path) -> None:
         assert reader.page.locator(".explained").count() == 0 and reader.trouble == []
 
 
-def test_the_page_beside_the_article(browser: Any, file: Path) -> None:
+def test_the_page_next_to_the_article(browser: Any, file: Path) -> None:
     """At 1280 x 800 the maps are visible, and they show the tokens and sentences of the page."""
     with Reader(browser, file, width=1280, height=800) as reader:
         page = reader.page

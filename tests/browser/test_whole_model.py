@@ -57,8 +57,8 @@ def verdict(reader: Any) -> list[list[str]]:
         timeout=120_000,
     )
     reader.page.evaluate("judge.latest")
-    said = reader.page.inner_text("#scene-found")
-    assert len(said) > 40 and "{" not in said and "undefined" not in said
+    text = reader.page.inner_text("#scene-found")
+    assert len(text) > 40 and "{" not in text and "undefined" not in text
     rows = reader.page.locator("#scene-table tbody tr").all()
     return [row.locator("th, td").all_inner_texts() for row in rows]
 
@@ -72,7 +72,7 @@ def best_words(model: Any, text: str, **options: Any) -> tuple[str, str]:
     return tokenizer.convert_ids_to_tokens([int(word)])[0], shown(share, 3)
 
 
-def test_a_skipped_layer_leaves_the_answer(reader: Any, model: Any) -> None:
+def test_skipping_a_layer_often_keeps_the_answer(reader: Any, model: Any) -> None:
     rows = act(reader, "layer")
     layer = reader.page.evaluate("MIDDLE")
     assert rows[0][1].startswith(" ".join(best_words(model, OPENING)))
@@ -85,7 +85,7 @@ def test_a_skipped_layer_leaves_the_answer(reader: Any, model: Any) -> None:
     assert reader.page.evaluate(f"river.goal.layers[{layer}].ff") == 0
 
 
-def test_hidden_words_are_found_from_both_sides(reader: Any, model: Any) -> None:
+def test_hidden_words_are_predicted_from_both_sides(reader: Any, model: Any) -> None:
     rows = act(reader, "sides")
     assert reader.page.evaluate("state.sides") == "left"
     text = reader.page.evaluate("example('sides').text")
@@ -94,22 +94,20 @@ def test_hidden_words_are_found_from_both_sides(reader: Any, model: Any) -> None
         assert row[1].split()[0] == word
         assert float(row[1].split()[1]) == pytest.approx(float(share), abs=6e-3)
     network, tokenizer = model
-    found = 0
+    correct = 0
     for number, text in enumerate(article()["lesson"]["sentences"][:SENTENCES]):
         pieces = tokenizer.tokenize(text)
-        whole = [
+        whole_words = [
             place
             for place, piece in enumerate(pieces, 1)
             if re.fullmatch(r"[^\W\d_]{2,}", piece)
             and not "".join(pieces[place : place + 1]).startswith("##")
         ]
-        place = whole[7 * number % len(whole)]
+        place = whole_words[7 * number % len(whole_words)]
         t, encoding = live.compute(network, tokenizer, text, masked=[place])
-        found += (
-            int(t["mlm.logits"][0, place].argmax())
-            == tokenizer.convert_tokens_to_ids([pieces[place - 1]])[0]
-        )
-    assert rows[0][2] == f"{100 * found / SENTENCES:.1f}%"
+        [hidden_id] = tokenizer.convert_tokens_to_ids([pieces[place - 1]])
+        correct += int(t["mlm.logits"][0, place].argmax()) == hidden_id
+    assert rows[0][2] == f"{100 * correct / SENTENCES:.1f}%"
     assert "never trained with one side" in reader.page.inner_text("#scene-found")
 
 
