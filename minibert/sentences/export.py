@@ -67,7 +67,7 @@ def export(
             with a head.
         folder: where to write. There should be nothing yet.
         precision: "fp32", or "int8": weights and activations in 8 bits by onnxruntime's dynamic
-            quantisation.
+            quantization.
         heads: export the head also of a folder that says how it makes vectors.
 
     Raises:
@@ -260,7 +260,7 @@ def _compare(graph: _Graph, path: Path, batch: Batch) -> tuple[float, float]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without what the exporter and the quantiser say of themselves."""
+    """Silence the messages of the exporter and the quantizer."""
     disabled = logging.root.manager.disable
     logging.disable(max(disabled, logging.WARNING))
     try:
