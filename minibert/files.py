@@ -344,17 +344,22 @@ def named_in_errors(internal: str | os.PathLike[str], target: Path) -> Iterator[
     try:
         yield
     except OSError as error:
-        place = os.fspath(internal)
-        filename = os.fspath(error.filename or "")
-        text = str(error)
-        if isinstance(filename, str) and place in (filename or text):
-            reasons = re.findall(r"\(([^()]*)\)", text)
-            reason = error.strerror or (reasons or [text])[-1]
-        elif not filename and error.errno in NOT_WRITTEN:
-            reason = error.strerror or os.strerror(error.errno or 0)
-        else:
+        reason = _reason_inside(error, os.fspath(internal))
+        if reason is None:
             raise
         raise OSError(f"{target} could not be written ({reason}).") from error
+
+
+def _reason_inside(error: OSError, place: str) -> str | None:
+    """Why nothing could be written inside `place`, or None for an error of another place."""
+    filename = os.fspath(error.filename or "")
+    text = str(error)
+    if isinstance(filename, str) and place in (filename or text):
+        reasons = re.findall(r"\(([^()]*)\)", text)
+        return error.strerror or str((reasons or [text])[-1])
+    if not filename and error.errno in NOT_WRITTEN:
+        return error.strerror or os.strerror(error.errno or 0)
+    return None
 
 
 def check_target(path: str | os.PathLike[str]) -> Path:

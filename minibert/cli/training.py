@@ -211,9 +211,7 @@ def keep_options(options: argparse.Namespace) -> Iterator[None]:
     try:
         with run_folder(folder, bool(options.resume)):
             if is_first:
-                write_json(folder / "run.json", {"starts": options.starts})
-                if options.device is None:
-                    logger.info("training on %s.", default_training_device())
+                _write_start(folder, options)
             yield
     except BaseException as error:
         if is_first and not has_run:
@@ -223,6 +221,13 @@ def keep_options(options: argparse.Namespace) -> Iterator[None]:
                 "stopped: no step of the training is saved. Run the same command to start again.",
             )
         raise
+
+
+def _write_start(folder: Path, options: argparse.Namespace) -> None:
+    """Write the arguments of a run, and say which device was chosen for it."""
+    write_json(folder / "run.json", {"starts": options.starts})
+    if options.device is None:
+        logger.info("training on %s.", default_training_device())
 
 
 def _forget_start(folder: Path, existed: bool) -> None:

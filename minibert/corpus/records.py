@@ -71,8 +71,13 @@ def check_manifest(
             f"{error} It is damaged: give another folder, or delete it to resume here with the "
             "same model and settings."
         ) from None
-    # weights differ with the precision, too, so the model is named last
-    difference = _difference(earlier, settings, [name for name in settings if name != "model"])
+    _check_same_run(folder, settings, earlier, model_name)
+
+
+def _check_same_run(
+    folder: Location, settings: dict[str, Any], earlier: dict[str, Any], model_name: str | None
+) -> None:
+    """Raise ValueError if a folder was begun with other settings or another model."""
     begun = earlier.get("model_name")
     is_other_model = earlier["model"] != settings["model"]
     if is_other_model and begun and model_name and begun != model_name:
@@ -81,6 +86,8 @@ def check_manifest(
             f"{folder} was begun with {begun}, not {model_name}: use the same model to resume, or "
             "another folder."
         )
+    # weights differ with the precision, too, so settings are named before the model
+    difference = _difference(earlier, settings, [name for name in settings if name != "model"])
     if difference:
         raise ValueError(
             f"{folder} was begun with {difference}: use the same settings to resume, or another "
