@@ -173,8 +173,8 @@ class Recipe:
         """Computes the mean and 256 principal components of English and Korean vectors."""
         count = min(len(self.chunks(language)) for language in MODELS)
         vectors = np.concatenate([_read(self.chunks(language)[:count]) for language in MODELS])
-        mean, directions, kept = principal_components(vectors, 256)
-        print(f"{len(vectors)} vectors: 256 dimensions keep {kept:.3f} of variance", flush=True)
+        mean, directions, share = principal_components(vectors, 256)
+        print(f"{len(vectors)} vectors: 256 dimensions keep {share:.3f} of variance", flush=True)
         return mean, directions
 
     def space(self) -> Space:
@@ -315,8 +315,8 @@ class Recipe:
     def initialize_en(self, model: Model) -> BertForPreTraining:
         """Initializes minibert-en by a projection of MiniLM, and centers its sentence vectors."""
         teacher = BertForMaskedLM.from_pretrained(self.work / "wake" / "model")
-        student, _, kept = project(teacher, model.config, self.sample(model, 160))
-        print(f"256 directions keep {kept:.3f} of MiniLM's hidden states", flush=True)
+        student, _, share = project(teacher, model.config, self.sample(model, 160))
+        print(f"256 directions keep {share:.3f} of MiniLM's hidden states", flush=True)
         shift = self.rotate_projection(student.eval())
         with torch.no_grad():  # centered like the teacher's vectors, with the same MLM predictions
             student.bert.encoder.layer[-1].output.LayerNorm.bias -= shift
@@ -351,8 +351,8 @@ class Recipe:
             current.load_state_dict(state["model"])
             current.save_pretrained(start)
         english = BertForPreTraining.from_pretrained(start)
-        kept = [english.bert.encoder.layer[number] for number in model.layers]
-        english.bert.encoder.layer = torch.nn.ModuleList(kept)
+        layers = [english.bert.encoder.layer[number] for number in model.layers]
+        english.bert.encoder.layer = torch.nn.ModuleList(layers)
         shapes = {name: tensor.shape for name, tensor in student.state_dict().items()}
         # all tensors but the embeddings
         same = {n: w for n, w in english.state_dict().items() if w.shape == shapes[n]}

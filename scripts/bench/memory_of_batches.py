@@ -8,7 +8,7 @@ WORK is one of
     embedder                SentenceEmbedder.encode, which packs batches
     training                forward and backward pass of BertModel on packed batches
     sentence-transformers   SentenceTransformer.encode, plain or bf16
-    fastembed               TextEmbedding.embed; model.onnx in FOLDER returns hidden states
+    fastembed               TextEmbedding.embed (FOLDER has a model.onnx of hidden states)
     onnx                    the graph of `minibert export` in ONNX Runtime
 
 PRECISION is plain (the model as loaded), fp32, bf16 or int8. Training supports plain and bf16

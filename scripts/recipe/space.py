@@ -32,8 +32,8 @@ def principal_components(vectors: Floats, size: int) -> tuple[Floats, Floats, fl
     """Returns the mean, the first `size` components (width, size), and their share of variance."""
     mean = vectors.mean(0)
     energies, directions = np.linalg.eigh(np.cov((vectors - mean).T))
-    kept = float(energies[-size:].sum() / energies.sum())
-    return mean, directions[:, ::-1][:, :size].astype(np.float32), kept
+    share = float(energies[-size:].sum() / energies.sum())
+    return mean, directions[:, ::-1][:, :size].astype(np.float32), share
 
 
 def rotation(vectors: Floats, targets: Floats) -> Floats:

@@ -71,14 +71,14 @@ def basis(states: States, layers: int, size: int, seed: int = 0) -> tuple[Tensor
     moment = sum(states[name].T @ states[name] / len(states[name]) for name in hidden_names(layers))
     assert isinstance(moment, Tensor)
     energies, directions = torch.linalg.eigh(moment.double())
-    kept = directions.flip(1)[:, :size]
+    components = directions.flip(1)[:, :size]
     # LayerNorm removes the constant direction, so this rotation maps it to that of least energy
     generator = torch.Generator().manual_seed(seed)
     random = torch.randn(size, size, generator=generator, dtype=torch.float64)
     random[:, 0] = 1.0
     rotation = torch.linalg.qr(random).Q  # (size, size), with a constant first column
     rotation = rotation.roll(-1, 1)  # moves the constant column to the last direction
-    return (kept @ rotation.T).float(), float(energies.flip(0)[:size].sum() / energies.sum())
+    return (components @ rotation.T).float(), float(energies.flip(0)[:size].sum() / energies.sum())
 
 
 def _fit_layer_norm(norm: nn.LayerNorm, inputs: Tensor, targets: Tensor) -> Tensor:
@@ -137,7 +137,7 @@ def project(
     states = States(teacher, batch)
     base = States(teacher.bert, batch)
     layers = config.num_hidden_layers
-    directions, kept = basis(base, layers, config.hidden_size)
+    directions, share = basis(base, layers, config.hidden_size)
     mean = torch.stack([base[name].mean(0) for name in hidden_names(layers)]).mean(0)
     rest = mean - directions @ (directions.T @ mean)  # c: the mean outside the projection
     student = BertForPreTraining(config)
@@ -161,7 +161,7 @@ def project(
     head.dense.bias.copy_(bias - fitted.mean(0) + 2.5 * fitted.std())
     _fit_layer_norm(head.LayerNorm, nn.functional.gelu(head.dense(state)), targets)
     student.cls.predictions.bias.copy_(teacher.cls.predictions.bias)
-    return student, directions, kept
+    return student, directions, share
 
 
 def _project_layer(
@@ -185,8 +185,8 @@ def _project_layer(
     for start in range(0, len(weight), size):
         head = slice(start, start + size)
         energies.append((context[:, head] @ weight[:, head].T).square().sum())
-    kept = torch.stack(energies).topk(ours.config.num_attention_heads)
-    heads = kept.indices.sort().values
+    largest = torch.stack(energies).topk(ours.config.num_attention_heads)
+    heads = largest.indices.sort().values
     rows = (heads[:, None] * size + torch.arange(size)).flatten()
     for part in ("query", "key", "value"):
         source, target = getattr(large.attention.self, part), getattr(small.attention.self, part)

@@ -139,8 +139,8 @@ def _korsts_train(data: Path) -> list[str]:
         (data / "korsts" / "train-lines-in-test-wide.txt").read_text(encoding="utf-8").split()
     )
     lines = (data / "korsts" / "sts-train.tsv").read_text(encoding="utf-8").splitlines()[1:]
-    kept = [line.split("\t") for number, line in enumerate(lines, 1) if str(number) not in in_test]
-    return [text.strip() for row in kept for text in row[5:7]]
+    rows = [line.split("\t") for number, line in enumerate(lines, 1) if str(number) not in in_test]
+    return [text.strip() for row in rows for text in row[5:7]]
 
 
 GENERAL = {"tatoeba", "news", "ntrex", "jhe", "ud-pud"}

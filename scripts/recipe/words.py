@@ -53,13 +53,15 @@ def initialize_embeddings(
         return torch.stack(rows)
 
     ours, theirs = (t.convert_ids_to_tokens(list(range(len(t)))) for t in (pieces, english_pieces))
-    known = torch.tensor([i for i, word in enumerate(theirs) if word.isalpha() and len(word) > 2])
+    word_ids = torch.tensor(
+        [i for i, word in enumerate(theirs) if word.isalpha() and len(word) > 2]
+    )
     source, target = by_letters(theirs), english.bert.embeddings.word_embeddings.weight
-    weights = log_frequencies[known].exp().sqrt()[:, None]  # frequent words have more weight
-    source_mean = (source[known] * weights).sum(0) / weights.sum()
-    target_mean = (target[known] * weights).sum(0) / weights.sum()
-    x = (source[known] - source_mean) * weights.sqrt()
-    y = (target[known] - target_mean) * weights.sqrt()
+    weights = log_frequencies[word_ids].exp().sqrt()[:, None]  # frequent words have more weight
+    source_mean = (source[word_ids] * weights).sum(0) / weights.sum()
+    target_mean = (target[word_ids] * weights).sum(0) / weights.sum()
+    x = (source[word_ids] - source_mean) * weights.sqrt()
+    y = (target[word_ids] - target_mean) * weights.sqrt()
     moment = x.T @ x
     mapping = torch.linalg.solve(
         moment + 0.01 * moment.diagonal().mean() * torch.eye(len(moment)), x.T @ y
