@@ -90,7 +90,7 @@ MODELS = {
         corpora=(
             Corpus("wikipedia", 20_000, next_sentence=True, max_length=64),
             Corpus("wikipedia", 20_000),
-            Corpus("nsmc-reviews", 15_000),  # with more, the model predicts 영화 (film) everywhere
+            Corpus("nsmc-reviews", 15_000),  # with more, all predictions are about films
             Corpus("everyday", 60_000, max_length=64),
         ),
         sentences=6000,
