@@ -1,4 +1,4 @@
-"""One head in motion: each step shows PyTorch's numbers, and it moves only when the reader says so."""
+"""The animation of one head: each step shows PyTorch's values, and it starts only on demand."""
 
 from __future__ import annotations
 
@@ -40,20 +40,20 @@ def opened(browser: Any, file: Path) -> Iterator[Opened]:
 
 
 def hold_time(page: Any) -> None:
-    """Let time pass only where a test says so, however slow the machine is."""
+    """Stop the clock of the page, so that only the test advances it."""
     page.clock.install(time=0)
     page.clock.pause_at(1000)
 
 
 def end_of(opened: Opened, step: str) -> None:
-    """Go to the end of a step without waiting for its movement."""
+    """Go to the end of a step without its animation."""
     opened.page.evaluate(
         "step => { film.time = filmEnds()[FILM_STEPS.indexOf(step)]; drawFilm(); }", step
     )
 
 
 def cells(opened: Opened) -> list[list[float] | None]:
-    """What the cells are drawn from, a list for each row and None for a row still to come."""
+    """Return the values of the cells by row, with None for rows that are not shown yet."""
     rows: list[list[float] | None] = opened.page.evaluate(
         "() => Array.from({ length: count + 2 }, (_, r) => filmValue(r, 0) === null ? null"
         " : Array.from({ length: headSize() }, (_, c) => filmValue(r, c)))"
@@ -101,7 +101,7 @@ def test_every_step_shows_the_numbers_of_pytorch(opened: Opened) -> None:
     assert shown(shares[TOKEN].max(), 2) in opened.page.inner_text("#film-say")
 
 
-def test_a_cell_says_its_number_and_its_line_of_python(opened: Opened) -> None:
+def test_a_cell_has_a_readout_and_a_line_of_python(opened: Opened) -> None:
     for step, row, label in (
         ("query", 0, "q “bank”"),
         ("scores", 9, "k “river”"),
@@ -126,7 +126,7 @@ def test_a_cell_says_its_number_and_its_line_of_python(opened: Opened) -> None:
     assert opened.readout.startswith(f"k “river” (q · k / √{size} = {score}), component 3: ")
     end_of(opened, "query")
     opened.page.evaluate("filmMap.go(9, 3)")
-    assert opened.readout == ""  # nothing is said of what is not there yet
+    assert opened.readout == ""  # a row that is not shown yet has no readout
 
 
 def test_nothing_moves_until_play_is_pressed(opened: Opened) -> None:
@@ -150,7 +150,7 @@ def test_nothing_moves_until_play_is_pressed(opened: Opened) -> None:
     assert page.evaluate("film.time") < 1
     opened.open("text")
     page.clock.run_for(60_000)
-    assert page.evaluate("film.time") < 3  # it does not go on unseen
+    assert page.evaluate("film.time") < 3  # the animation pauses in other tabs
 
 
 def test_steps_by_button_and_by_keyboard(opened: Opened) -> None:
@@ -182,7 +182,7 @@ def test_steps_by_button_and_by_keyboard(opened: Opened) -> None:
     assert page.evaluate("film.time === filmEnds()[2]")
 
 
-def test_without_movement_the_steps_change_at_once(browser: Any, file: Path) -> None:
+def test_with_reduced_motion_the_steps_change_at_once(browser: Any, file: Path) -> None:
     with Opened(browser, file, address="#section=head", reduced_motion="reduce") as opened:
         page = opened.page
         hold_time(page)
@@ -199,7 +199,7 @@ def test_without_movement_the_steps_change_at_once(browser: Any, file: Path) -> 
         assert sorted(set(seen)) == times and opened.trouble == []
 
 
-def test_hidden_keys_silent_heads_and_other_texts(opened: Opened) -> None:
+def test_hidden_keys_disabled_heads_and_other_texts(opened: Opened) -> None:
     page = opened.page
     end_of(opened, "sum")
     page.evaluate("ask({ text: 'Paris is large.', sides: 'left', token: 2 })")
@@ -231,7 +231,7 @@ def test_a_long_text_stays_in_sight(opened: Opened) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_it_fits_a_phone_in_korean(browser: Any, file: Path, scheme: str) -> None:
+def test_the_animation_fits_a_phone_in_korean(browser: Any, file: Path, scheme: str) -> None:
     address = f"#section=head&token={TOKEN}&step=2"
     with Opened(
         browser, file, scheme=scheme, language="ko-KR", width=360, height=740, address=address
@@ -245,7 +245,7 @@ def test_it_fits_a_phone_in_korean(browser: Any, file: Path, scheme: str) -> Non
                 f"(document.getElementById('{name}').parentElement)"
             )
             assert wide <= 0
-        page.click("#film-next")  # from here on, controls and output are seen together
+        page.click("#film-next")  # controls and output are now visible together
         places = [page.locator(name).bounding_box() for name in ("#film-play", "#film-map")]
         main = page.locator("main").bounding_box()
         assert places[0]["y"] >= main["y"] and main["height"] > 0
@@ -253,7 +253,7 @@ def test_it_fits_a_phone_in_korean(browser: Any, file: Path, scheme: str) -> Non
         assert opened.trouble == []
 
 
-def test_the_doors_of_two_questions_lead_to_it(browser: Any, file: Path) -> None:
+def test_two_questions_open_the_animation(browser: Any, file: Path) -> None:
     for question, step, said in (("qkv", 0, "looks for"), ("root-d", 2, "√")):
         with Opened(browser, file, address=f"#ask={question}") as opened:
             opened.settle()

@@ -26,9 +26,11 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-# the numbers of the head in motion stand in the tables below it, in cells that a finger can choose
+# Sizes of the cells of all maps. The animation of a head may have small cells, because the tables
+# below it have the same values.
 SIZES = """() => [...document.querySelectorAll("section:not([hidden]) canvas")]
-  .filter(canvas => canvas.offsetParent && !["places", "film-map"].includes(canvas.id)).map(canvas => {
+  .filter(canvas => canvas.offsetParent && !["places", "film-map"].includes(canvas.id))
+  .map(canvas => {
     const map = HeatMap.all.get(canvas.id), box = canvas.parentElement;
     const cell = map ? map.area.width / map.now.cols : 16;
     return [canvas.id, cell, box.scrollWidth > box.clientWidth, map ? map.now.cols > 100 : false];

@@ -235,6 +235,7 @@ def test_editing_masking_and_switching_off_redraw(browser: Any, english: Path) -
         assert opened.trouble == []
 
 
+# Text and line of Python of every cell. The rows that an animation does not show yet are left out.
 CELLS = """() => {
   const cells = [];
   for (const map of HeatMap.all.values()) {
@@ -242,7 +243,7 @@ CELLS = """() => {
     const now = map.plan();
     for (let r = 0; r < now.rows; r++) {
       for (let c = 0; c < now.cols; c++) cells.push([now.describe(r, c), now.python(r, c)]);
-      if (!now.describe(r, 0)) cells.splice(-now.cols); // a row of the head in motion that is yet to come
+      if (!now.describe(r, 0)) cells.splice(-now.cols);
     }
   }
   return cells;
