@@ -118,13 +118,13 @@ def test_byte_order_marks_of_concatenated_files(tmp_path: Path) -> None:
     assert list(read_texts(write(tmp_path, "mark.txt", b"\xef\xbb\xbf"))) == []
 
 
-def test_the_end_of_a_file_of_dos(tmp_path: Path) -> None:
+def test_the_end_of_file_mark_of_dos_is_ignored(tmp_path: Path) -> None:
     assert list(read_texts(write(tmp_path, "a.txt", b"one\r\ntwo\r\n\x1a"))) == ["one", "two"]
     assert len(read_table(write(tmp_path, "a.csv", b"id,text\r\n1,a\r\n\x1a"))) == 1
 
 
 @pytest.mark.parametrize("name", ["a.hwp", "a.DOC", "a.txt.Z", "a.npz", "a.pkl"])
-def test_names_of_files_that_are_no_text(name: str, tmp_path: Path) -> None:
+def test_files_with_the_suffix_of_another_format_raise_an_error(name: str, tmp_path: Path) -> None:
     path = write(tmp_path, name, b"whatever it holds\n")
     with pytest.raises(ValueError, match=f"{name} is .*"):
         list(read_texts(path, id_column="id"))
