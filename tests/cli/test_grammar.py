@@ -300,7 +300,7 @@ def test_a_missing_device_is_an_error(capsys: pytest.CaptureFixture[str]) -> Non
         ("vocab --corpus {text} --min-frequency 0 -o {folder}/out", "min_frequency should be"),
     ],
 )
-def test_values_that_cannot_be_are_refused(
+def test_invalid_values_of_options_are_errors(
     typed: str, sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = tmp_path / "text.txt"

@@ -203,8 +203,8 @@ def test_evaluating_a_model_without_a_head_is_an_error(
     assert "has no head to evaluate: it is a BertModel" in capsys.readouterr().err
 
 
-def give(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
-    """Standard input that holds these bytes."""
+def replace_stdin(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
+    """Replace standard input by a stream of these bytes."""
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data), encoding="utf-8"))
 
 
@@ -225,7 +225,7 @@ def test_stdin_is_read_like_a_file(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    give(monkeypatch, data)
+    replace_stdin(monkeypatch, data)
     assert main(["tokenize", "-m", models["BERT"], "--file", "-", "--jsonl"]) == 0
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [row["text"] for row in rows] == KOREAN.splitlines()
@@ -234,7 +234,7 @@ def test_stdin_is_read_like_a_file(
 def test_a_table_on_stdin(
     models: dict[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    give(monkeypatch, b"id,text\n1,hello\n")
+    replace_stdin(monkeypatch, b"id,text\n1,hello\n")
     command = ["classify", "-m", models["CLASSIFIER"], "--file", "-", "--jsonl"]
     assert main([*command, "--delimiter", ",", "--id-column", "id"]) == 0
     row = json.loads(capsys.readouterr().out)
@@ -258,7 +258,7 @@ def test_a_table_on_stdin(
     ],
 )
 @pytest.mark.parametrize("command", [TEXT_COMMANDS[0], TEXT_COMMANDS[3], TEXT_COMMANDS[7]])
-def test_what_stdin_is_not(
+def test_invalid_stdin_is_an_error(
     command: str,
     data: bytes,
     message: str,
@@ -266,6 +266,6 @@ def test_what_stdin_is_not(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    give(monkeypatch, data)
+    replace_stdin(monkeypatch, data)
     assert main(words_of(command, models, Path("-"))) == 1
     assert message in capsys.readouterr().err

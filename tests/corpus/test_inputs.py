@@ -279,7 +279,7 @@ def test_an_unsupported_uri_raises_an_error() -> None:
 
 
 class Unreachable:
-    """A file system in Python, whose errors are those of its library."""
+    """A file system in Python that raises errors of its own library."""
 
     def get_file_info(self, path: str) -> None:
         raise RuntimeError("no route to host")
@@ -287,7 +287,7 @@ class Unreachable:
     open_input_file = get_file_info
 
 
-def test_file_systems_with_errors_of_their_own(tmp_path: Path) -> None:
+def test_errors_of_other_file_systems_become_an_oserror(tmp_path: Path) -> None:
     location = Location(f"file://{tmp_path}/a.txt")
     location.fs = Unreachable()
     for reach in (location.files, location.open):
@@ -295,7 +295,7 @@ def test_file_systems_with_errors_of_their_own(tmp_path: Path) -> None:
             reach()
 
 
-def test_pages_of_the_web_are_downloaded_first() -> None:
+def test_a_web_address_raises_an_error() -> None:
     with pytest.raises(ValueError, match="cannot be reached.* Download the file first"):
         Location("https://host/a.txt")
 
