@@ -275,14 +275,19 @@ def start(
 
 
 def _read_config(name: str) -> BertConfig:
-    """Read a config.json, or the preset of this name."""
+    """Read a config.json, that of a folder ("./tiny"), or the preset of this name."""
     from minibert.checkpoints.source import preset_file
     from minibert.config import BertConfig
     from minibert.files import read_json
 
-    is_file = os.path.exists(name) or "." in name
+    path: str | os.PathLike[str] = name
+    is_path = os.path.isfile(name) or "." in name or os.sep in name
+    if is_path and os.path.isdir(name):
+        path = os.path.join(name, "config.json")
+    elif not is_path:
+        path = preset_file(name)  # a folder of the same name is "./tiny"
     try:
-        return BertConfig.from_dict(read_json(name if is_file else preset_file(name)))
+        return BertConfig.from_dict(read_json(path))
     except TypeError as error:  # a name that no config has
         raise ValueError(f"{name}: {error}") from None
 

@@ -9,6 +9,7 @@ the number of labels in the whole batch, so the result does not depend on how th
 from __future__ import annotations
 
 import hashlib
+import logging
 import math
 import os
 import re
@@ -62,6 +63,8 @@ Objective = Callable[[nn.Module, Batch], dict[str, Tensor]]
 """Computes the summed loss of each kind of label in a batch, by its name in the examples."""
 
 # The names in the log where a batch has several losses.
+logger = logging.getLogger("minibert")
+
 _LOSS_NAMES = {"labels": "mlm_loss", "next_sentence_label": "nsp_loss"}
 
 # Fields of a config that may differ when a run is resumed: neither weights nor losses depend on
@@ -228,6 +231,12 @@ class Trainer:
         """
         with run_folder(self.folder, bool(self.resume)):
             self._begin()
+            if self.step >= self.steps and self.is_first:
+                logger.info(
+                    "the run in %s has done %d steps already: more --steps extend it.",
+                    self.folder,
+                    self.step,
+                )
             log = self.folder / LOG_FILE if self.is_first else None
             options = self.options
             with (

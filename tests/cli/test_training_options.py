@@ -11,7 +11,7 @@ import pytest
 
 from minibert.cli import build_parser, main, parse
 from minibert.cli.finetune import TASKS, task_of
-from minibert.cli.pretrain import start as start_model
+from minibert.cli.pretrain import _read_config, start as start_model
 from minibert.cli.training import fill, keep_options, options_of_run
 from minibert.training.options import TrainingOptions
 
@@ -157,3 +157,18 @@ def test_resuming_a_task_that_the_folder_does_not_know(
     with pytest.raises(SystemExit):
         main(["finetune", "--resume", "--output", str(tmp_path)])
     assert f"{tmp_path} holds no run to resume" in capsys.readouterr().err
+
+
+def test_a_folder_does_not_stand_for_a_preset(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The output of a run may be called like the preset that it was started from."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mini").mkdir()
+    assert _read_config("mini").num_hidden_layers == 4
+    _read_config("tiny").save_pretrained(tmp_path / "mini")
+    assert _read_config("mini").num_hidden_layers == 4
+    assert _read_config("./mini").num_hidden_layers == 2
+    assert _read_config(str(tmp_path / "mini")).num_hidden_layers == 2
+    with pytest.raises(ValueError, match="'minii' is not a preset"):
+        _read_config("minii")
