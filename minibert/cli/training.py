@@ -207,14 +207,30 @@ def keep_options(options: argparse.Namespace) -> Iterator[None]:
     has_run = holds_run(folder) or (folder / "run.json").is_file()
     if is_first and not options.resume and not has_run:
         claim_folder(options.output, options.force)
+    with (
+        _end_explained(folder, forget=is_first and not has_run),
+        run_folder(folder, bool(options.resume)),
+    ):
+        if is_first:
+            _write_start(folder, options)
+        yield
+
+
+@contextmanager
+def _end_explained(folder: Path, forget: bool) -> Iterator[None]:
+    """Let an interrupt before the first state say what was kept.
+
+    Args:
+        folder: the folder of the run.
+        forget: leave nothing of a run that has only written its arguments.
+    """
+    from minibert.training.state import holds_run
+
     existed = folder.exists()
     try:
-        with run_folder(folder, bool(options.resume)):
-            if is_first:
-                _write_start(folder, options)
-            yield
+        yield
     except BaseException as error:
-        if is_first and not has_run:
+        if forget:
             _forget_start(folder, existed)
         if isinstance(error, KeyboardInterrupt) and not str(error) and not holds_run(folder):
             error.args = (
