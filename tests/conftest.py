@@ -97,7 +97,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_sessionfinish() -> None:
     """Kill processes that tests left running: Python would wait for them at exit."""
     for process in multiprocessing.active_children():
-        process.kill()
+        try:
+            process.kill()
+        except AttributeError:  # the processes of joblib can only be terminated
+            process.terminate()
 
 
 def python_path(*folders: Path) -> dict[str, str]:
