@@ -55,7 +55,7 @@ def add(parser: Parser) -> None:
     add_label_column(parser)
     add_label_columns(parser)
     add_column_names(parser)
-    add_table_format(parser)
+    add_table_format(parser, or_lines=False)
     add_device(parser)
     add_max_length(parser)
     parser.add_argument(

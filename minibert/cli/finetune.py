@@ -156,7 +156,7 @@ def _add_data_options(parser: Parser, task: str) -> None:
         )
         add_label_columns(group)
     add_column_names(group)
-    add_table_format(group)
+    add_table_format(group, or_lines=False)
 
 
 def _add_dev_columns(parser: Parser, group: Any, task: str) -> None:

@@ -167,14 +167,22 @@ def add_column_names(parser: Any) -> None:
     )
 
 
-def add_table_format(parser: Any) -> None:
-    """`--delimiter` and `--quoting`, of a parser or of a group of options."""
+def add_table_format(parser: Any, *, or_lines: bool = True) -> None:
+    """`--delimiter` and `--quoting`, of a parser or of a group of options.
+
+    Args:
+        parser: The parser or the group.
+        or_lines: The command also reads files of plain lines.
+    """
+    about_lines = ""
+    if or_lines:
+        about_lines = " none: the file is no table, and each line is a text."
     parser.add_argument(
         "--delimiter",
-        type=_delimiter,
+        type=_delimiter if or_lines else _column_delimiter,
         metavar="CHAR",
         help="Character between the columns of a table of text, or the word tab. Default: a comma "
-        "in .csv, a tab elsewhere.",
+        f"in .csv, a tab elsewhere.{about_lines}",
     )
     parser.add_argument(
         "--quoting",
@@ -186,6 +194,12 @@ def add_table_format(parser: Any) -> None:
 
 
 def _delimiter(name: str) -> str:
+    if name == "none":
+        return ""
+    return _column_delimiter(name)
+
+
+def _column_delimiter(name: str) -> str:
     delimiter = {"tab": "\t", "\\t": "\t"}.get(name, name)
     if len(delimiter) != 1:
         raise argparse.ArgumentTypeError(f"{name!r} should be one character, or tab")

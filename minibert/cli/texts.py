@@ -156,7 +156,7 @@ def _with_checked_ids(options: argparse.Namespace, records: Iterator[Record]) ->
 
 def read_records(options: argparse.Namespace, name: str, *columns: str | None) -> Iterator[Record]:
     """The rows of a file as they are, without a check across rows."""
-    from minibert.corpus.inputs import DEFAULT_COLUMN, is_table, read_rows
+    from minibert.corpus.inputs import DEFAULT_COLUMN, has_columns, read_rows
     from minibert.corpus.location import Location
     from minibert.corpus.rows import PlacedRow, text_fault
 
@@ -164,7 +164,8 @@ def read_records(options: argparse.Namespace, name: str, *columns: str | None) -
     others = [column for column in columns if column is not None]
     needed = others if text_column is None else [text_column, *others]
     column = text_column or DEFAULT_COLUMN
-    if text_column is None and name != "-" and is_table(Location(name)):
+    is_table = name != "-" and has_columns(name, options.delimiter)
+    if text_column is None and is_table:
         needed = [column, *others]
     where = str(Location(name))
     rows = read_rows(name, needed, delimiter=options.delimiter, quoting=options.quoting)

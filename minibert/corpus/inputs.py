@@ -57,6 +57,7 @@ __all__ = [
     "Part",
     "Row",
     "Text",
+    "has_columns",
     "is_table",
     "iter_rows",
     "parts_of",
@@ -138,7 +139,8 @@ def read_texts(
         id_column: Column of the ids, which are integers or strings. None: texts without ids.
         on_bad: Receives each row without a text. The default raises its ValueError.
         delimiter: Character between the columns of a table of text. None: as the ending says.
-            With it a file of any other ending is read as a table, too.
+            With it a file of any other ending is read as a table, too. "": the file is no table,
+            and each line is a text.
         quoting: Whether fields of .tsv and .tab stand between quotation marks. See
             `minibert.corpus.delimited.delimited_rows`.
 
@@ -179,13 +181,13 @@ def read_rows(
         ValueError: As `read_texts`.
     """
     for file in _locations(source):
-        if is_table(file) or delimiter is not None:
+        if has_columns(file, delimiter):
             rows = iter_rows(
                 file, required=columns, delimiter=delimiter, quoting=quoting, on_bad=on_bad
             )
         else:
             _check_has_columns(file, columns)
-            rows = _text_rows(file, 0, None, on_bad)
+            rows = _text_rows(file, 0, None, on_bad, may_be_table=delimiter == "")
         for place, row in rows:
             missing = [name for name in columns if name not in row]
             if missing:
@@ -258,7 +260,7 @@ def read_part(
     names = [column or DEFAULT_COLUMN]
     if id_column is not None:
         names.append(id_column)
-    if is_table(location) or part.delimiter is not None:
+    if has_columns(location, part.delimiter):
         rows = iter_rows(
             location,
             part.start,
@@ -270,7 +272,8 @@ def read_part(
         )
     else:
         _check_has_columns(location, [name for name in (column, id_column) if name is not None])
-        rows = _text_rows(location, part.start, part.end, on_bad)
+        may_be_table = part.delimiter == ""
+        rows = _text_rows(location, part.start, part.end, on_bad, may_be_table)
     for place, row in rows:
         reason = _fault(row, names)
         if reason:
@@ -372,6 +375,13 @@ def is_table(source: str | Location) -> bool:
     return source.suffix in (*JSON_ENDINGS, *DELIMITED_ENDINGS, *PARQUET_ENDINGS)
 
 
+def has_columns(source: str | Location, delimiter: str | None) -> bool:
+    """Return whether a file is read as a table, by its ending or the delimiter of `read_texts`."""
+    if delimiter is None:
+        return is_table(source)
+    return delimiter != ""
+
+
 def may_lack_header(location: Location) -> bool:
     """Return whether a table is one of text, whose columns are named by a header line."""
     return location.suffix not in (*JSON_ENDINGS, *PARQUET_ENDINGS)
@@ -460,7 +470,7 @@ def _parts_of_file(
         rows, text_bytes = rows_and_bytes(file, column or DEFAULT_COLUMN)
         size = rows
         step = max(1, rows * part_bytes // max(1, text_bytes))
-    elif size > part_bytes and whole.delimiter is None and _can_be_split(file):
+    elif size > part_bytes and not whole.delimiter and _can_be_split(file):
         step = part_bytes
     else:
         step = max(1, size)
@@ -488,12 +498,20 @@ def _locations(source: str | os.PathLike[str]) -> list[Location]:
     return [location / name for name in data_files(location)]
 
 
-def _text_rows(location: Location, start: int, end: int | None, on_bad: OnBad) -> Iterator[Row]:
+def _text_rows(
+    location: Location,
+    start: int,
+    end: int | None,
+    on_bad: OnBad,
+    may_be_table: bool = False,
+) -> Iterator[Row]:
     """The lines of a file, each as the row of a table with one column."""
     _check_kind(location)
     lines = read_lines(location, start, end, on_bad)
+    if start == 0 and not may_be_table:
+        lines = _without_table(location, lines)
     if start == 0:
-        lines = _without_json(location, _without_table(location, lines))
+        lines = _without_json(location, lines)
     rows = ((place, {DEFAULT_COLUMN: line.rstrip("\r\n")}) for place, line in lines)
     return _undamaged(location, rows)
 
@@ -513,7 +531,7 @@ def _without_table(
             f"{location}, line 1: the lines are a table, but files that do not end in .csv or .tsv "
             f"are read as lines of text. Rename the file, or pass --delimiter {option} "
             f"(in Python delimiter={delimiter!r}), and name the column of the texts where it is "
-            'not "text".'
+            'not "text". --delimiter none (in Python delimiter="") reads each line as a text.'
         )
     yield from chain(sample, lines)
 

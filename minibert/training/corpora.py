@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from minibert.corpus.inputs import Part, is_table, parts_of, read_part
+from minibert.corpus.inputs import Part, has_columns, parts_of, read_part
 from minibert.corpus.location import Location
 from minibert.corpus.rows import Quoting
 from minibert.files import read_json, replacing, write_json
@@ -54,7 +54,7 @@ def read_documents(part: Part, column: str | None = None) -> Iterator[list[str]]
         ValueError: A file cannot be read, for instance because it is not UTF-8.
     """
     lines: Iterable[str] = read_part(part, column)
-    if is_table(part.file) or part.delimiter is not None:
+    if has_columns(part.file, part.delimiter):
         lines = chain.from_iterable(map(_lines_of_row, lines))
     for has_text, document in groupby(map(str.strip, lines), bool):
         if has_text:

@@ -177,6 +177,18 @@ def test_text_that_only_resembles_a_table(lines: Sequence[str], tmp_path: Path) 
     assert list(read_texts(write(tmp_path, "a.txt", "\n".join(lines)))) == list(lines)
 
 
+@pytest.mark.parametrize("kind", TABLES)
+def test_lines_that_resemble_a_table_are_read_where_that_is_asked_for(
+    kind: str, tmp_path: Path
+) -> None:
+    path = write(tmp_path, "a.txt", TABLES[kind])
+    lines = TABLES[kind].splitlines()
+    assert list(read_texts(path, delimiter="")) == lines
+    assert [row["text"] for _, row in read_rows(path, delimiter="")] == lines
+    parts = parts_of(path, None, 10**6, delimiter="")
+    assert [text for part in parts.values() for text in read_part(part)] == lines
+
+
 def test_a_delimiter_makes_a_text_file_a_table(tmp_path: Path) -> None:
     path = write(tmp_path, "a.txt", TABLES["NSMC"])
     assert list(read_texts(path, "document", delimiter="\t")) == ["좋은 영화", "별로"]
