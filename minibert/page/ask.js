@@ -64,7 +64,7 @@ function questionVectors() {
       }
       vectors.push(own);
     }
-    const middle = centreOf(vectors.flat());
+    const middle = centerOf(vectors.flat());
     return { vectors: vectors.map((own) => own.map((vector) => apart(vector, middle))), middle };
   })();
   return questionVectors.all;

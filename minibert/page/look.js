@@ -210,12 +210,12 @@ function cosines(kind) {
 }
 
 /** Rows with their mean taken away. */
-function centred(rows) {
+function centered(rows) {
   const mean = rows[0].map((_, c) => rows.reduce((sum, row) => sum + row[c], 0) / rows.length);
   return rows.map((row) => row.map((value, c) => value - mean[c]));
 }
 
-/** The two directions in which centred rows lie furthest apart: power iteration, the second at right angles to the first. */
+/** The two directions in which centered rows lie furthest apart: power iteration, the second at right angles to the first. */
 function principalAxes(rows) {
   const axes = [];
   for (let a = 0; a < 2; a++) {
@@ -245,7 +245,7 @@ function principalAxes(rows) {
   return axes;
 }
 
-/** Lists of centred rows on two axes, so that all of them together fill the plane: [x, y] for each row, from -1 to 1. */
+/** Lists of centered rows on two axes, so that all of them together fill the plane: [x, y] for each row, from -1 to 1. */
 function onPlane(lists, axes) {
   const points = lists.map((rows) =>
     rows.map((row) => axes.map((axis) => row.reduce((sum, value, c) => sum + value * axis[c], 0))),
@@ -260,7 +260,7 @@ function onPlane(lists, axes) {
 function places() {
   return once("places", () => {
     const states = Array.from({ length: sizes.layers + 1 }, (_, depth) =>
-      centred(tokens.map((_, i) => hiddenState(depth).row(i))),
+      centered(tokens.map((_, i) => hiddenState(depth).row(i))),
     );
     return onPlane(states, principalAxes(states.flat()));
   });

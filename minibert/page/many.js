@@ -229,7 +229,7 @@ const sensesFigure = {
 /** The mean of all tokens after a layer of a model. */
 function meanOfStates(what, name) {
   const states = what.steps.get(name);
-  return centreOf(what.tokens.map((_, i) => states.row(i)));
+  return centerOf(what.tokens.map((_, i) => states.row(i)));
 }
 
 /** The plain BERT of the scene on training: the last snapshot, trained on hidden words and on nothing else. */

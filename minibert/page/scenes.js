@@ -33,7 +33,7 @@ const BLANK = () => ({
   snapshot: 0,
 });
 
-const ageing = ["How old are you?", "How tall are you?", "What is your age?"];
+const aging = ["How old are you?", "How tall are you?", "What is your age?"];
 const banks = [
   "He walked along the bank of the river.",
   "She works at the bank in the city.",
@@ -62,8 +62,8 @@ const firstNumbers = (row) =>
     .map((value) => value.toFixed(3))
     .join("  ")} …`;
 const meanState = (what, depth) =>
-  centreOf(what.tokens.map((_, i) => hiddenState(depth, what).row(i)));
-const centreOf = (rows) =>
+  centerOf(what.tokens.map((_, i) => hiddenState(depth, what).row(i)));
+const centerOf = (rows) =>
   rows[0].map((_, c) => rows.reduce((sum, row) => sum + row[c], 0) / rows.length);
 
 /** The last state of one token, as what the MLM head takes. */
@@ -399,9 +399,9 @@ const ENGLISH = [
     id: "sentence",
     set: () => ({
       section: "compare",
-      text: ageing[0],
-      other: ageing[1],
-      same: ageing[2],
+      text: aging[0],
+      other: aging[1],
+      same: aging[2],
       unit: "sentences",
       token: 2,
       depth: 0,

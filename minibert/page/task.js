@@ -13,8 +13,8 @@ const logistic = (logit) => 1 / (1 + Math.exp(-logit));
  * @return the probability of label 1, of a row.
  */
 function fitClassifier(rows, labels, watch = () => {}) {
-  const mean = centreOf(rows);
-  const centred = rows.map((row) => row.map((value, c) => value - mean[c]));
+  const mean = centerOf(rows);
+  const centered = rows.map((row) => row.map((value, c) => value - mean[c]));
   const weights = new Float64Array(mean.length);
   let bias = 0;
   const classify = (row) =>
@@ -23,7 +23,7 @@ function fitClassifier(rows, labels, watch = () => {}) {
     watch(step, classify);
     const slopes = new Float64Array(mean.length);
     let slope = 0;
-    centred.forEach((row, i) => {
+    centered.forEach((row, i) => {
       const logit = row.reduce((sum, value, c) => sum + value * weights[c], bias);
       const error = (logistic(logit) - labels[i]) / rows.length;
       row.forEach((value, c) => {

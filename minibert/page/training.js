@@ -198,7 +198,7 @@ async function drawWords(i) {
     color("accent"),
     color("ink"),
   ];
-  const rows = vectors.map((own) => centred(words.map((_, w) => own.row(w))));
+  const rows = vectors.map((own) => centered(words.map((_, w) => own.row(w))));
   const [first, now] = onPlane(rows, principalAxes(rows.at(-1)));
   drawPlane(
     $("words-plane"),

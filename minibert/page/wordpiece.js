@@ -23,7 +23,7 @@ class WordPiece {
   }
 
   /** Control characters go, ideographs stand alone, accents and capitals go where the vocabulary has none. */
-  normalise(chars) {
+  normalize(chars) {
     let kept = chars.filter(([char]) => WHITE_SPACE.test(char) || !DROPPED.test(char));
     if (this.tokenize_chinese_chars) {
       kept = kept.flatMap(([char, at]) =>
@@ -109,7 +109,7 @@ class WordPiece {
     let place = 0; // in UTF-16 units, as JavaScript counts, and in characters
     const plain = (part) => {
       const chars = Array.from(part, (char, i) => [char, place + i]);
-      for (const word of this.words(this.normalise(chars))) {
+      for (const word of this.words(this.normalize(chars))) {
         found.push(...this.pieces(word));
       }
       place += chars.length;
