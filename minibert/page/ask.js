@@ -1,10 +1,11 @@
-// “Ask”: questions that people really have about BERT. The page finds the nearest ones by its own sentence vectors, answers in
-// three sentences, and opens a door: a state of the page, with an address of its own (#ask=...), that shows the answer.
+// The panel "Ask": common questions about BERT. The page finds the nearest questions with its own
+// sentence vectors and answers each in three sentences. Then it opens the question's door: a state
+// of the page that shows the answer, with its own address (#ask=...).
 
 const questions = page.questions ?? [];
 const NEAREST = 3;
 
-/** What a door does not name is as on a page that was just opened. */
+/** Default state of a door, as on a page that was just opened. */
 const FRESH = {
   stage: "probabilities",
   view: "lines",
@@ -20,12 +21,12 @@ const FRESH = {
   token: 0,
 };
 
-/** The language that the model reads: its door shows texts in it. */
+/** Returns the language of the model. Doors show texts in that language. */
 const modelLanguage = () => (live.tokenizer.ids.has(EXAMPLES.ko[0]) ? "ko" : "en");
 const languageOf = (text) => (/\p{Script=Hangul}/u.test(text) ? "ko" : "en");
 const askedQuestion = () => questions.find(({ id }) => id === state.ask);
 
-/** The address with the door's parts, where it names a question and nothing else. */
+/** Fills in the state of a door if the address names only a question. */
 function throughDoor(said) {
   const question = questions.find(({ id }) => id === said.get("ask"));
   if (!live || !question || said.has("section")) {
@@ -43,7 +44,7 @@ function throughDoor(said) {
 
 const phrasings = ({ question, also }) => [question, ...also];
 
-/** The sentence vector of a text: the mean of its last states. */
+/** Returns the sentence vector of a text, the mean of its last states. */
 const vectorOf = (text) => {
   const tokens = live.tokens({ text });
   const column = (name) => tokens.map((token) => token[name]);
@@ -51,8 +52,8 @@ const vectorOf = (text) => {
 };
 
 /**
- * Sentence vectors of all phrasings, for each question, seen from the middle of them all, and that middle; computed once,
- * from when somebody first opens the box.
+ * Returns the sentence vectors of all phrasings of each question, centered on their mean, and the
+ * mean itself. They are computed once, when the box is first opened.
  */
 function questionVectors() {
   questionVectors.all ??= (async () => {
@@ -60,7 +61,8 @@ function questionVectors() {
     for (const question of questions) {
       const own = [];
       for (const text of phrasings(question[modelLanguage()])) {
-        own.push(await vectorOf(text)); // one at a time: whatever else is to be computed comes in between
+        // One at a time, so that other computations can run in between.
+        own.push(await vectorOf(text));
       }
       vectors.push(own);
     }
@@ -72,7 +74,7 @@ function questionVectors() {
 
 const apart = (vector, middle) => vector.map((value, c) => value - middle[c]);
 
-/** The runs of three letters of a text, with the borders of its words. */
+/** Returns the trigrams of a text, including word boundaries. */
 function trigrams(text) {
   const found = new Set();
   for (const word of text.toLowerCase().split(/[^\p{L}\p{N}_[\]#/]+/u)) {
@@ -85,7 +87,10 @@ function trigrams(text) {
 }
 
 const letterIndex = {};
-/** The runs of letters of every question and of its answer, and how rare each run is. */
+/**
+ * Returns the trigrams of every question, with and without its answer, and the rarity of each
+ * trigram.
+ */
 function lettersOf(language) {
   letterIndex[language] ??= (() => {
     const short = questions.map((one) => trigrams(phrasings(one[language]).join(" ")));
@@ -102,7 +107,10 @@ function lettersOf(language) {
   return letterIndex[language];
 }
 
-/** From 0 to 1: how much of a text's letters each question and its answer share, rare runs counting more. */
+/**
+ * Returns for each question how much of a text's trigrams it shares, from 0 to 1. Rare ones weigh
+ * more.
+ */
 function sharedLetters(text, language) {
   const { short, long, rarity } = lettersOf(language);
   const grams = [...trigrams(text)];
@@ -113,8 +121,9 @@ function sharedLetters(text, language) {
 }
 
 /**
- * The nearest questions, by shared letters and, where vectors are passed, by the cosine of the nearest phrasing. Cosines are
- * taken from the middle of all phrasings: what they have in common does not tell them apart.
+ * Returns the nearest questions by shared trigrams, plus the cosine of the nearest phrasing if
+ * vectors are passed. Vectors are centered, because what all phrasings have in common does not tell
+ * them apart.
  */
 function nearestQuestions(text, known = null, own = null) {
   const scores = sharedLetters(text, languageOf(text));
@@ -180,7 +189,9 @@ function openAsk() {
   questionVectors();
 }
 
-/** What a door has shown stays on the page; beside the article, the scene begins anew, since nothing has been done in it. */
+/**
+ * Leaves a door. What it showed stays on the page, but next to the article the scene starts over.
+ */
 async function leaveDoor() {
   if (page.lesson && askedQuestion()) {
     await enter(state.scene);
@@ -194,11 +205,14 @@ async function closeAsk() {
   $("ask").hidden = true;
   await leaveDoor();
   if (!isBeside) {
-    $("ask-open").focus(); // else the scene has the focus, which begins anew
+    $("ask-open").focus(); // otherwise the restarted scene has the focus
   }
 }
 
-/** Lists all questions, or those nearest to what is typed: by letters at once, by sentence vectors when there are some. */
+/**
+ * Lists all questions, or those nearest to the typed text. Trigrams rank them at once, sentence
+ * vectors as soon as they are ready.
+ */
 async function listQuestions() {
   const text = $("ask-box").value.trim();
   listQuestions.text = text;
@@ -212,7 +226,8 @@ async function listQuestions() {
     return;
   }
   const known = await questionVectors();
-  await new Promise((wait) => setTimeout(wait, 120)); // while somebody types, the newest text alone
+  // Wait for a pause in typing, then use only the newest text.
+  await new Promise((wait) => setTimeout(wait, 120));
   if (listQuestions.text !== text) {
     return;
   }
@@ -242,7 +257,7 @@ function fillQuestions(by, list, language) {
   );
 }
 
-/** Sets the page to what shows the answer, by its address, so that “back” leads back. */
+/** Shows the answer through its address, so that the browser's back button works. */
 function openDoor({ id }) {
   location.hash = `ask=${id}`;
 }

@@ -1,11 +1,12 @@
-// Attention: every head of every layer small, one of them large, its lines, and one row of it step by step.
+// Attention: thumbnails of all heads, one head as a large map or as lines, and one row of it step
+// by step.
 
 // ---------------------------------------------------------------- what the chosen stage shows
 
 const isHidden = (q, k) => state.stage === "masked" && !mayLook(q, k);
-const LOWEST_SCORE = -3.4028234663852886e38; // what is added to the score of a key that is not to be looked at
+const LOWEST_SCORE = -3.4028234663852886e38; // added to the score of a masked key
 
-/** The number of a cell in the chosen stage. */
+/** Returns the value of a cell in the chosen stage. */
 function stageValue(layer, head, q, k) {
   if (state.stage === "rollout") {
     return rollout(layer).at(q, k);
@@ -22,7 +23,10 @@ function stageValue(layer, head, q, k) {
 
 const isShare = () => state.stage === "probabilities" || state.stage === "rollout";
 
-/** How strongly a cell is drawn as a line, from 0 to 1: a share as it is, a score by its place among those of its row. */
+/**
+ * Returns how strongly a cell is drawn as a line, from 0 to 1. Probabilities are used directly, and
+ * scores are scaled to the range of their row.
+ */
 function lineWeight(layer, head, q, k) {
   if (!isDrawn(layer, head, q, k)) {
     return 0;
@@ -37,7 +41,7 @@ function lineWeight(layer, head, q, k) {
     : (attention(layer, "scores").at(head, q, k) - low) / (Math.max(...row) - low || 1);
 }
 
-/** Whether a cell is to be seen at all. */
+/** Returns whether a cell is drawn. */
 function isDrawn(layer, head, q, k) {
   const bound = (i) => /^\[(CLS|SEP)\]$/.test(piece(i));
   if (!state.special && (bound(q) || bound(k))) {
@@ -85,7 +89,8 @@ const attentionMap = new HeatMap("attention-map", () => {
         return null;
       }
       const value = stageValue(layer, head, r, c);
-      return isShare() ? Math.sqrt(value) : 0.5 + value / most / 2; // the root, so that small shares can be seen: see the legend
+      // The square root makes small probabilities visible, as the legend explains.
+      return isShare() ? Math.sqrt(value) : 0.5 + value / most / 2;
     },
     describe: (r, c) => stageSays(layer, head, r, c),
     python: (r, c) => stagePython(layer, head, r, c),
@@ -93,7 +98,7 @@ const attentionMap = new HeatMap("attention-map", () => {
   };
 });
 
-/** The colours of shares: the colour goes with the root, so the marks under it do too. */
+/** Draws the legend of probabilities. Its ticks are on the same square-root scale as the colors. */
 function shareLegend() {
   legend("attention-legend", "sequential", "0", "1");
   $("attention-legend").append(element("span", t("attention.root")));
@@ -101,10 +106,12 @@ function shareLegend() {
 
 // ---------------------------------------------------------------- all heads, small
 
-let grid = null; // all maps, small: drawn once for a size, a theme and a text
-const SPACE = 22; // beside and above the grid, for its numbers
+let grid = null; // cached thumbnails for one size, theme and text
+const SPACE = 22; // room above and to the left of the grid for its numbers
 
-/** Every map as a thumbnail, on one canvas; a pixel shows the largest of the probabilities that fall on it. */
+/**
+ * Draws every head as a thumbnail on one canvas. A pixel shows the largest probability it covers.
+ */
 function thumbnails(width, height, cell, ratio) {
   const canvas = new OffscreenCanvas(width, height);
   const context = canvas.getContext("2d");
@@ -289,7 +296,7 @@ function buildAttention() {
   };
   lines.onclick = (event) =>
     isLeft(event) ? go(row(event), state.key) : go(state.token, row(event));
-  // up and down choose the token that looks, left and right the one that it looks at
+  // Up and down choose the query, left and right the key.
   walk(
     lines,
     () => [count, count],
@@ -358,7 +365,7 @@ function drawLines() {
   }
 }
 
-/** One row of the map as a table: score, mask and probability of every key. */
+/** Shows one row of the map as a table: score, mask and probability of every key. */
 function drawSteps() {
   const head = element("tr");
   const body = element("tbody");
@@ -399,7 +406,7 @@ function drawSteps() {
   mark($("steps"), state.key);
 }
 
-/** The heads that follow a pattern on this text, each a button. */
+/** Lists the heads that follow a pattern on this text, each as a button. */
 function drawPatterns() {
   const names = ["previous", "next", "itself", "same", "[CLS]", "[SEP]", "even"];
   const parts = [];

@@ -1,13 +1,15 @@
 "use strict";
-// BERT in JavaScript: one sequence through the encoder and its two pre-training heads, every step in the open.
+// BERT in JavaScript: one sequence through the encoder and its two pre-training heads, with every
+// step visible.
 //
-// A tensor is {shape, data}, its numbers row after row in a Float32Array. Whatever is computed is kept in a Map under the
-// name that it has in minibert.trace, without the batch axis, so that every number can be looked up in Python too:
+// A tensor is {shape, data}, with its values in row-major order in a Float32Array. All results are
+// kept in a Map under the names of minibert.trace, without the batch axis, so that every value can
+// be found in Python, too:
 //
 //   steps.get("layer.3.attention.scores")     here      (heads, seq, seq)
 //   t["layer.3.attention.scores"][0]          in Python
 //
-// Parameters go by their names in the official checkpoints. Layers and heads count from 0.
+// Parameters have their names in the official checkpoints. Layers and heads count from 0.
 
 const tensor = (shape, data = new Float32Array(shape.reduce((a, b) => a * b, 1))) => ({
   shape,
@@ -17,10 +19,11 @@ const tensor = (shape, data = new Float32Array(shape.reduce((a, b) => a * b, 1))
 // ---------------------------------------------------------------- four operations
 
 /**
- * x W^T + b for every row of x: (seq, in) to (seq, out), with W (out, in) as PyTorch keeps it.
+ * Computes x W^T + b for every row of x: (seq, in) to (seq, out). W is (out, in), as in PyTorch.
  *
- * Two rows of W meet four tokens at once, so that each number is fetched once for several products; where fewer are left,
- * the last one is computed again and again, which is quicker than one at a time.
+ * Two rows of W are multiplied with four tokens at a time, so that each value is loaded once for
+ * several products. If fewer tokens are left, the last one is repeated, which is faster than a
+ * separate loop for single tokens.
  */
 function linear(x, weight, bias) {
   const [seq, size] = x.shape;
@@ -75,7 +78,10 @@ function linear(x, weight, bias) {
   return y;
 }
 
-/** Every row to mean 0 and variance 1, then scaled and shifted by what was learnt (Ba et al. 2016). */
+/**
+ * Normalizes every row to mean 0 and variance 1, then applies the learned scale and shift
+ * (Ba et al. 2016).
+ */
 function layerNorm(x, weight, bias, epsilon) {
   const [seq, size] = x.shape;
   const y = tensor(x.shape);
@@ -97,7 +103,7 @@ function layerNorm(x, weight, bias, epsilon) {
   return y;
 }
 
-/** exp(x) / sum of exp(x), in place; the largest is taken away first, so that nothing overflows. */
+/** Computes exp(x) / sum of exp(x) in place. Subtracting the maximum first prevents overflow. */
 function softmax(row) {
   let largest = -Infinity;
   let sum = 0;
@@ -119,7 +125,7 @@ const add = (x, y) =>
   );
 const apply = (f, x) => tensor(x.shape, x.data.map(f));
 
-/** The error function, to 1.5e-7 (Abramowitz and Stegun 1964, 7.1.26). */
+/** The error function, accurate to 1.5e-7 (Abramowitz and Stegun 1964, 7.1.26). */
 function erf(x) {
   const t = 1 / (1 + 0.3275911 * Math.abs(x));
   const series =
@@ -141,7 +147,7 @@ const ACTIVATIONS = {
 
 // ---------------------------------------------------------------- attention
 
-/** (seq, hidden) to (heads, seq, size): each head gets its own stretch of every row. */
+/** Reshapes (seq, hidden) to (heads, seq, size). Each head gets its own slice of every row. */
 function splitHeads(x, heads) {
   const [seq, hidden] = x.shape;
   const size = hidden / heads;
@@ -157,7 +163,10 @@ function splitHeads(x, heads) {
   return y;
 }
 
-/** Every query times every key, over the root of the head size: (heads, seq, seq). */
+/**
+ * Returns the dot product of every query and every key, over the root of the head size:
+ * (heads, seq, seq).
+ */
 function attentionScores(query, key) {
   const [heads, seq, size] = query.shape;
   const scores = tensor([heads, seq, seq]);
@@ -175,16 +184,20 @@ function attentionScores(query, key) {
   return scores;
 }
 
-const LOWEST = -3.4028234663852886e38; // of float32; not -Infinity, so that a row which is hidden altogether stays finite
+// The lowest float32 instead of -Infinity, so that a row with all keys masked stays finite.
+const LOWEST = -3.4028234663852886e38;
 
-/** What is added to the scores of every head: 0 where a query may look at a key, else the lowest number; (seq, seq). */
+/**
+ * Adds the mask to the scores of every head: 0 where a query may attend to a key, else the lowest
+ * number. `visible` is (seq, seq).
+ */
 const maskScores = (scores, visible) =>
   tensor(
     scores.shape,
     scores.data.map((score, at) => (visible[at % visible.length] ? score : score + LOWEST)),
   );
 
-/** The values, weighted with the probabilities, heads side by side again: (seq, hidden). */
+/** Returns the values weighted by the probabilities, with heads concatenated: (seq, hidden). */
 function weighValues(probabilities, value) {
   const [heads, seq, size] = value.shape;
   const context = tensor([seq, heads * size]);
@@ -228,10 +241,13 @@ class Bert {
   }
 
   /**
-   * Runs the encoder, the pooler and the next-sentence head, as far as the model has them.
-   * @param input {ids, types, mask: one number a token; sides: which sides of itself a token may look at, a name of SIDES;
-   *   off: [[layer, head], ...] heads to silence, [layer] to skip; from: the first layer to run, and states: what goes into
-   *   it, instead of the embeddings}.
+   * Runs the encoder, and the pooler and next-sentence head if the model has them.
+   * @param input an object with these properties:
+   * - ids, types, mask: one entry for each token.
+   * - sides: which side of itself a token may attend to, a name in SIDES.
+   * - off: heads to switch off as [layer, head], and layers to skip as [layer].
+   * - from: the first layer to run.
+   * - states: the input of that layer, instead of the embeddings.
    * @returns Map from the names of minibert.trace to tensors, in order of computation.
    */
   run({ ids, types, mask, sides = "both", off = [], from = 0, states = null }) {
@@ -259,7 +275,10 @@ class Bert {
     return steps;
   }
 
-  /** Word + segment + position, normalised: the only place where order enters. */
+  /**
+   * Sums word, segment and position embeddings and normalizes them. Order enters the model only
+   * here.
+   */
   embed(ids, types, steps) {
     const look = (name, rows) => {
       const table = this.parameter(`embeddings.${name}.weight`);
@@ -282,7 +301,10 @@ class Bert {
     return output;
   }
 
-  /** One encoder layer: tokens look at each other, then each is worked on alone; both add to what was there. */
+  /**
+   * Runs one encoder layer: attention between tokens, then a feed-forward network on each token.
+   * Both add their output to their input.
+   */
   layer(number, hidden, visible, silent, steps) {
     const own = `encoder.layer.${number}`;
     const keep = (name, value) => {
@@ -330,12 +352,13 @@ class Bert {
     return this.layerNorm(keep("sum", add(narrowed, attended)), `${own}.output.LayerNorm`);
   }
 
-  /** A linear layer and tanh on [CLS], and what the next-sentence head makes of it. */
+  /** Runs the pooler, a linear layer and tanh on [CLS], and the next-sentence head. */
   pool(hidden, steps) {
     const cls = tensor([1, hidden.shape[1]], hidden.data.slice(0, hidden.shape[1]));
     const dense = this.linear(cls, "pooler.dense");
     const output = apply(Math.tanh, dense);
-    const keep = (name, { data }) => steps.set(name, tensor([data.length], data)); // of one token: no axis for tokens
+    // The pooler has one token, so its results have no token axis.
+    const keep = (name, { data }) => steps.set(name, tensor([data.length], data));
     for (const [name, value] of Object.entries({ cls, dense, output })) {
       keep(`pooler.${name}`, value);
     }
@@ -344,7 +367,7 @@ class Bert {
     }
   }
 
-  /** The word that each row of states stands for, as a logit for every word of the vocabulary: (seq, vocab). */
+  /** Returns the logit of every word of the vocabulary for each row of states: (seq, vocab). */
   logits(states) {
     const dense = apply(this.activation, this.linear(states, "cls.predictions.transform.dense"));
     const transformed = this.layerNorm(dense, "cls.predictions.transform.LayerNorm");
@@ -354,7 +377,10 @@ class Bert {
     return linear(transformed, decoder, this.parameter("cls.predictions.bias"));
   }
 
-  /** The k best words for every row of states and their probabilities: [[[id, probability], ...], ...], or null. */
+  /**
+   * Returns the k best words for every row of states with their probabilities:
+   * [[[id, probability], ...], ...]. Null without an MLM head.
+   */
   words(states, k, count) {
     if (!this.parameter("cls.predictions.bias")) {
       return null;
@@ -372,7 +398,7 @@ class Bert {
         best.length = Math.min(best.length, k);
       }
       const largest = best[0][1];
-      let sum = 0; // the softmax, written down for the best alone
+      let sum = 0; // the denominator of the softmax, needed only for the best
       for (let id = 0; id < size; id++) {
         sum += Math.exp(row[id] - largest);
       }

@@ -1,14 +1,14 @@
-// What carries the difference between two texts: patching finds where it crosses from one token to another, attention names
-// the heads that could have brought it there, and switching these off, beside others drawn at random, tests it.
-// minibert.study.carriers does the same in Python.
+// Finds what carries the difference between two texts. Patching shows where it crosses from one
+// token to another. Attention suggests which heads bring it there. Switching these off, compared
+// with random heads, tests that. minibert.study.carriers does the same in Python.
 
-const CUT = 5; // heads that are switched off together
-const REACH = 3; // layers whose heads are ranked
-const DRAWS = 20; // random draws of other heads for one press of the button
+const CUT = 5; // number of heads that are switched off together
+const REACH = 3; // number of layers whose heads are ranked
+const DRAWS = 20; // random sets of heads for one press of the button
 
 // ---------------------------------------------------------------- the map of states
 
-/** A map that nothing is known of yet: `requests` are its two texts, `cells[layer][token]` what patching measured. */
+/** Returns an empty map of two texts. `cells[layer][token]` will hold the results of patching. */
 const blankMap = (key, requests) => ({
   key,
   requests,
@@ -19,7 +19,10 @@ const blankMap = (key, requests) => ({
   wire: null,
 });
 
-/** The first text from a layer on, with one of its states taken from the second text, which is as long. */
+/**
+ * Runs the first text from a layer on, with one state replaced by that of the second text. Both
+ * texts have the same length.
+ */
 async function patchedText({ texts: [first, second] }, layer, token) {
   const { shape, data } = hiddenState(layer + 1, first);
   const states = { shape, data: data.slice() };
@@ -27,7 +30,7 @@ async function patchedText({ texts: [first, second] }, layer, token) {
   return live.compute({ ...first.request, from: layer + 1, states });
 }
 
-/** How likely the word of a map is at its place, for each of what was computed. */
+/** Returns the probability of the map's word at its place in each of several runs. */
 const likely = (map, all) =>
   live.ask("shares", {
     word: map.id,
@@ -39,7 +42,10 @@ const likely = (map, all) =>
     },
   });
 
-/** Measures how likely the first answer is with each state of the second text, while `wanted()`. */
+/**
+ * Measures the probability of the first answer with each state of the second text, while
+ * `wanted()`.
+ */
 async function fillMap(map, wanted, draw) {
   const texts = await Promise.all(map.requests.map((request) => live.compute(request)));
   if (texts[0].tokens.length !== texts[1].tokens.length) {
@@ -63,7 +69,10 @@ async function fillMap(map, wanted, draw) {
 
 // ---------------------------------------------------------------- the heads
 
-/** Where the difference crosses, and the heads that look from there to what changed; null before the map is whole. */
+/**
+ * Returns where the difference crosses, and the heads that attend from there to the changed tokens.
+ * Null until the map is complete.
+ */
 function wireOf(map) {
   if (!map.texts || !map.plain || map.cells.length < sizes.layers) {
     return null;
@@ -110,7 +119,10 @@ function findWire({ texts, cells, plain }) {
   };
 }
 
-/** Numbers from 0 to 1 that are the same in every browser (mulberry32). */
+/**
+ * Returns a random number generator from 0 to 1 with the same sequence in every browser
+ * (mulberry32).
+ */
 function randomNumbers(seed) {
   let at = seed;
   return () => {
@@ -121,14 +133,17 @@ function randomNumbers(seed) {
   };
 }
 
-/** As many other heads of the same layers, without regard to where they look. */
+/** Draws the same number of other heads from the same layers at random. */
 function drawOthers({ heads, others }, seed) {
   const random = randomNumbers(seed);
   const left = others.slice();
   return heads.map(() => left.splice(Math.floor(random() * left.length), 1)[0]);
 }
 
-/** The answer to the second text without some heads, and how likely the answer with all heads still is. */
+/**
+ * Returns the second text's answer without some heads, and the remaining probability of its
+ * original answer.
+ */
 async function withoutHeads(map, heads) {
   const off = heads.map(({ layer, head }) => [layer, head]);
   const what = await live.compute({ ...map.texts[1].request, off });
@@ -158,9 +173,14 @@ async function cutOthers(map, draw) {
 
 const headLabel = ({ layer, head }) => `${layer}.${head}`;
 
-/** The heads that carry a difference, the two experiments, and what came of both; one in the article and one in Compare. */
+/**
+ * A panel with the heads that carry a difference and the results of both experiments. There is one
+ * in the article and one in Compare.
+ */
 class WirePanel {
-  /** @param map () => the map that it is about. */
+  /**
+   * @param map () => the map that the panel is about.
+   */
   constructor(id, map) {
     Object.assign(this, { id, map });
   }
@@ -187,7 +207,7 @@ class WirePanel {
     verdict.setAttribute("aria-live", "polite");
     $(this.id).replaceChildren(title, say, heads, acts, table, verdict, source);
   }
-  /** The line of Python that does the same. */
+  /** Returns the line of Python that does the same. */
   python() {
     const [first, second] = this.map().texts.map((what) => literal(what.request.text));
     return (
@@ -227,7 +247,11 @@ class WirePanel {
     parts.source.textContent = t("wire.source");
     answersOf(map.texts[1]).then(([[word, share]]) => this.fill(wire, word, share, words));
   }
-  /** The table of both experiments and the verdict; `word` is the answer with all heads, and `share` its probability. */
+  /**
+   * Shows the results of both experiments and the verdict.
+   * @param word the answer with all heads.
+   * @param share its probability.
+   */
   fill(wire, word, share, words) {
     const { cut, draws } = wire;
     const rows = [[t("wire.row.all"), `${word} ${share.toFixed(3)}`, share.toFixed(3)]];
@@ -289,7 +313,7 @@ class WirePanel {
   }
 }
 
-/** Answers with how often each came, the most frequent first. */
+/** Formats answers with their counts, the most frequent first. */
 function tallied(draws) {
   const counts = new Map();
   for (const { word } of draws) {
@@ -303,18 +327,21 @@ function tallied(draws) {
 
 const sceneWire = new WirePanel("scene-wire", () => patching);
 
-// ---------------------------------------------------------------- for any two texts: “What carries this?”
+// ---------------------------------------------------------------- “What carries this?”
 
 let following = blankMap("", []);
 const compareWire = new WirePanel("compare-wire", () => following);
 
-/** A text with one of its tokens hidden behind [MASK]. */
+/** Returns a text with one of its tokens replaced by [MASK]. */
 function hiddenAt(text, { start, end }) {
-  const letters = Array.from(text); // offsets count characters
+  const letters = Array.from(text); // offsets count code points
   return `${letters.slice(0, start).join("")}[MASK]${letters.slice(end).join("")}`;
 }
 
-/** The two compared texts with a [MASK] at one place in both, or null; where there is none, one is hidden. */
+/**
+ * Returns the two compared texts with a [MASK] at the same place, or null if they do not match. If
+ * they have no [MASK], one token is masked.
+ */
 function followed() {
   const [first, second] = compared.map((what) => what.tokens);
   if (first.length !== second.length || compared.slice(0, 2).some((what) => what.request.pair)) {
@@ -338,7 +365,7 @@ function followed() {
   return [hiddenAt(texts[0], first[place]), hiddenAt(texts[1], second[place])];
 }
 
-/** Starts to follow the difference between the two compared texts. */
+/** Starts to trace the difference between the two compared texts. */
 async function followTexts() {
   const texts = followed() ?? [];
   const map = blankMap(

@@ -1,7 +1,9 @@
-// Two sentences side by side: is "bank" the same by the river and in the city? Cosines of their tokens, layer by layer.
+// Compares two sentences: is "bank" the same by the river and in the city? Shows the cosines of
+// their tokens, layer by layer.
 
-let compared = null; // the computed texts: the first, the second, and maybe one in which the word means the same
-let otherToken = 0; // the chosen token of the second
+// The computed texts: the first, the second, and possibly a third with the same sense.
+let compared = null;
+let otherToken = 0; // the chosen token of the second text
 
 function fillCompared() {
   $("compare-text").value = state.other;
@@ -23,7 +25,7 @@ function buildCompare() {
 }
 
 const EXAMPLES = {
-  // a word that everybody asks about, in two meanings, and again in the first one
+  // A well-known ambiguous word: in one sense, in another, and again in the first.
   en: [
     "bank",
     "he walked along the bank of the river",
@@ -38,7 +40,7 @@ const EXAMPLES = {
   ],
 };
 
-/** The language of the example: the reader's, where the model knows its word. */
+/** Returns the language of the example: the reader's, if the model has a piece for its word. */
 const exampleLanguage = () =>
   [state.language, "en", "ko"].find((name) => live.tokenizer.ids.has(EXAMPLES[name][0])) ?? "en";
 
@@ -50,22 +52,23 @@ function tryExample() {
     live.tokens({ text }).findIndex((token) => token.piece === word),
     0,
   );
-  Object.assign(state, { text, other, same, pair: null, masked: [], token }); // drawn when there are as many tokens
+  // Drawn by refresh, when the new tokens exist.
+  Object.assign(state, { text, other, same, pair: null, masked: [], token });
   refresh();
   fillEdits();
 }
 
-/** What is compared; where no second sentence was written, the first one with itself. */
+/** Returns the texts to compare. Without a second sentence, the first is compared with itself. */
 const wished = () => [state.text, state.other || state.text, ...(state.same ? [state.same] : [])];
 
-/** Where a computed text has the same piece as the first text's chosen token. */
+/** Returns where a text has the same piece as the first text's chosen token. */
 function twin({ tokens: others }) {
   const own = compared[0].tokens[clamp(state.token, 0, compared[0].tokens.length - 1)].piece;
   const place = others.findIndex((other) => other.piece === own);
   return place >= 0 ? place : Math.min(1, others.length - 1);
 }
 
-/** Computes the sentences with the page's own weights; the newest wish wins. */
+/** Computes the sentences with the page's own weights. Only the newest request is shown. */
 async function compareTexts() {
   const wish = wished().join("\n");
   compareTexts.wish = wish;

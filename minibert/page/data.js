@@ -1,7 +1,8 @@
-// What the page shows: `shown` holds the steps of one text, computed by PyTorch when the page was written (the photograph)
-// or by bert.js in a worker when something was changed (live). Both go by the names of minibert.trace.
+// What the page shows. `shown` holds the steps of one text. PyTorch computed them when the page was
+// written (the photograph), or bert.js computes them in a worker after a change (live). Both use
+// the names of minibert.trace.
 
-/** Numbers of one step, without the batch axis; `text` is a number as the page and Python print it. */
+/** The values of one step, without the batch axis. `text` formats a value as Python prints it. */
 class Numbers {
   constructor({ shape, data }, decimals = null) {
     Object.assign(this, {
@@ -20,13 +21,15 @@ class Numbers {
   text(...at) {
     return written(this.at(...at), this.decimals);
   }
-  /** The numbers of one row of the last axis. */
+  /** Returns one row of the last axis. */
   row(...at) {
     const size = this.shape.at(-1);
     const from = this.index(...at, 0);
     return Array.from(this.data.subarray(from, from + size), (value) => value / this.scale);
   }
-  /** The size that 99% of the numbers stay below: outliers would make all others look alike. */
+  /**
+   * Returns the 99th percentile of the absolute values. Outliers would make all others look alike.
+   */
   typical() {
     if (this.known === undefined) {
       const sizes = [];
@@ -43,7 +46,10 @@ class Numbers {
 const written = (value, decimals = 4) =>
   Math.abs(value) > 1e30 ? value.toExponential(1) : value.toFixed(decimals);
 
-/** The photograph: whole multiples of 10^-decimals, or where decimals are null floats, one array after the other. */
+/**
+ * Decodes the photograph. Its arrays follow each other, as multiples of 10^-decimals, or as floats
+ * where decimals is null.
+ */
 async function develop({ table, data }) {
   const buffer = await inflate(data);
   const steps = new Map();
@@ -89,7 +95,7 @@ class Live {
     };
     return live.with(content);
   }
-  /** Another model in the same worker, with the same tokenizer. */
+  /** Returns another model in the same worker, with the same tokenizer. */
   with(content) {
     const other = Object.assign(Object.create(this), { model: (Live.made = (Live.made ?? 0) + 1) });
     other.ask("load", { ...content, tokenizer: null });
@@ -102,7 +108,10 @@ class Live {
       this.worker.postMessage({ id, kind, input, model: this.model });
     });
   }
-  /** The tokens of a request {text, pair, masked, padTo, type}; an error says in words what is wrong with it. */
+  /**
+   * Returns the tokens of a request {text, pair, masked, padTo, type}. An invalid request throws an
+   * error with a message for the reader.
+   */
   tokens({ text, pair = null, masked = [], padTo = 0, type = null }) {
     const tokens = this.tokenizer
       .encode(text, pair, padTo)
@@ -144,7 +153,7 @@ class Live {
       live: true,
     };
   }
-  /** The best words for states (rows, hidden): [[word, probability], ...] for each row. */
+  /** Returns the best words for states (rows, hidden): [[word, probability], ...] for each row. */
   async words(states) {
     const { vocabulary } = this.tokenizer;
     const best = await this.ask("words", {
@@ -158,10 +167,11 @@ class Live {
 
 // ---------------------------------------------------------------- what is shown
 
-let live = null; // the model inside the page, where there is one
-let photograph; // the text that the page was written for; the live model takes it where the page holds no numbers
-let shown; // the present text
-let numbers; // (name) => its Numbers, of the present text
+let live = null; // the model inside the page, if it has one
+// The text that the page was written for. The live model computes it if the page holds no values.
+let photograph;
+let shown; // the current text
+let numbers; // (name) => Numbers of a step of the current text
 let tokens = [];
 let count = 0;
 
@@ -178,7 +188,7 @@ function show(what) {
   numbers = (name) => shown.steps.get(name);
 }
 
-/** What the model has to compute for a state of the page. */
+/** Returns what the model has to compute for a state of the page. */
 const requestOf = ({ text, pair, masked, off, pad, sides, type }) => ({
   text,
   pair,
@@ -189,11 +199,13 @@ const requestOf = ({ text, pair, masked, off, pad, sides, type }) => ({
   type,
 });
 const requested = () => requestOf(state);
-const isAltered = ({ off, type }) => off.length > 0 || type !== null; // what is measured against the whole model
+// Altered models are compared with the whole model.
+const isAltered = ({ off, type }) => off.length > 0 || type !== null;
 const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
 
 let running = false;
-let late = false; // one computation at a time; what was changed meanwhile is computed once, afterwards
+// One computation runs at a time. Changes in the meantime are computed once, afterwards.
+let late = false;
 async function refresh() {
   if (running) {
     late = true;
@@ -223,7 +235,10 @@ async function refresh() {
   running = false;
 }
 
-/** Fetches the predictions that the open section shows, the last layer first; each is drawn as it comes. */
+/**
+ * Fetches the predictions of the open section, from the last layer down, and draws each as it
+ * arrives.
+ */
 async function fetchLens(own = shown) {
   const wanted = () => own === shown || own === shown.whole;
   if (!own.live || own.fetching || own.lens === null) {
@@ -252,7 +267,10 @@ const nested = (step, ...at) =>
     ? step.row(...at)
     : Array.from({ length: step.shape[at.length] }, (_, i) => nested(step, ...at, i));
 
-/** For the console and for tests: `await minibert.run("I love Korea", {pair, masked: [2], off: [[0, 1]]})`. */
+/**
+ * Runs the model from the console or a test:
+ * `await minibert.run("I love Korea", {pair, masked: [2], off: [[0, 1]]})`.
+ */
 async function run(text, { pair = null, masked = [], off = [], sides = "both" } = {}) {
   if (!live) {
     throw new Error(
@@ -278,7 +296,7 @@ async function run(text, { pair = null, masked = [], off = [], sides = "both" } 
 
 const literal = (value) => (value === null ? "None" : JSON.stringify(value));
 
-/** The call that computes in Python what is shown. */
+/** Returns the Python call that computes what is shown. */
 function pythonRun(request = shown.request, fromLive = shown.live) {
   const options = [];
   if (request.pair !== null) {
@@ -300,18 +318,22 @@ function pythonRun(request = shown.request, fromLive = shown.live) {
   if (request.sides && request.sides !== "both") {
     options.push(`sides=${literal(request.sides)}`);
   }
+  // The page's weights have 8 bits.
   if (fromLive) {
     options.push("rounded=True");
-  } // the 8-bit weights of the page
+  }
   return `run(${[literal(page.source), literal(request.text), ...options].join(", ")})`;
 }
 
-/** A whole line of Python that prints a number; the expression reads the trace `t`. */
+/** Returns a line of Python that prints a value. The expression reads the trace `t`. */
 function python(expression, { names = "run", format = ".4f", torch = false, before = "" } = {}) {
   return `${torch ? "import torch; " : ""}from minibert.study import ${names}; t = ${pythonRun()}; ${before}print(f"{${expression}:${format}}")`;
 }
 
-/** A cell of a step in Python, whose trace has the batch in front; only positions are the same for every sequence. */
+/**
+ * Returns a cell of a step in Python. Traces have a batch axis, except for positions, which all
+ * sequences share.
+ */
 const stepCell = (name, ...at) =>
   `t['${name}'][${(name === "embeddings.position" ? at : [0, ...at]).join(", ")}]`;
 const stepPython = (name, ...at) => python(stepCell(name, ...at));

@@ -1,9 +1,9 @@
-// The end of the article: what the reader predicted and what happened, what to take home, and where to go from here.
+// The end of the article: predictions and outcomes, what to remember, and where to go next.
 
 const TAKEN_HOME = 5;
 const DOORS = 5;
 
-/** A list of texts of the article, such as "lesson.end.home.0" and what follows. */
+/** Returns a list of texts of the article, such as "lesson.end.home.0" and the following ones. */
 function endingList(kind, key, count) {
   const list = element(kind);
   for (let i = 0; i < count; i++) {
@@ -14,7 +14,7 @@ function endingList(kind, key, count) {
   return list;
 }
 
-/** Every scene with the choice that was predicted and the one that turned out right. */
+/** Returns a table of all scenes with their outcome and whether it was predicted. */
 function guessTable(kept) {
   const table = element("table", "", { id: "ending-guesses" });
   const body = table.createTBody();
@@ -57,9 +57,10 @@ function drawEnding() {
     }),
     { id: "ending-score" },
   );
+  // Drawing it again would lose the focus.
   if ($("ending").dataset.drawn === `${state.language} ${state.guesses}`) {
     return;
-  } // drawn anew it would lose the focus
+  }
   $("ending").dataset.drawn = `${state.language} ${state.guesses}`;
   $("ending").replaceChildren(
     title,

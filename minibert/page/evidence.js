@@ -1,10 +1,11 @@
-// Evidence for two scenes: what every head looks at over hundreds of sentences, and which state carries a difference.
+// Evidence for two scenes: the attention of every head over hundreds of sentences, and the state
+// that carries a difference.
 
 // ---------------------------------------------------------------- many sentences
 
 const evidence = { count: 0, rule: "previous", sums: new Map(), even: {}, running: false };
 
-/** What a head that looks everywhere alike would give to each pattern. */
+/** Returns the share of attention that a uniform head would give to each pattern. */
 function evenShare(own) {
   const { real, rules } = patternRules(own);
   const mean = (values) =>
@@ -38,7 +39,9 @@ const meanOf = (key) => {
 };
 const evidenceOf = (layer, head, rule = evidence.rule) => meanOf(`${rule}.${layer}.${head}`);
 
-/** Runs every sentence of the article's sample through the model: what all heads give to all patterns is added up. */
+/**
+ * Runs all sentences of the article and adds up the attention that each head gives to each pattern.
+ */
 async function gatherEvidence() {
   if (evidence.running || evidence.count === page.lesson.sentences.length) {
     return;
@@ -74,11 +77,11 @@ const everyHead = () =>
     i % sizes.heads,
   ]);
 
-/** How many heads give a pattern more than twice what chance would. */
+/** Returns how many heads give a pattern more than twice its share by chance. */
 const aboveChance = () =>
   everyHead().filter((own) => evidenceOf(...own) > 2 * evidence.even[evidence.rule].mean).length;
 
-/** The head of the text at hand that is largest by a measure of its attention, `share(probabilities, head)`. */
+/** Returns the head with the largest `share(probabilities, head)` on the current text. */
 function largestHead(share) {
   const shares = everyHead().map(([layer, head]) => share(attention(layer, "probabilities"), head));
   const [layer, head] = everyHead()[shares.indexOf(Math.max(...shares))];
@@ -86,7 +89,7 @@ function largestHead(share) {
 }
 
 const evidenceFigure = {
-  /** Resumes the reading where it was when the reader left the scene. */
+  /** Resumes where the reader left the scene. */
   begin: () => {
     if (evidence.count > 0) {
       gatherEvidence();
@@ -133,7 +136,7 @@ const evidenceFigure = {
 
 const patching = { ...blankMap("", []), hides: false };
 
-/** Fills the map of the scene's two texts, with “it” hidden; what was measured for other texts is forgotten. */
+/** Fills the map of the scene's two texts, with "it" masked. Results of other texts are dropped. */
 async function sweep(before, now) {
   const texts = [before, now].map((what) => hideIt(what.request.text));
   const key = texts.join("\n");
@@ -145,19 +148,23 @@ async function sweep(before, now) {
   Object.assign(patching, blankMap(key, requests), { hides });
   const wanted = () => patching.key === key && showsFigure(patchFigure);
   await fillMap(patching, wanted, drawLesson);
+  // The sweep was interrupted, so it has to run again.
   if (patching.key === key && patching.texts && patching.cells.length < sizes.layers) {
     patching.key = null;
-  } // left before it was done
+  }
 }
 
-/** What the click on a cell tells: the best words with this one state exchanged. */
+/** Shows the best words with one state replaced. */
 async function patchAt(layer, token) {
   const what = await patchedText(patching, layer, token);
   patching.chosen = { layer, token, words: await answersOf(what) };
   drawLesson();
 }
 
-/** Where a token of the map stands in the text of the page, which has a word in the place of "the [MASK]". */
+/**
+ * Returns where a token of the map is in the text of the page, which has a word instead of "the
+ * [MASK]".
+ */
 function placeOnPage(token) {
   const { place, texts } = patching;
   const more = texts[0].tokens.length - count;

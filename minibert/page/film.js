@@ -1,18 +1,19 @@
-// One head in motion: a query meets every key, softmax makes shares of the scores, and the values are added up by their shares.
-// Time counts frames: each step is one frame, and where a query meets every key or values are added up, one a token.
+// The animated head: a query is multiplied with every key, softmax turns scores into probabilities,
+// and the weighted values are added up. Time is measured in frames. Each step takes one frame,
+// except that scores and the sum take one frame for each token.
 
 const FILM_STEPS = ["query", "keys", "scores", "shares", "values", "weigh", "sum"];
 const BY_TOKEN = ["scores", "sum"];
 const FRAME = 400; // milliseconds
 const LONGEST = 6000; // milliseconds for all tokens of a long text together
-const REST = 2400; // milliseconds after a step, in which its sentence can be read
+const REST = 2400; // milliseconds after a step, to read its sentence
 
-/** `time` is what is drawn; `held` the frame that the reader chose, until it is reached. */
+/** `time` is what is drawn, and `held` the frame that the reader chose, until it is reached. */
 const film = { time: 1, held: null, playing: false, cursor: [0, 0] };
 
 const framesOf = (step) => (BY_TOKEN.includes(step) ? count : 1);
 
-/** The times at which the steps are done. */
+/** Returns the times at which the steps end. */
 function filmEnds() {
   let end = 0;
   return FILM_STEPS.map((step) => (end += framesOf(step)));
@@ -20,20 +21,23 @@ function filmEnds() {
 
 const filmStep = () => filmEnds().findIndex((end) => film.time <= end);
 
-/** How much of a frame of a step is done, from 0 to 1. */
+/** Returns the progress of a frame of a step, from 0 to 1. */
 function done(step, frame = 0) {
   const start = filmEnds()[FILM_STEPS.indexOf(step)] - framesOf(step) + frame;
   return clamp(film.time - start, 0, 1);
 }
 
 const eased = (part) => part * part * (3 - 2 * part);
-/** What is done of a part of a frame, such as of its second half. */
+/** Returns the eased progress of a part of a frame, such as its second half. */
 const within = (part, from, to) => eased(clamp((part - from) / (to - from), 0, 1));
 const between = (a, b, part) => a + (b - a) * part;
 
 // ---------------------------------------------------------------- the numbers
 
-/** All numbers of the chosen head for the chosen token, and one colour scale for its queries, keys and values. */
+/**
+ * Returns all values of the chosen head for the chosen token, and one color scale for its queries,
+ * keys and values.
+ */
 function filmNumbers() {
   const { layer, head, token } = state;
   return once(`film.${layer}.${head}.${token}`, () => {
@@ -50,12 +54,16 @@ function filmNumbers() {
       output: step("context")
         .row(token)
         .slice(head * headSize(), (head + 1) * headSize()),
-      most: sizes.sort((a, b) => a - b)[Math.floor(sizes.length * 0.99)] || 1, // as in `typical`
+      // As in `Numbers.typical`
+      most: sizes.sort((a, b) => a - b)[Math.floor(sizes.length * 0.99)] || 1,
     };
   });
 }
 
-/** The number beside a token's row: its score, then its share; nothing before the query has met its key. */
+/**
+ * Returns the number beside a token's row: first its score, then its probability. Empty until the
+ * score is computed.
+ */
 function besideKey(i) {
   if (done("scores", i) < 1) {
     return "";
@@ -67,10 +75,10 @@ function besideKey(i) {
   return mayLook(state.token, i) ? written(scores[i]) : t("attention.hidden");
 }
 
-/** What all shares add up to. */
+/** Returns the sum of all probabilities. */
 const sumOfShares = () => filmNumbers().shares.reduce((sum, share) => sum + share, 0);
 
-/** What a token's row shows: its key, then its value, then what its share leaves of it. */
+/** Returns the row of a token: first its key, then its value, then its weighted value. */
 function tokenRow(i) {
   const { head } = state;
   if (done("weigh") >= 0.5) {
@@ -81,7 +89,10 @@ function tokenRow(i) {
     : plain(`k “${piece(i)}”`, inLayer("attention.key"), head, i);
 }
 
-/** The rows: the query, one for each token, and the head's output; null where nothing is to be seen yet. */
+/**
+ * Returns the rows: the query, one for each token, and the head's output. A row that is not visible
+ * yet is null.
+ */
 function filmRows() {
   const { head, token } = state;
   return [
@@ -91,7 +102,7 @@ function filmRows() {
   ];
 }
 
-/** The number in a cell as it is drawn on the way from one step to the next, or null. */
+/** Returns the value of a cell, interpolated between steps, or null. */
 function filmValue(r, c) {
   const { query, keys, values, shares } = filmNumbers();
   if (r === 0) {
@@ -117,14 +128,20 @@ function filmValue(r, c) {
 
 const NUMBER_ROOM = 66; // pixels for a number beside a row
 
-/** The token whose row is at hand while the query meets the keys or the values are added up; -1 at other times. */
+/**
+ * Returns the token that is being processed while scores are computed or values are added up, else
+ * -1.
+ */
 function tokenAtHand() {
   const step = FILM_STEPS[filmStep()];
   const over = film.time === filmEnds().at(-1);
   return BY_TOKEN.includes(step) && !over ? tokens.findLastIndex((_, i) => done(step, i) > 0) : -1;
 }
 
-/** Bars and numbers at the right: scores on both sides of zero, which become shares. */
+/**
+ * Draws bars and numbers on the right. Scores extend to both sides of zero, then become
+ * probabilities.
+ */
 function drawBeside(context, { left, top, width }, [, height], room) {
   const { scores, shares } = filmNumbers();
   const from = left + width + 10;
@@ -172,7 +189,10 @@ function drawBeside(context, { left, top, width }, [, height], room) {
   }
 }
 
-/** A row on its way: half as high as a row of the map, so that both are seen where it passes. */
+/**
+ * Draws a moving row. It is half as high as a row of the map, so that both are visible where it
+ * passes.
+ */
 function drawStrip(context, { left, width }, values, y, height) {
   const { most } = filmNumbers();
   context.imageSmoothingEnabled = false;
@@ -188,7 +208,7 @@ function drawStrip(context, { left, width }, values, y, height) {
   context.strokeRect(left, y, width, height);
 }
 
-/** The query on its way along the keys, or a value on its way into the sum. */
+/** Draws the query moving along the keys, or a value moving into the sum. */
 function drawMoving(context, area, height) {
   const { query, values, shares } = filmNumbers();
   const step = FILM_STEPS[filmStep()];
@@ -207,7 +227,10 @@ function drawMoving(context, area, height) {
   }
 }
 
-/** Everything over the cells: room between the rows, frames for what is still to come, bars, and what moves. */
+/**
+ * Draws everything over the cells: gaps between the rows, frames for rows to come, bars, and moving
+ * rows.
+ */
 function drawOver(context, area, cell, room) {
   const { left, top, width } = area;
   const [, height] = cell;
@@ -227,7 +250,7 @@ function drawOver(context, area, cell, room) {
   drawMoving(context, area, height);
 }
 
-/** What is said of a cell, and of its row beside it. */
+/** Describes a cell and the number beside its row. */
 function describeFilm(r, c) {
   const row = filmRows()[r];
   if (!row) {
@@ -239,7 +262,7 @@ function describeFilm(r, c) {
   return t("vector.cell", { row: label, index: c, value: written(row.value(c)) });
 }
 
-/** Scrolls the picture up where its last row, the output, would be out of sight. */
+/** Scrolls up if the last row, the output, is out of sight. */
 function seeFilm() {
   const map = $("film-map").parentElement.getBoundingClientRect();
   if (map.bottom > document.querySelector("main").getBoundingClientRect().bottom) {
@@ -247,7 +270,7 @@ function seeFilm() {
   }
 }
 
-/** Keeps what moves in sight where a long text does not fit its frame: the key that is met, or the sum. */
+/** Keeps the row that is being processed in sight if a long text does not fit its frame. */
 function followFilm() {
   const i = tokenAtHand();
   if (i < 0) {
@@ -299,7 +322,9 @@ const filmMap = new HeatMap("film-map", () => {
 
 // ---------------------------------------------------------------- time
 
-/** Lets time run to a frame within some milliseconds; at once where movement is not wanted. */
+/**
+ * Animates to a time within some milliseconds, or jumps there if the reader prefers reduced motion.
+ */
 function runTo(time, duration, then = () => {}) {
   cancelAnimationFrame(film.frame);
   const from = film.time;
@@ -333,13 +358,13 @@ function runTo(time, duration, then = () => {}) {
   film.frame = requestAnimationFrame(frame);
 }
 
-/** Milliseconds from now to a time in the same step. */
+/** Returns the milliseconds from now to a time in the same step. */
 function durationTo(time, step) {
   const frame = BY_TOKEN.includes(step) ? Math.min(FRAME, LONGEST / count) : FRAME;
   return (time - film.time) * frame;
 }
 
-/** Lets the step at hand run to its end, or the next one where it has ended. */
+/** Plays the current step to its end, or the next step if it has ended. */
 function nextStep(then) {
   const ends = filmEnds();
   const step = ends.findIndex((end) => end > film.time);
@@ -352,7 +377,7 @@ function stopFilm() {
   Object.assign(film, { playing: false, held: null });
 }
 
-/** Plays on to the end, from the beginning where the end was reached; pressed again, it pauses. */
+/** Plays to the end, starting over if the end was reached. Pauses if it is playing. */
 function playFilm() {
   if (film.playing) {
     stopFilm();
@@ -400,7 +425,7 @@ function buildFilm() {
 
 // ---------------------------------------------------------------- what is said
 
-/** The values that the sentences name. */
+/** Returns the values that the sentences mention. */
 function filmAmounts() {
   const { shares } = filmNumbers();
   const best = shares.indexOf(Math.max(...shares));
@@ -412,7 +437,10 @@ function filmAmounts() {
   };
 }
 
-/** The step at hand in words; for the control of time also the number at hand. */
+/**
+ * Describes the current step in words. Screen readers also get the current number, through the time
+ * control.
+ */
 function sayFilm() {
   const step = filmStep();
   const name = FILM_STEPS[step];
@@ -431,7 +459,7 @@ function sayFilm() {
   $("film-time").setAttribute("aria-valuetext", `${heading}${now}`);
 }
 
-/** Draws the head as it is at the present time. */
+/** Draws the head at the current time. */
 function drawFilm() {
   const ends = filmEnds();
   const step = filmStep();
@@ -455,7 +483,9 @@ function drawFilm() {
   $("film-next").disabled = over;
 }
 
-/** Draws the head for a choice made elsewhere: another step, another text, which lasts longer or not as long. */
+/**
+ * Draws the head after a choice made elsewhere, such as another step or a text of another length.
+ */
 function fitFilm() {
   const ends = filmEnds();
   if (film.count !== count || state.step !== filmStep()) {

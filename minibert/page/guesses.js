@@ -1,8 +1,10 @@
-// What the reader predicts in each scene: a prediction counts until the reader acts, and is kept from then on.
+// The reader's prediction in each scene. It can be changed until the reader acts, and is kept from
+// then on.
 //
-// `state.guesses` holds all of them as the address keeps them, such as "pieces.1.1.closed_numbers.none.0.open": the scene, the
-// choice, the choice that turned out right, and whether that is final. It is final once the scene's own button was pressed:
-// while the reader is typing another sentence, the outcome may still change.
+// `state.guesses` encodes all predictions for the address, such as
+// "pieces.1.1.closed_numbers.none.0.open". An entry holds the scene, the choice, the outcome, and
+// whether the outcome is final. It is final once the scene's button was pressed. While the reader
+// types another sentence, it may still change.
 
 function keptGuesses() {
   const kept = new Map();
@@ -22,7 +24,9 @@ function keptGuesses() {
 
 const keptGuess = (id) => keptGuesses().get(id);
 
-/** Keeps the prediction of a scene with what was measured; only the outcome of one that is not final can change. */
+/**
+ * Keeps the prediction of a scene with its outcome. Only an outcome that is not final can change.
+ */
 function keepGuess(id, { outcome, open = false }, isPressed) {
   const all = keptGuesses();
   const before = all.get(id);
@@ -42,7 +46,10 @@ function keepGuess(id, { outcome, open = false }, isPressed) {
   remember();
 }
 
-/** Marks at the choices what was predicted, and what happened once that is known; what is kept cannot be chosen again. */
+/**
+ * Marks the predicted choice, and the outcome once it is known. A kept prediction cannot be
+ * changed.
+ */
 function drawChoices(scene, found = null) {
   const locked = Boolean(keptGuess(scene.id));
   for (const input of $("scene-choices").querySelectorAll("input")) {

@@ -1,13 +1,15 @@
-// One head, all its numbers: what happens to one token in one layer, step by step, each number to be looked up in Python.
+// One head with all its values: what happens to one token in one layer, step by step. Each value
+// comes with the Python that prints it.
 
 const FILES = { attention: "minibert/attention.py", layer: "minibert/encoder.py" };
 const headSize = () => sizes.hidden / sizes.heads;
 const inLayer = (name) => `layer.${state.layer}.${name}`;
 
 /**
- * A row of a step: its label, its numbers, and the Python expression of the number in column c.
+ * A row of a step: its label, its values, and the Python expression of the value in column c.
  *
- * Rows that are added up name one `scale`, so that their colours can be compared; others have a scale of their own.
+ * Rows that are added together share a `scale`, so that their colors are comparable. Every other
+ * row has its own scale.
  */
 const plain = (label, name, ...place) => ({
   label,
@@ -16,7 +18,7 @@ const plain = (label, name, ...place) => ({
   python: (c) => `t['${name}'][${[0, ...place, c].join(", ")}]`,
 });
 
-/** The value of token k, times the share that the chosen token gives it. */
+/** Returns the value vector of token k, weighted by the attention of the chosen token. */
 function weightedValue(k) {
   const { head, token } = state;
   const [shares, value] = ["probabilities", "value"].map((name) => inLayer(`attention.${name}`));
@@ -29,7 +31,7 @@ function weightedValue(k) {
   };
 }
 
-/** What the chosen head hands on for the chosen token. */
+/** Returns the output of the chosen head for the chosen token. */
 function headOutput() {
   const { head, token } = state;
   const context = inLayer("attention.context");
@@ -42,7 +44,7 @@ function headOutput() {
   };
 }
 
-/** The steps: which file computes them, how wide they are, and their rows for the present choice. */
+/** The steps: the file that computes each one, its width, and its rows for the current choice. */
 const HEAD_STEPS = [
   {
     id: "qk",
@@ -154,7 +156,7 @@ const HEAD_STEPS = [
   },
 ];
 
-let headCursor = {}; // of each step, [row, column]
+let headCursor = {}; // the cursor of each step as [row, column]
 
 function buildHead() {
   buildFilm();
@@ -195,14 +197,17 @@ function buildHead() {
   }
 }
 
-/** The largest number of a row, apart from the lowest number, which hides a token. */
+/** Returns the largest value of a row, except for the lowest number, which masks a token. */
 const largestOf = (row) =>
   row.reduce(
     (most, value) => (Math.abs(value) < 1e30 ? Math.max(most, Math.abs(value)) : most),
     1e-9,
   );
 
-/** The plan of a step's map: every cell a number, coloured by the scale of its row; written where a row is not too long. */
+/**
+ * Returns the heat map of a step. Rows on the same scale share their colors, and short rows show
+ * their values.
+ */
 function headPlan(step) {
   const rows = step.rows();
   const cols = step.cols();

@@ -1,29 +1,36 @@
-// The scene on the B in BERT: how many hidden words are found from both sides, from one side, and from nobody.
+// The scene on the B in BERT: how many masked words the model finds with context from both sides,
+// from one side, or with none.
 
-// one piece each is hidden in `most` of the article's sentences
+// One piece is masked in each of up to `most` sentences of the article.
 const hiding = {
   most: 300,
   count: 0,
   found: { both: 0, left: 0, right: 0, none: 0 },
-  still: 0, // found from both sides, and from the left alone, too
-  hidden: new Map(), // how often each piece was hidden
+  still: 0, // found from both sides, and also from the left alone
+  hidden: new Map(), // how often each piece was masked
   running: false,
 };
 
-/** Where a sentence has something to hide: a whole word, or the end of a word that the article names, such as a particle. */
+/**
+ * Returns the places that can be masked: whole words, or word endings that the article lists, such
+ * as particles.
+ */
 function placesToHide(own) {
   const { pieces } = example("sides");
   const fits = pieces ? (piece) => pieces.includes(piece) : (piece) => /^\p{L}{2,}$/u.test(piece);
   return [...own.keys()].filter((i) => fits(own[i].piece) && !own[i + 1]?.piece.startsWith("##"));
 }
 
-/** The place that is hidden: another one in each sentence. */
+/** Returns the place to mask, which varies from sentence to sentence. */
 function placeToHide(own, number) {
   const places = placesToHide(own);
   return places[(7 * number) % places.length];
 }
 
-/** The best words for one place of a text, for each choice of sides: {both: [word, probability], ...}. */
+/**
+ * Returns the best word for one place of a text with each choice of sides: {both: [word,
+ * probability], ...}.
+ */
 async function answersBySides(request, place) {
   const names = Object.keys(SIDES);
   const states = new Float32Array(names.length * sizes.hidden);
@@ -35,7 +42,7 @@ async function answersBySides(request, place) {
   return Object.fromEntries(names.map((sides, row) => [sides, best[row][0]]));
 }
 
-/** The sentences that have something to hide; of every sentence the tokenizer is asked once. */
+/** Returns the sentences with a place to mask. Each sentence is tokenized once. */
 function sentencesToHide() {
   hiding.sentences ??= page.lesson.sentences
     .filter((text) => placesToHide(live.tokens({ text })).length > 0)
@@ -44,7 +51,7 @@ function sentencesToHide() {
 }
 const inHidingScene = () => SCENES[state.scene]?.id === "sides";
 
-/** Counts for which sides the best answer was the piece that was hidden. */
+/** Counts the sides from which the best answer was the masked piece. */
 function keepHidden(piece, answers) {
   const isFound = (sides) => answers[sides][0] === piece;
   for (const sides of Object.keys(SIDES)) {
@@ -55,10 +62,12 @@ function keepHidden(piece, answers) {
   hiding.count += 1;
 }
 
-/** The piece that was hidden most often, and how often: what one could answer without reading. */
+/**
+ * Returns the piece that was masked most often, and how often. Always answering it is the baseline.
+ */
 const mostHidden = () => [...hiding.hidden].reduce((a, b) => (b[1] > a[1] ? b : a));
 
-/** Hides one word of each sentence and counts how often it is found; goes on where it was left. */
+/** Masks one word of each sentence and counts how often it is found. Resumes where it stopped. */
 async function hideWords() {
   if (hiding.running) {
     return;
@@ -88,14 +97,14 @@ const SIDES_SCENE = {
   },
   amounts: () => ({ hidden_words: sentencesToHide().length }),
   act: () => {
-    hideWords(); // its progress is shown while the reader sees the triangle
+    hideWords(); // shows its progress while the reader sees the triangle
     return { sides: "left" };
   },
   done: () => hiding.count > 0,
   progress: () => ({ running: hiding.running, part: hiding.count / sentencesToHide().length }),
   then: () => {
     if (hiding.count > 0) {
-      hideWords(); // it was left before its end
+      hideWords(); // it was interrupted
     }
     return {};
   },

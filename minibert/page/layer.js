@@ -1,8 +1,11 @@
-// The scene on a layer whole: what it adds to a vector, and what is lost where it is skipped.
+// The scene on a whole layer: what it adds to a vector, and what is lost if it is skipped.
 
 const MIDDLE = Math.floor(sizes.layers / 2);
 
-/** For each layer, whether the best word for [MASK] stays as it is where that layer alone is skipped. */
+/**
+ * Returns for each layer whether the best word for [MASK] stays the same if only that layer is
+ * skipped.
+ */
 async function sparingLayers(request, word) {
   const spared = [];
   for (let layer = 0; layer < sizes.layers; layer++) {
@@ -12,11 +15,14 @@ async function sparingLayers(request, word) {
   return spared;
 }
 
-/** How little a layer changes the vector of one token: the cosine of what goes in and what comes out. */
+/** Returns the cosine between the input and the output of a layer for one token. */
 const cosineThrough = (layer, what, place) =>
   cosine(hiddenState(layer, what).row(place), hiddenState(layer + 1, what).row(place));
 
-/** What each layer does in the article's further sentences: whether the answer stays without it, and the cosine through it. */
+/**
+ * Effect of each layer in the article's other sentences: whether the answer survives skipping it,
+ * and the cosine between its input and output.
+ */
 const skipping = new Experiment(
   () => example("layer").many ?? [],
   async (text) => {
@@ -31,12 +37,12 @@ const skipping = new Experiment(
   },
 );
 
-/** Measures the further sentences while the scene is open. */
+/** Measures the other sentences while the scene is open. */
 function skipInMany() {
   skipping.run(() => SCENES[state.scene]?.id === "layer", 5);
 }
 
-/** The rows and values on further sentences, where the article has them. */
+/** Returns the rows and values of the other sentences, if the article has any. */
 function skippedInMany(layer) {
   const { results } = skipping;
   if (results.length === 0) {
@@ -64,7 +70,9 @@ function skippedInMany(layer) {
   };
 }
 
-/** How long what a layer adds is beside the vector that it adds it to. */
+/**
+ * Returns the length of what attention and feed-forward add, relative to the vector they add it to.
+ */
 function addedBy(what, layer, token) {
   const long = (name) => lengthOf(what.steps.get(`layer.${layer}.${name}`).row(token));
   const skipped = what.request.off.some((at) => at.length === 1 && at[0] === layer);
@@ -82,8 +90,8 @@ const LAYER_SCENE = {
     return { section: "head", text, layer: MIDDLE, head: 0, token: placeIn(text, "[MASK]") };
   },
   then: () => {
-    const main = document.querySelector("main"); // to where the heads are mixed and added
-    skipInMany(); // while the reader reads
+    const main = document.querySelector("main"); // scrolled to where the heads are mixed and added
+    skipInMany(); // runs while the reader reads
     river.opened = partIndex("add", MIDDLE);
     main.scrollTop = $("head-mix").closest("figure").offsetTop - main.offsetTop;
     return {};

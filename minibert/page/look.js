@@ -1,7 +1,8 @@
-// Ways to look at the numbers: rollout, the patterns of heads, cosines, and the plane on which tokens lie furthest apart.
-// Each is what minibert.study has under the same name, on the page's own text; what is found is kept with the text.
+// Analyses of the current text: rollout, the patterns of heads, cosines, and the plane of principal
+// components. minibert.study has the same functions under the same names. Results are cached with
+// the text.
 
-/** Finds a thing once for each text shown. */
+/** Computes a result once for each text shown. */
 function once(name, find) {
   shown.found ??= new Map();
   if (!shown.found.has(name)) {
@@ -10,7 +11,10 @@ function once(name, find) {
   return shown.found.get(name);
 }
 
-/** How much of each token reaches each token up to a layer: the product of (A + I) / 2 (Abnar and Zuidema 2020). */
+/**
+ * Returns how much of each token reaches each token up to a layer: the product of (A + I) / 2
+ * (Abnar and Zuidema 2020).
+ */
 function rollout(layer) {
   return once(`rollout.${layer}`, () => {
     const before = layer ? rollout(layer - 1) : null;
@@ -43,16 +47,19 @@ const SCRIPTS = { Hangul: "Hangul", Han: "Chinese", Hiragana: "Japanese", Kataka
 for (const name of ["Cyrillic", "Greek", "Arabic", "Hebrew", "Thai", "Devanagari", "Latin"]) {
   SCRIPTS[name] = name;
 }
-const MIN_PIECES = 4; // a text of one or two letters is no sign of anything
+const MIN_PIECES = 4; // a text of one or two letters says nothing about coverage
 
-/** For every character of a text, whether the word around it has one beyond ASCII. */
+/** Returns for every character of a text whether its word has a character beyond ASCII. */
 const inForeignWord = (text) =>
   text.split(/(\s+)/u).flatMap((part) => {
     const chars = Array.from(part);
     return chars.map(() => chars.some((char) => char > "\u007f"));
   });
 
-/** A sentence where a text falls into single letters or unknown pieces, as minibert.coverage has it. */
+/**
+ * Returns a warning if most of a text becomes single letters or unknown pieces, as
+ * minibert.coverage does.
+ */
 function coverage(text, which) {
   const isForeign = inForeignWord(text);
   const pieces = tokens.filter(
@@ -70,7 +77,7 @@ function coverage(text, which) {
   if (2 * unknown > pieces.length) {
     return t("coverage.unknown", { unknown, count: pieces.length, token: "[UNK]" });
   }
-  // half of the pieces of ordinary Korean are single syllables
+  // Half of the pieces of ordinary Korean are single syllables.
   if (pieces.length < MIN_PIECES || 4 * letters <= 3 * pieces.length) {
     return "";
   }
@@ -89,7 +96,10 @@ function coverage(text, which) {
     : said;
 }
 
-/** Places of words among tokens, and for each pattern the keys that a query at such a place would look at. */
+/**
+ * Returns the indices of words, and for each pattern the keys that a query at index i would attend
+ * to.
+ */
 function patternRules(own) {
   const places = (keep) => own.map((_, i) => i).filter((i) => keep(own[i].piece));
   const real = places((name) => !/^\[(CLS|SEP|PAD)\]$/.test(name));
@@ -105,7 +115,10 @@ function patternRules(own) {
   return { real, rules };
 }
 
-/** How much of its attention a head gives to what a rule names, over all words that have such a key; null where none has. */
+/**
+ * Returns the mean share of attention that a head gives to the keys of a rule. Words without such a
+ * key do not count. Without any such word, the share is null.
+ */
 function patternShare(values, head, real, rule) {
   const pairs = real.map((i) => [i, rule(i)]).filter(([, keys]) => keys.length);
   const sum = pairs.reduce(
@@ -117,7 +130,10 @@ function patternShare(values, head, real, rule) {
 
 const wordPlaces = () => patternRules(tokens).real;
 
-/** What a head does on this text (Clark et al. 2019): {name, share}; name null when no pattern takes half its attention. */
+/**
+ * Returns what a head does on this text (Clark et al. 2019): {name, share}. The name is null if no
+ * pattern takes half of its attention.
+ */
 function pattern(layer, head) {
   return once(`pattern.${layer}.${head}`, () => {
     const { real, rules } = patternRules(tokens);
@@ -149,7 +165,10 @@ function pattern(layer, head) {
   });
 }
 
-/** The head that looks most sharply from word to word, at no fixed place: what the page opens with. */
+/**
+ * Returns the head with the sharpest attention between words, preferably one without a fixed
+ * pattern. The page opens with it.
+ */
 function interestingHead() {
   let best = { layer: 0, head: 0, token: Math.min(1, count - 1), key: 0, most: -1 };
   const real = wordPlaces().filter((i) => /[\p{L}\p{N}]/u.test(piece(i)));
@@ -193,7 +212,10 @@ function cosine(a, b) {
   return dot / Math.sqrt(aa * bb || 1);
 }
 
-/** The cosine of each token's state after each layer with that before it ("moved") or with the embeddings ("kept"): (layers, seq). */
+/**
+ * Returns the cosine of each token's state after each layer with the state before that layer
+ * ("moved") or with the embeddings ("kept"): (layers, seq).
+ */
 function cosines(kind) {
   return once(kind, () => {
     const data = new Float32Array(sizes.layers * count);
@@ -209,13 +231,13 @@ function cosines(kind) {
   });
 }
 
-/** Rows with their mean taken away. */
+/** Subtracts the mean from rows. */
 function centered(rows) {
   const mean = rows[0].map((_, c) => rows.reduce((sum, row) => sum + row[c], 0) / rows.length);
   return rows.map((row) => row.map((value, c) => value - mean[c]));
 }
 
-/** The two directions in which centered rows lie furthest apart: power iteration, the second at right angles to the first. */
+/** Returns the first two principal components of centered rows, by power iteration. */
 function principalAxes(rows) {
   const axes = [];
   for (let a = 0; a < 2; a++) {
@@ -245,7 +267,10 @@ function principalAxes(rows) {
   return axes;
 }
 
-/** Lists of centered rows on two axes, so that all of them together fill the plane: [x, y] for each row, from -1 to 1. */
+/**
+ * Projects lists of centered rows on two axes and scales them together to fill the plane. Each row
+ * becomes [x, y] from -1 to 1.
+ */
 function onPlane(lists, axes) {
   const points = lists.map((rows) =>
     rows.map((row) => axes.map((axis) => row.reduce((sum, value, c) => sum + value * axis[c], 0))),
@@ -256,7 +281,10 @@ function onPlane(lists, axes) {
   return points.map((list) => list.map((point) => point.map((value, a) => value / most[a])));
 }
 
-/** Two principal components of all states of all layers, each layer's mean taken away: places[depth][token] = [x, y]. */
+/**
+ * Returns two principal components of all states, with the mean of each layer subtracted:
+ * places[depth][token] = [x, y].
+ */
 function places() {
   return once("places", () => {
     const states = Array.from({ length: sizes.layers + 1 }, (_, depth) =>

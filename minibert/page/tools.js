@@ -1,6 +1,7 @@
 "use strict";
-// Tools of the page: its words and colours, small helpers, and heat maps. What they show is in the files that follow.
-// Text from outside only ever enters the page as textContent or as text drawn on a canvas.
+// Shared tools of the page: its words and colors, small helpers, and heat maps. The files that
+// follow build the sections from them.
+// Text from outside enters the page only as textContent or as text drawn on a canvas.
 
 const page = JSON.parse(document.getElementById("data").textContent);
 const { sizes, words } = page;
@@ -23,35 +24,35 @@ const state = {
   section: "text",
   text: page.texts[0],
   pair: page.texts[1] ?? null,
-  masked: [], // places of tokens that are hidden behind [MASK]
-  off: [], // [layer, head] of silent heads, [layer] of skipped layers
-  pad: 0, // fill up with [PAD] to this many tokens
-  type: null, // the type id of every token, instead of those of the texts
-  sides: "both", // which sides of itself a token may look at
-  token: 0, // the chosen token; in attention, the query
-  key: 0, // the token it looks at
+  masked: [], // indices of tokens that are hidden behind [MASK]
+  off: [], // heads that are switched off as [layer, head], skipped layers as [layer]
+  pad: 0, // number of tokens to pad to with [PAD]
+  type: null, // type id of every token, or null for the ids of the two texts
+  sides: "both", // which side of itself a token may attend to
+  token: 0, // the chosen token, which is the query in attention
+  key: 0, // the token it attends to, which is the key
   layer: 0,
   head: 0,
-  step: 0, // of the head in motion
-  pinned: [], // further heads whose lines are drawn
-  depth: sizes.layers, // hidden states after this many layers
+  step: 0, // step of the animated head
+  pinned: [], // other heads whose lines are drawn
+  depth: sizes.layers, // depth of the hidden states, where 0 is the embeddings
   stage: "probabilities",
   view: "lines",
-  threshold: 0, // attention below it is not drawn
+  threshold: 0, // lines with less attention are not drawn
   special: true, // whether [CLS] and [SEP] are drawn
   compare: "moved",
-  unit: "words", // what the section "compare" compares: words or whole sentences
-  number: 0, // the chosen number of a vector
+  unit: "words", // whether the section "compare" compares words or whole sentences
+  number: 0, // the chosen dimension of a vector
   row: 0, // the chosen vector of the embeddings and the pooler
   other: "", // the second sentence of the comparison
-  same: "", // a third, in which the word means what it means in the first
-  snapshot: (page.run?.snapshots.length ?? 1) - 1, // of the run of training
-  scene: 0, // of the article
-  guess: -1, // what the reader predicts in it; -1: nothing yet
-  guesses: "", // all that was predicted so far, as the address keeps it
-  ask: "", // the question that is answered
-  tour: -1, // the stop of the guided tour; -1: no tour
-  trouble: "", // what is wrong with the text, in words
+  same: "", // a third sentence, in which the word has the same sense as in the first
+  snapshot: (page.run?.snapshots.length ?? 1) - 1, // snapshot of the pre-training run
+  scene: 0, // scene of the article
+  guess: -1, // the reader's prediction in the scene, or -1 before there is one
+  guesses: "", // all predictions so far, encoded as in the address
+  ask: "", // id of the question that is answered
+  tour: -1, // stop of the guided tour, or -1 outside the tour
+  trouble: "", // error message about the text
   language: page.language ?? ((navigator.language || "en").startsWith("ko") ? "ko" : "en"),
   theme: "",
 };
@@ -62,7 +63,8 @@ function t(key, values = {}) {
   const text = words[state.language][key] ?? key;
   const filled = text.replace(/\{(\w+)\}/g, (_, name) => values[name]);
   const said = state.language === "ko" ? withParticles(filled) : filled;
-  // at the end of a line, a bracket stays with the Hangul before it, and a particle with its bracket or ##
+  // A line must not break between Hangul and a bracket, or between a bracket or ## and a particle.
+  // U+2060 joins them.
   return said.replace(/\p{Script=Hangul}(?=[([“])|[\])”#](?=\p{Script=Hangul})/gu, "$&\u2060");
 }
 
@@ -77,12 +79,14 @@ function bar(share) {
 }
 
 const color = (name) => getComputedStyle(root).getPropertyValue(`--${name}`).trim();
-/** Whether the reader wants no movement. */
+/** Returns whether the reader prefers reduced motion. */
 const isStill = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 const clamp = (x, low, high) => Math.min(Math.max(x, low), high);
 
 let palettes;
-/** 256 colours each, as pixels, between the stops that the style sheet names. */
+/**
+ * Fills each palette with 256 colors as pixels, interpolated between the stops in the style sheet.
+ */
 function readPalettes() {
   const read = (name) => {
     const stops = color(name)
@@ -94,7 +98,8 @@ function readPalettes() {
       const [r, g, b] = stops[low].map((from, c) =>
         Math.round(from + (stops[low + 1][c] - from) * (place - low)),
       );
-      return r | (g << 8) | (b << 16) | (255 << 24); // in memory: red, green, blue, opaque
+      // Little-endian: red, green, blue, opaque alpha
+      return r | (g << 8) | (b << 16) | (255 << 24);
     });
   };
   palettes = { sequential: read("sequential"), diverging: read("diverging") };
@@ -102,9 +107,10 @@ function readPalettes() {
 
 const pixel = (palette, value) => palettes[palette][Math.round(clamp(value, 0, 1) * 255)];
 
-let told = { text: "", python: "" }; // the number that the readout shows, and the line of Python that prints it
+// What the readout shows, and the line of Python that prints it
+let told = { text: "", python: "" };
 
-/** Says what a number is: beside the mouse when it only passes, in the footer when it was chosen. */
+/** Describes a number: in the tooltip while the mouse hovers, in the footer when it is selected. */
 function tell(text, event = null, python = "") {
   $("tip").hidden = !event || !text;
   if (!event) {
@@ -133,7 +139,7 @@ async function copyText(text) {
   try {
     await navigator.clipboard.writeText(text);
   } catch {
-    // no permission, as in a frame: the old way
+    // The clipboard API is not permitted in some frames, so use the older method.
     const area = element("textarea", "", { value: text });
     document.body.append(area);
     area.select();
@@ -142,11 +148,11 @@ async function copyText(text) {
   }
 }
 
-const PRINT = 15; // pixels: the letters of a canvas, as of all other text
+const PRINT = 15; // font size of canvas text in pixels, the same as other text
 
-/** Sizes a canvas for the screen's real pixels and returns its context in CSS pixels. */
+/** Sizes a canvas in device pixels and returns its context, scaled to CSS pixels. */
 function prepare(canvas, width, height) {
-  // phones draw nothing at all on a canvas of more than 16 million pixels, or of more than 16,384 on a side
+  // Phones draw nothing on a canvas with more than 16 million pixels or a side above 16,384.
   const ratio = Math.min(
     window.devicePixelRatio || 1,
     Math.sqrt(12e6 / (width * height)),
@@ -168,7 +174,10 @@ function setSize(context, size) {
 
 const easel = new OffscreenCanvas(1, 1);
 
-/** A picture with one pixel for each number, good until the next; `shade` gives 0 to 1, or null where nothing is to be seen. */
+/**
+ * Returns a picture with one pixel for each cell. The next call overwrites it.
+ * @param shade (row, col) => a value from 0 to 1, or null for a transparent pixel.
+ */
 function picture(rows, cols, palette, shade) {
   Object.assign(easel, { width: cols, height: rows });
   const pixels = new Uint32Array(rows * cols);
@@ -188,7 +197,12 @@ function picture(rows, cols, palette, shade) {
 
 const ARROWS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 
-/** Lets arrow keys walk over rows and columns: `cursor()` gives [row, column], `move(row, column)` goes there. */
+/**
+ * Moves a cursor over rows and columns with the arrow keys.
+ * @param size () => [rows, columns].
+ * @param cursor () => the current [row, column].
+ * @param move (row, column) => called with the new position.
+ */
 function walk(target, size, cursor, move) {
   target.addEventListener("keydown", (event) => {
     const step = ARROWS[event.key];
@@ -202,16 +216,27 @@ function walk(target, size, cursor, move) {
   });
 }
 
-/** A heat map on a canvas with labels, a cursor, a number on hover, and arrow keys; it scrolls where it has no room. */
+/**
+ * A heat map on a canvas with labels, a cursor, values on hover, and arrow keys. It scrolls if it
+ * does not fit.
+ */
 class HeatMap {
   /**
-   * @param id of the canvas, whose parent scrolls.
-   * @param plan () => {rows, cols, palette, shade(r, c), describe(r, c), python(r, c), cursor: [r, c], move(r, c), rowLabel(r),
-   *   space, tallest or square, and maybe smallest: [width, height] of a cell, colLabel(c), slanted, write(r, c), left, top, right, over(context, area, cell),
-   *   quiet, marked} for
-   *   the present state: `space` is the height there is for the whole canvas, `tallest` the most a row may take, `left` and
-   *   `top` what the labels take, `right` what stays free beside the cells, for what `over` draws last; a `quiet` map shows no
-   *   cursor, and `marked` is the row whose label stands out instead of the cursor's.
+   * @param id id of the canvas, whose parent scrolls.
+   * @param plan () => the map for the current state, an object with these properties:
+   * - rows, cols, palette: the number of cells and their colors.
+   * - shade(r, c), describe(r, c), python(r, c): color, readout and Python of a cell.
+   * - cursor, move(r, c): the selected cell as [r, c], and what selects another one.
+   * - rowLabel(r), colLabel(c), slanted: the labels. Column labels are optional.
+   * - write(r, c): optional text inside a cell.
+   * - space: height available to the whole canvas.
+   * - tallest or square: the maximum height of a row, or whether cells are square.
+   * - smallest: optional minimum [width, height] of a cell.
+   * - left, top: the room that labels take.
+   * - right: the room beside the cells, for what `over` draws.
+   * - over(context, area, cell): optional drawing on top of everything else.
+   * - quiet: true for a map without a cursor.
+   * - marked: the row whose label is highlighted instead of the cursor's.
    */
   constructor(id, plan) {
     HeatMap.all.set(id, this);
@@ -323,10 +348,11 @@ class HeatMap {
     if (document.activeElement === this.canvas) {
       this.say();
     }
+    // Reveal a cell that was selected elsewhere.
     if (String(now.cursor) !== this.seen) {
       this.seen = String(now.cursor);
       this.reveal();
-    } // chosen elsewhere, seen here
+    }
   }
   /** Frames the cell of the cursor. */
   #frame(context, cell) {
@@ -342,7 +368,7 @@ class HeatMap {
       height,
     );
   }
-  // Where there is no room for all labels, only those of the cursor are written.
+  // If there is no room for all labels, only the label of the cursor is drawn.
   #rowLabels(context, size) {
     setSize(context, labelSize(size));
     context.textAlign = "right";
@@ -385,7 +411,7 @@ class HeatMap {
       context.restore();
     }
   }
-  /** The largest letters, from 11 pixels on, with which all that is written fits its cell. */
+  /** Returns the largest font size, from 11 pixels up, at which every text fits its cell. */
   #printSize(context, room) {
     setSize(context, PRINT);
     let widest = 1;
@@ -416,10 +442,10 @@ class HeatMap {
 
 HeatMap.all = new Map();
 
-/** The size of a label's letters, in pixels, beside a cell that is `room` pixels large. */
+/** Returns the font size in pixels of the label of a row or column `room` pixels large. */
 const labelSize = (room) => clamp(Math.floor(room) - 1, 10, PRINT);
 
-/** Draws a text, cut with an ellipsis where it is longer than `room`. */
+/** Draws a text, shortened with an ellipsis if it is wider than `room`. */
 function fitted(context, text, x, y, room) {
   const letters = Array.from(text);
   if (context.measureText(text).width > room) {
@@ -431,16 +457,19 @@ function fitted(context, text, x, y, room) {
   context.fillText(text, x, y);
 }
 
-/** Height from the top of an element to the end of the window's free part, less what is to stay free. */
+/**
+ * Returns the height from the top of an element to the bottom of the window, less `free` pixels.
+ */
 function spaceBelow(id, free = 0) {
   const main = document.querySelector("main");
   const end =
     main.getBoundingClientRect().bottom - parseFloat(getComputedStyle(main).paddingBottom);
-  const least = $("page").clientWidth > 900 ? 240 : main.clientHeight * 0.6; // one below the other, each may take most of the window
+  // In one column, each element may take most of the window.
+  const least = $("page").clientWidth > 900 ? 240 : main.clientHeight * 0.6;
   return Math.max(least, end - $(id).getBoundingClientRect().top - main.scrollTop - free);
 }
 
-/** Draws a colour scale with its ends beside it. */
+/** Draws a color scale with its ends beside it. */
 function legend(id, palette, low, high) {
   const scale = element("i");
   scale.setAttribute("aria-hidden", "true");
@@ -451,7 +480,7 @@ function legend(id, palette, low, high) {
 const signedLegend = (id, most) =>
   legend(id, "diverging", `≤ −${most.toFixed(2)}`, `≥ ${most.toFixed(2)}`);
 
-/** Marks one row of a table. */
+/** Highlights one row of a table. */
 function mark(table, chosen) {
   const rows = table.tBodies[0].rows;
   for (let i = 0; i < rows.length; i++) {

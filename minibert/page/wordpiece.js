@@ -1,28 +1,36 @@
-// WordPiece in JavaScript: what minibert/tokenization does, in its order. A character is [character, its place in the text],
-// counted in code points as Python does, so that every piece knows where it came from.
+// WordPiece in JavaScript, with the steps of minibert/tokenization in the same order. A character
+// is [character, index]. Indices count code points as in Python, so that every piece has its
+// offsets.
 
 const WHITE_SPACE = /[\t\n\r \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]/u;
 const DROPPED = /[\p{Cc}\p{Cf}\p{Co}\ufffd]/u;
 const IDEOGRAPH =
   /[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u{20000}-\u{2a6df}\u{2a700}-\u{2b81f}\u{2b920}-\u{2ceaf}\u{2f800}-\u{2fa1f}]/u;
 const MARK = /\p{Mn}/u;
-const PUNCTUATION = /[\p{P}!-/:-@[-`{-~]/u; // ASCII symbols such as $ + ~ count too, though Unicode says otherwise
-const MAX_WORD = 100; // characters; a longer word is unknown
+// ASCII symbols such as $ + ~ count as punctuation, which differs from Unicode.
+const PUNCTUATION = /[\p{P}!-/:-@[-`{-~]/u;
+const MAX_WORD = 100; // in characters, a longer word is unknown
 
 class WordPiece {
-  /** @param tokenizer {vocabulary: [piece, ...], special: {cls, sep, pad, unk, mask}, added: [token, ...], do_lower_case, strip_accents, tokenize_chinese_chars}. */
+  /**
+   * @param tokenizer {vocabulary: [piece, ...], special: {cls, sep, pad, unk, mask},
+   *   added: [token, ...], do_lower_case, strip_accents, tokenize_chinese_chars}.
+   */
   constructor(tokenizer) {
     Object.assign(this, tokenizer);
     this.ids = new Map(this.vocabulary.map((piece, id) => [piece, id]));
     this.longest = this.vocabulary.reduce((most, piece) => Math.max(most, piece.length), 0);
-    // added tokens such as [MASK] are looked up in the text as it stands, the longest first
+    // Added tokens such as [MASK] are matched in the original text, the longest first.
     const patterns = [...this.added]
       .sort((a, b) => b.length - a.length)
       .map((token) => token.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&"));
     this.finder = new RegExp(patterns.join("|") || "(?!)", "gu");
   }
 
-  /** Control characters go, ideographs stand alone, accents and capitals go where the vocabulary has none. */
+  /**
+   * Removes control characters, separates ideographs, and strips accents and case if the tokenizer
+   * does.
+   */
   normalize(chars) {
     let kept = chars.filter(([char]) => WHITE_SPACE.test(char) || !DROPPED.test(char));
     if (this.tokenize_chinese_chars) {
@@ -47,7 +55,7 @@ class WordPiece {
     return kept;
   }
 
-  /** Cuts at white space and around punctuation. */
+  /** Splits at white space and around punctuation. */
   words(chars) {
     const words = [];
     let word = [];
@@ -71,7 +79,9 @@ class WordPiece {
     return words;
   }
 
-  /** The pieces of a word, always the longest that fits; a word that the pieces cannot spell is unknown. */
+  /**
+   * Splits a word into pieces, always taking the longest match. A word without a match is unknown.
+   */
   pieces(word) {
     const span = (id, from, to) => ({ id, start: word[from][1], end: word[to - 1][1] + 1 });
     const found = [];
@@ -102,11 +112,11 @@ class WordPiece {
       : [span(this.ids.get(this.special.unk), 0, word.length)];
   }
 
-  /** The tokens of one text: [{id, start, end}, ...]. */
+  /** Returns the tokens of a single text: [{id, start, end}, ...]. */
   tokens(text) {
     const found = [];
     let done = 0;
-    let place = 0; // in UTF-16 units, as JavaScript counts, and in characters
+    let place = 0; // in code points
     const plain = (part) => {
       const chars = Array.from(part, (char, i) => [char, place + i]);
       for (const word of this.words(this.normalize(chars))) {
@@ -125,7 +135,10 @@ class WordPiece {
     return found;
   }
 
-  /** A whole row: [CLS] first [SEP], and second [SEP] if there is one, filled up with [PAD] to `length` tokens. */
+  /**
+   * Returns the input of the model: [CLS] first [SEP], then second [SEP] for a pair, padded with
+   * [PAD] to `length` tokens.
+   */
   encode(text, pair, length = 0) {
     const own = (name, type, mask = 1) => ({
       id: this.ids.get(this.special[name]),
