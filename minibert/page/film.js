@@ -54,7 +54,7 @@ function filmNumbers() {
       output: step("context")
         .row(token)
         .slice(head * headSize(), (head + 1) * headSize()),
-      // As in `Numbers.typical`
+      // As in `Numbers.typical`.
       most: sizes.sort((a, b) => a - b)[Math.floor(sizes.length * 0.99)] || 1,
     };
   });

@@ -1,6 +1,7 @@
-// The article: a scene at a time sets the page beside it, asks what will happen, lets the reader do it, and says what came of it.
+// The article. Each scene sets the page next to it, asks what will happen, lets the reader act, and
+// explains the result.
 
-/** The scenes of the article that fits the model, which was chosen when the page was written. */
+/** The scenes of the article that fits the model. build.py chose it when the page was written. */
 const SCENES = { en: ENGLISH, ko: KOREAN }[page.lesson?.language] ?? [];
 const SCENE_COUNT = page.lesson ? SCENES.length : 0;
 
@@ -33,12 +34,15 @@ function buildLesson() {
   $("to-lesson").onclick = () => $("scene-verdict").scrollIntoView({ block: "center" });
 }
 
-let drawnFigure = null; // the figure whose map is shown; the scene may already be another one
+let drawnFigure = null; // the figure whose map is shown, which may belong to an earlier scene
 const sceneMap = new HeatMap("scene-map", () => drawnFigure.plan());
 
-/** Opens a scene, or the end after the last one: the page is set as the scene says, whatever the reader did before. */
+/**
+ * Opens a scene, or the end after the last one. The page is set to the scene's state, whatever the
+ * reader did before.
+ */
 async function enter(scene) {
-  judge.turn = {}; // what is being measured belongs to the scene before
+  judge.turn = {}; // cancels the judging of the previous scene
   $("lesson").scrollTop = 0;
   if (scene === SCENE_COUNT) {
     change({ scene, guess: -1, ask: "" });
@@ -57,9 +61,12 @@ async function enter(scene) {
   $("scene-title").focus();
 }
 
-const pressed = new Set(); // the scenes whose button the reader has pressed
+const pressed = new Set(); // ids of the scenes whose button the reader has pressed
 
-/** Does for the reader what the scene asks for; from the door of a question, back at the beginning of the scene. */
+/**
+ * Performs the scene's action. After the door of a question, it first returns to the beginning of
+ * the scene.
+ */
 async function act() {
   const { scene } = state;
   if (state.ask) {
@@ -76,7 +83,7 @@ async function act() {
   $("scene-verdict").scrollIntoView({ block: "nearest" });
 }
 
-/** Takes over a state that was set from here. */
+/** Applies a state that the article has set. */
 async function take() {
   fillEdits();
   for (const [id, name] of [
@@ -90,7 +97,7 @@ async function take() {
 
 const sceneRequest = (scene) => requestOf({ ...BLANK(), ...scene.set() });
 
-/** Draws the scene: its text at once, its verdict when it has been measured. */
+/** Draws the scene: its text at once, its verdict as soon as it is measured. */
 function drawLesson() {
   if (!page.lesson) {
     return;
@@ -117,7 +124,7 @@ function drawLesson() {
   judge.latest = judge(scene);
 }
 
-/** The amounts that the texts of scenes name. */
+/** Returns the values that the texts of scenes mention. */
 function amounts() {
   const all = {
     count: page.lesson.sentences.length,
@@ -129,12 +136,12 @@ function amounts() {
     all[name] = size.toLocaleString("en");
   }
   for (const [i, { id }] of SCENES.entries()) {
-    all[`scene_${id}`] = i + 1; // where a text points to another scene
+    all[`scene_${id}`] = i + 1; // for texts that refer to another scene
   }
   return all;
 }
 
-/** Writes what a scene says before anything is done. */
+/** Writes the texts of a scene that are visible before the reader acts. */
 function writeScene(scene) {
   const say = (key) => t(`lesson.${scene.id}.${key}`, amounts());
   const has = (key) => words.en[`lesson.${scene.id}.${key}`];
@@ -172,7 +179,7 @@ function writeScene(scene) {
   $("scene-source").replaceChildren(...rich(has("source") ? say("source") : ""));
 }
 
-/** The numbers of the scenes, and the way back and on. */
+/** Updates the numbers of the scenes and the buttons to the previous and the next one. */
 function drawSceneNumbers() {
   for (const [i, button] of [...$("scenes").querySelectorAll("button")].entries()) {
     if (i === state.scene) {
@@ -187,7 +194,10 @@ function drawSceneNumbers() {
   $("scene-next").hidden = state.scene === SCENE_COUNT;
 }
 
-/** Whether the reader has done something that the scene can judge; what the door of a question shows is nobody's act. */
+/**
+ * Returns whether the reader has done something that the scene can judge. Opening the door of a
+ * question does not count.
+ */
 function hasActed(scene) {
   if (state.ask) {
     return false;
@@ -195,7 +205,7 @@ function hasActed(scene) {
   return scene.done ? scene.done() : !same(sceneRequest(scene), shown.request);
 }
 
-/** Measures what the reader has done against what the scene began with; the newest state wins. */
+/** Compares the current state with the beginning of the scene. Only the newest state is shown. */
 async function judge(scene) {
   const turn = (judge.turn = {});
   const found = hasActed(scene) ? await measured(scene).catch(() => null) : null;
@@ -220,7 +230,7 @@ async function judge(scene) {
   }
 }
 
-/** Says what happened, in bold, and why; then what the reader had predicted. */
+/** Shows the result, its first sentence in bold, and what the reader predicted. */
 function tellVerdict(scene, found) {
   $("scene-found").replaceChildren();
   $("scene-guess").textContent = "";
@@ -244,7 +254,7 @@ function tellVerdict(scene, found) {
   }
 }
 
-/** Draws what a scene adds to its verdict: a map of cells, or whatever the figure draws itself. */
+/** Draws the figure of a verdict: a map of cells, or what the figure draws itself. */
 function drawFigure(figure) {
   $("scene-caption").replaceChildren(
     ...rich(`${figure.caption()} `),
@@ -283,7 +293,7 @@ async function measured(scene) {
   return scene.measure(before, own);
 }
 
-/** The table of a verdict: what was measured, before and after. */
+/** Fills the table of a verdict with the measurements before and after. */
 function fillVerdict({ rows, heads = ["before", "after"] }, scene) {
   const own = (key) =>
     words[state.language][`lesson.${scene.id}.row.${key}`] ??

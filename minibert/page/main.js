@@ -1,4 +1,4 @@
-// Whatever happens changes `state`, and the open section is drawn anew; the address remembers it.
+// Every action changes `state` and redraws the open section. The address stores the state.
 
 const DRAW = {
   text: drawText,
@@ -16,13 +16,15 @@ function change(changes) {
   if (changes.section && changes.section !== state.section) {
     document.querySelector("main").scrollTop = 0;
   }
+  // States are shown at the chosen layer.
   if ("layer" in changes) {
     state.depth = changes.layer + 1;
-  } // states are shown at the layer at hand
+  }
+  // Predictions are shown at the model's output.
   if (changes.section === "predictions") {
     state.depth = sizes.layers;
-  } // and words at the model's answer
-  tell(""); // what was said is of another choice now
+  }
+  tell(""); // the old description belongs to another choice
   Object.assign(state, changes);
   draw();
   if (changes.section === "predictions") {
@@ -30,7 +32,7 @@ function change(changes) {
   }
 }
 
-/** As `change`, for what the model has to compute. */
+/** Like `change`, for inputs of the model. */
 function ask(changes) {
   change(changes);
   if (live) {
@@ -38,7 +40,10 @@ function ask(changes) {
   }
 }
 
-/** As `ask`, for what is typed: its box shows it at once, so the page is drawn once, with what was computed. */
+/**
+ * Like `ask`, for typing. Text boxes update themselves, so the page is drawn only once, with the
+ * results.
+ */
 function type(changes) {
   tell("");
   Object.assign(state, changes);
@@ -47,7 +52,7 @@ function type(changes) {
 
 function draw() {
   if (running && Math.max(state.token, state.key) >= count) {
-    return; // tokens of a text that is being computed; it is drawn when it is there
+    return; // The tokens are still being computed. The page is drawn when they are ready.
   }
   drawFrame();
   drawRiver();
@@ -58,7 +63,7 @@ function draw() {
   remember();
 }
 
-/** Everything that depends on which tokens there are. */
+/** Rebuilds everything that depends on the tokens. */
 function rebuild() {
   const last = count - 1;
   Object.assign(state, { token: clamp(state.token, 0, last), key: clamp(state.key, 0, last) });
@@ -144,18 +149,18 @@ function remember() {
   clearTimeout(remember.later);
   remember.later = setTimeout(() => {
     if (remember.address !== undefined && remember.address !== location.hash) {
-      return; // somebody has just written another address, which is about to be read
+      return; // The reader has just edited the address, which is about to be read.
     }
     try {
       history.replaceState(null, "", `#${said}`);
       remember.address = location.hash;
     } catch {
-      /* a frame may have no address of its own */
+      /* An iframe may not be allowed to change its address. */
     }
   }, 150);
 }
 
-/** Takes over what the address says, as far as it makes sense here. */
+/** Sets the state from the address. Values that do not fit this page are ignored. */
 function recall() {
   const said = throughDoor(new URLSearchParams(location.hash.slice(1)));
   const limits = {
@@ -168,7 +173,7 @@ function recall() {
     threshold: 0.5,
     row: EMBEDDINGS.length - 1,
     tour: STOPS.length - 1,
-    scene: SCENE_COUNT, // after the last one comes the end
+    scene: SCENE_COUNT, // the end follows the last scene
     guess: 2,
     snapshot: (page.run?.snapshots.length ?? 1) - 1,
   };
@@ -268,7 +273,7 @@ async function start() {
   }
   root.dataset.ready = "yes";
   window.onhashchange = async () => {
-    // somebody wrote into the address: what the page writes itself makes no event
+    // The reader edited the address. The page's own updates trigger no event.
     remember.address = location.hash;
     recall();
     showTheme();

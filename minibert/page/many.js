@@ -1,12 +1,14 @@
-// Experiments over many sentences: what one sentence suggests, a scene then asks of dozens, and shows mean and spread.
+// Experiments over many sentences. One sentence suggests a result, and a scene then tests it on
+// dozens and shows mean and spread.
 //
-// An experiment computes its items one after the other while its scene is open, keeps what it has found, and resumes where it
-// was when the reader comes back. Its figure is drawn as far as it has come, and says so.
+// An experiment computes one item at a time while its scene is open. It keeps its results and
+// resumes when the reader comes back. Its figure shows the results so far and says that they are
+// incomplete.
 
 class Experiment {
   /**
-   * @param items () => what is to be measured, one entry after the other.
-   * @param measure (item) => a promise of its result.
+   * @param items () => list of the items to measure.
+   * @param measure (item) => promise of its result.
    */
   constructor(items, measure) {
     Object.assign(this, { items, measure, results: [], running: false });
@@ -16,7 +18,7 @@ class Experiment {
     return this.results.length === this.items().length;
   }
 
-  /** Measures what is still missing, as long as `wanted()`; what was found meanwhile is drawn every few items. */
+  /** Measures the remaining items while `wanted()`, and draws the results after every batch. */
   async run(wanted, batch) {
     if (this.running || this.complete) {
       return;
@@ -35,19 +37,19 @@ class Experiment {
   }
 }
 
-/** How far an experiment has come, as a scene tells it. */
+/** Returns the progress of an experiment for its scene. */
 const progressOf = ({ running, results, items }) => ({
   running,
   part: results.length / Math.max(items().length, 1),
 });
 
-/** Whether an experiment that a scene tells of has no result yet. */
+/** Returns whether an experiment has no result yet. */
 const isAwaited = ({ results, items }) => items().length > 0 && results.length === 0;
 
 const crowd = (name) => page.lesson.crowds[name];
-const example = (name) => page.lesson.examples[name]; // what a scene that articles share takes from its article
+const example = (name) => page.lesson.examples[name]; // what a shared scene takes from its article
 
-const counts = new Map(); // what was counted over many sentences, by its name
+const counts = new Map(); // results over many sentences by name
 function counted(name, count) {
   if (!counts.has(name)) {
     counts.set(name, count());
@@ -57,12 +59,12 @@ function counted(name, count) {
 
 const showsFigure = (figure) => SCENES[state.scene]?.figure === figure;
 
-/** "500 sentences", or while they are being read "so far 20 of 500 sentences". */
+/** Returns "500 sentences", or "so far 20 of 500 sentences" while they are being processed. */
 function soFar(count, total, unit = "sentences") {
   return t(count < total ? `lesson.${unit}.some` : `lesson.${unit}.all`, { count, total });
 }
 
-/** What is concluded from an experiment, marked as provisional until it is complete. */
+/** Returns the conclusion from an experiment, marked as provisional until it is complete. */
 function saidSoFar(experiment, key, values = {}) {
   const said = t(key, values);
   return experiment.complete ? said : `${t("lesson.open")} ${said}`;
@@ -89,7 +91,7 @@ const professions = new Experiment(
   },
 );
 
-/** "he ×2.7": how many times as likely the more likely of the two is. */
+/** Returns the ratio of both probabilities with the likelier word, such as "he ×2.7". */
 function times({ she, he }) {
   const names = crowd("professions").answers;
   return `${she > he ? names[0] : names[1]} ×${(Math.max(she, he) / Math.min(she, he)).toFixed(1)}`;
@@ -116,7 +118,10 @@ const professionsFigure = {
       mean: Math.exp(average(logs)).toFixed(1),
     });
   },
-  /** Every profession with a bar to the left for “he”, to the right for “she”; in the order of what was measured. */
+  /**
+   * Draws a bar for each profession, to the left for "he" and to the right for "she", sorted by
+   * ratio.
+   */
   draw: (box) => {
     const sorted = [...professions.results].sort((a, b) => a.she / a.he - b.she / b.he);
     const most = Math.max(...sorted.map(({ she, he }) => Math.abs(Math.log(she / he))));
@@ -137,7 +142,10 @@ const professionsFigure = {
 
 // ---------------------------------------------------------------- forty comparisons of two senses
 
-/** Every comparison: a sentence, the next one with the same sense of the word, and one with the other sense. */
+/**
+ * Returns all comparisons: a sentence, the next one with the same sense of the word, and one with
+ * the other sense.
+ */
 function comparisons() {
   return crowd("senses").flatMap(({ word, texts }) =>
     texts.flatMap((own, sense) =>
@@ -151,7 +159,7 @@ function comparisons() {
   );
 }
 
-const computed = new Map(); // the sentences for scale, each of which is computed once
+const computed = new Map(); // sentences by text, each computed once
 function computeOnce(text) {
   if (!computed.has(text)) {
     computed.set(text, live.compute({ text }));
@@ -159,7 +167,9 @@ function computeOnce(text) {
   return computed.get(text);
 }
 
-const statesKept = new Map(); // a sentence belongs to three comparisons; only the states of its word are kept
+// States of a word by sentence. A sentence is part of three comparisons, and only these states are
+// kept.
+const statesKept = new Map();
 function statesOfWord(text, word) {
   if (!statesKept.has(text)) {
     const states = live.compute({ text }).then((what) => {
@@ -224,22 +234,27 @@ const sensesFigure = {
   },
 };
 
-// ---------------------------------------------------------------- twenty paraphrases, on two models
+// ---------------------------------------------------------------- paraphrases, on two models
 
-/** The mean of all tokens after a layer of a model. */
+/** Returns the mean of all tokens after a layer of a model. */
 function meanOfStates(what, name) {
   const states = what.steps.get(name);
   return centerOf(what.tokens.map((_, i) => states.row(i)));
 }
 
-/** The plain BERT of the scene on training: the last snapshot, trained on hidden words and on nothing else. */
+/**
+ * Returns the plain BERT of the scene on training: the last snapshot, trained on masked words only.
+ */
 async function plainModel() {
   pupils ?? (await (drawTraining.waking ??= wakePupils()));
   return pupils.at(-1);
 }
 const plainLast = () => `layer.${page.run.config.num_hidden_layers - 1}.output`;
 
-/** For a sentence, one with the same words and one with the same meaning: two cosines in h0, in the last layer, in the plain model. */
+/**
+ * Cosines of each sentence with one of the same words and with one of the same meaning: in h0, in
+ * the last layer, and in the plain model.
+ */
 const paraphrases = new Experiment(
   () => crowd("paraphrases"),
   async (texts) => {
@@ -308,10 +323,10 @@ const paraphrasesFigure = {
 // ---------------------------------------------------------------- a curve over the layers
 
 /**
- * Draws curves over the layers, each with a band of one standard deviation where it has one.
- * @param box the element that takes the canvas.
- * @param plot {labels, curves: [{name, means, spreads?}, ...], at?, label}: `at` is the layer at hand, and the label says in words
- *   what is drawn.
+ * Draws curves over the layers, with a band of one standard deviation if `spreads` is given.
+ * @param box the element that holds the canvas.
+ * @param plot {labels, curves: [{name, means, spreads?}, ...], at?, label}. `at` is the current
+ *   layer, and `label` describes the plot in words.
  */
 function drawCurves(box, { labels, curves, at = -1, label }) {
   let canvas = box.querySelector("canvas");
@@ -328,7 +343,7 @@ function drawCurves(box, { labels, curves, at = -1, label }) {
     means.flatMap((mean, i) => [mean - (spreads?.[i] ?? 0), mean + (spreads?.[i] ?? 0)]),
   );
   const high = Math.max(...ends);
-  // differences are seen against 0; cosines, which are all large, against the least of them
+  // Differences are drawn from 0. Cosines, which are all large, are drawn from the smallest one.
   const low = Math.min(...ends) > 0.3 ? Math.min(...ends) - 0.05 : Math.min(0, ...ends);
   const place = (i, value) => [
     54 + (i / (labels.length - 1)) * (width - 76),

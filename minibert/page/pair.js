@@ -1,16 +1,18 @@
 // The scene on two sentences: segments, [CLS] and its pooler, the next sentence, and padding.
 
-const PADS = 8; // tokens of padding added in the scene
+const PADS = 8; // number of padding tokens that the scene adds
 
-const SHIFTS = [3, 7, 11, 17]; // a first sentence meets the second one of the pair that is so many further on
+// Offsets in the list of pairs. First sentences are combined with the second sentences at these
+// offsets.
+const SHIFTS = [3, 7, 11, 17];
 
-/** How likely the second text follows the first, as the next-sentence head has it. */
+/** Returns the probability that the second text follows the first, from the next-sentence head. */
 function followsOf(what) {
   const logits = what.steps.get("nsp.logits");
   return logits ? 1 / (1 + Math.exp(logits.at(1) - logits.at(0))) : null;
 }
 
-/** The last vectors of a text with every token in the first segment. */
+/** Returns the last states of a text with every token in the first segment. */
 async function withoutSegments(what) {
   const column = (name) => what.tokens.map((token) => token[name]);
   const input = { ids: column("id"), types: what.tokens.map(() => 0), mask: column("mask") };
@@ -18,7 +20,10 @@ async function withoutSegments(what) {
   return new Numbers(steps.get(stateName(sizes.layers)));
 }
 
-/** What segments and padding do to a text: a cosine, the largest difference, and how long a [PAD]'s vector is. */
+/**
+ * Returns the effects of segments and padding on a text: a cosine, the largest difference, and the
+ * length of a [PAD]'s vector.
+ */
 async function segmentsAndPads(what) {
   const last = hiddenState(sizes.layers, what);
   const plain = await withoutSegments(what);
@@ -40,7 +45,10 @@ async function segmentsAndPads(what) {
   };
 }
 
-/** How likely each of the article's pairs follows: as it is, turned around, and with second texts of other pairs. */
+/**
+ * Probability that each of the article's pairs follows: in order, reversed, and with second texts
+ * of other pairs.
+ */
 const judging = new Experiment(
   () => example("pair").many ?? [],
   async ([first, second]) => {
@@ -57,12 +65,12 @@ const judging = new Experiment(
   },
 );
 
-/** Measures the further pairs while the scene is open. */
+/** Measures the other pairs while the scene is open. */
 function judgePairs() {
   judging.run(() => SCENES[state.scene]?.id === "pair", 4);
 }
 
-/** The rows and values on further pairs, where the article has them. */
+/** Returns the rows and values of the other pairs, if the article has any. */
 function judgedPairs() {
   const { results } = judging;
   if (results.length === 0) {
@@ -95,7 +103,7 @@ const PAIR_SCENE = {
     return { section: "pooler", text, pair, token: 0 };
   },
   then: () => {
-    judgePairs(); // while the reader reads
+    judgePairs(); // runs while the reader reads
     return {};
   },
   act: () => {

@@ -1,13 +1,14 @@
-// Korean particles after words that are known only when a sentence is put together, such as a number or what the model answers:
-// a text has both forms, as in "{head}이(가)", and the one that fits stays.
+// Chooses Korean particles. They depend on the word before, which may be known only at run time,
+// such as a number or a prediction. Texts contain both forms, as in "{head}이(가)", and the fitting
+// one is kept.
 
 const BOTH_FORMS = /은\(는\)|이\(가\)|을\(를\)|과\(와\)|\(으\)로/gu;
-const L_ENDINGS = "178lr"; // 일, 칠, 팔, and the letters 엘, 알 end in ㄹ, after which it is 로
+const L_ENDINGS = "178lr"; // 일, 칠, 팔, and the letters 엘, 알 end in ㄹ and take 로
 const CONSONANT_ENDINGS = "036mn"; // 영, 삼, 육, 엠, 엔
 
-/** The sound in which a text ends when it is read aloud: "ㄹ", another "consonant", or a "vowel". */
+/** Returns the final sound of a text read aloud: "ㄹ", another "consonant", or a "vowel". */
 function finalSound(text) {
-  const word = text.replace(/\([^()]*\)$/u, ""); // a remark in brackets does not count
+  const word = text.replace(/\([^()]*\)$/u, ""); // ignores a remark in parentheses
   const [last] = /[\p{L}\p{N}](?=[^\p{L}\p{N}]*$)/u.exec(word) ?? [""];
   if (/[가-힣]/u.test(last)) {
     const coda = (last.charCodeAt(0) - 0xac00) % 28;
@@ -23,7 +24,7 @@ function finalSound(text) {
   return isClosed ? "consonant" : "vowel";
 }
 
-/** A sentence in which of both forms of every particle the one stays that fits the word before. */
+/** Replaces both forms of every particle with the one that fits the word before. */
 function withParticles(said) {
   return said.replace(BOTH_FORMS, (forms, offset) => {
     const sound = finalSound(said.slice(0, offset));

@@ -1,15 +1,19 @@
-// The river: the whole model in one strip, above every scene and every tab. The stream is the vector of the chosen token; what
-// each part adds flows into it, as thick as it is long, and the stream is the deeper in colour the more it has turned.
+// The river: the whole model in one strip, above every scene and every tab. The stream is the
+// vector of the chosen token. The contribution of each part flows into it, drawn as thick as its
+// vector is long. The color of the stream deepens with each change of direction.
 
-const STREAM = 10; // pixels that a vector of usual length is thick
-const WIDEST = 16; // no thread is thicker, however long a vector is
-const TURNED = 0.25; // 1 - cosine at which the stream has its deepest colour
-const MOVING = 400; // milliseconds from before to now
-const NARROW = 560; // pixels below which the strip is drawn for a phone
-const EXPANDED = 116; // pixels that a layer takes with its names written
+const STREAM = 10; // width in pixels of a vector of average length
+const WIDEST = 16; // maximum width in pixels
+const TURNED = 0.25; // 1 - cosine at which the stream has its deepest color
+const MOVING = 400; // duration of an animation in milliseconds
+const NARROW = 560; // width in pixels below which the strip uses its phone layout
+const EXPANDED = 116; // width in pixels of a layer with labels
 const LAYER_PARTS = ["attention", "add", "ff", "add2"];
 
-/** Every part of the model, in order of computation: its name, its layer, the tab that shows it, and what is to be seen there. */
+/**
+ * All parts of the model in order of computation: name, layer, tab, and the element in the tab to
+ * scroll to.
+ */
 const RIVER_PARTS = [
   { name: "pieces", section: "text" },
   { name: "embeddings", section: "embeddings" },
@@ -27,7 +31,7 @@ const partIndex = (name, layer) =>
 
 const river = { layout: "", shown: null, goal: null, opened: -1, focus: -1, told: -1, frame: 0 };
 
-// the namespace as the page's parser knows it: no address is written anywhere in the page
+// Takes the SVG namespace from the parser, so that the page contains no web address.
 const drawing = document.createElement("template");
 drawing.innerHTML = "<svg></svg>";
 const NAMESPACE = drawing.content.firstChild.namespaceURI;
@@ -49,7 +53,10 @@ const moveTo = (node, attributes) => {
 
 const lengthOf = (row) => Math.hypot(...row);
 
-/** What one layer does to the vector of one token; lengths are null where the page holds no such numbers. */
+/**
+ * Returns what one layer does to the vector of one token. Lengths are null if the page does not
+ * have the values.
+ */
 function layerFlow(layer, token) {
   const step = (name) => numbers(`layer.${layer}.${name}`)?.row(token) ?? null;
   const before = hiddenState(layer).row(token);
@@ -81,7 +88,7 @@ function layerFlow(layer, token) {
   };
 }
 
-/** What is drawn for the chosen token of the present text. */
+/** Returns what is drawn for the chosen token of the current text. */
 function riverFlow() {
   const { token } = state;
   const layers = Array.from({ length: sizes.layers }, (_, layer) => layerFlow(layer, token));
@@ -91,14 +98,20 @@ function riverFlow() {
   return { embeddings, layers };
 }
 
-/** Pixels for a length: the vectors that flow between the layers are `STREAM` thick on average. */
+/**
+ * Returns the width in pixels of a vector. The vectors between the layers are `STREAM` wide on
+ * average.
+ */
 function thickness(length) {
   river.unit ??=
     STREAM / (river.goal.layers.reduce((sum, own) => sum + own.before, 0) / sizes.layers);
   return clamp((length ?? 2 / river.unit) * river.unit, 0, WIDEST);
 }
 
-/** The best word for the chosen token: [word, probability], or undefined until it has been computed. */
+/**
+ * Returns the best word for the chosen token as [word, probability], or undefined until it is
+ * computed.
+ */
 function riverWord() {
   const { token } = state;
   const known = shown.lens?.at(-1)?.[token]?.[0];
@@ -117,14 +130,17 @@ function riverWord() {
       if (own === shown) {
         drawRiver();
       }
-    }, 200); // typing goes first
+    }, 200); // typing has priority
   }
   return words.get(token) ?? undefined;
 }
 
 // ---------------------------------------------------------------- where the reader is
 
-/** The index of the part that the open tab shows; -1 in the tab of training, which shows all. */
+/**
+ * Returns the index of the part that the open tab shows, or -1 in the training tab, which shows all
+ * of them.
+ */
 function riverHere() {
   const { section, layer, depth } = state;
   const opened = RIVER_PARTS[river.opened];
@@ -161,7 +177,7 @@ function openPart(index) {
 
 const percent = (share) => Math.round(100 * share);
 
-/** A sentence on one part: what it is, and what it does to the chosen token. */
+/** Describes a part: what it is, and what it does to the chosen token. */
 function partSays(index) {
   const { name, layer } = RIVER_PARTS[index];
   const values = { layer, token: piece(state.token), ...sizes };
@@ -192,7 +208,7 @@ function partSays(index) {
   return t(`river.${name}.say`, values);
 }
 
-/** The line of Python that prints how long what a part adds is. */
+/** Returns the Python that prints the length of a part's vector. */
 function partPython(index) {
   const { name, layer } = RIVER_PARTS[index];
   const steps = {
@@ -205,13 +221,16 @@ function partPython(index) {
   return steps[name] ? python(`t['${steps[name]}'][0, ${state.token}].norm()`) : "";
 }
 
-/** The file and the lines of a part's code. */
+/** Returns the file and the lines of a part's code. */
 function partCode(index) {
   const code = page.code?.[RIVER_PARTS[index].name];
   return code ? t("river.code", { file: code[0], from: code[1], to: code[2] }) : "";
 }
 
-/** Writes the line under the strip: on the part under the mouse or the focus, else on where the reader is. */
+/**
+ * Writes the line under the strip, on the part that is hovered or focused, otherwise on the current
+ * one.
+ */
 function writeRiver() {
   const here = riverHere();
   const index = river.told < 0 ? here : river.told;
@@ -271,14 +290,17 @@ function tellPart(index) {
   writeRiver();
 }
 
-/** One button of the strip is a stop of the Tab key; arrow keys walk to the others. */
+/** Makes one button of the strip a tab stop. Arrow keys move to the others. */
 function focusable(index) {
   RIVER_PARTS.forEach((_, i) => {
     $(`river-${i}`).tabIndex = i === index ? 0 : -1;
   });
 }
 
-/** Where every part lies: pieces, embeddings, layers, ends; a layer is written out where there is room, or the reader is in it. */
+/**
+ * Returns the position of every part. A layer has labels if there is room, or if the reader is in
+ * it.
+ */
 function riverPlaces(width, open) {
   const narrow = width < NARROW;
   const [first, second, last] = narrow ? [42, 68, 80] : [88, 104, 136];
@@ -301,7 +323,7 @@ function riverPlaces(width, open) {
   return { narrow, first, second, layers, end: x, width: x + last, height: 74, middle: 37 };
 }
 
-/** Draws what does not move: frames, rings, boxes; and makes the threads that do. */
+/** Draws the static frames, rings and boxes, and creates the threads that move. */
 function layRiver(places) {
   const { first, second, layers, end, width, height, middle } = places;
   const picture = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}` });
@@ -438,7 +460,7 @@ function placeButtons(places) {
   put(partIndex("predictions"), left, middle + 2, width - left, middle - 4);
 }
 
-/** Draws the threads with given lengths and colours. */
+/** Draws the threads with the widths and colors of a flow. */
 function paintRiver({ embeddings, layers }) {
   const { threads } = river;
   const whole = lengthOf(embeddings) || 1;
@@ -464,7 +486,7 @@ function paintRiver({ embeddings, layers }) {
   threads.ends.forEach((node) => moveTo(node, { "stroke-width": 3 }));
 }
 
-/** What lies between two flows, or any two such objects of numbers. */
+/** Interpolates between two flows or other nested objects of numbers. */
 function mixed(a, b, part) {
   if (Array.isArray(b)) {
     return b.map((value, i) => mixed(a[i], value, part));
@@ -477,7 +499,7 @@ function mixed(a, b, part) {
   return typeof a === "number" && typeof b === "number" ? a + (b - a) * part : b;
 }
 
-/** Lets the river flow from what it shows to what it is to show. */
+/** Animates the river from what it shows to its goal. */
 function moveRiver() {
   const from = river.shown;
   const to = river.goal;
@@ -499,7 +521,7 @@ function moveRiver() {
   river.frame = requestAnimationFrame(frame);
 }
 
-/** The names in the strip, in the reader's language. */
+/** Labels the strip in the reader's language. */
 function labelRiver() {
   const best = riverWord();
   RIVER_PARTS.forEach(({ name, layer }, index) => {
@@ -529,7 +551,7 @@ function labelRiver() {
 
 function drawRiver() {
   if (state.token >= count) {
-    return; // a token of a text that is being computed
+    return; // The token is still being computed.
   }
   river.goal = riverFlow();
   const here = riverHere();

@@ -1,11 +1,14 @@
-// The scenes of the English article: what each sets, what the reader is to do, and how the verdict is measured.
+// The scenes of the English article: their initial state, their action, and the measurement of the
+// verdict.
 //
-// A scene is {id, set, then?, act, done?, measure, figure?}: `set` and `act` give changes of the state, and `then` those that
-// need the scene's own numbers. `measure(before, now)` compares the text that the scene began with and the one that is shown,
-// as {rows: [[label, before, after], ...], heads?, outcome, verdict?, values?}; the outcome is the number of the choice that
-// turned out right, and the verdict that of what is said of it. Nothing is known beforehand: all of it is computed.
+// A scene is {id, set, then?, act, done?, measure, figure?}. `set` and `act` return changes of the
+// state, and `then` returns changes that need the scene's results. `measure(before, now)` compares
+// the scene's initial text with the current one. It returns {rows: [[label, before, after], ...],
+// heads?, outcome, verdict?, values?}. `outcome` is the index of the choice that turned out right,
+// and `verdict` the index of the text that explains it. Everything is computed, nothing is known
+// beforehand.
 
-/** What every scene begins with. */
+/** Returns the state that every scene starts from. */
 const BLANK = () => ({
   text: page.texts[0],
   pair: null,
@@ -40,14 +43,17 @@ const banks = [
   "She swam to the bank of the river.",
 ];
 
-/** Where a word stands in a text, or in what was computed; the chosen token where the reader has taken it out. */
+/**
+ * Returns the index of a word in a text, or in a computed text. If the reader has removed the word,
+ * the chosen token is used.
+ */
 const placeIn = (text, word) => live.tokens({ text }).findIndex((token) => token.piece === word);
 function placeOf(what, word) {
   const place = what.tokens.findIndex((token) => token.piece === word);
   return place < 0 ? clamp(state.token, 0, what.tokens.length - 1) : place;
 }
 
-/** The number of the first condition that holds; how many there are, where none does. */
+/** Returns the index of the first condition that holds, or their number if none does. */
 function choiceOf(...conditions) {
   const first = conditions.indexOf(true);
   return first < 0 ? conditions.length : first;
@@ -66,13 +72,13 @@ const meanState = (what, depth) =>
 const centerOf = (rows) =>
   rows[0].map((_, c) => rows.reduce((sum, row) => sum + row[c], 0) / rows.length);
 
-/** The last state of one token, as what the MLM head takes. */
+/** Returns the last state of one token, as input for the MLM head. */
 const oneRow = (what, place) => ({
   shape: [1, sizes.hidden],
   data: Float32Array.from(hiddenState(sizes.layers, what).row(place)),
 });
 
-/** The best words at the first [MASK] of what was computed; kept with it. */
+/** Returns the best words at the first [MASK] of a computed text, and caches them. */
 async function answersOf(what) {
   const place = what.tokens.findIndex((token) => token.piece === "[MASK]");
   if (place < 0) {
@@ -87,7 +93,7 @@ const saidWords = (best) =>
     .map(([word, share]) => `${word} ${share.toFixed(3)}`)
     .join(", ");
 
-/** The three sentences of the comparison, once they have been computed. */
+/** Returns the three sentences of the comparison, once they are computed. */
 async function threeTexts() {
   if (!compared || compared.wish !== wished().join("\n")) {
     await compareTexts();
@@ -95,7 +101,10 @@ async function threeTexts() {
   return compared?.length === 3 ? compared : null;
 }
 
-/** What many sentences say of the chosen head's share for the chosen rule; the first is that of the scene's own sentence. */
+/**
+ * Compares the chosen head's share for the chosen rule in the scene's own sentence and over many
+ * sentences.
+ */
 function measurePattern(before) {
   const { layer, head } = state;
   const { rule } = evidence;
@@ -126,8 +135,8 @@ function measurePattern(before) {
 }
 
 /**
- * The head that sends most from the chosen token to the key, by contrast: one that looks at the key from every token would
- * say nothing of this one.
+ * Returns the head that attends most from the chosen token to the key, compared with other tokens.
+ * A head that attends to the key from every token would say nothing about this one.
  */
 function contrastingHead() {
   const { token, key } = state;
@@ -269,7 +278,7 @@ const ENGLISH = [
       token: 6,
       key: 1,
     }),
-    // a head with a clear pattern in this sentence, which many sentences do not confirm
+    // This head has a clear pattern in this sentence, but not in others.
     then: () => {
       evidence.rule = "same";
       return { layer: Math.min(4, sizes.layers - 1), head: Math.min(1, sizes.heads - 1) };
@@ -478,7 +487,8 @@ const ENGLISH = [
   },
 ];
 
-const COMMON = /^(the|a|to|of|and|is|in|i|you|it|he|was|that|\p{P})$/iu; // what English has most of
+// The most frequent English words
+const COMMON = /^(the|a|to|of|and|is|in|i|you|it|he|was|that|\p{P})$/iu;
 
-/** The text with “it” hidden behind a noun phrase's [MASK]: what would the model put there? */
+/** Replaces "it" by a noun phrase with [MASK], to see which noun the model predicts. */
 const hideIt = (text) => text.replace(/\bit\b/i, "the [MASK]");

@@ -1,7 +1,9 @@
-// The scenes of the Korean article, in the form that scenes.js describes. Most ask what only Korean can show: particles, the
-// final consonants that decide them, spaces, Hangul taken apart, and words of two senses.
+// The scenes of the Korean article, in the form that scenes.js describes. Most of them test what
+// only Korean can show: particles, the final consonants that select them, spaces, decomposed
+// Hangul, and ambiguous words.
 //
-// Where one sentence could be an accident, a scene also counts over many sentences of its own. Each count is made once and kept.
+// If a single sentence might be an accident, a scene also counts over many sentences of its own.
+// Each count is computed once and kept.
 
 const SHIP = "어부들이 배를 타고 바다로 나갔다.";
 const FATHERS = ["아버지가 방에 들어가신다.", "아버지 가방에 들어가신다."];
@@ -9,7 +11,7 @@ const HANGUL = "나는 한글을 읽는다.";
 const BITES = ["개가 사람을 물었다.", "사람을 개가 물었다.", "사람이 개를 물었다."];
 const AGES = ["몇 살이에요?", "몇 시예요?", "나이가 어떻게 되세요?"];
 
-/** Nouns that everybody knows, and syllables that hardly anybody writes; half of each end in a consonant (받침). */
+/** Common nouns and rarely written syllables. Half of each end in a consonant (받침). */
 const NOUNS = [
   ..."책 밥 집 물 빵 꽃 가방 음식 병원 동생 신문 학생".split(" "),
   ..."사과 우유 고기 커피 친구 의사 학교 바다 노래 영화 시계 아버지".split(" "),
@@ -19,7 +21,7 @@ const RARE = [
   ..."놰 뎨 듸 땨 뗘 뙈 뙤 뚀 뜌 뢔 먜 뭬".split(" "),
 ];
 
-/** Who does what to whom: agents, patients and verbs of further sentences like BITES. */
+/** Agents, patients and verbs of more sentences like BITES. */
 const DEEDS = [
   ["고양이", "쥐", "쫓았다"],
   ["경찰", "기자", "불렀다"],
@@ -35,7 +37,7 @@ const DEEDS = [
   ["가수", "배우", "사랑한다"],
 ];
 
-/** Who is said to be good at something, and in what the reviews would have everybody good. */
+/** Subjects of a sentence about being good at something. Film reviews suggest acting. */
 const PEOPLE = [
   "선생님",
   "의사",
@@ -59,7 +61,7 @@ const PEOPLE = [
   "아저씨",
 ];
 
-/** A word, and sentences in which it has the one sense and the other. */
+/** Ambiguous words, each with sentences for both of its senses. */
 const SENSES = [
   [
     "배를",
@@ -144,7 +146,7 @@ const SENSES = [
   ],
 ];
 
-/** Whether a word ends in a consonant (받침): the code of a Hangul syllable tells. */
+/** Returns whether a word ends in a consonant (받침), from the code of its last Hangul syllable. */
 const endsInConsonant = (word) => (word.charCodeAt(word.length - 1) - 0xac00) % 28 > 0;
 const withParticle = (word, [afterConsonant, afterVowel]) =>
   word + (endsInConsonant(word) ? afterConsonant : afterVowel);
@@ -152,7 +154,7 @@ const subject = (word) => withParticle(word, ["이", "가"]);
 const object = (word) => withParticle(word, ["을", "를"]);
 const topic = (word) => withParticle(word, ["은", "는"]);
 
-/** The pieces of the first word of a text that begins with some letters, and where it stands. */
+/** Returns the index and the pieces of the first word of a text that starts with some letters. */
 function wordFrom(what, letters) {
   const pieces = what.tokens.map((token) => token.piece);
   const from = pieces.findIndex((piece) => piece.startsWith(letters));
@@ -169,12 +171,12 @@ function wordFrom(what, letters) {
 const wordVector = (what, place) => what.steps.get("embeddings.word").row(place);
 const unknownIn = (tokens) => tokens.filter((token) => token.piece === "[UNK]").length;
 
-/** The mean of the last states of a text: its sentence vector. */
+/** Returns the sentence vector of a text, the mean of its last states. */
 async function sentenceVector(text, depth = sizes.layers) {
   return meanState(await live.compute({ text }), depth);
 }
 
-/** The last states at the [MASK] of many texts, one row each. */
+/** Returns the last states at the [MASK] of many texts, one row each. */
 async function maskedStates(texts) {
   const rows = [];
   for (const text of texts) {
@@ -185,13 +187,16 @@ async function maskedStates(texts) {
   return { shape: [rows.length, sizes.hidden], data: Float32Array.from(rows.flat()) };
 }
 
-/** How likely each piece is in every row of states. */
+/** Returns the probability of each piece in every row of states. */
 const sharesOf = (states, pieces) =>
   Promise.all(
     pieces.map((piece) => live.ask("shares", { word: live.tokenizer.ids.get(piece), states })),
   );
 
-/** After how many of the words the model puts the particle that Korean has there: 을 after a consonant, 를 after a vowel. */
+/**
+ * Counts the words after which the model predicts the right particle: 을 after a consonant, 를 after
+ * a vowel.
+ */
 async function rightParticles(words) {
   const states = await maskedStates(words.map((word) => `나는 ${word}[MASK] 읽었다.`));
   const [afterConsonant, afterVowel] = await sharesOf(states, ["##을", "##를"]);
@@ -200,7 +205,9 @@ async function rightParticles(words) {
   return { consonant: of(true), vowel: of(false) };
 }
 
-/** In how many of the DEEDS the sentence with other particles is further away than the one in another order. */
+/**
+ * Counts the DEEDS whose vector changes more with swapped particles than with another word order.
+ */
 async function particlesRead() {
   let found = 0;
   for (const [agent, patient, verb] of DEEDS) {
@@ -215,7 +222,7 @@ async function particlesRead() {
   return found;
 }
 
-/** The states of a word in the sentences of its two senses: [sense][sentence][depth]. */
+/** Returns the states of a word in the sentences of its two senses: [sense][sentence][depth]. */
 async function statesOfSenses([word, ...senses]) {
   const found = [];
   for (const texts of senses) {
@@ -230,7 +237,9 @@ async function statesOfSenses([word, ...senses]) {
   return found;
 }
 
-/** In how many sentences a word is nearer, on average, to its own sense than to the other. */
+/**
+ * Counts the sentences in which a word is closer, on average, to its own sense than to the other.
+ */
 function nearerToOwnSense(senses, depth) {
   let nearer = 0;
   senses.forEach((own, s) => {
@@ -243,14 +252,14 @@ function nearerToOwnSense(senses, depth) {
   return nearer;
 }
 
-/** How likely 을 and 를 are at the [MASK] of what was computed. */
+/** Returns the probabilities of 을 and 를 at the [MASK] of a computed text. */
 async function bothParticles(what) {
   const shares = await sharesOf(oneRow(what, placeOf(what, "[MASK]")), ["##을", "##를"]);
   return shares.map(([share]) => share);
 }
 const countParticles = () => Promise.all([rightParticles(NOUNS), rightParticles(RARE)]);
 
-/** How many of the PEOPLE are good at acting, 연기, before all else. */
+/** Counts the PEOPLE whose best prediction is acting (연기). */
 async function countActing() {
   const texts = PEOPLE.map((person) => `${topic(person)} [MASK]를 잘한다.`);
   const best = await live.words(await maskedStates(texts));
@@ -265,13 +274,13 @@ async function countSenses() {
   return found;
 }
 
-/** Begins to count while the reader reads; the scene's own text does not wait for it. */
+/** Starts a count in the background while the reader reads. */
 const inAdvance = (name, count) => () => {
   counted(name, count);
   return {};
 };
 
-const SIGNIFICANT = 15; // of 20 sentences: a coin gets as far in 2 of 100 tries
+const SIGNIFICANT = 15; // of 20 sentences, which a coin reaches in 2 of 100 tries
 
 const KOREAN = [
   {

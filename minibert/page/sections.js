@@ -1,8 +1,9 @@
-// The frame around the sections, and the sections that show what goes in and what comes out.
+// The frame around the sections, and the sections for input and output.
 
-// ---------------------------------------------------------------- the frame: tokens, tabs, language, theme
+// ---------------------------------------------------------------- the frame
 
-const CHOSEN = ["language", "stage", "view", "compare", "unit"]; // what buttons with data-... choose
+// States that buttons with data-... set
+const CHOSEN = ["language", "stage", "view", "compare", "unit"];
 const buttonsOf = (name) => document.querySelectorAll(`button[data-${name}]`);
 
 function buildFrame() {
@@ -30,7 +31,8 @@ function buildFrame() {
     });
     tab.setAttribute("role", "tab");
     tab.setAttribute("aria-controls", name);
-    tab.append(element("small", page.lesson ? "" : i), element("span")); // the article numbers its scenes
+    // The article numbers its scenes
+    tab.append(element("small", page.lesson ? "" : i), element("span"));
     tab.lastChild.dataset.t = name === "head" ? "head.tab" : name;
     $("tabs").append(tab);
     $(name).setAttribute("role", "tabpanel");
@@ -59,11 +61,12 @@ function buildFrame() {
     showTheme();
     draw();
   };
+  // On a phone and next to the article, leave the space of rarely used controls to the maps.
   const open = () => {
     $("more").open = !page.lesson && $("page").clientWidth > 640;
-  }; // beside the article and on a phone, controls that few need leave the screen to the maps
+  };
   open();
-  let width = innerWidth; // a phone's keyboard changes the height alone
+  let width = innerWidth; // a phone's keyboard changes only the height
   window.onresize = () => {
     grid = null;
     if (innerWidth !== width) {
@@ -99,7 +102,7 @@ function buildTokens() {
   grid = null;
 }
 
-/** Hides the chosen token behind [MASK], or shows it again. */
+/** Masks the chosen token, or unmasks it. */
 function toggleMask() {
   const { masked, token } = state;
   ask({
@@ -109,9 +112,12 @@ function toggleMask() {
   });
 }
 
-let offered = null; // the text of which a token was masked unasked
+let offered = null; // the text in which a token was masked automatically
 
-/** Masks the last whole word where nothing is masked yet, once for each text: without a [MASK] there is nothing to predict. */
+/**
+ * Masks the last whole word if nothing is masked yet, once for each text. Without a [MASK] there is
+ * nothing to predict.
+ */
 function hideOne() {
   if (
     !live?.predicts ||
@@ -129,7 +135,7 @@ function hideOne() {
   }
 }
 
-/** The parts that are switched off, wherever the reader is, and what they change for the token at hand. */
+/** Shows the parts that are switched off, and their effect on the chosen token. */
 function drawOff() {
   const { whole } = shown;
   const off = shown.request.off.map((at) =>
@@ -176,7 +182,7 @@ function drawOff() {
   $("off-say").replaceChildren(...parts.map((part) => element("span", part)));
 }
 
-/** What the readout says of a token, and Python for its id. */
+/** Returns the description of a token and the Python that prints its id. */
 function tokenTold(i) {
   const options = [
     literal(shown.request.text),
@@ -187,7 +193,7 @@ function tokenTold(i) {
   return [`${t("token")} ${i}: ${piece(i)} · ${tokens[i].id}`, null, plain ? line : ""];
 }
 
-/** Which model is shown: the page's own, or in the section on training the small one whose run it is. */
+/** Shows the name of the model: the page's own, or the small one in the section on training. */
 function drawModelLine() {
   root.dataset.section = state.section;
   let name = page.name;
@@ -212,11 +218,12 @@ function drawModelLine() {
 
 function drawFrame() {
   root.lang = state.language;
+  // Setting the same text again would cause a layout.
   const changed = (before, now, write) => {
     if (before !== now) {
       write(now);
     }
-  }; // what is written anew, the browser lays out anew
+  };
   for (const item of document.querySelectorAll("[data-t]")) {
     changed(item.textContent, t(item.dataset.t), (said) => {
       item.textContent = said;
@@ -290,10 +297,11 @@ function buildText() {
   $("texts").replaceChildren(
     ...shown.texts.map((text, which) => {
       const line = element("p", "", { dir: "auto" });
-      const letters = Array.from(text); // offsets count characters
+      const letters = Array.from(text); // offsets count code points
       let end = 0;
       tokens.forEach((token, i) => {
-        const start = Math.max(token.start, end); // the pieces of one taken-apart Korean syllable share its place
+        // The pieces of a decomposed Korean syllable share its offsets.
+        const start = Math.max(token.start, end);
         if (token.type !== which || token.end <= start) {
           return;
         }
@@ -356,9 +364,12 @@ function drawText() {
   $("source-say").textContent = t(source);
 }
 
-// ---------------------------------------------------------------- 1 embeddings and 6 pooler: vectors, one a row
+// ---------------------------------------------------------------- 1 embeddings and 6 pooler
 
-/** A map of a few vectors; `rows()` gives a label, the name of the step and the place in it for each. */
+/**
+ * Returns a map of a few vectors.
+ * @param rows () => label, name of the step, and index in it for each vector.
+ */
 function vectors(id, rows) {
   return new HeatMap(id, () => {
     const all = rows();
@@ -423,7 +434,7 @@ function drawPooler() {
   }
   const heading = element("h2", t("pooler.next"));
   if (shown.texts.length < 2) {
-    // a single text is followed by nothing
+    // A single text has no next sentence.
     const add = element("button", t("pooler.add"), {
       type: "button",
       onclick: () => {
@@ -459,7 +470,7 @@ function drawPooler() {
   );
 }
 
-/** Sentences that follow from nothing: what a model says of them is what its “follows” is worth. */
+/** Sentences that follow nothing. Their score shows how much the model's "follows" is worth. */
 const UNRELATED = {
   en: "The recipe needs two eggs and a cup of flour.",
   ko: "냉장고에 우유가 두 팩 남아 있다.",
@@ -554,9 +565,10 @@ function buildHidden() {
 }
 
 /**
- * Points of a plane with their names, and the way that each came from its place before; the chosen one stands out.
- * @param hue (i) => the colour of a point and its name.
- * @returns where the points are on the canvas.
+ * Draws labeled points on a plane, each with a line from its earlier place. The chosen one stands
+ * out.
+ * @param hue (i) => the color of a point and its label.
+ * @returns the points on the canvas.
  */
 function drawPlane(canvas, points, origins, names, chosenOne, hue) {
   const width = canvas.parentElement.clientWidth;
@@ -567,7 +579,7 @@ function drawPlane(canvas, points, origins, names, chosenOne, hue) {
   const before = origins.map(place);
   context.strokeStyle = color("line");
   context.strokeRect(0.5, 0.5, width - 1, height - 1);
-  const taken = []; // where labels are; one that finds no free side is left out
+  const taken = []; // places of labels, which are left out if no side is free
   const order = [...now.keys()].sort((a, b) => (b === chosenOne) - (a === chosenOne));
   for (const i of order) {
     const [x, y] = now[i];
@@ -730,7 +742,7 @@ function drawPredictions() {
     );
   }
   if (shown.whole) {
-    // before and after, side by side
+    // Show the words before and after.
     if (!shown.whole.lens[0]) {
       fetchLens(shown.whole);
     }

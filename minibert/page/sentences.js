@@ -1,4 +1,5 @@
-// Compare, for whole sentences: the mean of all tokens is one vector, and two lines over the layers say which sentence is closer.
+// Compares whole sentences. A sentence vector is the mean of all tokens, and curves over the layers
+// show which sentence is closer.
 
 const meanVector = (which, depth) => meanState(compared[which], depth);
 const sentenceCosine = (texts, depth, which) =>
@@ -14,7 +15,8 @@ function sentencePython(depth, which) {
 const sentenceMap = new HeatMap("sentence-map", () => {
   const { depth } = state;
   const vectors = compared.map((_, which) => meanVector(which, depth));
-  const most = Math.max(...vectors.flat().map(Math.abs)) / 2; // outliers would make all others look alike
+  // Outliers would make all others look alike.
+  const most = Math.max(...vectors.flat().map(Math.abs)) / 2;
   const rows = vectors.length;
   return {
     rows,
@@ -40,7 +42,9 @@ const sentenceMap = new HeatMap("sentence-map", () => {
   };
 });
 
-/** Draws the vectors of the sentences at a depth, and their cosines with the first over the layers. */
+/**
+ * Draws the vectors of the sentences at a depth, and their cosines with the first over the layers.
+ */
 function drawSentences() {
   const depths = Array.from({ length: sizes.layers + 1 }, (_, depth) => depth);
   sentenceMap.draw();

@@ -1,6 +1,9 @@
-// Which sides of its own token a query may look at; the page and its worker share it.
+// Which sides of its own token a query may attend to. The page and its worker share this file.
 
-/** (query, key) => whether the one may look at the other, by name. As `sides` in minibert/page/live.py. */
+/**
+ * Functions (query, key) => whether the query may attend to the key, by name. The same as `SIDES`
+ * in minibert/page/live.py.
+ */
 const SIDES = {
   both: () => true, // an encoder, as BERT was trained
   left: (q, k) => k <= q, // a decoder, such as GPT
@@ -8,6 +11,8 @@ const SIDES = {
   none: (q, k) => q === k,
 };
 
-/** 1 where a query may look at a key, else 0: (seq, seq), from a mask of the keys alone. */
+/**
+ * Returns a (seq, seq) matrix from a mask of the keys: 1 where a query may attend to a key, else 0.
+ */
 const visibleKeys = (mask, sides) =>
   mask.flatMap((_, q) => mask.map((kept, k) => (kept && SIDES[sides](q, k) ? 1 : 0)));

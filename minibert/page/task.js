@@ -1,16 +1,18 @@
-// The scene on a new task: a classifier, trained on the page, on the vectors of sentences whose labels the model never saw.
+// The scene on a new task: trains a classifier in the page, on sentence vectors of a model that has
+// never seen the labels.
 
-const STEPS_OF_TASK = 300; // of gradient descent
+const STEPS_OF_TASK = 300; // steps of gradient descent
 const RATE = 10;
-const SHRINK = 0.001; // keeps the weights small
-const SEEN_STEPS = [0, 1, 3, 10, 30, 100, 300]; // after which the loss is measured
+const SHRINK = 0.001; // weight decay
+const SEEN_STEPS = [0, 1, 3, 10, 30, 100, 300]; // steps at which the loss is recorded
 
 const logistic = (logit) => 1 / (1 + Math.exp(-logit));
 
 /**
- * Logistic regression: weights and bias that tell rows of label 1 from rows of label 0, by plain gradient descent.
- * @param watch (step, classify) => what is done with the classifier as it is after so many steps.
- * @return the probability of label 1, of a row.
+ * Trains logistic regression on rows with label 0 or 1, by plain gradient descent.
+ * @param watch (step, classify) => called with the current classifier before each step and at the
+ *   end.
+ * @returns (row) => probability of label 1.
  */
 function fitClassifier(rows, labels, watch = () => {}) {
   const mean = centerOf(rows);
@@ -40,7 +42,7 @@ function fitClassifier(rows, labels, watch = () => {}) {
   return classify;
 }
 
-/** The vector of a sentence at one depth: the mean over its tokens, made of length 1. */
+/** Returns the L2-normalized mean of a sentence's tokens at one depth. */
 function unitMean(what, depth) {
   const mean = meanState(what, depth);
   const length = lengthOf(mean) || 1;
@@ -49,7 +51,9 @@ function unitMean(what, depth) {
 
 const taskwork = { done: 0, total: 1, running: false, learned: null };
 
-/** What is trained: on how many labeled sentences, with the vectors of which depth. */
+/**
+ * Returns the classifiers to train: the number of labeled sentences and the depth of their vectors.
+ */
 function trialsOfTask() {
   const { last, h0 } = example("task").amounts;
   const most = page.lesson.labeled.train.length;
@@ -59,13 +63,13 @@ function trialsOfTask() {
   ];
 }
 
-/** A page that computes for long lets the browser draw now and then. */
+/** Draws the progress and lets the browser update the screen. */
 const drawTaskwork = () => {
   drawLesson();
   return new Promise((resolve) => setTimeout(resolve));
 };
 
-/** The vectors of all labeled sentences: {depth: [vector, ...]}. */
+/** Returns the vectors of all labeled sentences: {depth: [vector, ...]}. */
 async function readLabeled(texts) {
   const vectors = { 0: [], [sizes.layers]: [] };
   for (const [text] of texts) {
@@ -82,8 +86,8 @@ async function readLabeled(texts) {
 }
 
 /**
- * The order of the sentences in one of several splits. They come in pairs of praise and complaint about the same thing, which
- * stay together; each split begins further on in the circle of pairs.
+ * Returns the order of the sentences in one of several splits. Praise and complaint about the same
+ * thing form a pair, which stays together. Each split starts at another pair and wraps around.
  */
 function orderOfSplit(split, splits, count) {
   const pairs = count / 2;
@@ -91,11 +95,11 @@ function orderOfSplit(split, splits, count) {
   return Array.from({ length: count }, (_, i) => (i + 2 * start) % count);
 }
 
-/** The mean logistic loss of a classifier over rows. */
+/** Returns the mean logistic loss of a classifier over rows. */
 const lossOver = (classify, rows, labels) =>
   average(rows.map((row, i) => -Math.log(labels[i] ? classify(row) : 1 - classify(row))));
 
-/** Trains one classifier in one split, and keeps how many new sentences it gets right, and its losses on the way. */
+/** Trains one classifier on one split, and keeps its accuracy on new sentences and its losses. */
 function learnSplit(trial, vectors, labels, order, seen) {
   const rows = order.map((i) => vectors[trial.depth][i]);
   const own = order.map((i) => labels[i]);
@@ -116,7 +120,9 @@ function learnSplit(trial, vectors, labels, order, seen) {
   trial.losses.push(losses);
 }
 
-/** Reads all labeled sentences once, then trains every classifier in every split. */
+/**
+ * Computes the vectors of all labeled sentences once, then trains every classifier on every split.
+ */
 async function learnTask() {
   if (taskwork.running || taskwork.learned) {
     return;
@@ -140,10 +146,12 @@ async function learnTask() {
   drawLesson();
 }
 
-/** The classifier that learned from most sentences, with the vectors of one depth. */
+/** Returns the classifier trained on the most sentences, with the vectors of one depth. */
 const mostTaught = (depth) => taskwork.learned.findLast((own) => own.depth === depth);
 
-/** Its mean losses over the splits: [on what it learns from, on new sentences], each over the steps. */
+/**
+ * Returns the mean losses over the splits, on training and on new sentences, at each recorded step.
+ */
 function lossesOfTask() {
   const { losses } = mostTaught(sizes.layers);
   return [0, 1].map((part) =>

@@ -1,6 +1,10 @@
-// Texts of the article: words of the trade are explained when they are tapped, and commands are set as code and can be copied.
+// Texts of the article. Technical terms are explained when they are tapped, and commands are
+// formatted as code that can be copied.
 
-/** The forms of all terms in the reader's language, the longest first, with the term that each belongs to. */
+/**
+ * Returns the forms of all terms in the reader's language with the term of each, the longest form
+ * first.
+ */
 function termForms() {
   const { language } = state;
   termForms.known ??= {};
@@ -11,8 +15,9 @@ function termForms() {
 }
 
 /**
- * The nodes of a text: `commands` between backticks as code, and each term, where it comes first, as a button.
- * @param seen the names of terms that were marked before in the same passage.
+ * Returns the nodes of a text. Text between backticks becomes code, and the first occurrence of
+ * each term a button.
+ * @param seen the names of terms that are already marked in the same passage.
  */
 function rich(text, seen = new Set()) {
   return text
@@ -47,7 +52,7 @@ function termNode(text, name) {
   return node;
 }
 
-/** Shows the sentence that explains a term below its paragraph, or takes it away again. */
+/** Shows the explanation of a term below its paragraph, or removes it. */
 function explain(node, name) {
   const block = node.closest("p, figcaption, li");
   const open = node.getAttribute("aria-expanded") === "true";
@@ -68,7 +73,10 @@ function explain(node, name) {
   block.after(note);
 }
 
-/** A command or a line of code, which never breaks inside an option, and a button that copies it. */
+/**
+ * Returns a command or a line of code with a button that copies it. The code does not break inside
+ * an option.
+ */
 function commandNode(command) {
   const node = element("span", "", { className: "command" });
   const code = element("code", command);

@@ -1,4 +1,4 @@
-// The guided tour: a dozen stops through the sections, by mouse or by keyboard.
+// The guided tour: a dozen stops through the sections, by mouse or keyboard.
 
 const STOPS = [
   { section: "text", target: "texts" },

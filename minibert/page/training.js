@@ -1,11 +1,12 @@
-// How a model learned: the snapshots of a run of pre-training, each of which computes in the page when it is looked at.
+// How a model learned: the snapshots of a pre-training run. Each one runs in the page when it is
+// opened.
 
-let pupils = null; // the models of the run, one a snapshot, once the section was opened
-let answers = { prompts: [] }; // of the snapshot at hand
-let known = []; // of each snapshot what it says of the prompts, and its word vectors, as far as it was asked
+let pupils = null; // one model for each snapshot, loaded when the section is first opened
+let answers = { prompts: [] }; // predictions of the current snapshot
+let known = []; // predictions and word vectors of each snapshot, as far as they have been computed
 
 const PROMPTS = {
-  // in which text a model learned, its vocabulary tells
+  // The vocabulary shows in which language a model was trained.
   en: [
     "I have a [MASK].",
     "She opened the [MASK].",
@@ -22,7 +23,7 @@ const PROMPTS = {
   ],
 };
 const FAMILIES = {
-  // words that mean something alike: as meanings part, each family comes together
+  // Words with related meanings. Each family moves together as the model learns.
   en: [
     "he she they we",
     "father mother brother sister",
@@ -88,9 +89,9 @@ function buildTraining() {
   $("prompts").replaceChildren(body);
 }
 
-let playing = null; // the timer that goes on to the next snapshot
+let playing = null; // the timer of the next snapshot
 
-/** Goes through the snapshots one after the other, from the first where the last is shown; pressed again, it stops. */
+/** Plays the snapshots in order, starting over after the last one. Stops if it is playing. */
 function play() {
   if (playing !== null) {
     stopPlaying();
@@ -116,9 +117,9 @@ function stopPlaying() {
   playing = null;
 }
 
-const forming = { layer: 0, head: 0, prompt: 0 }; // the head whose pattern is watched, and on which prompt
+const forming = { layer: 0, head: 0, prompt: 0 }; // the head whose pattern is shown, and its prompt
 
-/** Wakes the models of the run: the first time takes a moment. */
+/** Loads the models of the run, which takes a moment the first time. */
 async function wakePupils() {
   const { run } = page;
   const [first, ...others] = run.snapshots;
@@ -146,7 +147,7 @@ async function wakePupils() {
   known = pupils.map(() => ({}));
 }
 
-/** What a snapshot says of every prompt, and the vectors of its words. */
+/** Returns a snapshot's predictions for every prompt and its word vectors. */
 async function questionPupil(i) {
   const own = known[i];
   const pupil = pupils[i];
@@ -182,7 +183,10 @@ async function questionPupil(i) {
   return { of: i, prompts: await own.prompts, vectors: await own.vectors };
 }
 
-/** The words of the vocabulary on the plane of the last snapshot, for the snapshot at hand and for the first. */
+/**
+ * Draws word vectors of the current snapshot, with lines from those of the first, on the plane of
+ * the last.
+ */
 async function drawWords(i) {
   const vectors = await Promise.all(
     [0, i, pupils.length - 1].map(async (at) => (await questionPupil(at)).vectors),
@@ -260,7 +264,10 @@ function drawForming() {
   legend("forming-legend", "sequential", "0", "1");
 }
 
-/** The loss of every step that was logged; steps grow by their logarithm, because most is learned early. */
+/**
+ * Draws the logged losses over the steps. Steps are on a logarithmic axis, because most is learned
+ * early.
+ */
 function drawLoss() {
   const canvas = $("loss");
   const { log, steps } = page.run;
@@ -308,7 +315,10 @@ function drawLoss() {
   });
 }
 
-/** The loss around a step: the mean of the points that are at most 15% away, as single batches vary; at least of the nearest. */
+/**
+ * Returns the mean loss of the points within 15% of a step, because single batches vary. If there
+ * is none, the nearest point is used.
+ */
 function smoothLoss(step) {
   const { log } = page.run;
   const away = ([other]) => Math.abs(Math.log((other + 1) / (step + 1)));

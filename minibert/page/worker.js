@@ -1,6 +1,7 @@
-// The worker's side of the live model: decodes the weights once, then answers the page, so that typing never waits.
+// The worker of the live model. It decodes the weights once and runs the model, so that typing
+// never waits.
 
-/** Parameters by name; a matrix comes as one scale a row and whole numbers in 8 bits. */
+/** Returns a model. Each row of a matrix is stored as 8-bit integers and one scale. */
 async function load({ config, parameters, floats, whole }) {
   const scales = new Float32Array(await inflate(floats));
   const numbers = new Int8Array(await inflate(whole));
@@ -25,7 +26,7 @@ async function load({ config, parameters, floats, whole }) {
   return new Bert(config, found);
 }
 
-const models = new Map(); // one, or the snapshots of a run
+const models = new Map(); // by id: the page's model, or the snapshots of a run
 onmessage = async ({ data: { id, kind, input, model } }) => {
   try {
     if (kind === "load") {
@@ -37,7 +38,7 @@ onmessage = async ({ data: { id, kind, input, model } }) => {
       answer = bert.run(input);
     }
     if (kind === "vector") {
-      // the mean of the last states, for a text without padding
+      // Return the mean of the last states of a text without padding.
       const { shape, data } = [...bert.run(input)].findLast(([name]) => /^layer/.test(name))[1];
       answer = Array.from({ length: shape[1] }, (_, c) => {
         let sum = 0;
@@ -51,7 +52,7 @@ onmessage = async ({ data: { id, kind, input, model } }) => {
       answer = bert.words(input.states, input.k, input.count);
     }
     if (kind === "shares") {
-      // of one word, or of each of several, for every row of states
+      // Return the probability of one word, or of several, in every row of states.
       const { shape, data } = bert.logits(input.states);
       const row = (s) => data.subarray(s * shape[1], (s + 1) * shape[1]);
       answer = Array.from({ length: shape[0] }, (_, s) => {
