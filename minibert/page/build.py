@@ -1,9 +1,9 @@
 """One self-contained HTML page to walk through a model on one text: `minibert view "I love Korea"`.
 
 The page is assembled from the files in this folder. It makes no network requests, and its
-content security policy lets no other script run than its own. A model of up to 16.5 million
-parameters lives in the page: there its text can be edited, tokens masked, heads switched off. Of a
-larger one the page shows a snapshot, the numbers of one text.
+content security policy allows only its own scripts. A model of up to 16.5 million parameters is
+live in the page: readers can edit its text, mask tokens and switch off heads. For a larger model,
+the page shows a snapshot, the values of one text.
 """
 
 import base64
@@ -37,13 +37,12 @@ from minibert.study.trace import Trace
 from minibert.tokenization.wordpiece import WordPiece
 
 MAX_TOKENS = 128
-STEPS = (
-    5  # the model is loaded and run, its numbers are packed, words predicted, the page is written
-)
+# Steps of the progress: load the model, run it, pack its values, predict words, write the page.
+STEPS = 5
 TOP_WORDS = 5
-# Numbers that only "one head" shows, such as queries. With more of them a photograph does without,
-# and a live page, whose weights take most of its room, holds no numbers at all and computes them
-# when it is opened.
+# Limits for the values that only "one head" shows, such as queries. Above its limit, a photograph
+# leaves them out. A live page, which is mostly weights, then holds no values at all and computes
+# them when it is opened.
 MAX_DETAILS, MAX_LIVE_DETAILS = 3_000_000, 750_000
 PARTS = packaged("page")
 # The scripts of the page, in order, and those of its worker.
@@ -81,7 +80,7 @@ SCRIPTS = (
     "main",
 )
 WORKER = ("inflate", "sides", "bert", "worker")
-# What computes each part of the model in the strip above the page.
+# The code of each part of the model in the strip above the page.
 _CODE: dict[str, Any] = {
     "pieces": WordPiece,
     "embeddings": BertEmbeddings,
@@ -99,13 +98,12 @@ _DETAILS = re.compile(
 _FACTORS = re.compile(
     r"layer\.\d+\.(attention\.(query|key|value|scores|probabilities)|output)|embeddings\.output"
 )
-_LEFT_OUT = re.compile(
-    r"mlm\..*|.*\.masked_scores"
-)  # the words of the vocabulary; scores, or the lowest number
+# Logits of the whole vocabulary, and scores that the page masks itself.
+_LEFT_OUT = re.compile(r"mlm\..*|.*\.masked_scores")
 
 
 def load(name: str | os.PathLike[str] | Source, **source_options: Any) -> tuple[Any, Any]:
-    """A model with the heads that the page shows, those of pre-training, and its tokenizer."""
+    """Load a model with its pre-training heads, if it has them, and its tokenizer."""
     model, tokenizer = load_with_heads(
         Source.of(name, **source_options), attn_implementation="eager"
     )
@@ -126,24 +124,24 @@ def run(
     token_type: int | None = None,
     **source_options: Any,
 ) -> Trace:
-    """The trace that the page shows, computed in Python. The lines that it copies call this.
+    """Return the trace that the page shows. The Python lines on the page call this.
 
     Args:
         name: folder, bundled model or Hub id.
         text: the text, or the first of a pair.
         pair: the second text.
-        masked: places of tokens to hide behind [MASK], counted from 0 with [CLS].
+        masked: indices of tokens to replace with [MASK]. [CLS] has index 0.
         off: heads to switch off as (layer, head), and layers to skip as (layer,).
-        pad_to: fill up with [PAD] to this many tokens.
-        rounded: use the weights in 8 bits, as the page does once its text was changed.
+        pad_to: number of tokens to pad to with [PAD].
+        rounded: use the weights in 8 bits, as the page does after a change.
         sides: which sides of itself a token may attend to: both, left, right, or none.
         token_type: the token type id of every token. None: 0 for the first text, 1 for the second.
         source_options: `revision`, `cache_dir`, `local_files_only`, `token` and `subfolder` as for
             `Source.of`.
 
     Raises:
-        FileNotFoundError: no such checkpoint.
-        ValueError: as in `write_page`, or a token, layer or head that is not there.
+        FileNotFoundError: the checkpoint does not exist.
+        ValueError: as in `write_page`, or a token, layer or head does not exist.
     """
     model, tokenizer = load(name, **source_options)
     if rounded:
@@ -161,17 +159,17 @@ def write_page(
     more: Mapping[str, Any] | None = None,
     **source_options: Any,
 ) -> int:
-    """Runs a model on a text and writes the page.
+    """Run a model on a text and write the page.
 
     Args:
         path: the HTML file to write, atomically.
         name: folder, bundled model or Hub id.
         text: the text, or the first of a pair.
         pair: the second text.
-        pad_to: fill up with [PAD] to this many tokens, to see the attention mask at work.
-        progress: counts the `STEPS` of it.
-        more: what else the page shows: the `run` of a training, the `lesson` of the article, and
-            the `language` that it opens in instead of the browser's.
+        pad_to: number of tokens to pad to with [PAD], to show the attention mask.
+        progress: advanced after each of `STEPS` steps.
+        more: further content of the page: the `run` of a pre-training, the `lesson` of the
+            article, and the `language` of the page instead of the browser's.
         source_options: `revision`, `cache_dir`, `local_files_only`, `token` and `subfolder` as for
             `Source.of`.
 
@@ -179,9 +177,9 @@ def write_page(
         The number of tokens.
 
     Raises:
-        FileNotFoundError: no such checkpoint, or the folder of `path` does not exist.
-        ValueError: no text, more than 128 tokens or than `pad_to`, a model too large for the
-            article or not finite.
+        FileNotFoundError: the checkpoint or the folder of `path` does not exist.
+        ValueError: the text is empty, has more than 128 tokens or more than `pad_to`, or the
+            model is too large for the article or has values that are not finite.
     """
     check_target(path)
     source = Source.of(name, **source_options)
@@ -203,7 +201,7 @@ def write_page(
 
 
 class Page:
-    """A page inside a notebook: the last value of a cell is shown, and this shows itself."""
+    """A page in a notebook, displayed as the value of a cell."""
 
     def __init__(self, content: str, tokens: int, height: int) -> None:
         self.content = content
@@ -255,7 +253,7 @@ def page_data(
         progress: advanced after each of three steps.
 
     Raises:
-        ValueError: a text without a character to show or of too many tokens, or a damaged model.
+        ValueError: the text is empty or too long, or the model has values that are not finite.
     """
     check_text(tokenizer, text, pair, pad_to)
     trace, encoding = compute(model, tokenizer, text, pair, pad_to=pad_to)
@@ -300,7 +298,7 @@ def check_text(tokenizer: Any, text: str, pair: str | None, pad_to: int | None) 
     """Check that a text can be shown.
 
     Raises:
-        ValueError: it is empty or too long, or it cannot be padded to that many tokens.
+        ValueError: the text is empty or too long, or it cannot be padded to `pad_to` tokens.
     """
     if pad_to is not None and not 0 < pad_to <= MAX_TOKENS:
         raise ValueError(
@@ -325,7 +323,7 @@ def _shown_tensors(trace: Any) -> dict[str, Any]:
     for name, value in trace.items():
         if _LEFT_OUT.fullmatch(name):
             continue
-        # positions are the same for each sequence of a batch, so they alone have no batch axis
+        # Positions are the same for all sequences, so they have no batch axis.
         tensors[name] = value if name == "embeddings.position" else value[0]
         if not tensors[name].isfinite().all():
             raise ValueError(
@@ -335,14 +333,14 @@ def _shown_tensors(trace: Any) -> dict[str, Any]:
 
 
 def _without_details(tensors: dict[str, Any], is_live: bool) -> dict[str, Any]:
-    """Return what a page without details has. A live model computes everything itself."""
+    """Return the tensors of a page without details. A live model computes all of them itself."""
     if is_live:
         return {}
     return {name: value for name, value in tensors.items() if not _DETAILS.fullmatch(name)}
 
 
 def _token_data(tokenizer: Any, encoding: Any) -> list[dict[str, Any]]:
-    """Return piece, id, segment, mask and place of each token."""
+    """Return piece, id, segment, mask and offsets of each token."""
     ids = encoding["input_ids"]
     pieces = tokenizer.convert_ids_to_tokens(ids)
     tokens = []
@@ -362,7 +360,7 @@ def _token_data(tokenizer: Any, encoding: Any) -> list[dict[str, Any]]:
 
 
 def render(data: dict[str, Any]) -> str:
-    """The page with its style, scripts, words and data inside."""
+    """Return the page with its styles, scripts, words and data."""
     script, worker = (
         "\n".join(part(f"{name}.js") for name in names) for names in (SCRIPTS, WORKER)
     )
@@ -373,8 +371,8 @@ def render(data: dict[str, Any]) -> str:
         "worker": worker,
         "style_hash": _hash(style),
         "script_hash": _hash(script),
-        # ASCII only, and no "<" that could end the script element or open a comment: the text
-        # cannot leave its string
+        # Only ASCII and no "<", which could end the script element or open a comment. So a text
+        # cannot escape from its string.
         "data": json.dumps({**data, **_texts(data), "code": code_places()}).replace("<", "\\u003c"),
     }
     return re.sub(r"\{\{(\w+)\}\}", lambda match: content[match[1]], part("page.html"))
@@ -394,7 +392,7 @@ def code_places() -> dict[str, tuple[str, int, int]]:
 
 
 def _texts(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the page says, with the questions if a live model can answer them."""
+    """Return the words of the page, and the questions if a live model can answer them."""
     texts = {"words": json.loads(part("words.json"))}
     if data.get("live"):
         texts["questions"] = json.loads(part("questions.json"))
@@ -402,16 +400,15 @@ def _texts(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def pack(arrays: Mapping[str, Tensor], whole: Collection[str] = ()) -> dict[str, Any]:
-    """Compress values as whole multiples of 10^-decimals. The page shows them correctly rounded.
+    """Compress values as multiples of 10^-decimals. The page shows them correctly rounded.
 
     Args:
         arrays: any shapes, by name.
-        whole: names of those that the page computes with. They stay in float32.
+        whole: names of arrays that the page computes with. They stay in float32.
 
     Returns:
-        `table`, a row for each array, and `data`, all numbers one after the other. A row has the
-        name, the shape, the decimals (4, or 2 where the numbers are huge, or None for float32) and
-        the bits of a number.
+        `table`, a row for each array, and `data`, the concatenated values. A row has the name, the
+        shape, the decimals (4, or 2 for huge values, or None for float32) and the bits of a value.
     """
     table: list[list[Any]] = []
     parts = []
@@ -430,7 +427,7 @@ def pack(arrays: Mapping[str, Tensor], whole: Collection[str] = ()) -> dict[str,
 
 
 def _title(name: str) -> str:
-    """Return a name to show: of a folder called "model", its parent's, too."""
+    """Return the display name of a model. A generic folder name is preceded by its parent's."""
     path = Path(name).expanduser()
     if not path.is_dir():
         return name
@@ -439,7 +436,7 @@ def _title(name: str) -> str:
 
 
 def _lens(t: Trace, tokenizer: Any) -> list[list[list[tuple[str, float]]]] | None:
-    """The MLM head's best words after each layer and their probabilities, by layer and token."""
+    """Return the MLM head's best words and probabilities after each layer, for each token."""
     if "mlm.logits" not in t:
         return None
     with torch.no_grad():
@@ -457,7 +454,7 @@ def _lens(t: Trace, tokenizer: Any) -> list[list[list[tuple[str, float]]]] | Non
 
 
 def part(name: str) -> str:
-    """A file of the page, as text."""
+    """Return a file of the page as text."""
     return (PARTS / name).read_text(encoding="utf-8")
 
 

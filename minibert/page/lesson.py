@@ -1,6 +1,6 @@
-"""Further content of a page: a run of pre-training, and the articles in scenes.
+"""Further content of a page: a pre-training run, and the articles in scenes.
 
-An article is written for a language. Which one a page gets is decided by what fits its model.
+There is an article for each language. A page gets the one that fits its model.
 """
 
 import json
@@ -22,10 +22,10 @@ _WEIGHTS = ("floats", "whole")
 
 
 def snapshots(run: str | os.PathLike[str]) -> list[Path]:
-    """The snapshots that `minibert pretrain --checkpoints` has kept of a run, the first one first.
+    """Return the snapshots of a run from `minibert pretrain --checkpoints`, in order.
 
     Raises:
-        FileNotFoundError: there are none.
+        FileNotFoundError: the run has no snapshots.
     """
     folders = sorted(Path(run, "checkpoints").glob("step-*"))
     if not folders:
@@ -36,20 +36,20 @@ def snapshots(run: str | os.PathLike[str]) -> list[Path]:
 
 
 def read_run(run: str | os.PathLike[str], largest: int = 127) -> dict[str, Any]:
-    """The run of pre-training in a folder, ready for JSON. `largest` as in `embed`.
+    """Return the pre-training run in a folder, ready for JSON. `largest` as in `embed`.
 
     Returns:
-        What `embed` returns, with the weights of each snapshot in `snapshots` and the rest once,
-        `steps`, the step of each snapshot, and `log`, the MLM loss over the steps. Runs that did
-        not log it apart give their whole loss.
+        The result of `embed`, with the weights of each snapshot in `snapshots`. Also `steps`, the
+        step of each snapshot, and `log`, the MLM loss over the steps, or the total loss if the run
+        did not log the MLM loss.
 
     Raises:
-        FileNotFoundError: no snapshots, or no log.
+        FileNotFoundError: the run has no snapshots or no log.
     """
     folders = snapshots(run)
     contents = [embed(*load(path), largest) for path in folders]
     logged = _logged_losses(Path(run, "log.jsonl"))
-    # most is learned early, so each point is the mean of more steps than the one before
+    # Most is learned early, so each point is the mean of more steps than the one before.
     ends = sorted({round(end) for end in np.geomspace(1, max(len(logged), 1), POINTS)})
     parts = [logged[start:end] for start, end in pairwise([0, *ends])]
     return {
@@ -62,7 +62,7 @@ def read_run(run: str | os.PathLike[str], largest: int = 127) -> dict[str, Any]:
 
 
 def _logged_losses(log: Path) -> list[tuple[int, float]]:
-    """Return the steps of a log, each with its loss of masked words, or its whole loss."""
+    """Return the steps of a log, each with its MLM loss, or its total loss."""
     losses = []
     for line in log.read_text(encoding="utf-8").splitlines():
         record = json.loads(line)
@@ -73,10 +73,10 @@ def _logged_losses(log: Path) -> list[tuple[int, float]]:
 
 
 def articles() -> dict[str, dict[str, Any]]:
-    """Return what each article is made of, by its language.
+    """Return the definition of each article by language.
 
-    Of each there is its first `text` and a `model` that it fits.
-    `needs` names, scene by scene, the words that have to be single pieces of the model.
+    `text` is its first text, and `model` a model that it fits. `needs` lists for each scene the
+    words that have to be single pieces of the model.
     """
     contents: dict[str, dict[str, Any]] = json.loads(part("articles.json"))
     return contents
@@ -86,11 +86,11 @@ def fitting_article(tokenizer: Any, preferred: str = "en") -> str:
     """Return the language of the article whose scenes fit the pieces of a tokenizer.
 
     Args:
-        tokenizer: that of the model next to the article.
+        tokenizer: tokenizer of the model on the page.
         preferred: the language to try first.
 
     Raises:
-        ValueError: the scenes of no article fit.
+        ValueError: no article fits.
     """
     choices = articles()
     languages = sorted(choices, key=lambda language: language != preferred)
@@ -110,7 +110,7 @@ def fitting_article(tokenizer: Any, preferred: str = "en") -> str:
 
 
 def missing_words(tokenizer: Any, needs: Mapping[str, Iterable[str]]) -> list[str]:
-    """Return the words that scenes need and a tokenizer has no piece for, in order."""
+    """Return the words in `needs` that are not single pieces of a tokenizer, in order."""
     vocabulary = tokenizer.get_vocab()
     missing = []
     for words in needs.values():
@@ -124,14 +124,14 @@ def missing_words(tokenizer: Any, needs: Mapping[str, Iterable[str]]) -> list[st
 
 
 def article(language: str = "en") -> dict[str, Any]:
-    """Return what an article adds to a page of its first text.
+    """Return the content that an article adds to a page of its first text.
 
     Args:
         language: "en" or "ko".
 
     Returns:
-        `lesson`, its texts and sentences, and `run`, a bundled run of pre-training, where one of
-        its scenes shows it.
+        `lesson`, its texts and sentences, and `run`, a bundled pre-training run, if one of its
+        scenes shows it.
     """
     content = articles()[language]
     texts: dict[str, Any] = {}

@@ -1,8 +1,8 @@
 """The model inside the page: its weights in 8 bits, and its tokenizer.
 
-A matrix is kept as whole numbers from -127 to 127 and one scale a row, everything else as it is.
-`rounded` gives the model with exactly these weights, and `run` computes in Python what the page's
-`window.minibert.run` computes.
+A matrix is stored as integers from -127 to 127 and one scale for each row, other parameters in
+float32. `rounded` returns the model with exactly these weights, and `minibert.page.build.run`
+computes in Python what the page's `window.minibert.run` computes.
 """
 
 import base64
@@ -19,7 +19,7 @@ from minibert.study.trace import Trace, trace
 from minibert.tokenization.tokenizer_json import SPLITTING
 
 MAX_PARAMETERS = 16_500_000  # larger models are shown as a snapshot
-# Which keys a query may attend to, of a matrix with a row for each query and a column for each key.
+# Functions that mask a (query, key) matrix, by the side of itself that a query may attend to.
 SIDES: dict[str, Callable[[Tensor], Tensor]] = {
     "both": lambda keys: keys,  # an encoder, as BERT was trained
     "left": torch.tril,  # a decoder, such as GPT
@@ -30,11 +30,11 @@ _SETTINGS = ("num_hidden_layers", "num_attention_heads", "hidden_act", "layer_no
 
 
 def embed(model: Any, tokenizer: Any, largest: int = 127) -> dict[str, Any]:
-    """Return the model and its tokenizer, ready for JSON, with whole numbers up to `largest`.
+    """Return the model and its tokenizer, ready for JSON, with integers up to `largest`.
 
     Returns:
-        `config`, `parameters` (name and shape, in order), `floats` and `whole` (their numbers), and
-        `tokenizer`.
+        `config`, `parameters` (name and shape, in order), their values in `floats` and `whole`
+        (integers), and `tokenizer`.
     """
     floats = []
     whole = []
@@ -86,7 +86,7 @@ def rounded(model: Any) -> Any:
 
 
 def deflated(data: bytes) -> str:
-    """Bytes as text that the page can read: zlib and base64."""
+    """Compress bytes to text that the page can read, with zlib and base64."""
     return base64.b64encode(zlib.compress(data, 9)).decode()
 
 
@@ -101,7 +101,7 @@ def compute(
     sides: str = "both",
     token_type: int | None = None,
 ) -> tuple[Trace, Any]:
-    """The trace of one text and its encoding. Arguments as in `run`.
+    """Return the trace of one text and its encoding. Arguments as in `minibert.page.build.run`.
 
     Raises:
         ValueError: the text has more than `pad_to` tokens, a place to mask does not exist, or
@@ -165,5 +165,5 @@ def visible_keys(attention_mask: Tensor, sides: str) -> Tensor:
 
 
 def _parameters(model: Any) -> list[tuple[str, Tensor]]:
-    """Parameters by their official names without "bert.", each tensor once."""
+    """Return each parameter once, with its official name without "bert."."""
     return [(name.removeprefix("bert."), parameter) for name, parameter in model.named_parameters()]

@@ -2,7 +2,7 @@
 
 // ---------------------------------------------------------------- the frame
 
-// States that buttons with data-... set
+// States that buttons with data-... set.
 const CHOSEN = ["language", "stage", "view", "compare", "unit"];
 const buttonsOf = (name) => document.querySelectorAll(`button[data-${name}]`);
 
@@ -31,7 +31,7 @@ function buildFrame() {
     });
     tab.setAttribute("role", "tab");
     tab.setAttribute("aria-controls", name);
-    // The article numbers its scenes
+    // The article numbers its scenes instead.
     tab.append(element("small", page.lesson ? "" : i), element("span"));
     tab.lastChild.dataset.t = name === "head" ? "head.tab" : name;
     $("tabs").append(tab);
