@@ -211,8 +211,10 @@ class WirePanel {
   python() {
     const [first, second] = this.map().texts.map((what) => literal(what.request.text));
     return (
-      "from minibert import BertForMaskedLM, BertTokenizer; from minibert.study import carriers, rounded; " +
-      `name = ${literal(page.source)}; model = rounded(BertForMaskedLM.from_pretrained(name)).eval(); ` +
+      "from minibert import BertForMaskedLM, BertTokenizer; " +
+      "from minibert.study import carriers, rounded; " +
+      `name = ${literal(page.source)}; ` +
+      "model = rounded(BertForMaskedLM.from_pretrained(name)).eval(); " +
       `print(carriers(model, BertTokenizer.from_pretrained(name), ${first}, ${second}))`
     );
   }

@@ -94,8 +94,10 @@ const compareCosine = (depth, i, j, other = 1) =>
 
 function comparePython(depth, i, j, other = 1) {
   const [a, b] = [compared[0], compared[other]].map((text) => pythonRun(text.request, true));
-  const cell = `torch.cosine_similarity(a['${stateName(depth)}'][0, ${i}], b['${stateName(depth)}'][0, ${j}], dim=0)`;
-  return `import torch; from minibert.study import run; a = ${a}; b = ${b}; print(f"{${cell}:.4f}")`;
+  const name = stateName(depth);
+  const cell = `torch.cosine_similarity(a['${name}'][0, ${i}], b['${name}'][0, ${j}], dim=0)`;
+  const imports = "import torch; from minibert.study import run;";
+  return `${imports} a = ${a}; b = ${b}; print(f"{${cell}:.4f}")`;
 }
 
 const compareMap = new HeatMap("compare-map", () => {

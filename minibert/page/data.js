@@ -327,7 +327,8 @@ function pythonRun(request = shown.request, fromLive = shown.live) {
 
 /** Returns a line of Python that prints a value. The expression reads the trace `t`. */
 function python(expression, { names = "run", format = ".4f", torch = false, before = "" } = {}) {
-  return `${torch ? "import torch; " : ""}from minibert.study import ${names}; t = ${pythonRun()}; ${before}print(f"{${expression}:${format}}")`;
+  const imports = `${torch ? "import torch; " : ""}from minibert.study import ${names};`;
+  return `${imports} t = ${pythonRun()}; ${before}print(f"{${expression}:${format}}")`;
 }
 
 /**

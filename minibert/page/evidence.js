@@ -125,8 +125,10 @@ const evidenceFigure = {
     colLabel: (c) => `${c}`,
     shade: (r, c) => evidenceOf(r, c),
     write: (r, c) => evidenceOf(r, c).toFixed(2),
-    describe: (r, c) =>
-      `${t("attention.chosen", { layer: r, head: c })} · ${t(`pattern.${evidence.rule}`)}: ${written(evidenceOf(r, c))}`,
+    describe: (r, c) => {
+      const head = t("attention.chosen", { layer: r, head: c });
+      return `${head} · ${t(`pattern.${evidence.rule}`)}: ${written(evidenceOf(r, c))}`;
+    },
     python: () => "",
     move: (layer, head) => change({ layer, head }),
   }),
@@ -220,11 +222,19 @@ const patchFigure = {
           word: patching.word,
           value: value(r, c) === undefined ? "…" : written(value(r, c)),
         }),
-      python: (r, c) =>
-        `from minibert.study import patching_sweep, rounded; from minibert import BertForPreTraining, BertTokenizer; name = ${literal(page.source)}; ` +
-        `model, cut = rounded(BertForPreTraining.from_pretrained(name)).eval(), BertTokenizer.from_pretrained(name); ` +
-        `a, b = (cut(text, return_tensors="pt") for text in ${literal([texts[1], texts[0]].map((what) => what.request.text))}); ` +
-        `print(f"{patching_sweep(model, a, b, lambda out: out.prediction_logits.softmax(-1)[:, ${place}, ${id}])[${c}, ${r}]:.4f}")`,
+      python: (r, c) => {
+        const inputs = literal([texts[1], texts[0]].map((what) => what.request.text));
+        const share = `lambda out: out.prediction_logits.softmax(-1)[:, ${place}, ${id}]`;
+        return (
+          "from minibert.study import patching_sweep, rounded; " +
+          "from minibert import BertForPreTraining, BertTokenizer; " +
+          `name = ${literal(page.source)}; ` +
+          "model, cut = rounded(BertForPreTraining.from_pretrained(name)).eval(), " +
+          "BertTokenizer.from_pretrained(name); " +
+          `a, b = (cut(text, return_tensors="pt") for text in ${inputs}); ` +
+          `print(f"{patching_sweep(model, a, b, ${share})[${c}, ${r}]:.4f}")`
+        );
+      },
       move: (token, layer) => {
         patching.chosen = { layer, token, words: [] };
         change({ token: placeOnPage(token) });

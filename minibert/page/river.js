@@ -417,7 +417,8 @@ function layRiver(places) {
     threads.ends.push(
       path(
         "thread",
-        `M${end + 4} ${middle}C${end + 16} ${middle} ${end + 8} ${middle + dy} ${end + 24} ${middle + dy}`,
+        `M${end + 4} ${middle}C${end + 16} ${middle} ` +
+          `${end + 8} ${middle + dy} ${end + 24} ${middle + dy}`,
       ),
     );
   }

@@ -189,7 +189,9 @@ function tokenTold(i) {
     ...(shown.request.pair === null ? [] : [literal(shown.request.pair)]),
   ].join(", ");
   const plain = !shown.request.masked.includes(i) && tokens[i].mask;
-  const line = `from minibert import BertTokenizer; print(BertTokenizer.from_pretrained(${literal(page.source)})(${options})["input_ids"][${i}])`;
+  const line =
+    "from minibert import BertTokenizer; " +
+    `print(BertTokenizer.from_pretrained(${literal(page.source)})(${options})["input_ids"][${i}])`;
   return [`${t("token")} ${i}: ${piece(i)} · ${tokens[i].id}`, null, plain ? line : ""];
 }
 
@@ -408,7 +410,8 @@ const poolerMap = vectors("pooler-map", () =>
 function drawEmbeddings() {
   const token = tokens[state.token];
   $("embeddings-sum").textContent =
-    `h0[${state.token}] = LayerNorm( ${t("embeddings.word")}\u2060[${token.id}] + ${t("embeddings.token_type")}\u2060[${token.segment ?? token.type}] + ` +
+    `h0[${state.token}] = LayerNorm( ${t("embeddings.word")}\u2060[${token.id}] + ` +
+    `${t("embeddings.token_type")}\u2060[${token.segment ?? token.type}] + ` +
     `${t("embeddings.position")}\u2060[${state.token}] ),  ${token.id}\u00a0=\u00a0${token.piece}`;
   embeddingsMap.draw();
   const scales = EMBEDDINGS.map(

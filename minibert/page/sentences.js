@@ -9,7 +9,8 @@ function sentencePython(depth, which) {
   const [a, b] = [compared[0], compared[which]].map((text) => pythonRun(text.request, true));
   const name = stateName(depth);
   const cell = `torch.cosine_similarity(a['${name}'][0].mean(0), b['${name}'][0].mean(0), dim=0)`;
-  return `import torch; from minibert.study import run; a = ${a}; b = ${b}; print(f"{${cell}:.4f}")`;
+  const imports = "import torch; from minibert.study import run;";
+  return `${imports} a = ${a}; b = ${b}; print(f"{${cell}:.4f}")`;
 }
 
 const sentenceMap = new HeatMap("sentence-map", () => {

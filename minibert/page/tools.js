@@ -124,8 +124,8 @@ function tell(text, event = null, python = "") {
   const box = $("tip").getBoundingClientRect();
   $("tip").style.left =
     `${Math.max(4, Math.min(event.clientX + 14, innerWidth - box.width - 8))}px`;
-  $("tip").style.top =
-    `${event.clientY + box.height + 24 > innerHeight ? event.clientY - box.height - 8 : event.clientY + 18}px`;
+  const isBelow = event.clientY + box.height + 24 <= innerHeight;
+  $("tip").style.top = `${event.clientY + (isBelow ? 18 : -box.height - 8)}px`;
 }
 
 async function copyPython() {

@@ -231,13 +231,28 @@ const formingMap = new HeatMap("forming-map", () => {
     rowLabel: (r) => own[r].piece,
     colLabel: (c) => own[c].piece,
     shade: (r, c) => Math.sqrt(values.at(head, r, c)),
-    describe: (r, c) =>
-      `${snapshotName(state.snapshot)} · ${t("attention.cell", { layer, head, query: own[r].piece, key: own[c].piece, value: values.text(head, r, c) })}`,
-    python: (r, c) =>
-      page.run.folder
-        ? `from minibert.study import run; t = run(${literal(`${page.run.folder}/checkpoints/step-${String(page.run.steps[state.snapshot]).padStart(6, "0")}`)}, ` +
-          `${literal(page.run.prompts[prompt])}, rounded=True); print(f"{${stepCell(`layer.${layer}.attention.probabilities`, head, r, c)}:.4f}")`
-        : "",
+    describe: (r, c) => {
+      const cell = t("attention.cell", {
+        layer,
+        head,
+        query: own[r].piece,
+        key: own[c].piece,
+        value: values.text(head, r, c),
+      });
+      return `${snapshotName(state.snapshot)} · ${cell}`;
+    },
+    python: (r, c) => {
+      if (!page.run.folder) {
+        return "";
+      }
+      const step = String(page.run.steps[state.snapshot]).padStart(6, "0");
+      const snapshot = literal(`${page.run.folder}/checkpoints/step-${step}`);
+      const cell = stepCell(`layer.${layer}.attention.probabilities`, head, r, c);
+      return (
+        `from minibert.study import run; t = run(${snapshot}, ` +
+        `${literal(page.run.prompts[prompt])}, rounded=True); print(f"{${cell}:.4f}")`
+      );
+    },
     move: (r, c) => {
       forming.cursor = [r, c];
       formingMap.draw();
