@@ -1,6 +1,6 @@
 // The river: the whole model in one strip, above every scene and every tab. The stream is the
 // vector of the chosen token. The contribution of each part flows into it, drawn as thick as its
-// vector is long. The color of the stream deepens with each change of direction.
+// vector is long. A deeper color of the stream shows a larger change of direction.
 
 const STREAM = 10; // width in pixels of a vector of average length
 const WIDEST = 16; // maximum width in pixels

@@ -487,7 +487,7 @@ const ENGLISH = [
   },
 ];
 
-// The most frequent English words
+// The most frequent English words.
 const COMMON = /^(the|a|to|of|and|is|in|i|you|it|he|was|that|\p{P})$/iu;
 
 /** Replaces "it" by a noun phrase with [MASK], to see which noun the model predicts. */
