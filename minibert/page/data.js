@@ -165,7 +165,7 @@ class Live {
   }
 }
 
-// ---------------------------------------------------------------- what is shown
+// ---------------------------------------------------------------- the current text
 
 let live = null; // the model inside the page, if it has one
 // The text that the page was written for. The live model computes it if the page holds no values.

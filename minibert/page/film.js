@@ -423,7 +423,7 @@ function buildFilm() {
   $("film-map").addEventListener("blur", () => filmMap.draw());
 }
 
-// ---------------------------------------------------------------- what is said
+// ---------------------------------------------------------------- descriptions
 
 /** Returns the values that the sentences mention. */
 function filmAmounts() {

@@ -49,7 +49,7 @@ const moveTo = (node, attributes) => {
   }
 };
 
-// ---------------------------------------------------------------- what is measured
+// ---------------------------------------------------------------- measurements
 
 const lengthOf = (row) => Math.hypot(...row);
 
@@ -173,7 +173,7 @@ function openPart(index) {
   tell(partSays(index), null, partPython(index));
 }
 
-// ---------------------------------------------------------------- what is said
+// ---------------------------------------------------------------- descriptions
 
 const percent = (share) => Math.round(100 * share);
 

@@ -469,7 +469,7 @@ function spaceBelow(id, free = 0) {
   return Math.max(least, end - $(id).getBoundingClientRect().top - main.scrollTop - free);
 }
 
-/** Draws a color scale with its ends beside it. */
+/** Draws a color scale with labels at both ends. */
 function legend(id, palette, low, high) {
   const scale = element("i");
   scale.setAttribute("aria-hidden", "true");

@@ -9,7 +9,7 @@ const IDEOGRAPH =
 const MARK = /\p{Mn}/u;
 // ASCII symbols such as $ + ~ count as punctuation, which differs from Unicode.
 const PUNCTUATION = /[\p{P}!-/:-@[-`{-~]/u;
-const MAX_WORD = 100; // in characters, a longer word is unknown
+const MAX_WORD = 100; // code points, longer words are unknown
 
 class WordPiece {
   /**

@@ -1,5 +1,5 @@
-// The rules for the JavaScript of minibert/page. The page joins its files into one script, so that names are
-// checked over all of them at once (no-undef) by the test beside this file.
+// Rules for the JavaScript in minibert/page. The page joins its files into one script, so
+// test_format.py checks undefined names (no-undef) in all files together.
 export default [
   {
     languageOptions: { sourceType: "script", ecmaVersion: 2024 },
