@@ -9,7 +9,7 @@ print(evaluation.metrics["accuracy"], evaluation.intervals["accuracy"])
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any, Literal
@@ -142,7 +142,7 @@ def evaluate(
         tokenizer: The model's tokenizer. None for a `SentenceEmbedder`, which has its own.
         data: A file as for fine-tuning: a table, tagged words, or questions in SQuAD format. Or
             rows: dicts with the columns of a table or of a question, or (words, tags) of a
-                sentence.
+                sentence. A pandas DataFrame is such a table, too.
         task: What to measure. None: what the model does. Of an embedder "scores" if the rows have a
             label, else "pairs".
         text_column: Column of the text, or of the anchor.
@@ -251,7 +251,10 @@ def _rows(data: Data, read: Callable[[Any], list[Any]]) -> list[Any]:
     """The rows of a file, or as they are."""
     if isinstance(data, str | os.PathLike):
         return read(data)
-    rows = list(data)
+    items: Any = data
+    if hasattr(items, "iloc"):  # a pandas DataFrame, whose items are names of columns
+        items = items.to_dict("records")
+    rows = list(items)
     if not rows:
         raise ValueError("data has no rows.")
     return rows
@@ -613,13 +616,37 @@ def _entity_names(
     return "; ".join(names)
 
 
+def _answer_texts(place: str, answers: Any) -> list[str]:
+    """The texts of the answers to a question, also where they stand as in SQuAD or in datasets.
+
+    SQuAD has {"text", "answer_start"} for each answer, and datasets have one with a list of each.
+    """
+    if isinstance(answers, Mapping):
+        answers = answers.get("text")
+    if isinstance(answers, str) or not isinstance(answers, Iterable):
+        raise ValueError(f"{place}: answers should be a list of texts, not {answers!r:.80}.")
+    texts: list[str] = []
+    for answer in answers:
+        text = answer
+        if isinstance(answer, Mapping):
+            text = answer.get("text")
+        if not isinstance(text, str):
+            raise ValueError(f"{place}: answers should be texts, not {text!r:.80}.")
+        if text.strip():
+            texts.append(text)
+    return texts
+
+
 def _evaluate_answers(
     model: BertForQuestionAnswering, tokenizer: BertTokenizer, data: Data
 ) -> Result:
     rows = _rows(data, read_squad)
     questions = _texts(rows, "question")
     contexts = _texts(rows, "context")
-    answers = _column(rows, "answers")
+    answers = [
+        _answer_texts(place, row_answers)
+        for place, row_answers in zip(_places(rows), _column(rows, "answers"), strict=True)
+    ]
     some_unanswerable = any(not row_answers for row_answers in answers)
     results = answer_question(model, tokenizer, questions, contexts, no_answer=some_unanswerable)
     predictions = [result["answer"] for result in results]

@@ -194,6 +194,43 @@ def test_answers(tokenizer: Any) -> None:
     results = minibert.answer_question(model, tokenizer, questions, contexts)
     predictions = [answer["answer"] for answer in results]
     assert result.metrics == metrics.answer_scores(answers, predictions)
+    as_in_squad = [
+        {**row, "answers": [{"text": text, "answer_start": 0} for text in row["answers"]]}
+        for row in rows
+    ]
+    as_in_datasets = [{**row, "answers": {"text": row["answers"]}} for row in rows]
+    for spelled in (as_in_squad, as_in_datasets):
+        assert evaluate(model, tokenizer, spelled, bootstrap=20).metrics == result.metrics
+
+
+@pytest.mark.parametrize("answers", ["w1", None, [1], {"start": [2]}])
+def test_answers_that_are_no_texts_raise_an_error(tokenizer: Any, answers: Any) -> None:
+    row = {"question": "w1", "context": "w1 w2", "answers": answers}
+    with pytest.raises(ValueError, match="Row 1: answers should be"):
+        evaluate(build("BertForQuestionAnswering"), tokenizer, [row], bootstrap=0)
+
+
+class Frame:
+    """What evaluation uses of a pandas DataFrame."""
+
+    iloc = None
+
+    def __init__(self, rows: list[dict[str, Any]]) -> None:
+        self.rows = rows
+
+    def __iter__(self) -> Any:
+        return iter(self.rows[0])
+
+    def to_dict(self, orient: str) -> Any:
+        assert orient == "records"
+        return self.rows
+
+
+def test_a_data_frame_is_a_table(tokenizer: Any) -> None:
+    model = build("BertForQuestionAnswering")
+    rows = [{"question": "w1", "context": "w1 w2", "answers": ["w2"]}]
+    expected = evaluate(model, tokenizer, rows, bootstrap=0)
+    assert evaluate(model, tokenizer, Frame(rows), bootstrap=0) == expected  # type: ignore[arg-type]
 
 
 def test_an_embedder(tokenizer: Any) -> None:
