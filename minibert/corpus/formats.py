@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, SupportsIndex
 
 import numpy as np
 from numpy.typing import NDArray
@@ -140,7 +140,7 @@ def _arrow_ids(ids: Sequence[Any]) -> Any:
 
 
 class ShardedVectors:
-    """The vectors of a folder of shards, read by rows.
+    """The vectors of a folder of shards, read by rows: a number, several numbers or a slice.
 
     Shards in .npy and .safetensors are memory-mapped.
 
@@ -164,10 +164,27 @@ class ShardedVectors:
     def __len__(self) -> int:
         return self.shape[0]
 
-    def __getitem__(self, rows: slice | int) -> Vectors:
-        if isinstance(rows, int):
-            row: Vectors = self[rows : rows + 1 or None][0]
+    def __getitem__(self, rows: slice | SupportsIndex | Sequence[int] | NDArray[Any]) -> Vectors:
+        if isinstance(rows, slice):
+            return self._neighbors(rows)
+        numbers = np.asarray(rows)
+        if numbers.size == 0:  # an empty list has no type
+            numbers = numbers.astype(np.int64)
+        if numbers.ndim > 1 or numbers.dtype.kind not in "iu":
+            raise IndexError("rows are chosen by a number, by several, or by a slice.")
+        count = len(self)
+        outside = (numbers < -count) | (numbers >= count)
+        if outside.any():
+            first = numbers[outside].flat[0]
+            raise IndexError(f"there is no row {first}: the folder has {count} vectors.")
+        vectors = self.take(np.atleast_1d(numbers) % count)
+        if numbers.ndim == 0:
+            row: Vectors = vectors[0]
             return row
+        return vectors
+
+    def _neighbors(self, rows: slice) -> Vectors:
+        """The vectors of neighboring rows."""
         start, stop, step = rows.indices(len(self))
         if step != 1:
             raise ValueError("shards are read by neighboring rows: vectors[start:stop].")

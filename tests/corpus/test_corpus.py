@@ -26,7 +26,7 @@ from tiny_folder import LINES, WORDS, contents
 
 from minibert import SentenceEmbedder
 from minibert.cli import embed, main
-from minibert.corpus.formats import WRITERS, open_vectors
+from minibert.corpus.formats import WRITERS, ShardedVectors, open_vectors
 from minibert.corpus.shards import encode_to_file, encode_to_shards
 
 
@@ -620,3 +620,19 @@ class TestCommand:
         path.write_text("one line", encoding="utf-8")
         code, _, err = self.run(capsys, *arguments, "--vectors", vectors)
         assert code == 1 and "has 47 vectors, but" in err
+
+
+@pytest.mark.parametrize(
+    "rows", [3, -1, np.int64(4), [1, 6, -2], np.array([5, 0]), slice(2, 5), slice(-2, None)]
+)
+def test_rows_of_a_folder_are_chosen_as_in_an_array(rows: Any, tmp_path: Path) -> None:
+    vectors = np.arange(21, dtype=np.float32).reshape(7, 3)
+    for number, part in enumerate((vectors[:4], vectors[4:])):
+        np.save(tmp_path / f"{number}.npy", part)
+    sharded = ShardedVectors([tmp_path / "0.npy", tmp_path / "1.npy"], [4, 3], 3)
+    np.testing.assert_array_equal(sharded[rows], vectors[rows])
+    assert sharded[[]].shape == (0, 3)
+    with pytest.raises(IndexError, match="there is no row 7: the folder has 7 vectors"):
+        sharded[7]
+    with pytest.raises(IndexError, match="chosen by"):
+        sharded["a"]  # type: ignore[index]
