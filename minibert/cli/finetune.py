@@ -294,13 +294,17 @@ def task_of(options: argparse.Namespace) -> Task:
     if options.task == "answers":
         return AnswerTask()
     label_columns = getattr(options, "label_columns", [])
+    multi_label = getattr(options, "multi_label", False) or bool(label_columns)
+    class_weights = getattr(options, "class_weights", False)
+    if multi_label and class_weights:
+        raise UsageError("--class-weights is for one label a text: drop it.")
     return SequenceTask(
         text=options.text_column,
         label=options.label_column,
         pair=options.pair_column,
         regression=options.task == "regression",
-        class_weights=getattr(options, "class_weights", False),
-        multi_label=getattr(options, "multi_label", False) or bool(label_columns),
+        class_weights=class_weights,
+        multi_label=multi_label,
         label_columns=label_columns,
         columns=options.columns,
         delimiter=options.delimiter,

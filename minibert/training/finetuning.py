@@ -372,7 +372,7 @@ class SequenceTask(Task):
         label: Column of the label.
         pair: Column of the second text, if there is one.
         regression: The label is a number.
-        class_weights: A rare class counts as much as a frequent one.
+        class_weights: A rare class counts as much as a frequent one, where a text has one label.
         multi_label: The label is a list of labels. A text may have several or none.
         label_columns: With `multi_label`, a column of 1 and 0 for each label, instead of `label`.
         columns: Names of the columns, for files without a header line.
@@ -380,6 +380,9 @@ class SequenceTask(Task):
         quoting: See `read_table`.
         dev_columns: Names of columns in evaluation files, where they differ, by their name in the
             training file.
+
+    Raises:
+        ValueError: `class_weights` for several labels a text, or for a number.
     """
 
     text: str = "text"
@@ -395,6 +398,10 @@ class SequenceTask(Task):
     dev_columns: Mapping[str, str] = field(default_factory=dict)
 
     model_class: ClassVar[type[PreTrainedModel]] = BertForSequenceClassification
+
+    def __post_init__(self) -> None:
+        if self.class_weights and (self.multi_label or self.regression):
+            raise ValueError("class_weights are for tasks with one label a text.")
 
     @property
     def metric(self) -> str:

@@ -172,3 +172,15 @@ def test_a_folder_does_not_stand_for_a_preset(
     assert _read_config(str(tmp_path / "mini")).num_hidden_layers == 2
     with pytest.raises(ValueError, match="'minii' is not a preset"):
         _read_config("minii")
+
+
+@pytest.mark.parametrize("several", [["--multi-label"], ["--label-columns", "a,b"]])
+def test_class_weights_do_not_go_with_several_labels(
+    several: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["finetune", "classification", "--train", "a.csv", "--output", str(tmp_path / "out")]
+    Path(tmp_path, "a.csv").write_text("text,a,b\nx,1,0\n", encoding="utf-8")
+    command[3] = str(tmp_path / "a.csv")
+    assert main([*command, "--class-weights", *several]) == 2
+    assert "--class-weights is for one label a text: drop it." in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
