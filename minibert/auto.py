@@ -55,7 +55,7 @@ def load_with_heads(
         options: as in `PreTrainedModel.from_pretrained`.
 
     Raises:
-        FileNotFoundError: no such checkpoint, or a file of it is missing.
+        FileNotFoundError: The checkpoint does not exist, or a file of it is missing.
         ValueError: a damaged file, or one that is not a BERT's.
     """
     source, options = split_source(name, options)

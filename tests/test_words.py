@@ -19,7 +19,7 @@ ENGLISH = [page for page in PAGES if not page.name.endswith(".ko.md")]
 # beginnings and forms of words that American English spells in another way
 BRITISH = re.compile(
     r"(?i)\b(?:analys(?:ed|er|ers|ing)\b|artefact|behaviour|catalogue|centre|colour"
-    r"|defence|favour|fibre|flavour|fulfil\b|grey|honour|labelled|labelling|learnt|licence|metre"
+    r"|defence|favour|fibre|flavour|fulfil\b|grey|honour|labelled|labelling|learnt\b|licence|metre"
     r"|modelled|modelling|neighbour|programme\b|spelt|travelled"
     r"|(?:capital|categor|custom|equal|final|general|initial|local|maxim|memor|minim|normal|optim"
     r"|organ|parallel|penal|quant|random|recogn|regular|serial|special|standard|summar|symbol"

@@ -126,7 +126,7 @@ def verify(
 
     Raises:
         ImportError: transformers is not installed. The error says what to install.
-        FileNotFoundError: no such checkpoint.
+        FileNotFoundError: The checkpoint does not exist.
         ValueError: no text, a checkpoint minibert cannot load, or a name that the reference cannot
             open.
     """
