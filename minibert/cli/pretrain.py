@@ -106,6 +106,7 @@ def add(parser: Parser) -> None:
         learning_rate=1e-4,
         warmup=0.01,
         save_every=500,
+        pool=50,
     )
     add_run_options(parser)
 

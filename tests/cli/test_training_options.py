@@ -32,7 +32,7 @@ PRETRAIN = ["pretrain", "--config", "a", "--corpus", "b", "--output", "c"]
 def test_defaults_are_those_of_the_class() -> None:
     assert fill(TrainingOptions, build_parser().parse_args(FINETUNE)) == TrainingOptions()
     changed = TrainingOptions(
-        steps=10_000, batch_size=256, learning_rate=1e-4, warmup=0.01, save_every=500
+        steps=10_000, batch_size=256, learning_rate=1e-4, warmup=0.01, save_every=500, pool=50
     )
     assert fill(TrainingOptions, build_parser().parse_args(PRETRAIN)) == changed
 

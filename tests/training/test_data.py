@@ -54,8 +54,15 @@ def test_every_example_occurs_once_an_epoch(
 
 def test_batches_have_examples_of_similar_length_and_a_new_order_each_epoch() -> None:
     lengths = np.random.default_rng(0).integers(1, 100, 1000)
-    batches = epoch_order(lengths.tolist(), 10, 0, 0)
+    batches = epoch_order(lengths.tolist(), 10, 0, 0, pool=50)
     assert np.mean([np.ptp(lengths[batch]) for batch in batches]) < 5
+    assert batches != epoch_order(lengths.tolist(), 10, 0, 1, pool=50)
+
+
+def test_the_order_is_random_by_default() -> None:
+    lengths = np.random.default_rng(0).integers(1, 100, 1000)
+    batches = epoch_order(lengths.tolist(), 10, 0, 0)
+    assert np.mean([np.ptp(lengths[batch]) for batch in batches]) > 50
     assert batches != epoch_order(lengths.tolist(), 10, 0, 1)
 
 
