@@ -30,6 +30,7 @@ from torch import Tensor, nn
 from minibert.checkpoints.configs import USUAL_SIZES, count_parameters
 from minibert.checkpoints.source import Source, split_source
 from minibert.checkpoints.tensors import read_tensors, renamed
+from minibert.checks import resolve_device
 from minibert.compat.keywords import drop_ignored_keywords, one_device
 from minibert.config import BertConfig
 from minibert.files import prefix_errors
@@ -205,7 +206,7 @@ def move(model: Any, device: torch.device | str | None, device_map: Any) -> Any:
         device = one_device(device_map)
     if device is None:
         return model
-    return model.to(device)
+    return model.to(resolve_device(device))
 
 
 def build(

@@ -24,6 +24,28 @@ HEADS = {
 }
 
 
+class TestMissingDevices:
+    """A device that this computer does not have is refused in a sentence."""
+
+    @pytest.mark.parametrize(
+        ("device", "message"),
+        [
+            ("cuda:99", "device 'cuda:99' is not available: PyTorch finds"),
+            (torch.device("cuda:99"), "device 'cuda:99' is not available: PyTorch finds"),
+            ("gpu", "device should be one device, .* not 'gpu'"),
+            (["cpu", "cpu"], "device should be one device"),
+        ],
+    )
+    @pytest.mark.parametrize("option", ["device", "device_map"])
+    def test_from_pretrained(self, device: Any, message: str, option: str) -> None:
+        with pytest.raises(ValueError, match=message):
+            BertModel.from_pretrained("minibert-tiny", **{option: device})
+
+    def test_embedder(self) -> None:
+        with pytest.raises(ValueError, match="device 'cuda:99' is not available"):
+            minibert.SentenceEmbedder.from_pretrained("minibert-tiny", device="cuda:99")
+
+
 class OnlyOn(TorchDispatchMode):
     """Fail if an operation creates a tensor on another device, or in float64, which MPS lacks."""
 

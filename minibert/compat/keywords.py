@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Container, Mapping
 from typing import TYPE_CHECKING, Any
 
+from minibert.checks import resolve_device
+
 if TYPE_CHECKING:
     import torch
 
@@ -107,4 +109,4 @@ def one_device(device_map: Any) -> torch.device | None:
         device_map = next(iter(device_map.values()), None)
     if device_map in ("auto", "balanced", "balanced_low_0", "sequential"):
         return torch.device("cuda") if torch.cuda.is_available() else None
-    return None if device_map is None else torch.device(device_map)
+    return None if device_map is None else resolve_device(device_map)

@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from minibert.checkpoints.source import Source
+from minibert.checks import resolve_device
 from minibert.extras import need
 from minibert.inference.batching import BATCH_TOKENS, Report
 from minibert.inference.optimize import Precision, resolve_precision
@@ -437,7 +438,7 @@ class SentenceEmbedder(nn.Module):
         """
         check_device(device)
         if device is not None:
-            self.to(device)
+            self.to(resolve_device(device))
         settings = self.settings(
             prompt=prompt,
             prompt_name=prompt_name,

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from minibert.checkpoints.source import Source
-from minibert.checks import check_count
+from minibert.checks import check_count, resolve_device
 from minibert.config import BertConfig
 from minibert.files import write_json
 from minibert.heads import BertForSequenceClassification
@@ -295,7 +295,7 @@ class CrossEncoder:
         check_count("batch_size", batch_size)
         check_device(device)
         if device is not None:
-            self.model.to(device)
+            self.model.to(resolve_device(device))
         checked, is_single = _check_pairs(pairs)
         settings = self.settings(prompt, prompt_name, batch_tokens=batch_tokens)
         rows = tokenize_rows(self.tokenizer, checked, self.max_length, settings)
