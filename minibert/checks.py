@@ -1,14 +1,9 @@
 """Checks of arguments that many modules share. Each raises an error that names the argument."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Iterable
 from numbers import Integral
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    import torch
+from typing import Any
 
 
 def check_count(name: str, value: Any, minimum: int = 1) -> None:
@@ -27,39 +22,6 @@ def check_count(name: str, value: Any, minimum: int = 1) -> None:
         raise ValueError(
             f"{name} should be a whole number of {minimum} or more, not {value!r:.80}."
         )
-
-
-def resolve_device(device: Any) -> torch.device:
-    """Return a device, after checking that this computer has it.
-
-    Args:
-        device: a `torch.device`, its name, or the index of a GPU.
-
-    Returns:
-        The device.
-
-    Raises:
-        ValueError: several devices, a name that PyTorch does not know, or a device that is missing
-            here.
-    """
-    import torch
-
-    try:
-        resolved = torch.device(device)
-    except (RuntimeError, TypeError, ValueError) as error:
-        raise ValueError(
-            f'device should be one device, such as "cpu", "cuda" or "cuda:1", not {device!r:.80}.'
-        ) from error
-    count = {
-        "cuda": torch.cuda.device_count,
-        "mps": lambda: int(torch.backends.mps.is_available()),
-    }.get(resolved.type)
-    if count is not None and (resolved.index or 0) >= count():
-        raise ValueError(
-            f"device {str(resolved)!r} is not available: PyTorch finds {count()} devices of type "
-            f'{resolved.type} here. Pass device="cpu".'
-        )
-    return resolved
 
 
 def refuse_unknown(

@@ -7,12 +7,7 @@ and tokenizers have their own beside their classes.
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
-from typing import TYPE_CHECKING, Any
-
-from minibert.checks import resolve_device
-
-if TYPE_CHECKING:
-    import torch
+from typing import Any
 
 Refused = Mapping[str, tuple[Any, str]]
 """Name -> the only supported value beside None, and what to do instead of using another one."""
@@ -93,7 +88,7 @@ def drop_ignored_keywords(
     }
 
 
-def one_device(device_map: Any) -> torch.device | None:
+def one_device(device_map: Any) -> Any:
     """The device that a `device_map` names. "auto" is the first GPU where there is one.
 
     Raises:
@@ -109,4 +104,4 @@ def one_device(device_map: Any) -> torch.device | None:
         device_map = next(iter(device_map.values()), None)
     if device_map in ("auto", "balanced", "balanced_low_0", "sequential"):
         return torch.device("cuda") if torch.cuda.is_available() else None
-    return None if device_map is None else resolve_device(device_map)
+    return device_map
