@@ -58,7 +58,7 @@ class PreTrainedModel(ModelCompatibility, nn.Module):
     def from_pretrained(
         cls: type[Model],
         pretrained_model_name_or_path: str | os.PathLike[str] | Source | None,
-        *,
+        *model_args: Any,
         config: BertConfig | str | os.PathLike[str] | None = None,
         state_dict: dict[str, Tensor] | None = None,
         dtype: torch.dtype | str | None = "auto",
@@ -74,6 +74,7 @@ class PreTrainedModel(ModelCompatibility, nn.Module):
         Args:
             pretrained_model_name_or_path: folder, bundled model, Hub id, or a `Source`. None:
                 the whole checkpoint is passed as `config=` and `state_dict=`.
+            model_args: arguments of the class's `__init__` after the config, in its order.
             config: config to use instead of the checkpoint's own, or where to load it from.
                 Checkpoints that `transformers.Trainer` writes of subclasses have none.
             state_dict: tensors to use instead of the checkpoint's own.
@@ -100,8 +101,9 @@ class PreTrainedModel(ModelCompatibility, nn.Module):
             ValueError: a file is damaged, would run code, is quantized, or does not fit the config.
             TypeError: an option is neither known nor a field of the config.
         """
-        from minibert.loading import load_model
+        from minibert.loading import load_model, name_arguments
 
+        options.update(name_arguments(cls, model_args))
         model, report = load_model(
             cls,
             pretrained_model_name_or_path,

@@ -19,7 +19,7 @@ import inspect
 import os
 import re
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
@@ -30,9 +30,9 @@ from torch import Tensor, nn
 from minibert.checkpoints.configs import USUAL_SIZES, count_parameters
 from minibert.checkpoints.source import Source, split_source
 from minibert.checkpoints.tensors import read_tensors, renamed
-from minibert.checks import resolve_device
 from minibert.compat.keywords import drop_ignored_keywords, one_device
 from minibert.config import BertConfig
+from minibert.devices import resolve_device
 from minibert.files import prefix_errors
 from minibert.initialization import Loading, loading
 from minibert.progress import collector_paused
@@ -260,6 +260,22 @@ def resolve_source(
     if name is None:
         return None, dict(options)
     return split_source(name, options)
+
+
+def name_arguments(model_class: Any, arguments: Sequence[Any]) -> dict[str, Any]:
+    """Return the positional arguments that follow the config in `__init__`, by their names.
+
+    Raises:
+        TypeError: more arguments than `__init__` has parameters.
+    """
+    names = list(inspect.signature(model_class).parameters)[1:]
+    if len(arguments) > len(names):
+        raise TypeError(
+            f"{model_class.__name__}.from_pretrained received {len(arguments)} arguments after "
+            f"the name, but {model_class.__name__}.__init__ has {len(names)} after the config. "
+            "Pass options by name, such as num_labels=3."
+        )
+    return dict(zip(names, arguments, strict=False))
 
 
 def split_model_options(

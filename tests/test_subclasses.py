@@ -181,6 +181,23 @@ def test_half_precision_includes_the_tensors_of_a_subclass(tmp_path: Path) -> No
     assert model.steps.dtype == torch.long
 
 
+class OwnArguments(BertModel):
+    def __init__(self, config: BertConfig, width: int, scale: float = 1.0) -> None:
+        super().__init__(config)
+        self.projection = nn.Linear(config.hidden_size, width)
+        self.scale = scale
+
+
+def test_arguments_of_init_follow_the_name(tmp_path: Path) -> None:
+    BertModel(config()).save_pretrained(tmp_path)
+    with pytest.warns(UserWarning, match="projection"):
+        model = OwnArguments.from_pretrained(tmp_path, 5, scale=2.0)
+    assert (model.projection.out_features, model.scale) == (5, 2.0)
+    message = "received 3 arguments after the name, but OwnArguments.__init__ has 2"
+    with pytest.raises(TypeError, match=message):
+        OwnArguments.from_pretrained(tmp_path, 5, 2.0, 3)
+
+
 class NewLayers(BertForTokenClassification):
     def __init__(self, config: BertConfig) -> None:
         super().__init__(config)
