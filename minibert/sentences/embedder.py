@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from minibert.checkpoints.source import Source
-from minibert.checks import resolve_device
+from minibert.devices import resolve_device
 from minibert.extras import need
 from minibert.inference.batching import BATCH_TOKENS, Report
 from minibert.inference.optimize import Precision, resolve_precision
@@ -60,6 +60,7 @@ from minibert.sentences.rows import (
     Settings,
     Vector,
     Vectors,
+    check_prompts,
     list_texts,
     named_prompt,
 )
@@ -147,7 +148,7 @@ class SentenceEmbedder(nn.Module):
             self.width += config.hidden_size * (1 if is_one_state else len(self.layers))
         self._set_steps(steps)
         self._max_length = resolve_max_length(max_length, tokenizer, config.max_position_embeddings)
-        self.prompts = dict(prompts or {})
+        self.prompts = check_prompts(prompts)
         self.default_prompt_name = default_prompt_name
         named_prompt(self.prompts, default_prompt_name)  # it must exist
         self.include_prompt = include_prompt

@@ -26,6 +26,7 @@ from minibert.sentences.rows import (
     Rows,
     Settings,
     Vectors,
+    check_prompt,
     iter_texts,
     list_texts,
     named_prompt,
@@ -139,7 +140,7 @@ def resolve_max_length(max_length: int | None, tokenizer: BertTokenizer, positio
             f"max_length (max_seq_length) is {max_length} tokens, but the model has {positions} "
             f"positions: set it to {positions} or less."
         )
-    return max_length
+    return int(max_length)  # not NumPy's, which JSON cannot hold
 
 
 def resolve_settings(
@@ -160,6 +161,7 @@ def resolve_settings(
     """
     if prompt is not None and prompt_name is not None:
         raise ValueError("pass prompt or prompt_name, not both.")
+    check_prompt(prompt)
     if overflow not in ("truncate", "mean"):
         raise ValueError(f'overflow should be "truncate" or "mean", not {overflow!r}.')
     check_count("batch_tokens", batch_tokens)

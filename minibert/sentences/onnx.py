@@ -41,6 +41,7 @@ from minibert.sentences.rows import (
     Settings,
     Vector,
     Vectors,
+    check_prompts,
     list_texts,
     named_prompt,
 )
@@ -131,7 +132,7 @@ class OnnxEmbedder:
         self.dimension = model.dimension
         positions = model.config.max_position_embeddings
         self._max_length = resolve_max_length(max_length, tokenizer, positions)
-        self.prompts = dict(prompts or {})
+        self.prompts = check_prompts(prompts)
         self.default_prompt_name = default_prompt_name
         named_prompt(self.prompts, default_prompt_name)  # it must exist
         self.include_prompt = include_prompt

@@ -5,10 +5,11 @@ rows of a padded batch, so that padding never enters a mean or a maximum.
 """
 
 import math
+import operator
 from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, SupportsFloat
 
 import torch
 import torch.nn.functional as F
@@ -43,6 +44,7 @@ def resolve_layers(
         indices = _named_layers(layers, last)
         weights = _weights_of_named(layers, len(indices), weights)
     else:
+        layers = _layer_indices(layers)
         indices = [index + last + 1 if index < 0 else index for index in layers]
     if not indices or min(indices) < 0 or max(indices) > last:
         raise ValueError(
@@ -51,8 +53,22 @@ def resolve_layers(
         )
     if weights is not None:
         _check_weights(weights, layers, len(indices))
-        weights = list(weights)
+        weights = [float(weight) for weight in weights]
     return indices, weights
+
+
+def _layer_indices(layers: Any) -> list[int]:
+    """The indices of a list or an array, as plain integers.
+
+    Raises:
+        ValueError: something that is not a list of whole numbers.
+    """
+    try:
+        return [operator.index(index) for index in layers]
+    except TypeError as error:
+        raise ValueError(
+            f"layers should be a name or a list of indices, such as [-1], not {layers!r:.80}."
+        ) from error
 
 
 def _weights_of_named(
@@ -72,6 +88,11 @@ def _weights_of_named(
 
 def _check_weights(weights: Sequence[float], layers: Layers, count: int) -> None:
     """Check that there is one finite weight for each layer."""
+    is_list = hasattr(weights, "__len__") and not isinstance(weights, str)
+    if not is_list or not all(isinstance(weight, SupportsFloat) for weight in weights):
+        raise ValueError(
+            f"layer_weights should be a list of numbers, one for each layer, not {weights!r:.80}."
+        )
     if len(weights) != count:
         raise ValueError(
             f"layers {layers!r} takes {count} weights, one for each layer, not {len(weights)}."

@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from minibert.checkpoints.source import Source
-from minibert.checks import check_count, resolve_device
+from minibert.checks import check_count
 from minibert.config import BertConfig
+from minibert.devices import resolve_device
 from minibert.files import write_json
 from minibert.heads import BertForSequenceClassification
 from minibert.inference.batching import BATCH_TOKENS, Report
@@ -37,6 +38,8 @@ from minibert.sentences.rows import (
     Vectors,
     check_collection,
     check_pairs,
+    check_prompt,
+    check_prompts,
     list_texts,
     named_prompt,
     tokenize_rows,
@@ -115,7 +118,7 @@ class CrossEncoder:
         self.activation_fn = activation_fn
         positions = model.config.max_position_embeddings
         self.max_length = resolve_max_length(max_length, tokenizer, positions)
-        self.prompts = dict(prompts or {})
+        self.prompts = check_prompts(prompts)
         self.default_prompt_name = default_prompt_name
         named_prompt(self.prompts, default_prompt_name)  # it must exist
 
@@ -340,6 +343,7 @@ class CrossEncoder:
             ValueError: a prompt that does not exist, or an impossible `batch_tokens`.
         """
         check_count("batch_tokens", batch_tokens)
+        check_prompt(prompt)
         if prompt is None:
             prompt = named_prompt(self.prompts, prompt_name or self.default_prompt_name)
         return Settings(prompt, "truncate", batch_tokens)

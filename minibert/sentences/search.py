@@ -259,7 +259,22 @@ def _matrix(vectors: Any) -> Vectors:
     """Vectors as float32 (n, D): of NumPy, of torch, or in lists of either."""
     if isinstance(vectors, list | tuple):
         vectors = [_array(vector) for vector in vectors]
-    return np.atleast_2d(np.asarray(_array(vectors), dtype=np.float32))
+    array = _array(vectors)
+    if array is None:
+        raise ValueError("vectors should be those that `encode` returns, not None.")
+    try:
+        matrix = np.atleast_2d(np.asarray(array, dtype=np.float32))
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            "vectors should be numbers of shape (texts, dimensions), as `encode` returns them, "
+            f"not {array!r:.80}."
+        ) from error
+    if matrix.ndim != 2:
+        raise ValueError(
+            "vectors should be of shape (texts, dimensions), or a single one of (dimensions,), "
+            f"not {matrix.shape}."
+        )
+    return matrix
 
 
 def _array(vectors: Any) -> Any:

@@ -183,6 +183,7 @@ class TestMistakes:
             ),
             ({"output_value": None}, "output_value should be .* not None"),
             ({"device": "cuda:99"}, "device 'cuda:99' is not available: PyTorch finds"),
+            ({"prompt": 3}, "prompt should be a string, not 3"),
             ({"device": "gpu"}, "device should be one device, .* not 'gpu'"),
             ({"device": ["cpu", "cpu"]}, r"device should be one device, .* not \['cpu', 'cpu'\]"),
         ],
@@ -195,6 +196,18 @@ class TestMistakes:
 
 
 class TestPrompts:
+    @pytest.mark.parametrize(
+        ("prompts", "message"),
+        [
+            (["query: "], r"prompts should be a dict of names and texts, .* not \['query: '\]"),
+            ({"query": 3}, r"prompts\['query'\] should be a string, not 3"),
+        ],
+    )
+    def test_what_is_not_prompts(self, prompts: Any, message: str, tmp_path: Path) -> None:
+        sentence_folder(tmp_path, ("Pooling", {}))
+        with pytest.raises(ValueError, match=message):
+            SentenceEmbedder.from_pretrained(tmp_path, prompts=prompts)
+
     def test_query_and_document(self, tmp_path: Path) -> None:
         prompts = {"prompts": {"query": "query: ", "passage": "how? "}}
         sentence_folder(tmp_path, ("Pooling", {}), config_sentence_transformers=prompts)

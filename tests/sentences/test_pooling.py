@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import pytest
 import torch
 from conftest import ragged_batch, tiny_config, with_reference
@@ -66,6 +69,10 @@ class TestLayers:
             ),
             ([-8], None, "should lie between 0"),
             ([], None, "should lie between 0"),
+            (3, None, r"layers should be a name or a list of indices, such as \[-1\], not 3"),
+            ([1.5], None, "layers should be a name or a list of indices"),
+            ([1, 2], ["a", "b"], "layer_weights should be a list of numbers"),
+            ([1, 2], 0.5, "layer_weights should be a list of numbers, one for each layer, not 0.5"),
             ("sum_last_4", [1.0], "layers 'sum_last_4' takes 4 weights, one for each layer, not 1"),
             (
                 "concat_last_4",
@@ -74,9 +81,14 @@ class TestLayers:
             ),
         ],
     )
-    def test_invalid_layers(self, layers: str, weights: list[float] | None, message: str) -> None:
+    def test_invalid_layers(self, layers: Any, weights: Any, message: str) -> None:
         with pytest.raises(ValueError, match=message):
             resolve_layers(layers, 6, weights)
+
+    def test_arrays_of_indices_and_weights(self) -> None:
+        layers, weights = resolve_layers(np.array([-1, 2]), 6, np.array([0.5, 0.25]))
+        assert (layers, weights) == ([6, 2], [0.5, 0.25])
+        assert {type(value) for value in layers} == {int}
 
     def test_too_few_layers(self) -> None:
         with pytest.raises(ValueError, match="layers 'sum_last_4' should lie between"):

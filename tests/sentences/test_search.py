@@ -99,6 +99,21 @@ class TestNearest:
             [[hit["score"] for hit in row] for row in hits], scores, atol=1e-5
         )
 
+    @pytest.mark.parametrize(
+        ("vectors", "message"),
+        [
+            ("a text", "vectors should be numbers of shape .*, not 'a text'"),
+            (["a", "b"], r"vectors should be numbers of shape .*, not \['a', 'b'\]"),
+            ([[1.0], [1.0, 2.0]], "vectors should be numbers of shape"),
+            (None, "vectors should be those that `encode` returns, not None"),
+            (np.zeros((1, 2, 3)), r"vectors should be of shape .*, not \(1, 2, 3\)"),
+        ],
+    )
+    def test_what_is_not_vectors(self, vectors: Any, message: str) -> None:
+        for function in (similarity, nearest, semantic_search):
+            with pytest.raises(ValueError, match=message):
+                function(vectors, np.eye(3))
+
     def test_the_earlier_name_of_top_k(self) -> None:
         with pytest.warns(DeprecationWarning, match="top is now called top_k"):
             rows, _ = nearest(np.eye(3), np.eye(3), top=1)
