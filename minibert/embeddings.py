@@ -132,7 +132,8 @@ def _look_up(table: nn.Embedding, ids: Tensor | None, argument: str) -> Tensor:
     """Return `table(ids)`, (..., hidden), or raise an error that names the argument."""
     if not isinstance(ids, Tensor):
         raise ValueError(
-            f"{argument} should be a tensor of integers (torch.long), not {type(ids).__name__}."
+            f"{argument} should be a tensor of integers (torch.long), not {type(ids).__name__}. "
+            'Pass what the tokenizer returns with return_tensors="pt" as model(**batch).'
         )
     if ids.dtype not in (torch.long, torch.int):
         raise ValueError(

@@ -306,6 +306,10 @@ def test_arguments_of_transformers(
             r"input_ids should be a tensor of integers \(torch.long\), not list",
         ),
         (
+            {"input_ids": {"input_ids": torch.ones(1, 3).long()}},
+            r"not dict. Pass what the tokenizer returns .* as model\(\*\*batch\)",
+        ),
+        (
             {"inputs_embeds": [[0.0] * 32]},
             r"inputs_embeds should be a tensor, torch.float32 of shape .*, not list",
         ),

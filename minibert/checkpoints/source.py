@@ -94,6 +94,7 @@ class Source:
         token: Hub token for private repositories.
 
     Raises:
+        TypeError: `name` is not a string or a path.
         FileNotFoundError: `name` is neither an existing folder, a bundled model nor a possible Hub
             id.
     """
@@ -107,6 +108,11 @@ class Source:
         local_files_only: bool = False,
         token: str | bool | None = None,
     ) -> None:
+        if not isinstance(name, str | os.PathLike):
+            raise TypeError(
+                "The name of a checkpoint should be a folder, a bundled model or a Hub id, not "
+                f"{type(name).__name__}."
+            )
         self.name = os.fspath(name)
         self.folder: Path | None = None
         # `inside` changes the name, but not the repository
