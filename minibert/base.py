@@ -103,7 +103,6 @@ class PreTrainedModel(ModelCompatibility, nn.Module):
         """
         from minibert.loading import load_model, name_arguments
 
-        options.update(name_arguments(cls, model_args))
         model, report = load_model(
             cls,
             pretrained_model_name_or_path,
@@ -114,7 +113,7 @@ class PreTrainedModel(ModelCompatibility, nn.Module):
             device_map=device_map,
             ignore_mismatched_sizes=ignore_mismatched_sizes,
             mmap=mmap,
-            options=options,
+            options={**name_arguments(cls, model_args), **options},
         )
         if output_loading_info:
             return model, report.as_loading_info()  # type: ignore[return-value]

@@ -24,13 +24,14 @@ def resolve_device(device: Any) -> torch.device:
         raise ValueError(
             f'device should be one device, such as "cpu", "cuda" or "cuda:1", not {device!r:.80}.'
         ) from error
-    count = {
-        "cuda": torch.cuda.device_count,
-        "mps": lambda: int(torch.backends.mps.is_available()),
-    }.get(resolved.type)
-    if count is not None and (resolved.index or 0) >= count():
+    counts = {
+        "cuda": torch.cuda.device_count(),
+        "mps": int(torch.backends.mps.is_available()),
+    }
+    count = counts.get(resolved.type)
+    if count is not None and (resolved.index or 0) >= count:
         raise ValueError(
-            f"device {str(resolved)!r} is not available: PyTorch finds {count()} devices of type "
+            f"device {str(resolved)!r} is not available: PyTorch finds {count} devices of type "
             f'{resolved.type} here. Pass device="cpu".'
         )
     return resolved
