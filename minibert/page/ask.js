@@ -156,6 +156,7 @@ function buildAsk() {
   $("ask-close").onclick = closeAsk;
   $("ask-return").hidden = !page.lesson;
   $("ask-return").onclick = closeAsk;
+  $("ask-fold").onclick = () => foldAnswer(!$("ask").hasAttribute("data-folded"));
   $("ask-other").onclick = async () => {
     await leaveDoor();
     $("ask-box").focus();
@@ -271,6 +272,7 @@ function drawAsk() {
     $("ask").hidden = false;
   }
   $("ask-open").setAttribute("aria-expanded", !$("ask").hidden);
+  const isChosenHere = question && $("ask-choose").contains(document.activeElement);
   $("ask-choose").hidden = Boolean(question);
   $("ask-answer").hidden = !question;
   $("ask-box").placeholder = t("ask.placeholder");
@@ -284,5 +286,22 @@ function drawAsk() {
     const { question: title, answer } = question[state.language];
     $("ask-title").textContent = title;
     $("ask-text").textContent = answer;
+    if (drawAsk.answer !== answer) {
+      drawAsk.answer = answer;
+      foldAnswer(false);
+    }
   }
+  if (isChosenHere) {
+    $("ask-title").focus(); // the list that had the focus is hidden
+  }
+  if (state.section === "head" && !$("film").hidden) {
+    openFilm();
+  }
+}
+
+/** Folds the answer, or unfolds it. Only a narrow page folds it, as the style sheet says. */
+function foldAnswer(folded) {
+  $("ask").toggleAttribute("data-folded", folded);
+  $("ask-fold").textContent = folded ? "▾" : "▴";
+  $("ask-fold").setAttribute("aria-expanded", !folded);
 }

@@ -127,6 +127,7 @@ function filmValue(r, c) {
 // ---------------------------------------------------------------- the drawing
 
 const NUMBER_ROOM = 66; // pixels for a number beside a row
+const FILM_MARGIN = 16; // pixels around the picture
 
 /**
  * Returns the token that is being processed while scores are computed or values are added up, else
@@ -190,6 +191,13 @@ function drawBeside(context, { left, top, width }, [, height], room) {
 }
 
 /**
+ * Returns the place of a value on the color scale, from 0 to 1. Small values get more of the scale
+ * than on a linear one, so that a faded row stays readable on a dark page.
+ */
+const filmShade = (value, most) =>
+  0.5 + (Math.sign(value) * Math.min(Math.abs(value) / most, 1) ** 0.6) / 2;
+
+/**
  * Draws a moving row. It is half as high as a row of the map, so that both are visible where it
  * passes.
  */
@@ -197,7 +205,7 @@ function drawStrip(context, { left, width }, values, y, height) {
   const { most } = filmNumbers();
   context.imageSmoothingEnabled = false;
   context.drawImage(
-    picture(1, values.length, "diverging", (_, c) => 0.5 + values[c] / most / 2),
+    picture(1, values.length, "diverging", (_, c) => filmShade(values[c], most)),
     left,
     y,
     width,
@@ -270,6 +278,24 @@ function seeFilm() {
   }
 }
 
+/**
+ * Begins what the reader asked of the picture. On a narrow page an answer of “Ask” is folded, which
+ * gives the picture its room.
+ */
+function beginFilm() {
+  stopFilm();
+  foldAnswer(true);
+  fitFilm();
+  seeFilm();
+}
+
+/** Returns the height of a row at which the output is in sight together with the controls. */
+function filmRowHeight(least, most) {
+  const above = $("film-map").parentElement.offsetTop - $("film").offsetTop;
+  const room = document.querySelector("main").clientHeight - above - FILM_MARGIN;
+  return clamp(Math.floor(room / (count + 2)), least, most);
+}
+
 /** Keeps the row that is being processed in sight if a long text does not fit its frame. */
 function followFilm() {
   const i = tokenAtHand();
@@ -289,7 +315,7 @@ const filmMap = new HeatMap("film-map", () => {
   const shown = document.activeElement === $("film-map");
   const wide = $("film-map").parentElement.clientWidth > 560;
   const room = wide ? 210 : 116;
-  const tall = wide ? 24 : 19;
+  const tall = filmRowHeight(16, wide ? 24 : 19);
   const short = wide ? "p × v" : "pv";
   const [r, c] = film.cursor;
   const names = [t("film.query.label"), ...tokens.map((_, i) => piece(i)), t("film.output.label")];
@@ -299,7 +325,7 @@ const filmMap = new HeatMap("film-map", () => {
     palette: "diverging",
     space: tall * (count + 2),
     tallest: tall,
-    smallest: [1, 19],
+    smallest: [1, 16],
     left: wide ? 132 : 104,
     right: room,
     cursor: [clamp(r, 0, count + 1), clamp(c, 0, headSize() - 1)],
@@ -308,7 +334,7 @@ const filmMap = new HeatMap("film-map", () => {
     rowLabel: (r) => (r > count ? names[r] : (rows[r]?.label ?? names[r])).replace("p × v", short),
     shade: (r, c) => {
       const value = filmValue(r, c);
-      return value === null ? null : 0.5 + value / most / 2;
+      return value === null ? null : filmShade(value, most);
     },
     over: (context, area, cell) => drawOver(context, area, cell, room),
     describe: describeFilm,
@@ -384,8 +410,7 @@ function playFilm() {
     drawFilm();
     return;
   }
-  stopFilm();
-  seeFilm();
+  beginFilm();
   film.playing = true;
   const last = filmEnds().at(-1);
   if (film.time === last) {
@@ -406,8 +431,7 @@ function playFilm() {
 function buildFilm() {
   $("film-play").onclick = playFilm;
   $("film-next").onclick = () => {
-    stopFilm();
-    seeFilm();
+    beginFilm();
     nextStep();
   };
   $("film-back").onclick = () => {
@@ -496,4 +520,15 @@ function fitFilm() {
   drawFilm();
   signedLegend("film-legend", filmNumbers().most);
   $("film-legend").append(element("span", t("film.scale")));
+}
+
+/** Shows the picture to whoever comes through a door of “Ask”, which takes its room from the page. */
+function openFilm() {
+  if (film.door !== state.ask && !running) {
+    film.door = state.ask;
+    requestAnimationFrame(() => {
+      drawFilm(); // the answer has its place now
+      seeFilm();
+    });
+  }
 }

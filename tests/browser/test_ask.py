@@ -199,6 +199,15 @@ def test_paraphrased_questions_are_found(
             assert expected in nearest, (text, nearest)
 
 
+def test_the_answer_takes_the_focus_of_the_list(opened: Opened) -> None:
+    opened.page.evaluate("change({ ask: '' })")
+    opened.page.evaluate("openAsk()")
+    opened.page.fill("#ask-box", "what is a query")
+    opened.press("Enter")
+    opened.page.wait_for_selector("#ask-answer:not([hidden])")
+    opened.page.wait_for_function("() => document.activeElement.id === 'ask-title'")
+
+
 def test_padding_and_type_ids_are_those_of_python(opened: Opened) -> None:
     page = opened.page
     page.evaluate("ask({text: 'My dog is old.', pad: 9, type: 1, section: 'text', token: 2})")

@@ -260,3 +260,33 @@ def test_two_questions_open_the_animation(browser: Any, file: Path) -> None:
             assert opened.page.is_visible("#film-map")
             assert opened.page.evaluate("state.step") == step
             assert said in opened.page.inner_text("#film-say") and opened.trouble == []
+
+
+BELOW_MAIN = """() => {
+  const bottom = (element) => element.getBoundingClientRect().bottom;
+  return bottom($("film-map")) - bottom(document.querySelector("main"));
+}"""
+
+
+@pytest.mark.parametrize("language", ["en-US", "ko-KR"])
+def test_the_output_is_in_sight_beside_an_answer(browser: Any, file: Path, language: str) -> None:
+    with Opened(browser, file, address="#ask=qkv", language=language) as opened:
+        opened.settle()
+        assert opened.page.is_visible("#ask-text")
+        assert not opened.page.is_visible("#ask-fold")
+        opened.page.wait_for_function(f"() => ({BELOW_MAIN})() <= 1")
+
+
+def test_an_answer_on_a_phone_is_folded_while_the_animation_plays(browser: Any, file: Path) -> None:
+    with Opened(browser, file, address="#ask=qkv", width=360, height=740) as opened:
+        page = opened.page
+        opened.settle()
+        assert page.is_visible("#ask-text")  # the answer is read first
+        page.click("#film-next")
+        assert not page.is_visible("#ask-text") and page.is_visible("#ask-title")
+        page.wait_for_function(f"() => ({BELOW_MAIN})() <= 1")
+        page.click("#ask-fold")
+        assert page.is_visible("#ask-text")
+        assert page.get_attribute("#ask-fold", "aria-expanded") == "true"
+        assert page.evaluate("document.activeElement.id") == "ask-fold"
+        assert opened.trouble == []
