@@ -206,6 +206,15 @@ def test_the_joined_scripts_declare_every_name_once() -> None:
         assert sorted(declared) == sorted(set(declared))
 
 
+@pytest.mark.parametrize("language", ["en", "ko"])
+def test_the_end_of_the_article_names_files_that_exist(language: str) -> None:
+    texts = json.loads((Path(page_build.__file__).parent / "lesson.json").read_text("utf-8"))
+    doors = " ".join(text[language] for name, text in texts.items() if "end.door" in name)
+    root = Path(__file__).resolve().parents[2]
+    files = re.findall(r"(?:docs|scripts)/\S+\.(?:ipynb|py|sh)", doors)
+    assert len(files) == 3 and all((root / file).exists() for file in files), files
+
+
 def test_a_model_too_large_for_the_article_is_an_error(
     tmp_path: Path, minilm: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
