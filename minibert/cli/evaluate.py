@@ -16,6 +16,7 @@ from minibert.cli.options import (
     add_label_columns,
     add_max_length,
     add_model,
+    add_negative_column,
     add_pair_column,
     add_table_format,
     add_text_column,
@@ -54,6 +55,7 @@ def add(parser: Parser) -> None:
     add_pair_column(parser)
     add_label_column(parser)
     add_label_columns(parser)
+    add_negative_column(parser)
     add_column_names(parser)
     add_table_format(parser, or_lines=False)
     add_device(parser)
@@ -104,6 +106,7 @@ def run(options: argparse.Namespace) -> None:
         pair_column=options.pair_column,
         label_column=options.label_column,
         label_columns=options.label_columns,
+        negative_columns=options.negative_column,
         columns=options.columns,
         delimiter=options.delimiter,
         quoting=options.quoting,

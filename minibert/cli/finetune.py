@@ -27,6 +27,7 @@ from minibert.cli.options import (
     add_common,
     add_label_columns,
     add_model,
+    add_negative_column,
     add_table_format,
     comma_list,
 )
@@ -124,15 +125,7 @@ def _add_data_options(parser: Parser, task: str) -> None:
         _add_column(parser, group, "--label", "label", f"Column of the {what}.")
     _add_dev_columns(parser, group, task)
     if task == "triplets":
-        negatives = group.add_argument(
-            "--negative-column",
-            type=comma_list(),
-            action="extend",
-            default=[],
-            metavar="NAME",
-            help="Column of texts that do not belong to the first, or several with commas between "
-            "them. May be repeated.",
-        )
+        negatives = add_negative_column(group)
         parser.add_old_spelling("--negative", negatives)
     if task == "scores":
         group.add_argument(

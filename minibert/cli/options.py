@@ -219,6 +219,20 @@ def add_pair_column(parser: Parser, help: str = "Column of the second text of a 
     parser.add_argument("--pair-column", metavar="NAME", help=help)
 
 
+def add_negative_column(parser: Any) -> argparse.Action:
+    """`--negative-column`, of a parser or of a group of options."""
+    action: argparse.Action = parser.add_argument(
+        "--negative-column",
+        type=comma_list(),
+        action="extend",
+        default=[],
+        metavar="NAME",
+        help="Column of texts that do not belong to the first, or several with commas between "
+        "them. May be repeated.",
+    )
+    return action
+
+
 def add_label_column(parser: Parser) -> None:
     """`--label-column`."""
     parser.add_argument(

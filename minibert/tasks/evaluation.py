@@ -114,6 +114,7 @@ class _Columns:
     pair: str | None
     label: str
     labels: Sequence[str] = ()
+    negatives: Sequence[str] = ()
 
 
 def evaluate(
@@ -126,6 +127,7 @@ def evaluate(
     pair_column: str | None = None,
     label_column: str = "label",
     label_columns: Sequence[str] = (),
+    negative_columns: Sequence[str] = (),
     columns: Sequence[str] | None = None,
     delimiter: str | None = None,
     quoting: Quoting = "auto",
@@ -149,6 +151,8 @@ def evaluate(
         pair_column: Column of the second text, or of the positive.
         label_column: Column of the label, the number, the list of labels, or the similarity.
         label_columns: Columns of a multi-label file that has a column of 1 and 0 for each label.
+        negative_columns: Columns of texts that do not belong to the anchor, for an embedder. They
+            are candidates as well, as in fine-tuning with triplets.
         columns: Names of the columns of a table of text without a header line.
         delimiter: Character between the columns of a table of text. None: as the ending says.
         quoting: Whether fields of such a table stand between quotation marks, as in `read_table`.
@@ -174,26 +178,25 @@ def evaluate(
             have.
     """
     check_count("bootstrap", bootstrap, minimum=0)
-    names = _Columns(text_column, pair_column, label_column, label_columns)
+    names = _Columns(text_column, pair_column, label_column, label_columns, negative_columns)
+    if negative_columns and not isinstance(model, SentenceEmbedder):
+        raise ValueError(
+            "--negative-column (in Python negative_columns) is for an embedder: drop it."
+        )
     rows: list[Any] = []
     if _is_table_task(model):
         read_rows = partial(
             _read_rows,
-            required=[name for name in (text_column, pair_column) if name is not None],
+            required=[
+                name for name in (text_column, pair_column, *negative_columns) if name is not None
+            ],
             columns=columns,
             delimiter=delimiter,
             quoting=quoting,
         )
         data = rows = _table(data, read_rows)
     if isinstance(model, SentenceEmbedder):
-        if pair_column is None:
-            raise ValueError(
-                "Evaluating an embedder needs the column of the second text: pass --pair-column "
-                "(in Python pair_column)."
-            )
-        has_scores = task == "scores" or (task is None and label_column in rows[0])
-        evaluate_rows = _evaluate_scores if has_scores else _evaluate_pairs
-        result, statistic = evaluate_rows(model, rows, names)
+        result, statistic = _evaluate_embedder(model, rows, names, task)
     else:
         if tokenizer is None:
             raise ValueError("tokenizer is None. Only a SentenceEmbedder has its own.")
@@ -671,6 +674,23 @@ def _evaluate_answers(
     return result, statistic
 
 
+def _evaluate_embedder(
+    model: SentenceEmbedder,
+    rows: Sequence[Mapping[str, Any]],
+    columns: _Columns,
+    task: TaskName | None,
+) -> Result:
+    if columns.pair is None:
+        raise ValueError(
+            "Evaluating an embedder needs the column of the second text: pass --pair-column "
+            "(in Python pair_column)."
+        )
+    has_labels = columns.label in rows[0] and not columns.negatives
+    if task == "scores" or (task is None and has_labels):
+        return _evaluate_scores(model, rows, columns)
+    return _evaluate_pairs(model, rows, columns)
+
+
 def _encode_pairs(
     model: SentenceEmbedder, rows: Sequence[Mapping[str, Any]], columns: _Columns
 ) -> tuple[list[str], list[str], Any, Any]:
@@ -693,7 +713,13 @@ def _evaluate_pairs(
     model: SentenceEmbedder, rows: Sequence[Mapping[str, Any]], columns: _Columns
 ) -> Result:
     anchors, positives, anchor_vectors, positive_vectors = _encode_pairs(model, rows, columns)
-    ranks = positive_ranks(anchor_vectors, positive_vectors, anchors, positives)
+    answers = list(positives)
+    candidates = [positive_vectors]
+    for name in columns.negatives:
+        negatives = _texts(rows, name)
+        answers += negatives
+        candidates.append(model.encode(negatives, prompt=""))
+    ranks = positive_ranks(anchor_vectors, np.concatenate(candidates), anchors, answers)
 
     def statistic(sample: npt.NDArray[np.int64]) -> dict[str, float]:
         chosen = ranks[sample]

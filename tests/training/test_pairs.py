@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from safetensors.torch import load_file, save_file
 from tiny_folder import WORDS, sentence_folder, tiny_folder
 
-from minibert import SentenceEmbedder
+from minibert import SentenceEmbedder, evaluate
 from minibert.cli import main
 from minibert.tasks.retrieval import retrieval_scores
 from minibert.training.data import pack
@@ -156,6 +156,16 @@ def test_pairs_and_triplets(negatives: tuple[str, ...], checkpoint: Path, tmp_pa
     before = task.scores(task.load(checkpoint, rows)[0], rows, [])
     scores = finetune(task, checkpoint, *files, tmp_path / "out", OPTIONS)
     assert scores.keys() == {"accuracy@1", "accuracy@10"}
+    measured = evaluate(
+        SentenceEmbedder.from_pretrained(tmp_path / "out", precision="exact"),
+        None,
+        files[1],
+        text_column="anchor",
+        pair_column="positive",
+        negative_columns=negatives,
+        bootstrap=0,
+    ).metrics
+    assert {name: measured[name] for name in scores} == scores
     assert before["accuracy@10"] < 0.4
     assert scores["accuracy@10"] > 0.8
 
