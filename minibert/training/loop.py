@@ -162,7 +162,7 @@ class Trainer:
         callback: Called with each record of the log, as `mlflow.log_metrics` could be.
 
     Raises:
-        ValueError: There are no examples.
+        ValueError: There are no examples, or fewer layers than should be frozen.
         ImportError: A log for TensorBoard is requested, and TensorBoard is not installed.
     """
 
@@ -209,11 +209,19 @@ class Trainer:
         self._states_to_keep = max(2, options.keep_states)
         self._snapshot_steps = _snapshot_steps(self.steps, options.checkpoints)
         self._about = _describe_run(self.model, options, self._examples)
+        self._check_freeze()
         for name, parameter in self.model.named_parameters():
             if options.freeze and _depth(name) <= options.freeze:
                 parameter.requires_grad_(False)
         self.processes.broadcast(self.model)
         self.optimizer = make_optimizer(self.model, options)
+
+    def _check_freeze(self) -> None:
+        layers = self.model.config.num_hidden_layers
+        if self.options.freeze > layers:
+            raise ValueError(
+                f"freeze is {self.options.freeze}, but the model has only {layers} layers."
+            )
 
     def run(self) -> None:
         """Train to the end, or until the score stops improving.
@@ -248,6 +256,18 @@ class Trainer:
                     self._advance(report)
                 if self._saved_step < self.step:
                     self._save()
+            self._explain_early_end()
+
+    def _explain_early_end(self) -> None:
+        """Say that a run ended before its last step, by `patience`."""
+        if self.step < self.steps and self.is_first:
+            logger.info(
+                "stopped after step %d of %d: no better %s in %d evaluations (--patience).",
+                self.step,
+                self.steps,
+                self.metric,
+                self.evaluations_since_best,
+            )
 
     def _begin(self) -> None:
         """Resume from the last state, or save the first one."""
@@ -333,6 +353,8 @@ class Trainer:
         record: Record = {"step": self.step, "epoch": self.epoch, "loss": loss}
         if len(losses) > 1:
             for name, value in losses.items():
+                if count_labels(batch, name) == 0:  # as without a pair: nothing was measured
+                    continue
                 record[_LOSS_NAMES.get(name, f"{name}_loss")] = value
         record["learning_rate"] = rate
         record["gradient_norm"] = norm

@@ -18,6 +18,7 @@ from conftest import tiny_config, with_reference
 from torch import Tensor
 
 from minibert import BertForSequenceClassification
+from minibert.losses import IGNORED
 from minibert.training.data import Example, epoch_order, pad
 from minibert.training.finetuning import SequenceTask
 from minibert.training.loop import Trainer, count_labels, linear_schedule, make_optimizer
@@ -288,7 +289,9 @@ def test_ignored_labels_are_not_counted() -> None:
     assert count_labels([{"labels": 2.5}, {"labels": 0.0}], "labels") == 2
 
 
-def test_early_stopping_keeps_the_best_model(tmp_path: Path) -> None:
+def test_early_stopping_keeps_the_best_model(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """The score falls after the second evaluation, and training stops two evaluations later."""
     model = BertForSequenceClassification(tiny_config())
     best: dict[str, Tensor] = {}
@@ -305,12 +308,32 @@ def test_early_stopping_keeps_the_best_model(tmp_path: Path) -> None:
         steps=100, batch_size=8, learning_rate=1e-3, evaluate_every=5, patience=2
     )
     trainer = trainer_of(model, tmp_path, options, evaluate=evaluate, metric="score")
+    caplog.set_level("INFO", "minibert")
     trainer.run()
 
     assert trainer.step == 20
+    assert "stopped after step 20 of 100: no better score in 2 evaluations" in caplog.text
     assert_same_weights(
         best, dict(BertForSequenceClassification.from_pretrained(tmp_path).state_dict())
     )
+
+
+def test_more_frozen_layers_than_there_are_raise_an_error(tmp_path: Path) -> None:
+    model = BertForSequenceClassification(tiny_config())
+    layers = model.config.num_hidden_layers
+    trainer_of(model, tmp_path, replace(OPTIONS, freeze=layers))
+    with pytest.raises(ValueError, match=f"the model has only {layers} layers"):
+        trainer_of(model, tmp_path, replace(OPTIONS, freeze=layers + 1))
+
+
+def test_a_loss_without_labels_is_not_in_the_record(tmp_path: Path) -> None:
+    """A batch of single texts has no loss of pairs, which would else read 0."""
+    model = BertForSequenceClassification(tiny_config())
+    trainer = trainer_of(model, tmp_path, OPTIONS)
+    batch = [{"input_ids": np.array([2, 5]), "labels": 1, "next_sentence_label": IGNORED}]
+    losses = {"labels": 0.5, "next_sentence_label": 0.0}
+    record = trainer._record(batch, losses, 1e-3, 1.0, 1.0)
+    assert record["mlm_loss"] == 0.5 and "nsp_loss" not in record
 
 
 def test_without_tensorboard_no_folder_is_created(
