@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,12 +25,15 @@ from minibert.cli.texts import (
     check_files,
     checked_texts,
     column_of,
+    no_text,
     read_file,
     records_of_file,
 )
 
 if TYPE_CHECKING:
     from minibert.sentences.encode import TextEncoder
+
+logger = logging.getLogger("minibert")
 
 SUMMARY = "Find the texts of a corpus that are most similar to a query."
 EXAMPLE = '"Where is Paris?" --corpus lines.txt'
@@ -107,12 +111,27 @@ def _queries(options: argparse.Namespace) -> list[str]:
         raise UsageError("give queries or --queries, not both.")
     if options.query_file:
         names = [options.query_file]
-        return [str(text) for text in at_least_one(read_file(options, names[0]), names)]
+        queries = [str(text) for text in at_least_one(read_file(options, names[0]), names)]
+        return _without_blanks(queries, options.query_file)
     if not options.queries:
         raise UsageError("give a query, or --queries FILE.")
     if not all(map(str.strip, options.queries)):
         raise UsageError("the query is empty: write one between the quotation marks.")
     return checked_texts(options.queries, "query")
+
+
+def _without_blanks(queries: list[str], file: str) -> list[str]:
+    """The queries of a file without its blank lines, of which a message tells.
+
+    Raises:
+        ValueError: all are blank.
+    """
+    written = [query for query in queries if query.strip()]
+    if not written:
+        raise no_text([file])
+    if len(written) < len(queries):
+        logger.info("blank queries left out: %d.", len(queries) - len(written))
+    return written
 
 
 def _vectors(options: argparse.Namespace, embedder: TextEncoder, texts: list[str]) -> Any:

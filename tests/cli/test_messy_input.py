@@ -269,3 +269,20 @@ def test_invalid_stdin_is_an_error(
     replace_stdin(monkeypatch, data)
     assert main(words_of(command, models, Path("-"))) == 1
     assert message in capsys.readouterr().err
+
+
+def test_blank_lines_of_a_file_of_queries_are_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text("trees grow\nthe sea\n", encoding="utf-8")
+    queries = tmp_path / "queries.txt"
+    command = ["search", "-m", "minibert-tiny", "--corpus", str(corpus), "--queries", str(queries)]
+    queries.write_text("a tree\n\n   \nwater\n\n", encoding="utf-8")
+    assert main([*command, "--jsonl"]) == 0
+    output = capsys.readouterr()
+    assert [json.loads(line)["query"] for line in output.out.splitlines()] == ["a tree", "water"]
+    assert "blank queries left out: " in output.err
+    queries.write_text("\n\n", encoding="utf-8")
+    assert main(command) == 1
+    assert "there is no text in" in capsys.readouterr().err
