@@ -24,6 +24,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 from minibert.base import PreTrainedModel
 from minibert.checkpoints.source import Source
+from minibert.checks import check_count
 from minibert.config import BertConfig
 from minibert.corpus.rows import BadRow, PlacedRow, Quoting, text_fault
 from minibert.heads import BertForQuestionAnswering, BertForSequenceClassification
@@ -49,7 +50,7 @@ from minibert.tasks.windows import (
 )
 from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.training.checks import check_data
-from minibert.training.data import Batch, Example, text_lengths
+from minibert.training.data import Batch, Example
 from minibert.training.journal import Record
 from minibert.training.loop import Trainer, default_learning_rate
 from minibert.training.options import TrainingOptions
@@ -162,7 +163,7 @@ def finetune(
         held_out: Share of the training rows that are held out without `dev`, of each label alike.
         skip_bad_rows: Leave out rows that are certainly wrong, and count them. Otherwise they are
             errors.
-        max_length: Tokens after which an example is truncated.
+        max_length: Tokens after which an example is truncated, at most the positions of the model.
         resume: Continue the run in `folder`, as in `Trainer`.
         callback: See `Trainer`.
 
@@ -180,6 +181,7 @@ def finetune(
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", ".*newly initialized: train before")  # a new head
             model, tokenizer = task.load(checkpoint, rows.train)
+        max_length = _within_positions(max_length, model.config)
         report = check_data(
             task,
             rows.train,
@@ -192,7 +194,6 @@ def finetune(
         _announce(report)
         examples = task.examples(rows.train, tokenizer, model.config, max_length)
         dev_examples = task.examples(rows.dev, tokenizer, model.config, max_length)
-        _check_positions([*examples, *dev_examples], model.config, checkpoint)
         if task.keeps_max_length:
             tokenizer.model_max_length = min(tokenizer.model_max_length, max_length)
         if options.learning_rate is None:
@@ -331,16 +332,17 @@ def hold_out(
     return training, held_out
 
 
-def _check_positions(
-    examples: Sequence[Example], config: BertConfig, checkpoint: Path_ | Source
-) -> None:
+def _within_positions(max_length: int, config: BertConfig) -> int:
+    """The tokens of an example that the model has positions for, with a message where it is less.
+
+    Raises:
+        ValueError: There is no room for a token beside [CLS] and [SEP].
+    """
+    check_count("max_length", max_length, minimum=3)
     positions = config.max_position_embeddings
-    longest = max(max(text_lengths(example)) for example in examples)
-    if longest > positions:
-        raise ValueError(
-            f"An example has {longest} tokens, but {checkpoint} only {positions} positions: "
-            f"max_length={positions}."
-        )
+    if max_length > positions:
+        _announce(f"max_length is {positions}, not {max_length}: the model has no more positions")
+    return min(max_length, positions)
 
 
 def label_fault(label: Any) -> str | None:

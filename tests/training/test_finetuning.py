@@ -418,14 +418,27 @@ def test_texts_of_unknown_words_are_reported(
     assert "this model's vocabulary does not" in capsys.readouterr().err
 
 
-def test_more_tokens_than_positions_raise_an_error(checkpoint: str, tmp_path: Path) -> None:
+def test_examples_have_no_more_tokens_than_the_model_has_positions(
+    checkpoint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "a.tsv").write_text(
         "text\tlabel\n" + "w1 " * 100 + "\t1\nw2\t0\n", encoding="utf-8"
     )
-    with pytest.raises(
-        ValueError, match=r"An example has 102 tokens, but .* only 64 positions: max_length=64"
-    ):
-        run(SequenceTask(), checkpoint, [tmp_path / "a.tsv"] * 2, tmp_path / "out")
+    files = [tmp_path / "a.tsv"] * 2
+    run(SequenceTask(), checkpoint, files, tmp_path / "out", max_length=1000)
+    told = capsys.readouterr().err
+    assert "max_length is 64, not 1000: the model has no more positions" in told
+    assert "50.0% of the texts are truncated" in told
+
+
+def test_a_length_without_room_for_a_token_raises_an_error(
+    checkpoint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = [write_reviews(tmp_path / "a.tsv", 40, 0)] * 2
+    task = SequenceTask(text="review", label="verdict")
+    with pytest.raises(ValueError, match="max_length should be a whole number of 3 or more"):
+        run(task, checkpoint, files, tmp_path / "out", max_length=2)
+    assert "truncated" not in capsys.readouterr().err
 
 
 def test_the_command(checkpoint: str, tmp_path: Path) -> None:
