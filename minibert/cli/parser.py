@@ -56,6 +56,14 @@ class Parser(argparse.ArgumentParser):
         """Exits with code 2."""
         self.exit(2, f"{self.prog}: {message} ({self.prog} --help lists the options)\n")
 
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        try:
+            super()._check_value(action, value)
+        except argparse.ArgumentError as error:
+            choices = [str(choice) for choice in action.choices or ()]
+            error.message += nearest_name(str(value), choices)
+            raise
+
     def add_old_spelling(
         self,
         old: str,

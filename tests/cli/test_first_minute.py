@@ -51,6 +51,8 @@ def test_a_closed_pipe_is_not_an_error(typed: str) -> None:
             "(minibert view --help lists the options)",
         ),
         ("embed hello --pooing=cls", "Did you mean --pooling?"),
+        ("embed hello --precision fp23", "Did you mean fp32?"),
+        ("finetune clasification --train a", "Did you mean classification?"),
         (
             "finetune pairs --train a --dev b --output c --lr 3",
             "Did you mean --learning-rate? (minibert finetune pairs --help lists the options)",
