@@ -65,7 +65,7 @@ def run(options: argparse.Namespace) -> int:
             traceback.print_exc()
         if _signals:  # a library has caught what the signal raised, and raised another error
             return _end_stopped(options, _signals[0])
-        return end_failed(name, error)
+        return end_failed(name, error, options)
     except Exception:
         if _signals:
             return _end_stopped(options, _signals[0])
@@ -77,17 +77,21 @@ def run(options: argparse.Namespace) -> int:
         return 1
 
 
-def end_failed(name: str, error: BaseException) -> int:
+def end_failed(name: str, error: BaseException, options: argparse.Namespace | None = None) -> int:
     """Report an error in one sentence, and return the exit code.
 
     Args:
         name: the command, such as "minibert embed".
         error: what it raised. Where the reader of the output has gone, as `head` does, nothing is
             printed.
+        options: of the command, by which the error calls an argument of Python.
     """
     if isinstance(error, BrokenPipeError):
         return 1
-    print(f"{name}: {_sentence(error)}", file=sys.stderr)
+    sentence = _sentence(error)
+    if options is not None:
+        sentence = _with_option(options, sentence)
+    print(f"{name}: {sentence}", file=sys.stderr)
     return 2 if isinstance(error, UsageError) else 1
 
 
@@ -187,6 +191,19 @@ def _what_was_kept(options: argparse.Namespace) -> str:
     return f"stopped: {output} is as it was, or incomplete."
 
 
+def _with_option(options: argparse.Namespace, sentence: str) -> str:
+    """The sentence with the option for the argument of Python that it begins with."""
+    argument, _, rest = sentence.partition(" ")
+    parser = getattr(options, "command_parser", None)
+    if parser is None or not rest.startswith(("should be ", "is ")):
+        return sentence
+    parser = parser.commands.get(getattr(options, "task", None), parser)
+    for name, action in parser.options_by_name().items():
+        if action.dest == argument and name.startswith("--"):
+            return f"{name} {rest}"
+    return sentence
+
+
 def _sentence(error: BaseException) -> str:
     """An error in one sentence, without numbers that only systems know."""
     if isinstance(error, OSError) and error.errno is not None and error.strerror is not None:
@@ -195,8 +212,6 @@ def _sentence(error: BaseException) -> str:
                 return f"standard output could not be written ({error.strerror})."
         elif isinstance(error, FileNotFoundError):
             return f"there is no file {os.fsdecode(error.filename)}."
-        elif isinstance(error, IsADirectoryError):
-            return f"{os.fsdecode(error.filename)} is a folder. Name a file."
         elif isinstance(error, IsADirectoryError):
             return f"{os.fsdecode(error.filename)} is a folder. Name a file."
         else:

@@ -297,7 +297,7 @@ def test_a_missing_device_is_an_error(capsys: pytest.CaptureFixture[str]) -> Non
         ("serve minibert-tiny --port 99999", "from 0 to 65535, not 99999"),
         ("vocab --corpus {text} --vocab-size 0 -o {folder}/out", "7 or more, not 0"),
         ("vocab --corpus {text} --vocab-size 6 -o {folder}/out", "7 or more, not 6"),
-        ("vocab --corpus {text} --min-frequency 0 -o {folder}/out", "min_frequency should be"),
+        ("vocab --corpus {text} --min-frequency 0 -o {folder}/out", "--min-frequency should be"),
     ],
 )
 def test_invalid_values_of_options_are_errors(

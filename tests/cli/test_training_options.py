@@ -184,3 +184,24 @@ def test_class_weights_do_not_go_with_several_labels(
     assert main([*command, "--class-weights", *several]) == 2
     assert "--class-weights is for one label a text: drop it." in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        (["--warmup", "3"], "--warmup should be a share"),
+        (["--held-out", "1.5"], "--held-out should be a share"),
+        (["--evaluate-every", "-1"], "--evaluate-every should be 0 or more"),
+        (["--max-length", "1"], "--max-length should be a whole number of 3 or more"),
+        (["--freeze", "9"], "--freeze is 9, but the model has only 2 layers"),
+    ],
+)
+def test_an_error_of_a_value_names_the_option(
+    option: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train = tmp_path / "a.csv"
+    train.write_text("text,label\n" + "x,1\ny,0\n" * 10, encoding="utf-8")
+    command = ["finetune", "classification", "--train", str(train), "-m", "minibert-tiny"]
+    assert main([*command, "--output", str(tmp_path / "out"), *option]) == 1
+    assert f"minibert finetune: {message}" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
