@@ -23,6 +23,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from minibert.base import PreTrainedModel
+from minibert.checks import check_count
+from minibert.study.arguments import (
+    as_tensor,
+    check_batch,
+    check_differentiable,
+    check_trace,
+)
 from minibert.study.trace import Trace, trace
 
 Batch = Mapping[str, Tensor]
@@ -56,7 +63,10 @@ def rollout(attentions: Trace | Sequence[Tensor]) -> Tensor:
     if isinstance(attentions, Trace):
         layers = range(attentions.model.config.num_hidden_layers)
         attentions = [attentions[f"layer.{i}.attention.probabilities"] for i in layers]
-    maps = list(getattr(attentions, "attentions", attentions) or ())
+    maps = getattr(attentions, "attentions", attentions)
+    if not isinstance(maps, list | tuple):
+        maps = []
+    maps = [torch.as_tensor(probabilities) for probabilities in maps]
     if not maps or any(probabilities.dim() != 4 for probabilities in maps):
         raise ValueError(
             "pass a trace, or what a model returned that was called with output_attentions=True."
@@ -86,8 +96,16 @@ def logit_lens(t: Trace, k: int = 5, words: int | None = None) -> tuple[Tensor, 
         Probabilities and ids, (layers + 1, batch, seq, k) each. The embeddings come first.
 
     Raises:
-        ValueError: the model has no MLM head.
+        ValueError: the model has no MLM head, or `k` or `words` is impossible.
     """
+    check_trace(t)
+    vocabulary = t.model.config.vocab_size
+    if words is None:
+        words = vocabulary
+    check_count("words", words)
+    check_count("k", k)
+    if k > min(words, vocabulary):
+        raise ValueError(f"k should be at most the number of words, {words}, not {k}.")
     head = getattr(getattr(t.model, "cls", None), "predictions", None)
     if head is None:
         raise ValueError(
@@ -112,6 +130,8 @@ def per_head_output(t: Trace, layer: int) -> Tensor:
     Returns:
         (batch, heads, seq, hidden).
     """
+    check_trace(t)
+    check_count("layer", layer, 0)
     context = t[f"layer.{layer}.attention.context"]  # (batch, seq, hidden), heads side by side
     dense = t.model.base_model.encoder.layer[layer].attention.output.dense
     heads = t.model.config.num_attention_heads
@@ -130,15 +150,17 @@ def attention_patterns(
 
     Args:
         tokens: the tokens of one sequence.
-        probabilities: (heads, seq, seq), or (1, heads, seq, seq).
+        probabilities: (heads, seq, seq), (1, heads, seq, seq), or those of one head, (seq, seq).
         min_share: the least share of attention, on average, that makes a pattern.
 
     Returns:
         One for each head. The name is None, and the share that of the strongest, where no pattern
         reaches `min_share`.
+
+    Raises:
+        ValueError: probabilities of another shape.
     """
-    # (heads, seq, seq)
-    maps = probabilities.detach().reshape(-1, len(tokens), len(tokens)).double()
+    maps = _maps_of_sequence(probabilities, len(tokens))
     ordinary = [i for i, token in enumerate(tokens) if token not in ("[CLS]", "[SEP]", "[PAD]")]
     if not ordinary:
         return [Pattern(None, 0.0)] * len(maps)
@@ -222,32 +244,46 @@ def head_importance(
         (layers, heads).
 
     Raises:
-        ValueError: batches without labels.
+        ValueError: no batches, batches without labels, or a loss without a gradient.
     """
     config = model.config
     total = torch.zeros(config.num_hidden_layers, config.num_attention_heads)
     sequences = 0
     for batch in batches:
-        with torch.enable_grad(), trace(model) as t:
-            value = loss(model(**batch))
-            if value is None:
-                raise ValueError(
-                    "the model returned no loss: each batch needs its labels, or pass `loss`."
-                )
-        contexts = [t[f"layer.{i}.attention.context"] for i in range(config.num_hidden_layers)]
-        for i, (context, gradient) in enumerate(
-            zip(contexts, torch.autograd.grad(value.sum(), contexts), strict=True)
-        ):
+        check_batch("each of batches", batch)
+        contexts, gradients = _context_gradients(model, batch, loss)
+        for i, (context, gradient) in enumerate(zip(contexts, gradients, strict=True)):
             shape = (*context.shape[:2], config.num_attention_heads, -1)
             heads = (context * gradient).view(shape)  # (batch, seq, heads, head_size)
             # the loss is a mean over the batch, so a sequence's own gradient is len(batch) times as
             # large
             total[i] += heads.sum(dim=(1, 3)).abs().sum(dim=0).detach().cpu() * len(context)
         sequences += len(contexts[0])
-    importance = total / max(sequences, 1)
+    if not sequences:
+        raise ValueError("batches should be one or more batches, not none.")
+    importance = total / sequences
     if normalize:
         importance = F.normalize(importance, dim=-1)
     return importance
+
+
+def _context_gradients(
+    model: PreTrainedModel, batch: Batch, loss: Measure
+) -> tuple[list[Tensor], tuple[Tensor, ...]]:
+    """Return the context of every layer, (batch, seq, hidden), and the gradient of the loss."""
+    names = [f"layer.{i}.attention.context" for i in range(model.config.num_hidden_layers)]
+    t = trace(model)
+    if not any(parameter.requires_grad for parameter in model.parameters()):
+        t.set(names[0], lambda context: context.requires_grad_())  # where every weight is frozen
+    with torch.enable_grad(), t:
+        value = loss(model(**batch))
+        if value is None:
+            raise ValueError(
+                "the model returned no loss: each batch needs its labels, or pass `loss`."
+            )
+        check_differentiable("loss", value)
+        contexts = [t[name] for name in names]
+        return contexts, torch.autograd.grad(value.sum(), contexts)
 
 
 def integrated_gradients(
@@ -275,6 +311,8 @@ def integrated_gradients(
         The attributions (batch, seq), and by how much their sum falls short of `target(text) -
         target(baseline)`, (batch,): near 0 when `steps` are enough.
     """
+    check_batch("batch", batch)
+    check_count("steps", steps)
     ids = batch["input_ids"]
     rest = {name: values for name, values in batch.items() if name != "input_ids"}
     if baseline_ids is None:
@@ -292,9 +330,9 @@ def integrated_gradients(
     for place, weight in zip((places + 1) / 2, weights / 2, strict=True):
         point = (start + way * place).requires_grad_()
         with torch.enable_grad():
-            (gradient,) = torch.autograd.grad(
-                target(model(inputs_embeds=point, **rest)).sum(), point
-            )
+            value = target(model(inputs_embeds=point, **rest))
+            check_differentiable("target", value)
+            (gradient,) = torch.autograd.grad(value.sum(), point)
         average += gradient * weight
     attributions = (average * way).sum(dim=-1)
     return attributions, values[1] - values[0] - attributions.sum(dim=-1)
@@ -326,19 +364,16 @@ def patching_sweep(
         The measure for every layer and place, (layers, seq).
 
     Raises:
-        ValueError: texts of different lengths, or more than one.
+        ValueError: texts of different lengths, more than one, a step without places, or a measure
+            that is not one number for each row.
     """
-    shapes = [tuple(batch["input_ids"].shape) for batch in (clean, corrupted)]
-    if shapes[0] != shapes[1] or shapes[0][0] != 1:
-        raise ValueError(
-            "patching_sweep takes two sequences of one length, (1, seq), "
-            f"not {shapes[0]} and {shapes[1]}."
-        )
-    seq = shapes[0][1]
+    _check_texts(clean, corrupted, step)
+    seq = clean["input_ids"].size(1)
     layers = range(model.config.num_hidden_layers)
     with trace(model) as t:
         model(**clean)
     source = {name: t[name] for name in map(step.format, layers)}
+    _check_places(source, seq)
     places = torch.arange(seq)
     # a row for each place
     rows = {name: values.expand(seq, *values.shape[1:]) for name, values in corrupted.items()}
@@ -352,7 +387,9 @@ def patching_sweep(
 
         with trace(model) as t:
             t.set(name, patch)
-            results.append(measure(model(**rows)))
+            value = measure(model(**rows))
+        _check_measured(value, seq)
+        results.append(value)
     return torch.stack(results)
 
 
@@ -373,11 +410,18 @@ def cka(x: Tensor, y: Tensor) -> float:
         scale).
 
     Raises:
-        ValueError: fewer than four rows.
+        ValueError: fewer than four rows, or states of different tokens.
     """
+    x = as_tensor("x", x)
+    y = as_tensor("y", y)
     n = len(x)
     if n < 4:
         raise ValueError(f"cka takes four rows or more, not {n}.")
+    if x.dim() != 2 or y.dim() != 2 or len(y) != n:
+        raise ValueError(
+            "x and y should be states of the same tokens, (n, hidden), not "
+            f"{tuple(x.shape)} and {tuple(y.shape)}."
+        )
     x = _centered(x)
     y = _centered(y)
     similarity = _hsic(x, y) / (_hsic(x, x) * _hsic(y, y)).clamp_min(1e-30).sqrt()
@@ -385,7 +429,7 @@ def cka(x: Tensor, y: Tensor) -> float:
 
 
 def _centered(states: Tensor) -> Tensor:
-    states = states.detach().double()
+    states = states.double()
     return states - states.mean(dim=0)
 
 
@@ -423,7 +467,17 @@ def linear_probe(
     Returns:
         The share of `test` that is classified correctly. Compare it with that of the most frequent
         class.
+
+    Raises:
+        ValueError: states and labels that do not fit.
     """
+    train, train_labels = _probe_data("train", train, train_labels)
+    test, test_labels = _probe_data("test", test, test_labels)
+    if train.size(1) != test.size(1):
+        raise ValueError(
+            "train and test should have equally many dimensions, not "
+            f"{train.size(1)} and {test.size(1)}."
+        )
     mean = train.mean(dim=0)
     spread = train.std(dim=0) + 1e-6
     x = ((train - mean) / spread).detach()
@@ -442,3 +496,66 @@ def linear_probe(
         optimizer.step(loss)  # type: ignore[no-untyped-call]
     predicted = (((test - mean) / spread) @ weights + bias).argmax(dim=1)
     return (predicted == test_labels).double().mean().item()
+
+
+def _probe_data(name: str, states: Any, labels: Any) -> tuple[Tensor, Tensor]:
+    """Return states (n, hidden) as float32 and classes (n,) as integers."""
+    states = as_tensor(name, states).float()
+    classes = as_tensor(f"{name}_labels", labels)
+    if states.dim() != 2 or not len(states) or classes.shape != states.shape[:1]:
+        raise ValueError(
+            f"{name} should be states of shape (n, hidden) and {name}_labels their n classes, not "
+            f"{tuple(states.shape)} and {tuple(classes.shape)}."
+        )
+    if classes.is_floating_point() and not torch.equal(classes, classes.round()):
+        raise ValueError(f"{name}_labels should be whole numbers from 0.")
+    classes = classes.long()
+    if classes.min() < 0:
+        raise ValueError(f"{name}_labels should be 0 or more, not {classes.min().item()}.")
+    return states, classes
+
+
+def _maps_of_sequence(probabilities: Any, seq: int) -> Tensor:
+    """Return the attention of one sequence as (heads, seq, seq)."""
+    maps = as_tensor("probabilities", probabilities).double()
+    if maps.dim() == 2 or (maps.dim() == 4 and len(maps) == 1):
+        maps = maps.reshape(-1, *maps.shape[-2:])
+    if maps.dim() != 3 or maps.shape[1:] != (seq, seq):
+        raise ValueError(
+            f"probabilities should be those of one sequence of {seq} tokens, (heads, {seq}, "
+            f"{seq}), not {tuple(maps.shape)}. Pass probabilities[i] of a batch."
+        )
+    return maps
+
+
+def _check_texts(clean: Any, corrupted: Any, step: str) -> None:
+    """Check that these are two single sequences of one length, and that a step has a layer."""
+    check_batch("clean", clean)
+    check_batch("corrupted", corrupted)
+    if "{}" not in step:
+        raise ValueError(f'step should have {{}} for the layer, "layer.{{}}.output", not {step!r}.')
+    shapes = [tuple(batch["input_ids"].shape) for batch in (clean, corrupted)]
+    if shapes[0] != shapes[1] or shapes[0][0] != 1:
+        raise ValueError(
+            "patching_sweep takes two sequences of one length, (1, seq), "
+            f"not {shapes[0]} and {shapes[1]}."
+        )
+
+
+def _check_places(source: Mapping[str, Tensor], seq: int) -> None:
+    """Check that steps have a state at every place of one sequence."""
+    for name, states in source.items():
+        if states.shape[:2] != (1, seq):
+            raise ValueError(
+                f"step should have the shape (batch, seq, ...), but {name} has "
+                f"{tuple(states.shape)}."
+            )
+
+
+def _check_measured(value: Any, seq: int) -> None:
+    """Check that a measure returned one number for each row."""
+    if not isinstance(value, Tensor) or value.shape != (seq,):
+        raise ValueError(
+            "measure should return one number for each row of the batch, such as "
+            f"out.logits[:, 1], but it returned {value!r:.60} for {seq} rows."
+        )

@@ -6,13 +6,14 @@ Nothing is shown or saved here, and no global state of matplotlib is touched.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from minibert.extras import need
+from minibert.study.arguments import as_tensor
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,6 +27,11 @@ _KOREAN_FONTS = (
     "Apple SD Gothic Neo",
     "AppleGothic",
 )
+
+
+def _labels(names: Iterable[Any]) -> list[str]:
+    """Labels as they are: matplotlib would read what stands between two dollar signs as math."""
+    return [str(name).replace("$", r"\$") for name in names]
 
 
 def plot_attention(
@@ -42,13 +48,15 @@ def plot_attention(
         ImportError: matplotlib is not installed. The error says what to install.
         ValueError: probabilities of another shape.
     """
+    tokens = _labels(tokens)
+    probabilities = as_tensor("probabilities", probabilities)
     seq = len(tokens)
     if probabilities.dim() not in (2, 3) or probabilities.shape[-2:] != (seq, seq):
         expected = f"({seq}, {seq}) or (heads, {seq}, {seq})"
         raise ValueError(
             f"probabilities should be of shape {expected}, not {tuple(probabilities.shape)}."
         )
-    maps = probabilities.detach().float().cpu().reshape(-1, seq, seq)
+    maps = probabilities.float().reshape(-1, seq, seq)
     columns = min(4, len(maps))
     rows = math.ceil(len(maps) / columns)
     figure = _figure(3.0 * columns + 0.8, 3.0 * rows + 0.5, title)
@@ -77,7 +85,7 @@ def plot_similarity(tokens: Sequence[str], hidden_states: Sequence[Tensor]) -> F
         ImportError: matplotlib is not installed. The error says what to install.
         ValueError: hidden states of another shape, or of one layer only.
     """
-    states = [state.detach().float().cpu() for state in hidden_states]
+    states = [as_tensor("hidden_states", state).float() for state in hidden_states]
     if len(states) < 2 or any(state.dim() != 2 or len(state) != len(tokens) for state in states):
         received = [tuple(state.shape) for state in states]
         raise ValueError(
@@ -116,11 +124,12 @@ def plot_grid(
         ImportError: matplotlib is not installed. The error says what to install.
         ValueError: values of another shape.
     """
+    values = as_tensor("values", values)
     if values.shape != (len(rows), len(columns)):
         raise ValueError(
             f"values should be of shape ({len(rows)}, {len(columns)}), not {tuple(values.shape)}."
         )
-    numbers = values.detach().float().cpu()
+    numbers = values.float()
     colors: dict[str, Any] = {"cmap": "Blues"}
     if (numbers < 0).any():
         limit = numbers.abs().max().item()
@@ -129,12 +138,12 @@ def plot_grid(
     figure = _figure(1.5 + cell_width * len(columns), 1.6 + 0.35 * len(rows), title)
     axes = figure.add_subplot()
     picture = axes.imshow(numbers.numpy(), aspect="auto", **colors)
-    axes.set_xticks(range(len(columns)), columns, rotation=90, fontsize=8)
-    axes.set_yticks(range(len(rows)), rows, fontsize=8)
+    axes.set_xticks(range(len(columns)), _labels(columns), rotation=90, fontsize=8)
+    axes.set_yticks(range(len(rows)), _labels(rows), fontsize=8)
     # as the eye weighs colors
     is_dark = picture.to_rgba(numbers.numpy())[..., :3] @ (0.3, 0.6, 0.1) < 0.5
     for row, cells in enumerate(words or ()):
-        for column, word in enumerate(cells):
+        for column, word in enumerate(_labels(cells)):
             color = "white" if is_dark[row, column] else "black"
             axes.text(column, row, word, ha="center", va="center", fontsize=8, color=color)
     figure.colorbar(picture, label=label)
@@ -159,12 +168,13 @@ def plot_pca(
         ImportError: matplotlib is not installed. The error says what to install.
         ValueError: vectors of another shape, or fewer than 3.
     """
+    vectors = as_tensor("vectors", vectors)
     if vectors.dim() != 2 or len(vectors) != len(labels) or len(labels) < 3:
         raise ValueError(
-            f"vectors should be of shape ({max(len(labels), 3)}, hidden), "
-            f"not {tuple(vectors.shape)}."
+            "vectors should be of shape (n, hidden), with a label for each and n of 3 or more, "
+            f"not {tuple(vectors.shape)} with {len(labels)} labels."
         )
-    centered = vectors.detach().double().cpu()
+    centered = vectors.double()
     centered = centered - centered.mean(dim=0)
     left, sizes, _ = torch.linalg.svd(centered, full_matrices=False)
     points = left[:, :2] * sizes[:2]  # (n, 2); their signs are arbitrary
@@ -188,7 +198,7 @@ def plot_pca(
 def _label_points(axes: Axes, labels: Sequence[str], points: Tensor) -> None:
     """Write a label at each point, (n, 2)."""
     middle = (points[:, 0].min() + points[:, 0].max()).item() / 2
-    for number, (label, point) in enumerate(zip(labels, points.tolist(), strict=True)):
+    for number, (label, point) in enumerate(zip(_labels(labels), points.tolist(), strict=True)):
         # neighbors at the same place have labels above and below it, so that both can be read
         above = 4 if number % 2 == 0 else -11
         # labels extend towards the middle, so that they stay inside the frame

@@ -26,6 +26,7 @@ from torch.utils.hooks import RemovableHandle
 
 from minibert.attention import AttentionFunction, AttentionOutput, BertSelfAttention
 from minibert.base import PreTrainedModel
+from minibert.checks import check_count
 from minibert.layouts import Layout, PaddedLayout
 from minibert.model import BertPooler
 
@@ -200,6 +201,8 @@ class Trace(Mapping[str, Tensor]):
         Raises:
             ValueError: the layer does not have that head.
         """
+        check_count("layer", layer, 0)
+        check_count("head", head, 0)
         name = f"layer.{layer}.attention.probabilities"
         if not 0 <= head < self.model.config.num_attention_heads:
             raise ValueError(
@@ -217,6 +220,7 @@ class Trace(Mapping[str, Tensor]):
         Args:
             layer: index of the layer, from 0.
         """
+        check_count("layer", layer, 0)
         before = "embeddings.output"
         if layer != 0:
             before = f"layer.{layer - 1}.output"
@@ -270,7 +274,7 @@ class Trace(Mapping[str, Tensor]):
 
     def _check(self, name: str) -> None:
         if name not in self.steps:
-            close = ", ".join(difflib.get_close_matches(name, self.steps, n=3))
+            close = ", ".join(difflib.get_close_matches(str(name), self.steps, n=3))
             raise KeyError(
                 f"{name!r} is not a step of this model. Close names: {close or 'print the trace'}."
             )

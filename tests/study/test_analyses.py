@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from conftest import ragged_batch, tiny_config
@@ -276,3 +277,90 @@ def test_a_linear_probe_learns_a_linear_rule() -> None:
     with torch.no_grad():  # users call it this way, and it needs gradients inside
         chance = linear_probe(x[:400], labels[:400], torch.randn(200, 8), labels[400:])
     assert chance < 0.6
+
+
+def test_head_importance_needs_neither_grad_mode_nor_trainable_weights() -> None:
+    model = random_model()
+    batch = ragged_batch(model.config, (5,))
+    batch["labels"] = batch["input_ids"]
+    expected = head_importance(model, [batch])
+    with torch.no_grad():
+        torch.testing.assert_close(head_importance(model, [batch]), expected)
+    model.requires_grad_(False)
+    torch.testing.assert_close(head_importance(model, [batch]), expected)
+
+
+def test_arrays_and_lists_are_measured_like_tensors() -> None:
+    states = np.random.default_rng(0).normal(size=(12, 4))
+    labels = (states[:, 0] > 0).tolist()
+    assert cka(states, states.tolist()) == pytest.approx(1.0)
+    assert linear_probe(states, labels, torch.tensor(states).half(), labels) > 0.9
+
+
+@pytest.mark.parametrize(
+    ("analyze", "message"),
+    [
+        (lambda m, b, t: rollout(t["layer.0.attention.probabilities"]), "pass a trace"),
+        (lambda m, b, t: rollout("a text"), "pass a trace"),
+        (lambda m, b, t: logit_lens(m), "t should be the trace of a call, .* not BertForMaskedLM"),
+        (lambda m, b, t: logit_lens(t, k=0), "k should be a whole number of 1 or more"),
+        (lambda m, b, t: logit_lens(t, k=4, words=3), "k should be at most .* words, 3, not 4"),
+        (lambda m, b, t: logit_lens(t, words=[1]), "words should be a whole number"),
+        (lambda m, b, t: per_head_output(m, 0), "t should be the trace of a call"),
+        (lambda m, b, t: per_head_output(t, "0"), "layer should be a whole number"),
+        (lambda m, b, t: t.skip_layer("a"), "layer should be a whole number of 0 or more"),
+        (lambda m, b, t: t.switch_off_head(0, [0, 1]), "head should be a whole number"),
+        (
+            lambda m, b, t: attention_patterns(["a"], t["layer.0.attention.probabilities"]),
+            r"of one sequence of 1 tokens, \(heads, 1, 1\), not \(4, 6, 6\)",
+        ),
+        (lambda m, b, t: head_importance(m, []), "batches should be one or more batches"),
+        (lambda m, b, t: head_importance(m, b), "each of batches should be a batch with input_ids"),
+        (lambda m, b, t: head_importance(m, [b], lambda o: 1.0), "loss should return a tensor"),
+        (
+            lambda m, b, t: integrated_gradients(m, b, lambda o: o.logits[:, 0].argmax(-1)),
+            "target should return a tensor that depends on the model's logits",
+        ),
+        (
+            lambda m, b, t: integrated_gradients(m, b, lambda o: o.logits, steps=0),
+            "steps should be a whole number of 1 or more",
+        ),
+        (lambda m, b, t: integrated_gradients(m, "a", None), "batch should be a batch with"),
+        (
+            lambda m, b, t: patching_sweep(m, b, b, lambda o: o.logits[0, 1, 5]),
+            r"measure should return one number for each row .* it returned .* for 6 rows",
+        ),
+        (
+            lambda m, b, t: patching_sweep(m, b, b, None, "layer.0.output"),
+            "step should have {} for the layer, .* not .layer.0.output",
+        ),
+        (
+            lambda m, b, t: patching_sweep(m, b, b, None, "layer.{}.attention.probabilities"),
+            r"step should have the shape \(batch, seq, ...\), but layer.0.attention.probabil",
+        ),
+        (lambda m, b, t: cka(torch.ones(5, 2), torch.ones(4, 2)), "states of the same tokens"),
+        (lambda m, b, t: cka("a text!", "b"), "x should be a tensor or an array of numbers"),
+        (
+            lambda m, b, t: linear_probe(torch.eye(3), [0, 1], torch.eye(3), [0, 1, 2]),
+            r"train_labels their n classes, not \(3, 3\) and \(2,\)",
+        ),
+        (
+            lambda m, b, t: linear_probe(torch.eye(2), [-1, 0], torch.eye(2), [0, 1]),
+            "train_labels should be 0 or more, not -1",
+        ),
+        (
+            lambda m, b, t: linear_probe(torch.eye(2), [0, 1], torch.ones(1, 3), [0]),
+            "train and test should have equally many dimensions, not 2 and 3",
+        ),
+    ],
+)
+def test_mistakes_are_named(analyze: Any, message: str) -> None:
+    model = random_model()
+    batch = ragged_batch(model.config, (6,))
+    with pytest.raises(ValueError, match=message):
+        analyze(model, batch, traced(model, batch))
+
+
+def test_a_step_that_is_not_a_name() -> None:
+    with pytest.raises(KeyError, match="0 is not a step of this model"):
+        trace(random_model())[0]

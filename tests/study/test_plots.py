@@ -115,10 +115,23 @@ def test_errors_say_what_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
         plot_similarity(TOKENS, [torch.zeros(1, 5, 8)])
     with pytest.raises(ValueError, match=r"should be of shape \(2, 1\), not \(1, 2\)"):
         plot_grid(torch.zeros(1, 2), ["x", "y"], ["a"])
-    with pytest.raises(ValueError, match=r"shape \(3, hidden\), not \(2, 4\)"):
+    with pytest.raises(ValueError, match=r"n of 3 or more, not \(2, 4\) with 2 labels"):
         plot_pca(["a", "b"], torch.zeros(2, 4))
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(
         ImportError, match=r"matplotlib, which is not installed: pip install .*\[plot\]'"
     ):
         plot_attention(TOKENS, torch.eye(5))
+
+
+def test_arrays_and_lists_are_drawn_like_tensors() -> None:
+    axes, _ = plot_attention(TOKENS, np.eye(5)).axes
+    np.testing.assert_array_equal(axes.images[0].get_array(), np.eye(5))
+    axes = plot_grid([[1.0, 2.0]], ["x"], ["a", "b"]).axes[0]  # type: ignore[arg-type]
+    np.testing.assert_array_equal(axes.images[0].get_array(), [[1.0, 2.0]])
+    assert plot_pca(["a", "b", "c"], np.eye(3)).axes
+    assert plot_similarity(TOKENS, [np.eye(5)] * 2).axes
+
+
+def test_dollar_signs_are_drawn_as_they_are() -> None:
+    plot_grid(torch.ones(1, 2), ["$\\frac$"], ["$a", "$x$"]).savefig(io.BytesIO(), dpi=30)

@@ -1,0 +1,71 @@
+"""Arguments of the analyses and plots: arrays become tensors, mistakes become sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from minibert.study.trace import Trace
+
+
+def as_tensor(name: str, values: Any) -> Tensor:
+    """Return a tensor on the CPU without gradient.
+
+    Args:
+        name: the argument, as the error should call it.
+        values: a tensor, a NumPy array, or lists of numbers.
+
+    Raises:
+        ValueError: it is something else.
+    """
+    if isinstance(values, Tensor):
+        return values.detach().cpu()
+    try:
+        return torch.as_tensor(np.asarray(values))
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ValueError(
+            f"{name} should be a tensor or an array of numbers, not {values!r:.80}."
+        ) from error
+
+
+def check_trace(t: Any) -> None:
+    """Check that this is a trace.
+
+    Raises:
+        ValueError: it is something else.
+    """
+    if not isinstance(t, Trace):
+        raise ValueError(
+            "t should be the trace of a call, from `with trace(model) as t: model(**batch)`, "
+            f"not {type(t).__name__}."
+        )
+
+
+def check_batch(name: str, batch: Any) -> None:
+    """Check that this is a batch with `input_ids`.
+
+    Raises:
+        ValueError: it is something else.
+    """
+    if not isinstance(batch, Mapping) or "input_ids" not in batch:
+        raise ValueError(
+            f"{name} should be a batch with input_ids, such as tokenizer(text, "
+            f'return_tensors="pt"), not {type(batch).__name__}.'
+        )
+
+
+def check_differentiable(name: str, value: Any) -> None:
+    """Check that a function returned a tensor that a gradient can be computed from.
+
+    Raises:
+        ValueError: it returned something else.
+    """
+    if not isinstance(value, Tensor) or not value.requires_grad:
+        raise ValueError(
+            f"{name} should return a tensor that depends on the model's logits (no argmax, no "
+            f"float), not {value!r:.80}."
+        )
