@@ -24,6 +24,9 @@ SAME = 0.95
 
 DIGEST_BYTES = 12
 
+# settings of a folder that stand in its manifest only where they are set
+SHAPES = frozenset(("normalize_embeddings", "truncate_dim"))
+
 
 def metadata(folder: Location, name: str, file_format: str = "parquet") -> Location:
     """Return the place of a file about vectors, such as "index.json", in their folder.
@@ -60,7 +63,7 @@ def check_manifest(
     manifest = metadata(folder, "manifest.json", settings["file_format"])
     try:
         earlier = manifest.read_json()
-        missing = settings.keys() - earlier.keys()
+        missing = settings.keys() - earlier.keys() - SHAPES
         if missing:
             raise ValueError(f"{manifest} does not say {min(missing)}.")
     except FileNotFoundError:
@@ -87,7 +90,9 @@ def _check_same_run(
             "another folder."
         )
     # weights differ with the precision, too, so settings are named before the model
-    difference = _difference(earlier, settings, [name for name in settings if name != "model"])
+    absent = {name: None for name in SHAPES if name not in settings}
+    current = {**settings, **absent}
+    difference = _difference(earlier, current, [name for name in current if name != "model"])
     if difference:
         raise ValueError(
             f"{folder} was begun with {difference}: use the same settings to resume, or another "
@@ -114,7 +119,14 @@ def describe(embedder: TextEncoder, settings: Settings) -> dict[str, Any]:
     digest.update(embedder.model.config.to_json_string().encode())
     for part in embedder.weights():
         digest.update(part)
+    # only where they are set: the folders of 0.1 do not have them
+    shapes: dict[str, Any] = {}
+    if settings.normalize:
+        shapes["normalize_embeddings"] = True
+    if settings.truncate_dim is not None:
+        shapes["truncate_dim"] = settings.truncate_dim
     return {
+        **shapes,
         "prompt": settings.prompt,
         "overflow": settings.overflow,
         "batch_tokens": settings.batch_tokens,

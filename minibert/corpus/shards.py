@@ -306,9 +306,9 @@ def _model_name(run: _Run) -> str | None:
 def _totals(run: _Run, about: dict[str, Any]) -> dict[str, Any]:
     """The entries of a folder's index besides its counts."""
     return {
-        "dimension": run.embedder.dimension,
+        "dimension": run.dimension,
         "file_format": run.file_format,
-        "unit": about["steps"][-1:] == ["Normalize()"],
+        "unit": "normalize_embeddings" in about or about["steps"][-1:] == ["Normalize()"],
     }
 
 
@@ -331,7 +331,7 @@ def _update(
         with replacing_folder(folder) as (new, earlier), named_in_errors(new, folder):
             target = Location(new)
             check_manifest(target, about, _model_name(run))
-            old_vectors = KeptVectors(earlier, run.file_format, run.embedder.dimension)
+            old_vectors = KeptVectors(earlier, run.file_format, run.dimension)
             writer = replace(run, target=target, old_vectors=old_vectors)
             source = _Shards(texts, about["shard_size"], 0, 1, stop_requested)
             for part in _write_shards(writer, source, 1, progress):
@@ -355,6 +355,12 @@ class _Run:
     settings_hash: str = ""
     old_vectors: KeptVectors | None = None  # of an update
 
+    @property
+    def dimension(self) -> int:
+        """Dimension of the vectors that are written."""
+        whole: int = self.embedder.dimension
+        return min(whole, self.settings.truncate_dim or whole)
+
     def write(self, path: Path, texts: Iterator[str], progress: Progress) -> CorpusReport:
         """Write one file on this machine."""
         report = CorpusReport()
@@ -365,7 +371,7 @@ class _Run:
                 report.add(counts)
                 yield chunk, vectors
 
-        WRITERS[self.file_format](path, encoded(), self.embedder.dimension)
+        WRITERS[self.file_format](path, encoded(), self.dimension)
         return report
 
     def _vectors(self, texts: list[str], progress: Progress) -> tuple[Vectors, CorpusReport]:
@@ -376,7 +382,7 @@ class _Run:
         old_rows = self.old_vectors.rows_of(texts)
         old = [place for place, row in enumerate(old_rows) if row is not None]
         new = [place for place, row in enumerate(old_rows) if row is None]
-        vectors = np.empty((len(texts), self.embedder.dimension), np.float32)
+        vectors = np.empty((len(texts), self.dimension), np.float32)
         vectors[old] = self.old_vectors.vectors([row for row in old_rows if row is not None])
         progress.add(len(old))
         counts = CorpusReport(len(texts), kept=len(old))

@@ -636,3 +636,24 @@ def test_rows_of_a_folder_are_chosen_as_in_an_array(rows: Any, tmp_path: Path) -
         sharded[7]
     with pytest.raises(IndexError, match="chosen by"):
         sharded["a"]  # type: ignore[index]
+
+
+@pytest.mark.parametrize("update", [False, True])
+@pytest.mark.parametrize("shape", [{"normalize_embeddings": True}, {"truncate_dim": 8}])
+def test_a_folder_has_vectors_of_one_shape(
+    shape: dict[str, Any], update: bool, tmp_path: Path
+) -> None:
+    """Vectors that were kept would else have another length or dimension than was asked for."""
+    embedder = SentenceEmbedder.from_pretrained("minibert-tiny")
+    texts = ["trees grow", "the sea"]
+    encode_to_shards(embedder, texts, tmp_path / "whole")
+    encode_to_shards(embedder, texts, tmp_path / "shaped", **shape)
+    vectors = open_vectors(tmp_path / "shaped")
+    np.testing.assert_allclose(vectors[:], embedder.encode(texts, **shape), atol=1e-6)
+    for ending in WRITERS:
+        encode_to_file(embedder, texts, tmp_path / f"file.{ending}", **shape)
+        np.testing.assert_allclose(open_vectors(tmp_path / f"file.{ending}"), vectors[:], atol=1e-6)
+    with pytest.raises(ValueError, match=f"begun with {min(shape)} None, not"):
+        encode_to_shards(embedder, texts, tmp_path / "whole", update=update, **shape)
+    with pytest.raises(ValueError, match=f"begun with {min(shape)} .*, not None"):
+        encode_to_shards(embedder, texts, tmp_path / "shaped", update=update)
