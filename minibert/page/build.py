@@ -304,6 +304,8 @@ def check_text(tokenizer: Any, text: str, pair: str | None, pad_to: int | None) 
         raise ValueError(
             f"the page shows up to {MAX_TOKENS} tokens, so it cannot be padded to {pad_to}."
         )
+    if not isinstance(text, str):
+        raise ValueError(f"text should be a single string, not {type(text).__name__}.")
     if not text.strip():
         raise ValueError(
             "there is no text to show: pass one with at least one character that is not white "

@@ -149,8 +149,8 @@ def carriers(
         Both results, the map of step 1, (layers, seq), and the heads.
 
     Raises:
-        ValueError: texts of different lengths, equal texts, no [MASK] where `target` is None, or
-            too few heads in these layers for a control.
+        ValueError: texts of different lengths, equal texts, no [MASK] where `target` is None, a
+            `target` without answers, or too few heads in these layers for a control.
     """
     texts = [tokenizer(text, return_tensors="pt").to(model.device) for text in (first, second)]
     changed = _changed_positions(texts[0]["input_ids"], texts[1]["input_ids"])
@@ -161,7 +161,13 @@ def carriers(
         return target(output).softmax(dim=-1)
 
     name = _Names(model, tokenizer)
-    before = probabilities(model(**texts[0]))[0]
+    logits = target(model(**texts[0]))
+    if not isinstance(logits, Tensor) or logits.dim() != 2 or len(logits) != 1:
+        raise ValueError(
+            "target should return the logits of the answers, (batch, answers), such as "
+            f"`lambda output: output.logits`, but it returned {logits!r:.60}."
+        )
+    before = logits.softmax(dim=-1)[0]
     with trace(model) as t:
         after = probabilities(model(**texts[1]))[0]
     best = int(before.argmax())

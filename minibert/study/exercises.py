@@ -51,6 +51,11 @@ def check(exercise: str, answer: Answer) -> str:
     """
     if exercise not in _EXERCISES:
         raise ValueError(f"exercise should be one of {', '.join(_EXERCISES)}, not {exercise!r}.")
+    if not callable(answer):
+        raise ValueError(
+            f"answer should be your function, such as check({exercise!r}, my_function), not "
+            f"{answer!r:.80}."
+        )
     steps, home = _EXERCISES[exercise]
     english_remarks, korean_remarks = "", ""
     for holds, english, korean in steps(answer):

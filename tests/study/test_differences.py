@@ -119,3 +119,11 @@ def test_five_heads_carry_wide_and_random_sets_of_five_do_not(tokenizer: Any) ->
     t = run("minibert-en", texts[1], off=result.heads)
     assert t["mlm.logits"][0, 10].softmax(-1).max() == pytest.approx(0.078, abs=0.001)
     assert str(result).endswith(f"in {result.control_flips} of 100 random draws")
+
+
+@pytest.mark.parametrize("index", [(0, 1, 5), (0, 1)])
+def test_a_target_without_answers_is_named(index: tuple[int, ...]) -> None:
+    tokenizer = minibert.BertTokenizer.from_pretrained("minibert-tiny")
+    model = minibert.BertForMaskedLM.from_pretrained("minibert-tiny")
+    with pytest.raises(ValueError, match=r"target should return the logits of the answers"):
+        carriers(model, tokenizer, "a cat", "a dog", lambda output: output.logits[index])

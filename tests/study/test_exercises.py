@@ -346,3 +346,8 @@ def test_random_special_tokens_are_accepted_with_a_remark() -> None:
     assert english.startswith("Right.") and "as in the code of Google" in english
     assert korean.startswith("맞습니다.") and "특수 토큰도 뽑는 방식" in korean
     assert "special tokens" not in check("masking", masking())
+
+
+def test_an_answer_that_is_not_a_function() -> None:
+    with pytest.raises(ValueError, match=r"answer should be your function, .* not 3"):
+        check("gelu", 3)  # type: ignore[arg-type]

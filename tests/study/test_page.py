@@ -313,6 +313,8 @@ def test_errors_say_what_is_wrong(
         ValueError, match="the text has 5 tokens, which is more than the 4 to pad to"
     ):
         write_page(page, minilm, "I love Korea", pad_to=4)
+    with pytest.raises(ValueError, match="text should be a single string, not list"):
+        write_page(page, minilm, ["I love Korea"])  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="there is no text to show"):
         write_page(page, minilm, " ")
     model = random_model()
