@@ -38,7 +38,7 @@ from minibert.tasks.classification import class_scores
 from minibert.tasks.entities import entity_spans
 from minibert.tasks.labels import as_label_list, labels_in_columns, thresholds_of
 from minibert.tasks.metrics import ClassScores
-from minibert.tasks.readers import TaggedSentence, read_conll, read_squad
+from minibert.tasks.readers import TaggedSentence, read_conll, read_squad, tagged_object
 from minibert.tasks.retrieval import positive_ranks
 from minibert.tasks.tagging import are_characters, encode_sentences, tags_of_sentences
 from minibert.tokenization.tokenizer import BertTokenizer
@@ -143,8 +143,9 @@ def evaluate(
             `SentenceEmbedder`.
         tokenizer: The model's tokenizer. None for a `SentenceEmbedder`, which has its own.
         data: A file as for fine-tuning: a table, tagged words, or questions in SQuAD format. Or
-            rows: dicts with the columns of a table or of a question, or (words, tags) of a
-                sentence. A pandas DataFrame is such a table, too.
+            rows: dicts with the columns of a table or of a question, or the words and tags of a
+            sentence, as (words, tags) or as {"tokens": words, "ner_tags": tags}. A pandas DataFrame
+            is such a table, too.
         task: What to measure. None: what the model does. Of an embedder "scores" if the rows have a
             label, else "pairs".
         text_column: Column of the text, or of the anchor.
@@ -550,10 +551,19 @@ def _regression(
     return result, statistic
 
 
+def _tagged(place: str, row: Any) -> TaggedSentence:
+    """A sentence that is words and tags, or an object with both."""
+    if not isinstance(row, Mapping):
+        words, tags = row
+        row = {"tokens": list(words), "tags": list(tags)}
+    return tagged_object(place, row)
+
+
 def _evaluate_tokens(
     model: BertForTokenClassification, tokenizer: BertTokenizer, data: Data, limit: int
 ) -> Result:
-    sentences: list[TaggedSentence] = _rows(data, read_conll)
+    rows = _rows(data, read_conll)
+    sentences = [_tagged(f"Row {number}", row) for number, row in enumerate(rows, 1)]
     predictions, confidences = _predict_tags(model, tokenizer, sentences, limit)
     tags = [sentence_tags for _, sentence_tags in sentences]
     expected, predicted = metrics.entities_of(tags, predictions)

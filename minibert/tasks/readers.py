@@ -9,7 +9,7 @@ import json
 import os
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,7 +78,7 @@ def read_conll(path: FilePath) -> list[TaggedSentence]:
     if not _is_parquet(path):
         lines = _read(path)
     if _is_parquet(path) or _is_json(path, lines):
-        tagged = [_tagged_object(place, row) for place, row in _objects(path, lines)]
+        tagged = [tagged_object(place, row) for place, row in _objects(path, lines)]
         sentences = [sentence for sentence in tagged if sentence[0]]
     else:
         sentences = _read_columns(path, "".join(line for _, line in lines))
@@ -126,7 +126,8 @@ def _is_json(path: FilePath, lines: Sequence[Line]) -> bool:
     return isinstance(content, dict | list) and is_followed_by_json
 
 
-def _tagged_object(place: str, row: dict[str, Any]) -> TaggedSentence:
+def tagged_object(place: str, row: Mapping[str, Any]) -> TaggedSentence:
+    """The words and tags of a sentence that is an object, as in a file of JSON or in datasets."""
     word_key = next((key for key in WORD_KEYS if key in row), None)
     tag_key = next((key for key in TAG_KEYS if key in row), None)
     if word_key is None or tag_key is None:

@@ -179,6 +179,10 @@ def test_a_tagger(tokenizer: Any, tmp_path: Path) -> None:
     assert result.metrics["f1"] == close(seqeval_metrics.f1_score(tags, predictions))
     assert {row.label for row in result.classes} == {"PER", "LOC"}
     assert evaluate(model, tokenizer, sentences, bootstrap=0).metrics == result.metrics
+    objects = [{"tokens": words, "ner_tags": row_tags} for words, row_tags in sentences]
+    assert evaluate(model, tokenizer, objects, bootstrap=0).metrics == result.metrics
+    with pytest.raises(ValueError, match="Row 1: words and tags should be strings, not 1"):
+        evaluate(model, tokenizer, [(["w1"], [1])], bootstrap=0)
 
 
 def test_answers(tokenizer: Any) -> None:
