@@ -49,7 +49,7 @@ def run(options: argparse.Namespace) -> None:
     if not curves or (folder / "config.json").is_file():
         _show_model(options, curves)
     elif options.json:
-        print_json({"curves": curves})
+        print_json({"output": {"curves": curves}})
     if not options.json:
         for name, (steps, values) in curves.items():
             print(f"\n{draw_curve(name, steps, values)}")
@@ -101,7 +101,7 @@ def _show_model(options: argparse.Namespace, curves: Curves) -> None:
     }
     if curves:
         content["curves"] = curves
-    print_json(content)
+    print_json({"output": content})
 
 
 def _described(model: Any, with_heads: Any) -> str:

@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
         result = verify(source, options.text or TEXTS, device=device, progress=progress)
     passed = result.passed(options.tolerance)
     if options.json:
-        print_json(result.to_dict(options.tolerance))
+        print_json({"output": result.to_dict(options.tolerance)})
     else:
         print(result)
         print(f"{'passed' if passed else 'FAILED'}: tolerance {options.tolerance:g}")

@@ -60,7 +60,7 @@ def test_info(capsys: pytest.CaptureFixture[str], minilm: str) -> None:
     assert "22,713,216 parameters" in out and "hidden_size                    384" in out
     assert "embeddings.word_embeddings.weight" in out and "left out: 1" in out
     code, out, _ = run(capsys, "info", "-m", minilm, "--json")
-    content = json.loads(out)
+    content = json.loads(out)["output"]
     assert content["parameters"] == 22713216 and content["load_report"]["missing"] == []
 
 

@@ -36,7 +36,7 @@ def test_the_curves_of_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     shown = capsys.readouterr().out
     assert "\nloss\n" in shown and "accuracy" in shown and "tokens" not in shown
     assert main(["info", "-m", str(tmp_path), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["curves"]["accuracy"] == [[40], [0.5]]
+    assert json.loads(capsys.readouterr().out)["output"]["curves"]["accuracy"] == [[40], [0.5]]
 
 
 def test_a_plot_of_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -109,7 +109,7 @@ def test_the_command_prints_a_table_or_json_and_sets_its_exit_code(
     assert table[1].split() == ["part", "max", "mean"] and table[-1] == "passed: tolerance 0"
 
     assert main(["verify", "--model", str(checkpoint), "--text", "a", "--text", "b", "--json"]) == 0
-    result = json.loads(capsys.readouterr().out)
+    result = json.loads(capsys.readouterr().out)["output"]
     assert result["passed"] and result["comparisons"][0]["part"] == "tokenizer.text.input_ids"
 
     change_the_reference(monkeypatch, "bert.pooler.dense.bias")
