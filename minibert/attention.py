@@ -48,10 +48,10 @@ def eager_attention(
 
     Args:
         query: (batch, seq, heads, head_size), or (tokens, heads, head_size) when packed.
-        key: same shape.
-        value: same shape.
-        layout: where sequences begin and end, and which keys are hidden.
-        dropout: dropout probability of the attention probabilities, or 0 when not training.
+        key: Same shape.
+        value: Same shape.
+        layout: Where sequences begin and end, and which keys are hidden.
+        dropout: Dropout probability of the attention probabilities, or 0 when not training.
 
     Returns:
         The context (batch, seq, hidden) or (tokens, hidden), and the probabilities
@@ -82,11 +82,11 @@ def sdpa_attention(
     """Scaled dot-product attention by PyTorch's fused kernel, without the probabilities.
 
     Args:
-        query: as in `eager_attention`, like all other arguments.
-        key: same shape.
-        value: same shape.
-        layout: where sequences begin and end, and which keys are hidden.
-        dropout: dropout probability of the attention probabilities, or 0 when not training.
+        query: As in `eager_attention`, like all other arguments.
+        key: Same shape.
+        value: Same shape.
+        layout: Where sequences begin and end, and which keys are hidden.
+        dropout: Dropout probability of the attention probabilities, or 0 when not training.
 
     Returns:
         The context, whose last bits may differ from that of `eager_attention`, and None.
@@ -111,10 +111,10 @@ class BertSelfAttention(nn.Module):
     """Multi-head attention without its output projection (Vaswani et al. 2017, section 3.2.2).
 
     Args:
-        config: the sizes.
+        config: The sizes.
 
     Raises:
-        ValueError: the heads do not divide the hidden dimensions evenly.
+        ValueError: The heads do not divide the hidden dimensions evenly.
     """
 
     def __init__(self, config: BertConfig) -> None:
@@ -142,8 +142,8 @@ class BertSelfAttention(nn.Module):
 
         Args:
             hidden_states: (batch, seq, hidden), or (tokens, hidden) when packed.
-            layout: where sequences begin and end, or an attention mask.
-            attend: one of `ATTENTION_FUNCTIONS`.
+            layout: Where sequences begin and end, or an attention mask.
+            attend: One of `ATTENTION_FUNCTIONS`.
 
         Returns:
             The context, of the shape of `hidden_states`, and the probabilities if `attend` returns
@@ -177,8 +177,8 @@ class BertSelfOutput(nn.Module):
         """Project the context and add what went into attention.
 
         Args:
-            hidden_states: the context, (..., hidden).
-            input_tensor: the residual, (..., hidden).
+            hidden_states: The context, (..., hidden).
+            input_tensor: The residual, (..., hidden).
 
         Returns:
             (..., hidden).
@@ -207,8 +207,8 @@ class BertAttention(nn.Module):
 
         Args:
             hidden_states: (batch, seq, hidden), or (tokens, hidden) when packed.
-            layout: where sequences begin and end, or an attention mask.
-            attend: one of `ATTENTION_FUNCTIONS`.
+            layout: Where sequences begin and end, or an attention mask.
+            attend: One of `ATTENTION_FUNCTIONS`.
 
         Returns:
             The next hidden states, of the same shape, and the probabilities if `attend` returns

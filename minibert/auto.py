@@ -51,12 +51,12 @@ def load_with_heads(
     drawn at random.
 
     Args:
-        name: folder, bundled model, Hub id, or a `Source`.
-        options: as in `PreTrainedModel.from_pretrained`.
+        name: Folder, bundled model, Hub id, or a `Source`.
+        options: As in `PreTrainedModel.from_pretrained`.
 
     Raises:
         FileNotFoundError: The checkpoint does not exist, or a file of it is missing.
-        ValueError: a damaged file, or one that is not a BERT's.
+        ValueError: A damaged file, or one that is not a BERT's.
     """
     source, options = split_source(name, options)
     tensors = read_tensors(source, options.pop("mmap", True))

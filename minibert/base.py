@@ -31,15 +31,15 @@ class PreTrainedModel(ModelCompatibility, nn.Module):
     """The base class of every model: a config, initial weights, loading and saving.
 
     Args:
-        config: the sizes. A config of transformers is converted.
+        config: The sizes. A config of transformers is converted.
 
     Attributes:
-        config: the sizes and switches.
-        load_report: what loading did with each tensor, a `minibert.loading.LoadReport`. None: built
+        config: The sizes and switches.
+        load_report: What loading did with each tensor, a `minibert.loading.LoadReport`. None: built
             from a config.
 
     Raises:
-        ValueError: a field of the config that no BERT can have.
+        ValueError: A field of the config that no BERT can have.
     """
 
     config_class = BertConfig
@@ -72,21 +72,21 @@ class PreTrainedModel(ModelCompatibility, nn.Module):
         """Load a checkpoint. The model is in eval mode and has a `load_report`.
 
         Args:
-            pretrained_model_name_or_path: folder, bundled model, Hub id, or a `Source`. None:
+            pretrained_model_name_or_path: Folder, bundled model, Hub id, or a `Source`. None:
                 the whole checkpoint is passed as `config=` and `state_dict=`.
-            model_args: arguments of the class's `__init__` after the config, in its order.
-            config: config to use instead of the checkpoint's own, or where to load it from.
+            model_args: Arguments of the class's `__init__` after the config, in its order.
+            config: Config to use instead of the checkpoint's own, or where to load it from.
                 Checkpoints that `transformers.Trainer` writes of subclasses have none.
-            state_dict: tensors to use instead of the checkpoint's own.
-            dtype: type of the parameters, such as `torch.float32`. "auto": the type that
+            state_dict: Tensors to use instead of the checkpoint's own.
+            dtype: Type of the parameters, such as `torch.float32`. "auto": the type that
                 config.json names, or else that of the file.
-            device: where to put the parameters. None: on the CPU, memory-mapped.
-            device_map: the same for code written for transformers. It names one device.
-            ignore_mismatched_sizes: initialize tensors whose shape differs from the model's,
+            device: Where to put the parameters. None: on the CPU, memory-mapped.
+            device_map: The same for code written for transformers. It names one device.
+            ignore_mismatched_sizes: Initialize tensors whose shape differs from the model's,
                 instead of raising.
             mmap: False reads the file into memory, so that a server can run for long while the
                 file is changed or deleted.
-            output_loading_info: return the model and a dict of missing, unexpected and mismatched
+            output_loading_info: Return the model and a dict of missing, unexpected and mismatched
                 names.
             options: `revision`, `cache_dir`, `local_files_only`, `token` and `subfolder` as for
                 `Source.of`. Keywords of the class's `__init__`, such as `add_pooling_layer`, are
@@ -97,9 +97,9 @@ class PreTrainedModel(ModelCompatibility, nn.Module):
             The model in eval mode, or with `output_loading_info` the model and a dict of names.
 
         Raises:
-            FileNotFoundError: there is no such checkpoint, or it lacks a file.
-            ValueError: a file is damaged, would run code, is quantized, or does not fit the config.
-            TypeError: an option is neither known nor a field of the config.
+            FileNotFoundError: There is no such checkpoint, or it lacks a file.
+            ValueError: A file is damaged, would run code, is quantized, or does not fit the config.
+            TypeError: An option is neither known nor a field of the config.
         """
         from minibert.loading import load_model, name_arguments
 
@@ -125,8 +125,8 @@ class PreTrainedModel(ModelCompatibility, nn.Module):
         """Return a model with new weights.
 
         Args:
-            config: the sizes.
-            changes: fields that replace those of the config, such as `attn_implementation="eager"`.
+            config: The sizes.
+            changes: Fields that replace those of the config, such as `attn_implementation="eager"`.
         """
         config = as_bert_config(config)
         return cls(config.replace(**changes) if changes else config)
@@ -145,15 +145,15 @@ class PreTrainedModel(ModelCompatibility, nn.Module):
         A tensor that has several names, such as the tied MLM decoder, is written once.
 
         Args:
-            save_directory: the folder. It is created if it does not exist.
+            save_directory: The folder. It is created if it does not exist.
             is_main_process: False writes nothing, because another process does.
-            state_dict: tensors to write instead of the model's own, as gathered from many
+            state_dict: Tensors to write instead of the model's own, as gathered from many
                 processes.
-            options: keywords of transformers that have no effect here.
+            options: Keywords of transformers that have no effect here.
 
         Raises:
-            ValueError: a keyword asks for something that minibert does not have.
-            OSError: the files cannot be written.
+            ValueError: A keyword asks for something that minibert does not have.
+            OSError: The files cannot be written.
         """
         from minibert.saving import save_model
 
@@ -293,8 +293,8 @@ def as_bert_config(config: Any) -> BertConfig:
     """Return a config as a `BertConfig`, converted if it is one of transformers.
 
     Raises:
-        TypeError: not a config.
-        ValueError: the config of another kind of model.
+        TypeError: Not a config.
+        ValueError: The config of another kind of model.
     """
     if isinstance(config, BertConfig):
         return config

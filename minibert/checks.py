@@ -10,12 +10,12 @@ def check_count(name: str, value: Any, minimum: int = 1) -> None:
     """Check that a value is a whole number of at least `minimum`.
 
     Args:
-        name: the argument, as the error should call it.
-        value: what was passed.
-        minimum: the smallest valid value.
+        name: The argument, as the error should call it.
+        value: What was passed.
+        minimum: The smallest valid value.
 
     Raises:
-        ValueError: the value is not a whole number (booleans are not), or it is too small.
+        ValueError: The value is not a whole number (booleans are not), or it is too small.
     """
     is_integer = isinstance(value, Integral) and not isinstance(value, bool)
     if not is_integer or value < minimum:
@@ -34,14 +34,14 @@ def refuse_unknown(
     """Check that every name is a valid one.
 
     Args:
-        owner: what the names were passed to, as the error should call it.
-        names: the names that were passed.
-        valid_names: the names that `owner` has.
-        advice: what to say if no valid name resembles the one that was passed.
-        kind: what a name stands for, such as "option" or "field".
+        owner: What the names were passed to, as the error should call it.
+        names: The names that were passed.
+        valid_names: The names that `owner` has.
+        advice: What to say if no valid name resembles the one that was passed.
+        kind: What a name stands for, such as "option" or "field".
 
     Raises:
-        TypeError: a name is not valid. The error suggests the most similar valid name.
+        TypeError: A name is not valid. The error suggests the most similar valid name.
     """
     choices = list(dict.fromkeys(valid_names))
     for name in names:

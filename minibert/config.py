@@ -67,50 +67,50 @@ class BertConfig(ConfigCompatibility):
     when a model is built from it. Changing a size afterwards has no effect on that model.
 
     Args:
-        num_labels: number of labels with default names, `LABEL_0` and so on. Ignored if `id2label`
+        num_labels: Number of labels with default names, `LABEL_0` and so on. Ignored if `id2label`
             or `label2id` names them.
-        label2id: names of the labels, as an alternative to `id2label`.
+        label2id: Names of the labels, as an alternative to `id2label`.
 
     Attributes:
-        vocab_size: rows of the word embeddings.
-        hidden_size: width H of a hidden state.
-        num_hidden_layers: number L of encoder layers.
-        num_attention_heads: number A of attention heads. It divides `hidden_size`.
-        intermediate_size: width of the feed-forward network, 4 H in every official model.
-        hidden_act: activation of the feed-forward network, a key of `minibert.encoder.ACTIVATIONS`.
-        hidden_dropout_prob: dropout probability after the embeddings and after each block.
-        attention_probs_dropout_prob: dropout probability of the attention weights.
-        max_position_embeddings: length of the longest sequence, in tokens.
-        type_vocab_size: number of segments.
-        initializer_range: standard deviation of new weights.
-        layer_norm_eps: added to the variance in every LayerNorm.
-        pad_token_id: id whose embedding starts as zero and gets no gradient. None: there is no
+        vocab_size: Rows of the word embeddings.
+        hidden_size: Width H of a hidden state.
+        num_hidden_layers: Number L of encoder layers.
+        num_attention_heads: Number A of attention heads. It divides `hidden_size`.
+        intermediate_size: Width of the feed-forward network, 4 H in every official model.
+        hidden_act: Activation of the feed-forward network, a key of `minibert.encoder.ACTIVATIONS`.
+        hidden_dropout_prob: Dropout probability after the embeddings and after each block.
+        attention_probs_dropout_prob: Dropout probability of the attention weights.
+        max_position_embeddings: Length of the longest sequence, in tokens.
+        type_vocab_size: Number of segments.
+        initializer_range: Standard deviation of new weights.
+        layer_norm_eps: Added to the variance in every LayerNorm.
+        pad_token_id: Id whose embedding starts as zero and gets no gradient. None: there is no
             padding token.
-        classifier_dropout: dropout probability before a classifier. None: `hidden_dropout_prob`.
-        tie_word_embeddings: whether the decoder of masked-language modeling shares the word
+        classifier_dropout: Dropout probability before a classifier. None: `hidden_dropout_prob`.
+        tie_word_embeddings: Whether the decoder of masked-language modeling shares the word
             embeddings.
-        gradient_checkpointing: whether training recomputes each layer for its gradient, to save
+        gradient_checkpointing: Whether training recomputes each layer for its gradient, to save
             memory.
-        problem_type: loss of a sequence classifier. None: chosen from `num_labels` and the labels.
-        id2label: name of each label, by index. Its size is `num_labels`.
-        output_hidden_states: whether models return all hidden states, unless a call says otherwise.
-        output_attentions: whether models return the attention weights, unless a call says
+        problem_type: Loss of a sequence classifier. None: chosen from `num_labels` and the labels.
+        id2label: Name of each label, by index. Its size is `num_labels`.
+        output_hidden_states: Whether models return all hidden states, unless a call says otherwise.
+        output_attentions: Whether models return the attention weights, unless a call says
             otherwise.
-        return_dict: whether models return an output object. False: plain tuples.
-        dtype: type of the saved weights, such as `"float32"`. None: unknown.
+        return_dict: Whether models return an output object. False: plain tuples.
+        dtype: Type of the saved weights, such as `"float32"`. None: unknown.
         attn_implementation: `"sdpa"` or `"eager"`. It is not written to config.json.
         is_decoder: False, because minibert is an encoder.
         add_cross_attention: False, because minibert is an encoder.
         position_embedding_type: `"absolute"`, as in every official BERT.
-        use_cache: without effect, as are the next four. Official files have them.
-        chunk_size_feed_forward: without effect.
-        bos_token_id: without effect.
-        eos_token_id: without effect.
-        architectures: names of the model classes that the checkpoint was saved from.
-        extra: fields of the file that minibert does not have. They are written back.
+        use_cache: Without effect, as are the next four. Official files have them.
+        chunk_size_feed_forward: Without effect.
+        bos_token_id: Without effect.
+        eos_token_id: Without effect.
+        architectures: Names of the model classes that the checkpoint was saved from.
+        extra: Fields of the file that minibert does not have. They are written back.
 
     Raises:
-        ValueError: a value that no BERT can have, or that minibert does not support.
+        ValueError: A value that no BERT can have, or that minibert does not support.
     """
 
     vocab_size: int = 30522
@@ -159,7 +159,7 @@ class BertConfig(ConfigCompatibility):
         """Check every field.
 
         Raises:
-            ValueError: as when a config is made.
+            ValueError: As when a config is made.
         """
         for name in SIZES:
             self._check(name, _is_count(getattr(self, name), 1), "a whole number of 1 or more")
@@ -218,12 +218,12 @@ class BertConfig(ConfigCompatibility):
         Fields that minibert does not have are kept in `extra`.
 
         Args:
-            config_dict: fields by name. Older names of a field are accepted.
-            changes: fields that replace those of `config_dict`.
+            config_dict: Fields by name. Older names of a field are accepted.
+            changes: Fields that replace those of `config_dict`.
 
         Raises:
-            ValueError: a field that minibert does not support.
-            TypeError: a change of a field that no BERT config has.
+            ValueError: A field that minibert does not support.
+            TypeError: A change of a field that no BERT config has.
         """
         from minibert.compat.config_fields import translate
 
@@ -234,8 +234,8 @@ class BertConfig(ConfigCompatibility):
         """Return the config of a published size: tiny, mini, small, medium, base or large.
 
         Args:
-            name: one of these names. Any other is a ValueError.
-            changes: fields that replace those of the file.
+            name: One of these names. Any other is a ValueError.
+            changes: Fields that replace those of the file.
         """
         from minibert.checkpoints.source import preset_file
         from minibert.files import read_json
@@ -253,14 +253,14 @@ class BertConfig(ConfigCompatibility):
         """Return the config of a checkpoint.
 
         Args:
-            pretrained_model_name_or_path: folder, bundled model, Hub id, or a `Source`.
-            limits: larger limits for a checkpoint whose size is an error, see
+            pretrained_model_name_or_path: Folder, bundled model, Hub id, or a `Source`.
+            limits: Larger limits for a checkpoint whose size is an error, see
                 `minibert.checkpoints.limits`.
             options: `revision`, `cache_dir`, `local_files_only`, `token` and `subfolder` as for
                 `Source.of`. Everything else replaces a field of the file.
 
         Raises:
-            FileNotFoundError: there is no such checkpoint, or it has no config.json.
+            FileNotFoundError: There is no such checkpoint, or it has no config.json.
             ValueError: config.json is damaged, or not that of a BERT that minibert supports.
         """
         from minibert.checkpoints.configs import read_config
@@ -277,8 +277,8 @@ class BertConfig(ConfigCompatibility):
         """Return a copy with the fields of `changes`. `num_labels=3` gives three default names.
 
         Raises:
-            ValueError: a value that no BERT can have.
-            TypeError: a field that no BERT config has.
+            ValueError: A value that no BERT can have.
+            TypeError: A field that no BERT config has.
         """
         copy = type(self).from_dict({**self.extra, **self._field_values()}, **changes)
         for name, value in self._notes().items():
@@ -329,12 +329,12 @@ def name_labels(num_labels: int | None, id2label: Any, label2id: Any) -> dict[in
     """Return the name of each label, from whichever of the three official fields is set.
 
     Args:
-        num_labels: number of labels. None: 2, or as many as are named.
-        id2label: names by index. JSON makes the indices strings.
-        label2id: indices by name.
+        num_labels: Number of labels. None: 2, or as many as are named.
+        id2label: Names by index. JSON makes the indices strings.
+        label2id: Indices by name.
 
     Raises:
-        ValueError: the fields are not of these kinds, or contradict each other.
+        ValueError: The fields are not of these kinds, or contradict each other.
     """
     try:
         if id2label:

@@ -30,16 +30,16 @@ def call_custom(
     """Call a module that is not one of minibert's own.
 
     Args:
-        module: the module.
+        module: The module.
         hidden_states: (batch, seq, hidden), or (tokens, hidden) when packed.
-        layout: where sequences begin and end.
-        arguments: what minibert's own module would be called with, besides these, in its order.
+        layout: Where sequences begin and end.
+        arguments: What minibert's own module would be called with, besides these, in its order.
 
     Returns:
         Hidden states of the same shape, and the attention probabilities if the module returns any.
 
     Raises:
-        ValueError: the module does not return hidden states of the shape that it was called with.
+        ValueError: The module does not return hidden states of the shape that it was called with.
     """
     parameters, convention = _signature(type(module).forward)
     if convention == "position":

@@ -9,13 +9,13 @@ def resolve_device(device: Any) -> torch.device:
     """Return a device, after checking that this computer has it.
 
     Args:
-        device: a `torch.device`, its name, or the index of a GPU.
+        device: A `torch.device`, its name, or the index of a GPU.
 
     Returns:
         The device.
 
     Raises:
-        ValueError: several devices, a name that PyTorch does not know, or a device that is missing
+        ValueError: Several devices, a name that PyTorch does not know, or a device that is missing
             here.
     """
     try:

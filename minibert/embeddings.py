@@ -74,18 +74,18 @@ class BertEmbeddings(nn.Module):
 
         Args:
             input_ids: (batch, seq), or (tokens,) when packed. None if `inputs_embeds` is passed.
-            token_type_ids: segment of each token, in a shape that `position_ids` may have. None:
+            token_type_ids: Segment of each token, in a shape that `position_ids` may have. None:
                 all in segment 0.
-            position_ids: position of each token, (batch, seq), (1, seq) or (seq,).
+            position_ids: Position of each token, (batch, seq), (1, seq) or (seq,).
                 None: 0, 1, 2, ...
-            inputs_embeds: word embeddings to use instead of looking up `input_ids`,
+            inputs_embeds: Word embeddings to use instead of looking up `input_ids`,
                 (batch, seq, hidden).
 
         Returns:
             The first hidden states h0, (batch, seq, hidden) or (tokens, hidden).
 
         Raises:
-            ValueError: an id has no row in its embedding table, or a tensor has another dtype or
+            ValueError: An id has no row in its embedding table, or a tensor has another dtype or
                 shape. (A GPU raises its own error for the first.)
         """
         if inputs_embeds is None:

@@ -80,7 +80,7 @@ class BertOutput(nn.Module):
 
         Args:
             hidden_states: (..., intermediate).
-            input_tensor: the residual, (..., hidden).
+            input_tensor: The residual, (..., hidden).
 
         Returns:
             (..., hidden).
@@ -111,9 +111,9 @@ class BertLayer(nn.Module):
 
         Args:
             hidden_states: (batch, seq, hidden), or (tokens, hidden) when packed.
-            layout: where sequences begin and end, or an attention mask.
-            attend: one of `ATTENTION_FUNCTIONS`.
-            attentions: a list to which the attention probabilities are appended, if `attend`
+            layout: Where sequences begin and end, or an attention mask.
+            attend: One of `ATTENTION_FUNCTIONS`.
+            attentions: A list to which the attention probabilities are appended, if `attend`
                 returns any.
 
         Returns:
@@ -156,19 +156,19 @@ class BertEncoder(nn.Module):
         """Run every layer.
 
         Args:
-            hidden_states: the embeddings h0, (batch, seq, hidden), or (tokens, hidden) when packed.
-            layout: where sequences begin and end, or an attention mask.
-            attend: one of `ATTENTION_FUNCTIONS`.
-            output_hidden_states: return h0 and the output of every layer.
-            output_attentions: return the attention probabilities of every layer. Only
+            hidden_states: The embeddings h0, (batch, seq, hidden), or (tokens, hidden) when packed.
+            layout: Where sequences begin and end, or an attention mask.
+            attend: One of `ATTENTION_FUNCTIONS`.
+            output_hidden_states: Return h0 and the output of every layer.
+            output_attentions: Return the attention probabilities of every layer. Only
                 `eager_attention` has any.
-            attention_mask: the name of `layout` in transformers, for a mask.
+            attention_mask: The name of `layout` in transformers, for a mask.
 
         Returns:
             A `BertModelOutput` without `pooler_output`.
 
         Raises:
-            ValueError: attention probabilities that `attend` or a custom layer does not return.
+            ValueError: Attention probabilities that `attend` or a custom layer does not return.
         """
         if attention_mask is not None:
             layout = attention_mask

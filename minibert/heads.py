@@ -86,15 +86,15 @@ class _LogitsHead(_Head):
             token_type_ids: (batch, seq).
             position_ids: (batch, seq).
             inputs_embeds: (batch, seq, hidden).
-            labels: the correct answers, in the shape that the docstring of the class has.
-            options: further arguments of `BertModel.forward`.
+            labels: The correct answers, in the shape that the docstring of the class has.
+            options: Further arguments of `BertModel.forward`.
 
         Returns:
             A `LogitsOutput` with logits in the shape that the docstring of the class has, and the
             loss if there are labels.
 
         Raises:
-            ValueError: as in `BertModel.forward`, or labels that do not fit the logits.
+            ValueError: As in `BertModel.forward`, or labels that do not fit the logits.
         """
         outputs = self._encode(
             input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, options
@@ -161,7 +161,7 @@ class BertPreTrainingHeads(nn.Module):
     """The heads of masked-language modeling and of next-sentence prediction.
 
     Args:
-        config: the sizes and the activation.
+        config: The sizes and the activation.
         mlm: False leaves out the head of masked-language modeling.
         nsp: False leaves out the head of next-sentence prediction.
     """
@@ -193,7 +193,7 @@ class _MaskedLMHead(_Head):
         """Tie, and resize the decoder if the vocabulary has been resized.
 
         Args:
-            unused: keywords of transformers, which have no effect.
+            unused: Keywords of transformers, which have no effect.
         """
         self.fit_decoder(self.cls.predictions)
         super().tie_weights()
@@ -206,7 +206,7 @@ class _MaskedLMHead(_Head):
         """Replace the decoder and its bias.
 
         Args:
-            new_embeddings: a linear layer with weights (vocab, hidden) and a bias (vocab).
+            new_embeddings: A linear layer with weights (vocab, hidden) and a bias (vocab).
         """
         self.cls.predictions.decoder = new_embeddings
         self.cls.predictions.bias = new_embeddings.bias
@@ -249,7 +249,7 @@ class BertForMaskedLM(_MaskedLMHead):
     `IGNORED` (-100) where nothing is predicted.
 
     Args:
-        config: the sizes.
+        config: The sizes.
     """
 
     def __init__(self, config: BertConfig) -> None:
@@ -278,14 +278,14 @@ class BertForMaskedLM(_MaskedLMHead):
             positions: torch.bool (batch, seq), True where logits are computed. Pass
                 `labels != IGNORED` in training to save the product of all other tokens with the
                 vocabulary: the loss is the same but for rounding.
-            options: further arguments of `BertModel.forward`.
+            options: Further arguments of `BertModel.forward`.
 
         Returns:
             A `LogitsOutput` with logits (batch, seq, vocab), or (chosen, vocab) with `positions`,
             and the loss if there are labels.
 
         Raises:
-            ValueError: as in `BertModel.forward`, or labels or positions that do not fit.
+            ValueError: As in `BertModel.forward`, or labels or positions that do not fit.
         """
         outputs = self._encode(
             input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, options
@@ -309,7 +309,7 @@ class BertForPreTraining(_MaskedLMHead):
     Devlin et al. 2019, section 3.1: logits (batch, seq, vocab) and (batch, 2).
 
     Args:
-        config: the sizes.
+        config: The sizes.
     """
 
     def __init__(self, config: BertConfig) -> None:
@@ -339,14 +339,14 @@ class BertForPreTraining(_MaskedLMHead):
             next_sentence_label: (batch,), 0 if the second segment follows the first and 1 if it is
                 random.
             positions: torch.bool (batch, seq), as in `BertForMaskedLM.forward`.
-            options: further arguments of `BertModel.forward`.
+            options: Further arguments of `BertModel.forward`.
 
         Returns:
             A `PreTrainingOutput`. Its loss is the sum of both losses, and needs both kinds of
             labels.
 
         Raises:
-            ValueError: as in `BertModel.forward`, or labels or positions that do not fit.
+            ValueError: As in `BertModel.forward`, or labels or positions that do not fit.
         """
         outputs = self._encode(
             input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, options
@@ -376,7 +376,7 @@ class BertForNextSentencePrediction(_LogitsHead):
     random.
 
     Args:
-        config: the sizes.
+        config: The sizes.
     """
 
     def __init__(self, config: BertConfig) -> None:
@@ -429,7 +429,7 @@ class BertForSequenceClassification(_Classifier):
                                        if `labels` are integers, otherwise multi-label
 
     Args:
-        config: the sizes, with `num_labels`.
+        config: The sizes, with `num_labels`.
     """
 
     def _loss(self, logits: Tensor, labels: Tensor) -> Tensor:
@@ -453,7 +453,7 @@ class BertForTokenClassification(_Classifier):
     of each token, and `IGNORED` (-100) where there is none.
 
     Args:
-        config: the sizes, with `num_labels`.
+        config: The sizes, with `num_labels`.
     """
 
     has_pooler = False
@@ -466,7 +466,7 @@ class BertForMultipleChoice(_Classifier):
     (batch, choices, seq). `labels` (batch,) are the correct choice.
 
     Args:
-        config: the sizes.
+        config: The sizes.
     """
 
     num_outputs = 1
@@ -522,7 +522,7 @@ class BertForQuestionAnswering(_Head):
     Devlin et al. 2019, section 4.2.
 
     Args:
-        config: the sizes, with `num_labels` 2.
+        config: The sizes, with `num_labels` 2.
 
     Raises:
         ValueError: `num_labels` is not 2.
@@ -558,16 +558,16 @@ class BertForQuestionAnswering(_Head):
             token_type_ids: (batch, seq).
             position_ids: (batch, seq).
             inputs_embeds: (batch, seq, hidden).
-            start_positions: position of the first token of the correct answer, (batch,). Positions
+            start_positions: Position of the first token of the correct answer, (batch,). Positions
                 from seq on are ignored.
-            end_positions: position of its last token, (batch,).
-            options: further arguments of `BertModel.forward`.
+            end_positions: Position of its last token, (batch,).
+            options: Further arguments of `BertModel.forward`.
 
         Returns:
             A `QuestionAnsweringOutput`. Its loss needs both kinds of positions.
 
         Raises:
-            ValueError: as in `BertModel.forward`, or positions that do not fit the logits.
+            ValueError: As in `BertModel.forward`, or positions that do not fit the logits.
         """
         outputs = self._encode(
             input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, options

@@ -19,10 +19,10 @@ class Loading:
     """The checkpoint that is being loaded.
 
     Args:
-        names: names of its tensors, as a model calls them.
+        names: Names of its tensors, as a model calls them.
 
     Attributes:
-        open_parameters: parameters that have no value yet, by `id`.
+        open_parameters: Parameters that have no value yet, by `id`.
     """
 
     def __init__(self, names: Iterable[str]) -> None:

@@ -37,13 +37,13 @@ class PaddedLayout:
     """Sequences of one length, `(batch, seq, hidden)`, with a mask that hides the padding.
 
     Args:
-        attention_mask: nonzero where a token may be attended to. Shape (batch, seq) hides keys such
+        attention_mask: Nonzero where a token may be attended to. Shape (batch, seq) hides keys such
             as [PAD], shapes (batch, seq, seq) and (batch, 1 or heads, seq, seq) hide keys from
             single queries. A floating-point mask with four dimensions is additive, as in
             transformers: 0 is visible, -1000 or less is hidden. None hides nothing.
 
     Raises:
-        ValueError: the mask is not a tensor, has another number of dimensions, or has values that
+        ValueError: The mask is not a tensor, has another number of dimensions, or has values that
             are not those of a mask.
     """
 
@@ -77,11 +77,11 @@ class PaddedLayout:
         """Check that tokens are (batch, seq), and that the mask broadcasts to that shape.
 
         Args:
-            tokens: the shape of the tokens.
-            argument: the argument that has this shape, as the error should call it.
+            tokens: The shape of the tokens.
+            argument: The argument that has this shape, as the error should call it.
 
         Raises:
-            ValueError: the tokens have another number of dimensions, or do not fit the mask.
+            ValueError: The tokens have another number of dimensions, or do not fit the mask.
         """
         if len(tokens) != 2:
             raise ValueError(
@@ -114,8 +114,8 @@ class PaddedLayout:
 
         Args:
             query: (batch, seq, heads, head_size).
-            key: same shape.
-            value: same shape.
+            key: Same shape.
+            value: Same shape.
 
         Returns:
             A list with one triple of tensors (batch, heads, seq, head_size).
@@ -145,12 +145,12 @@ class PackedLayout:
     large blocks.
 
     Args:
-        lengths: tokens of each sequence, in order, each at least 1.
-        tail: number of rows behind the last sequence that belong to no sequence, to round up the
+        lengths: Tokens of each sequence, in order, each at least 1.
+        tail: Number of rows behind the last sequence that belong to no sequence, to round up the
             size. No token attends to them, and their own context is 0.
 
     Raises:
-        ValueError: a length is below 1.
+        ValueError: A length is below 1.
     """
 
     def __init__(self, lengths: Sequence[int], tail: int = 0) -> None:
@@ -183,11 +183,11 @@ class PackedLayout:
         """Check that tokens are (tokens,), as many as the lengths add up to.
 
         Args:
-            tokens: the shape of the tokens.
-            argument: the argument that has this shape, as the error should call it.
+            tokens: The shape of the tokens.
+            argument: The argument that has this shape, as the error should call it.
 
         Raises:
-            ValueError: the tokens have another shape.
+            ValueError: The tokens have another shape.
         """
         expected = sum(self.lengths) + self.tail
         if tuple(tokens) != (expected,):
@@ -201,8 +201,8 @@ class PackedLayout:
 
         Args:
             query: (tokens, heads, head_size).
-            key: same shape.
-            value: same shape.
+            key: Same shape.
+            value: Same shape.
 
         Returns:
             A list of triples of tensors (run, heads, length, head_size).
@@ -276,11 +276,11 @@ def as_layout(layout: LayoutOrMask, hidden_states: Tensor) -> Layout:
     Every part of the encoder calls it, so that each can also be called alone, with a mask.
 
     Args:
-        layout: a layout, which is returned as it is, or an attention mask. None hides nothing.
+        layout: A layout, which is returned as it is, or an attention mask. None hides nothing.
         hidden_states: (batch, seq, hidden), which a mask has to fit.
 
     Raises:
-        ValueError: a mask that does not fit, or something that is neither.
+        ValueError: A mask that does not fit, or something that is neither.
     """
     if isinstance(layout, (PaddedLayout, PackedLayout)):
         return layout
@@ -310,7 +310,7 @@ def _hides_tokens(attention_mask: Tensor, is_additive: bool) -> bool:
     """Whether a mask hides any token.
 
     Raises:
-        ValueError: the values are not those of a mask.
+        ValueError: The values are not those of a mask.
     """
     if is_additive:
         is_valid = (attention_mask == 0) | (attention_mask <= -1000)

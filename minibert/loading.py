@@ -60,13 +60,13 @@ class LoadReport:
     """What loading did with each tensor, by its full name.
 
     Attributes:
-        source: the name that was loaded.
-        missing: parameters and buffers of the model that the checkpoint lacks. They have initial
+        source: The name that was loaded.
+        missing: Parameters and buffers of the model that the checkpoint lacks. They have initial
             values.
-        mismatched: tensors whose shape differs. They have initial values, too, because of
+        mismatched: Tensors whose shape differs. They have initial values, too, because of
             `ignore_mismatched_sizes`.
-        unexpected: tensors of the checkpoint that the model has no place for.
-        left_out: tensors of a head that this class rightly does not have.
+        unexpected: Tensors of the checkpoint that the model has no place for.
+        left_out: Tensors of a head that this class rightly does not have.
         renamed: (name in the file, name in the model) of each tensor whose name differs.
         untied: (name, other name) of tensors that the config ties but that differ in the file. Both
             are kept, and the config of the model has `tie_word_embeddings=False`.
@@ -93,7 +93,7 @@ class LoadReport:
         """Return a sentence for everything that changes results.
 
         Args:
-            model_name: name of the class, for the sentences.
+            model_name: Name of the class, for the sentences.
         """
         sentences = []
         heads = [name for name in self.missing if not _is_backbone(name)]
@@ -266,7 +266,7 @@ def name_arguments(model_class: Any, arguments: Sequence[Any]) -> dict[str, Any]
     """Return the positional arguments that follow the config in `__init__`, by their names.
 
     Raises:
-        TypeError: more arguments than `__init__` has parameters.
+        TypeError: More arguments than `__init__` has parameters.
     """
     names = list(inspect.signature(model_class).parameters)[1:]
     if len(arguments) > len(names):
@@ -320,7 +320,7 @@ def check_not_quantized(tensors: Mapping[str, Tensor], source: str) -> None:
     """Refuse weights of 8 bits or fewer, whose scales minibert does not read.
 
     Raises:
-        ValueError: a tensor is quantized.
+        ValueError: A tensor is quantized.
     """
     for name, tensor in tensors.items():
         if tensor.is_floating_point() and tensor.element_size() < 2:
@@ -335,7 +335,7 @@ def check_completeness(config: BertConfig, tensors: Mapping[str, Tensor], source
     """Refuse a config with far more parameters than the checkpoint, before they take up memory.
 
     Raises:
-        ValueError: the config does not belong to these tensors.
+        ValueError: The config does not belong to these tensors.
     """
     parameters = count_parameters({name: getattr(config, name) for name in USUAL_SIZES})
     present = sum(tensor.numel() for tensor in tensors.values())
@@ -396,7 +396,7 @@ def match(
     """Return the tensors of a checkpoint by the model's names for them.
 
     Raises:
-        ValueError: a weight is not a floating-point tensor.
+        ValueError: A weight is not a floating-point tensor.
     """
     prefix = f"{model.base_model_prefix}."
     values: dict[str, Tensor] = {}
@@ -434,7 +434,7 @@ def check_shapes(report: LoadReport, ignore_mismatched_sizes: bool) -> None:
     """Refuse tensors of another shape, unless they are to be ignored.
 
     Raises:
-        ValueError: a shape differs.
+        ValueError: A shape differs.
     """
     if not report.mismatched or ignore_mismatched_sizes:
         return
@@ -454,7 +454,7 @@ def check_any_match(
     """Refuse a checkpoint of which nothing fits, such as that of another architecture.
 
     Raises:
-        ValueError: the model has no place for any tensor, apart from those of a head.
+        ValueError: The model has no place for any tensor, apart from those of a head.
     """
     fitting = [*values, *(name for name, _, _ in report.mismatched)]
     if not any(not HEADS.match(name) or "pooler." in name for name in fitting):

@@ -27,7 +27,7 @@ def cross_entropy(logits: Tensor, labels: Tensor, reduction: str = "mean") -> Te
 
     Args:
         logits: (..., classes).
-        labels: integers from 0 to classes - 1, or `IGNORED`, (...). Shapes (..., 1) and flat are
+        labels: Integers from 0 to classes - 1, or `IGNORED`, (...). Shapes (..., 1) and flat are
             accepted, too.
         reduction: "mean" or "sum". The mean is NaN if all labels are ignored.
 
@@ -35,7 +35,7 @@ def cross_entropy(logits: Tensor, labels: Tensor, reduction: str = "mean") -> Te
         A single number.
 
     Raises:
-        ValueError: labels of another shape or dtype, or out of range. (A GPU raises its own error
+        ValueError: Labels of another shape or dtype, or out of range. (A GPU raises its own error
             for these.)
     """
     check_labels("labels", labels)
@@ -64,14 +64,14 @@ def regression_loss(logits: Tensor, labels: Tensor, reduction: str = "mean") -> 
 
     Args:
         logits: (batch, num_labels).
-        labels: the same shape, or (batch,) if num_labels is 1.
+        labels: The same shape, or (batch,) if num_labels is 1.
         reduction: "mean" or "sum".
 
     Returns:
         A single number.
 
     Raises:
-        ValueError: labels of another shape.
+        ValueError: Labels of another shape.
     """
     check_labels("labels", labels)
     is_single = logits.shape[-1] == 1 and labels.numel() == logits.numel()
@@ -98,7 +98,7 @@ def multi_label_loss(logits: Tensor, labels: Tensor, reduction: str = "mean") ->
         A single number.
 
     Raises:
-        ValueError: labels of another shape, or out of range.
+        ValueError: Labels of another shape, or out of range.
     """
     check_labels("labels", labels)
     if labels.shape != logits.shape:
@@ -123,7 +123,7 @@ def span_loss(logits: Tensor, positions: Tensor, reduction: str = "mean") -> Ten
 
     Args:
         logits: (batch, seq).
-        positions: the correct position, (batch,). Positions from seq on are ignored, because the
+        positions: The correct position, (batch,). Positions from seq on are ignored, because the
             answer was truncated.
         reduction: "mean" or "sum". The mean is NaN if all positions are ignored.
 
@@ -131,7 +131,7 @@ def span_loss(logits: Tensor, positions: Tensor, reduction: str = "mean") -> Ten
         A single number.
 
     Raises:
-        ValueError: positions of another shape or dtype, or negative ones.
+        ValueError: Positions of another shape or dtype, or negative ones.
     """
     check_labels("positions", positions)
     batch = len(logits)
@@ -159,11 +159,11 @@ def check_labels(argument: str, labels: Any) -> None:
     """Check that labels are a tensor.
 
     Args:
-        argument: the argument, as the error should call it.
-        labels: what was passed.
+        argument: The argument, as the error should call it.
+        labels: What was passed.
 
     Raises:
-        ValueError: not a tensor.
+        ValueError: Not a tensor.
     """
     if not isinstance(labels, Tensor):
         raise ValueError(

@@ -79,7 +79,7 @@ class BertModel(PreTrainedModel):
     """The BERT encoder: token ids in, a hidden state for every token out.
 
     Args:
-        config: the sizes. Weights are initialized as for pre-training (normal,
+        config: The sizes. Weights are initialized as for pre-training (normal,
             `initializer_range`).
         add_pooling_layer: False leaves out the pooler, and `pooler_output` is None.
     """
@@ -107,32 +107,32 @@ class BertModel(PreTrainedModel):
         """Encode a batch.
 
         Args:
-            input_ids: ids of the tokens, (batch, seq), or (tokens,) with a `PackedLayout`.
+            input_ids: Ids of the tokens, (batch, seq), or (tokens,) with a `PackedLayout`.
             attention_mask: 1 for tokens to attend to, 0 for padding, (batch, seq), or
                 (batch, seq, seq) for every pair of query and key. None: attend to everything.
-            token_type_ids: segment of each token, like `input_ids`. None: all 0.
-            position_ids: position of each token, like `input_ids` or (seq,). None: 0, 1, 2, ... in
+            token_type_ids: Segment of each token, like `input_ids`. None: all 0.
+            position_ids: Position of each token, like `input_ids` or (seq,). None: 0, 1, 2, ... in
                 each sequence.
-            inputs_embeds: word embeddings instead of `input_ids`, (batch, seq, hidden).
-            output_hidden_states: return h0 (the embeddings) and the hidden states of every layer.
+            inputs_embeds: Word embeddings instead of `input_ids`, (batch, seq, hidden).
+            output_hidden_states: Return h0 (the embeddings) and the hidden states of every layer.
                 None: as the config says.
-            output_attentions: return the attention probabilities of every layer. This uses eager
+            output_attentions: Return the attention probabilities of every layer. This uses eager
                 attention, whatever the config names, so the last bits may differ. None: as the
                 config says.
             return_dict: False returns a plain tuple. None: as the config says.
-            layout: where sequences begin and end, instead of `attention_mask`. A `PackedLayout` is
+            layout: Where sequences begin and end, instead of `attention_mask`. A `PackedLayout` is
                 for sequences one after another without padding.
-            unused: further arguments of transformers. They have no effect, or raise an error.
+            unused: Further arguments of transformers. They have no effect, or raise an error.
 
         Returns:
             A `BertModelOutput`, or its values as a tuple. With a `PackedLayout` its hidden states
             are (tokens, hidden).
 
         Raises:
-            ValueError: neither or both of `input_ids` and `inputs_embeds` are passed, a tensor has
+            ValueError: Neither or both of `input_ids` and `inputs_embeds` are passed, a tensor has
                 the wrong shape or dtype, an id has no row in its embedding table, or a sequence is
                 longer than `max_position_embeddings`.
-            TypeError: an unknown argument.
+            TypeError: An unknown argument.
         """
         if unused:
             self.check_unused(unused)
@@ -193,13 +193,13 @@ def make_layout(
     """Return the layout of a batch.
 
     Args:
-        layout: the layout that was passed to the model.
-        attention_mask: the mask that was passed to the model.
-        config: config of the model.
-        output_attentions: whether the attention probabilities are returned.
+        layout: The layout that was passed to the model.
+        attention_mask: The mask that was passed to the model.
+        config: Config of the model.
+        output_attentions: Whether the attention probabilities are returned.
 
     Raises:
-        ValueError: both a layout and a mask, a mask for another number of heads, or attention
+        ValueError: Both a layout and a mask, a mask for another number of heads, or attention
             probabilities of a packed batch.
     """
     if layout is None:
@@ -229,7 +229,7 @@ def check_inputs(input_ids: Any, inputs_embeds: Any, layout: Layout) -> None:
     """Check that there is one kind of input, and that its shape fits the layout.
 
     Raises:
-        ValueError: neither or both kinds of input, or a shape that does not fit.
+        ValueError: Neither or both kinds of input, or a shape that does not fit.
     """
     if (input_ids is None) == (inputs_embeds is None):
         raise ValueError("BertModel takes exactly one of input_ids and inputs_embeds.")
@@ -244,7 +244,7 @@ def check_embeddings(inputs_embeds: Any, model: BertModel) -> None:
     """Check that `inputs_embeds` can take the place of word embeddings.
 
     Raises:
-        ValueError: not a tensor, another number of dimensions than `hidden_size`, or a dtype that
+        ValueError: Not a tensor, another number of dimensions than `hidden_size`, or a dtype that
             would change that of the results.
     """
     expected = f"{model.dtype} of shape (batch, seq, {model.config.hidden_size})"

@@ -155,9 +155,9 @@ def to_output(output: Output, return_dict: bool | None, config: BertConfig) -> O
     """Return an output in the form that the caller asks for.
 
     Args:
-        output: the output of a model.
+        output: The output of a model.
         return_dict: False for a plain tuple. None: as the config says.
-        config: config of the model.
+        config: Config of the model.
 
     Returns:
         The output itself, or its values as a tuple.
@@ -179,12 +179,12 @@ class BertModelOutput(ModelOutput):
     """Output of `BertModel`.
 
     Attributes:
-        last_hidden_state: hidden states of the last layer, (batch, seq, hidden).
-        pooler_output: the [CLS] state after the linear layer and tanh of the pooler,
+        last_hidden_state: Hidden states of the last layer, (batch, seq, hidden).
+        pooler_output: The [CLS] state after the linear layer and tanh of the pooler,
             (batch, hidden). The [CLS] state itself is `last_hidden_state[:, 0]`.
         hidden_states: h0 (the embeddings) to hL, `num_hidden_layers + 1` tensors
             (batch, seq, hidden).
-        attentions: attention probabilities of each layer, (batch, heads, seq, seq).
+        attentions: Attention probabilities of each layer, (batch, heads, seq, seq).
     """
 
     last_hidden_state: Tensor = ALWAYS_THERE
@@ -198,11 +198,11 @@ class PreTrainingOutput(ModelOutput):
     """Output of `BertForPreTraining`.
 
     Attributes:
-        loss: sum of both losses, if both kinds of labels are passed.
-        prediction_logits: scores of the words, (batch, seq, vocab).
-        seq_relationship_logits: scores of next-sentence prediction, (batch, 2).
-        hidden_states: as in `BertModelOutput`.
-        attentions: as in `BertModelOutput`.
+        loss: Sum of both losses, if both kinds of labels are passed.
+        prediction_logits: Scores of the words, (batch, seq, vocab).
+        seq_relationship_logits: Scores of next-sentence prediction, (batch, 2).
+        hidden_states: As in `BertModelOutput`.
+        attentions: As in `BertModelOutput`.
     """
 
     loss: Tensor | None = None
@@ -217,10 +217,10 @@ class LogitsOutput(ModelOutput):
     """Output of the heads with one kind of logits.
 
     Attributes:
-        loss: a single number, if labels are passed.
-        logits: scores, in the shape that the docstring of the head names.
-        hidden_states: as in `BertModelOutput`.
-        attentions: as in `BertModelOutput`.
+        loss: A single number, if labels are passed.
+        logits: Scores, in the shape that the docstring of the head names.
+        hidden_states: As in `BertModelOutput`.
+        attentions: As in `BertModelOutput`.
     """
 
     loss: Tensor | None = None
@@ -234,11 +234,11 @@ class QuestionAnsweringOutput(ModelOutput):
     """Output of `BertForQuestionAnswering`.
 
     Attributes:
-        loss: a single number, if both kinds of positions are passed.
-        start_logits: score of each token as the first of the answer, (batch, seq).
-        end_logits: score of each token as the last of the answer, (batch, seq).
-        hidden_states: as in `BertModelOutput`.
-        attentions: as in `BertModelOutput`.
+        loss: A single number, if both kinds of positions are passed.
+        start_logits: Score of each token as the first of the answer, (batch, seq).
+        end_logits: Score of each token as the last of the answer, (batch, seq).
+        hidden_states: As in `BertModelOutput`.
+        attentions: As in `BertModelOutput`.
     """
 
     loss: Tensor | None = None

@@ -22,9 +22,9 @@ def save_model(
     """Write a `PreTrainedModel`. The other arguments are those of its `save_pretrained`.
 
     Raises:
-        ValueError: a keyword asks for something that minibert does not have.
-        TypeError: a keyword is unknown.
-        OSError: the files cannot be written.
+        ValueError: A keyword asks for something that minibert does not have.
+        TypeError: A keyword is unknown.
+        OSError: The files cannot be written.
     """
     unknown = drop_ignored_keywords(options, SAVING)
     owner = f"{type(model).__name__}.save_pretrained"

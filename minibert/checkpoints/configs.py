@@ -36,18 +36,18 @@ def read_config(
     """Read the config.json of a checkpoint.
 
     Args:
-        name: folder, bundled model, Hub id, or a `Source`.
-        options: keywords of `from_pretrained`: those of a `Source`, ignored ones, and changes of
+        name: Folder, bundled model, Hub id, or a `Source`.
+        options: Keywords of `from_pretrained`: those of a `Source`, ignored ones, and changes of
             fields.
-        limits: limits to use instead of those of `LIMITS`.
+        limits: Limits to use instead of those of `LIMITS`.
 
     Returns:
         The content of the file, the changes of fields, the path of the file and the name of the
         checkpoint.
 
     Raises:
-        FileNotFoundError: there is no such checkpoint, or it has no config.json.
-        ValueError: the file is damaged, or a size is above its limit.
+        FileNotFoundError: There is no such checkpoint, or it has no config.json.
+        ValueError: The file is damaged, or a size is above its limit.
     """
     source, changes = split_source(name, drop_ignored_keywords(options))
     path = source.require("config.json")
@@ -69,12 +69,12 @@ def check_sizes(content: Mapping[str, Any], limits: Mapping[str, int] | None = N
     """Refuse sizes that no BERT has, before anything is built with them.
 
     Args:
-        content: fields of a config by name. Values that are not whole numbers are left to
+        content: Fields of a config by name. Values that are not whole numbers are left to
             `BertConfig.validate`.
-        limits: limits to use instead of those of `LIMITS`.
+        limits: Limits to use instead of those of `LIMITS`.
 
     Raises:
-        ValueError: a size is above its limit.
+        ValueError: A size is above its limit.
     """
     largest_allowed = {**LIMITS, **(limits or {})}
     sizes = {}
@@ -97,7 +97,7 @@ def count_parameters(sizes: Mapping[str, int]) -> int:
     """Return about how many parameters a model has, without biases and LayerNorms.
 
     Args:
-        sizes: the sizes of a config, by the names of `USUAL_SIZES`.
+        sizes: The sizes of a config, by the names of `USUAL_SIZES`.
     """
     rows = (
         sizes["vocab_size"]

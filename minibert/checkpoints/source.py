@@ -86,11 +86,11 @@ class Source:
     """Where the files of one checkpoint are looked up: made once, handed on to all that read it.
 
     Args:
-        name: a folder, the name of a bundled model (`"minibert-tiny"`), or a Hub id
+        name: A folder, the name of a bundled model (`"minibert-tiny"`), or a Hub id
             (`"klue/bert-base"`).
-        revision: branch, tag or commit of the Hub repository.
-        cache_dir: the Hub cache to use instead of the default one.
-        local_files_only: use only what the cache already holds, without the network.
+        revision: Branch, tag or commit of the Hub repository.
+        cache_dir: The Hub cache to use instead of the default one.
+        local_files_only: Use only what the cache already holds, without the network.
         token: Hub token for private repositories.
 
     Raises:
@@ -147,8 +147,8 @@ class Source:
         """Return the source of a name, or the source itself if it is one, seen from `subfolder`.
 
         Raises:
-            FileNotFoundError: as for making a source.
-            ValueError: a source together with options, which it has already.
+            FileNotFoundError: As for making a source.
+            ValueError: A source together with options, which it has already.
         """
         if not isinstance(name, Source):
             return cls(name, **options).inside(subfolder or "")
@@ -181,9 +181,9 @@ class Source:
             The path, or None when the folder or repository is there but holds no such file.
 
         Raises:
-            FileNotFoundError: no such repository or revision, or the network cannot be reached (or
+            FileNotFoundError: No such repository or revision, or the network cannot be reached (or
                 may not be) and the cache does not hold the file.
-            ValueError: something else is in place of the file: a Git LFS pointer, or a web page.
+            ValueError: Something else is in place of the file: a Git LFS pointer, or a web page.
         """
         if self.folder is None:
             path = self._from_hub(filename)
@@ -200,7 +200,7 @@ class Source:
         """Return the path of the first of `filenames` that exists.
 
         Raises:
-            FileNotFoundError: none exists.
+            FileNotFoundError: None exists.
         """
         for filename in filenames:
             path = self.file(filename)
@@ -335,7 +335,7 @@ def preset_file(name: str) -> Path:
     """Return the path of the config.json of a published size.
 
     Raises:
-        ValueError: there is no such preset.
+        ValueError: There is no such preset.
     """
     # in the wheel the presets lie inside the package, in a checkout beside it
     folder = packaged("configs")

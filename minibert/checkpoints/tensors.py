@@ -54,12 +54,12 @@ def read_tensors(source: Source, mmap: bool = True) -> dict[str, Tensor]:
     `MIN_MAPPED_BYTES` are read at once.
 
     Args:
-        source: where the checkpoint is.
+        source: Where the checkpoint is.
         mmap: False reads everything at once, and the file may change afterwards.
 
     Raises:
-        FileNotFoundError: no weights, or a shard is missing.
-        ValueError: a damaged file, or a pickle that would run code.
+        FileNotFoundError: No weights, or a shard is missing.
+        ValueError: A damaged file, or a pickle that would run code.
     """
     path = source.require(
         "model.safetensors",

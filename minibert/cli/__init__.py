@@ -111,7 +111,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     """The options of a command line.
 
     Raises:
-        SystemExit: with code 2 for arguments that do not fit, with code 0 after `--help` or
+        SystemExit: With code 2 for arguments that do not fit, with code 0 after `--help` or
             `--version`.
     """
     parser = build_parser()

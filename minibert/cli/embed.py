@@ -221,7 +221,7 @@ def _folder_of(options: argparse.Namespace) -> str | None:
     """The folder for shards, or None where the output is a file or stdout.
 
     Raises:
-        UsageError: the path ends as neither a file of vectors nor a folder does.
+        UsageError: The path ends as neither a file of vectors nor a folder does.
     """
     output = options.output
     if output is None:
@@ -253,7 +253,7 @@ def _check(options: argparse.Namespace, folder: str | None, world_size: int) -> 
     """Check that the options go together and claim the output.
 
     Raises:
-        UsageError: options do not go together, or the output is something else's.
+        UsageError: Options do not go together, or the output is something else's.
     """
     if options.id_column is not None:
         _check_room_for_ids(options, folder)
@@ -351,9 +351,9 @@ def describe_vectors(texts: Sequence[str], vectors: Vectors, count: int) -> str:
     """Describe vectors by their shape, first dimensions and cosines.
 
     Args:
-        texts: the first of `count` texts, at most `MAX_SHOWN`.
-        vectors: theirs, (len(texts), dimension).
-        count: the number of all texts.
+        texts: The first of `count` texts, at most `MAX_SHOWN`.
+        vectors: Theirs, (len(texts), dimension).
+        count: The number of all texts.
     """
     from minibert.sentences.search import similarity
 

@@ -198,7 +198,7 @@ def with_task_of_run(arguments: list[str]) -> list[str]:
     """The arguments of a run that is resumed, with the task in front that its folder names.
 
     Raises:
-        UsageError: the folder holds no run.
+        UsageError: The folder holds no run.
     """
     resumes = any(argument.startswith("--resume") for argument in arguments)
     if not resumes or arguments[0] in TASKS:
@@ -275,7 +275,7 @@ def task_of(options: argparse.Namespace) -> Task:
     """The task that the options describe.
 
     Raises:
-        UsageError: a column that the task needs is not named.
+        UsageError: A column that the task needs is not named.
     """
     if options.task in _SIMILARITY:
         return _similarity_task(options)

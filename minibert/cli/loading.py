@@ -29,7 +29,7 @@ def source_of(options: argparse.Namespace, name: str | None = None) -> Source:
     """Where the model that the options name, or another of this name, comes from.
 
     Raises:
-        UsageError: a revision of a model that is not on the Hub.
+        UsageError: A revision of a model that is not on the Hub.
     """
     name, revision = split_revision(str(options.model) if name is None else name)
     revision = revision or options.revision
@@ -54,7 +54,7 @@ def check_device(name: str, backend: str = "torch") -> str:
     """The device, if this computer has it. Where there is a choice, it is announced.
 
     Raises:
-        UsageError: the device does not exist here, or ONNX Runtime is to run on another one than
+        UsageError: The device does not exist here, or ONNX Runtime is to run on another one than
             the CPU.
     """
     if backend == "onnx":
@@ -130,12 +130,12 @@ def check_kind(source: Source, backend: str, has_option: bool = True) -> None:
     """Check that the model can run in the chosen backend.
 
     Args:
-        source: the model.
+        source: The model.
         backend: "torch" or "onnx".
-        has_option: the command has --backend.
+        has_option: The command has --backend.
 
     Raises:
-        UsageError: the folder holds an ONNX graph and no weights, and the backend is torch.
+        UsageError: The folder holds an ONNX graph and no weights, and the backend is torch.
     """
     if source.folder is None or backend == "onnx":
         return
@@ -168,12 +168,12 @@ def check_head(source: Source, class_name: str, task: str) -> None:
     The heads of a classifier of texts and of a tagger have the same tensors.
 
     Args:
-        source: the model.
-        class_name: the class that is needed, such as "BertForTokenClassification".
-        task: the task of `minibert finetune` that trains such a model.
+        source: The model.
+        class_name: The class that is needed, such as "BertForTokenClassification".
+        task: The task of `minibert finetune` that trains such a model.
 
     Raises:
-        ValueError: the config names a class with another head.
+        ValueError: The config names a class with another head.
     """
     for name in _architectures(source):
         for ending, command in _COMMANDS.items():

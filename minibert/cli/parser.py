@@ -36,7 +36,7 @@ class Parser(argparse.ArgumentParser):
     """An argument parser that reports a mistake in one sentence instead of printing every option.
 
     Attributes:
-        commands: parsers of the subcommands by name, or empty for a parser without any.
+        commands: Parsers of the subcommands by name, or empty for a parser without any.
     """
 
     def __init__(self, **settings: Any) -> None:
@@ -74,10 +74,10 @@ class Parser(argparse.ArgumentParser):
         """Accepts an option of the last release: hidden, and with a warning that names the new one.
 
         Args:
-            old: the option string, such as "--out".
-            new: the option that replaces it.
-            convert: turns a value of the old option into one of the new option.
-            advice: the new spelling, where it is more than another name.
+            old: The option string, such as "--out".
+            new: The option that replaces it.
+            convert: Turns a value of the old option into one of the new option.
+            advice: The new spelling, where it is more than another name.
         """
         self.add_argument(old, action=_OldOption, new=new, convert=convert, advice=advice)
 
@@ -118,7 +118,7 @@ class Parser(argparse.ArgumentParser):
         """Parses all arguments. An unknown one is answered with the nearest name.
 
         Raises:
-            SystemExit: with code 2 for arguments that do not fit.
+            SystemExit: With code 2 for arguments that do not fit.
         """
         options, unknown = self.parse_known_args(list(arguments))
         if unknown:

@@ -77,12 +77,12 @@ def load_model(
     """The fine-tuned model that the options name, on its device, and its tokenizer.
 
     Args:
-        options: the command's.
-        class_name: the class of the model, such as "BertForSequenceClassification".
-        task: the task of `minibert finetune` that trains such a model.
+        options: The command's.
+        class_name: The class of the model, such as "BertForSequenceClassification".
+        task: The task of `minibert finetune` that trains such a model.
 
     Raises:
-        ValueError: the checkpoint has no head of this kind.
+        ValueError: The checkpoint has no head of this kind.
     """
     source = source_of(options)
     device = check_device(options.device)
@@ -111,7 +111,7 @@ def load_onnx_head(options: argparse.Namespace) -> OnnxHead:
     """The exported model with a head that the options name.
 
     Raises:
-        UsageError: an option that the graph has decided.
+        UsageError: An option that the graph has decided.
     """
     check_device(options.device, "onnx")
     if options.precision != "fp32":
@@ -134,10 +134,10 @@ def run_predictions(
     """Predicts in batches, and prints or writes each row with what was predicted for it.
 
     Args:
-        options: the command's.
-        records: the rows of the input.
-        predict: returns the new columns of each of some rows.
-        describe: a result as a person reads it.
+        options: The command's.
+        records: The rows of the input.
+        predict: Returns the new columns of each of some rows.
+        describe: A result as a person reads it.
     """
     from minibert.progress import Progress, is_watched
 

@@ -42,7 +42,7 @@ class ResultPrinter(AbstractContextManager["ResultPrinter"]):
     """Prints results as they come: as JSON Lines, inside one JSON document, or as text.
 
     Args:
-        options: the command's, with `json` and `jsonl`.
+        options: The command's, with `json` and `jsonl`.
     """
 
     def __init__(self, options: argparse.Namespace) -> None:
@@ -83,11 +83,11 @@ def claim_file(path: str, force: bool) -> None:
     """Makes sure that writing a file loses nothing.
 
     Args:
-        path: the file, or a URI, which is checked only when it is written.
-        force: a file that exists may be replaced.
+        path: The file, or a URI, which is checked only when it is written.
+        force: A file that exists may be replaced.
 
     Raises:
-        UsageError: there is a folder, or a file and `force` is False.
+        UsageError: There is a folder, or a file and `force` is False.
     """
     if "://" in path or not os.path.lexists(path):
         return
@@ -101,7 +101,7 @@ def claim_picture(path: str, force: bool) -> None:
     """As `claim_file`, for a file that matplotlib draws.
 
     Raises:
-        UsageError: its ending is not that of a picture, or it exists and `force` is False.
+        UsageError: Its ending is not that of a picture, or it exists and `force` is False.
     """
     if not path.lower().endswith(PICTURES):
         raise UsageError(f"{os.path.basename(path)!r} should end in {', '.join(PICTURES)}.")
@@ -112,11 +112,11 @@ def claim_folder(path: str, force: bool) -> None:
     """Makes sure that writing into a folder mixes with nothing and replaces nothing.
 
     Args:
-        path: the folder, or a URI, which is checked only when it is written.
-        force: other files may be there.
+        path: The folder, or a URI, which is checked only when it is written.
+        force: Other files may be there.
 
     Raises:
-        UsageError: the path is empty or a file's, or the folder has files and `force` is False.
+        UsageError: The path is empty or a file's, or the folder has files and `force` is False.
     """
     if not path:
         raise UsageError("the folder to write into has no name.")

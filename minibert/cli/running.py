@@ -81,10 +81,10 @@ def end_failed(name: str, error: BaseException, options: argparse.Namespace | No
     """Report an error in one sentence, and return the exit code.
 
     Args:
-        name: the command, such as "minibert embed".
-        error: what it raised. Where the reader of the output has gone, as `head` does, nothing is
+        name: The command, such as "minibert embed".
+        error: What it raised. Where the reader of the output has gone, as `head` does, nothing is
             printed.
-        options: of the command, by which the error calls an argument of Python.
+        options: Of the command, by which the error calls an argument of Python.
     """
     if isinstance(error, BrokenPipeError):
         return 1

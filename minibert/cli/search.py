@@ -124,7 +124,7 @@ def _without_blanks(queries: list[str], file: str) -> list[str]:
     """The queries of a file without its blank lines, of which a message tells.
 
     Raises:
-        ValueError: all are blank.
+        ValueError: All are blank.
     """
     written = [query for query in queries if query.strip()]
     if not written:

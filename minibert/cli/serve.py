@@ -149,7 +149,7 @@ def _request_log(logger: logging.Logger) -> Iterator[None]:
     """Write what the service and uvicorn log to stdout, a line each, while the server runs.
 
     Args:
-        logger: the logger of the service, which must not reach the command's own on stderr.
+        logger: The logger of the service, which must not reach the command's own on stderr.
     """
     handler = logging.StreamHandler(sys.stdout)
     handler.setFormatter(logging.Formatter("%(message)s"))
@@ -250,8 +250,8 @@ def listening(host: str, port: int) -> socket.socket:
     """A socket for requests.
 
     Raises:
-        UsageError: a port that does not exist.
-        OSError: the port cannot be used, because another process does, for instance.
+        UsageError: A port that does not exist.
+        OSError: The port cannot be used, because another process does, for instance.
     """
     if not 0 <= port < 1 << 16:
         raise UsageError(f"--port should be a number from 0 to 65535, not {port}.")

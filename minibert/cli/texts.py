@@ -21,8 +21,8 @@ def texts_of(options: argparse.Namespace) -> Iterable[str]:
     """The texts of a command, one at a time: its arguments, or those of `--file` or of a pipe.
 
     Raises:
-        UsageError: no texts, both kinds, or texts that are empty or damaged.
-        FileNotFoundError: a file does not exist.
+        UsageError: No texts, both kinds, or texts that are empty or damaged.
+        FileNotFoundError: A file does not exist.
     """
     if options.texts and options.file:
         raise UsageError("give texts or --file, not both.")
@@ -54,7 +54,7 @@ def checked_texts(texts: list[str], what: str = "text") -> list[str]:
     """Texts from the command line.
 
     Raises:
-        UsageError: all are blank, or the terminal's encoding is not UTF-8.
+        UsageError: All are blank, or the terminal's encoding is not UTF-8.
     """
     if any("\udc80" <= letter <= "\udcff" for text in texts for letter in text):
         raise UsageError(
@@ -69,8 +69,8 @@ def files_of(options: argparse.Namespace) -> list[str]:
     """The files to read, "-" for stdin.
 
     Raises:
-        UsageError: neither a file nor a pipe.
-        FileNotFoundError: a file does not exist.
+        UsageError: Neither a file nor a pipe.
+        FileNotFoundError: A file does not exist.
     """
     names: list[str] = options.file or ["-"]
     if options.file is None and (sys.stdin is None or sys.stdin.isatty()):
@@ -91,8 +91,8 @@ def check_single_files(names: Iterable[str | os.PathLike[str] | None]) -> None:
     """As `check_files`, for files that a folder cannot stand for.
 
     Raises:
-        FileNotFoundError: a file does not exist.
-        IsADirectoryError: a name is that of a folder.
+        FileNotFoundError: A file does not exist.
+        IsADirectoryError: A name is that of a folder.
     """
     names = list(names)
     check_files(names)
@@ -122,12 +122,12 @@ def records_of(options: argparse.Namespace, *columns: str | None) -> Iterator[Re
     An argument or a line has a single column, the text.
 
     Args:
-        options: the command's, with `text_column`.
-        columns: other columns that each row needs. None is passed over.
+        options: The command's, with `text_column`.
+        columns: Other columns that each row needs. None is passed over.
 
     Raises:
-        UsageError: as `texts_of`.
-        ValueError: a row lacks a column, or the text is something else.
+        UsageError: As `texts_of`.
+        ValueError: A row lacks a column, or the text is something else.
     """
     if options.texts:
         if options.file:

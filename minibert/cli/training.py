@@ -51,9 +51,9 @@ def add_training_options(parser: Parser, leave_out: Sequence[str] = (), **defaul
     """Add an option for each field that is not left out.
 
     Args:
-        parser: the command's.
-        leave_out: fields that do not become options.
-        defaults: the defaults of this command, where they differ from those of the fields.
+        parser: The command's.
+        leave_out: Fields that do not become options.
+        defaults: The defaults of this command, where they differ from those of the fields.
     """
     names = [field.name for field in dataclasses.fields(TrainingOptions)]
     fields = dict(zip(names, dataclasses.fields(TrainingOptions), strict=True))
@@ -123,13 +123,13 @@ def options_of_run(
     To resume, no other arguments are needed. Later arguments take precedence over earlier ones.
 
     Args:
-        options: of this start.
-        needed: options that a run cannot do without.
-        tasks: the subcommands, one of which comes first.
+        options: Of this start.
+        needed: Options that a run cannot do without.
+        tasks: The subcommands, one of which comes first.
 
     Raises:
-        UsageError: an option that is needed is missing.
-        ValueError: the command does not take the arguments that the folder keeps.
+        UsageError: An option that is needed is missing.
+        ValueError: The command does not take the arguments that the folder keeps.
     """
     path = Path(options.output, "run.json")
     start = options.arguments[1:]
@@ -194,9 +194,9 @@ def keep_options(options: argparse.Namespace) -> Iterator[None]:
     `options_of_run` reads them.
 
     Raises:
-        UsageError: the folder holds something else.
-        ValueError: another run is there.
-        OSError: another process works there, and its arguments stay.
+        UsageError: The folder holds something else.
+        ValueError: Another run is there.
+        OSError: Another process works there, and its arguments stay.
     """
     from minibert.training.state import holds_run, run_folder
 
@@ -221,8 +221,8 @@ def _end_explained(folder: Path, forget: bool) -> Iterator[None]:
     """Let an interrupt before the first state say what was kept.
 
     Args:
-        folder: the folder of the run.
-        forget: leave nothing of a run that has only written its arguments.
+        folder: The folder of the run.
+        forget: Leave nothing of a run that has only written its arguments.
     """
     from minibert.training.state import holds_run
 

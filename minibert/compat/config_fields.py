@@ -76,13 +76,13 @@ def translate(
     padding.
 
     Args:
-        content: fields by name, older names among them.
-        changes: fields that replace those of the content.
-        field_names: names of the config's own fields.
+        content: Fields by name, older names among them.
+        changes: Fields that replace those of the content.
+        field_names: Names of the config's own fields.
 
     Raises:
-        ValueError: a field asks for what minibert does not support.
-        TypeError: a change has an unknown name.
+        ValueError: A field asks for what minibert does not support.
+        TypeError: A change has an unknown name.
     """
     names = {*field_names, "num_labels", "label2id"}
     check_names(changes, {*names, *RENAMED, *REFUSED, *UNUSED})
@@ -117,7 +117,7 @@ def check_names(names: Iterable[str], valid_names: Iterable[str]) -> None:
     """Check that changes of a config have names that some BERT config has.
 
     Raises:
-        TypeError: a name is unknown. The error suggests the most similar one.
+        TypeError: A name is unknown. The error suggests the most similar one.
     """
     fields = [name for name in names if name not in GENERATION and not name.startswith("_")]
     advice = "Keep fields of your own in extra={...}."

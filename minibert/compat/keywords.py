@@ -67,7 +67,7 @@ def drop_ignored_keywords(
     """Return the options without those that have no effect.
 
     Raises:
-        ValueError: an option asks for something that minibert does not have.
+        ValueError: An option asks for something that minibert does not have.
 
     >>> drop_ignored_keywords({"trust_remote_code": True, "force_download": False, "num_labels": 3})
     {'num_labels': 3}
@@ -92,7 +92,7 @@ def one_device(device_map: Any) -> Any:
     """The device that a `device_map` names. "auto" is the first GPU where there is one.
 
     Raises:
-        ValueError: several devices.
+        ValueError: Several devices.
     """
     import torch
 

@@ -97,8 +97,8 @@ class ModelCompatibility(nn.Module):
         """Check `arguments` of a forward, by name, that have no effect here.
 
         Raises:
-            ValueError: the value of an argument asks for something that minibert does not have.
-            TypeError: the forward of no model has this argument.
+            ValueError: The value of an argument asks for something that minibert does not have.
+            TypeError: The forward of no model has this argument.
         """
         from minibert.compat.keywords import drop_ignored_keywords
 
@@ -127,13 +127,13 @@ class ModelCompatibility(nn.Module):
         """Trade time for memory in training: each layer is computed again for its gradient.
 
         Args:
-            gradient_checkpointing_kwargs: without effect. `use_reentrant=False`, the only way here,
+            gradient_checkpointing_kwargs: Without effect. `use_reentrant=False`, the only way here,
                 gives the same gradients as the other.
             every_n_layers: 1.
             offload: False.
 
         Raises:
-            ValueError: another value of the last two.
+            ValueError: Another value of the last two.
         """
         if every_n_layers != 1 or offload:
             raise ValueError("Checkpointing takes every_n_layers=1 and offload=False only.")
@@ -166,8 +166,8 @@ class ModelCompatibility(nn.Module):
         """Return the number of parameters. Shared tensors count once.
 
         Args:
-            only_trainable: leave out frozen ones.
-            exclude_embeddings: leave out the embeddings of words, positions and token types.
+            only_trainable: Leave out frozen ones.
+            exclude_embeddings: Leave out the embeddings of words, positions and token types.
         """
         excluded = set()
         if exclude_embeddings:
@@ -215,7 +215,7 @@ class ModelCompatibility(nn.Module):
         """Return the word embeddings, (vocab, hidden).
 
         Raises:
-            NotImplementedError: the model does not have exactly one table of them.
+            NotImplementedError: The model does not have exactly one table of them.
         """
         embeddings = getattr(self.base_model, "embeddings", None)
         if embeddings is None:
@@ -241,16 +241,16 @@ class ModelCompatibility(nn.Module):
         """Remove words at the end, or add some for a tokenizer with added tokens.
 
         Args:
-            new_num_tokens: number of rows, `len(tokenizer)`. None: as many as now.
-            pad_to_multiple_of: round it up to a multiple, for processors that are faster then.
-            mean_resizing: draw new words around the mean of the old ones. False: as for
+            new_num_tokens: Number of rows, `len(tokenizer)`. None: as many as now.
+            pad_to_multiple_of: Round it up to a multiple, for processors that are faster then.
+            mean_resizing: Draw new words around the mean of the old ones. False: as for
                 pre-training.
 
         Returns:
             The word embeddings.
 
         Raises:
-            ValueError: the row of the padding token would be removed.
+            ValueError: The row of the padding token would be removed.
         """
         from minibert.compat.resizing import resized_embeddings
 

@@ -22,16 +22,16 @@ def resized_embeddings(
     """Return embeddings with another number of rows.
 
     Args:
-        embeddings: the table, (vocab, hidden).
-        rows: the new number of rows.
-        pad_to_multiple_of: round it up to a multiple of this.
-        std: as in `resized`.
+        embeddings: The table, (vocab, hidden).
+        rows: The new number of rows.
+        pad_to_multiple_of: Round it up to a multiple of this.
+        std: As in `resized`.
 
     Returns:
         The table itself if it has that many rows, else a new one of the same class.
 
     Raises:
-        ValueError: the row of the padding token would be removed.
+        ValueError: The row of the padding token would be removed.
     """
     if pad_to_multiple_of is not None:
         check_count("pad_to_multiple_of", pad_to_multiple_of)
@@ -59,8 +59,8 @@ def resized(rows: Tensor, size: int, std: float | None = None) -> nn.Parameter:
 
     Args:
         rows: (words, ...).
-        size: the number of rows to have.
-        std: draw new rows around 0 with this standard deviation instead.
+        size: The number of rows to have.
+        std: Draw new rows around 0 with this standard deviation instead.
 
     Returns:
         (size, ...).

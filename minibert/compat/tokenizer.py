@@ -47,7 +47,7 @@ def drop_ignored_keywords(options: dict[str, Any]) -> dict[str, Any]:
     """Return the options without those that have no effect on a tokenizer.
 
     Raises:
-        ValueError: an option is not supported.
+        ValueError: An option is not supported.
     """
     return keywords.drop_ignored_keywords(options, WITHOUT_EFFECT, REFUSED)
 
@@ -131,7 +131,7 @@ class TokenizerCompatibility:
         """Return how many special tokens a row has: [CLS], and a [SEP] for each text.
 
         Args:
-            pair: whether the row has two texts.
+            pair: Whether the row has two texts.
         """
         return int(self._template(2 if pair else 1).special_count)
 
@@ -141,8 +141,8 @@ class TokenizerCompatibility:
         """Return `[CLS] first [SEP]`, or `[CLS] first [SEP] second [SEP]`.
 
         Args:
-            token_ids_0: ids of the first text.
-            token_ids_1: ids of the second text, if there is one.
+            token_ids_0: Ids of the first text.
+            token_ids_1: Ids of the second text, if there is one.
         """
         texts = _texts(token_ids_0, token_ids_1)
         template = self._template(len(texts))
@@ -158,13 +158,13 @@ class TokenizerCompatibility:
         """Return 1 for special tokens and 0 for others.
 
         Args:
-            token_ids_0: ids of a text, or of a row.
-            token_ids_1: ids of a second text.
+            token_ids_0: Ids of a text, or of a row.
+            token_ids_1: Ids of a second text.
             already_has_special_tokens: `token_ids_0` is a row. Its special tokens are found by
                 their ids.
 
         Raises:
-            ValueError: a second text is passed with a row.
+            ValueError: A second text is passed with a row.
         """
         if already_has_special_tokens:
             if token_ids_1 is not None:
@@ -185,8 +185,8 @@ class TokenizerCompatibility:
         """Return 0 for the part of the first text in a row, 1 for that of the second.
 
         Args:
-            token_ids_0: ids of the first text.
-            token_ids_1: ids of the second text, if there is one.
+            token_ids_0: Ids of the first text.
+            token_ids_1: Ids of the second text, if there is one.
         """
         lengths = [len(ids) for ids in _texts(token_ids_0, token_ids_1)]
         types: list[int] = self._template(len(lengths)).type_ids(lengths)

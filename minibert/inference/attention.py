@@ -57,11 +57,11 @@ def _overlapping_view(states: Tensor, start: int, count: int, step: int, length:
 
     Args:
         states: (tokens, heads, head_size).
-        start: the first token.
-        count: how many sequences.
-        step: tokens from the start of a sequence to that of the next. If `length` is larger, each
+        start: The first token.
+        count: How many sequences.
+        step: Tokens from the start of a sequence to that of the next. If `length` is larger, each
             sequence also shows the first tokens of its neighbor.
-        length: tokens of each sequence.
+        length: Tokens of each sequence.
     """
     _, heads, head_size = states.shape
     token, head, value = states.stride()
@@ -127,11 +127,11 @@ def _product_attention(
 
     Args:
         query: (heads, length, head_size), the first `seq` of which are tokens.
-        key: the same.
-        value: the same.
-        visible: where queries see keys, (heads, seq or 1, seq). None: everywhere.
-        seq: tokens of a sequence.
-        scale: of the scores.
+        key: The same.
+        value: The same.
+        visible: Where queries see keys, (heads, seq or 1, seq). None: everywhere.
+        seq: Tokens of a sequence.
+        scale: Of the scores.
     """
     lowest = torch.finfo(torch.bfloat16).min
     unused = query.new_empty(1)

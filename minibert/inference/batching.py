@@ -16,8 +16,8 @@ def batches(lengths: Sequence[int], batch_tokens: int) -> list[list[int]]:
     come first, so that memory runs out at once if it does at all.
 
     Args:
-        lengths: tokens of each row.
-        batch_tokens: tokens of a batch. A longer row is a batch of its own.
+        lengths: Tokens of each row.
+        batch_tokens: Tokens of a batch. A longer row is a batch of its own.
     """
     groups: list[list[int]] = []
     tokens = 0
@@ -37,8 +37,8 @@ def rounded_rows(rows: int, smallest_step: int = 1) -> int:
     to a megabyte each.
 
     Args:
-        rows: of a product.
-        smallest_step: least distance of two sizes.
+        rows: Of a product.
+        smallest_step: Least distance of two sizes.
     """
     step = max(smallest_step, 1 << max(0, rows.bit_length() - 4))
     return -(-rows // step) * step

@@ -76,10 +76,10 @@ class FusedEncoder(BertEncoder):
     """The same stack of layers as an encoder's, each a `FusedLayer`. The encoder is not changed.
 
     Args:
-        encoder: the original.
-        config: its config.
+        encoder: The original.
+        config: Its config.
         precision: "fp32", "bf16" or "int8".
-        sample: hidden states, (tokens, hidden), to try 8 bits on.
+        sample: Hidden states, (tokens, hidden), to try 8 bits on.
     """
 
     def __init__(
@@ -371,7 +371,7 @@ def _check_parts(layer: nn.Module, name: str) -> None:
     """Check that a layer computes what a `FusedLayer` does.
 
     Raises:
-        ValueError: the layer or a part of it has been replaced.
+        ValueError: The layer or a part of it has been replaced.
     """
     _check_class(layer, BertLayer, name)
     for part, part_class in _PARTS.items():
@@ -409,12 +409,12 @@ def _product(
     """One kernel for linear layers with the same input.
 
     Args:
-        linears: the linear layers.
-        activation: applied to their outputs.
-        sample: an input, to try 8 bits on. Where they would lose too much, the kernel is float32.
-        kernel: its class.
-        dtype: of its weight.
-        scratch: memory to join weights in.
+        linears: The linear layers.
+        activation: Applied to their outputs.
+        sample: An input, to try 8 bits on. Where they would lose too much, the kernel is float32.
+        kernel: Its class.
+        dtype: Of its weight.
+        scratch: Memory to join weights in.
     """
     weights = [linear.weight.detach() for linear in linears]
     biases = [linear.bias.detach() for linear in linears]
@@ -436,11 +436,11 @@ class FusedLayer(BertLayer):
     """`BertLayer` in four products: query, key and value in one, GELU and residuals in theirs.
 
     Args:
-        layer: the original.
-        inputs: a sample input of each product, to try 8 bits on.
-        kernel: the class of the products.
-        dtype: of their weights.
-        scratch: memory to join weights in.
+        layer: The original.
+        inputs: A sample input of each product, to try 8 bits on.
+        kernel: The class of the products.
+        dtype: Of their weights.
+        scratch: Memory to join weights in.
     """
 
     # the linear layers of each product and the normalizations, by their official names

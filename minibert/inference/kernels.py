@@ -40,8 +40,8 @@ class Kernel:
         """(..., inputs) to (..., outputs).
 
         Args:
-            x: the inputs.
-            residual: added to the result, of the same shape. The result takes on its dtype.
+            x: The inputs.
+            residual: Added to the result, of the same shape. The result takes on its dtype.
         """
         y = self.product(x.to(self.bias.dtype))
         if self.activation is not None:
@@ -242,7 +242,7 @@ def in_8_bits(matrix: Tensor, largest: int = 127) -> tuple[Tensor, Tensor]:
 
     Args:
         matrix: (rows, columns).
-        largest: whole numbers go from -largest to largest.
+        largest: Whole numbers go from -largest to largest.
 
     Returns:
         Scales (rows,) and whole numbers (rows, columns) in int8.

@@ -29,7 +29,7 @@ def resolve_precision(precision: str | None) -> FastPrecision | None:
     """The precision for `optimize`, or None where a model runs unchanged ("exact" or None).
 
     Raises:
-        ValueError: an unknown precision.
+        ValueError: An unknown precision.
     """
     if precision is None or precision == "exact":
         return None
@@ -60,13 +60,13 @@ def optimize(model: Model, precision: FastPrecision = "fp32") -> Model:
     `model = optimize(model)` releases the mapped file.
 
     Args:
-        model: any model of this package, on any device.
+        model: Any model of this package, on any device.
         precision: "fp32" keeps float32. "bf16" computes the encoder in bfloat16. "int8" computes
             its products in 8-bit integers (weights with a scale for each output, activations with a
             scale for each token), except for products that would lose too much.
 
     Raises:
-        ValueError: an unknown precision, or not a model of this package.
+        ValueError: An unknown precision, or not a model of this package.
     """
     if precision not in PRECISIONS:
         raise ValueError(f"precision should be one of {', '.join(PRECISIONS)}, not {precision!r}.")
@@ -110,13 +110,13 @@ def unoptimize(model: Model) -> Model:
     The optimized model is not changed.
 
     Args:
-        model: the result of `optimize`.
+        model: The result of `optimize`.
 
     Returns:
         A copy with trainable parameters.
 
     Raises:
-        ValueError: the model is not optimized.
+        ValueError: The model is not optimized.
     """
     encoder = model.base_model.encoder if isinstance(model, PreTrainedModel) else None
     if not isinstance(encoder, FusedEncoder):

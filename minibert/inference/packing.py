@@ -63,14 +63,14 @@ def run_packed(
     all threads.
 
     Args:
-        model: it is in eval mode meanwhile.
-        forward: runs it on ids (tokens,) with their layout and token types (tokens,), and returns
+        model: It is in eval mode meanwhile.
+        forward: Runs it on ids (tokens,) with their layout and token types (tokens,), and returns
             (sum of sizes, ...).
-        rows: token ids of each row.
-        types: token types of each row. None: all 0.
-        sizes: how many results each row has. None: one for each of its tokens.
-        batch_tokens: tokens of one pass.
-        report: progress callback. Receives the indices of finished rows.
+        rows: Token ids of each row.
+        types: Token types of each row. None: all 0.
+        sizes: How many results each row has. None: one for each of its tokens.
+        batch_tokens: Tokens of one pass.
+        report: Progress callback. Receives the indices of finished rows.
 
     Returns:
         The results of each row, (size, ...).
@@ -140,8 +140,8 @@ def warm_up(model: PreTrainedModel, batch_tokens: int = BATCH_TOKENS) -> None:
     model whose products are not compiled needs nothing.
 
     Args:
-        model: an optimized model, or any other.
-        batch_tokens: tokens of the largest batch.
+        model: An optimized model, or any other.
+        batch_tokens: Tokens of the largest batch.
     """
     encoder = model.base_model.encoder
     threads = usable_threads()

@@ -61,9 +61,9 @@ def split(layout: Layout, tokens: torch.Size, parts: int) -> tuple[list[Layout],
     """Splits a layout into at most `parts` parts with about as many tokens each.
 
     Args:
-        layout: of the whole batch.
-        tokens: the shape of its tokens, (batch, seq) or (tokens,).
-        parts: how many parts.
+        layout: Of the whole batch.
+        tokens: The shape of its tokens, (batch, seq) or (tokens,).
+        parts: How many parts.
 
     Returns:
         The layouts, and the sizes that `Tensor.split` takes to split tokens of this shape
@@ -113,8 +113,8 @@ class ContentionDetector:
         """Computes a batch in a single thread or in all, with the same bits either way.
 
         Args:
-            compute: computes the batch.
-            tokens: of the batch. Large batches are always shared.
+            compute: Computes the batch.
+            tokens: Of the batch. Large batches are always shared.
         """
         threads = usable_threads()
         if threads == 1 or tokens >= 2 * MIN_TOKENS_PER_THREAD:
@@ -154,11 +154,11 @@ def workers(count: int, threads: int, process: int, batches: str = "large") -> T
     """Worker threads for batches, kept because new ones are slow at first.
 
     Args:
-        count: how many workers.
+        count: How many workers.
         threads: torch's threads that they have between them.
-        process: the id of this process. A forked one has no threads but its first, so it needs
+        process: The id of this process. A forked one has no threads but its first, so it needs
             workers of its own.
-        batches: what they compute: workers for small batches wait for no large ones.
+        batches: What they compute: workers for small batches wait for no large ones.
     """
     started = threading.Barrier(count)
 

@@ -127,21 +127,21 @@ def run(
     """Return the trace that the page shows. The Python lines on the page call this.
 
     Args:
-        name: folder, bundled model or Hub id.
-        text: the text, or the first of a pair.
-        pair: the second text.
-        masked: indices of tokens to replace with [MASK]. [CLS] has index 0.
-        off: heads to switch off as (layer, head), and layers to skip as (layer,).
-        pad_to: number of tokens to pad to with [PAD].
-        rounded: use the weights in 8 bits, as the page does after a change.
-        sides: which sides of itself a token may attend to: both, left, right, or none.
-        token_type: the token type id of every token. None: 0 for the first text, 1 for the second.
+        name: Folder, bundled model or Hub id.
+        text: The text, or the first of a pair.
+        pair: The second text.
+        masked: Indices of tokens to replace with [MASK]. [CLS] has index 0.
+        off: Heads to switch off as (layer, head), and layers to skip as (layer,).
+        pad_to: Number of tokens to pad to with [PAD].
+        rounded: Use the weights in 8 bits, as the page does after a change.
+        sides: Which sides of itself a token may attend to: both, left, right, or none.
+        token_type: The token type id of every token. None: 0 for the first text, 1 for the second.
         source_options: `revision`, `cache_dir`, `local_files_only`, `token` and `subfolder` as for
             `Source.of`.
 
     Raises:
-        FileNotFoundError: the checkpoint does not exist.
-        ValueError: as in `write_page`, or a token, layer or head does not exist.
+        FileNotFoundError: The checkpoint does not exist.
+        ValueError: As in `write_page`, or a token, layer or head does not exist.
     """
     model, tokenizer = load(name, **source_options)
     if rounded:
@@ -162,13 +162,13 @@ def write_page(
     """Run a model on a text and write the page.
 
     Args:
-        path: the HTML file to write, atomically.
-        name: folder, bundled model or Hub id.
-        text: the text, or the first of a pair.
-        pair: the second text.
-        pad_to: number of tokens to pad to with [PAD], to show the attention mask.
-        progress: advanced after each of `STEPS` steps.
-        more: further content of the page: the `run` of a pre-training, the `lesson` of the
+        path: The HTML file to write, atomically.
+        name: Folder, bundled model or Hub id.
+        text: The text, or the first of a pair.
+        pair: The second text.
+        pad_to: Number of tokens to pad to with [PAD], to show the attention mask.
+        progress: Advanced after each of `STEPS` steps.
+        more: Further content of the page: the `run` of a pre-training, the `lesson` of the
             article, and the `language` of the page instead of the browser's.
         source_options: `revision`, `cache_dir`, `local_files_only`, `token` and `subfolder` as for
             `Source.of`.
@@ -177,8 +177,8 @@ def write_page(
         The number of tokens.
 
     Raises:
-        FileNotFoundError: the checkpoint or the folder of `path` does not exist.
-        ValueError: the text is empty, has more than 128 tokens or more than `pad_to`, or the
+        FileNotFoundError: The checkpoint or the folder of `path` does not exist.
+        ValueError: The text is empty, has more than 128 tokens or more than `pad_to`, or the
             model is too large for the article or has values that are not finite.
     """
     check_target(path)
@@ -245,15 +245,15 @@ def page_data(
     Arrays are packed by `pack`. The MLM and NSP heads are shown if the model has them.
 
     Args:
-        model: a model in eval mode.
-        tokenizer: its tokenizer.
-        text: the text to show.
-        pair: a second text.
-        pad_to: number of tokens to pad to.
-        progress: advanced after each of three steps.
+        model: A model in eval mode.
+        tokenizer: Its tokenizer.
+        text: The text to show.
+        pair: A second text.
+        pad_to: Number of tokens to pad to.
+        progress: Advanced after each of three steps.
 
     Raises:
-        ValueError: the text is empty or too long, or the model has values that are not finite.
+        ValueError: The text is empty or too long, or the model has values that are not finite.
     """
     check_text(tokenizer, text, pair, pad_to)
     trace, encoding = compute(model, tokenizer, text, pair, pad_to=pad_to)
@@ -298,7 +298,7 @@ def check_text(tokenizer: Any, text: str, pair: str | None, pad_to: int | None) 
     """Check that a text can be shown.
 
     Raises:
-        ValueError: the text is empty or too long, or it cannot be padded to `pad_to` tokens.
+        ValueError: The text is empty or too long, or it cannot be padded to `pad_to` tokens.
     """
     if pad_to is not None and not 0 < pad_to <= MAX_TOKENS:
         raise ValueError(
@@ -405,8 +405,8 @@ def pack(arrays: Mapping[str, Tensor], whole: Collection[str] = ()) -> dict[str,
     """Compress values as multiples of 10^-decimals. The page shows them correctly rounded.
 
     Args:
-        arrays: any shapes, by name.
-        whole: names of arrays that the page computes with. They stay in float32.
+        arrays: Any shapes, by name.
+        whole: Names of arrays that the page computes with. They stay in float32.
 
     Returns:
         `table`, a row for each array, and `data`, the concatenated values. A row has the name, the

@@ -25,7 +25,7 @@ def snapshots(run: str | os.PathLike[str]) -> list[Path]:
     """Return the snapshots of a run from `minibert pretrain --checkpoints`, in order.
 
     Raises:
-        FileNotFoundError: the run has no snapshots.
+        FileNotFoundError: The run has no snapshots.
     """
     folders = sorted(Path(run, "checkpoints").glob("step-*"))
     if not folders:
@@ -44,7 +44,7 @@ def read_run(run: str | os.PathLike[str], largest: int = 127) -> dict[str, Any]:
         did not log the MLM loss.
 
     Raises:
-        FileNotFoundError: the run has no snapshots or no log.
+        FileNotFoundError: The run has no snapshots or no log.
     """
     folders = snapshots(run)
     contents = [embed(*load(path), largest) for path in folders]
@@ -86,11 +86,11 @@ def fitting_article(tokenizer: Any, preferred: str = "en") -> str:
     """Return the language of the article whose scenes fit the pieces of a tokenizer.
 
     Args:
-        tokenizer: tokenizer of the model on the page.
-        preferred: the language to try first.
+        tokenizer: Tokenizer of the model on the page.
+        preferred: The language to try first.
 
     Raises:
-        ValueError: no article fits.
+        ValueError: No article fits.
     """
     choices = articles()
     languages = sorted(choices, key=lambda language: language != preferred)

@@ -104,7 +104,7 @@ def compute(
     """Return the trace of one text and its encoding. Arguments as in `minibert.page.build.run`.
 
     Raises:
-        ValueError: the text has more than `pad_to` tokens, a place to mask does not exist, or
+        ValueError: The text has more than `pad_to` tokens, a place to mask does not exist, or
             `sides` is not a name in `SIDES`.
     """
     if sides not in SIDES:
@@ -154,7 +154,7 @@ def visible_keys(attention_mask: Tensor, sides: str) -> Tensor:
 
     Args:
         attention_mask: 1 for tokens and 0 for padding, (batch, seq).
-        sides: a name in `SIDES`.
+        sides: A name in `SIDES`.
 
     Returns:
         1 where a query may attend to a key, else 0, (batch, seq, seq).

@@ -34,12 +34,12 @@ class Batched(AbstractContextManager["Batched"]):
     """Encodes single texts of many callers together. Made by `SentenceEmbedder.batched`.
 
     Args:
-        read: returns the rows and settings of a text, a prompt and a prompt's name.
-        encode_rows: returns the vectors (N, D) of such rows.
-        max_wait_ms: how long the first text waits for others when the model is idle. It does not
+        read: Returns the rows and settings of a text, a prompt and a prompt's name.
+        encode_rows: Returns the vectors (N, D) of such rows.
+        max_wait_ms: How long the first text waits for others when the model is idle. It does not
             wait if the previous batch was a single text, so that a lone caller is answered at once.
-        max_tokens: tokens of one batch. A longer text goes alone.
-        max_pending: how many texts may wait at most.
+        max_tokens: Tokens of one batch. A longer text goes alone.
+        max_pending: How many texts may wait at most.
     """
 
     def __init__(
@@ -72,14 +72,14 @@ class Batched(AbstractContextManager["Batched"]):
         """A future of the vector (D,) of a text. Cancelling it takes the text out of the queue.
 
         Args:
-            text: the text.
-            prompt: as in `encode` of the embedder.
-            prompt_name: as in `encode` of the embedder.
+            text: The text.
+            prompt: As in `encode` of the embedder.
+            prompt_name: As in `encode` of the embedder.
 
         Raises:
-            ValueError: not a string, or a prompt that does not exist. Other texts are not affected.
+            ValueError: Not a string, or a prompt that does not exist. Other texts are not affected.
             BusyError: `max_pending` texts are waiting.
-            RuntimeError: it has been closed.
+            RuntimeError: It has been closed.
         """
         request = self._read(text, prompt, prompt_name)  # tokenized in the caller's thread
         (future,) = self.submit_rows([request])
@@ -108,14 +108,14 @@ class Batched(AbstractContextManager["Batched"]):
         """The vector (D,) of a text.
 
         Args:
-            text: the text.
-            prompt: as in `submit`.
-            prompt_name: as in `submit`.
+            text: The text.
+            prompt: As in `submit`.
+            prompt_name: As in `submit`.
 
         Raises:
-            ValueError: as `submit`, or the vector is not finite.
-            BusyError: as `submit`.
-            RuntimeError: as `submit`.
+            ValueError: As `submit`, or the vector is not finite.
+            BusyError: As `submit`.
+            RuntimeError: As `submit`.
         """
         return self.submit(text, prompt=prompt, prompt_name=prompt_name).result()
 

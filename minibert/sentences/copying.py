@@ -29,12 +29,12 @@ def copy_modules(source: Source, folder: str | os.PathLike[str]) -> None:
     Around a plain checkpoint there is nothing.
 
     Args:
-        source: where the modules are.
-        folder: where the BERT has been written, in the same place as in `source`.
+        source: Where the modules are.
+        folder: Where the BERT has been written, in the same place as in `source`.
 
     Raises:
-        ValueError: a module that minibert does not have.
-        OSError: a file cannot be written.
+        ValueError: A module that minibert does not have.
+        OSError: A file cannot be written.
     """
     files = ["config_sentence_transformers.json"]
     path = source.file("modules.json")

@@ -89,24 +89,24 @@ class SentenceEmbedder(nn.Module):
     What it shares with `OnnxEmbedder` are the functions of `minibert.sentences.encode`.
 
     Args:
-        model: the BERT, used as it is.
-        tokenizer: its tokenizer.
-        pooling: one of `minibert.sentences.pooling.POOLINGS`, or several whose vectors are
+        model: The BERT, used as it is.
+        tokenizer: Its tokenizer.
+        pooling: One of `minibert.sentences.pooling.POOLINGS`, or several whose vectors are
             concatenated.
-        layers: which hidden states are pooled, as in `minibert.sentences.pooling.resolve_layers`.
-        layer_weights: weights of these layers in a sum, as in
+        layers: Which hidden states are pooled, as in `minibert.sentences.pooling.resolve_layers`.
+        layer_weights: Weights of these layers in a sum, as in
             `minibert.sentences.pooling.combine_layers`.
-        steps: modules that the pooled vectors (batch, width) go through: `Dense`, `Normalize`,
+        steps: Modules that the pooled vectors (batch, width) go through: `Dense`, `Normalize`,
             `Truncate`.
-        max_length: tokens of the longest row, [CLS] and [SEP] included. None: what the tokenizer
+        max_length: Tokens of the longest row, [CLS] and [SEP] included. None: what the tokenizer
             says, as far as the model has positions.
-        prompts: texts to put before every text, by name.
-        default_prompt_name: the prompt that is used when a call names none.
-        include_prompt: whether a prompt's tokens are pooled.
+        prompts: Texts to put before every text, by name.
+        default_prompt_name: The prompt that is used when a call names none.
+        include_prompt: Whether a prompt's tokens are pooled.
 
     Raises:
-        TypeError: a name instead of a model, or no tokenizer.
-        ValueError: a pooling, layer or prompt that does not exist, vectors that do not fit the
+        TypeError: A name instead of a model, or no tokenizer.
+        ValueError: A pooling, layer or prompt that does not exist, vectors that do not fit the
             first `Dense`, or a `max_length` beyond the positions.
     """
 
@@ -224,40 +224,40 @@ class SentenceEmbedder(nn.Module):
         """Loads a sentence-transformers folder as its files say, or any BERT.
 
         Args:
-            name: folder, bundled model or Hub id.
+            name: Folder, bundled model or Hub id.
             backend: "torch", or "onnx" for an `OnnxEmbedder`, which runs what `minibert export` has
                 written by ONNX Runtime on the CPU. The graph then settles pooling, layers,
                 layer_weights, normalize, truncate_dim, precision and device.
             pooling: None follows the folder's modules.json. A plain BERT has none and gets "mean".
-            layers: as in `minibert.sentences.pooling.resolve_layers`. None: "last". Layers above
+            layers: As in `minibert.sentences.pooling.resolve_layers`. None: "last". Layers above
                 the highest one that is needed are dropped.
-            layer_weights: as in `minibert.sentences.pooling.combine_layers`.
-            normalize: whether vectors are L2-normalized at the end. None follows the folder. A
+            layer_weights: As in `minibert.sentences.pooling.combine_layers`.
+            normalize: Whether vectors are L2-normalized at the end. None follows the folder. A
                 plain BERT's are not.
-            truncate_dim: truncate each vector to its first N dimensions, before `normalize=True`
+            truncate_dim: Truncate each vector to its first N dimensions, before `normalize=True`
                 normalizes it. None follows the folder.
             precision: "fp32", "bf16" or "int8" as in `minibert.optimize`. "exact" (or None) runs
                 the model unchanged: the vector of a single text equals that of transformers bit
                 for bit. Several texts are packed without padding, so products have other shapes
                 and last bits may differ.
-            max_length: as in the class. None: what the folder says.
+            max_length: As in the class. None: what the folder says.
             prompts: None: the folder's.
             default_prompt_name: None: the folder's.
-            device: where to run. None: the CPU.
-            mmap: as in `BertModel.from_pretrained`. An optimized model has its weights in memory
+            device: Where to run. None: the CPU.
+            mmap: As in `BertModel.from_pretrained`. An optimized model has its weights in memory
                 in any case.
-            revision: branch, tag or commit on the Hub.
-            cache_dir: where the Hub's files are cached.
-            local_files_only: never download.
-            token: for private repositories.
-            subfolder: a folder inside the repository.
+            revision: Branch, tag or commit on the Hub.
+            cache_dir: Where the Hub's files are cached.
+            local_files_only: Never download.
+            token: For private repositories.
+            subfolder: A folder inside the repository.
 
         Returns:
             The embedder.
 
         Raises:
-            FileNotFoundError: the checkpoint does not exist, or a file of it is missing.
-            ValueError: a damaged file, or something in the folder that minibert does not have. The
+            FileNotFoundError: The checkpoint does not exist, or a file of it is missing.
+            ValueError: A damaged file, or something in the folder that minibert does not have. The
                 error names it.
         """
         source = Source.of(
@@ -408,33 +408,33 @@ class SentenceEmbedder(nn.Module):
         """Vectors of texts, in the order of the texts. Equal texts go through the model once.
 
         Args:
-            texts: one text, or several texts or pairs of texts in a list, an array, a column of a
+            texts: One text, or several texts or pairs of texts in a list, an array, a column of a
                 table or any other iterable.
-            prompt: put before every text.
-            prompt_name: the prompt of this name in `prompts`. None: `default_prompt_name`.
-            batch_size: accepted for code written for sentence-transformers, without effect:
+            prompt: Put before every text.
+            prompt_name: The prompt of this name in `prompts`. None: `default_prompt_name`.
+            batch_size: Accepted for code written for sentence-transformers, without effect:
                 `batch_tokens` decides which texts go through the model together.
-            batch_tokens: tokens of one pass through the model.
-            overflow: what happens to a text of more than `max_length` tokens. "truncate" drops the
+            batch_tokens: Tokens of one pass through the model.
+            overflow: What happens to a text of more than `max_length` tokens. "truncate" drops the
                 rest and warns. "mean" splits the text into windows, each with the prompt, and takes
                 the mean of their vectors before normalization, weighted by their tokens.
             normalize_embeddings: L2-normalize the vectors, after truncating them.
-            truncate_dim: truncate each vector to its first N dimensions.
-            precision: of the components that are returned, as in
+            truncate_dim: Truncate each vector to its first N dimensions.
+            precision: Of the components that are returned, as in
                 `minibert.sentences.quantization.quantize`, with the ranges of these vectors. None
                 means "float32".
-            convert_to_tensor: return one tensor on the model's device.
+            convert_to_tensor: Return one tensor on the model's device.
             convert_to_numpy: False returns a list of tensors, one for each text.
             output_value: "sentence_embedding", or "token_embeddings" for a list with the features
                 of each text's tokens, (tokens, D), before pooling.
-            device: moves the model there first, and leaves it there.
-            show_progress_bar: show a bar with tokens per second and the time left.
+            device: Moves the model there first, and leaves it there.
+            show_progress_bar: Show a bar with tokens per second and the time left.
 
         Returns:
             (N, D) float32, (D,) for a single text, (0, D) for no texts.
 
         Raises:
-            ValueError: something that is not a text, an option with a value that it cannot have, or
+            ValueError: Something that is not a text, an option with a value that it cannot have, or
                 a vector that is not finite.
         """
         check_device(device)
@@ -695,19 +695,19 @@ class SentenceEmbedder(nn.Module):
         """Encodes any number of texts, never holding more than `chunk_size` of them.
 
         Args:
-            texts: read as far as vectors are needed.
-            prompt: as in `encode`.
-            prompt_name: as in `encode`.
-            overflow: as in `encode`.
-            batch_tokens: as in `encode`.
-            chunk_size: texts that are sorted and encoded together.
-            progress: counts them.
+            texts: Read as far as vectors are needed.
+            prompt: As in `encode`.
+            prompt_name: As in `encode`.
+            overflow: As in `encode`.
+            batch_tokens: As in `encode`.
+            chunk_size: Texts that are sorted and encoded together.
+            progress: Counts them.
 
         Yields:
             The next texts and their vectors (chunk_size, D), in the order of the texts.
 
         Raises:
-            ValueError: as `encode`, and for a single string or a chunk size below 1.
+            ValueError: As `encode`, and for a single string or a chunk size below 1.
         """
         settings = self.settings(
             prompt=prompt, prompt_name=prompt_name, overflow=overflow, batch_tokens=batch_tokens
@@ -720,9 +720,9 @@ class SentenceEmbedder(nn.Module):
         """Gathers single texts of many threads or tasks into packed batches. See `Batched`.
 
         Args:
-            max_wait_ms: how long the first text waits for others when the model is idle.
-            max_tokens: tokens of one batch. A longer text goes alone.
-            max_pending: how many texts may wait at most.
+            max_wait_ms: How long the first text waits for others when the model is idle.
+            max_tokens: Tokens of one batch. A longer text goes alone.
+            max_pending: How many texts may wait at most.
 
         Returns:
             The queue, to be used in a `with` block.
@@ -742,18 +742,18 @@ class SentenceEmbedder(nn.Module):
         """The settings that these options of `encode` mean for this model.
 
         Args:
-            prompt: as in `encode`, like all other arguments.
-            prompt_name: name of one of the model's prompts.
+            prompt: As in `encode`, like all other arguments.
+            prompt_name: Name of one of the model's prompts.
             overflow: "truncate" or "mean".
-            batch_tokens: tokens of a batch.
-            truncate_dim: dimensions of each vector to keep.
+            batch_tokens: Tokens of a batch.
+            truncate_dim: Dimensions of each vector to keep.
             normalize_embeddings: L2-normalize the vectors.
 
         Returns:
             The settings, for `encode_rows`.
 
         Raises:
-            ValueError: an option with a value that it cannot have.
+            ValueError: An option with a value that it cannot have.
         """
         return resolve_settings(
             self,
@@ -791,9 +791,9 @@ class SentenceEmbedder(nn.Module):
         `max_length` tokens are left out, and a warning counts the texts that lose any.
 
         Args:
-            texts: one text or several.
-            merge: how the tokens of a word become one vector: their "mean", or the "first".
-            batch_tokens: tokens of one pass through the model.
+            texts: One text or several.
+            merge: How the tokens of a word become one vector: their "mean", or the "first".
+            batch_tokens: Tokens of one pass through the model.
 
         Returns:
             `WordVectors` of each text in a list, or of a single text only its own.
@@ -831,7 +831,7 @@ class SentenceEmbedder(nn.Module):
         """`encode_document` as lists of floats, as LangChain and many stores call it.
 
         Args:
-            texts: the texts.
+            texts: The texts.
 
         Returns:
             A list of D floats for each text.
@@ -843,7 +843,7 @@ class SentenceEmbedder(nn.Module):
         """`encode_query` as a list of floats, as LangChain and many stores call it.
 
         Args:
-            text: a single text.
+            text: A single text.
 
         Returns:
             D floats.
@@ -865,9 +865,9 @@ class SentenceEmbedder(nn.Module):
             input_ids: (batch, seq), as `tokenize` gives them, or (tokens,), all sequences in a row,
                 with a `layout`.
             attention_mask: 1 for tokens, 0 for padding behind them, (batch, seq). None: no padding.
-            token_type_ids: like `input_ids`. None: all 0.
-            layout: where each of the sequences in a row begins and ends.
-            skip: tokens at the start of every sequence that pooling leaves out, such as a prompt's.
+            token_type_ids: Like `input_ids`. None: all 0.
+            layout: Where each of the sequences in a row begins and ends.
+            skip: Tokens at the start of every sequence that pooling leaves out, such as a prompt's.
 
         Returns:
             (batch, D).
@@ -887,11 +887,11 @@ class SentenceEmbedder(nn.Module):
         """Vectors as `forward` gives them, but before the steps that follow pooling.
 
         Args:
-            input_ids: as in `forward`, (batch, seq) or (tokens,).
-            attention_mask: as in `forward`, (batch, seq).
-            token_type_ids: as in `forward`, like `input_ids`.
-            layout: as in `forward`.
-            skip: as in `forward`.
+            input_ids: As in `forward`, (batch, seq) or (tokens,).
+            attention_mask: As in `forward`, (batch, seq).
+            token_type_ids: As in `forward`, like `input_ids`.
+            layout: As in `forward`.
+            skip: As in `forward`.
 
         Returns:
             (batch, width).
@@ -916,10 +916,10 @@ class SentenceEmbedder(nn.Module):
         """Features of the tokens, and the pooler's output.
 
         Args:
-            input_ids: as in `forward`, (batch, seq) or (tokens,).
-            attention_mask: as in `forward`, (batch, seq).
-            token_type_ids: as in `forward`, like `input_ids`.
-            layout: as in `forward`.
+            input_ids: As in `forward`, (batch, seq) or (tokens,).
+            attention_mask: As in `forward`, (batch, seq).
+            token_type_ids: As in `forward`, like `input_ids`.
+            layout: As in `forward`.
 
         Returns:
             The features (..., features), and the pooler's output (batch, hidden) or None.
@@ -941,12 +941,12 @@ class SentenceEmbedder(nn.Module):
         """Vectors of the inputs, (N, D), in their order, without gradients.
 
         Args:
-            rows: of all inputs. Those of a text's windows are merged.
-            settings: how.
-            report: progress callback. Receives the indices of finished rows.
+            rows: Of all inputs. Those of a text's windows are merged.
+            settings: How.
+            report: Progress callback. Receives the indices of finished rows.
 
         Raises:
-            ValueError: a vector is not finite.
+            ValueError: A vector is not finite.
         """
         ids = rows.ids
         has_windows = len(ids) > len(rows.rows)
@@ -980,8 +980,8 @@ class SentenceEmbedder(nn.Module):
         """Features of the tokens of each sequence, (tokens, features), before pooling.
 
         Args:
-            rows: the tokenized texts.
-            batch_tokens: tokens of a batch.
+            rows: The tokenized texts.
+            batch_tokens: Tokens of a batch.
         """
 
         def forward(input_ids: Tensor, layout: PackedLayout, types: Tensor | None) -> Tensor:
@@ -996,7 +996,7 @@ class SentenceEmbedder(nn.Module):
         """Padded rows of texts or pairs, as PyTorch tensors (batch, seq): what `forward` takes.
 
         Args:
-            texts: strings, or pairs of strings.
+            texts: Strings, or pairs of strings.
         """
         first = []
         second = []
@@ -1019,8 +1019,8 @@ class SentenceEmbedder(nn.Module):
         """Similarity of every two vectors by `similarity_fn_name`: (n, D) and (m, D) to (n, m).
 
         Args:
-            embeddings1: vectors, (n, D) or (D,).
-            embeddings2: vectors, (m, D) or (D,).
+            embeddings1: Vectors, (n, D) or (D,).
+            embeddings2: Vectors, (m, D) or (D,).
 
         Returns:
             (n, m), float32.
@@ -1031,8 +1031,8 @@ class SentenceEmbedder(nn.Module):
         """Similarity of vectors with the same index: (n, D) and (n, D) to (n,).
 
         Args:
-            embeddings1: vectors, (n, D).
-            embeddings2: vectors, (n, D).
+            embeddings1: Vectors, (n, D).
+            embeddings2: Vectors, (n, D).
 
         Returns:
             (n,), float32.
@@ -1047,11 +1047,11 @@ class SentenceEmbedder(nn.Module):
         last becomes the last of a shorter model, and `pooling="pooler"` a `Dense` layer on [CLS].
 
         Args:
-            path: folder, which is created if it does not exist.
+            path: Folder, which is created if it does not exist.
 
         Raises:
-            ValueError: layers or poolings that the format cannot express. Nothing is written then.
-            OSError: a file cannot be written.
+            ValueError: Layers or poolings that the format cannot express. Nothing is written then.
+            OSError: A file cannot be written.
         """
         from minibert.sentences.saving import save_sentence_folder
 
@@ -1067,7 +1067,7 @@ class SentenceEmbedder(nn.Module):
 
         Raises:
             ImportError: sentence-transformers is not installed.
-            ValueError: layers or poolings that sentence-transformers does not have.
+            ValueError: Layers or poolings that sentence-transformers does not have.
         """
         library = need("sentence_transformers", "parity", "as_sentence_transformer()")
         # a SentenceTransformer is loaded from files, which Windows does not remove while mapped
@@ -1143,7 +1143,7 @@ def _check_poolings(pooling: str | Sequence[str], model: BertModel) -> list[str]
     """The poolings as a list.
 
     Raises:
-        ValueError: an unknown one, none at all, or "pooler" for a model without it.
+        ValueError: An unknown one, none at all, or "pooler" for a model without it.
     """
     poolings = [pooling] if isinstance(pooling, str) else list(pooling)
     unknown = [name for name in poolings if name not in POOLINGS]

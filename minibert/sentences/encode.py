@@ -124,10 +124,10 @@ def resolve_max_length(max_length: int | None, tokenizer: BertTokenizer, positio
     """Tokens of the longest row.
 
     Args:
-        max_length: what the caller asks for. None: what the tokenizer says, as far as there are
+        max_length: What the caller asks for. None: what the tokenizer says, as far as there are
             positions.
-        tokenizer: the tokenizer.
-        positions: position embeddings of the model.
+        tokenizer: The tokenizer.
+        positions: Position embeddings of the model.
 
     Raises:
         ValueError: `max_length` is not a whole number, or there are fewer positions.
@@ -156,7 +156,7 @@ def resolve_settings(
     """The settings that the options mean for this model. The prompt is looked up and counted once.
 
     Raises:
-        ValueError: a value that an option cannot have, or a prompt that does not exist or leaves no
+        ValueError: A value that an option cannot have, or a prompt that does not exist or leaves no
             room for a text.
     """
     if prompt is not None and prompt_name is not None:
@@ -210,7 +210,7 @@ def check_device(device: object) -> None:
     """Check that this is one device.
 
     Raises:
-        ValueError: several devices.
+        ValueError: Several devices.
     """
     if isinstance(device, list | tuple):
         raise ValueError(

@@ -63,17 +63,17 @@ def export(
     The results of the graph are verified against PyTorch first.
 
     Args:
-        source: a sentence-transformers folder or a BERT without a head, for an embedder, or a BERT
+        source: A sentence-transformers folder or a BERT without a head, for an embedder, or a BERT
             with a head.
-        folder: where to write. There should be nothing yet.
+        folder: Where to write. There should be nothing yet.
         precision: "fp32", or "int8": weights and activations in 8 bits by onnxruntime's dynamic
             quantization.
-        heads: export the head also of a folder that says how it makes vectors.
+        heads: Export the head also of a folder that says how it makes vectors.
 
     Raises:
-        ValueError: there is something at `folder`, an unknown precision, or results that differ
+        ValueError: There is something at `folder`, an unknown precision, or results that differ
             from torch's. Nothing is written then.
-        ImportError: the extra [onnx] is not installed.
+        ImportError: The extra [onnx] is not installed.
     """
     target = Path(folder)
     if target.exists():

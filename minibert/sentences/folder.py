@@ -74,18 +74,18 @@ class SentenceFolder:
     """How a folder turns texts into vectors, or pairs of texts into scores.
 
     Attributes:
-        transformer: the folder of the BERT itself, which may be inside this one.
-        pooling: one or several, whose vectors are concatenated.
-        include_prompt: whether the tokens of a prompt are pooled.
+        transformer: The folder of the BERT itself, which may be inside this one.
+        pooling: One or several, whose vectors are concatenated.
+        include_prompt: Whether the tokens of a prompt are pooled.
         modules: "Dense" or "Normalize" after the pooling, with their folders.
-        truncate_dim: dimensions of a vector that are kept at the end. None: all.
-        max_length: tokens of a text at most. None: the folder does not say.
-        lower_case: whether texts are lower-cased, whatever the tokenizer does.
-        tokenizer_options: options of the tokenizer, which come before its own files'.
-        prompts: texts to put before every text, by name.
-        default_prompt_name: the prompt of calls that name none.
-        similarity_fn_name: one of `minibert.sentences.search.METRICS`.
-        activation_fn: of a cross-encoder, by the dotted path of its class.
+        truncate_dim: Dimensions of a vector that are kept at the end. None: all.
+        max_length: Tokens of a text at most. None: the folder does not say.
+        lower_case: Whether texts are lower-cased, whatever the tokenizer does.
+        tokenizer_options: Options of the tokenizer, which come before its own files'.
+        prompts: Texts to put before every text, by name.
+        default_prompt_name: The prompt of calls that name none.
+        similarity_fn_name: One of `minibert.sentences.search.METRICS`.
+        activation_fn: Of a cross-encoder, by the dotted path of its class.
     """
 
     transformer: Source
@@ -131,13 +131,13 @@ def read_sentence_folder(source: Source, cross_encoder: bool = False) -> Sentenc
     """Reads the folder of an embedder or a cross-encoder. That of a plain BERT gives the defaults.
 
     Args:
-        source: the folder.
-        cross_encoder: whether it should be a cross-encoder's.
+        source: The folder.
+        cross_encoder: Whether it should be a cross-encoder's.
 
     Raises:
-        ValueError: a module, pooling or setting that minibert does not have, named, or a damaged
+        ValueError: A module, pooling or setting that minibert does not have, named, or a damaged
             file.
-        FileNotFoundError: a file that modules.json needs is missing.
+        FileNotFoundError: A file that modules.json needs is missing.
     """
     folder = SentenceFolder(transformer=source)
     path = source.file("modules.json")
@@ -202,14 +202,14 @@ def value_of(path: Path, config: Mapping[str, Any], name: str, kind: type, defau
     """A value of a file, or the default if it is absent or null.
 
     Args:
-        path: the file, for the error.
-        config: what it holds.
-        name: of the value.
-        kind: its type. Whole numbers should be positive.
-        default: for a value that is absent.
+        path: The file, for the error.
+        config: What it holds.
+        name: Of the value.
+        kind: Its type. Whole numbers should be positive.
+        default: For a value that is absent.
 
     Raises:
-        ValueError: a value of another type.
+        ValueError: A value of another type.
     """
     value = config.get(name)
     if value is None:

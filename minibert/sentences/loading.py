@@ -57,8 +57,8 @@ def load_steps(folder: SentenceFolder, normalize: bool | None) -> list[nn.Module
     """The modules that pooled vectors go through.
 
     Args:
-        folder: the folder.
-        normalize: whether vectors are L2-normalized at the end. None: as the folder says.
+        folder: The folder.
+        normalize: Whether vectors are L2-normalized at the end. None: as the folder says.
     """
     modules = list(folder.modules)
     if normalize is not None:

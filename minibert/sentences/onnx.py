@@ -58,11 +58,11 @@ class OnnxGraph:
     """An embedder as `minibert export` has written it.
 
     Args:
-        source: the folder.
+        source: The folder.
 
     Raises:
-        FileNotFoundError: there is no model.onnx.
-        ValueError: a damaged file.
+        FileNotFoundError: There is no model.onnx.
+        ValueError: A damaged file.
         ImportError: onnxruntime is not installed.
     """
 
@@ -102,17 +102,17 @@ class OnnxEmbedder:
     Layers, pooling and steps are parts of the graph.
 
     Args:
-        model: the graph.
-        tokenizer: its tokenizer.
-        pooling: the names of the poolings in the graph.
-        max_length: tokens of the longest row, [CLS] and [SEP] included. None: what the tokenizer
+        model: The graph.
+        tokenizer: Its tokenizer.
+        pooling: The names of the poolings in the graph.
+        max_length: Tokens of the longest row, [CLS] and [SEP] included. None: what the tokenizer
             says, as far as the model has positions.
-        prompts: texts to put before every text, by name.
-        default_prompt_name: the prompt that is used when a call names none.
-        include_prompt: whether a prompt's tokens are pooled.
+        prompts: Texts to put before every text, by name.
+        default_prompt_name: The prompt that is used when a call names none.
+        include_prompt: Whether a prompt's tokens are pooled.
 
     Raises:
-        ValueError: a prompt that does not exist, or a `max_length` beyond the positions.
+        ValueError: A prompt that does not exist, or a `max_length` beyond the positions.
     """
 
     def __init__(
@@ -160,22 +160,22 @@ class OnnxEmbedder:
         """Loads a folder that `minibert export` has written.
 
         Args:
-            name: folder or Hub id.
-            max_length: as in the class. None: what the folder says.
+            name: Folder or Hub id.
+            max_length: As in the class. None: what the folder says.
             prompts: None: the folder's.
             default_prompt_name: None: the folder's.
-            revision: branch, tag or commit on the Hub.
-            cache_dir: where the Hub's files are cached.
-            local_files_only: never download.
-            token: for private repositories.
-            subfolder: a folder inside the repository.
+            revision: Branch, tag or commit on the Hub.
+            cache_dir: Where the Hub's files are cached.
+            local_files_only: Never download.
+            token: For private repositories.
+            subfolder: A folder inside the repository.
 
         Returns:
             The embedder.
 
         Raises:
-            FileNotFoundError: the folder does not exist, or a file of it is missing.
-            ValueError: a damaged file, or the export of a model with a head.
+            FileNotFoundError: The folder does not exist, or a file of it is missing.
+            ValueError: A damaged file, or the export of a model with a head.
             ImportError: onnxruntime is not installed.
         """
         source = Source.of(
@@ -291,33 +291,33 @@ class OnnxEmbedder:
         """Vectors of texts, in the order of the texts. Equal texts go through the model once.
 
         Args:
-            texts: one text, or several texts or pairs of texts in a list, an array, a column of a
+            texts: One text, or several texts or pairs of texts in a list, an array, a column of a
                 table or any other iterable.
-            prompt: put before every text.
-            prompt_name: the prompt of this name in `prompts`. None: `default_prompt_name`.
-            batch_size: accepted for code written for sentence-transformers, without effect:
+            prompt: Put before every text.
+            prompt_name: The prompt of this name in `prompts`. None: `default_prompt_name`.
+            batch_size: Accepted for code written for sentence-transformers, without effect:
                 `batch_tokens` decides which texts go through the model together.
-            batch_tokens: tokens of one pass through the model.
-            overflow: what happens to a text of more than `max_length` tokens. "truncate" drops the
+            batch_tokens: Tokens of one pass through the model.
+            overflow: What happens to a text of more than `max_length` tokens. "truncate" drops the
                 rest and warns. "mean" splits the text into windows, each with the prompt, and takes
                 the mean of their vectors before normalization, weighted by their tokens.
             normalize_embeddings: L2-normalize the vectors, after truncating them.
-            truncate_dim: truncate each vector to its first N dimensions.
-            precision: of the components that are returned, as in
+            truncate_dim: Truncate each vector to its first N dimensions.
+            precision: Of the components that are returned, as in
                 `minibert.sentences.quantization.quantize`, with the ranges of these vectors. None
                 means "float32".
-            convert_to_tensor: return one tensor.
+            convert_to_tensor: Return one tensor.
             convert_to_numpy: False returns a list of tensors, one for each text.
             output_value: "sentence_embedding", or "token_embeddings" for a list with the features
                 of each text's tokens, (tokens, D), before pooling.
-            device: has no effect: ONNX Runtime runs on the CPU. Others raise an error.
-            show_progress_bar: show a bar with tokens per second and the time left.
+            device: Has no effect: ONNX Runtime runs on the CPU. Others raise an error.
+            show_progress_bar: Show a bar with tokens per second and the time left.
 
         Returns:
             (N, D) float32, (D,) for a single text, (0, D) for no texts.
 
         Raises:
-            ValueError: something that is not a text, an option with a value that it cannot have, or
+            ValueError: Something that is not a text, an option with a value that it cannot have, or
                 a vector that is not finite.
         """
         check_device(device)
@@ -578,19 +578,19 @@ class OnnxEmbedder:
         """Encodes any number of texts, never holding more than `chunk_size` of them.
 
         Args:
-            texts: read as far as vectors are needed.
-            prompt: as in `encode`.
-            prompt_name: as in `encode`.
-            overflow: as in `encode`.
-            batch_tokens: as in `encode`.
-            chunk_size: texts that are sorted and encoded together.
-            progress: counts them.
+            texts: Read as far as vectors are needed.
+            prompt: As in `encode`.
+            prompt_name: As in `encode`.
+            overflow: As in `encode`.
+            batch_tokens: As in `encode`.
+            chunk_size: Texts that are sorted and encoded together.
+            progress: Counts them.
 
         Yields:
             The next texts and their vectors (chunk_size, D), in the order of the texts.
 
         Raises:
-            ValueError: as `encode`, and for a single string or a chunk size below 1.
+            ValueError: As `encode`, and for a single string or a chunk size below 1.
         """
         settings = self.settings(
             prompt=prompt, prompt_name=prompt_name, overflow=overflow, batch_tokens=batch_tokens
@@ -603,9 +603,9 @@ class OnnxEmbedder:
         """Gathers single texts of many threads or tasks into packed batches. See `Batched`.
 
         Args:
-            max_wait_ms: how long the first text waits for others when the model is idle.
-            max_tokens: tokens of one batch. A longer text goes alone.
-            max_pending: how many texts may wait at most.
+            max_wait_ms: How long the first text waits for others when the model is idle.
+            max_tokens: Tokens of one batch. A longer text goes alone.
+            max_pending: How many texts may wait at most.
 
         Returns:
             The queue, to be used in a `with` block.
@@ -625,18 +625,18 @@ class OnnxEmbedder:
         """The settings that these options of `encode` mean for this model.
 
         Args:
-            prompt: as in `encode`, like all other arguments.
-            prompt_name: name of one of the model's prompts.
+            prompt: As in `encode`, like all other arguments.
+            prompt_name: Name of one of the model's prompts.
             overflow: "truncate" or "mean".
-            batch_tokens: tokens of a batch.
-            truncate_dim: dimensions of each vector to keep.
+            batch_tokens: Tokens of a batch.
+            truncate_dim: Dimensions of each vector to keep.
             normalize_embeddings: L2-normalize the vectors.
 
         Returns:
             The settings, for `encode_rows`.
 
         Raises:
-            ValueError: an option with a value that it cannot have.
+            ValueError: An option with a value that it cannot have.
         """
         return resolve_settings(
             self,
@@ -674,9 +674,9 @@ class OnnxEmbedder:
         `max_length` tokens are left out, and a warning counts the texts that lose any.
 
         Args:
-            texts: one text or several.
-            merge: how the tokens of a word become one vector: their "mean", or the "first".
-            batch_tokens: tokens of one pass through the model.
+            texts: One text or several.
+            merge: How the tokens of a word become one vector: their "mean", or the "first".
+            batch_tokens: Tokens of one pass through the model.
 
         Returns:
             `WordVectors` of each text in a list, or of a single text only its own.
@@ -716,7 +716,7 @@ class OnnxEmbedder:
         """`encode_document` as lists of floats, as LangChain and many stores call it.
 
         Args:
-            texts: the texts.
+            texts: The texts.
 
         Returns:
             A list of D floats for each text.
@@ -728,7 +728,7 @@ class OnnxEmbedder:
         """`encode_query` as a list of floats, as LangChain and many stores call it.
 
         Args:
-            text: a single text.
+            text: A single text.
 
         Returns:
             D floats.
@@ -740,10 +740,10 @@ class OnnxEmbedder:
         """The embedder itself.
 
         Args:
-            device: the CPU.
+            device: The CPU.
 
         Raises:
-            ValueError: another device than the CPU.
+            ValueError: Another device than the CPU.
         """
         if str(device) != "cpu":
             raise ValueError(f'backend="onnx" runs on the CPU, not on {device}.')
@@ -753,10 +753,10 @@ class OnnxEmbedder:
         """Raise an error that names the exported folder, which can be copied.
 
         Args:
-            path: where the folder was to be written.
+            path: Where the folder was to be written.
 
         Raises:
-            ValueError: always.
+            ValueError: Always.
         """
         raise ValueError(
             f"an exported model cannot be saved to {path}: copy its folder, {self.model.source}."
@@ -777,12 +777,12 @@ class OnnxEmbedder:
         """Vectors of the inputs, (N, D), in their order.
 
         Args:
-            rows: of all inputs. Those of a text's windows are merged.
-            settings: how.
-            report: progress callback. Receives the indices of finished rows.
+            rows: Of all inputs. Those of a text's windows are merged.
+            settings: How.
+            report: Progress callback. Receives the indices of finished rows.
 
         Raises:
-            ValueError: a vector is not finite.
+            ValueError: A vector is not finite.
         """
         ids = rows.ids
         has_windows = len(ids) > len(rows.rows)
@@ -808,8 +808,8 @@ class OnnxEmbedder:
         """Features of the tokens of each sequence, (tokens, features), before pooling.
 
         Args:
-            rows: the tokenized texts.
-            batch_tokens: tokens of a batch.
+            rows: The tokenized texts.
+            batch_tokens: Tokens of a batch.
         """
         ids = rows.ids
         parts = self._run("token_embeddings", ids, rows.token_types, batch_tokens)
@@ -872,7 +872,7 @@ def refuse_settled(**options: Any) -> None:
     """Refuses options of `SentenceEmbedder.from_pretrained` that an exported graph settles.
 
     Raises:
-        ValueError: one of them has another value than None, or than "fp32" for the precision.
+        ValueError: One of them has another value than None, or than "fp32" for the precision.
     """
     for name, value in options.items():
         if value is not None and value != "fp32":
@@ -885,7 +885,7 @@ def openmp_threads() -> int:
     """The first number of OMP_NUM_THREADS, which may list one for each nested level. 0: not set.
 
     Raises:
-        ValueError: it is not a whole number.
+        ValueError: It is not a whole number.
     """
     value = os.environ.get("OMP_NUM_THREADS", "").strip()
     if not value:

@@ -32,11 +32,11 @@ def resolve_layers(
         layers: "embeddings", "last", "second_to_last", "sum_last_4", "concat_last_4" or
             "sum_all_12", or indices. 0 is the embeddings, `num_hidden_layers` the last layer, and
             negative ones count from there: -1 is the last.
-        num_hidden_layers: encoder layers L of the model.
-        weights: one for each layer of a sum.
+        num_hidden_layers: Encoder layers L of the model.
+        weights: One for each layer of a sum.
 
     Raises:
-        ValueError: an unknown name, a layer that the model does not have, or weights that do not
+        ValueError: An unknown name, a layer that the model does not have, or weights that do not
             fit.
     """
     last = num_hidden_layers
@@ -61,7 +61,7 @@ def _layer_indices(layers: Any) -> list[int]:
     """The indices of a list or an array, as plain integers.
 
     Raises:
-        ValueError: something that is not a list of whole numbers.
+        ValueError: Something that is not a list of whole numbers.
     """
     try:
         return [operator.index(index) for index in layers]
@@ -77,7 +77,7 @@ def _weights_of_named(
     """Weights of named layers: each layer of a sum counts 1 by default.
 
     Raises:
-        ValueError: the layers are not summed, but have weights.
+        ValueError: The layers are not summed, but have weights.
     """
     if name.startswith("sum"):
         return [1.0] * count if weights is None else weights
@@ -131,15 +131,15 @@ def combine_layers(
     direction. A list of indices concatenates the layers, or sums them if there are `weights`.
 
     Args:
-        hidden_states: embeddings and every layer's output, L + 1 times (..., hidden).
-        layers: a name or layer indices, as in `resolve_layers`.
-        weights: one for each layer of a sum.
+        hidden_states: Embeddings and every layer's output, L + 1 times (..., hidden).
+        layers: A name or layer indices, as in `resolve_layers`.
+        weights: One for each layer of a sum.
 
     Returns:
         (..., hidden), or (..., n x hidden) for n concatenated layers. Float32 at least.
 
     Raises:
-        ValueError: as in `resolve_layers`.
+        ValueError: As in `resolve_layers`.
     """
     indices, weights = resolve_layers(layers, len(hidden_states) - 1, weights)
     chosen = [at_least_float32(hidden_states[index]) for index in indices]
@@ -186,18 +186,18 @@ def pool(
     - `"mean_sqrt_len"`: their sum divided by the square root of their number.
 
     Args:
-        states: features of the tokens of all sequences in a row, (tokens, hidden), see `unpad`, or
+        states: Features of the tokens of all sequences in a row, (tokens, hidden), see `unpad`, or
             padded ones, (batch, seq, hidden).
-        lengths: tokens of each sequence in a row. For padded ones the mask, (batch, seq).
-        pooling: one of `POOLINGS`, or several whose vectors are concatenated.
-        skip: tokens at the start of every sequence to leave out, such as those of a prompt.
-        pooler_output: the model's, (batch, hidden). Only `"pooler"` needs it.
+        lengths: Tokens of each sequence in a row. For padded ones the mask, (batch, seq).
+        pooling: One of `POOLINGS`, or several whose vectors are concatenated.
+        skip: Tokens at the start of every sequence to leave out, such as those of a prompt.
+        pooler_output: The model's, (batch, hidden). Only `"pooler"` needs it.
 
     Returns:
         (batch, hidden), or (batch, n x hidden) for n poolings.
 
     Raises:
-        ValueError: an unknown pooling, or a sequence in a row of which no token is left.
+        ValueError: An unknown pooling, or a sequence in a row of which no token is left.
     """
     states = at_least_float32(states)
     names = [pooling] if isinstance(pooling, str) else pooling
@@ -283,9 +283,9 @@ def merge_windows(pooled: Tensor, lengths: Sequence[int], counts: Sequence[int])
     """The vector of each text: the mean of its windows' vectors, weighted by their tokens.
 
     Args:
-        pooled: vectors of all windows, (windows, D).
-        lengths: tokens of each window.
-        counts: windows of each text.
+        pooled: Vectors of all windows, (windows, D).
+        lengths: Tokens of each window.
+        counts: Windows of each text.
 
     Returns:
         (texts, D).
@@ -348,7 +348,7 @@ def activation_name(path: Path | str, name: object) -> str:
     """Which of `ACTIVATIONS` a file means by a dotted path.
 
     Raises:
-        ValueError: another one.
+        ValueError: Another one.
     """
     package = ""
     activation = ""

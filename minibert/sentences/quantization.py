@@ -19,11 +19,11 @@ def quantize(vectors: Vectors, precision: str, ranges: Vectors | None = None) ->
         precision: "uint8" divides the range of each of the D dimensions into 256 steps. "int8" is
             the same minus 128. "ubinary" keeps one bit of each dimension, 1 above 0, and packs
             eight into a byte. "binary" is the same minus 128.
-        ranges: minimum and maximum of each dimension, (2, D), for "int8" and "uint8". None: those
+        ranges: Minimum and maximum of each dimension, (2, D), for "int8" and "uint8". None: those
             of `vectors`.
 
     Raises:
-        ValueError: a single vector, which has no ranges.
+        ValueError: A single vector, which has no ranges.
     """
     if precision == "float32":
         return vectors

@@ -69,20 +69,20 @@ class CrossEncoder:
     ```
 
     Args:
-        model: the classifier, or a name, which is loaded as `from_pretrained` does.
-        tokenizer: its tokenizer. A name brings its own.
-        activation_fn: applied to the logits. None: what the folder of a name says, else a sigmoid
+        model: The classifier, or a name, which is loaded as `from_pretrained` does.
+        tokenizer: Its tokenizer. A name brings its own.
+        activation_fn: Applied to the logits. None: what the folder of a name says, else a sigmoid
             for one label and nothing for several.
-        max_length: tokens of the longest pair. None: what the folder or the tokenizer says, as far
+        max_length: Tokens of the longest pair. None: what the folder or the tokenizer says, as far
             as the model has positions.
-        prompts: texts to put before every query, by name.
-        default_prompt_name: the prompt that is used when a call names none.
-        precision: of a model that is loaded by name, as in `from_pretrained`.
-        device: of a model that is loaded by name. None: the CPU.
+        prompts: Texts to put before every query, by name.
+        default_prompt_name: The prompt that is used when a call names none.
+        precision: Of a model that is loaded by name, as in `from_pretrained`.
+        device: Of a model that is loaded by name. None: the CPU.
 
     Raises:
-        TypeError: a model without a tokenizer.
-        ValueError: a prompt that does not exist, or a `max_length` beyond the positions.
+        TypeError: A model without a tokenizer.
+        ValueError: A prompt that does not exist, or a `max_length` beyond the positions.
     """
 
     def __init__(
@@ -140,24 +140,24 @@ class CrossEncoder:
         """Loads a cross-encoder's folder with the activation that it names.
 
         Args:
-            name: folder or Hub id.
+            name: Folder or Hub id.
             precision: "fp32", "bf16" or "int8" as in `minibert.optimize`. "exact" (or None) runs
                 the model unchanged.
-            max_length: as in the class.
-            device: where to run. None: the CPU.
-            mmap: as in `BertModel.from_pretrained`.
-            revision: branch, tag or commit on the Hub.
-            cache_dir: where the Hub's files are cached.
-            local_files_only: never download.
-            token: for private repositories.
-            subfolder: a folder inside the repository.
+            max_length: As in the class.
+            device: Where to run. None: the CPU.
+            mmap: As in `BertModel.from_pretrained`.
+            revision: Branch, tag or commit on the Hub.
+            cache_dir: Where the Hub's files are cached.
+            local_files_only: Never download.
+            token: For private repositories.
+            subfolder: A folder inside the repository.
 
         Returns:
             The cross-encoder.
 
         Raises:
-            FileNotFoundError: the checkpoint does not exist, or a file of it is missing.
-            ValueError: a damaged file, or an activation or module that minibert does not have. The
+            FileNotFoundError: The checkpoint does not exist, or a file of it is missing.
+            ValueError: A damaged file, or an activation or module that minibert does not have. The
                 error names it.
         """
         source = Source.of(
@@ -185,12 +185,12 @@ class CrossEncoder:
         """Writes a folder that `from_pretrained` and sentence-transformers load.
 
         Args:
-            path: folder, which is created if it does not exist.
+            path: Folder, which is created if it does not exist.
 
         Raises:
-            ValueError: an activation other than `minibert.sentences.pooling.ACTIVATIONS`. Nothing
+            ValueError: An activation other than `minibert.sentences.pooling.ACTIVATIONS`. Nothing
                 is written then.
-            OSError: a file cannot be written.
+            OSError: A file cannot be written.
         """
         kind = type(self.activation_fn)
         if ACTIVATIONS.get(kind.__name__) is not kind:
@@ -274,26 +274,26 @@ class CrossEncoder:
         """Scores of pairs of texts.
 
         Args:
-            pairs: pairs in a list, an array (N, 2) or any other iterable, or a single pair. The
+            pairs: Pairs in a list, an array (N, 2) or any other iterable, or a single pair. The
                 longer text is truncated where a pair is too long.
-            prompt: put before the first text of every pair.
-            prompt_name: the prompt of this name in `prompts`. None: `default_prompt_name`.
-            batch_size: accepted for code written for sentence-transformers, without effect:
+            prompt: Put before the first text of every pair.
+            prompt_name: The prompt of this name in `prompts`. None: `default_prompt_name`.
+            batch_size: Accepted for code written for sentence-transformers, without effect:
                 `batch_tokens` decides which pairs go through the model together.
-            batch_tokens: tokens of one pass through the model.
-            show_progress_bar: show a bar with tokens per second and the time left.
-            activation_fn: applied to the logits instead of the cross-encoder's own.
-            apply_softmax: apply a softmax over the labels after that, if there are several.
+            batch_tokens: Tokens of one pass through the model.
+            show_progress_bar: Show a bar with tokens per second and the time left.
+            activation_fn: Applied to the logits instead of the cross-encoder's own.
+            apply_softmax: Apply a softmax over the labels after that, if there are several.
             convert_to_numpy: False returns a list of tensors, one for each pair.
-            convert_to_tensor: return one tensor on the model's device.
-            device: moves the model there first, and leaves it there.
+            convert_to_tensor: Return one tensor on the model's device.
+            device: Moves the model there first, and leaves it there.
 
         Returns:
             (N,) float32 for a model with one label, (N, labels) for several. Without the first
             axis for a single pair.
 
         Raises:
-            ValueError: something that is not a pair of strings, or an unknown prompt.
+            ValueError: Something that is not a pair of strings, or an unknown prompt.
         """
         check_count("batch_size", batch_size)
         check_device(device)
@@ -332,15 +332,15 @@ class CrossEncoder:
         """How pairs are encoded.
 
         Args:
-            prompt: as in `predict`.
-            prompt_name: as in `predict`.
-            batch_tokens: as in `predict`.
+            prompt: As in `predict`.
+            prompt_name: As in `predict`.
+            batch_tokens: As in `predict`.
 
         Returns:
             The settings.
 
         Raises:
-            ValueError: a prompt that does not exist, or an impossible `batch_tokens`.
+            ValueError: A prompt that does not exist, or an impossible `batch_tokens`.
         """
         check_count("batch_tokens", batch_tokens)
         check_prompt(prompt)
@@ -352,9 +352,9 @@ class CrossEncoder:
         """Logits of the pairs or texts, (N, labels) float32, in their order.
 
         Args:
-            rows: of all inputs.
-            settings: how they are encoded.
-            report: progress callback. Receives the indices of finished rows.
+            rows: Of all inputs.
+            settings: How they are encoded.
+            report: Progress callback. Receives the indices of finished rows.
         """
 
         def forward(input_ids: Tensor, layout: PackedLayout, types: Tensor | None) -> Tensor:
@@ -380,7 +380,7 @@ class CrossEncoder:
         """`predict` as a list of floats, as LangChain's cross-encoders have it.
 
         Args:
-            text_pairs: pairs of texts.
+            text_pairs: Pairs of texts.
         """
         scores: list[float] = self.predict(text_pairs).tolist()
         return scores
@@ -403,23 +403,23 @@ class CrossEncoder:
         """Documents by their scores with a query, best first, ties in the order of the documents.
 
         Args:
-            query: the first text of each pair.
-            documents: the second texts, in any sequence.
-            top_k: how many documents to return. None: all.
-            return_documents: whether results have the documents' "text".
-            prompt: as in `predict`, like the rest.
-            prompt_name: see there.
-            batch_size: see there.
-            batch_tokens: see there.
-            show_progress_bar: see there.
-            activation_fn: see there.
-            device: see there.
+            query: The first text of each pair.
+            documents: The second texts, in any sequence.
+            top_k: How many documents to return. None: all.
+            return_documents: Whether results have the documents' "text".
+            prompt: As in `predict`, like the rest.
+            prompt_name: See there.
+            batch_size: See there.
+            batch_tokens: See there.
+            show_progress_bar: See there.
+            activation_fn: See there.
+            device: See there.
 
         Returns:
             `{"corpus_id", "score", "text"}` of each. `corpus_id` is the document's index.
 
         Raises:
-            ValueError: a model with several labels, or something that is not a text.
+            ValueError: A model with several labels, or something that is not a text.
         """
         if self.model.config.num_labels != 1:
             raise ValueError(
@@ -462,15 +462,15 @@ def rerank(
     """`CrossEncoder(model, tokenizer).rank(query, documents, top_k)`.
 
     Args:
-        model: a classifier with one label. Scores are the sigmoid of its logit.
-        tokenizer: its tokenizer.
-        query: the first text of each pair.
-        documents: the second texts.
-        top_k: how many documents to return. None: all.
-        top: deprecated name of `top_k`.
+        model: A classifier with one label. Scores are the sigmoid of its logit.
+        tokenizer: Its tokenizer.
+        query: The first text of each pair.
+        documents: The second texts.
+        top_k: How many documents to return. None: all.
+        top: Deprecated name of `top_k`.
 
     Raises:
-        ValueError: as `CrossEncoder.rank`.
+        ValueError: As `CrossEncoder.rank`.
     """
     return CrossEncoder(model, tokenizer).rank(query, documents, renamed_top(top, top_k))
 
@@ -479,7 +479,7 @@ def _check_pairs(pairs: Any) -> tuple[list[Pair], bool]:
     """The pairs in a list, and whether a single one was passed.
 
     Raises:
-        ValueError: something that is not a pair of strings.
+        ValueError: Something that is not a pair of strings.
     """
     if isinstance(pairs, str):
         raise ValueError(f"pairs should be pairs of strings, not a single string, {pairs!r:.60}.")

@@ -26,13 +26,13 @@ class Settings:
     """Encoding options, resolved once per call.
 
     Attributes:
-        prompt: put before every text, and before the first text of every pair.
+        prompt: Put before every text, and before the first text of every pair.
         overflow: "truncate" or "mean".
-        batch_tokens: tokens of one pass through the model.
-        prefix_length: tokens that begin every row, which are [CLS] and the prompt's.
-        skip: how many tokens at the start of every row pooling leaves out.
-        truncate_dim: dimensions of a vector that are kept. None: all.
-        normalize: whether vectors are L2-normalized at the end.
+        batch_tokens: Tokens of one pass through the model.
+        prefix_length: Tokens that begin every row, which are [CLS] and the prompt's.
+        skip: How many tokens at the start of every row pooling leaves out.
+        truncate_dim: Dimensions of a vector that are kept. None: all.
+        normalize: Whether vectors are L2-normalized at the end.
     """
 
     prompt: str
@@ -49,11 +49,11 @@ class Row:
     """A distinct text or pair, tokenized.
 
     Attributes:
-        text: the text or pair.
-        windows: token ids of the sequences that go through the model. It is one sequence, unless a
+        text: The text or pair.
+        windows: Token ids of the sequences that go through the model. It is one sequence, unless a
             long text is split into windows.
-        token_types: token types of a pair's sequence. None: all 0.
-        is_overlong: whether the text has more tokens than one sequence holds.
+        token_types: Token types of a pair's sequence. None: all 0.
+        is_overlong: Whether the text has more tokens than one sequence holds.
     """
 
     text: str | Pair
@@ -67,8 +67,8 @@ class Rows:
     """The inputs of a call, tokenized. Equal inputs share a row.
 
     Attributes:
-        rows: the distinct rows.
-        indices: for each input, the index of its row.
+        rows: The distinct rows.
+        indices: For each input, the index of its row.
     """
 
     rows: list[Row]
@@ -129,7 +129,7 @@ class Rows:
         """Vectors of the rows, (rows, D), as vectors of the inputs, (inputs, D).
 
         Raises:
-            ValueError: a vector is not finite. The error names its text.
+            ValueError: A vector is not finite. The error names its text.
         """
         finite = np.isfinite(vectors)
         if not finite.all():
@@ -146,7 +146,7 @@ def check_prompt(prompt: Any) -> None:
     """Check that a prompt is a string or None.
 
     Raises:
-        ValueError: it is something else.
+        ValueError: It is something else.
     """
     if prompt is not None and not isinstance(prompt, str):
         raise ValueError(f"prompt should be a string, not {prompt!r:.80}.")
@@ -156,7 +156,7 @@ def check_prompts(prompts: Any) -> dict[str, str]:
     """A copy of the prompts by name. None has none.
 
     Raises:
-        ValueError: not a dict, or something in it that is not a string.
+        ValueError: Not a dict, or something in it that is not a string.
     """
     if prompts is None:
         return {}
@@ -175,7 +175,7 @@ def named_prompt(prompts: Mapping[str, str], name: str | None) -> str:
     """The prompt of this name, "" for None.
 
     Raises:
-        ValueError: there is no prompt of this name.
+        ValueError: There is no prompt of this name.
     """
     if name is None:
         return ""
@@ -201,14 +201,14 @@ def tokenize_rows(
     """Tokenizes texts, or pairs of texts, into rows of at most `max_length` tokens.
 
     Args:
-        tokenizer: splits the texts.
-        texts: strings, or pairs of strings. Equal ones share a row.
-        max_length: tokens of a row, [CLS] and [SEP] included.
-        settings: the prompt, and what happens to long texts.
+        tokenizer: Splits the texts.
+        texts: Strings, or pairs of strings. Equal ones share a row.
+        max_length: Tokens of a row, [CLS] and [SEP] included.
+        settings: The prompt, and what happens to long texts.
         truncation_side: "right" or "left". None: as the tokenizer says.
 
     Raises:
-        ValueError: something that is not a text, or pairs with `overflow="mean"`.
+        ValueError: Something that is not a text, or pairs with `overflow="mean"`.
     """
     paired = len(texts) > 0 and isinstance(texts[0], tuple | list)
     checked: list[Any] = check_pairs(texts) if paired else check_texts(texts)
@@ -272,9 +272,9 @@ def split_row(row: list[int], max_length: int, prefix_length: int) -> list[list[
     """Splits the ids of a text into windows without overlap, each with the prefix and [SEP].
 
     Args:
-        row: token ids with [CLS], prompt and [SEP].
-        max_length: tokens of a window.
-        prefix_length: tokens of [CLS] and prompt.
+        row: Token ids with [CLS], prompt and [SEP].
+        max_length: Tokens of a window.
+        prefix_length: Tokens of [CLS] and prompt.
     """
     if len(row) <= max_length:
         return [row]
@@ -292,11 +292,11 @@ def check_collection(
     """Check that iterating over `texts` gives texts, and in an order.
 
     Args:
-        texts: what a caller has passed.
-        column: what to pass of a table instead, for the error.
+        texts: What a caller has passed.
+        column: What to pass of a table instead, for the error.
 
     Raises:
-        ValueError: a mapping or a table, whose items are keys, a set, which has no order, bytes,
+        ValueError: A mapping or a table, whose items are keys, a set, which has no order, bytes,
             or something that cannot be iterated over.
     """
     kind = type(texts).__name__
@@ -318,7 +318,7 @@ def list_texts(texts: Any) -> list[Any]:
     """Several texts or pairs in a list.
 
     Raises:
-        ValueError: as `check_collection`.
+        ValueError: As `check_collection`.
     """
     check_collection(texts)
     if isinstance(texts, np.ndarray):
@@ -330,7 +330,7 @@ def iter_texts(texts: Iterable[str]) -> Iterator[str]:
     """Any number of texts, one at a time.
 
     Raises:
-        ValueError: a single string, whose letters would be taken for texts, or as
+        ValueError: A single string, whose letters would be taken for texts, or as
             `check_collection`.
     """
     if isinstance(texts, str | os.PathLike):
@@ -346,7 +346,7 @@ def check_texts(texts: list[str]) -> list[str]:
     """The texts themselves.
 
     Raises:
-        ValueError: one of them is not a string.
+        ValueError: One of them is not a string.
     """
     for index, text in enumerate(texts):
         if not isinstance(text, str):
@@ -358,7 +358,7 @@ def check_pairs(pairs: Sequence[object]) -> list[Pair]:
     """The pairs as tuples.
 
     Raises:
-        ValueError: one of them is not two strings.
+        ValueError: One of them is not two strings.
     """
     checked = []
     for index, pair in enumerate(pairs):

@@ -72,8 +72,8 @@ def save_sentence_folder(embedder: TorchEmbedder, path: Path) -> None:
     """Writes everything that a `SentenceEmbedder` consists of. See its `save_pretrained`.
 
     Args:
-        embedder: what is saved.
-        path: the folder, which is created.
+        embedder: What is saved.
+        path: The folder, which is created.
     """
     bert, pooling, steps = _portable(embedder)
     if embedder.truncate_dim is not None:
@@ -126,7 +126,7 @@ def _portable(embedder: TorchEmbedder) -> tuple[BertModel, list[str], list[nn.Mo
     It has only the vectors of the last layer, and no pooler.
 
     Raises:
-        ValueError: the format cannot express them.
+        ValueError: The format cannot express them.
     """
     if len(embedder.layers) > 1 or embedder.layer_weights not in (None, [1.0]):
         raise ValueError(

@@ -76,14 +76,14 @@ def similarity(a: Any, b: Any, metric: Metric = "cosine") -> NDArray[np.float32]
 
     Args:
         a: NumPy arrays, tensors or lists of numbers.
-        b: the same.
+        b: The same.
         metric: "cosine", "dot" product, or the negative "euclidean" or "manhattan" distance.
 
     Returns:
         (n, m) float32.
 
     Raises:
-        ValueError: vectors of different dimensions, or an unknown metric.
+        ValueError: Vectors of different dimensions, or an unknown metric.
     """
     left, right = _comparable(a, b, metric)
     return METRICS[metric](left, right)
@@ -93,12 +93,12 @@ def pairwise_similarity(a: Any, b: Any, metric: Metric = "cosine") -> NDArray[np
     """Similarity of vectors with the same index: (n, D) and (n, D) to (n,).
 
     Args:
-        a: as in `similarity`.
-        b: as in `similarity`, with as many rows.
-        metric: as in `similarity`.
+        a: As in `similarity`.
+        b: As in `similarity`, with as many rows.
+        metric: As in `similarity`.
 
     Raises:
-        ValueError: as `similarity`, or different numbers of rows.
+        ValueError: As `similarity`, or different numbers of rows.
     """
     left, right = _comparable(a, b, metric)
     if len(left) != len(right):
@@ -128,11 +128,11 @@ def nearest(
         queries: (n, D).
         corpus: (N, D): an array, memory-mapped or not, or what `open_vectors` returns. A block of
             it is read at a time.
-        top_k: rows for each query.
+        top_k: Rows for each query.
         metric: "cosine", or the "dot" product, which is the same for L2-normalized vectors and
             takes half the time. If `open_vectors` knows that the vectors are normalized, "cosine"
             is as fast.
-        top: deprecated name of `top_k`.
+        top: Deprecated name of `top_k`.
 
     Returns:
         Row indices and similarities, (n, min(top_k, N)) each, the most similar first. Ties in the
@@ -172,14 +172,14 @@ def semantic_search(
     Args:
         queries: (n, D).
         corpus: (N, D), as in `nearest`.
-        top_k: hits for each query.
-        metric: as in `nearest`.
+        top_k: Hits for each query.
+        metric: As in `nearest`.
 
     Returns:
         For each query a list of `{"corpus_id", "score"}`, the most similar first.
 
     Raises:
-        ValueError: as `nearest`.
+        ValueError: As `nearest`.
     """
     rows, scores = nearest(queries, corpus, top_k, metric=metric)
     results = []

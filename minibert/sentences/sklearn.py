@@ -29,13 +29,13 @@ class SentenceVectorizer:
     its name only.
 
     Args:
-        model: folder, bundled model or Hub id.
-        precision: as in `SentenceEmbedder.from_pretrained`.
-        pooling: as in `SentenceEmbedder.from_pretrained`, like the rest.
+        model: Folder, bundled model or Hub id.
+        precision: As in `SentenceEmbedder.from_pretrained`.
+        pooling: As in `SentenceEmbedder.from_pretrained`, like the rest.
         normalize: L2-normalize the vectors.
-        truncate_dim: truncate each vector to its first N dimensions.
-        max_length: tokens of the longest text.
-        prompt_name: the name of one of the model's prompts.
+        truncate_dim: Truncate each vector to its first N dimensions.
+        max_length: Tokens of the longest text.
+        prompt_name: The name of one of the model's prompts.
     """
 
     def __init__(
@@ -75,8 +75,8 @@ class SentenceVectorizer:
         """Learn nothing, because the model is trained already.
 
         Args:
-            texts: ignored.
-            y: ignored.
+            texts: Ignored.
+            y: Ignored.
 
         Returns:
             This vectorizer.
@@ -87,11 +87,11 @@ class SentenceVectorizer:
         """Vectors (N, D) of texts.
 
         Args:
-            texts: strings in a list, an array or a column of a table, or a table of one column, as
+            texts: Strings in a list, an array or a column of a table, or a table of one column, as
                 a `ColumnTransformer` passes it.
 
         Raises:
-            ValueError: a table of several columns, or something that is not a text.
+            ValueError: A table of several columns, or something that is not a text.
         """
         return self.embedder.encode(_one_column(texts), prompt_name=self.prompt_name)
 
@@ -99,8 +99,8 @@ class SentenceVectorizer:
         """The same as `transform`.
 
         Args:
-            texts: as in `transform`.
-            y: ignored.
+            texts: As in `transform`.
+            y: Ignored.
 
         Returns:
             Vectors (N, D).
@@ -111,7 +111,7 @@ class SentenceVectorizer:
         """Names of the D dimensions: vector0, vector1, ...
 
         Args:
-            input_features: ignored.
+            input_features: Ignored.
 
         Returns:
             An array (D,) of strings.
@@ -124,7 +124,7 @@ class SentenceVectorizer:
         """The arguments of the constructor, by name.
 
         Args:
-            deep: ignored.
+            deep: Ignored.
         """
         return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
 
@@ -132,13 +132,13 @@ class SentenceVectorizer:
         """Changes arguments of the constructor. Another model is loaded when needed.
 
         Args:
-            params: arguments of the constructor.
+            params: Arguments of the constructor.
 
         Returns:
             This vectorizer.
 
         Raises:
-            TypeError: an argument that the constructor does not have.
+            TypeError: An argument that the constructor does not have.
         """
         refuse_unknown("SentenceVectorizer", params, self.get_params())
         vars(self).update(params)

@@ -58,9 +58,9 @@ def merge_tokens(text: str, encoding: Encoding, states: Tensor, merge: str) -> W
     """Merges the features of a text's tokens into those of its words.
 
     Args:
-        text: the text.
-        encoding: its tokens.
-        states: their features, (tokens, D).
+        text: The text.
+        encoding: Its tokens.
+        states: Their features, (tokens, D).
         merge: "mean" of a word's tokens, or the "first" of them.
     """
     states = torch.as_tensor(states)

@@ -52,13 +52,13 @@ def rollout(attentions: Trace | Sequence[Tensor]) -> Tensor:
     feed-forward networks or LayerNorm.
 
     Args:
-        attentions: a trace, a model's output, or its `attentions`, (batch, heads, seq, seq) each.
+        attentions: A trace, a model's output, or its `attentions`, (batch, heads, seq, seq) each.
 
     Returns:
         (layers, batch, seq, seq). Every row sums to 1.
 
     Raises:
-        ValueError: an output without attentions.
+        ValueError: An output without attentions.
     """
     if isinstance(attentions, Trace):
         layers = range(attentions.model.config.num_hidden_layers)
@@ -87,16 +87,16 @@ def logit_lens(t: Trace, k: int = 5, words: int | None = None) -> tuple[Tensor, 
     This is the logit lens (nostalgebraist 2020, "Interpreting GPT: the logit lens").
 
     Args:
-        t: the trace of a model with an MLM head.
-        k: number of the best words.
-        words: size of the tokenizer's vocabulary, where the model's was rounded up. None: all ids
+        t: The trace of a model with an MLM head.
+        k: Number of the best words.
+        words: Size of the tokenizer's vocabulary, where the model's was rounded up. None: all ids
             of the model.
 
     Returns:
         Probabilities and ids, (layers + 1, batch, seq, k) each. The embeddings come first.
 
     Raises:
-        ValueError: the model has no MLM head, or `k` or `words` is impossible.
+        ValueError: The model has no MLM head, or `k` or `words` is impossible.
     """
     check_trace(t)
     vocabulary = t.model.config.vocab_size
@@ -149,16 +149,16 @@ def attention_patterns(
     the tokens that are not special. A pattern on one text says little of the head on others.
 
     Args:
-        tokens: the tokens of one sequence.
+        tokens: The tokens of one sequence.
         probabilities: (heads, seq, seq), (1, heads, seq, seq), or those of one head, (seq, seq).
-        min_share: the least share of attention, on average, that makes a pattern.
+        min_share: The least share of attention, on average, that makes a pattern.
 
     Returns:
         One for each head. The name is None, and the share that of the strongest, where no pattern
         reaches `min_share`.
 
     Raises:
-        ValueError: probabilities of another shape.
+        ValueError: Probabilities of another shape.
     """
     maps = _maps_of_sequence(probabilities, len(tokens))
     ordinary = [i for i, token in enumerate(tokens) if token not in ("[CLS]", "[SEP]", "[PAD]")]
@@ -235,16 +235,16 @@ def head_importance(
     respect to a factor on the head's output, where the factor is 1.
 
     Args:
-        model: a model with a head and in eval mode.
-        batches: what to call the model with, `labels` included.
-        loss: the loss of a model's output, averaged over the batch.
+        model: A model with a head and in eval mode.
+        batches: What to call the model with, `labels` included.
+        loss: The loss of a model's output, averaged over the batch.
         normalize: L2-normalize each layer, as the paper does before it compares layers.
 
     Returns:
         (layers, heads).
 
     Raises:
-        ValueError: no batches, batches without labels, or a loss without a gradient.
+        ValueError: No batches, batches without labels, or a loss without a gradient.
     """
     config = model.config
     total = torch.zeros(config.num_hidden_layers, config.num_attention_heads)
@@ -299,11 +299,11 @@ def integrated_gradients(
     baseline to the text by Gauss-Legendre quadrature, times that path.
 
     Args:
-        model: any minibert model, in eval mode.
-        batch: keyword arguments of the model, with `input_ids` (batch, seq).
-        target: the number, from the model's output to (batch,), such as `lambda out: out.logits[:,
+        model: Any minibert model, in eval mode.
+        batch: Keyword arguments of the model, with `input_ids` (batch, seq).
+        target: The number, from the model's output to (batch,), such as `lambda out: out.logits[:,
             1]`.
-        steps: points on the path.
+        steps: Points on the path.
         baseline_ids: (batch, seq). None: [PAD] in place of every token but the first and the last
             that is no padding.
 
@@ -353,18 +353,18 @@ def patching_sweep(
     clean text: where that alone brings the clean answer back, the difference passes through.
 
     Args:
-        model: any minibert model, in eval mode.
-        clean: one sequence, (1, seq).
-        corrupted: another of the same length.
-        measure: what to read off, from the model's output to (batch,).
-        step: the step to patch, by its name in a trace, with `{}` for the layer. Its shape is
+        model: Any minibert model, in eval mode.
+        clean: One sequence, (1, seq).
+        corrupted: Another of the same length.
+        measure: What to read off, from the model's output to (batch,).
+        step: The step to patch, by its name in a trace, with `{}` for the layer. Its shape is
             (batch, seq, ...).
 
     Returns:
         The measure for every layer and place, (layers, seq).
 
     Raises:
-        ValueError: texts of different lengths, more than one, a step without places, or a measure
+        ValueError: Texts of different lengths, more than one, a step without places, or a measure
             that is not one number for each row.
     """
     _check_texts(clean, corrupted, step)
@@ -410,7 +410,7 @@ def cka(x: Tensor, y: Tensor) -> float:
         scale).
 
     Raises:
-        ValueError: fewer than four rows, or states of different tokens.
+        ValueError: Fewer than four rows, or states of different tokens.
     """
     x = as_tensor("x", x)
     y = as_tensor("y", y)
@@ -458,18 +458,18 @@ def linear_probe(
     chance.
 
     Args:
-        train: states to train on, (n, hidden).
-        train_labels: their classes from 0, (n,).
-        test: states to measure on, (m, hidden).
+        train: States to train on, (n, hidden).
+        train_labels: Their classes from 0, (n,).
+        test: States to measure on, (m, hidden).
         test_labels: (m,).
-        decay: factor of the squared weights that are added to the loss.
+        decay: Factor of the squared weights that are added to the loss.
 
     Returns:
         The share of `test` that is classified correctly. Compare it with that of the most frequent
         class.
 
     Raises:
-        ValueError: states and labels that do not fit.
+        ValueError: States and labels that do not fit.
     """
     train, train_labels = _probe_data("train", train, train_labels)
     test, test_labels = _probe_data("test", test, test_labels)

@@ -16,11 +16,11 @@ def as_tensor(name: str, values: Any) -> Tensor:
     """Return a tensor on the CPU without gradient.
 
     Args:
-        name: the argument, as the error should call it.
-        values: a tensor, a NumPy array, or lists of numbers.
+        name: The argument, as the error should call it.
+        values: A tensor, a NumPy array, or lists of numbers.
 
     Raises:
-        ValueError: it is something else.
+        ValueError: It is something else.
     """
     if isinstance(values, Tensor):
         return values.detach().cpu()
@@ -36,7 +36,7 @@ def check_trace(t: Any) -> None:
     """Check that this is a trace.
 
     Raises:
-        ValueError: it is something else.
+        ValueError: It is something else.
     """
     if not isinstance(t, Trace):
         raise ValueError(
@@ -49,7 +49,7 @@ def check_batch(name: str, batch: Any) -> None:
     """Check that this is a batch with `input_ids`.
 
     Raises:
-        ValueError: it is something else.
+        ValueError: It is something else.
     """
     if not isinstance(batch, Mapping) or "input_ids" not in batch:
         raise ValueError(
@@ -62,7 +62,7 @@ def check_differentiable(name: str, value: Any) -> None:
     """Check that a function returned a tensor that a gradient can be computed from.
 
     Raises:
-        ValueError: it returned something else.
+        ValueError: It returned something else.
     """
     if not isinstance(value, Tensor) or not value.requires_grad:
         raise ValueError(

@@ -52,18 +52,18 @@ class Carriers:
     """What carries the difference between two texts, and what happens without it.
 
     Attributes:
-        tokens: the tokens of the second text.
-        changed: the positions at which the texts differ.
-        effect: the probability of the first text's answer in the first text, with the output of one
+        tokens: The tokens of the second text.
+        changed: The positions at which the texts differ.
+        effect: The probability of the first text's answer in the first text, with the output of one
             layer at one token taken from the second text, (layers, seq).
-        position: the token that receives the difference.
-        layer: the layer in which it receives it.
-        heads: the heads that look most from `position` to `changed`, the strongest first.
-        attention: the attention weight that each of them gives to `changed`.
-        first: the answer to the first text.
-        second: the answer to the second text.
-        cut: the answer to the second text with `heads` switched off.
-        controls: the same for random draws of as many other heads of the same layers.
+        position: The token that receives the difference.
+        layer: The layer in which it receives it.
+        heads: The heads that look most from `position` to `changed`, the strongest first.
+        attention: The attention weight that each of them gives to `changed`.
+        first: The answer to the first text.
+        second: The answer to the second text.
+        cut: The answer to the second text with `heads` switched off.
+        controls: The same for random draws of as many other heads of the same layers.
     """
 
     tokens: list[str]
@@ -133,23 +133,23 @@ def carriers(
     become the first text's answer: without them the model cannot read the changed word at all.
 
     Args:
-        model: a model in eval mode, with an MLM head unless `target` is passed.
-        tokenizer: its tokenizer.
-        first: a text, usually with one [MASK].
-        second: the same text with a word or a few changed, so that it has as many tokens.
-        target: the logits of the answers, from the model's output to (batch, answers), such as
+        model: A model in eval mode, with an MLM head unless `target` is passed.
+        tokenizer: Its tokenizer.
+        first: A text, usually with one [MASK].
+        second: The same text with a word or a few changed, so that it has as many tokens.
+        target: The logits of the answers, from the model's output to (batch, answers), such as
             `lambda output: output.logits` for a classifier. None: the logits of the MLM head at
             the first [MASK].
-        heads: number of heads to switch off together.
-        layers: number of layers whose heads are ranked.
-        controls: number of random draws of other heads.
-        seed: seed of the draws.
+        heads: Number of heads to switch off together.
+        layers: Number of layers whose heads are ranked.
+        controls: Number of random draws of other heads.
+        seed: Seed of the draws.
 
     Returns:
         Both results, the map of step 1, (layers, seq), and the heads.
 
     Raises:
-        ValueError: texts of different lengths, equal texts, no [MASK] where `target` is None, a
+        ValueError: Texts of different lengths, equal texts, no [MASK] where `target` is None, a
             `target` without answers, or too few heads in these layers for a control.
     """
     texts = [tokenizer(text, return_tensors="pt").to(model.device) for text in (first, second)]

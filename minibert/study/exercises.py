@@ -42,12 +42,12 @@ def check(exercise: str, answer: Answer) -> str:
     아직 아닙니다. 이것은 ReLU입니다. GELU는 x가 0보다 작아도 곧바로 0이 되지 않습니다.
 
     Args:
-        exercise: the name that the notebook gives it, such as "attention".
-        answer: the function to check. The notebook describes its arguments and result.
+        exercise: The name that the notebook gives it, such as "attention".
+        answer: The function to check. The notebook describes its arguments and result.
 
     Raises:
-        ValueError: no exercise has this name.
-        Exception: whatever the answer itself raises.
+        ValueError: No exercise has this name.
+        Exception: Whatever the answer itself raises.
     """
     if exercise not in _EXERCISES:
         raise ValueError(f"exercise should be one of {', '.join(_EXERCISES)}, not {exercise!r}.")

@@ -40,13 +40,13 @@ def plot_attention(
     """Draw heat maps of one layer's attention, queries down and keys across.
 
     Args:
-        tokens: the tokens of one sequence.
-        probabilities: one layer's, (heads, seq, seq), or one head's, (seq, seq).
-        title: the heading.
+        tokens: The tokens of one sequence.
+        probabilities: One layer's, (heads, seq, seq), or one head's, (seq, seq).
+        title: The heading.
 
     Raises:
         ImportError: matplotlib is not installed. The error says what to install.
-        ValueError: probabilities of another shape.
+        ValueError: Probabilities of another shape.
     """
     tokens = _labels(tokens)
     probabilities = as_tensor("probabilities", probabilities)
@@ -78,12 +78,12 @@ def plot_similarity(tokens: Sequence[str], hidden_states: Sequence[Tensor]) -> F
     """Draw how far each layer moves each token: the cosine of its states before and after.
 
     Args:
-        tokens: the tokens of one sequence.
-        hidden_states: the embeddings and every layer's result for it, (seq, hidden) each.
+        tokens: The tokens of one sequence.
+        hidden_states: The embeddings and every layer's result for it, (seq, hidden) each.
 
     Raises:
         ImportError: matplotlib is not installed. The error says what to install.
-        ValueError: hidden states of another shape, or of one layer only.
+        ValueError: Hidden states of another shape, or of one layer only.
     """
     states = [as_tensor("hidden_states", state).float() for state in hidden_states]
     if len(states) < 2 or any(state.dim() != 2 or len(state) != len(tokens) for state in states):
@@ -114,15 +114,15 @@ def plot_grid(
 
     Args:
         values: (rows, columns).
-        rows: names of the rows.
-        columns: names of the columns.
-        title: the heading.
-        label: meaning of the colors.
-        words: texts of the cells, (rows, columns).
+        rows: Names of the rows.
+        columns: Names of the columns.
+        title: The heading.
+        label: Meaning of the colors.
+        words: Texts of the cells, (rows, columns).
 
     Raises:
         ImportError: matplotlib is not installed. The error says what to install.
-        ValueError: values of another shape.
+        ValueError: Values of another shape.
     """
     values = as_tensor("values", values)
     if values.shape != (len(rows), len(columns)):
@@ -159,14 +159,14 @@ def plot_pca(
     """Draw vectors as labeled points on their first two principal components.
 
     Args:
-        labels: the label of each point.
+        labels: The label of each point.
         vectors: (n, hidden), with n of 3 or more.
-        groups: a name for each point. Points of one name share a color, which the legend explains.
-        title: the heading.
+        groups: A name for each point. Points of one name share a color, which the legend explains.
+        title: The heading.
 
     Raises:
         ImportError: matplotlib is not installed. The error says what to install.
-        ValueError: vectors of another shape, or fewer than 3.
+        ValueError: Vectors of another shape, or fewer than 3.
     """
     vectors = as_tensor("vectors", vectors)
     if vectors.dim() != 2 or len(vectors) != len(labels) or len(labels) < 3:

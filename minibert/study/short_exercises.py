@@ -35,10 +35,10 @@ class ShortExercise:
     """An exercise whose answer is a function of its arguments alone.
 
     Attributes:
-        answer: a correct answer.
-        cases: arguments to try it with.
-        home: where the notebook or the package has it.
-        mistakes: the mistakes that have a hint of their own.
+        answer: A correct answer.
+        cases: Arguments to try it with.
+        home: Where the notebook or the package has it.
+        mistakes: The mistakes that have a hint of their own.
     """
 
     answer: Function

@@ -41,11 +41,11 @@ class Step:
     """One tensor of the computation.
 
     Attributes:
-        name: readable and unique, such as `layer.0.intermediate`.
-        formula: what it is computed from.
-        module: the module at which it is seen. None inside the attention function, which is not a
+        name: Readable and unique, such as `layer.0.intermediate`.
+        formula: What it is computed from.
+        module: The module at which it is seen. None inside the attention function, which is not a
             module.
-        is_input: it goes into that module rather than coming out of it.
+        is_input: It goes into that module rather than coming out of it.
     """
 
     name: str
@@ -148,11 +148,11 @@ class Trace(Mapping[str, Tensor]):
     A second call in the block takes the place of the first. Tensors keep their gradients' history.
 
     Args:
-        model: any minibert model with its own attention in every layer.
+        model: Any minibert model with its own attention in every layer.
 
     Raises:
-        ValueError: not a model that can be traced, or a packed batch.
-        KeyError: a name that is not a step, or one that no call has computed.
+        ValueError: Not a model that can be traced, or a packed batch.
+        KeyError: A name that is not a step, or one that no call has computed.
     """
 
     def __init__(self, model: PreTrainedModel) -> None:
@@ -175,14 +175,14 @@ class Trace(Mapping[str, Tensor]):
         """Replace the value of a step in every later call.
 
         Args:
-            name: the step.
-            value: a tensor or number (broadcast to the step's shape), or a function from the value
+            name: The step.
+            value: A tensor or number (broadcast to the step's shape), or a function from the value
                 to a new one. The function may read what is already computed:
                 `t.set("layer.3.output", lambda _: t["layer.2.output"])`.
 
         Raises:
-            KeyError: the model does not have this step.
-            ValueError: neither a tensor nor a number nor a function.
+            KeyError: The model does not have this step.
+            ValueError: Neither a tensor nor a number nor a function.
         """
         self._check(name)
         if callable(value):
@@ -195,11 +195,11 @@ class Trace(Mapping[str, Tensor]):
         """Zero ablation: set the attention probabilities of one head to 0, so that it adds nothing.
 
         Args:
-            layer: index of the layer, from 0.
-            head: index of the head, from 0.
+            layer: Index of the layer, from 0.
+            head: Index of the head, from 0.
 
         Raises:
-            ValueError: the layer does not have that head.
+            ValueError: The layer does not have that head.
         """
         check_count("layer", layer, 0)
         check_count("head", head, 0)
@@ -218,7 +218,7 @@ class Trace(Mapping[str, Tensor]):
         """Replace the output of a layer by its input (layer ablation).
 
         Args:
-            layer: index of the layer, from 0.
+            layer: Index of the layer, from 0.
         """
         check_count("layer", layer, 0)
         before = "embeddings.output"

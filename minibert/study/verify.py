@@ -44,10 +44,10 @@ class Comparison:
     """One tensor of minibert, compared with the reference's.
 
     Attributes:
-        part: its name, as in `trace` where that has one.
-        max_difference: the largest absolute difference, infinite where the shapes differ.
-        mean_difference: the mean absolute difference.
-        bit_equal: all values are the same.
+        part: Its name, as in `trace` where that has one.
+        max_difference: The largest absolute difference, infinite where the shapes differ.
+        mean_difference: The mean absolute difference.
+        bit_equal: All values are the same.
     """
 
     part: str
@@ -61,10 +61,10 @@ class Verification:
     """All comparisons of one checkpoint.
 
     Attributes:
-        model: the name that was verified.
-        reference: name and version of what it was compared with.
-        head: the class that the checkpoint was saved from, as far as its tensors tell.
-        comparisons: in order of computation.
+        model: The name that was verified.
+        reference: Name and version of what it was compared with.
+        head: The class that the checkpoint was saved from, as far as its tensors tell.
+        comparisons: In order of computation.
     """
 
     model: str
@@ -117,17 +117,17 @@ def verify(
     under SDPA, too.
 
     Args:
-        name: folder, bundled model or Hub id.
-        texts: the texts to compare on, at least one.
-        device: where both models compute.
-        progress: counts the `STEPS` of the comparison.
+        name: Folder, bundled model or Hub id.
+        texts: The texts to compare on, at least one.
+        device: Where both models compute.
+        progress: Counts the `STEPS` of the comparison.
         source_options: `revision`, `cache_dir`, `local_files_only`, `token` and `subfolder` as for
             `Source.of`.
 
     Raises:
         ImportError: transformers is not installed. The error says what to install.
         FileNotFoundError: The checkpoint does not exist.
-        ValueError: no text, a checkpoint minibert cannot load, or a name that the reference cannot
+        ValueError: No text, a checkpoint minibert cannot load, or a name that the reference cannot
             open.
     """
     if not texts:
@@ -178,7 +178,7 @@ def _check_name(source: Source, folder: Path) -> None:
     """Check that transformers can open a folder.
 
     Raises:
-        ValueError: the name is not UTF-8.
+        ValueError: The name is not UTF-8.
     """
     try:
         os.fspath(folder).encode()

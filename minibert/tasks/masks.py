@@ -99,7 +99,7 @@ def _count_masks(text: str, ids: Sequence[int], tokenizer: BertTokenizer, limit:
     """Count the [MASK] tokens of a text.
 
     Raises:
-        ValueError: the text has no [MASK] or is too long.
+        ValueError: The text has no [MASK] or is too long.
     """
     count = list(ids).count(tokenizer.mask_token_id)
     if count == 0:

@@ -23,12 +23,12 @@ class AddedToken:
     """A token that is looked up in the text instead of being split into pieces.
 
     Args:
-        content: the token itself.
-        single_word: match only where no letter or digit is next to it.
-        lstrip: also take the white space on its left.
-        rstrip: also take the white space on its right.
-        normalized: look for it in the normalized text. None does so unless it is special.
-        special: left out by `decode(..., skip_special_tokens=True)`.
+        content: The token itself.
+        single_word: Match only where no letter or digit is next to it.
+        lstrip: Also take the white space on its left.
+        rstrip: Also take the white space on its right.
+        normalized: Look for it in the normalized text. None does so unless it is special.
+        special: Left out by `decode(..., skip_special_tokens=True)`.
     """
 
     content: str
@@ -58,14 +58,14 @@ class AddedToken:
         """Make a token of a string, of an object with its flags as in files, or of a token.
 
         Args:
-            value: the string, mapping or `AddedToken`.
-            special: make it a special token.
+            value: The string, mapping or `AddedToken`.
+            special: Make it a special token.
 
         Returns:
             The token.
 
         Raises:
-            ValueError: the value is none of these.
+            ValueError: The value is none of these.
         """
         if isinstance(value, AddedToken):
             if special:
@@ -86,7 +86,7 @@ class TokenFinder:
     """Finds added tokens in a text: the leftmost, and of several there the longest.
 
     Args:
-        tokens: text to look for -> the token that it stands for.
+        tokens: Text to look for -> the token that it stands for.
     """
 
     def __init__(self, tokens: Mapping[str, AddedToken]) -> None:

@@ -236,11 +236,11 @@ class BasicTokenizer:
     """Splits a text into words.
 
     Args:
-        do_lower_case: lower-case the text.
-        strip_accents: drop accents. None does so when lower-casing.
-        tokenize_chinese_chars: make every ideograph a word.
-        clean: drop control characters and replace white space by spaces.
-        splitters: functions that split a text. Each splits the parts of the one before.
+        do_lower_case: Lower-case the text.
+        strip_accents: Drop accents. None does so when lower-casing.
+        tokenize_chinese_chars: Make every ideograph a word.
+        clean: Drop control characters and replace white space by spaces.
+        splitters: Functions that split a text. Each splits the parts of the one before.
 
     >>> BasicTokenizer().words("Héllo, paintings!")
     ['hello', ',', 'paintings', '!']
@@ -274,7 +274,7 @@ class BasicTokenizer:
         """Split a text into words.
 
         Raises:
-            ValueError: as for `normalize`.
+            ValueError: As for `normalize`.
         """
         if self._splits_as_bert and self._plain.fullmatch(text):
             if self.do_lower_case:

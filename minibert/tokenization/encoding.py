@@ -32,12 +32,12 @@ class Encoding:
     (1, Span(start=0, end=5), Span(start=1, end=2), 3)
 
     Args:
-        ids: token ids.
+        ids: Token ids.
         type_ids: 0 in the first text, 1 in the second.
-        tokens: the tokens as strings.
-        offsets: span of each token in its text, `[start, end)` in characters. (0, 0) for special
+        tokens: The tokens as strings.
+        offsets: Span of each token in its text, `[start, end)` in characters. (0, 0) for special
             tokens and padding.
-        word_ids: index of the word in its text, or None for special tokens and padding.
+        word_ids: Index of the word in its text, or None for special tokens and padding.
         sequence_ids: 0 or 1 for the text of the token, or None for special tokens and padding.
         special_tokens_mask: 1 for special tokens and padding.
         attention_mask: 0 for padding.
@@ -119,8 +119,8 @@ class BatchEncoding(dict[str, Any]):
     torch.Size([1, 3])
 
     Args:
-        data: the rows by name.
-        encodings: each row token by token, or a function that returns that, or None if unknown.
+        data: The rows by name.
+        encodings: Each row token by token, or a function that returns that, or None if unknown.
     """
 
     def __init__(
@@ -258,10 +258,10 @@ class BatchEncoding(dict[str, Any]):
 
         Args:
             tensor_type: "pt", "np", or None for lists.
-            prepend_batch_axis: make a batch of a single row.
+            prepend_batch_axis: Make a batch of a single row.
 
         Raises:
-            ValueError: rows differ in length, a value is not a number, or `tensor_type` is unknown.
+            ValueError: Rows differ in length, a value is not a number, or `tensor_type` is unknown.
         """
         if tensor_type not in ("pt", "np", None):
             raise ValueError(

@@ -45,8 +45,8 @@ def read_source(source: Source) -> dict[str, Any]:
     """Return the arguments of the constructor from the files of a folder or repository.
 
     Raises:
-        FileNotFoundError: there is no vocabulary.
-        ValueError: a file is broken, too large, or for another kind of tokenizer.
+        FileNotFoundError: There is no vocabulary.
+        ValueError: A file is broken, too large, or for another kind of tokenizer.
     """
     config = _read_json(source, "tokenizer_config.json")
     class_name = str(config.get("tokenizer_class") or _BERT_CLASSES[0])
@@ -107,7 +107,7 @@ def read_file(path: Path) -> dict[str, Any]:
     ['vocab']
 
     Raises:
-        ValueError: the file is broken, too large, or has parts that minibert does not have.
+        ValueError: The file is broken, too large, or has parts that minibert does not have.
     """
     if path.suffix != ".json":
         return {"vocab": path}
@@ -144,7 +144,7 @@ def check_options(options: Mapping[str, Any]) -> None:
     """Check the values of `OPTIONS`. Those that are missing are valid.
 
     Raises:
-        ValueError: a value is impossible. The error names the option.
+        ValueError: A value is impossible. The error names the option.
     """
     for name in SPLITTING:
         value = options.get(name)
@@ -200,11 +200,11 @@ def write(
     """Write vocab.txt, tokenizer_config.json, special_tokens_map.json and tokenizer.json.
 
     Args:
-        vocabulary: the tokens.
-        options: a value for each of `OPTIONS`.
-        components: the parts of tokenizer.json that differ from BERT's.
-        templates: the rows with one and with two texts.
-        folder: where to write. Created if it does not exist.
+        vocabulary: The tokens.
+        options: A value for each of `OPTIONS`.
+        components: The parts of tokenizer.json that differ from BERT's.
+        templates: The rows with one and with two texts.
+        folder: Where to write. Created if it does not exist.
 
     Returns:
         The paths of the files.

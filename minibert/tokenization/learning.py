@@ -13,8 +13,8 @@ def count_words(texts: Iterable[str], basic: BasicTokenizer) -> Counter[str]:
     """Count the words of texts, which is all that learning needs, however long the texts are.
 
     Args:
-        texts: the texts.
-        basic: splits them into words.
+        texts: The texts.
+        basic: Splits them into words.
     """
     chunks: Counter[str] = Counter()
     for text in texts:
@@ -37,11 +37,11 @@ def learn_vocabulary(
     """Learn the pieces of a vocabulary.
 
     Args:
-        words: the count of each word, as from `count_words`.
-        vocab_size: upper limit of the size of the vocabulary, with special tokens.
-        special_tokens: the first tokens of the vocabulary.
-        min_frequency: how often two pieces must be neighbors to be merged.
-        options: further arguments of the library's `WordPieceTrainer`.
+        words: The count of each word, as from `count_words`.
+        vocab_size: Upper limit of the size of the vocabulary, with special tokens.
+        special_tokens: The first tokens of the vocabulary.
+        min_frequency: How often two pieces must be neighbors to be merged.
+        options: Further arguments of the library's `WordPieceTrainer`.
 
     Returns:
         The tokens in the order of their ids. The same texts give the same tokens. They are those

@@ -27,10 +27,10 @@ class Token(NamedTuple):
     """A token of a text.
 
     Args:
-        id: its id.
-        start: first character in the text.
-        end: the character after its last one.
-        word: index of its word in the text. -1 for tokens that are not of the text.
+        id: Its id.
+        start: First character in the text.
+        end: The character after its last one.
+        word: Index of its word in the text. -1 for tokens that are not of the text.
     """
 
     id: int
@@ -79,10 +79,10 @@ class Pipeline:
     [(0, 5, 0), (5, 8, 0), (9, 12, 1)]
 
     Args:
-        basic: splits a text into words.
-        wordpiece: splits a word into pieces.
-        added: the added tokens by their content.
-        added_ids: their ids by their content.
+        basic: Splits a text into words.
+        wordpiece: Splits a word into pieces.
+        added: The added tokens by their content.
+        added_ids: Their ids by their content.
     """
 
     LONG = 10_000
@@ -157,7 +157,7 @@ class Pipeline:
         """Return the tokens of a text.
 
         Args:
-            text: a text, or a list of words. For words, `start` and `end` count within the word.
+            text: A text, or a list of words. For words, `start` and `end` count within the word.
         """
         tokens: list[Token] = []
         if not isinstance(text, str):
@@ -221,9 +221,9 @@ class Pipeline:
         """Cut very long texts to a beginning that fills a row, so that the rest is not tokenized.
 
         Args:
-            columns: the first texts, and the second ones if there are any.
-            room: tokens of a row besides its special tokens.
-            strategy: how rows are truncated.
+            columns: The first texts, and the second ones if there are any.
+            room: Tokens of a row besides its special tokens.
+            strategy: How rows are truncated.
         """
         if len(columns) > 1 and (strategy != "longest_first" or room % 2):
             return columns  # which text is the longer one matters then

@@ -45,7 +45,7 @@ def parse_choice(name: str, value: Any, choices: Mapping[Any, Any]) -> Any:
     """Return what a value of an argument stands for.
 
     Raises:
-        ValueError: it is not one of the choices, which the error lists.
+        ValueError: It is not one of the choices, which the error lists.
     """
     try:
         return choices[value]
@@ -90,16 +90,16 @@ def split_columns(text: Any, text_pair: Any, are_words: bool) -> tuple[list[list
     """Sort the arguments of a call into columns of first and second texts.
 
     Args:
-        text: a text, a list of texts, or a list of pairs of texts.
-        text_pair: the second text or texts.
-        are_words: a text is a list of words.
+        text: A text, a list of texts, or a list of pairs of texts.
+        text_pair: The second text or texts.
+        are_words: A text is a list of words.
 
     Returns:
         (columns, is_batch): one or two lists of texts, which the caller owns, and whether they came
         as a batch.
 
     Raises:
-        ValueError: something is not a text, or the two columns differ in length.
+        ValueError: Something is not a text, or the two columns differ in length.
     """
     is_batch = not _is_text(text, are_words)
     columns = [text]
@@ -167,15 +167,15 @@ def plan_rows(
     [(0, (slice(0, 3, None),)), (0, (slice(2, 5, None),))]
 
     Args:
-        lengths: for the first and second texts, the number of tokens of every sample.
-        room: tokens of a row besides its special tokens.
+        lengths: For the first and second texts, the number of tokens of every sample.
+        room: Tokens of a row besides its special tokens.
         strategy: "longest_first", "only_first" or "only_second".
-        stride: tokens that a row repeats from the row before.
-        side: the side that is truncated, "right" or "left".
-        overflow: put what is truncated into further rows, after the first row of the sample.
+        stride: Tokens that a row repeats from the row before.
+        side: The side that is truncated, "right" or "left".
+        overflow: Put what is truncated into further rows, after the first row of the sample.
 
     Raises:
-        ValueError: a text cannot be truncated that far, or `stride` leaves no progress.
+        ValueError: A text cannot be truncated that far, or `stride` leaves no progress.
     """
     rows: list[RowContent] = []
     for sample, text_lengths in enumerate(zip(*lengths, strict=True)):
@@ -252,9 +252,9 @@ class RowTemplate(NamedTuple):
     ([2, 7, 8, 3, 9, 3], [0, 0, 0, 0, 1, 1])
 
     Args:
-        ids: ids of the special tokens before the first text, after the first, after the second.
-        types: their type ids.
-        text_types: the type id of each text.
+        ids: Ids of the special tokens before the first text, after the first, after the second.
+        types: Their type ids.
+        text_types: The type id of each text.
     """
 
     ids: tuple[tuple[Any, ...], ...]
@@ -289,8 +289,8 @@ class RowTemplate(NamedTuple):
         """Return a row: the texts with special values around them.
 
         Args:
-            texts: values for the tokens of each text, such as their ids.
-            special: values for the special tokens, in the form of `ids`.
+            texts: Values for the tokens of each text, such as their ids.
+            special: Values for the special tokens, in the form of `ids`.
         """
         row = [*special[0]]
         for text, after in zip(texts, special[1:], strict=True):

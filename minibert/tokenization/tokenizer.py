@@ -54,15 +54,15 @@ class _RowForm(NamedTuple):
     """The form of the rows of one call.
 
     Args:
-        template: the special tokens around the texts.
+        template: The special tokens around the texts.
         padding: "longest", "max_length" or None.
         truncation: "longest_first", "only_first", "only_second" or None.
-        max_length: tokens of a row with its special tokens.
-        multiple: the length of padded rows is a multiple of this.
+        max_length: Tokens of a row with its special tokens.
+        multiple: The length of padded rows is a multiple of this.
         padding_side: "right" or "left".
-        stride: tokens that an overflowing row repeats from the row before.
-        overflow: what is truncated follows in further rows.
-        are_words: a text is a list of words.
+        stride: Tokens that an overflowing row repeats from the row before.
+        overflow: What is truncated follows in further rows.
+        are_words: A text is a list of words.
     """
 
     template: RowTemplate
@@ -94,30 +94,30 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
     ([2, 5, 4, 6, 3], [0, 0, 0, 0, 0], [1, 1, 1, 1, 1])
 
     Args:
-        vocab: a vocab.txt file, a list of tokens, or a dict from token to id.
-        do_lower_case: lower-case the text. False for cased vocabularies.
-        vocab_file: another name for `vocab`.
-        tokenizer_file: a tokenizer.json file, instead of `vocab`. Other arguments override it.
-        strip_accents: drop accents, which decomposes Hangul. None does so when lower-casing.
-        tokenize_chinese_chars: make every ideograph a word.
-        extra_special_tokens: further special tokens. Those that the vocabulary lacks get the next
+        vocab: A vocab.txt file, a list of tokens, or a dict from token to id.
+        do_lower_case: Lower-case the text. False for cased vocabularies.
+        vocab_file: Another name for `vocab`.
+        tokenizer_file: A tokenizer.json file, instead of `vocab`. Other arguments override it.
+        strip_accents: Drop accents, which decomposes Hangul. None does so when lower-casing.
+        tokenize_chinese_chars: Make every ideograph a word.
+        extra_special_tokens: Further special tokens. Those that the vocabulary lacks get the next
             ids.
-        added_tokens_decoder: id -> added token, as files list them.
-        model_max_length: tokens of the longest row that the model takes.
+        added_tokens_decoder: Id -> added token, as files list them.
+        model_max_length: Tokens of the longest row that the model takes.
         padding_side: "right" or "left".
         truncation_side: "right" or "left", the side that is truncated.
-        clean_up_tokenization_spaces: let `decode` close the gaps in English "do n't".
-        name_or_path: where the tokenizer came from, for messages.
-        model_input_names: the keys of a batch, unless a call requests others.
-        components: parts of a tokenizer.json that differ from BERT's, as that file has them.
+        clean_up_tokenization_spaces: Let `decode` close the gaps in English "do n't".
+        name_or_path: Where the tokenizer came from, for messages.
+        model_input_names: The keys of a batch, unless a call requests others.
+        components: Parts of a tokenizer.json that differ from BERT's, as that file has them.
             `tokenizer_json.py` lists them.
         options: `unk_token`, `sep_token`, `pad_token`, `cls_token` and `mask_token` if they are not
             [UNK], [SEP], [PAD], [CLS] and [MASK], also `bos_token`, `eos_token`, and keywords of
             transformers that `compat/tokenizer.py` lists.
 
     Raises:
-        FileNotFoundError: the vocabulary file does not exist.
-        ValueError: the vocabulary is empty or without `unk_token`, a file is not UTF-8, or an
+        FileNotFoundError: The vocabulary file does not exist.
+        ValueError: The vocabulary is empty or without `unk_token`, a file is not UTF-8, or an
             argument is unknown.
     """
 
@@ -192,7 +192,7 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
         """Load a tokenizer.
 
         Args:
-            pretrained_model_name_or_path: a folder, a bundled model, a Hub id, a `Source`, or one
+            pretrained_model_name_or_path: A folder, a bundled model, a Hub id, a `Source`, or one
                 vocab.txt or tokenizer.json file.
             options: `revision`, `cache_dir`, `local_files_only`, `token`, `subfolder` as for
                 `Source.of`. Everything else is an argument of the constructor, which takes
@@ -202,8 +202,8 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
             The tokenizer.
 
         Raises:
-            FileNotFoundError: nothing has that name, or it has no vocabulary.
-            ValueError: files are broken or for another kind of tokenizer.
+            FileNotFoundError: Nothing has that name, or it has no vocabulary.
+            ValueError: Files are broken or for another kind of tokenizer.
         """
         name = pretrained_model_name_or_path
         overrides = drop_ignored_keywords(options)
@@ -225,13 +225,13 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
         """Write vocab.txt, tokenizer_config.json, special_tokens_map.json and tokenizer.json.
 
         Args:
-            folder: where to write. It is created if it does not exist.
+            folder: Where to write. It is created if it does not exist.
 
         Returns:
             Their paths. This class, `transformers` and `tokenizers` load them.
 
         Raises:
-            OSError: a file cannot be written.
+            OSError: A file cannot be written.
         """
         templates = (self._template(1), self._template(2))
         return files.write(self, self._options(), self.components, templates, Path(folder))
@@ -242,14 +242,14 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
         """Write vocab.txt, without added tokens, into an existing folder.
 
         Args:
-            save_directory: the folder.
-            filename_prefix: begins the name of the file, followed by "-".
+            save_directory: The folder.
+            filename_prefix: Begins the name of the file, followed by "-".
 
         Returns:
             The path of the file.
 
         Raises:
-            FileNotFoundError: the folder does not exist.
+            FileNotFoundError: The folder does not exist.
         """
         prefix = f"{filename_prefix}-" if filename_prefix else ""
         path = Path(save_directory, f"{prefix}vocab.txt")
@@ -261,7 +261,7 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
         """Not available: a tokenizer keeps tokens, not files.
 
         Raises:
-            AttributeError: always.
+            AttributeError: Always.
         """
         raise AttributeError(
             "BertTokenizer has no vocab_file, because the vocabulary may come from other files. "
@@ -359,37 +359,37 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
         """Encode a text, a pair of texts, or a batch of either.
 
         Args:
-            text: a text, a list of texts, or a list of pairs of texts.
-            text_pair: the second text or texts. An empty one also gets its `[SEP]`.
-            add_special_tokens: put `[CLS]` before and `[SEP]` after texts.
+            text: A text, a list of texts, or a list of pairs of texts.
+            text_pair: The second text or texts. An empty one also gets its `[SEP]`.
+            add_special_tokens: Put `[CLS]` before and `[SEP]` after texts.
             padding: True or "longest" pads to the longest row of the batch, "max_length" to that
                 length, False does not pad.
             truncation: True or "longest_first" truncates the longer text, "only_first" or
                 "only_second" that text, False none. None truncates if there is a `max_length` and
                 no padding.
-            max_length: tokens of a row with its special tokens, or None for `model_max_length`.
-            stride: tokens that an overflowing row repeats from the row before.
-            is_split_into_words: a text is a list of words, and offsets count within each word.
-            pad_to_multiple_of: round up the length of padded rows to a multiple of this.
+            max_length: Tokens of a row with its special tokens, or None for `model_max_length`.
+            stride: Tokens that an overflowing row repeats from the row before.
+            is_split_into_words: A text is a list of words, and offsets count within each word.
+            pad_to_multiple_of: Round up the length of padded rows to a multiple of this.
             padding_side: "right" or "left", or None for that of the tokenizer.
             return_tensors: "pt", "np", or None for lists.
             return_token_type_ids: False leaves them out. None as `model_input_names` has it.
             return_attention_mask: False leaves it out. None as `model_input_names` has it.
-            return_overflowing_tokens: put what is truncated into further rows.
+            return_overflowing_tokens: Put what is truncated into further rows.
                 `overflow_to_sample_mapping` is the index of the text of each row.
-            return_special_tokens_mask: also return 1 for special tokens and padding, 0 for others.
-            return_offsets_mapping: also return the span of each token in its text, `[start, end)`.
-            return_length: also return the length of each row.
-            verbose: warn once about a row that is longer than `model_max_length`.
-            ignored: keywords of transformers that `compat/tokenizer.py` lists.
+            return_special_tokens_mask: Also return 1 for special tokens and padding, 0 for others.
+            return_offsets_mapping: Also return the span of each token in its text, `[start, end)`.
+            return_length: Also return the length of each row.
+            verbose: Warn once about a row that is longer than `model_max_length`.
+            ignored: Keywords of transformers that `compat/tokenizer.py` lists.
 
         Returns:
             `input_ids`, `token_type_ids`, `attention_mask` and what was requested, (batch, seq).
             Lists for a single text are (seq).
 
         Raises:
-            TypeError: an unknown keyword.
-            ValueError: a value is not a text, or an option is impossible.
+            TypeError: An unknown keyword.
+            ValueError: A value is not a text, or an option is impossible.
         """
         if ignored:
             _check_ignored(ignored)
@@ -580,13 +580,13 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
         This is the fast path, without the options of a call.
 
         Args:
-            texts: single texts.
+            texts: Single texts.
 
         Returns:
             A list of ids for each text.
 
         Raises:
-            ValueError: rows do not have one special token before and one after their text.
+            ValueError: Rows do not have one special token before and one after their text.
         """
         template = self._template(1)
         if tuple(map(len, template.ids)) != (1, 1):
@@ -603,9 +603,9 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
         """Return the ids of a text or a pair of texts.
 
         Args:
-            text: a text.
-            text_pair: a second text.
-            options: as for calling the tokenizer.
+            text: A text.
+            text_pair: A second text.
+            options: As for calling the tokenizer.
 
         Returns:
             The ids, as a list or as `return_tensors` asks.
@@ -622,10 +622,10 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
         """Return the tokens of a text as strings: "I love Korea" -> ["i", "love", "korea"].
 
         Args:
-            text: a text, or a list of words with `is_split_into_words=True`.
-            pair: a second text.
-            add_special_tokens: put `[CLS]` before and `[SEP]` after texts.
-            options: as for calling the tokenizer, such as `truncation` and `max_length`.
+            text: A text, or a list of words with `is_split_into_words=True`.
+            pair: A second text.
+            add_special_tokens: Put `[CLS]` before and `[SEP]` after texts.
+            options: As for calling the tokenizer, such as `truncation` and `max_length`.
 
         Raises:
             ValueError: `text` is a list of texts.
@@ -653,11 +653,11 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
         """Pad rows that were encoded one by one, as the `collate_fn` of a data loader does.
 
         Args:
-            encoded_inputs: a batch, or a list of results of the tokenizer for single texts. Labels
+            encoded_inputs: A batch, or a list of results of the tokenizer for single texts. Labels
                 and other values that are not the tokenizer's are collected as they are.
-            padding: as for calling the tokenizer.
-            max_length: the length for `padding="max_length"`.
-            pad_to_multiple_of: round up the length to a multiple of this.
+            padding: As for calling the tokenizer.
+            max_length: The length for `padding="max_length"`.
+            pad_to_multiple_of: Round up the length to a multiple of this.
             padding_side: "right" or "left", or None for that of the tokenizer.
             return_attention_mask: False adds no attention mask if there is none.
             return_tensors: "pt", "np", or None for lists.
@@ -711,11 +711,11 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
         """Return a tokenizer that splits text as this one does, with a vocabulary of other texts.
 
         Args:
-            text_iterator: texts, or batches of texts.
-            vocab_size: upper limit of the size of the vocabulary, with special tokens.
-            length: without effect. It exists in transformers for a progress bar.
-            new_special_tokens: special tokens besides those of this tokenizer.
-            special_tokens_map: new names of special tokens, `{"[MASK]": "<mask>"}`.
+            text_iterator: Texts, or batches of texts.
+            vocab_size: Upper limit of the size of the vocabulary, with special tokens.
+            length: Without effect. It exists in transformers for a progress bar.
+            new_special_tokens: Special tokens besides those of this tokenizer.
+            special_tokens_map: New names of special tokens, `{"[MASK]": "<mask>"}`.
             options: `min_frequency` and further arguments of the library's `WordPieceTrainer`.
 
         Raises:

@@ -53,7 +53,7 @@ def parse(content: Mapping[str, Any]) -> dict[str, Any]:
     (False, {'type': 'WhitespaceSplit'})
 
     Raises:
-        ValueError: a part that minibert does not have.
+        ValueError: A part that minibert does not have.
     """
     model = content.get("model") or {}
     kind = model.get("type", "WordPiece")
@@ -107,7 +107,7 @@ def check_components(components: Mapping[str, Any]) -> None:
     """Check that minibert has the parts of a tokenizer.json.
 
     Raises:
-        ValueError: it does not have one, or a value is impossible.
+        ValueError: It does not have one, or a value is impossible.
     """
     known = {*BERT_COMPONENTS, "post_processor"}
     for name in components:
@@ -193,11 +193,11 @@ def parse_pre_tokenizer(
     """Return the functions that split a text, in their order.
 
     Args:
-        pre_tokenizer: the part of tokenizer.json.
-        clean_text: white space is replaced by spaces before.
+        pre_tokenizer: The part of tokenizer.json.
+        clean_text: White space is replaced by spaces before.
 
     Raises:
-        ValueError: one that minibert does not have, or none that splits at white space.
+        ValueError: One that minibert does not have, or none that splits at white space.
     """
     steps: Sequence[Any] = [pre_tokenizer]
     if pre_tokenizer is not None and pre_tokenizer.get("type") == "Sequence":
@@ -249,7 +249,7 @@ def parse_decoder(decoder: Mapping[str, Any] | None) -> tuple[bool, bool]:
     """Return whether `decode` joins pieces to words, and whether it closes gaps.
 
     Raises:
-        ValueError: a decoder that minibert does not have.
+        ValueError: A decoder that minibert does not have.
     """
     if decoder is None:
         return False, False
@@ -268,7 +268,7 @@ def parse_post_processor(processor: Mapping[str, Any] | None) -> tuple[RowTempla
     """Return the templates of a row with one and with two texts, with tokens as ids.
 
     Raises:
-        ValueError: a post_processor that minibert does not have.
+        ValueError: A post_processor that minibert does not have.
     """
     if processor is None:
         single, pair = bert_templates("", "")
@@ -343,7 +343,7 @@ def check_ids(ids: Iterable[Any]) -> None:
     """Check that an embedding can have the ids.
 
     Raises:
-        ValueError: an id is not an integer, or out of range.
+        ValueError: An id is not an integer, or out of range.
     """
     for token_id in ids:
         if type(token_id) is not int or not 0 <= token_id < MAX_VOCAB_SIZE:
@@ -364,10 +364,10 @@ def to_content(
     """Return the content of a tokenizer.json.
 
     Args:
-        vocabulary: the tokens.
-        options: values of the options in `SPLITTING`.
-        components: the parts that differ from BERT's.
-        templates: the rows with one and with two texts, with ids.
+        vocabulary: The tokens.
+        options: Values of the options in `SPLITTING`.
+        components: The parts that differ from BERT's.
+        templates: The rows with one and with two texts, with ids.
     """
     parts = {**BERT_COMPONENTS, **components}
     splitting = {theirs: options[ours] for ours, theirs in SPLITTING.items()}

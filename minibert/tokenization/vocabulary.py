@@ -60,15 +60,15 @@ class Vocabulary:
     [1, 0, 2]
 
     Args:
-        vocab: a vocab.txt file, a list of tokens, or a dict from token to id.
-        special_tokens: the special tokens by name, `{"unk_token": "[UNK]"}`.
-        extra_special_tokens: further special tokens.
-        added_tokens_decoder: id -> added token, as files list them.
-        name: where the vocabulary came from, for messages.
+        vocab: A vocab.txt file, a list of tokens, or a dict from token to id.
+        special_tokens: The special tokens by name, `{"unk_token": "[UNK]"}`.
+        extra_special_tokens: Further special tokens.
+        added_tokens_decoder: Id -> added token, as files list them.
+        name: Where the vocabulary came from, for messages.
 
     Raises:
-        FileNotFoundError: the vocabulary file does not exist.
-        ValueError: the vocabulary is empty, too large or without `unk_token`.
+        FileNotFoundError: The vocabulary file does not exist.
+        ValueError: The vocabulary is empty, too large or without `unk_token`.
     """
 
     unk_token: str
@@ -295,8 +295,8 @@ class Vocabulary:
         grow: `model.resize_token_embeddings(len(tokenizer))`.
 
         Args:
-            new_tokens: a string or `AddedToken`, or a list of them.
-            special_tokens: make the strings special tokens.
+            new_tokens: A string or `AddedToken`, or a list of them.
+            special_tokens: Make the strings special tokens.
 
         Returns:
             How many of them were not added tokens before.
@@ -316,7 +316,7 @@ class Vocabulary:
         The embeddings of the model must then grow, as for `add_tokens`.
 
         Args:
-            special_tokens_dict: such as
+            special_tokens_dict: Such as
                 `{"mask_token": "<mask>", "extra_special_tokens": ["<name>"]}`.
             replace_extra_special_tokens: False keeps the present extra special tokens.
 
@@ -324,7 +324,7 @@ class Vocabulary:
             How many of them were not added tokens before.
 
         Raises:
-            ValueError: a name is not that of a special token.
+            ValueError: A name is not that of a special token.
         """
         added = 0
         with self._transaction() as new:
@@ -398,7 +398,7 @@ class Vocabulary:
         Tokens that are not in the vocabulary have the id of `unk_token`.
 
         Args:
-            tokens: a token, or several.
+            tokens: A token, or several.
         """
         if not isinstance(tokens, str):
             return [self.convert_tokens_to_ids(token) for token in tokens]
@@ -413,11 +413,11 @@ class Vocabulary:
         """Return the token of an id, or the tokens of a list, array or tensor of ids.
 
         Args:
-            ids: an id, or several.
-            skip_special_tokens: leave special tokens out.
+            ids: An id, or several.
+            skip_special_tokens: Leave special tokens out.
 
         Raises:
-            ValueError: the vocabulary does not have an id.
+            ValueError: The vocabulary does not have an id.
         """
         ids = to_list(ids)
         if not isinstance(ids, list):
@@ -440,7 +440,7 @@ class Vocabulary:
         """Join tokens to a text: ["paint", "##ing", "!"] -> "painting!".
 
         Args:
-            tokens: the tokens in their order.
+            tokens: The tokens in their order.
         """
         if not self._joins_pieces:
             return " ".join(tokens)
@@ -467,15 +467,15 @@ class Vocabulary:
         """Return the text of ids, or the texts of several rows of ids.
 
         Args:
-            token_ids: an id, a row of ids, or rows of ids, as lists, arrays or tensors.
-            skip_special_tokens: leave special tokens out.
-            clean_up_tokenization_spaces: also close the gaps in English "do n't", or None for the
+            token_ids: An id, a row of ids, or rows of ids, as lists, arrays or tensors.
+            skip_special_tokens: Leave special tokens out.
+            clean_up_tokenization_spaces: Also close the gaps in English "do n't", or None for the
                 setting of the tokenizer.
-            spaces_between_special_tokens: without effect, as for the fast tokenizers of
+            spaces_between_special_tokens: Without effect, as for the fast tokenizers of
                 transformers: there always is a space.
 
         Raises:
-            ValueError: the vocabulary does not have an id.
+            ValueError: The vocabulary does not have an id.
         """
         ids = to_list(token_ids)
         if not isinstance(ids, list):
@@ -507,16 +507,16 @@ class Vocabulary:
         """Return the texts of several rows of ids.
 
         Args:
-            sequences: rows of ids, as lists, arrays or tensors (batch, seq).
-            skip_special_tokens: as in `decode`.
-            clean_up_tokenization_spaces: as in `decode`.
-            spaces_between_special_tokens: as in `decode`.
+            sequences: Rows of ids, as lists, arrays or tensors (batch, seq).
+            skip_special_tokens: As in `decode`.
+            clean_up_tokenization_spaces: As in `decode`.
+            spaces_between_special_tokens: As in `decode`.
 
         Returns:
             A text for each row.
 
         Raises:
-            ValueError: the vocabulary does not have an id.
+            ValueError: The vocabulary does not have an id.
         """
         decoded = self.decode(sequences, skip_special_tokens, clean_up_tokenization_spaces)
         if isinstance(decoded, str):
@@ -549,7 +549,7 @@ def as_list(name: str, tokens: Any) -> list[Any]:
     """Return tokens as a list, from a sequence or from the values of a mapping.
 
     Raises:
-        ValueError: a single token, whose letters would be taken for tokens.
+        ValueError: A single token, whose letters would be taken for tokens.
     """
     if not isinstance(tokens, Iterable) or isinstance(tokens, str | bytes):
         raise ValueError(f"{name} should be a list, not {tokens!r:.80}.")
@@ -571,7 +571,7 @@ def check_size(path: str | os.PathLike[str]) -> None:
     """Check the size of a file before it is read.
 
     Raises:
-        ValueError: it is too large for a vocabulary.
+        ValueError: It is too large for a vocabulary.
     """
     size = os.stat(path).st_size
     if size > MAX_TOKEN_BYTES * MAX_VOCAB_SIZE:

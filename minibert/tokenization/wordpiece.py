@@ -24,9 +24,9 @@ class WordPiece:
     """Splits words into pieces of a vocabulary.
 
     Args:
-        vocabulary: piece -> id. Pieces inside a word begin with `##`.
-        unk_token: the token of a word that cannot be split into pieces.
-        max_word: characters of the longest word that is split.
+        vocabulary: Piece -> id. Pieces inside a word begin with `##`.
+        unk_token: The token of a word that cannot be split into pieces.
+        max_word: Characters of the longest word that is split.
     """
 
     def __init__(
