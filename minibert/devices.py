@@ -6,7 +6,7 @@ import torch
 
 
 def resolve_device(device: Any) -> torch.device:
-    """Return a device, after checking that this computer has it.
+    """Return a device, after checking its name, and that this computer has it if it is a GPU.
 
     Args:
         device: A `torch.device`, its name, or the index of a GPU.
@@ -15,7 +15,7 @@ def resolve_device(device: Any) -> torch.device:
         The device.
 
     Raises:
-        ValueError: Several devices, a name that PyTorch does not know, or a device that is missing
+        ValueError: Several devices, a name that PyTorch does not know, or a GPU that is missing
             here.
     """
     try:
@@ -24,14 +24,12 @@ def resolve_device(device: Any) -> torch.device:
         raise ValueError(
             f'device should be one device, such as "cpu", "cuda" or "cuda:1", not {device!r:.80}.'
         ) from error
-    counts = {
-        "cuda": torch.cuda.device_count(),
-        "mps": int(torch.backends.mps.is_available()),
-    }
-    count = counts.get(resolved.type)
-    if count is not None and (resolved.index or 0) >= count:
-        raise ValueError(
-            f"device {str(resolved)!r} is not available: PyTorch finds {count} devices of type "
-            f'{resolved.type} here. Pass device="cpu".'
-        )
+    # PyTorch says in a sentence that other devices are missing
+    if resolved.type == "cuda":
+        count = torch.cuda.device_count()
+        if (resolved.index or 0) >= count:
+            raise ValueError(
+                f"device {str(resolved)!r} is not available: PyTorch finds {count} devices of "
+                'type cuda here. Pass device="cpu".'
+            )
     return resolved

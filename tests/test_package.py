@@ -26,6 +26,7 @@ IMPORT_ORDER = [
     "files",
     "progress",
     "checks",
+    "devices",
     "compat",
     "checkpoints",
     "config",

@@ -72,15 +72,15 @@ def test_help_states_the_defaults_of_the_code(capsys: pytest.CaptureFixture[str]
     [
         (
             ["embed", "hello", "--layers", "1,2", "--layer-weights", "nan,1"],
-            "layer_weights should be finite numbers",
+            "--layer-weights should be finite numbers",
         ),
         (
             ["embed", "hello", "--max-length", "-3"],
-            "max_length should be a whole number of 1 or more, not -3",
+            "--max-length should be a whole number of 1 or more, not -3",
         ),
         (
             ["embed", "--file", __file__, "--output", "DIR", "--shard-size", str(10**30)],
-            "shard_size should be a whole",
+            "--shard-size should be a whole",
         ),
         (
             ["view", "hello", "--pad-to", str(10**12), "--output", "DIR/page.html"],
