@@ -572,9 +572,8 @@ def _fault(row: dict[str, Any], names: Sequence[str]) -> str:
     for name in names:
         if name not in row:
             return missing_in_row(name, row).removesuffix(".")
-    fault = text_fault(names[0], row)
-    if fault:
-        return fault
+    if not isinstance(row[names[0]], str):
+        return text_fault(names[0], row)
     for name in names[1:]:
         if not isinstance(row[name], str | int) or isinstance(row[name], bool):
             return f"{name} is {row[name]!r}, neither a whole number nor a string"

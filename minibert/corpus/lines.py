@@ -25,6 +25,7 @@ END_OF_FILE = b"\x1a"  # which DOS programs write behind the last line
 SAMPLE_BYTES = 1 << 16  # of lines that are not UTF-8, to detect the encoding
 
 # the escapes that switch to Korean or Japanese letters in encodings of seven bits
+_ESCAPE = b"\x1b"
 _ISO_2022 = {
     b"\x1b$)C": "iso-2022-kr",
     b"\x1b$B": "iso-2022-jp",
@@ -90,7 +91,8 @@ def _byte_lines(file: IO[bytes], start: int, end: int | None) -> Iterator[tuple[
         if not block:
             return
         for line in block.splitlines(keepends=True):
-            line = _without_marks(line)
+            if line.startswith(codecs.BOM_UTF8):
+                line = _without_marks(line)
             if line in (b"", END_OF_FILE):
                 continue
             number += 1
@@ -139,7 +141,16 @@ def _decode(
 
 def _is_plain(line: bytes) -> bool:
     """Whether a line is ASCII and nothing else."""
-    return line.isascii() and b"\0" not in line and not any(map(line.__contains__, _ISO_2022))
+    if not line.isascii() or b"\0" in line:
+        return False
+    return _ESCAPE not in line or _seven_bit_encoding(line) is None
+
+
+def _seven_bit_encoding(line: bytes) -> str | None:
+    """The encoding that an escape in a line of ASCII names, or None."""
+    if not line.isascii():
+        return None
+    return next((name for escape, name in _ISO_2022.items() if escape in line), None)
 
 
 def _text_of(line: bytes, encoding: str) -> str:
@@ -148,9 +159,10 @@ def _text_of(line: bytes, encoding: str) -> str:
     Raises:
         ValueError: It is not in this encoding, or no text at all.
     """
-    for escape, name in _ISO_2022.items():
-        if escape in line and line.isascii():
-            raise ValueError(f"the line looks like {name}. {_conversion(name)}")
+    if _ESCAPE in line:  # hardly any line has one, and there are many lines
+        seven_bit = _seven_bit_encoding(line)
+        if seven_bit is not None:
+            raise ValueError(f"the line looks like {seven_bit}. {_conversion(seven_bit)}")
     try:
         text = line.decode(encoding)
     except UnicodeDecodeError as error:

@@ -440,7 +440,7 @@ class SequenceTask(Task):
     def _fault(self, row: dict[str, Any]) -> str | None:
         """What is certainly wrong with a row."""
         for name in (self.text, self.pair):
-            if name is not None and text_fault(name, row):
+            if name is not None and not isinstance(row[name], str):
                 return text_fault(name, row)
         if self.multi_label:
             return self._fault_of_labels(row)

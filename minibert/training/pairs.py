@@ -169,7 +169,7 @@ class SimilarityTask(Task):
 
         def find_fault(row: dict[str, Any]) -> str | None:
             for column in texts:
-                if text_fault(column, row):
+                if not isinstance(row[column], str):
                     return text_fault(column, row)
                 if not row[column].strip():
                     return f"{column} should be a text, not {row[column]!r:.80}"
