@@ -11,7 +11,6 @@ import platform
 import re
 import shutil
 import stat
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
@@ -381,21 +380,15 @@ def check_target(path: str | os.PathLike[str]) -> Path:
     return path
 
 
-def read_lines(name: str | os.PathLike[str]) -> Iterator[str]:
-    """Yield the lines of a UTF-8 file, or of stdin for "-". A blank line is an empty text.
+def read_lines(path: str | os.PathLike[str]) -> Iterator[str]:
+    """Yield the lines of a UTF-8 file. A blank line is an empty text.
 
     Raises:
         OSError: The file cannot be read.
         ValueError: A line is not UTF-8. The message names its number.
     """
-    if name != "-":
-        with Path(name).open("rb") as file:
-            yield from _decoded_lines(file, os.fspath(name))
-        return
-    if sys.stdin is None:
-        raise ValueError("stdin is closed: pass texts as arguments or in a file.")
-    with sys.stdin.buffer as file:
-        yield from _decoded_lines(file, "stdin")
+    with Path(path).open("rb") as file:
+        yield from _decoded_lines(file, os.fspath(path))
 
 
 def _decoded_lines(file: IO[bytes], where: str) -> Iterator[str]:
