@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import graphlib
+import json
 import re
 import subprocess
 import sys
@@ -224,3 +225,53 @@ def test_runtime_dependencies() -> None:
     (line,) = [line for line in lines if line.startswith("dependencies = ")]
     names = [part.strip(' "').split(">")[0] for part in line.split("[")[1].rstrip("]").split(",")]
     assert sorted(names) == ["huggingface_hub", "numpy", "safetensors", "torch"]
+
+
+def in_a_fresh_process(code: str) -> dict[str, object]:
+    """Run code in a fresh interpreter and return the JSON object that it prints."""
+    command = [sys.executable, "-c", code]
+    run = subprocess.run(command, capture_output=True, encoding="utf-8", check=True)
+    values: dict[str, object] = json.loads(run.stdout)
+    return values
+
+
+def test_importing_has_no_side_effects() -> None:
+    """Importing minibert changes no hook, thread, filter, handler or environment variable.
+
+    The dependencies are imported first, so their side effects do not count.
+    """
+    code = """if True:
+        import json, os, signal, sys, threading, warnings
+        import huggingface_hub, numpy, safetensors.torch, torch
+
+        hooks = []
+        register = getattr(os, "register_at_fork", None)  # Windows has no fork
+
+        def register_and_report(**functions):
+            module = sys._getframe(1).f_globals["__name__"]
+            if module.startswith("minibert"):
+                hooks.append(module)
+            register(**functions)
+
+        def state():
+            return {
+                "import finders": [str(finder) for finder in sys.meta_path],
+                "path hooks": [str(hook) for hook in sys.path_hooks],
+                "threads": [thread.name for thread in threading.enumerate()],
+                "threads of torch": torch.get_num_threads(),
+                "warnings filters": [str(entry) for entry in warnings.filters],
+                "signal handlers": [str(signal.getsignal(number)) for number in (2, 15)],
+                "variables": sorted(os.environ),
+                "fork hooks": hooks[:],
+            }
+
+        before = state()
+        if register:
+            os.register_at_fork = register_and_report
+        import minibert
+        for name in dir(minibert):
+            getattr(minibert, name)
+        after = state()
+        print(json.dumps({name: after[name] for name in after if after[name] != before[name]}))
+    """
+    assert in_a_fresh_process(code) == {}
