@@ -2,7 +2,7 @@
 
     python scripts/questions.py
 
-Run it after every edit of minibert/page/questions.json. A test compares the guides with that file.
+Run it after every edit of minibert/learn/questions.json. A test compares the guides with that file.
 """
 
 import json
@@ -10,8 +10,8 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 ROOT = Path(__file__).resolve().parents[1]
-SOURCE = ROOT / "minibert" / "page" / "questions.json"
-WORDS = ROOT / "minibert" / "page" / "words.json"
+SOURCE = ROOT / "minibert" / "learn" / "questions.json"
+WORDS = ROOT / "minibert" / "learn" / "words.json"
 GUIDES = {"en": ROOT / "docs" / "questions.md", "ko": ROOT / "docs" / "questions.ko.md"}
 
 HEADS = {

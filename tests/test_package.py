@@ -55,7 +55,7 @@ IMPORT_ORDER = [
     "serving",
     "training",
     "study",
-    "page",
+    "learn",
     "cli",
     "__main__",
 ]

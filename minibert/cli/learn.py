@@ -35,7 +35,7 @@ def add(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    from minibert.page.lesson import article, articles, fitting_article
+    from minibert.learn.lesson import article, articles, fitting_article
     from minibert.tokenization.tokenizer import BertTokenizer
 
     language = options.lang or locale_language()

@@ -61,7 +61,7 @@ def run(options: argparse.Namespace) -> None:
             raise UsageError("give the text to walk through, or --run FOLDER.")
         write(options, source_of(options), options.text)
         return
-    from minibert.page.lesson import PROMPT, read_run, snapshots
+    from minibert.learn.lesson import PROMPT, read_run, snapshots
 
     source = str(snapshots(options.training)[-1])
     write(options, source, options.text or PROMPT, run=read_run(options.training))
@@ -73,7 +73,7 @@ def write(options: argparse.Namespace, source: Source | str, text: str, **more: 
     if path is None:
         path = str(Path(tempfile.mkdtemp(prefix="minibert-"), f"{options.command}.html"))
     claim_file(path, options.force)
-    from minibert.page.build import STEPS, write_page
+    from minibert.learn.build import STEPS, write_page
     from minibert.progress import Progress, is_watched
 
     pair = getattr(options, "pair", None)

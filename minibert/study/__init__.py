@@ -17,11 +17,11 @@ _MODULES = {
     "carriers": "minibert.study.differences",
     "cka": "minibert.study.analyses",
     "linear_probe": "minibert.study.analyses",
-    "check": "minibert.study.exercises",
-    # The page is a package of its own, and these names are offered here as well.
-    "show": "minibert.page.build",
-    "run": "minibert.page.build",
-    "rounded": "minibert.page.live",
+    "check": "minibert.learn.exercises",
+    # The page is a subpackage of its own, and these names are offered here as well.
+    "show": "minibert.learn.build",
+    "run": "minibert.learn.build",
+    "rounded": "minibert.learn.live",
 }
 """Public names, and the modules that define them."""
 

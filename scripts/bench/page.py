@@ -15,8 +15,8 @@ from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
-from minibert.page.build import write_page
-from minibert.page.lesson import article, articles
+from minibert.learn.build import write_page
+from minibert.learn.lesson import article, articles
 
 ALIVE = "() => document.documentElement.dataset.ready && document.querySelector('#pieces tbody tr')"
 EDIT = """async (text) => {

@@ -17,8 +17,8 @@ from typing import Any
 
 from playwright.sync_api import sync_playwright
 
-from minibert.page.build import write_page
-from minibert.page.lesson import article, articles
+from minibert.learn.build import write_page
+from minibert.learn.lesson import article, articles
 
 FIGURES = Path(__file__).resolve().parents[2] / "docs" / "figures"
 LOCALES = {"en": "en-US", "ko": "ko-KR"}

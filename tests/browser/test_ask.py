@@ -12,7 +12,7 @@ import pytest
 import torch
 from opened import Opened, browser as browser
 
-from minibert.page.build import part, write_page
+from minibert.learn.build import part, write_page
 from minibert.study import run
 
 pytestmark = pytest.mark.browser

@@ -10,7 +10,7 @@ import pytest
 from opened import Opened, browser as browser
 
 from minibert.checkpoints.source import BUNDLED_MODELS
-from minibert.page.build import write_page
+from minibert.learn.build import write_page
 
 pytestmark = pytest.mark.browser
 

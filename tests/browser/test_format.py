@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from minibert.page.build import SCRIPTS, WORKER, part
+from minibert.learn.build import SCRIPTS, WORKER, part
 
 ROOT = Path(__file__).parents[2]
 TOOLS = Path(__file__).parent / "format"
 FILES = sorted(
     str(path)
-    for path in (ROOT / "minibert/page").iterdir()
+    for path in (ROOT / "minibert/learn").iterdir()
     if path.suffix in (".js", ".css", ".html")
 )
 BROWSER_NAMES = (
@@ -61,7 +61,7 @@ def test_every_name_is_defined(names: tuple[str, ...]) -> None:
         "no-redeclare: error",
         "--stdin",
         "--stdin-filename",
-        "minibert/page/all.js",
+        "minibert/learn/all.js",
     ]
     for name in BROWSER_NAMES.split():
         options += ["--global", name]

@@ -13,7 +13,7 @@ import pytest
 import torch
 from opened import Opened, browser as browser, shown
 
-from minibert.page.build import write_page
+from minibert.learn.build import write_page
 from minibert.study import run
 
 pytestmark = pytest.mark.browser

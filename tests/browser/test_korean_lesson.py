@@ -14,9 +14,9 @@ from opened import browser as browser
 from test_lesson import Reader
 
 from minibert.cli import main
-from minibert.page import live
-from minibert.page.build import load
-from minibert.page.lesson import article
+from minibert.learn import live
+from minibert.learn.build import load
+from minibert.learn.lesson import article
 from minibert.study import run
 
 pytestmark = pytest.mark.browser

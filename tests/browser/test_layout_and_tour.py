@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from opened import SECTIONS, Opened, browser as browser
 
-from minibert.page.build import write_page
+from minibert.learn.build import write_page
 
 pytestmark = pytest.mark.browser
 

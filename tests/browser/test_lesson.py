@@ -13,9 +13,9 @@ from opened import Opened, browser as browser, shown
 
 from minibert import BertForPreTraining, BertTokenizer
 from minibert.cli import main
-from minibert.page import live
-from minibert.page.build import load
-from minibert.page.lesson import article
+from minibert.learn import live
+from minibert.learn.build import load
+from minibert.learn.lesson import article
 from minibert.study import patching_sweep, rounded, run
 
 pytestmark = pytest.mark.browser

@@ -17,8 +17,8 @@ from opened import SECTIONS, Opened, browser as browser
 
 import minibert
 from minibert.coverage import coverage_warning
-from minibert.page import build as page_build, live
-from minibert.page.build import page_data, render, run, write_page
+from minibert.learn import build as page_build, live
+from minibert.learn.build import page_data, render, run, write_page
 from minibert.study.trace import trace
 
 pytestmark = pytest.mark.browser

@@ -11,7 +11,7 @@ from conftest import tiny_config
 from opened import SECTIONS, Opened, browser as browser, shown
 
 import minibert
-from minibert.page.build import page_data, render
+from minibert.learn.build import page_data, render
 from minibert.study.trace import trace
 
 pytestmark = pytest.mark.browser

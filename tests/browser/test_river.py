@@ -12,7 +12,7 @@ import pytest
 from opened import Opened, browser as browser
 
 import minibert
-from minibert.page.build import code_places, write_page
+from minibert.learn.build import code_places, write_page
 
 pytestmark = pytest.mark.browser
 

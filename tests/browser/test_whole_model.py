@@ -10,9 +10,9 @@ import torch
 from opened import Opened, browser as browser, shown
 
 from minibert.cli import main
-from minibert.page import live
-from minibert.page.build import load
-from minibert.page.lesson import article
+from minibert.learn import live
+from minibert.learn.build import load
+from minibert.learn.lesson import article
 
 pytestmark = pytest.mark.browser
 

@@ -10,7 +10,7 @@ from opened import Opened, browser as browser
 
 from minibert import BertForMaskedLM, BertTokenizer
 from minibert.cli import main
-from minibert.page.build import write_page
+from minibert.learn.build import write_page
 from minibert.study import carriers, rounded, run
 
 pytestmark = pytest.mark.browser

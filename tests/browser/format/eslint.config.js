@@ -1,4 +1,4 @@
-// Rules for the JavaScript in minibert/page. The page joins its files into one script, so
+// Rules for the JavaScript in minibert/learn. The page joins its files into one script, so
 // test_format.py checks undefined names (no-undef) in all files together.
 export default [
   {

@@ -1,7 +1,7 @@
 """The model inside the page: its weights in 8 bits, and its tokenizer.
 
 A matrix is stored as integers from -127 to 127 and one scale for each row, other parameters in
-float32. `rounded` returns the model with exactly these weights, and `minibert.page.build.run`
+float32. `rounded` returns the model with exactly these weights, and `minibert.learn.build.run`
 computes in Python what the page's `window.minibert.run` computes.
 """
 
@@ -101,7 +101,7 @@ def compute(
     sides: str = "both",
     token_type: int | None = None,
 ) -> tuple[Trace, Any]:
-    """Return the trace of one text and its encoding. Arguments as in `minibert.page.build.run`.
+    """Return the trace of one text and its encoding. Arguments as in `minibert.learn.build.run`.
 
     Raises:
         ValueError: The text has more than `pad_to` tokens, a place to mask does not exist, or

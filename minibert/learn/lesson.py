@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from minibert.page.build import PARTS, load, part
-from minibert.page.live import embed
+from minibert.learn.build import PARTS, load, part
+from minibert.learn.live import embed
 
 PROMPT = "I have a [MASK]."
 POINTS = 200  # of the curve of losses

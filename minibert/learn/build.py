@@ -28,9 +28,9 @@ from minibert.embeddings import BertEmbeddings
 from minibert.encoder import BertIntermediate, BertOutput
 from minibert.files import check_target, replacing
 from minibert.heads import BertForMaskedLM, BertForPreTraining, BertLMPredictionHead
+from minibert.learn import live
+from minibert.learn.live import compute, deflated, embed
 from minibert.model import BertPooler
-from minibert.page import live
-from minibert.page.live import compute, deflated, embed
 from minibert.progress import SILENT, Progress
 from minibert.study.analyses import logit_lens
 from minibert.study.trace import Trace
@@ -44,7 +44,7 @@ TOP_WORDS = 5
 # leaves them out. A live page, which is mostly weights, then holds no values at all and computes
 # them when it is opened.
 MAX_DETAILS, MAX_LIVE_DETAILS = 3_000_000, 750_000
-PARTS = packaged("page")
+PARTS = packaged("learn")
 # The scripts of the page, in order, and those of its worker.
 SCRIPTS = (
     "inflate",

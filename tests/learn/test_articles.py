@@ -11,7 +11,7 @@ import pytest
 from minibert import BertTokenizer
 from minibert.cli import main
 from minibert.cli.learn import MODELS, locale_language
-from minibert.page.lesson import article, articles, fitting_article
+from minibert.learn.lesson import article, articles, fitting_article
 
 
 def test_a_vocabulary_that_does_not_fit_the_scenes_is_an_error(

@@ -2,7 +2,7 @@
 
 /**
  * Functions (query, key) => whether the query may attend to the key, by name. The same as `SIDES`
- * in minibert/page/live.py.
+ * in minibert/learn/live.py.
  */
 const SIDES = {
   both: () => true, // an encoder, as BERT was trained

@@ -14,9 +14,9 @@ from torch import Tensor
 from minibert.attention import eager_attention
 from minibert.encoder import ACTIVATIONS
 from minibert.layouts import PackedLayout
+from minibert.learn.short_exercises import SHORT_EXERCISES
 from minibert.losses import IGNORED
 from minibert.study import check
-from minibert.study.short_exercises import SHORT_EXERCISES
 from minibert.tokenization.wordpiece import WordPiece
 from minibert.training.pretraining import Masking
 

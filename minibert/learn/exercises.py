@@ -20,8 +20,8 @@ from torch import Tensor
 
 from minibert.attention import eager_attention
 from minibert.layouts import UNMASKED, Layout, PackedLayout, PaddedLayout
+from minibert.learn.short_exercises import SHORT_EXERCISES
 from minibert.losses import IGNORED
-from minibert.study.short_exercises import SHORT_EXERCISES
 from minibert.tokenization.wordpiece import MAX_WORD
 
 Answer = Callable[..., Any]

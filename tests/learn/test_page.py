@@ -23,10 +23,10 @@ from hypothesis import given, strategies as st
 
 import minibert
 from minibert.cli import main
-from minibert.page import build as page_build, live
-from minibert.page.build import load, pack, page_data, render, run, show, write_page
+from minibert.learn import build as page_build, live
+from minibert.learn.build import load, pack, page_data, render, run, show, write_page
 
-PARTS = Path(minibert.__file__).parent / "page"
+PARTS = Path(minibert.__file__).parent / "learn"
 
 
 def unpack(packed: dict[str, Any]) -> dict[str, np.ndarray]:
