@@ -48,7 +48,7 @@ IMPORT_ORDER = [
     "coverage",
     "auto",
     "inference",
-    "sentences",
+    "encoders",
     "corpus",
     "tasks",
     "predict",

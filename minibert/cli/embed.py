@@ -36,8 +36,8 @@ from minibert.inference.batching import BATCH_TOKENS
 
 if TYPE_CHECKING:
     from minibert.corpus.shards import CorpusReport
-    from minibert.sentences.encode import TextEncoder
-    from minibert.sentences.rows import Vectors
+    from minibert.encoders.encode import TextEncoder
+    from minibert.encoders.rows import Vectors
 
 SUMMARY = "Turn texts into vectors, on stdout, in a file or in shards."
 EXAMPLE = '"I love Korea" "Paris is in France"'
@@ -355,7 +355,7 @@ def describe_vectors(texts: Sequence[str], vectors: Vectors, count: int) -> str:
         vectors: Theirs, (len(texts), dimension).
         count: The number of all texts.
     """
-    from minibert.sentences.search import similarity
+    from minibert.encoders.search import similarity
 
     lines = [
         f"{count} x {vectors.shape[1]} values (--jsonl, --output FILE or a pipe gives all of them)",

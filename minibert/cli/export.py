@@ -47,7 +47,7 @@ def run(options: argparse.Namespace) -> None:
         raise UsageError("DST is the folder of the model itself. Name another folder.")
     claim_folder(options.dst, options.force)
     source = source_of(options, options.src)
-    from minibert.sentences.export import export
+    from minibert.encoders.export import export
 
     if os.path.isdir(options.dst):  # empty, or --force: only files of the same names are replaced
         with tempfile.TemporaryDirectory(prefix="minibert-") as temporary:

@@ -12,8 +12,8 @@ from minibert.cli.results import UsageError
 from minibert.files import read_json
 
 if TYPE_CHECKING:
+    from minibert.encoders.encode import TextEncoder
     from minibert.inference.optimize import FastPrecision
-    from minibert.sentences.encode import TextEncoder
 
 
 logger = logging.getLogger("minibert")
@@ -113,12 +113,12 @@ def load_embedder(
         "normalize": normalize,
     }
     if options.backend == "onnx":
-        from minibert.sentences.onnx import OnnxEmbedder, refuse_settled
+        from minibert.encoders.onnx import OnnxEmbedder, refuse_settled
 
         refuse_settled(**settings)
         return OnnxEmbedder.from_pretrained(source, max_length=options.max_length)
     warn_of_head(source)
-    from minibert.sentences.embedder import SentenceEmbedder
+    from minibert.encoders.embedder import SentenceEmbedder
 
     embedder: TextEncoder = SentenceEmbedder.from_pretrained(
         source, max_length=options.max_length, device=device, **settings

@@ -27,7 +27,7 @@ from minibert.cli.results import ResultPrinter, UsageError, claim_file, report
 from minibert.cli.texts import Record, count_texts, records_of
 
 if TYPE_CHECKING:
-    from minibert.sentences.onnx_heads import OnnxHead
+    from minibert.encoders.onnx_heads import OnnxHead
     from minibert.tokenization.tokenizer import BertTokenizer
 
 BATCH_ROWS = 1024  # rows that are sorted by length and packed together
@@ -116,7 +116,7 @@ def load_onnx_head(options: argparse.Namespace) -> OnnxHead:
     check_device(options.device, "onnx")
     if options.precision != "fp32":
         raise UsageError("--backend onnx has the precision of the export: leave --precision out.")
-    from minibert.sentences.onnx_heads import OnnxHead
+    from minibert.encoders.onnx_heads import OnnxHead
 
     head = OnnxHead.from_pretrained(source_of(options))
     max_length = getattr(options, "max_length", None)

@@ -76,7 +76,7 @@ def _rank(options: argparse.Namespace, query: str, texts: list[str], device: str
         return [{"corpus_id": index, "score": float(scores[index])} for index in best]
     source = source_of(options)
     check_kind(source, "torch")
-    from minibert.sentences.rerank import CrossEncoder
+    from minibert.encoders.rerank import CrossEncoder
 
     encoder = CrossEncoder.from_pretrained(
         source,

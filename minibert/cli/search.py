@@ -31,7 +31,7 @@ from minibert.cli.texts import (
 )
 
 if TYPE_CHECKING:
-    from minibert.sentences.encode import TextEncoder
+    from minibert.encoders.encode import TextEncoder
 
 logger = logging.getLogger("minibert")
 
@@ -138,9 +138,9 @@ def _vectors(options: argparse.Namespace, embedder: TextEncoder, texts: list[str
     """The vectors of the corpus (N, dimension), read and checked, or computed."""
     from minibert.corpus.formats import open_vectors
     from minibert.corpus.records import check_corpus
+    from minibert.encoders.encode import DOCUMENT_PROMPTS
+    from minibert.encoders.rows import named_prompt
     from minibert.progress import is_watched
-    from minibert.sentences.encode import DOCUMENT_PROMPTS
-    from minibert.sentences.rows import named_prompt
 
     if options.vectors is None:
         return embedder.encode_document(texts, show_progress_bar=bool(is_watched()))
@@ -161,7 +161,7 @@ def _matches(
     embedder: TextEncoder, queries: list[str], vectors: Any, texts: list[str], count: int
 ) -> list[list[tuple[int, float]]]:
     """Row and similarity of the `count` nearest texts of each query. Blank ones are passed over."""
-    from minibert.sentences.search import nearest
+    from minibert.encoders.search import nearest
 
     encoded = embedder.encode_query(queries)
     width = min(count, len(texts))
@@ -183,7 +183,7 @@ def _reranked(
     texts: list[str],
 ) -> list[list[tuple[int, float]]]:
     """The matches of each query in the order of a cross-encoder, with its scores."""
-    from minibert.sentences.rerank import CrossEncoder
+    from minibert.encoders.rerank import CrossEncoder
 
     encoder = CrossEncoder.from_pretrained(
         source_of(options, options.rerank),

@@ -20,9 +20,9 @@ from typing import IO, Any, SupportsIndex
 import numpy as np
 from numpy.typing import NDArray
 
+from minibert.encoders.rows import Vectors
 from minibert.extras import need
 from minibert.files import read_json
-from minibert.sentences.rows import Vectors
 
 Chunks = Iterable[tuple[Sequence[str], Vectors]]  # some texts and their vectors (n, D), then others
 

@@ -585,7 +585,7 @@ SHORT_EXERCISES = {
     "mean_pooling": ShortExercise(
         _mean_pooling,
         [(_random(2, 4, 3), torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0]]))],
-        "minibert/sentences/pooling.py",
+        "minibert/encoders/pooling.py",
         [
             Mistake(
                 _mean_with_padding,
@@ -619,7 +619,7 @@ SHORT_EXERCISES = {
     "mixed_layers": ShortExercise(
         _mixed,
         [([_random(2, 3), _random(3, 3)[:2], _random(4, 3)[:2]], torch.tensor([0.0, 1.0, 2.0]))],
-        "combine_layers(hidden_states, layers, weights) (minibert/sentences/pooling.py)",
+        "combine_layers(hidden_states, layers, weights) (minibert/encoders/pooling.py)",
         [
             Mistake(
                 _mixed_without_softmax,

@@ -32,9 +32,9 @@ from pydantic_core import to_json
 from starlette.exceptions import HTTPException
 
 import minibert
-from minibert.sentences.batched import BusyError
-from minibert.sentences.rows import Vectors
-from minibert.sentences.search import unit
+from minibert.encoders.batched import BusyError
+from minibert.encoders.rows import Vectors
+from minibert.encoders.search import unit
 from minibert.serving.gate import Gate, Limits, Metrics, path_in_app, problem
 from minibert.serving.models import Input, Served
 

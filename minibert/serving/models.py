@@ -12,17 +12,17 @@ import numpy as np
 from starlette.exceptions import HTTPException
 
 from minibert.checkpoints.source import Source
+from minibert.encoders.batched import Batched
+from minibert.encoders.folder import is_embedder
+from minibert.encoders.rows import Pair, Row, Rows, Settings, Vectors, tokenize_rows, truncate_row
 from minibert.inference.batching import BATCH_TOKENS
-from minibert.sentences.batched import Batched
-from minibert.sentences.folder import is_embedder
-from minibert.sentences.rows import Pair, Row, Rows, Settings, Vectors, tokenize_rows, truncate_row
 
 if TYPE_CHECKING:
     from minibert.base import PreTrainedModel
+    from minibert.encoders.encode import TextEncoder
+    from minibert.encoders.onnx_heads import OnnxHead
+    from minibert.encoders.rerank import CrossEncoder
     from minibert.inference.optimize import Precision
-    from minibert.sentences.encode import TextEncoder
-    from minibert.sentences.onnx_heads import OnnxHead
-    from minibert.sentences.rerank import CrossEncoder
     from minibert.tasks.entities import Entity, TokenClassifier
     from minibert.tokenization.tokenizer import BertTokenizer
 
@@ -243,11 +243,11 @@ def load(
             return classifier
     embedder: TextEncoder
     if backend == "onnx":
-        from minibert.sentences.onnx import OnnxEmbedder
+        from minibert.encoders.onnx import OnnxEmbedder
 
         embedder = OnnxEmbedder.from_pretrained(source)
     else:
-        from minibert.sentences.embedder import SentenceEmbedder
+        from minibert.encoders.embedder import SentenceEmbedder
 
         embedder = SentenceEmbedder.from_pretrained(
             source, precision=precision, device=device, mmap=False
@@ -286,7 +286,7 @@ def _load_classifier(
 
     from minibert.auto import class_for_tensors
     from minibert.checkpoints.tensors import read_tensors
-    from minibert.sentences.rerank import CrossEncoder
+    from minibert.encoders.rerank import CrossEncoder
     from minibert.tasks.classification import class_scores
 
     kind = class_for_tensors(source, read_tensors(source))
@@ -339,7 +339,7 @@ def _load_classifier(
 
 def _load_exported_head(name: str, source: Source, queue: dict[str, Any]) -> Served:
     """An exported classifier, reranker or tagger."""
-    from minibert.sentences.onnx_heads import OnnxHead
+    from minibert.encoders.onnx_heads import OnnxHead
 
     head = OnnxHead.from_pretrained(source)
     if head.tags_tokens:

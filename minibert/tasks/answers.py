@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from minibert.checks import check_count
+from minibert.encoders.onnx_heads import OnnxHead
 from minibert.heads import BertForQuestionAnswering
 from minibert.inference.logits import run_rows
-from minibert.sentences.onnx_heads import OnnxHead
 from minibert.tasks.arguments import Texts, as_text_list, excerpt, require_model, token_limit
 from minibert.tasks.windows import (
     BestAnswer,

@@ -10,7 +10,7 @@ from minibert.base import PreTrainedModel
 from minibert.tokenization.tokenizer import BertTokenizer
 
 if TYPE_CHECKING:  # classify and fill_mask do not need what runs exported models
-    from minibert.sentences.onnx_heads import OnnxHead
+    from minibert.encoders.onnx_heads import OnnxHead
 
 Texts = str | Sequence[str]
 

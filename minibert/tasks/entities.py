@@ -10,9 +10,9 @@ from typing import Any, NamedTuple, TypedDict, overload
 import torch
 from torch import Tensor
 
+from minibert.encoders.onnx_heads import OnnxHead
 from minibert.heads import BertForTokenClassification
 from minibert.inference.logits import run_rows
-from minibert.sentences.onnx_heads import OnnxHead
 from minibert.tasks.arguments import Texts, as_text_list, require_model, token_limit
 from minibert.tasks.windows import encode_windows
 from minibert.tokenization.encoding import Encoding

@@ -23,14 +23,14 @@ from minibert.checks import check_count
 from minibert.config import BertConfig
 from minibert.corpus.inputs import placed_rows
 from minibert.corpus.rows import PlacedRow, Quoting, missing_in_row, text_fault
+from minibert.encoders.embedder import SentenceEmbedder
+from minibert.encoders.search import pairwise_similarity
 from minibert.heads import (
     BertForQuestionAnswering,
     BertForSequenceClassification,
     BertForTokenClassification,
 )
 from minibert.inference.logits import logits_of_rows, run_rows
-from minibert.sentences.embedder import SentenceEmbedder
-from minibert.sentences.search import pairwise_similarity
 from minibert.tasks import metrics
 from minibert.tasks.answers import answer_question
 from minibert.tasks.arguments import token_limit

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from minibert.sentences.rows import Vectors
-from minibert.sentences.search import similarity
+from minibert.encoders.rows import Vectors
+from minibert.encoders.search import similarity
 
 ANCHORS_AT_ONCE = 1024
 

@@ -24,11 +24,11 @@ from minibert.base import PreTrainedModel
 from minibert.checkpoints.source import Source
 from minibert.config import BertConfig
 from minibert.corpus.rows import BadRow, PlacedRow, Quoting, text_fault
+from minibert.encoders.embedder import SentenceEmbedder
+from minibert.encoders.pooling import Pooling
+from minibert.encoders.search import pairwise_similarity
 from minibert.layouts import PackedLayout
 from minibert.model import BertModel
-from minibert.sentences.embedder import SentenceEmbedder
-from minibert.sentences.pooling import Pooling
-from minibert.sentences.search import pairwise_similarity
 from minibert.tasks import metrics
 from minibert.tasks.retrieval import retrieval_scores
 from minibert.tokenization.tokenizer import BertTokenizer

@@ -18,7 +18,7 @@ from torch.utils._pytree import tree_leaves
 
 import minibert
 from minibert import BertConfig, BertTokenizer
-from minibert.sentences.pooling import POOLINGS, Normalize, Truncate
+from minibert.encoders.pooling import POOLINGS, Normalize, Truncate
 
 pytestmark = [
     pytest.mark.ecosystem,

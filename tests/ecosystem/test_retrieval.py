@@ -20,8 +20,8 @@ from minibert import (
     nearest,
     open_vectors,
 )
-from minibert.sentences.rerank import CrossEncoder
-from minibert.sentences.sklearn import SentenceVectorizer
+from minibert.encoders.rerank import CrossEncoder
+from minibert.encoders.sklearn import SentenceVectorizer
 
 pytestmark = pytest.mark.ecosystem
 TEXTS = [f"{first} {second}" for first in WORDS for second in WORDS]

@@ -36,9 +36,9 @@ pytest.importorskip("onnxscript")
 pytest.importorskip("onnxruntime")
 
 from minibert.cli import main  # noqa: E402
-from minibert.sentences import export as exporting  # noqa: E402
-from minibert.sentences.onnx import open_session  # noqa: E402
-from minibert.sentences.onnx_heads import OnnxHead  # noqa: E402
+from minibert.encoders import export as exporting  # noqa: E402
+from minibert.encoders.onnx import open_session  # noqa: E402
+from minibert.encoders.onnx_heads import OnnxHead  # noqa: E402
 
 pytestmark = pytest.mark.ecosystem
 TEXTS = ["tall trees grow in korea", "hello", "", "how do tall trees grow in korea? " * 5]

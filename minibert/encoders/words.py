@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor
 
-from minibert.sentences.encode import warn_of_truncation
-from minibert.sentences.pooling import pool
-from minibert.sentences.rows import Vectors, check_texts, list_texts, tokenize_rows
+from minibert.encoders.encode import warn_of_truncation
+from minibert.encoders.pooling import pool
+from minibert.encoders.rows import Vectors, check_texts, list_texts, tokenize_rows
 from minibert.tokenization.encoding import Encoding
 
 if TYPE_CHECKING:
-    from minibert.sentences.encode import TextEncoder
+    from minibert.encoders.encode import TextEncoder
 
 
 class WordVectors(NamedTuple):

@@ -12,8 +12,8 @@ import torch
 from tiny_folder import sentence_folder, tiny_folder
 
 from minibert import SentenceEmbedder
+from minibert.encoders.encode import encode_chunk
 from minibert.layouts import PackedLayout
-from minibert.sentences.encode import encode_chunk
 
 METHODS = ("encode", "encode_query", "encode_document", "embed_documents", "words")
 TEXTS = ["hello world", "how tall do trees grow in korea?", "", "hello world"]

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from minibert.sentences.rows import Vectors
+from minibert.encoders.rows import Vectors
 
 Codes = np.ndarray[Any, Any]
 

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from minibert.checkpoints.source import Source
 from minibert.config import BertConfig
+from minibert.encoders.onnx import open_session
+from minibert.encoders.rows import Pair, Rows, Settings, Vectors, tokenize_rows
 from minibert.inference.batching import BATCH_TOKENS, batches
-from minibert.sentences.onnx import open_session
-from minibert.sentences.rows import Pair, Rows, Settings, Vectors, tokenize_rows
 from minibert.tokenization.tokenizer import BertTokenizer
 
 Array = NDArray[np.float32]
@@ -186,7 +186,7 @@ class OnnxHead:
             return logits
         import torch  # the other activations are torch's
 
-        from minibert.sentences.pooling import ACTIVATIONS, activation_name
+        from minibert.encoders.pooling import ACTIVATIONS, activation_name
 
         activation = ACTIVATIONS[activation_name(f"{self.source}/config.json", name)]()
         scores: Vectors = activation(torch.from_numpy(logits)).numpy()

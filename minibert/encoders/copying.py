@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 
 from minibert.checkpoints.source import Source
+from minibert.encoders.folder import read_modules
 from minibert.files import replacing
-from minibert.sentences.folder import read_modules
 
 _FILES_OF_A_MODULE = ("config.json", "model.safetensors", "pytorch_model.bin")
 

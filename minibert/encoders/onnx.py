@@ -13,11 +13,8 @@ from numpy.typing import NDArray
 
 from minibert.checkpoints.source import Source
 from minibert.config import BertConfig
-from minibert.extras import need
-from minibert.inference.batching import BATCH_TOKENS, Report, batches
-from minibert.progress import SILENT, Progress
-from minibert.sentences.batched import Batched
-from minibert.sentences.encode import (
+from minibert.encoders.batched import Batched
+from minibert.encoders.encode import (
     DOCUMENT_PROMPTS,
     QUERY_PROMPTS,
     OutputValue,
@@ -32,8 +29,8 @@ from minibert.sentences.encode import (
     stream_chunks,
     task_prompt_name,
 )
-from minibert.sentences.folder import read_sentence_folder
-from minibert.sentences.rows import (
+from minibert.encoders.folder import read_sentence_folder
+from minibert.encoders.rows import (
     CHUNK_TEXTS,
     Matrix,
     Pair,
@@ -45,13 +42,16 @@ from minibert.sentences.rows import (
     list_texts,
     named_prompt,
 )
-from minibert.sentences.search import unit
+from minibert.encoders.search import unit
+from minibert.extras import need
+from minibert.inference.batching import BATCH_TOKENS, Report, batches
+from minibert.progress import SILENT, Progress
 from minibert.tokenization.tokenizer import BertTokenizer
 
 if TYPE_CHECKING:
     import torch
 
-    from minibert.sentences.words import WordVectors
+    from minibert.encoders.words import WordVectors
 
 
 class OnnxGraph:
@@ -304,7 +304,7 @@ class OnnxEmbedder:
             normalize_embeddings: L2-normalize the vectors, after truncating them.
             truncate_dim: Truncate each vector to its first N dimensions.
             precision: Of the components that are returned, as in
-                `minibert.sentences.quantization.quantize`, with the ranges of these vectors. None
+                `minibert.encoders.quantization.quantize`, with the ranges of these vectors. None
                 means "float32".
             convert_to_tensor: Return one tensor.
             convert_to_numpy: False returns a list of tensors, one for each text.
@@ -540,7 +540,7 @@ class OnnxEmbedder:
     ) -> Any:
         """As `encode`, with a document's prompt if the call names none.
 
-        It is the first of `minibert.sentences.encode.DOCUMENT_PROMPTS` that the model has. All
+        It is the first of `minibert.encoders.encode.DOCUMENT_PROMPTS` that the model has. All
         arguments are those of `encode`.
 
         Returns:
@@ -681,7 +681,7 @@ class OnnxEmbedder:
         Returns:
             `WordVectors` of each text in a list, or of a single text only its own.
         """
-        from minibert.sentences.words import word_vectors  # it needs torch
+        from minibert.encoders.words import word_vectors  # it needs torch
 
         return word_vectors(self, texts, merge, batch_tokens)
 

@@ -15,7 +15,7 @@ import torch
 from tiny_folder import VOCABULARY, WORDS, sentence_folder
 
 from minibert import SentenceEmbedder
-from minibert.sentences.batched import BusyError
+from minibert.encoders.batched import BusyError
 
 TEXTS = [
     " ".join([first, second] * (1 + index))

@@ -15,15 +15,8 @@ from torch import Tensor, nn
 
 from minibert.checkpoints.source import Source
 from minibert.devices import resolve_device
-from minibert.extras import need
-from minibert.inference.batching import BATCH_TOKENS, Report
-from minibert.inference.optimize import Precision, resolve_precision
-from minibert.inference.packing import run_packed
-from minibert.layouts import Layout, PackedLayout
-from minibert.model import BertModel
-from minibert.progress import SILENT, Progress
-from minibert.sentences.batched import Batched
-from minibert.sentences.encode import (
+from minibert.encoders.batched import Batched
+from minibert.encoders.encode import (
     DOCUMENT_PROMPTS,
     QUERY_PROMPTS,
     OutputValue,
@@ -38,10 +31,10 @@ from minibert.sentences.encode import (
     stream_chunks,
     task_prompt_name,
 )
-from minibert.sentences.folder import read_sentence_folder
-from minibert.sentences.loading import load_bert, load_steps
-from minibert.sentences.onnx import OnnxEmbedder, refuse_settled
-from minibert.sentences.pooling import (
+from minibert.encoders.folder import read_sentence_folder
+from minibert.encoders.loading import load_bert, load_steps
+from minibert.encoders.onnx import OnnxEmbedder, refuse_settled
+from minibert.encoders.pooling import (
     POOLINGS,
     Dense,
     Layers,
@@ -52,7 +45,7 @@ from minibert.sentences.pooling import (
     pool,
     resolve_layers,
 )
-from minibert.sentences.rows import (
+from minibert.encoders.rows import (
     CHUNK_TEXTS,
     Matrix,
     Pair,
@@ -64,8 +57,15 @@ from minibert.sentences.rows import (
     list_texts,
     named_prompt,
 )
-from minibert.sentences.search import Metric, pairwise_similarity, similarity
-from minibert.sentences.words import WordVectors, word_vectors
+from minibert.encoders.search import Metric, pairwise_similarity, similarity
+from minibert.encoders.words import WordVectors, word_vectors
+from minibert.extras import need
+from minibert.inference.batching import BATCH_TOKENS, Report
+from minibert.inference.optimize import Precision, resolve_precision
+from minibert.inference.packing import run_packed
+from minibert.layouts import Layout, PackedLayout
+from minibert.model import BertModel
+from minibert.progress import SILENT, Progress
 from minibert.tokenization.tokenizer import BertTokenizer
 
 if TYPE_CHECKING:
@@ -86,16 +86,16 @@ class SentenceEmbedder(nn.Module):
     ids (tokens,) -> hidden states (tokens, hidden) -> pooled (batch, width) -> steps -> (batch, D)
     ```
 
-    What it shares with `OnnxEmbedder` are the functions of `minibert.sentences.encode`.
+    What it shares with `OnnxEmbedder` are the functions of `minibert.encoders.encode`.
 
     Args:
         model: The BERT, used as it is.
         tokenizer: Its tokenizer.
-        pooling: One of `minibert.sentences.pooling.POOLINGS`, or several whose vectors are
+        pooling: One of `minibert.encoders.pooling.POOLINGS`, or several whose vectors are
             concatenated.
-        layers: Which hidden states are pooled, as in `minibert.sentences.pooling.resolve_layers`.
+        layers: Which hidden states are pooled, as in `minibert.encoders.pooling.resolve_layers`.
         layer_weights: Weights of these layers in a sum, as in
-            `minibert.sentences.pooling.combine_layers`.
+            `minibert.encoders.pooling.combine_layers`.
         steps: Modules that the pooled vectors (batch, width) go through: `Dense`, `Normalize`,
             `Truncate`.
         max_length: Tokens of the longest row, [CLS] and [SEP] included. None: what the tokenizer
@@ -229,9 +229,9 @@ class SentenceEmbedder(nn.Module):
                 written by ONNX Runtime on the CPU. The graph then settles pooling, layers,
                 layer_weights, normalize, truncate_dim, precision and device.
             pooling: None follows the folder's modules.json. A plain BERT has none and gets "mean".
-            layers: As in `minibert.sentences.pooling.resolve_layers`. None: "last". Layers above
+            layers: As in `minibert.encoders.pooling.resolve_layers`. None: "last". Layers above
                 the highest one that is needed are dropped.
-            layer_weights: As in `minibert.sentences.pooling.combine_layers`.
+            layer_weights: As in `minibert.encoders.pooling.combine_layers`.
             normalize: Whether vectors are L2-normalized at the end. None follows the folder. A
                 plain BERT's are not.
             truncate_dim: Truncate each vector to its first N dimensions, before `normalize=True`
@@ -421,7 +421,7 @@ class SentenceEmbedder(nn.Module):
             normalize_embeddings: L2-normalize the vectors, after truncating them.
             truncate_dim: Truncate each vector to its first N dimensions.
             precision: Of the components that are returned, as in
-                `minibert.sentences.quantization.quantize`, with the ranges of these vectors. None
+                `minibert.encoders.quantization.quantize`, with the ranges of these vectors. None
                 means "float32".
             convert_to_tensor: Return one tensor on the model's device.
             convert_to_numpy: False returns a list of tensors, one for each text.
@@ -657,7 +657,7 @@ class SentenceEmbedder(nn.Module):
     ) -> Any:
         """As `encode`, with a document's prompt if the call names none.
 
-        It is the first of `minibert.sentences.encode.DOCUMENT_PROMPTS` that the model has. All
+        It is the first of `minibert.encoders.encode.DOCUMENT_PROMPTS` that the model has. All
         arguments are those of `encode`.
 
         Returns:
@@ -1053,7 +1053,7 @@ class SentenceEmbedder(nn.Module):
             ValueError: Layers or poolings that the format cannot express. Nothing is written then.
             OSError: A file cannot be written.
         """
-        from minibert.sentences.saving import save_sentence_folder
+        from minibert.encoders.saving import save_sentence_folder
 
         save_sentence_folder(self, Path(path))
 

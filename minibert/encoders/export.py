@@ -1,6 +1,6 @@
 """Export a model as an ONNX graph: `minibert export`.
 
-`minibert.sentences.onnx` runs the graph without torch.
+`minibert.encoders.onnx` runs the graph without torch.
 
     model.onnx      input_ids, attention_mask, token_type_ids, each (batch, seq), to
                       sentence_embedding (batch, dimension) and token_embeddings (batch, seq, D), or
@@ -28,14 +28,14 @@ from torch import Tensor, nn
 
 from minibert.auto import load_with_heads
 from minibert.checkpoints.source import Source
+from minibert.encoders.embedder import SentenceEmbedder
+from minibert.encoders.folder import is_embedder, read_sentence_folder
+from minibert.encoders.onnx import open_session
+from minibert.encoders.pooling import pool
 from minibert.extras import need
 from minibert.files import new_folder
 from minibert.heads import BertForMultipleChoice
 from minibert.model import BertModel
-from minibert.sentences.embedder import SentenceEmbedder
-from minibert.sentences.folder import is_embedder, read_sentence_folder
-from minibert.sentences.onnx import open_session
-from minibert.sentences.pooling import pool
 
 PRECISIONS = ("fp32", "int8")
 # of the largest number that torch gives: two libraries add up in another order

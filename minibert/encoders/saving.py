@@ -10,10 +10,10 @@ import torch
 from torch import nn
 
 from minibert.checkpoints.tensors import write_tensors
+from minibert.encoders.folder import MODULES, POOLING_FLAGS, POOLINGS
+from minibert.encoders.pooling import Dense, Truncate
 from minibert.files import replacing, write_json
 from minibert.model import BertModel
-from minibert.sentences.folder import MODULES, POOLING_FLAGS, POOLINGS
-from minibert.sentences.pooling import Dense, Truncate
 from minibert.tokenization.tokenizer import BertTokenizer
 
 _CARD = """---

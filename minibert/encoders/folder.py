@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from minibert.checkpoints.source import Source
+from minibert.encoders.rows import named_prompt
 from minibert.files import parse_json, prefix_errors, read_json, read_text
-from minibert.sentences.rows import named_prompt
 from minibert.tokenization.tokenizer import BertTokenizer
 
 # in the order in which sentence-transformers puts them side by side
@@ -84,7 +84,7 @@ class SentenceFolder:
         tokenizer_options: Options of the tokenizer, which come before its own files'.
         prompts: Texts to put before every text, by name.
         default_prompt_name: The prompt of calls that name none.
-        similarity_fn_name: One of `minibert.sentences.search.METRICS`.
+        similarity_fn_name: One of `minibert.encoders.search.METRICS`.
         activation_fn: Of a cross-encoder, by the dotted path of its class.
     """
 

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from minibert.checks import refuse_unknown
+from minibert.encoders.embedder import SentenceEmbedder
+from minibert.encoders.pooling import Pooling
+from minibert.encoders.rows import Matrix, list_texts
 from minibert.inference.optimize import Precision
-from minibert.sentences.embedder import SentenceEmbedder
-from minibert.sentences.pooling import Pooling
-from minibert.sentences.rows import Matrix, list_texts
 
 
 class SentenceVectorizer:

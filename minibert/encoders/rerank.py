@@ -21,17 +21,10 @@ from minibert.checkpoints.source import Source
 from minibert.checks import check_count
 from minibert.config import BertConfig
 from minibert.devices import resolve_device
-from minibert.files import write_json
-from minibert.heads import BertForSequenceClassification
-from minibert.inference.batching import BATCH_TOKENS, Report
-from minibert.inference.optimize import Precision, optimize, resolve_precision
-from minibert.inference.packing import run_packed
-from minibert.layouts import PackedLayout
-from minibert.progress import SILENT, Progress
-from minibert.sentences.encode import check_device, resolve_max_length
-from minibert.sentences.folder import MODULES, SentenceFolder, read_sentence_folder
-from minibert.sentences.pooling import ACTIVATIONS, activation_name
-from minibert.sentences.rows import (
+from minibert.encoders.encode import check_device, resolve_max_length
+from minibert.encoders.folder import MODULES, SentenceFolder, read_sentence_folder
+from minibert.encoders.pooling import ACTIVATIONS, activation_name
+from minibert.encoders.rows import (
     Pair,
     Rows,
     Settings,
@@ -44,7 +37,14 @@ from minibert.sentences.rows import (
     named_prompt,
     tokenize_rows,
 )
-from minibert.sentences.search import renamed_top
+from minibert.encoders.search import renamed_top
+from minibert.files import write_json
+from minibert.heads import BertForSequenceClassification
+from minibert.inference.batching import BATCH_TOKENS, Report
+from minibert.inference.optimize import Precision, optimize, resolve_precision
+from minibert.inference.packing import run_packed
+from minibert.layouts import PackedLayout
+from minibert.progress import SILENT, Progress
 from minibert.tokenization.tokenizer import BertTokenizer
 
 Activation = Callable[[Tensor], Tensor]
@@ -188,7 +188,7 @@ class CrossEncoder:
             path: Folder, which is created if it does not exist.
 
         Raises:
-            ValueError: An activation other than `minibert.sentences.pooling.ACTIVATIONS`. Nothing
+            ValueError: An activation other than `minibert.encoders.pooling.ACTIVATIONS`. Nothing
                 is written then.
             OSError: A file cannot be written.
         """

@@ -7,11 +7,8 @@ from torch import nn
 
 from minibert.checkpoints.source import Source
 from minibert.checkpoints.tensors import read_tensors
-from minibert.files import read_json
-from minibert.inference.optimize import FastPrecision, optimize
-from minibert.model import BertModel
-from minibert.sentences.folder import SentenceFolder, value_of
-from minibert.sentences.pooling import (
+from minibert.encoders.folder import SentenceFolder, value_of
+from minibert.encoders.pooling import (
     Dense,
     Layers,
     Normalize,
@@ -19,6 +16,9 @@ from minibert.sentences.pooling import (
     activation_name,
     resolve_layers,
 )
+from minibert.files import read_json
+from minibert.inference.optimize import FastPrecision, optimize
+from minibert.model import BertModel
 
 
 def load_bert(

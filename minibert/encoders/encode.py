@@ -16,11 +16,9 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from minibert.checks import check_count
-from minibert.inference.batching import Report
-from minibert.progress import SILENT, Progress
-from minibert.sentences.batched import Batched
-from minibert.sentences.quantization import PRECISIONS, quantize
-from minibert.sentences.rows import (
+from minibert.encoders.batched import Batched
+from minibert.encoders.quantization import PRECISIONS, quantize
+from minibert.encoders.rows import (
     CHUNK_TEXTS,
     Pair,
     Rows,
@@ -32,6 +30,8 @@ from minibert.sentences.rows import (
     named_prompt,
     tokenize_rows,
 )
+from minibert.inference.batching import Report
+from minibert.progress import SILENT, Progress
 from minibert.tokenization.tokenizer import BertTokenizer
 
 Texts = str | Iterable[str | Pair]
