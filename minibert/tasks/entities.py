@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
-from typing import Any, NamedTuple, TypedDict, overload
+from typing import Any, TypedDict, overload
 
 import torch
 from torch import Tensor
@@ -14,14 +14,12 @@ from minibert.encoders.onnx_heads import OnnxHead
 from minibert.heads import BertForTokenClassification
 from minibert.inference.logits import run_rows
 from minibert.tasks.arguments import Texts, as_text_list, require_model, token_limit
+from minibert.tasks.metrics import entity_spans
 from minibert.tasks.windows import encode_windows
 from minibert.tokenization.encoding import Encoding
 from minibert.tokenization.tokenizer import BertTokenizer
 
 TokenClassifier = BertForTokenClassification | OnnxHead
-PREFIXES = ("B", "I", "E", "L", "S", "U")
-BEGINNING_PREFIXES = ("B", "S", "U")
-ENDING_PREFIXES = ("E", "L", "S", "U")
 
 
 class Entity(TypedDict):
@@ -34,14 +32,6 @@ class Entity(TypedDict):
     score: float
     word: str
     start: int
-    end: int
-
-
-class Span(NamedTuple):
-    """Words `[first, end)` of a sentence that form an entity of a kind."""
-
-    kind: str
-    first: int
     end: int
 
 
@@ -95,8 +85,9 @@ def find_entities(
     """Labeled spans of texts, such as names.
 
     A word has the label of its first piece. Neighboring words of one kind form a span. B- begins a
-    new one. I- continues it, even if no B- came before. E- and L- end it, and S- and U- are spans
-    alone. A label without such a prefix is a kind itself, and O is not an entity.
+    new one. I- and M- continue it, even if no B- came before. E- and L- end it, and S- and U- are
+    spans alone. B and I without a kind are entities of the kind "_". A label without such a prefix
+    is a kind itself, and O is not an entity.
 
     Words are the tokenizer's: split at white space and around punctuation. CoNLL splits
     differently: a model that was trained on `U.S.` as one word has never seen labels of its parts.
@@ -128,11 +119,7 @@ def find_entities(
         labels = [model.config.id2label[label_id] for label_id in label_ids.tolist()]
         for number, word in _words_of(window, labels, scores.tolist(), by_piece).items():
             words[index][number] = _merge(words[index].get(number), word)
-    all_labels = set(model.config.id2label.values())
-    results = [
-        _entities(text, text_words, all_labels)
-        for text, text_words in zip(rows, words, strict=True)
-    ]
+    results = [_entities(text, text_words) for text, text_words in zip(rows, words, strict=True)]
     return results[0] if isinstance(texts, str) else results
 
 
@@ -194,52 +181,13 @@ def _merge(previous: _Word | None, word: _Word) -> _Word:
     return replace(better, end=max(previous.end, word.end))
 
 
-def _entities(text: str, words: dict[int, _Word], all_labels: Set[str]) -> list[Entity]:
+def _entities(text: str, words: dict[int, _Word]) -> list[Entity]:
     ordered = [words[number] for number in sorted(words)]
     entities = []
-    for kind, first, stop in entity_spans([word.label for word in ordered], all_labels):
+    for kind, first, stop in entity_spans(word.label for word in ordered):
         start = ordered[first].start
         end = ordered[stop - 1].end
         score = fmean(word.score for word in ordered[first:stop])
         entity = Entity(entity_group=kind, score=score, word=text[start:end], start=start, end=end)
         entities.append(entity)
     return entities
-
-
-def entity_spans(labels: Sequence[str], all_labels: Set[str]) -> list[Span]:
-    """Groups neighboring words of one kind, as `find_entities` does.
-
-    Args:
-        labels: One for each word.
-        all_labels: Every label of the data, which distinguishes a prefix from a part of a name.
-
-    Returns:
-        The spans, in order.
-    """
-    spans: list[Span] = []
-    open_kind: str | None = None  # the kind of the span that the next word may continue
-    for position, label in enumerate(labels):
-        prefix, kind = split_prefix(label, all_labels)
-        if kind == "O":
-            open_kind = None
-            continue
-        if kind == open_kind and prefix not in BEGINNING_PREFIXES:
-            spans[-1] = spans[-1]._replace(end=position + 1)
-        else:
-            spans.append(Span(kind, position, position + 1))
-        open_kind = None if prefix in ENDING_PREFIXES else kind
-    return spans
-
-
-def split_prefix(label: str, all_labels: Set[str]) -> tuple[str, str]:
-    """Split "B-PER" into ("B", "PER").
-
-    A label that only looks like that, such as "E-mail", has the prefix "".
-    """
-    prefix, dash, kind = label.partition("-")
-    if not dash or prefix not in PREFIXES:
-        return "", label
-    has_partners = f"B-{kind}" in all_labels or f"I-{kind}" in all_labels
-    if prefix in ("B", "I") or has_partners:
-        return prefix, kind
-    return "", label

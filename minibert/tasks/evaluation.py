@@ -35,7 +35,6 @@ from minibert.tasks import metrics
 from minibert.tasks.answers import answer_question
 from minibert.tasks.arguments import token_limit
 from minibert.tasks.classification import class_scores
-from minibert.tasks.entities import entity_spans
 from minibert.tasks.labels import as_label_list, labels_in_columns, thresholds_of
 from minibert.tasks.metrics import ClassScores
 from minibert.tasks.readers import TaggedSentence, read_conll, read_squad, tagged_object
@@ -168,10 +167,11 @@ def evaluate(
 
         - "classification": accuracy, f1 (macro)
         - "multi_label": f1_micro, f1_macro, accuracy
-        - "regression" and "scores": pearson, spearman
-        - "tokens": f1, macro_f1, precision, recall
+        - "regression": pearson, spearman, mse, mae
+        - "scores": pearson, spearman
+        - "tokens": f1, macro_f1, precision, recall, accuracy
         - "answers": exact_match, f1
-        - "pairs": mrr, accuracy@k, recall@k
+        - "pairs": mrr, recall@k
 
     Raises:
         TypeError: The model is of another kind.
@@ -530,9 +530,11 @@ def _regression(
     task: str, texts: Sequence[str], expected: npt.NDArray[np.float64], predictions: Any
 ) -> Result:
     predicted = np.asarray(predictions, dtype=np.float64)
+    # the scale of a similarity has no meaning of its own
+    compute = metrics.correlations if task == "scores" else metrics.regression_scores
 
     def statistic(rows: npt.NDArray[np.int64]) -> dict[str, float]:
-        return metrics.regression_scores(expected[rows].tolist(), predicted[rows].tolist())
+        return compute(expected[rows].tolist(), predicted[rows].tolist())
 
     distances = np.abs(expected - predicted)
     errors = [
@@ -544,7 +546,7 @@ def _regression(
     result = Evaluation(
         task=task,
         rows=len(texts),
-        metrics=metrics.regression_scores(expected.tolist(), predicted.tolist()),
+        metrics=statistic(np.arange(len(texts))),
         intervals={},
         errors=_most_confident_first(errors),
     )
@@ -566,25 +568,27 @@ def _evaluate_tokens(
     sentences = [_tagged(f"Row {number}", row) for number, row in enumerate(rows, 1)]
     predictions, confidences = _predict_tags(model, tokenizer, sentences, limit)
     tags = [sentence_tags for _, sentence_tags in sentences]
-    expected, predicted = metrics.entities_of(tags, predictions)
+    expected, predicted = metrics.entities_of(tags), metrics.entities_of(predictions)
     kinds, counts = metrics.entity_counts(expected, predicted, len(sentences))
+    tag_counts = metrics.tag_counts(tags, predictions)
 
     def statistic(rows: npt.NDArray[np.int64]) -> dict[str, float]:
-        return metrics.entity_scores_of_counts(counts[rows].sum(0))
+        right, words = tag_counts[rows].sum(0)
+        scores = metrics.entity_scores_of_counts(counts[rows].sum(0))
+        return scores | {"accuracy": float(metrics.ratio(right, words))}
 
     separator = "" if are_characters(sentences) else " "
-    all_tags = {tag for row in [*tags, *predictions] for tag in row}
     errors = []
     for row, (words, sentence_tags) in enumerate(sentences):
-        expected_names = _entity_names(words, sentence_tags, all_tags, separator)
-        predicted_names = _entity_names(words, predictions[row], all_tags, separator)
+        expected_names = _entity_names(words, sentence_tags, separator)
+        predicted_names = _entity_names(words, predictions[row], separator)
         if expected_names != predicted_names:
             text = separator.join(words)
             errors.append(Mistake(row, text, expected_names, predicted_names, confidences[row]))
     result = Evaluation(
         task="tokens",
         rows=len(sentences),
-        metrics=metrics.entity_scores_of_counts(counts.sum(0)),
+        metrics=statistic(np.arange(len(sentences))),
         intervals={},
         classes=metrics.class_scores_of_counts(kinds, counts.sum(0)),
         labels=kinds,
@@ -619,12 +623,10 @@ def _predict_tags(
     return tags_of_sentences(sentences, tagged, by_character), means
 
 
-def _entity_names(
-    words: Sequence[str], tags: Sequence[str], all_tags: set[str], separator: str
-) -> str:
+def _entity_names(words: Sequence[str], tags: Sequence[str], separator: str) -> str:
     """The entities of a sentence, such as "PER Ann Lee; LOC Seoul"."""
     names = []
-    for kind, first, end in entity_spans(tags, all_tags):
+    for kind, first, end in metrics.entity_spans(tags):
         names.append(f"{kind} {separator.join(words[first:end])}")
     return "; ".join(names)
 
@@ -735,7 +737,6 @@ def _evaluate_pairs(
         chosen = ranks[sample]
         scores = {"mrr": float((1 / (chosen + 1)).mean())}
         for k in RECALL_AT:
-            scores[f"accuracy@{k}"] = float((chosen < k).mean())
             scores[f"recall@{k}"] = float((chosen < k).mean())
         return scores
 

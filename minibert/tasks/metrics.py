@@ -1,18 +1,19 @@
-"""Scores of fine-tuned models. They equal those of scikit-learn, scipy and seqeval."""
+"""Scores of fine-tuned models: arithmetic on numpy arrays and lists, without a model.
+
+They equal those of scikit-learn, scipy, seqeval, conlleval and SQuAD's script.
+"""
 
 from __future__ import annotations
 
 import re
 import string
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-
-from minibert.tasks.entities import entity_spans
 
 Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.float64]
@@ -114,7 +115,70 @@ def multi_label_counts(expected: Any, predicted: Any) -> Counts:
     return np.stack([right, predicted.sum(0), expected.sum(0)]).astype(np.float64)
 
 
+def mean_average_precision(labels: Any, scores: Any) -> float:
+    """The mean over the labels of the area under the curve of precision and recall.
+
+    It needs no threshold. Labels that no row has are left out.
+
+    Args:
+        labels: Whether each row has each label, (rows, labels).
+        scores: (rows, labels).
+    """
+    expected = np.asarray(labels, dtype=bool)
+    values = np.asarray(scores, dtype=np.float64)
+    occurring = np.flatnonzero(expected.any(0))
+    if not len(occurring):
+        return 0.0
+    return float(np.mean([_average_precision(expected[:, i], values[:, i]) for i in occurring]))
+
+
+def _average_precision(expected: npt.NDArray[np.bool_], scores: Floats) -> float:
+    order = np.argsort(-scores, kind="stable")
+    # rows of equal scores are predicted together
+    last_of_equal = np.append(np.flatnonzero(np.diff(scores[order])), len(scores) - 1)
+    hits = np.cumsum(expected[order])[last_of_equal]
+    return float((np.diff(hits, prepend=0) * hits / (last_of_equal + 1)).sum() / hits[-1])
+
+
+def ranking_scores(labels: Sequence[float], scores: Sequence[float], k: int = 10) -> Floats:
+    """Reciprocal rank and nDCG of one query, both among the first `k` documents, (2,).
+
+    Documents of equal scores share the mean of their ranks, and of their gains.
+
+    Args:
+        labels: How relevant each document is. 0 or less is not at all.
+        scores: The documents are ranked by them, highest first.
+        k: Number of documents that count.
+
+    Returns:
+        Both are 0 if no document is relevant.
+    """
+    relevance = np.maximum(0, np.asarray(labels, dtype=np.float64))
+    values = np.asarray(scores, dtype=np.float64)
+    if not relevance.any():
+        return np.zeros(2)
+    best = average_ranks(-values)[relevance > 0].min()
+    _, groups = np.unique(-values, return_inverse=True)
+    gains = np.bincount(groups, relevance) / np.bincount(groups)
+    discounts = 1 / np.log2(np.arange(min(k, len(values))) + 2)
+    gained = np.sort(groups)[:k]
+    ideal = np.sort(relevance)[::-1][:k]
+    return np.array(
+        [1 / best if best <= k else 0.0, (gains[gained] @ discounts) / (ideal @ discounts)]
+    )
+
+
 def regression_scores(labels: Sequence[float], predictions: Sequence[float]) -> dict[str, float]:
+    """Correlations, mean squared error and mean absolute error."""
+    errors = np.asarray(predictions, dtype=np.float64) - np.asarray(labels, dtype=np.float64)
+    return {
+        **correlations(labels, predictions),
+        "mse": float(np.square(errors).mean()),
+        "mae": float(np.abs(errors).mean()),
+    }
+
+
+def correlations(labels: Sequence[float], predictions: Sequence[float]) -> dict[str, float]:
     """Pearson's and Spearman's correlation, or 0 if labels or predictions are all the same."""
     expected = np.asarray(labels, dtype=np.float64)
     predicted = np.asarray(predictions, dtype=np.float64)
@@ -142,20 +206,67 @@ def average_ranks(values: Floats) -> Floats:
     return ranks
 
 
+class Span(NamedTuple):
+    """Words `[first, end)` of a sentence that form an entity of a kind."""
+
+    kind: str
+    first: int
+    end: int
+
+
+# M, L and U are names for I, E and S in the schemes BMES and BILOU
+PREFIXES = {"B": "B", "I": "I", "M": "I", "E": "E", "L": "E", "S": "S", "U": "S"}
+UNNAMED = "_"
+"""The kind of an entity whose tags are a prefix alone, such as B."""
+
+
+def entity_spans(tags: Iterable[str]) -> list[Span]:
+    """The entities of a sentence, as seqeval and conlleval find them.
+
+    The rules hold for the schemes IOB1, IOB2, IOE, BIOES, BMES and BILOU, and for sequences that
+    follow none of them: B- and S- begin an entity, and E- and S- end it. I- and E- continue an
+    entity of their kind, and begin one where there is none. A tag without a prefix is a kind
+    itself, whose neighboring words form an entity. O is outside.
+
+    Args:
+        tags: One for each word.
+
+    Returns:
+        The spans, in order.
+    """
+    spans: list[Span] = []
+    open_kind: str | None = None  # the kind of the span that the next word may continue
+    for position, tag in enumerate(tags):
+        prefix, kind = split_prefix(tag)
+        if kind == "O" and not prefix:
+            open_kind = None
+            continue
+        if kind == open_kind and prefix not in ("B", "S"):
+            spans[-1] = spans[-1]._replace(end=position + 1)
+        else:
+            spans.append(Span(kind, position, position + 1))
+        open_kind = None if prefix in ("E", "S") else kind
+    return spans
+
+
+def split_prefix(tag: str) -> tuple[str, str]:
+    """Split a tag into its prefix (B, I, E, S or nothing) and its kind.
+
+    "B-PER" is ("B", "PER"), "M-PER" is ("I", "PER"), "B" is ("B", "_"), and "PER" is ("", "PER").
+    """
+    prefix, dash, kind = tag.partition("-")
+    if prefix in PREFIXES and (dash or not kind):
+        return PREFIXES[prefix], kind or UNNAMED
+    return "", tag
+
+
 Entity = tuple[int, str, int, int]
 """Sentence, kind, first word and the word after the last."""
 
 
-def entities_of(
-    labels: Sequence[Sequence[str]], predictions: Sequence[Sequence[str]]
-) -> tuple[set[Entity], set[Entity]]:
-    """The entities that sentences have, and those that were predicted."""
-    all_tags = {tag for rows in (labels, predictions) for row in rows for tag in row}
-    expected, predicted = (
-        {(number, *span) for number, row in enumerate(rows) for span in entity_spans(row, all_tags)}
-        for rows in (labels, predictions)
-    )
-    return expected, predicted
+def entities_of(sentences: Sequence[Sequence[str]]) -> set[Entity]:
+    """The entities of tagged sentences."""
+    return {(number, *span) for number, tags in enumerate(sentences) for span in entity_spans(tags)}
 
 
 def entity_counts(
@@ -173,19 +284,31 @@ def entity_counts(
 def entity_scores(
     labels: Sequence[Sequence[str]], predictions: Sequence[Sequence[str]]
 ) -> dict[str, float]:
-    """Compute precision, recall and F1 of whole entities.
+    """Compute precision, recall and F1 of whole entities, and the accuracy of the tags.
 
-    Entities are counted as in the CoNLL-2003 task, with tags such as B-PER, I-PER and O.
+    An entity is what `entity_spans` makes of the tags. It is right if kind, first and last word
+    are.
 
     `macro_f1` is the mean over the kinds of entities, the "entity F1" of KLUE (Park et al. 2021,
     section 3.4).
-
-    An entity is what `minibert.find_entities` makes of the tags. It is right if kind, first and
-    last word are.
     """
-    expected, predicted = entities_of(labels, predictions)
-    _, counts = entity_counts(expected, predicted, len(labels))
-    return entity_scores_of_counts(counts.sum(0))
+    _, counts = entity_counts(entities_of(labels), entities_of(predictions), len(labels))
+    return entity_scores_of_counts(counts.sum(0)) | {"accuracy": tag_accuracy(labels, predictions)}
+
+
+def tag_accuracy(labels: Sequence[Sequence[str]], predictions: Sequence[Sequence[str]]) -> float:
+    """The share of the words whose tag is right."""
+    right, words = tag_counts(labels, predictions).sum(0)
+    return float(ratio(right, words))
+
+
+def tag_counts(labels: Sequence[Sequence[str]], predictions: Sequence[Sequence[str]]) -> Floats:
+    """How many tags of each sentence are right, and how many it has, (sentences, 2)."""
+    counts = [
+        (sum(map(str.__eq__, expected, predicted)), len(expected))
+        for expected, predicted in zip(labels, predictions, strict=True)
+    ]
+    return np.array(counts, dtype=np.float64).reshape(-1, 2)
 
 
 def entity_scores_of_counts(counts: Counts) -> dict[str, float]:
@@ -204,7 +327,7 @@ def entity_scores_of_counts(counts: Counts) -> dict[str, float]:
 def answer_scores(answers: Sequence[Sequence[str]], predictions: Sequence[str]) -> dict[str, float]:
     """Compute exact match and F1 of answers.
 
-    Answers are normalized as in the SQuAD paper (Rajpurkar et al. 2016, section 6.1).
+    The scores are those of SQuAD's script (Rajpurkar et al. 2016, section 6.1; 2018).
 
     Args:
         answers: The right answers of each question, one of which has to be matched. None if it has
@@ -219,7 +342,9 @@ def answer_agreements(answers: Sequence[Sequence[str]], predictions: Sequence[st
     """Exact match and F1 of each prediction with the best of its answers, (questions, 2)."""
     rows = []
     for expected, prediction in zip(answers, predictions, strict=True):
-        agreements = [_agreement(answer, prediction) for answer in expected or [""]]
+        # as in SQuAD's script, an answer of articles and punctuation alone counts as none
+        answer_texts = [answer for answer in expected if _words(answer)] or [""]
+        agreements = [_agreement(answer, prediction) for answer in answer_texts]
         rows.append(np.max(agreements, axis=0))
     return np.array(rows)
 

@@ -1,4 +1,4 @@
-"""How well anchors find their positives: accuracy@k, recall@k and MRR."""
+"""How well anchors find their positives: recall@k and MRR."""
 
 from __future__ import annotations
 
@@ -53,9 +53,10 @@ def retrieval_scores(
     answers: Sequence[str],
     at: Sequence[int] = (1, 10),
 ) -> dict[str, float]:
-    """Compute how often the positive of an anchor is among its k nearest candidates.
+    """Compute how often the positive of an anchor is among its k nearest candidates, and MRR.
 
     For the arguments see `positive_ranks`.
     """
     ranks = positive_ranks(anchors, candidates, texts, answers)
-    return {f"accuracy@{k}": float(np.mean(ranks < k)) for k in at}
+    recalls = {f"recall@{k}": float(np.mean(ranks < k)) for k in at}
+    return {"mrr": float((1 / (ranks + 1)).mean()), **recalls}

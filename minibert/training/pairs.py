@@ -124,7 +124,7 @@ class SimilarityTask(Task):
         """
         if self.score or self.dev_score:
             return "spearman"
-        return "accuracy@1"
+        return "recall@1"
 
     @property
     def fixed(self) -> dict[str, Any]:
@@ -253,7 +253,7 @@ class SimilarityTask(Task):
         return {"anchor": torch.stack(losses).sum()}
 
     def scores(self, model: Any, rows: Rows, examples: Sequence[Example]) -> dict[str, float]:
-        """Correlations of the cosines with the scores, or accuracy@k."""
+        """Correlations of the cosines with the scores, or MRR and recall@k."""
         encode = model.embedder.encode
         anchors, positives = (
             encode([row[name] for row in rows], prompt="") for name in (self.anchor, self.positive)
@@ -261,7 +261,7 @@ class SimilarityTask(Task):
         score = self.dev_score or self.score
         if score:
             cosines = pairwise_similarity(anchors, positives).tolist()
-            return metrics.regression_scores([row[score] for row in rows], cosines)
+            return metrics.correlations([row[score] for row in rows], cosines)
         negatives = [encode([row[name] for row in rows], prompt="") for name in self.negatives]
         return retrieval_scores(
             anchors,

@@ -1,13 +1,21 @@
-"""Metrics on small examples whose scores are computed by hand."""
+"""Metrics on examples computed by hand, and beside the scripts and libraries of the field."""
 
 from __future__ import annotations
 
+import random
+from collections.abc import Callable
+
+import numpy as np
 import pytest
 
 from minibert.tasks.metrics import (
+    Span,
     answer_scores,
     classification_scores,
     entity_scores,
+    entity_spans,
+    mean_average_precision,
+    ranking_scores,
     regression_scores,
 )
 
@@ -22,15 +30,26 @@ def test_regression_has_rank_and_linear_correlation() -> None:
     scores = regression_scores([1.0, 2.0, 3.0], [1.0, 4.0, 9.0])
     assert scores["spearman"] == pytest.approx(1.0)
     assert 0.9 < scores["pearson"] < 1.0
-    assert regression_scores([1.0, 2.0], [3.0, 3.0]) == {"pearson": 0.0, "spearman": 0.0}
+    assert scores["mse"] == pytest.approx((0 + 4 + 36) / 3)
+    assert scores["mae"] == pytest.approx((0 + 2 + 6) / 3)
+    constant = regression_scores([1.0, 2.0], [3.0, 3.0])
+    assert constant == {"pearson": 0.0, "spearman": 0.0, "mse": 2.5, "mae": 1.5}
 
 
 def test_an_entity_counts_only_as_a_whole() -> None:
     right = [["B-PER", "I-PER", "O", "B-LOC"]]
     assert entity_scores(right, right)["f1"] == 1.0
     half = entity_scores(right, [["B-PER", "O", "O", "B-LOC"]])
-    assert half == {"f1": 0.5, "macro_f1": 0.5, "precision": 0.5, "recall": 0.5}
-    assert set(entity_scores([["O", "O"]], [["O", "O"]]).values()) == {0.0}
+    assert half == {
+        "f1": 0.5,
+        "macro_f1": 0.5,
+        "precision": 0.5,
+        "recall": 0.5,
+        "accuracy": 0.75,
+    }
+    nothing = entity_scores([["O", "O"]], [["O", "O"]])
+    assert nothing.pop("accuracy") == 1.0
+    assert set(nothing.values()) == {0.0}
 
 
 def test_macro_f1_is_the_mean_over_entity_types() -> None:
@@ -80,3 +99,169 @@ def test_answers_are_compared_without_articles_case_and_punctuation() -> None:
     partial = answer_scores([["in the city of Paris"]], ["Paris"])
     assert partial == {"exact_match": 0.0, "f1": pytest.approx(2 * 1 / (4 + 1))}
     assert answer_scores([[]], ["something"]) == {"exact_match": 0.0, "f1": 0.0}
+    # SQuAD's script leaves out an answer without a word where there are others
+    assert answer_scores([["the", "cat"]], [""]) == {"exact_match": 0.0, "f1": 0.0}
+    assert answer_scores([["the"]], [""]) == {"exact_match": 1.0, "f1": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("tags", "spans"),
+    [
+        ("I-PER I-PER B-PER O", [("PER", 0, 2), ("PER", 2, 3)]),  # IOB1
+        ("B-PER M-PER M-PER E-PER", [("PER", 0, 4)]),  # BMES
+        ("B M E S", [("_", 0, 3), ("_", 3, 4)]),  # words of Chinese
+        ("B I I O B", [("_", 0, 3), ("_", 4, 5)]),
+        ("I I O I", [("_", 0, 2), ("_", 3, 4)]),
+        ("S-AGE S-AGE", [("AGE", 0, 1), ("AGE", 1, 2)]),  # kinds without B- and I-
+        ("U-AGE U-AGE", [("AGE", 0, 1), ("AGE", 1, 2)]),
+        ("E-AGE", [("AGE", 0, 1)]),
+        ("L-AGE L-AGE", [("AGE", 0, 1), ("AGE", 1, 2)]),
+        ("B-PER L-PER U-PER", [("PER", 0, 2), ("PER", 2, 3)]),  # BILOU
+        ("PER PER LOC O PER", [("PER", 0, 2), ("LOC", 2, 3), ("PER", 4, 5)]),
+        ("B-per-son I-per-son", [("per-son", 0, 2)]),
+        ("NOUN VERB", [("NOUN", 0, 1), ("VERB", 1, 2)]),
+    ],
+)
+def test_schemes_of_tags(tags: str, spans: list[tuple[str, int, int]]) -> None:
+    assert entity_spans(tags.split()) == [Span(*span) for span in spans]
+
+
+def conlleval_spans(tags: list[str]) -> set[tuple[str, int, int]]:
+    """The chunks of conlleval, by the rules in its description.
+
+    A chunk ends behind E, behind S, before B, S or O, and where the kind changes. It begins with
+    B, with S, with any tag that follows O, E or S, and where the kind changes.
+    """
+    chunks = set()
+    start, last, last_kind = 0, "O", ""
+    for position, tag in enumerate([*tags, "O"]):
+        prefix, _, kind = tag.partition("-")
+        ends = last != "O" and (last in "ES" or prefix in "BSO" or kind != last_kind)
+        begins = prefix != "O" and (prefix in "BS" or last in "OES" or kind != last_kind)
+        if ends:
+            chunks.add((last_kind or "_", start, position))
+        if begins:
+            start = position
+        last, last_kind = prefix, kind
+    return chunks
+
+
+PREFIXES_OF_SCHEMES = {"IOB": "BI", "IOE": "IE", "BIOES": "BIES", "BMES": "BMES", "BILOU": "BILU"}
+AS_BIOES = str.maketrans("MLU", "IES")
+
+
+def random_tags(rng: random.Random, prefixes: str, kinds: list[str]) -> list[str]:
+    tags = ["O"]
+    for prefix in prefixes:
+        tags += [f"{prefix}-{kind}" if kind else prefix for kind in kinds]
+    return rng.choices(tags, k=rng.randint(1, 8))
+
+
+def in_bioes(tags: list[str]) -> list[str]:
+    return [tag[0].translate(AS_BIOES) + tag[1:] for tag in tags]
+
+
+@pytest.mark.parametrize("kinds", [["PER", "LOC"], ["PER"], [""]], ids=["two", "one", "bare"])
+@pytest.mark.parametrize("scheme", PREFIXES_OF_SCHEMES)
+def test_random_tags_are_read_as_by_seqeval_and_conlleval(scheme: str, kinds: list[str]) -> None:
+    """Also sequences that do not follow the scheme, as models predict them."""
+    seqeval = pytest.importorskip("seqeval.metrics.sequence_labeling")
+    rng = random.Random(0)
+    for _ in range(2000):
+        tags = random_tags(rng, PREFIXES_OF_SCHEMES[scheme], kinds)
+        spans = set(entity_spans(tags))
+        expected = {
+            (kind, first, last + 1) for kind, first, last in seqeval.get_entities(in_bioes(tags))
+        }
+        assert spans == expected, tags
+        assert spans == conlleval_spans(in_bioes(tags)), tags
+
+
+def tags_of_spans(rng: random.Random, scheme: str, length: int) -> list[str]:
+    """A random sentence that follows a scheme."""
+    tags = ["O"] * length
+    position, previous = 0, ""
+    while position < length:
+        size = min(rng.randint(1, 3), length - position)
+        kind = rng.choice(["PER", "LOC", ""])
+        if kind:
+            tags[position : position + size] = WRITERS[scheme](kind, size, previous)
+        previous = kind
+        position += size if kind else 1
+    return tags
+
+
+def _closed(kind: str, size: int, begin: str, inside: str, end: str, single: str) -> list[str]:
+    if size == 1:
+        return [f"{single}-{kind}"]
+    return [f"{begin}-{kind}", *[f"{inside}-{kind}"] * (size - 2), f"{end}-{kind}"]
+
+
+WRITERS: dict[str, Callable[[str, int, str], list[str]]] = {
+    "IOB1": lambda kind, size, previous: [
+        f"{'B' if previous == kind else 'I'}-{kind}",
+        *[f"I-{kind}"] * (size - 1),
+    ],
+    "IOB2": lambda kind, size, _: [f"B-{kind}", *[f"I-{kind}"] * (size - 1)],
+    "IOE2": lambda kind, size, _: [*[f"I-{kind}"] * (size - 1), f"E-{kind}"],
+    "IOBES": lambda kind, size, _: _closed(kind, size, "B", "I", "E", "S"),
+    "BILOU": lambda kind, size, _: _closed(kind, size, "B", "I", "L", "U"),
+}
+
+
+@pytest.mark.parametrize("scheme", WRITERS)
+def test_scores_are_those_of_seqeval_in_strict_mode(scheme: str) -> None:
+    seqeval = pytest.importorskip("seqeval.metrics")
+    schemes = pytest.importorskip("seqeval.scheme")
+    rng = random.Random(1)
+    lengths = [rng.randint(1, 10) for _ in range(300)]
+    expected, predicted = (
+        [tags_of_spans(rng, scheme, length) for length in lengths] for _ in range(2)
+    )
+    report = seqeval.classification_report(
+        expected,
+        predicted,
+        mode="strict",
+        scheme=getattr(schemes, scheme),
+        output_dict=True,
+        zero_division=0,
+    )
+    scores = entity_scores(expected, predicted)
+    assert scores["f1"] == pytest.approx(report["micro avg"]["f1-score"])
+    assert scores["precision"] == pytest.approx(report["micro avg"]["precision"])
+    assert scores["recall"] == pytest.approx(report["micro avg"]["recall"])
+    assert scores["macro_f1"] == pytest.approx(report["macro avg"]["f1-score"])
+    assert scores["accuracy"] == pytest.approx(seqeval.accuracy_score(expected, predicted))
+
+
+def test_scores_are_those_of_scikit_learn() -> None:
+    sklearn = pytest.importorskip("sklearn.metrics")
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        expected = rng.integers(0, 2, (20, 4))
+        expected[0] = 1
+        scores = rng.integers(0, 6, (20, 4)) / 5  # many are equal
+        assert mean_average_precision(expected, scores) == pytest.approx(
+            sklearn.average_precision_score(expected, scores, average="macro")
+        )
+        classes, guesses = rng.integers(0, 4, (2, 30))
+        computed = classification_scores(classes.tolist(), guesses.tolist())
+        assert computed["accuracy"] == pytest.approx(sklearn.accuracy_score(classes, guesses))
+        assert computed["f1"] == pytest.approx(sklearn.f1_score(classes, guesses, average="macro"))
+        values, predictions = rng.normal(size=(2, 30))
+        errors = regression_scores(values.tolist(), predictions.tolist())
+        assert errors["mse"] == pytest.approx(sklearn.mean_squared_error(values, predictions))
+        assert errors["mae"] == pytest.approx(sklearn.mean_absolute_error(values, predictions))
+        relevance, ranks = rng.integers(0, 3, 15), rng.integers(0, 5, 15)
+        relevance[0] = 1
+        assert ranking_scores(relevance.tolist(), ranks.tolist())[1] == pytest.approx(
+            sklearn.ndcg_score([relevance], [ranks], k=10)
+        )
+
+
+def test_reciprocal_ranks() -> None:
+    assert ranking_scores([0, 1, 0], [0.9, 0.5, 0.1])[0] == 0.5
+    assert ranking_scores([1, 0], [0.9, 0.1]).tolist() == [1.0, 1.0]
+    assert ranking_scores([1, 0, 0], [0.5, 0.5, 0.5])[0] == 0.5  # the mean of ranks 1 to 3
+    assert ranking_scores([0, 0], [0.5, 0.1]).tolist() == [0.0, 0.0]
+    assert ranking_scores([0] * 10 + [1], list(range(11, 0, -1)))[0] == 0.0  # behind the tenth

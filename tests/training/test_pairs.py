@@ -143,7 +143,7 @@ def test_accuracy_at_k() -> None:
     anchors[1, 4] = 2.0
     anchors[2:, 3] = 1.1
     scores = retrieval_scores(anchors, candidates, ["a", "b", "c", "c"], list("pqrst"), at=(1, 2))
-    assert scores == {"accuracy@1": 0.75, "accuracy@2": 1.0}
+    assert scores == {"mrr": 0.875, "recall@1": 0.75, "recall@2": 1.0}
 
 
 @pytest.mark.parametrize("negatives", [(), ("negative",)])
@@ -155,7 +155,7 @@ def test_pairs_and_triplets(negatives: tuple[str, ...], checkpoint: Path, tmp_pa
     rows = task.read(files[1])
     before = task.scores(task.load(checkpoint, rows)[0], rows, [])
     scores = finetune(task, checkpoint, *files, tmp_path / "out", OPTIONS)
-    assert scores.keys() == {"accuracy@1", "accuracy@10"}
+    assert scores.keys() == {"mrr", "recall@1", "recall@10"}
     measured = evaluate(
         SentenceEmbedder.from_pretrained(tmp_path / "out", precision="exact"),
         None,
@@ -166,8 +166,8 @@ def test_pairs_and_triplets(negatives: tuple[str, ...], checkpoint: Path, tmp_pa
         bootstrap=0,
     ).metrics
     assert {name: measured[name] for name in scores} == scores
-    assert before["accuracy@10"] < 0.4
-    assert scores["accuracy@10"] > 0.8
+    assert before["recall@10"] < 0.4
+    assert scores["recall@10"] > 0.8
 
 
 def test_scored_pairs(checkpoint: Path, tmp_path: Path) -> None:
@@ -297,5 +297,5 @@ def test_the_command(checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFix
     assert "triplets need --negative-column" in capsys.readouterr().err
     command += ["--negative-column", "negative", "--matryoshka", "8,16", "--json"]
     assert main(command) == 0
-    assert json.loads(capsys.readouterr().out).keys() == {"output", "accuracy@1", "accuracy@10"}
+    assert json.loads(capsys.readouterr().out).keys() == {"output", "mrr", "recall@1", "recall@10"}
     assert SentenceEmbedder.from_pretrained(tmp_path / "out").encode("a").shape == (32,)
