@@ -39,6 +39,8 @@ _MODULES = {
     "AutoModelForTokenClassification": "auto",
     "AutoModelForMultipleChoice": "auto",
     "AutoModelForQuestionAnswering": "auto",
+    # Any checkpoint, as what it is
+    "load": "encoders.kinds",
     # Texts to vectors
     "SentenceEmbedder": "encoders.embedder",
     "OnnxEmbedder": "encoders.onnx",

@@ -37,6 +37,9 @@ from minibert.auto import (
     AutoModelForQuestionAnswering as AutoModelForQuestionAnswering,
 )
 
+# Any checkpoint, as what it is
+from minibert.encoders.kinds import load as load
+
 # Texts to vectors
 from minibert.encoders.embedder import SentenceEmbedder as SentenceEmbedder
 from minibert.encoders.onnx import OnnxEmbedder as OnnxEmbedder

@@ -177,6 +177,7 @@ def _prepare(source: Source, folder: Path, heads: bool) -> _Graph:
             activation = read_sentence_folder(source, cross_encoder=True).activation_fn
             if activation is not None:  # the export has one config
                 model.config.extra["sentence_transformers"] = {"activation_fn": activation}
+            model.config.architectures = [type(model).__name__]
             model.config.save_pretrained(folder)
             tokenizer.save_pretrained(folder)
             return _HeadGraph(model, model, tokenizer.model_max_length)

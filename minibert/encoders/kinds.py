@@ -1,0 +1,205 @@
+"""`minibert.load`: what a checkpoint is, and the object that runs it.
+
+A checkpoint says what it is by its files (modules.json of an embedder) and by the tensors of its
+head. Classifiers, taggers and models of multiple choice have tensors of the same names, so there
+the architectures that config.json names decide.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from minibert.checkpoints.source import Source, split_source
+from minibert.encoders.folder import is_embedder, read_sentence_folder
+from minibert.tokenization.tokenizer import BertTokenizer
+
+if TYPE_CHECKING:
+    import torch
+
+    from minibert.config import BertConfig
+    from minibert.encoders.onnx import OnnxEmbedder
+    from minibert.encoders.onnx_heads import OnnxHead
+    from minibert.inference.optimize import Precision
+
+Kind = Literal[
+    "embedder",
+    "reranker",
+    "classifier",
+    "tagger",
+    "answers",
+    "choices",
+    "masked",
+    "next_sentence",
+    "base",
+]
+
+KIND_OF_CLASS: dict[str, Kind] = {
+    "BertForSequenceClassification": "classifier",
+    "BertForTokenClassification": "tagger",
+    "BertForQuestionAnswering": "answers",
+    "BertForMultipleChoice": "choices",
+    "BertForMaskedLM": "masked",
+    "BertForPreTraining": "masked",
+    "BertForNextSentencePrediction": "next_sentence",
+    "BertModel": "base",
+}
+"""The kind of a model, by the class that has a place for its tensors."""
+
+
+class Loaded(NamedTuple):
+    """A checkpoint in memory.
+
+    Attributes:
+        kind: What the model is.
+        model: A `SentenceEmbedder` for an embedder, a `CrossEncoder` for a reranker, and for the
+            other kinds the BERT with its head, in eval mode. With `backend="onnx"` an
+            `OnnxEmbedder` or an `OnnxHead`.
+        tokenizer: Its tokenizer.
+    """
+
+    kind: Kind
+    model: Any
+    tokenizer: BertTokenizer
+
+
+def load(
+    name: str | os.PathLike[str] | Source,
+    kind: Kind | None = None,
+    *,
+    backend: Literal["torch", "onnx"] = "torch",
+    precision: Precision | None = "exact",
+    device: torch.device | str | None = None,
+    dtype: torch.dtype | str = "auto",
+    mmap: bool = True,
+    **source_options: Any,
+) -> Loaded:
+    """Load a checkpoint as what it is, or as the kind that is needed.
+
+    ```python
+    kind, model, tokenizer = minibert.load("OUT")
+    model = minibert.load("bert-base-uncased", "embedder").model  # mean pooling
+    ```
+
+    Args:
+        name: Folder, bundled model, Hub id, or a `Source`.
+        kind: The kind that is needed. None: what the checkpoint is. Every BERT can be an
+            "embedder", and a classifier with any number of labels can be a "reranker" or a
+            "classifier". Another kind than the checkpoint's is a ValueError.
+        backend: "torch", or "onnx" for what `minibert export` has written.
+        precision: As in `minibert.optimize`. "exact" (or None) runs the model unchanged.
+        device: Where to run. None: the CPU.
+        dtype: Type of the parameters, as in `BertModel.from_pretrained`. Embedders, rerankers and
+            optimized models are float32.
+        mmap: As in `BertModel.from_pretrained`.
+        source_options: `revision`, `cache_dir`, `local_files_only`, `token` and `subfolder`, as for
+            `Source.of`.
+
+    Returns:
+        The kind, the model and its tokenizer.
+
+    Raises:
+        FileNotFoundError: The checkpoint does not exist, or a file of it is missing.
+        ValueError: A damaged file, or a checkpoint of another kind than `kind`.
+        TypeError: An unknown option.
+    """
+    source, unknown = split_source(name, source_options)
+    if unknown:
+        raise TypeError(f"load() got an unexpected keyword argument {min(unknown)!r}")
+    if backend == "onnx":
+        return _load_exported(source, kind)
+    if kind == "embedder" or (kind is None and is_embedder(source)):
+        from minibert.encoders.embedder import SentenceEmbedder
+
+        embedder = SentenceEmbedder.from_pretrained(
+            source, precision=precision, device=device, mmap=mmap
+        )
+        return Loaded("embedder", embedder, embedder.tokenizer)
+    import torch
+
+    from minibert.auto import class_for_tensors, has_pooler
+    from minibert.checkpoints.tensors import read_tensors
+    from minibert.encoders.rerank import CrossEncoder
+    from minibert.inference.optimize import optimize, resolve_precision
+
+    folder = read_sentence_folder(source, cross_encoder=not is_embedder(source))
+    tensors = read_tensors(folder.transformer, mmap)
+    model_class = class_for_tensors(folder.transformer, tensors)
+    actual = _kind_of_model(folder.transformer, model_class.__name__)
+    if kind is None:
+        kind = actual
+    elif kind != actual and not {kind, actual} <= {"classifier", "reranker"}:
+        raise ValueError(
+            f"{source} is of the kind {actual!r} ({model_class.__name__}), not {kind!r}. "
+            "minibert finetune trains heads for other tasks."
+        )
+    if kind == "reranker":
+        reranker = CrossEncoder.from_pretrained(
+            source, precision=precision, device=device, mmap=mmap
+        )
+        return Loaded(kind, reranker, reranker.tokenizer)
+    resolved = resolve_precision(precision)
+    options: dict[str, Any] = {"dtype": torch.float32 if resolved else dtype}
+    if kind == "base":
+        options["add_pooling_layer"] = has_pooler(tensors)
+    model = model_class.from_pretrained(
+        folder.transformer, state_dict=tensors, device=device, **options
+    )
+    if resolved is not None:
+        model = optimize(model, precision=resolved)
+    return Loaded(kind, model.eval(), folder.load_tokenizer())
+
+
+def kind_of(source: Source) -> Kind:
+    """Return what a checkpoint is, from its config and the names of its tensors.
+
+    Raises:
+        FileNotFoundError: The checkpoint does not exist, or a file of it is missing.
+        ValueError: A damaged file.
+    """
+    if is_embedder(source):
+        return "embedder"
+    from minibert.auto import class_for_tensors
+    from minibert.checkpoints.tensors import read_tensors
+
+    transformer = read_sentence_folder(source, cross_encoder=True).transformer
+    model_class = class_for_tensors(transformer, read_tensors(transformer))
+    return _kind_of_model(transformer, model_class.__name__)
+
+
+def _kind_of_model(source: Source, class_name: str) -> Kind:
+    """Return the kind of a checkpoint whose tensors a class has places for."""
+    kind = KIND_OF_CLASS[class_name]
+    if kind != "classifier":
+        return kind
+    from minibert.config import BertConfig
+
+    return _kind_of_classifier(BertConfig.from_pretrained(source))
+
+
+def _kind_of_classifier(config: BertConfig) -> Kind:
+    """Return "reranker" for one label, unless the config says that it is a regression."""
+    if config.num_labels == 1 and config.problem_type != "regression":
+        return "reranker"
+    return "classifier"
+
+
+def _load_exported(source: Source, kind: Kind | None) -> Loaded:
+    """Load what `minibert export` has written, without importing torch."""
+    actual: Kind
+    model: OnnxEmbedder | OnnxHead
+    if is_embedder(source):
+        from minibert.encoders.onnx import OnnxEmbedder
+
+        actual, model = "embedder", OnnxEmbedder.from_pretrained(source)
+    else:
+        from minibert.encoders.onnx_heads import OnnxHead
+
+        model = OnnxHead.from_pretrained(source)
+        (class_name,) = model.config.architectures or ("BertModel",)
+        actual = _kind_of_model(source, class_name)
+    if kind not in (None, actual) and not {kind, actual} <= {"classifier", "reranker"}:
+        raise ValueError(
+            f"{source} was exported from a model of the kind {actual!r}, not {kind!r}."
+        )
+    return Loaded(kind or actual, model, model.tokenizer)
