@@ -37,7 +37,7 @@ from minibert.inference.batching import BATCH_TOKENS
 if TYPE_CHECKING:
     from minibert.corpus.shards import CorpusReport
     from minibert.encoders.encode import TextEncoder
-    from minibert.encoders.rows import Vectors
+    from minibert.encoders.token_rows import Vectors
 
 SUMMARY = "Turn texts into vectors, on stdout, in a file or in shards."
 EXAMPLE = '"I love Korea" "Paris is in France"'

@@ -159,7 +159,7 @@ def _load(options: argparse.Namespace, device: str) -> tuple[Any, Any]:
     """The model with its head and its tokenizer. An embedder has its own."""
     source = source_of(options)
     check_kind(source, "torch", has_option=False)
-    from minibert.encoders.folder import is_embedder
+    from minibert.encoders.sentence_folder import is_embedder
 
     if is_embedder(source):
         from minibert.encoders.embedder import SentenceEmbedder

@@ -139,7 +139,7 @@ def _vectors(options: argparse.Namespace, embedder: TextEncoder, texts: list[str
     from minibert.corpus.formats import open_vectors
     from minibert.corpus.records import check_corpus
     from minibert.encoders.encode import DOCUMENT_PROMPTS
-    from minibert.encoders.rows import named_prompt
+    from minibert.encoders.token_rows import named_prompt
     from minibert.progress import is_watched
 
     if options.vectors is None:

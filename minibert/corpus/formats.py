@@ -20,7 +20,7 @@ from typing import IO, Any, SupportsIndex
 import numpy as np
 from numpy.typing import NDArray
 
-from minibert.encoders.rows import Vectors
+from minibert.encoders.token_rows import Vectors
 from minibert.extras import need
 from minibert.files import read_json
 

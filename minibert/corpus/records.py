@@ -13,8 +13,8 @@ from typing import Any
 from minibert.corpus.formats import open_vector_file
 from minibert.corpus.location import Location
 from minibert.encoders.encode import TextEncoder
-from minibert.encoders.rows import Settings
 from minibert.encoders.search import pairwise_similarity
+from minibert.encoders.token_rows import Settings
 from minibert.tokenization.files import tokenizer_digest
 
 # Number of vectors of a file that are computed again for a check, and the cosine from which on they

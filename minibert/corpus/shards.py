@@ -50,7 +50,7 @@ from minibert.corpus.records import (
 )
 from minibert.corpus.updates import KeptVectors, replacing_folder, restore
 from minibert.encoders.encode import Overflow, TextEncoder, encode_chunk
-from minibert.encoders.rows import CHUNK_TEXTS, Settings, Vectors, check_texts, iter_texts
+from minibert.encoders.token_rows import CHUNK_TEXTS, Settings, Vectors, check_texts, iter_texts
 from minibert.files import named_in_errors, only_run_in
 from minibert.inference.batching import BATCH_TOKENS
 from minibert.progress import SILENT, Progress, interruptible

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from minibert.corpus.formats import ShardedVectors
 from minibert.corpus.location import Location
 from minibert.corpus.records import DIGEST_BYTES, metadata, read_record, text_digest
-from minibert.encoders.rows import Vectors
+from minibert.encoders.token_rows import Vectors
 
 _AT_CWD = -100  # fcntl.h
 _RENAME_EXCHANGE = 2  # linux/fs.h

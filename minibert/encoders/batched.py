@@ -17,7 +17,7 @@ from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from typing import NamedTuple
 
-from minibert.encoders.rows import Rows, Settings, Vector, Vectors, join_rows
+from minibert.encoders.token_rows import Rows, Settings, Vector, Vectors, join_rows
 
 
 class BusyError(RuntimeError):

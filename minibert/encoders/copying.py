@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from minibert.checkpoints.source import Source
-from minibert.encoders.folder import read_modules
+from minibert.encoders.sentence_folder import read_modules
 from minibert.files import replacing
 
 _FILES_OF_A_MODULE = ("config.json", "model.safetensors", "pytorch_model.bin")

@@ -31,7 +31,6 @@ from minibert.encoders.encode import (
     stream_chunks,
     task_prompt_name,
 )
-from minibert.encoders.folder import read_sentence_folder
 from minibert.encoders.loading import load_bert, load_steps
 from minibert.encoders.onnx import OnnxEmbedder, refuse_settled
 from minibert.encoders.pooling import (
@@ -45,7 +44,9 @@ from minibert.encoders.pooling import (
     pool,
     resolve_layers,
 )
-from minibert.encoders.rows import (
+from minibert.encoders.search import Metric, pairwise_similarity, similarity
+from minibert.encoders.sentence_folder import read_sentence_folder
+from minibert.encoders.token_rows import (
     CHUNK_TEXTS,
     Matrix,
     Pair,
@@ -57,7 +58,6 @@ from minibert.encoders.rows import (
     list_texts,
     named_prompt,
 )
-from minibert.encoders.search import Metric, pairwise_similarity, similarity
 from minibert.encoders.words import WordVectors, word_vectors
 from minibert.extras import need
 from minibert.inference.batching import BATCH_TOKENS, Report

@@ -18,7 +18,7 @@ import numpy as np
 from minibert.checks import check_count
 from minibert.encoders.batched import Batched
 from minibert.encoders.quantization import PRECISIONS, quantize
-from minibert.encoders.rows import (
+from minibert.encoders.token_rows import (
     CHUNK_TEXTS,
     Pair,
     Rows,

@@ -29,9 +29,9 @@ from torch import Tensor, nn
 from minibert.auto import load_with_heads
 from minibert.checkpoints.source import Source
 from minibert.encoders.embedder import SentenceEmbedder
-from minibert.encoders.folder import is_embedder, read_sentence_folder
 from minibert.encoders.onnx import open_session
 from minibert.encoders.pooling import pool
+from minibert.encoders.sentence_folder import is_embedder, read_sentence_folder
 from minibert.extras import need
 from minibert.files import new_folder
 from minibert.heads import BertForMultipleChoice

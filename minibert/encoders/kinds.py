@@ -11,7 +11,7 @@ import os
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from minibert.checkpoints.source import Source, split_source
-from minibert.encoders.folder import is_embedder, read_sentence_folder
+from minibert.encoders.sentence_folder import is_embedder, read_sentence_folder
 from minibert.tokenization.tokenizer import BertTokenizer
 
 if TYPE_CHECKING:

@@ -7,7 +7,6 @@ from torch import nn
 
 from minibert.checkpoints.source import Source
 from minibert.checkpoints.tensors import read_tensors
-from minibert.encoders.folder import SentenceFolder, value_of
 from minibert.encoders.pooling import (
     Dense,
     Layers,
@@ -16,6 +15,7 @@ from minibert.encoders.pooling import (
     activation_name,
     resolve_layers,
 )
+from minibert.encoders.sentence_folder import SentenceFolder, value_of
 from minibert.files import read_json
 from minibert.inference.optimize import FastPrecision, optimize
 from minibert.model import BertModel

@@ -29,8 +29,9 @@ from minibert.encoders.encode import (
     stream_chunks,
     task_prompt_name,
 )
-from minibert.encoders.folder import read_sentence_folder
-from minibert.encoders.rows import (
+from minibert.encoders.search import unit
+from minibert.encoders.sentence_folder import read_sentence_folder
+from minibert.encoders.token_rows import (
     CHUNK_TEXTS,
     Matrix,
     Pair,
@@ -42,7 +43,6 @@ from minibert.encoders.rows import (
     list_texts,
     named_prompt,
 )
-from minibert.encoders.search import unit
 from minibert.extras import need
 from minibert.inference.batching import BATCH_TOKENS, Report, batches
 from minibert.progress import SILENT, Progress

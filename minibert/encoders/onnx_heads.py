@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from minibert.checkpoints.source import Source
 from minibert.config import BertConfig
 from minibert.encoders.onnx import open_session
-from minibert.encoders.rows import Pair, Rows, Settings, Vectors, tokenize_rows
+from minibert.encoders.token_rows import Pair, Rows, Settings, Vectors, tokenize_rows
 from minibert.inference.batching import BATCH_TOKENS, batches
 from minibert.tokenization.tokenizer import BertTokenizer
 

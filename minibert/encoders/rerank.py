@@ -22,9 +22,10 @@ from minibert.checks import check_count
 from minibert.config import BertConfig
 from minibert.devices import resolve_device
 from minibert.encoders.encode import check_device, resolve_max_length
-from minibert.encoders.folder import MODULES, SentenceFolder, read_sentence_folder
 from minibert.encoders.pooling import ACTIVATIONS, activation_name
-from minibert.encoders.rows import (
+from minibert.encoders.search import renamed_top
+from minibert.encoders.sentence_folder import MODULES, SentenceFolder, read_sentence_folder
+from minibert.encoders.token_rows import (
     Pair,
     Rows,
     Settings,
@@ -37,7 +38,6 @@ from minibert.encoders.rows import (
     named_prompt,
     tokenize_rows,
 )
-from minibert.encoders.search import renamed_top
 from minibert.files import write_json
 from minibert.heads import BertForSequenceClassification
 from minibert.inference.batching import BATCH_TOKENS, Report

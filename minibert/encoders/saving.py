@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 from minibert.checkpoints.tensors import write_tensors
-from minibert.encoders.folder import MODULES, POOLING_FLAGS, POOLINGS
 from minibert.encoders.pooling import Dense, Truncate
+from minibert.encoders.sentence_folder import MODULES, POOLING_FLAGS, POOLINGS
 from minibert.files import replacing, write_json
 from minibert.model import BertModel
 from minibert.tokenization.tokenizer import BertTokenizer

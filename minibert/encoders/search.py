@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minibert.checks import check_count
-from minibert.encoders.rows import Vectors
+from minibert.encoders.token_rows import Vectors
 
 Metric = Literal["cosine", "dot", "euclidean", "manhattan"]
 # similarities and row indices, the most similar first, (k,) each

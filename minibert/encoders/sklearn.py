@@ -12,7 +12,7 @@ import numpy as np
 from minibert.checks import refuse_unknown
 from minibert.encoders.embedder import SentenceEmbedder
 from minibert.encoders.pooling import Pooling
-from minibert.encoders.rows import Matrix, list_texts
+from minibert.encoders.token_rows import Matrix, list_texts
 from minibert.inference.optimize import Precision
 
 

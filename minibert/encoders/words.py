@@ -10,7 +10,7 @@ from torch import Tensor
 
 from minibert.encoders.encode import warn_of_truncation
 from minibert.encoders.pooling import pool
-from minibert.encoders.rows import Vectors, check_texts, list_texts, tokenize_rows
+from minibert.encoders.token_rows import Vectors, check_texts, list_texts, tokenize_rows
 from minibert.tokenization.encoding import Encoding
 
 if TYPE_CHECKING:

@@ -33,8 +33,8 @@ from starlette.exceptions import HTTPException
 
 import minibert
 from minibert.encoders.batched import BusyError
-from minibert.encoders.rows import Vectors
 from minibert.encoders.search import unit
+from minibert.encoders.token_rows import Vectors
 from minibert.serving.gate import Gate, Limits, Metrics, path_in_app, problem
 from minibert.serving.models import Input, Served
 

@@ -13,8 +13,16 @@ from starlette.exceptions import HTTPException
 
 from minibert.checkpoints.source import Source
 from minibert.encoders.batched import Batched
-from minibert.encoders.folder import is_embedder
-from minibert.encoders.rows import Pair, Row, Rows, Settings, Vectors, tokenize_rows, truncate_row
+from minibert.encoders.sentence_folder import is_embedder
+from minibert.encoders.token_rows import (
+    Pair,
+    Row,
+    Rows,
+    Settings,
+    Vectors,
+    tokenize_rows,
+    truncate_row,
+)
 from minibert.inference.batching import BATCH_TOKENS
 
 if TYPE_CHECKING:

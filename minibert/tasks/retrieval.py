@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from minibert.encoders.rows import Vectors
 from minibert.encoders.search import similarity
+from minibert.encoders.token_rows import Vectors
 
 ANCHORS_AT_ONCE = 1024
 

@@ -34,7 +34,7 @@ from minibert import (
 from minibert.checkpoints.source import Source
 from minibert.cli import main
 from minibert.cli.serve import listening, name_models
-from minibert.encoders.rows import Rows, Settings, Vectors
+from minibert.encoders.token_rows import Rows, Settings, Vectors
 
 pytest.importorskip("fastapi")
 pytest.importorskip("prometheus_client")

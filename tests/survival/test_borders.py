@@ -18,7 +18,7 @@ from minibert import SentenceEmbedder
 from minibert.checkpoints.source import Source
 from minibert.cli import build_parser, main
 from minibert.corpus.formats import WRITERS
-from minibert.encoders.rows import CHUNK_TEXTS
+from minibert.encoders.token_rows import CHUNK_TEXTS
 from minibert.inference.batching import BATCH_TOKENS
 
 TEXTS = ["how tall do trees grow in Korea", "hello"]

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from minibert.checkpoints.source import Source
-from minibert.encoders.rows import named_prompt
+from minibert.encoders.token_rows import named_prompt
 from minibert.files import parse_json, prefix_errors, read_json, read_text
 from minibert.tokenization.tokenizer import BertTokenizer
 
