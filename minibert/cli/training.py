@@ -42,6 +42,7 @@ _GROUPS: Mapping[str, tuple[str, ...]] = {
         "keep_states",
         "checkpoints",
         "evaluate_every",
+        "metric",
         "tensorboard",
     ),
 }

@@ -39,6 +39,11 @@ class ClassScores:
     support: int
 
 
+def is_lower_better(metric: str) -> bool:
+    """Whether a metric is an error or a loss, which is best when lowest."""
+    return metric.endswith(("loss", "mse", "mae"))
+
+
 def ratio(part: Any, whole: Any) -> Floats:
     """`part / whole`, and 0 where the whole is 0."""
     part = np.asarray(part, dtype=np.float64)

@@ -209,7 +209,7 @@ def finetune(
             tokenizer=tokenizer,
             resume=resume,
             evaluate=lambda: task.scores(model, rows.dev, dev_examples),
-            metric=task.metric,
+            metric=options.metric or task.metric,
             callback=callback,
         )
         trainer.run()

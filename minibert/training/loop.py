@@ -13,8 +13,10 @@ import logging
 import math
 import os
 import re
+import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import KW_ONLY, dataclass, fields, replace
 from pathlib import Path
@@ -29,6 +31,7 @@ from minibert.base import PreTrainedModel
 from minibert.extras import need
 from minibert.losses import IGNORED
 from minibert.progress import interruptible
+from minibert.tasks.metrics import is_lower_better
 from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.training.data import (
     Batch,
@@ -48,7 +51,6 @@ from minibert.training.speedups import faster_operators
 from minibert.training.state import (
     LOG_FILE,
     POSITION,
-    check_disk_space,
     cut_log,
     first_line,
     load_training_state,
@@ -157,8 +159,8 @@ class Trainer:
             or the labels have changed.
         evaluate: Measures the model in eval mode. Every process calls it, and the scores go into
             the log.
-        metric: The score that is best when highest (a loss: lowest). The best model is saved in
-            `folder`.
+        metric: The score that chooses the best model, which is saved in `folder`. Of equal scores
+            the lower loss decides.
         callback: Called with each record of the log, as `mlflow.log_metrics` could be.
 
     Raises:
@@ -194,14 +196,12 @@ class Trainer:
         self.step = 0
         self.epoch = 0
         self.batch_in_epoch = 0
-        self.best = -math.inf
         self.evaluations_since_best = 0
         self.best_scores: dict[str, float] = {}
         self._stop_requested: Callable[[], bool] = lambda: False  # of this process, by a signal
         self._stops = False  # all processes stop after this step
         self._saved_step = 0
-        self._average_loss: float | None = None
-        self._lowest_average = math.inf
+        self._watch = LossWatch()
         self._open_epoch()
         self.steps = options.epochs * len(self._batches)
         if options.steps is not None:
@@ -230,8 +230,8 @@ class Trainer:
             FileNotFoundError: There is no state to resume from.
             ConnectionAbortedError: Another process of the run has ended.
             ValueError: The folder already holds a run, or its run has another model, other data or
-                another order of the data. Or the loss is not finite, or diverges: its average is
-                above 1 and three times its lowest value. The weights are not updated then.
+                another order of the data. Or the loss or a gradient is not finite. The weights are
+                not updated then.
             OSError: The state or the log cannot be written, or another process trains in the
                 folder.
             KeyboardInterrupt: After SIGINT or SIGTERM. The current step is finished and saved
@@ -276,9 +276,6 @@ class Trainer:
         elif not self.is_first:  # every process draws its own dropout
             torch.manual_seed(torch.initial_seed() + self.processes.rank)
         if self.is_first:
-            # every weight in float32, with two moments (AdamW)
-            state_bytes = 12 * self.model.num_parameters()
-            check_disk_space(self.folder, state_bytes, self._states_to_keep)
             cut_log(self.folder / LOG_FILE, self.step)
         if self.step == 0:
             self._save()
@@ -412,7 +409,7 @@ class Trainer:
         return dict(zip(losses, sums, strict=True))
 
     def _update(self, loss: float) -> float:
-        """Update the weights, unless the loss is not finite or diverges.
+        """Update the weights, unless the loss or a gradient is not finite.
 
         Returns:
             The norm of the gradients before clipping.
@@ -426,29 +423,26 @@ class Trainer:
         return norm
 
     def _check_loss(self, loss: float, norm: float) -> None:
-        """Raise ValueError for a loss that is not finite or that diverges."""
+        """Raise ValueError for a loss or a gradient that is not finite. Report a rising loss."""
+        problem = ""
         if not math.isfinite(loss):
             problem = f"The loss is {loss}"
         elif not math.isfinite(norm):
             problem = f"The gradient's norm is {norm}"
-        else:
-            average = loss
-            if self._average_loss is not None:
-                average = 0.98 * self._average_loss + 0.02 * loss
-            self._average_loss = average
-            self._lowest_average = min(self._lowest_average, average)
-            if average <= 3 * self._lowest_average + 1:
-                return
-            problem = (
-                f"The loss diverges: it was {self._lowest_average:.3g} on average "
-                f"and is {average:.3g}"
+        if problem:
+            examples = ", ".join(map(str, self._batches[self.batch_in_epoch - 1][:8]))
+            raise ValueError(
+                f"{problem} in step {self.step + 1} (epoch {self.epoch}, batch "
+                f"{self.batch_in_epoch}: examples {examples}, ...): lower --learning-rate, and "
+                f"look at these examples. {self._advice_after_failure()}"
             )
-        examples = ", ".join(map(str, self._batches[self.batch_in_epoch - 1][:8]))
-        raise ValueError(
-            f"{problem} in step {self.step + 1} (epoch {self.epoch}, batch {self.batch_in_epoch}: "
-            f"examples {examples}, ...): lower --learning-rate, and look at these examples. "
-            f"{self._advice_after_failure()}"
-        )
+        rise = self._watch.rise(loss)
+        if rise and self.is_first:
+            logger.warning(
+                "the loss has risen from %.3g to %.3g by step %d: a lower learning rate may help.",
+                *rise,
+                self.step + 1,
+            )
 
     def _advice_after_failure(self) -> str:
         """How to continue after a step that failed."""
@@ -499,7 +493,8 @@ class Trainer:
         random = self.processes.gather(self._random.get_rng_state())
         if self.is_first:
             state = training_state(self.model, self.optimizer)
-            state |= {"about": self._about, "random": random, "best_scores": self.best_scores}
+            state |= {"about": self._about, "random": random}
+            state |= {"metric": self.metric, "best_scores": self.best_scores}
             state["position"] = {name: getattr(self, name) for name in POSITION}
             write_state(self.folder, state, self._states_to_keep)
         self._saved_step = self.step
@@ -525,7 +520,10 @@ class Trainer:
         load_training_state(state, self.model, self.optimizer)
         for name in POSITION:
             setattr(self, name, state["position"][name])
-        self.best_scores = state.get("best_scores", {})
+        if state["metric"] == self.metric:
+            self.best_scores = state["best_scores"]
+        else:  # another one chooses from now on
+            self.evaluations_since_best = 0
         self._saved_step = self.step
         if self.epoch > 0:  # the first one is open
             self._open_epoch()
@@ -540,16 +538,19 @@ class Trainer:
             scores = evaluate()
         self.model.train()
         if self.metric is not None:
-            self.evaluations_since_best += 1
-            score = scores[self.metric]
-            if self.metric.endswith("loss"):
-                score = -score
-            if score > self.best or self.best == -math.inf:  # the first one, even if it is NaN
-                self.best = max(self.best, score)
-                self.evaluations_since_best = 0
-                self.best_scores = scores
-                self.save_model(self.folder)
+            self._keep_if_best(scores, self.metric)
         return scores
+
+    def _keep_if_best(self, scores: dict[str, float], metric: str) -> None:
+        """Save the model if it is the best so far. Of equal scores the lower loss decides.
+
+        Where there is no loss, the later model is saved, but it does not count as better.
+        """
+        comparison = compare_scores(scores, self.best_scores, metric)
+        self.evaluations_since_best = 0 if comparison > 0 else self.evaluations_since_best + 1
+        if comparison >= 0:
+            self.best_scores = scores
+            self.save_model(self.folder)
 
     def _save_snapshot(self) -> None:
         if self.step in self._snapshot_steps:
@@ -567,6 +568,64 @@ class Trainer:
             f"Start again with --resume to continue from step {self._saved_step} (in "
             f"{self.folder})."
         )
+
+
+def compare_scores(
+    scores: Mapping[str, float], best: Mapping[str, float], metric: str
+) -> Literal[-1, 0, 1]:
+    """Whether scores are better (1) or worse (-1) than the best ones, or equal.
+
+    Args:
+        scores: Those of a model.
+        best: The best ones of earlier models, or none.
+        metric: The score that decides. The loss decides between equal ones.
+    """
+    for name in (metric, "loss"):
+        if name not in scores and name != metric:
+            continue
+        if name not in best or math.isnan(best[name]):
+            return 1
+        difference = scores[name] - best[name]
+        if is_lower_better(name):
+            difference = -difference
+        if difference != 0:  # NaN is worse than any number
+            return 1 if difference > 0 else -1
+    return 0
+
+
+class LossWatch:
+    """Notices, once, that the loss of a run rises.
+
+    It compares the medians of many steps, because one batch of rare labels or large numbers may
+    have a loss that is many times that of the others.
+    """
+
+    STEPS = 50
+
+    def __init__(self) -> None:
+        self._losses: deque[float] = deque(maxlen=self.STEPS)
+        self._first: float | None = None
+        self._lowest = math.inf
+        self._is_reported = False
+
+    def rise(self, loss: float) -> tuple[float, float] | None:
+        """Add the loss of a step.
+
+        Returns:
+            The lowest median and that of the last steps, if the latter is more than three times
+            the former and half of the first. None otherwise, and after it was returned once.
+        """
+        self._losses.append(loss)
+        if len(self._losses) < self.STEPS or self._is_reported:
+            return None
+        median = statistics.median(self._losses)
+        if self._first is None:
+            self._first = median
+        self._lowest = min(self._lowest, median)
+        if median <= max(3 * self._lowest, self._first / 2):
+            return None
+        self._is_reported = True
+        return self._lowest, median
 
 
 def _snapshot_steps(steps: int, count: int) -> set[int]:

@@ -104,6 +104,9 @@ class TrainingOptions:
     evaluate_every: int = _option(
         0, "Steps between two evaluations (0: at the end of each epoch).", 0
     )
+    metric: str | None = _option(
+        None, "Score that chooses the best model. Default: the first one that is reported."
+    )
     patience: int = _option(
         0, "Evaluations without a better score before early stopping (0: never).", 0
     )

@@ -9,10 +9,9 @@ from __future__ import annotations
 import errno
 import json
 import os
-import shutil
 import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
@@ -24,8 +23,9 @@ from minibert.files import only_run_in, remove_abandoned, replacing
 from minibert.training.processes import is_first_process
 
 LOG_FILE = "log.jsonl"
-# The position in the data at which a state was saved, and how good the model was until then.
-POSITION = ("best", "step", "epoch", "batch_in_epoch", "evaluations_since_best")
+STATES = "states"  # a folder beside the files of the model, which may be uploaded without it
+# The position in the data at which a state was saved.
+POSITION = ("step", "epoch", "batch_in_epoch", "evaluations_since_best")
 
 # The folders of runs that this process has opened. A run in another thread sees its own value.
 _open_folders: ContextVar[tuple[Path, ...]] = ContextVar("open_folders", default=())
@@ -71,7 +71,7 @@ def holds_run(folder: str | os.PathLike[str]) -> bool:
 
 def saved_states(folder: str | os.PathLike[str]) -> list[Path]:
     """The states of a run, ordered by the step after which each was saved."""
-    return sorted(Path(folder).glob(f"state-{'[0-9]' * 9}.pt"))
+    return sorted(Path(folder, STATES).glob(f"state-{'[0-9]' * 9}.pt"))
 
 
 def write_state(folder: Path, state: dict[str, Any], keep: int) -> None:
@@ -80,10 +80,11 @@ def write_state(folder: Path, state: dict[str, Any], keep: int) -> None:
     Raises:
         OSError: The state cannot be written. The previous state is not touched.
     """
-    path = folder / f"state-{state['position']['step']:09}.pt"
+    path = folder / STATES / f"state-{state['position']['step']:09}.pt"
     try:
+        path.parent.mkdir(exist_ok=True)
         # a writer that was killed may have left one, perhaps in another step
-        for leftover in folder.glob(".state-*.tmp"):
+        for leftover in path.parent.glob(".state-*.tmp"):
             remove_abandoned(leftover)
         with replacing(path) as temporary:
             torch.save(state, temporary)
@@ -101,28 +102,9 @@ def remove_states(folder: str | os.PathLike[str], keep: int) -> None:
     states = saved_states(folder)
     for path in states[: max(0, len(states) - keep)]:
         path.unlink()
-
-
-def check_disk_space(folder: Path, state_bytes: int, keep: int) -> None:
-    """Check that the states of a run fit on the disk, with the one that is being written.
-
-    Args:
-        folder: The folder of the run. The space of its present states is available, too.
-        state_bytes: Size of a state.
-        keep: Number of states that are kept.
-
-    Raises:
-        OSError: The disk lacks space.
-    """
-    reusable = sum(path.stat().st_size for path in saved_states(folder))
-    needed = (keep + 1) * state_bytes - reusable
-    free = shutil.disk_usage(folder).free
-    if needed > free:
-        raise OSError(
-            f"The states of this run need {needed >> 20:,} MB in {folder}, "
-            f"where {free >> 20:,} MB are free: "
-            "make room, or give another folder."
-        )
+    if not keep:
+        with suppress(OSError):  # it does not exist, or holds something else
+            Path(folder, STATES).rmdir()
 
 
 def check_parts(path: Path) -> None:
@@ -158,18 +140,19 @@ def read_state(path: Path) -> dict[str, Any]:
         if isinstance(error, OSError) and error.errno != errno.EINVAL:
             raise
         advice = "put a copy of it back, or start anew in another folder."
-        if len(saved_states(path.parent)) > 1:
+        if len(saved_states(path.parent.parent)) > 1:
             advice = "delete it, and --resume continues from the previous state."
         raise ValueError(f"{path} is damaged ({first_line(error)}): {advice}") from error
 
 
 def _check_content(state: dict[str, Any]) -> None:
     """Raise ValueError or KeyError for a state that `Trainer` has not written."""
-    if not {"model", "random"} <= state.keys() or not isinstance(state["about"], dict):
+    is_complete = {"model", "random", "metric"} <= state.keys()
+    dicts = (state["about"], state["best_scores"])
+    if not is_complete or not all(isinstance(entry, dict) for entry in dicts):
         raise ValueError("an entry is missing or has another type")
-    best, *counts = (state["position"][name] for name in POSITION)
-    counts_are_valid = all(type(count) is int and count >= 0 for count in counts)
-    if not isinstance(best, float) or not counts_are_valid:
+    counts = [state["position"][name] for name in POSITION]
+    if not all(type(count) is int and count >= 0 for count in counts):
         raise ValueError(f"it has an invalid position: {state['position']}")
 
 

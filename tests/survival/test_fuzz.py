@@ -232,7 +232,7 @@ CASES: dict[str, tuple[str, str, Change, Callable[[Path], None], int]] = {
         2000,
     ),
     "tokenizer": ("tokenizer/tokenizer.json", "tokenizer.json", change_json, load_tokenizer, 1000),
-    "state": ("run/state-000000003.pt", "state.pt", change_zip, load_state, 2000),
+    "state": ("run/states/state-000000003.pt", "state.pt", change_zip, load_state, 2000),
     "log": ("run/log.jsonl", "log.jsonl", change_lines, load_run, 1000),
 }
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import json
 import math
-import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +20,14 @@ from minibert import BertForSequenceClassification
 from minibert.losses import IGNORED
 from minibert.training.data import Example, epoch_order, pad
 from minibert.training.finetuning import SequenceTask
-from minibert.training.loop import Trainer, count_labels, linear_schedule, make_optimizer
+from minibert.training.loop import (
+    LossWatch,
+    Trainer,
+    compare_scores,
+    count_labels,
+    linear_schedule,
+    make_optimizer,
+)
 from minibert.training.options import TrainingOptions
 from minibert.training.state import read_state, remove_states, saved_states
 
@@ -225,7 +231,12 @@ def test_a_resumed_run_ends_with_the_same_weights_and_log(step: int, tmp_path: P
 
 def test_a_state_is_loaded_without_running_code(tmp_path: Path) -> None:
     trained(tmp_path)
-    assert torch.load(tmp_path / "state-000000010.pt", weights_only=True)["position"]["step"] == 10
+    assert (
+        torch.load(tmp_path / "states" / "state-000000010.pt", weights_only=True)["position"][
+            "step"
+        ]
+        == 10
+    )
 
 
 def test_a_new_run_does_not_overwrite_an_old_one(tmp_path: Path) -> None:
@@ -367,7 +378,8 @@ def test_tensorboard_gets_the_log(tmp_path: Path) -> None:
 
 @pytest.mark.needs("locks")
 def test_each_epoch_is_saved_and_partial_files_are_removed(tmp_path: Path) -> None:
-    (tmp_path / ".state-000000007.pt.0.tmp").write_bytes(b"half")
+    (tmp_path / "states").mkdir()
+    (tmp_path / "states" / ".state-000000007.pt.0.tmp").write_bytes(b"half")
     options = TrainingOptions(epochs=2, batch_size=8, learning_rate=1e-3)
     options = replace(options, keep_states=9)
     trainer_of(BertForSequenceClassification(tiny_config()), tmp_path, options).run()
@@ -414,9 +426,10 @@ def test_the_error_names_a_state_that_reproduces_the_failure(tmp_path: Path) -> 
 def test_files_with_other_names_are_not_states(tmp_path: Path) -> None:
     model = BertForSequenceClassification(tiny_config())
     trainer_of(model, tmp_path, replace(OPTIONS, steps=2, save_every=1)).run()
-    (tmp_path / "state-previous.pt").write_bytes((tmp_path / "state-000000001.pt").read_bytes())
+    states = tmp_path / "states"
+    (states / "state-previous.pt").write_bytes((states / "state-000000001.pt").read_bytes())
     trainer_of(model, tmp_path, replace(OPTIONS, steps=3), resume=True).run()
-    assert (tmp_path / "state-previous.pt").is_file()
+    assert (states / "state-previous.pt").is_file()
     assert saved_states(tmp_path)[-1].name == "state-000000003.pt"
 
 
@@ -426,37 +439,73 @@ def test_a_score_may_be_named_loss(tmp_path: Path) -> None:
     )
     trainer.evaluate, trainer.metric = lambda: {"loss": 0.3}, "loss"
     trainer.run()
-    assert trainer.best == -0.3
+    assert trainer.best_scores == {"loss": 0.3}
 
 
-def test_a_loss_that_diverges_ends_the_run(tmp_path: Path) -> None:
-    factor = 1.0
+def test_one_batch_of_a_large_loss_does_not_end_a_run(tmp_path: Path) -> None:
+    """As of a rare class with a large weight, or of a number far from the others."""
+    step = 0
 
-    def growing(model: Any, batch: Any) -> dict[str, Tensor]:
-        nonlocal factor
-        factor *= 1.2
+    def with_an_outlier(model: Any, batch: Any) -> dict[str, Tensor]:
+        nonlocal step
+        step += 1
+        factor = 1e6 if step == 4 else 1.0
         return {"labels": losses_of(model, batch)["labels"] * factor}
 
     model = BertForSequenceClassification(tiny_config())
-    options = replace(OPTIONS, save_every=5, learning_rate=1e-5)
-    with pytest.raises(
-        ValueError,
-        match=r"The loss diverges: it was .* and is .* in step \d+ .*: lower --learning-rate",
-    ):
-        Trainer(model, lambda _: classification_examples(), growing, tmp_path, options).run()
-    assert 5 <= read_state(saved_states(tmp_path)[-1])["position"]["step"] < 30
+    options = replace(OPTIONS, steps=8)
+    trainer = Trainer(
+        model, lambda _: classification_examples(), with_an_outlier, tmp_path, options
+    )
+    trainer.run()
+    assert trainer.step == 8
 
 
-def test_a_disk_with_too_little_space_raises_an_error_at_the_start(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("losses", "is_reported"),
+    [
+        ([1.0] * 200, False),
+        ([1.0] * 60 + [1e9] + [1.0] * 60, False),
+        ([2.0 / (step + 1) for step in range(300)], False),
+        ([1.0 * 1.05**step for step in range(200)], True),
+        ([2.0] * 50 + [0.1] * 100 + [3.0] * 50, True),
+        ([1.0] * 50 + [1e-4] * 100 + [5e-4] * 100, False),  # it has nothing more to learn
+    ],
+)
+def test_a_loss_that_rises_is_reported_once(losses: list[float], is_reported: bool) -> None:
+    watch = LossWatch()
+    assert sum(watch.rise(loss) is not None for loss in losses) == is_reported
+
+
+@pytest.mark.parametrize(
+    ("scores", "best", "metric", "expected"),
+    [
+        ({"f1": 0.5, "loss": 2.0}, {}, "f1", 1),
+        ({"f1": 0.5, "loss": 2.0}, {"f1": 0.4, "loss": 1.0}, "f1", 1),
+        ({"f1": 0.0, "loss": 1.0}, {"f1": 0.0, "loss": 2.0}, "f1", 1),  # a tie
+        ({"f1": 0.0, "loss": 2.0}, {"f1": 0.0, "loss": 1.0}, "f1", -1),
+        ({"f1": 0.0}, {"f1": 0.0}, "f1", 0),
+        ({"loss": 1.0}, {"loss": 2.0}, "loss", 1),
+        ({"mse": 3.0, "loss": 1.0}, {"mse": 2.0, "loss": 2.0}, "mse", -1),
+        ({"held_out_loss": 1.0}, {"held_out_loss": 2.0}, "held_out_loss", 1),
+        ({"f1": 0.1}, {"f1": math.nan}, "f1", 1),
+        ({"f1": math.nan}, {"f1": 0.1}, "f1", -1),
+    ],
+)
+def test_which_scores_are_better(
+    scores: dict[str, float], best: dict[str, float], metric: str, expected: int
 ) -> None:
-    usage = shutil._ntuple_diskusage(10**6, 10**6 - 2, 2)  # type: ignore[attr-defined]
-    monkeypatch.setattr("shutil.disk_usage", lambda _: usage)
-    with pytest.raises(
-        OSError, match=r"The states of this run need \d+ MB in .*, where 0 MB are free: make room"
-    ):
-        trained(tmp_path / "out")
-    assert not list((tmp_path / "out").glob("*.pt"))
+    assert compare_scores(scores, best, metric) == expected
+
+
+def test_of_equal_scores_the_later_model_is_kept_and_patience_runs_out(tmp_path: Path) -> None:
+    options = replace(OPTIONS, steps=20, evaluate_every=5, patience=2)
+    model = BertForSequenceClassification(tiny_config())
+    trainer = trainer_of(model, tmp_path, options, evaluate=lambda: {"score": 0.0}, metric="score")
+    trainer.run()
+    assert trainer.step == 15
+    kept = BertForSequenceClassification.from_pretrained(tmp_path)
+    assert_same_weights(kept.state_dict(), model.state_dict())
 
 
 def test_numbers_of_checkpoints_and_states_are_limited(tmp_path: Path) -> None:
@@ -469,9 +518,9 @@ def test_numbers_of_checkpoints_and_states_are_limited(tmp_path: Path) -> None:
     )
     assert not torch.equal(first.classifier.weight, last.classifier.weight)
     steps = [read_state(path)["position"]["step"] for path in saved_states(tmp_path)]
-    assert steps == [4, 6, 8, 10] and len(list(tmp_path.glob("*.pt"))) == 4
+    assert steps == [4, 6, 8, 10] and len(saved_states(tmp_path)) == 4
     remove_states(tmp_path, 1)
-    assert [path.name for path in tmp_path.glob("*.pt")] == ["state-000000010.pt"]
+    assert [path.name for path in saved_states(tmp_path)] == ["state-000000010.pt"]
 
 
 def test_the_first_model_is_saved_even_if_its_score_is_nan(tmp_path: Path) -> None:
@@ -482,7 +531,7 @@ def test_the_first_model_is_saved_even_if_its_score_is_nan(tmp_path: Path) -> No
         model, tmp_path, options, evaluate=lambda: {"score": next(scores)}, metric="score"
     )
     trainer.run()
-    assert trainer.best == 0.5 and (tmp_path / "config.json").is_file()
+    assert trainer.best_scores == {"score": 0.5} and (tmp_path / "config.json").is_file()
 
 
 def test_bf16_gives_slightly_different_weights(tmp_path: Path) -> None:

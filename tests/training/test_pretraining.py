@@ -387,7 +387,7 @@ def test_a_run_is_resumed_from_its_folder_alone(
     assert all(torch.equal(resumed[name], weight) for name, weight in whole.items())
     first_checkpoint = tmp_path / "interrupted" / "checkpoints" / "step-000000"
     assert BertTokenizer.from_pretrained(first_checkpoint).tokenize("cat") == ["cat"]
-    states = [path.name for path in sorted(tmp_path.glob("*/*.pt"))]
+    states = [path.name for path in sorted(tmp_path.glob("*/states/*.pt"))]
     assert states == ["state-000000006.pt"] * 2
     assert main([*command, "--output", str(tmp_path / "interrupted")]) == 1
     assert "already holds a run" in capsys.readouterr().err

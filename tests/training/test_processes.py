@@ -196,7 +196,7 @@ def test_two_processes_can_resume_a_run_of_one(project: Path) -> None:
     options = ("--steps", "20", "--save-every", "10", "--keep-states", "1")
     whole = train_forked(project, "whole", *options)
     run = start(arguments(project, "killed", *options), project / "killed.txt")
-    state = project / "killed" / "state-000000010.pt"
+    state = project / "killed" / "states" / "state-000000010.pt"
     kill_when(run, state.exists, 0)
     assert saved_states(project / "killed")[-1] == state
     resumed = train_forked(project, "killed", *options, "--resume", processes=2)
