@@ -45,16 +45,14 @@ from minibert.encoders.embedder import SentenceEmbedder as SentenceEmbedder
 from minibert.encoders.onnx import OnnxEmbedder as OnnxEmbedder
 from minibert.corpus.shards import (
     encode_to_shards as encode_to_shards,
-    encode_corpus as encode_corpus,
     encode_to_file as encode_to_file,
-    encode_file as encode_file,
 )
 from minibert.encoders.search import (
     nearest as nearest,
     semantic_search as semantic_search,
     similarity as similarity,
 )
-from minibert.corpus.formats import open_vectors as open_vectors, open_corpus as open_corpus
+from minibert.corpus.formats import open_vectors as open_vectors
 from minibert.encoders.rerank import CrossEncoder as CrossEncoder, rerank as rerank
 from minibert.encoders.sklearn import SentenceVectorizer as SentenceVectorizer
 

@@ -319,7 +319,3 @@ READERS: dict[str, Callable[[Path], Any]] = {
     "parquet": _read_parquet,
 }
 ENDINGS = ", ".join(f".{name}" for name in WRITERS)
-
-
-open_corpus = open_vectors
-"""The former name of `open_vectors`, for one release."""

@@ -551,11 +551,3 @@ def _finish(folder: Location, shards: int, lines: int, about: dict[str, Any]) ->
             "changed."
         )
     metadata(folder, "index.json", file_format).write_json({"shards": shards, **about, **totals})
-
-
-encode_file = encode_to_file
-"""The former name of `encode_to_file`, for one release."""
-
-
-encode_corpus = encode_to_shards
-"""The former name of `encode_to_shards`, for one release."""

@@ -456,8 +456,6 @@ def rerank(
     query: str,
     documents: Iterable[str],
     top_k: int | None = None,
-    *,
-    top: int | None = None,
 ) -> list[Ranked]:
     """`CrossEncoder(model, tokenizer).rank(query, documents, top_k)`.
 
@@ -467,12 +465,11 @@ def rerank(
         query: The first text of each pair.
         documents: The second texts.
         top_k: How many documents to return. None: all.
-        top: Deprecated name of `top_k`.
 
     Raises:
         ValueError: As `CrossEncoder.rank`.
     """
-    return CrossEncoder(model, tokenizer).rank(query, documents, renamed_top(top, top_k))
+    return CrossEncoder(model, tokenizer).rank(query, documents, top_k)
 
 
 def _check_pairs(pairs: Any) -> tuple[list[Pair], bool]:

@@ -1,6 +1,5 @@
 """Comparing vectors: similarities, and the nearest of a corpus by comparing all of them."""
 
-import warnings
 from collections.abc import Callable
 from typing import Any, Literal, TypedDict
 
@@ -120,7 +119,6 @@ def nearest(
     top_k: int = 5,
     *,
     metric: Literal["cosine", "dot"] = "cosine",
-    top: int | None = None,
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """The `top_k` rows of `corpus` that are most similar to each of `queries`, exactly.
 
@@ -132,7 +130,6 @@ def nearest(
         metric: "cosine", or the "dot" product, which is the same for L2-normalized vectors and
             takes half the time. If `open_vectors` knows that the vectors are normalized, "cosine"
             is as fast.
-        top: Deprecated name of `top_k`.
 
     Returns:
         Row indices and similarities, (n, min(top_k, N)) each, the most similar first. Ties in the
@@ -141,7 +138,6 @@ def nearest(
     Raises:
         ValueError: `top_k` below 1, vectors of different dimensions, or another metric.
     """
-    top_k = renamed_top(top, top_k)
     check_count("top_k", top_k)
     if metric not in ("cosine", "dot"):
         raise ValueError(f'metric should be "cosine" or "dot", not {metric!r}.')
@@ -187,14 +183,6 @@ def semantic_search(
         hits = zip(query_rows, query_scores, strict=True)
         results.append([Hit(corpus_id=row, score=score) for row, score in hits])
     return results
-
-
-def renamed_top(top: int | None, top_k: Any) -> Any:
-    """`top_k`, or the value that a call passes under its deprecated name `top`."""
-    if top is None:
-        return top_k
-    warnings.warn("top is now called top_k.", DeprecationWarning, stacklevel=3)
-    return top
 
 
 def _compare_all(queries: Vectors, corpus: Any, top_k: int, metric: str) -> list[Neighbors]:

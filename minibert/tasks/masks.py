@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any, TypedDict, overload
 
@@ -29,8 +28,6 @@ def fill_mask(  # type: ignore[overload-overlap]
     tokenizer: BertTokenizer,
     texts: str,
     top_k: int = 5,
-    *,
-    top: int | None = None,
 ) -> list[list[MaskGuess]]: ...
 
 
@@ -40,8 +37,6 @@ def fill_mask(
     tokenizer: BertTokenizer,
     texts: Sequence[str],
     top_k: int = 5,
-    *,
-    top: int | None = None,
 ) -> list[list[list[MaskGuess]]]: ...
 
 
@@ -50,8 +45,6 @@ def fill_mask(
     tokenizer: BertTokenizer,
     texts: Texts,
     top_k: int = 5,
-    *,
-    top: int | None = None,
 ) -> list[list[MaskGuess]] | list[list[list[MaskGuess]]]:
     """Predict the most probable words behind each [MASK].
 
@@ -62,7 +55,6 @@ def fill_mask(
         tokenizer: Its tokenizer.
         texts: A text or several.
         top_k: How many words to return for each [MASK].
-        top: Former name of `top_k`, for one release.
 
     Returns:
         For each text a list, for each [MASK] in it a list of `{"score", "token", "token_str"}`,
@@ -74,9 +66,6 @@ def fill_mask(
             than 1.
     """
     require_model(model, BertForMaskedLM, BertForPreTraining)
-    if top is not None:
-        warnings.warn("fill_mask(top=) is now called top_k.", FutureWarning, stacklevel=2)
-        top_k = top
     check_count("top_k", top_k)
     rows = as_text_list(texts)
     batch = tokenizer(rows, verbose=False)

@@ -185,11 +185,6 @@ class TestInputs:
             ours.save_pretrained(tmp_path / "again")
         assert not (tmp_path / "again").exists()
 
-    def test_the_earlier_name_of_top_k(self, encoder: CrossEncoder) -> None:
-        with pytest.warns(DeprecationWarning, match="top is now called top_k"):
-            ranked = rerank(encoder.model, encoder.tokenizer, QUERY, DOCUMENTS, top=2)
-        assert len(ranked) == 2
-
 
 class TestRerank:
     @pytest.fixture

@@ -114,11 +114,6 @@ class TestNearest:
             with pytest.raises(ValueError, match=message):
                 function(vectors, np.eye(3))
 
-    def test_the_earlier_name_of_top_k(self) -> None:
-        with pytest.warns(DeprecationWarning, match="top is now called top_k"):
-            rows, _ = nearest(np.eye(3), np.eye(3), top=1)
-        assert rows.tolist() == [[0], [1], [2]]
-
     def test_invalid_arguments_and_an_empty_corpus(self) -> None:
         with pytest.raises(ValueError, match="top_k should be a whole number of 1 or more, not 0"):
             nearest([[1.0]], [[1.0]], 0)
