@@ -132,6 +132,5 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     options = parser.parse_command_line(arguments)
     if options.command is None:
         parser.error(f"name a command: {', '.join(parser.commands)}")
-    options.command_parser.adopt_old_positionals(options)
     options.arguments = arguments
     return options

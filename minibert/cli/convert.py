@@ -10,7 +10,7 @@ import argparse
 from minibert.cli.loading import source_of
 from minibert.cli.options import add_force, add_json, add_offline
 from minibert.cli.parser import Parser
-from minibert.cli.results import UsageError, claim_folder, is_same_folder, report
+from minibert.cli.results import claim_folder, is_same_folder, report
 from minibert.files import new_folder
 
 SUMMARY = "Write a checkpoint as safetensors with today's tensor names."
@@ -22,13 +22,8 @@ def add(parser: Parser) -> None:
     parser.add_argument(
         "dst",
         metavar="DST",
-        nargs="?",
         help="Folder to write. The same as SRC converts that folder in place.",
     )
-    # `minibert convert --model SRC DST` of the last release has one positional argument
-    parser.set_defaults(model=None)
-    model = parser.stored_value("model")
-    parser.add_old_spelling("--model", model, advice="minibert convert SRC DST")
     add_offline(parser)
     parser.add_argument(
         "--dtype",
@@ -41,7 +36,7 @@ def add(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    src, dst = _source_and_target(options)
+    src, dst = options.src, options.dst
     is_in_place = is_same_folder(src, dst)
     if not is_in_place:
         claim_folder(dst, options.force)
@@ -73,16 +68,3 @@ def run(options: argparse.Namespace) -> None:
         sentence += f"\nLeft out, because {name} has no place for them: {', '.join(left_out)}."
     content = {"output": dst, "architecture": name, "renamed": renamed, "left_out": left_out}
     report(options, content, sentence)
-
-
-def _source_and_target(options: argparse.Namespace) -> tuple[str, str]:
-    if options.model is not None:
-        if options.dst is not None:
-            raise UsageError("name the checkpoint once: minibert convert SRC DST.")
-        return str(options.model), str(options.src)
-    if options.dst is None:
-        raise UsageError(
-            f"name the folder to write, too: minibert convert {options.src} DST. "
-            "To convert in place, name the folder twice."
-        )
-    return str(options.src), str(options.dst)

@@ -20,7 +20,6 @@ from minibert.cli.options import (
     add_json,
     add_model,
     add_texts,
-    as_folder,
 )
 from minibert.cli.parser import Parser
 from minibert.cli.results import (
@@ -81,16 +80,12 @@ def add(parser: Parser) -> None:
 
 def add_embed_output(parser: Parser) -> None:
     """Where the vectors go, and how."""
-    output = parser.add_argument(
+    parser.add_argument(
         "-o",
         "--output",
         metavar="PATH",
         help="File to write (.npy, .safetensors, .jsonl or .parquet), or folder for shards, which "
         "the same command resumes after a stop. Default: stdout.",
-    )
-    parser.add_old_spelling("--out", output)
-    parser.add_old_spelling(
-        "--out-dir", output, convert=as_folder, advice="--output DIR/ (with a slash)"
     )
     add_force(parser)
     parser.add_argument(

@@ -118,15 +118,14 @@ def _add_data_options(parser: Parser, task: str) -> None:
         action="store_true",
         help="Leave out rows that are certainly wrong, and count them. Default: they are errors.",
     )
-    _add_column(parser, group, "--text", "text", "Column of the text.")
-    _add_column(parser, group, "--pair", None, "Column of the second text.")
+    _add_column(group, "text", "text", "Column of the text.")
+    _add_column(group, "pair", None, "Column of the second text.")
     if task in ("classification", "regression", "scores"):
         what = "label" if task == "classification" else "number"
-        _add_column(parser, group, "--label", "label", f"Column of the {what}.")
-    _add_dev_columns(parser, group, task)
+        _add_column(group, "label", "label", f"Column of the {what}.")
+    _add_dev_columns(group, task)
     if task == "triplets":
-        negatives = add_negative_column(group)
-        parser.add_old_spelling("--negative", negatives)
+        add_negative_column(group)
     if task == "scores":
         group.add_argument(
             "--max-score",
@@ -152,7 +151,7 @@ def _add_data_options(parser: Parser, task: str) -> None:
     add_table_format(group, or_lines=False)
 
 
-def _add_dev_columns(parser: Parser, group: Any, task: str) -> None:
+def _add_dev_columns(group: Any, task: str) -> None:
     """The columns of --dev and --test, where they have other names than those of --train."""
     for name, what in (("text", "text"), ("pair", "second text")):
         group.add_argument(
@@ -161,9 +160,7 @@ def _add_dev_columns(parser: Parser, group: Any, task: str) -> None:
             help=f"Column of the {what} in --dev and --test. Default: as in --train.",
         )
     if task in ("pairs", "triplets"):
-        _add_column(
-            parser, group, "--dev-label", None, "Column of the score, if only --dev has scores."
-        )
+        _add_column(group, "dev-label", None, "Column of the score, if only --dev has scores.")
     else:
         group.add_argument(
             "--dev-label-column",
@@ -172,9 +169,8 @@ def _add_dev_columns(parser: Parser, group: Any, task: str) -> None:
         )
 
 
-def _add_column(parser: Parser, group: Any, old: str, default: str | None, help: str) -> None:
-    column = group.add_argument(f"{old}-column", metavar="NAME", default=default, help=help)
-    parser.add_old_spelling(old, column)
+def _add_column(group: Any, name: str, default: str | None, help: str) -> None:
+    group.add_argument(f"--{name}-column", metavar="NAME", default=default, help=help)
 
 
 def _add_vector_options(parser: Parser) -> None:

@@ -25,12 +25,11 @@ _NOT_DRAWN = ("step", "epoch", "tokens", "seconds_left", "memory_mb", "precision
 
 
 def add(parser: Parser) -> None:
-    model = add_model(
+    add_model(
         parser,
         help="Model: a folder, a bundled model or a Hub id (NAME@REVISION), or the folder of a "
         "training run, whose curves are drawn.",
     )
-    parser.add_old_positional(model)
     parser.add_argument(
         "--plot",
         metavar="FILE",

@@ -32,7 +32,6 @@ def source_of(options: argparse.Namespace, name: str | None = None) -> Source:
         UsageError: A revision of a model that is not on the Hub.
     """
     name, revision = split_revision(str(options.model) if name is None else name)
-    revision = revision or options.revision
     source = Source(model_folder(name), revision=revision, local_files_only=options.offline)
     if revision and source.folder is not None:
         raise UsageError(

@@ -1,13 +1,11 @@
 """The options that several commands share, each defined once.
 
-A command adds the ones that have an effect on it, so names, help texts and the spellings of the
-last release are the same everywhere.
+A command adds the ones that have an effect on it, so names and help texts are the same everywhere.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Callable
 from typing import Any
 
@@ -46,41 +44,31 @@ def add_model(
     default: str | None = DEFAULT_MODEL,
     required: bool = False,
     help: str = MODEL_HELP,
-) -> argparse.Action:
+) -> None:
     """`--model`, and `--offline`, which limits where it may come from."""
-    model = parser.add_argument(
+    parser.add_argument(
         "-m", "--model", metavar="NAME", default=default, required=required, help=help
     )
     add_offline(parser)
-    return model
 
 
 def add_offline(parser: Parser) -> None:
-    """`--offline`, and `--revision` of the last release."""
+    """`--offline`."""
     parser.add_argument(
         "--offline", action="store_true", help="Use local files and the Hub cache only."
     )
-    parser.set_defaults(revision=None)
-    revision = parser.stored_value("revision")
-    parser.add_old_spelling("--revision", revision, advice="--model NAME@REVISION")
 
 
-def add_output_file(
-    parser: Parser, help: str, default: str | None = None, old: str | None = None
-) -> argparse.Action:
+def add_output_file(parser: Parser, help: str, default: str | None = None) -> None:
     """`--output` for a file, and `--force`."""
-    output = parser.add_argument("-o", "--output", metavar="FILE", default=default, help=help)
-    if old is not None:
-        parser.add_old_spelling(old, output)
+    parser.add_argument("-o", "--output", metavar="FILE", default=default, help=help)
     add_force(parser)
-    return output
 
 
-def add_output_folder(parser: Parser, help: str) -> argparse.Action:
+def add_output_folder(parser: Parser, help: str) -> None:
     """`--output` for a folder that the command needs, and `--force`."""
-    output = parser.add_argument("-o", "--output", metavar="DIR", required=True, help=help)
+    parser.add_argument("-o", "--output", metavar="DIR", required=True, help=help)
     add_force(parser)
-    return output
 
 
 def add_force(parser: Parser) -> None:
@@ -90,11 +78,6 @@ def add_force(parser: Parser) -> None:
         action="store_true",
         help="Write even where there is a file already, or a folder with other files in it.",
     )
-
-
-def as_folder(path: str) -> str:
-    """A path that is read as a folder's, whatever it ends in."""
-    return os.path.join(path, "")
 
 
 def add_json(parser: Parser, lines: bool = False) -> None:
@@ -139,8 +122,7 @@ def add_backend(parser: Parser) -> None:
 
 def add_top_k(parser: Parser, default: int, help: str) -> None:
     """`--top-k`."""
-    top_k = parser.add_argument("-k", "--top-k", type=int, default=default, metavar="N", help=help)
-    parser.add_old_spelling("--top", top_k)
+    parser.add_argument("-k", "--top-k", type=int, default=default, metavar="N", help=help)
 
 
 def add_texts(parser: Parser, help: str = "Text to process. Several may be given.") -> None:
@@ -208,10 +190,9 @@ def _column_delimiter(name: str) -> str:
 
 def add_text_column(parser: Parser) -> None:
     """`--text-column`."""
-    column = parser.add_argument(
+    parser.add_argument(
         "--text-column", metavar="NAME", help="Column of the text in a table. Default: text."
     )
-    parser.add_old_spelling("--column", column)
 
 
 def add_pair_column(parser: Parser, help: str = "Column of the second text of a pair.") -> None:
@@ -219,9 +200,9 @@ def add_pair_column(parser: Parser, help: str = "Column of the second text of a 
     parser.add_argument("--pair-column", metavar="NAME", help=help)
 
 
-def add_negative_column(parser: Any) -> argparse.Action:
+def add_negative_column(parser: Any) -> None:
     """`--negative-column`, of a parser or of a group of options."""
-    action: argparse.Action = parser.add_argument(
+    parser.add_argument(
         "--negative-column",
         type=comma_list(),
         action="extend",
@@ -230,7 +211,6 @@ def add_negative_column(parser: Any) -> argparse.Action:
         help="Column of texts that do not belong to the first, or several with commas between "
         "them. May be repeated.",
     )
-    return action
 
 
 def add_label_column(parser: Parser) -> None:

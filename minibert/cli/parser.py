@@ -1,18 +1,12 @@
-"""Parse the command line of `minibert`.
-
-Errors are one sentence, defaults are readable, and the spellings of the last release are accepted.
-"""
+"""Parse the command line of `minibert`: errors in one sentence, readable defaults."""
 
 from __future__ import annotations
 
 import argparse
 import difflib
-import logging
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NoReturn, cast
-
-logger = logging.getLogger("minibert")
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NoReturn
 
 
 class HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
@@ -43,7 +37,6 @@ class Parser(argparse.ArgumentParser):
         settings.setdefault("formatter_class", HelpFormatter)
         super().__init__(**settings)
         self.commands: dict[str, Parser] = {}
-        self.old_positionals: list[argparse.Action] = []
 
     def _print_message(self, message: str, file: Any = None) -> None:
         if message and file is sys.stdout:
@@ -63,44 +56,6 @@ class Parser(argparse.ArgumentParser):
             choices = [str(choice) for choice in action.choices or ()]
             error.message += nearest_name(str(value), choices)
             raise
-
-    def add_old_spelling(
-        self,
-        old: str,
-        new: argparse.Action,
-        convert: Callable[[Any], Any] | None = None,
-        advice: str | None = None,
-    ) -> None:
-        """Accepts an option of the last release: hidden, and with a warning that names the new one.
-
-        Args:
-            old: The option string, such as "--out".
-            new: The option that replaces it.
-            convert: Turns a value of the old option into one of the new option.
-            advice: The new spelling, where it is more than another name.
-        """
-        self.add_argument(old, action=_OldOption, new=new, convert=convert, advice=advice)
-
-    def add_old_positional(self, new: argparse.Action) -> None:
-        """Accepts the value of an option as a positional argument, as the last release did."""
-        self.add_argument(f"old_{new.dest}", nargs="?", help=argparse.SUPPRESS)
-        self.old_positionals.append(new)
-
-    def adopt_old_positionals(self, options: argparse.Namespace) -> None:
-        """Move the values of old positional arguments to the options that replace them."""
-        for new in self.old_positionals:
-            value = getattr(options, f"old_{new.dest}")
-            if value is None:
-                continue
-            flag = new.option_strings[-1]
-            if getattr(options, new.dest) != new.default:
-                self.error(f"the model is named twice: drop {value!r} or {flag}")
-            logger.warning("%s is now named by an option: %s %s.", new.metavar, flag, value)
-            setattr(options, new.dest, value)
-
-    def stored_value(self, dest: str, nargs: int | None = None) -> argparse.Action:
-        """An action that stores a value, for an option of which only the old spelling is left."""
-        return _Store([f"--{dest}"], dest, nargs=nargs)
 
     def options_by_name(self) -> Mapping[str, argparse.Action]:
         """Every option string that is documented, with its action."""
@@ -134,56 +89,6 @@ class Parser(argparse.ArgumentParser):
             parser.error(f"unexpected argument {argument!r}")
         name = argument.partition("=")[0]
         parser.error(f"unknown option {argument}{nearest_name(name, parser.options_by_name())}")
-
-
-class _Store(argparse.Action):
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: Any,
-        option_string: str | None = None,
-    ) -> None:
-        setattr(namespace, self.dest, values)
-
-
-class _OldOption(argparse.Action):
-    """An option of the last release. See `Parser.add_old_spelling`."""
-
-    def __init__(
-        self,
-        option_strings: Sequence[str],
-        dest: str,
-        new: argparse.Action,
-        convert: Callable[[Any], Any] | None,
-        advice: str | None,
-        default: Any = None,  # argparse passes the one of the new option
-    ) -> None:
-        super().__init__(
-            option_strings,
-            new.dest,
-            nargs=new.nargs,
-            type=cast(Any, new.type),
-            choices=new.choices,
-            default=argparse.SUPPRESS,
-            help=argparse.SUPPRESS,
-            metavar=new.metavar,
-        )
-        self.new = new
-        self.convert = convert
-        self.advice = advice or new.option_strings[-1]
-
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: Any,
-        option_string: str | None = None,
-    ) -> None:
-        logger.warning("%s is now written %s.", option_string, self.advice)
-        if self.convert is not None:
-            values = self.convert(values)
-        self.new(parser, namespace, values, option_string)
 
 
 def nearest_name(word: str, names: Iterable[str]) -> str:

@@ -97,10 +97,6 @@ def add(parser: Parser) -> None:
         help="Return vectors as the model makes them, not L2-normalized.",
     )
     parser.add_argument("--metrics-open", action="store_true", help="Serve /metrics without a key.")
-    log_format = parser.stored_value("log_format", nargs=0)
-    parser.add_old_spelling(
-        "--json", log_format, convert=lambda _: "json", advice="--log-format json"
-    )
 
 
 def run(options: argparse.Namespace) -> None:

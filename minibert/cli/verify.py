@@ -14,8 +14,7 @@ EXAMPLE = "--model bert-base-uncased"
 
 
 def add(parser: Parser) -> None:
-    model = add_model(parser)
-    parser.add_old_positional(model)
+    add_model(parser)
     parser.add_argument(
         "--text",
         action="append",

@@ -44,9 +44,7 @@ def add(parser: Parser) -> None:
 
 def add_page_options(parser: Parser) -> None:
     """Options of a command that writes a page."""
-    add_output_file(
-        parser, "Page to write. Default: a temporary file, opened in a browser.", old="--out"
-    )
+    add_output_file(parser, "Page to write. Default: a temporary file, opened in a browser.")
     parser.add_argument(
         "--open",
         action=argparse.BooleanOptionalAction,

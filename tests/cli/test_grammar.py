@@ -168,23 +168,6 @@ def test_every_option_has_a_help_text_that_stands_alone() -> None:
                 )
 
 
-OLD_SPELLINGS = {
-    "embed hello --model minibert-tiny --out {out}/v.npy": "--out is now written --output.",
-    "embed hello --model minibert-tiny --out-dir {out}/v": "--out-dir is now written --output DIR/",
-    "info minibert-tiny": "NAME is now named by an option: --model minibert-tiny.",
-    "convert --model minibert-tiny {out}/new": "--model is now written minibert convert SRC DST.",
-    "fill-mask [MASK] --model minibert-tiny --top 1": "--top is now written --top-k.",
-}
-
-
-@pytest.mark.parametrize("typed", OLD_SPELLINGS)
-def test_options_of_the_last_release_work_with_a_warning(
-    typed: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(typed.format(out=tmp_path).split()) == 0
-    assert OLD_SPELLINGS[typed] in capsys.readouterr().err
-
-
 @pytest.fixture
 def classifier(tmp_path: Path) -> Path:
     """A folder that represents a trained classifier of a user."""
@@ -203,8 +186,6 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 OVERWRITING_COMMANDS = (
-    "convert {classifier}",
-    "convert --model minibert-tiny {classifier}",
     "convert minibert-tiny {classifier}",
     "export minibert-tiny {classifier}",
     "vocab --corpus {text} --output {classifier}",
@@ -233,10 +214,7 @@ def test_files_of_a_user_are_not_overwritten(
     before = contents(tmp_path)
     assert main(typed.format(classifier=classifier, text=text).split()) in (1, 2)
     assert contents(tmp_path) == before
-    assert capsys.readouterr().err.count("\n") in (
-        1,
-        2,
-    )  # the second line is a warning about an old spelling
+    assert capsys.readouterr().err.count("\n") == 1
 
 
 def test_convert_in_place(tmp_path: Path) -> None:
