@@ -10,7 +10,7 @@ import pytest
 from conftest import CHECKOUT
 from test_model import PARAMETERS
 
-GENERATED = ("command-line.md", "questions.md")
+GENERATED = ("questions.md",)
 PAGES = [page for page in guides.pages() if page.name not in GENERATED]
 KOREAN = guides.pages(korean=True)
 ALL = [*guides.pages(), *KOREAN, CHECKOUT / ".github" / "CONTRIBUTING.md"]

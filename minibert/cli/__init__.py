@@ -51,6 +51,15 @@ GROUPS: Mapping[str, tuple[ModuleType, ...]] = {
     "check and convert": (verify, info, convert, export, models, completion),
 }
 DESCRIPTION = "BERT in plain PyTorch, bit-identical to transformers."
+ENVIRONMENT = {
+    "MINIBERT_API_KEY": "key that clients of minibert serve must send",
+    "HF_HOME": "folder of the Hub cache (~/.cache/huggingface)",
+    "HF_TOKEN": "token for private models of the Hub",
+    "HF_HUB_OFFLINE": "1 uses the Hub cache only, as --offline does",
+    "HTTPS_PROXY": "proxy for downloads from the Hub",
+    "OMP_NUM_THREADS": "number of threads (one per core)",
+    "CUDA_VISIBLE_DEVICES": "GPUs that exist for the command, such as 0,1",
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -76,7 +85,14 @@ class _Overview(Parser):
                 name = name_of(module)
                 lines.append(f"  {name:<10} {module.SUMMARY}")
                 lines.append(f"  {'':<10} minibert {name} {module.EXAMPLE}")
-        lines += ["", "minibert help COMMAND lists the options of a command. minibert --version"]
+        lines += ["", "environment variables"]
+        lines += [f"  {name:<20} {meaning}" for name, meaning in ENVIRONMENT.items()]
+        lines += [
+            "",
+            "exit codes: 0 success, 1 the work or the check failed, 2 bad usage, 130 Ctrl-C, "
+            "143 SIGTERM",
+            "minibert help COMMAND lists the options of a command. minibert --version",
+        ]
         return "\n".join(lines) + "\n"
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import math
 import warnings
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +27,7 @@ def add(parser: Parser) -> None:
     add_model(
         parser,
         help="Model: a folder, a bundled model or a Hub id (NAME@REVISION), or the folder of a "
-        "training run, whose curves are drawn.",
+        "training run, whose first and last scores are shown.",
     )
     parser.add_argument(
         "--plot",
@@ -51,7 +50,9 @@ def run(options: argparse.Namespace) -> None:
         print_json({"output": {"curves": curves}})
     if not options.json:
         for name, (steps, values) in curves.items():
-            print(f"\n{draw_curve(name, steps, values)}")
+            print(
+                f"{name:<16} {values[0]:.4g} at step {steps[0]:,}, {values[-1]:.4g} at {steps[-1]:,}"
+            )
 
 
 def _plot(options: argparse.Namespace, curves: Curves) -> None:
@@ -147,33 +148,6 @@ def read_curves(log: Path) -> Curves:
                 steps.append(record.get("step", number))
                 values.append(value)
     return curves
-
-
-def draw_curve(
-    name: str, steps: Sequence[int], values: Sequence[float], width: int = 60, height: int = 8
-) -> str:
-    """Draw a curve in lines of text.
-
-    Each column shows the mean of its values. The lowest and the highest value label the axis.
-    """
-    span = max(1, steps[-1] - steps[0])
-    columns: dict[int, list[float]] = {}
-    for step, value in zip(steps, values, strict=True):
-        column = (step - steps[0]) * (width - 1) // span
-        columns.setdefault(column, []).append(value)
-    means = {column: sum(group) / len(group) for column, group in columns.items()}
-    low = min(means.values())
-    high = max(means.values())
-    scale = (high - low) or 1
-    rows = {column: round((mean - low) / scale * (height - 1)) for column, mean in means.items()}
-    labels = {height - 1: f"{high:.4g}", 0: f"{low:.4g}"}
-    lines = [name]
-    for row in reversed(range(height)):
-        points = "".join("*" if rows.get(column) == row else " " for column in range(width))
-        lines.append(f"{labels.get(row, ''):>10} | {points.rstrip()}")
-    first = f"{steps[0]:,}"
-    lines.append(f"{'step':>10}   {first}{steps[-1]:>{width - len(first)},}")
-    return "\n".join(lines)
 
 
 def plot_curves(curves: Curves, path: str) -> None:

@@ -56,6 +56,8 @@ READS_TEXTS = [
     "vocab",
     "pretrain",
 ]
+# a help text that begins with one of these words is a fragment
+FRAGMENTS = ("Of", "As", "In", "For", "To", "With", "By", "From", "Than", "Which", "That", "And")
 WRITES = ["embed", "classify", "entities", "answer", "view", "learn", "vocab", "pretrain"]
 
 
@@ -161,6 +163,8 @@ def test_every_option_has_a_help_text_that_stands_alone() -> None:
             text = str(action.help or "")
             where = f"{name} {action.option_strings or action.metavar}: {text}"
             assert text[:1].isupper() and text.endswith("."), where
+            assert 2 <= len(text.split()) < 60, where
+            assert text.split()[0].rstrip(",") not in FRAGMENTS, where
             if action.nargs != 0 and action.choices is None:
                 metavars = action.metavar
                 assert metavars is not None and str(metavars).isupper() or "[" in str(metavars), (

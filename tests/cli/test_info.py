@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from minibert.cli import main
-from minibert.cli.info import draw_curve
 
 
 def write_log(folder: Path) -> None:
@@ -18,23 +17,12 @@ def write_log(folder: Path) -> None:
     (folder / "log.jsonl").write_text("".join(lines), encoding="utf-8")
 
 
-def test_a_falling_curve_starts_in_the_upper_left() -> None:
-    lines = draw_curve("loss", [1, 2, 3], [4.0, 2.0, 0.0], width=5, height=3).split("\n")
-    assert lines == [
-        "loss",
-        "         4 | *",
-        "           |   *",
-        "         0 |     *",
-        "      step   1   3",
-    ]
-    assert "       0.5 | *" in draw_curve("accuracy", [3], [0.5])
-
-
 def test_the_curves_of_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_log(tmp_path)
     assert main(["info", "-m", str(tmp_path)]) == 0
     shown = capsys.readouterr().out
-    assert "\nloss\n" in shown and "accuracy" in shown and "tokens" not in shown
+    assert "loss             10 at step 1, 0.25 at 40" in shown
+    assert "accuracy" in shown and "tokens" not in shown
     assert main(["info", "-m", str(tmp_path), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["output"]["curves"]["accuracy"] == [[40], [0.5]]
 

@@ -38,19 +38,3 @@ def test_every_row_is_evaluated_once(data: tuple[str, str], tmp_path: Path) -> N
     assert sorted(str(row) for fold in folds for row in fold) == sorted(map(str, rows))
     trained = [str(row) for row in SequenceTask().read(tmp_path / "out" / "0" / "train.jsonl")]
     assert sorted([*trained, *map(str, folds[0])]) == sorted(map(str, rows))
-
-
-@pytest.mark.usefixtures("one_thread")
-def test_a_search_resumes_where_it_stopped(data: tuple[str, str], tmp_path: Path) -> None:
-    pytest.importorskip("optuna")
-    from search_options import search
-
-    arguments = (data[0], data[1], data[1], str(tmp_path / "out"))
-    assert len(search(*arguments, 1, SequenceTask(), steps=2).trials) == 1
-    study = search(*arguments, 1, SequenceTask(), steps=2)
-    assert len(study.trials) == 2 and study.best_value == max(trial.value for trial in study.trials)
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
-        "trial-0",
-        "trial-1",
-        "trials.db",
-    ]
