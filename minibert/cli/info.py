@@ -50,9 +50,8 @@ def run(options: argparse.Namespace) -> None:
         print_json({"output": {"curves": curves}})
     if not options.json:
         for name, (steps, values) in curves.items():
-            print(
-                f"{name:<16} {values[0]:.4g} at step {steps[0]:,}, {values[-1]:.4g} at {steps[-1]:,}"
-            )
+            first, last = f"{values[0]:.4g} at step {steps[0]:,}", f"{values[-1]:.4g}"
+            print(f"{name:<16} {first}, {last} at {steps[-1]:,}")
 
 
 def _plot(options: argparse.Namespace, curves: Curves) -> None:
