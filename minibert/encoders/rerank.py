@@ -23,7 +23,6 @@ from minibert.config import BertConfig
 from minibert.devices import resolve_device
 from minibert.encoders.encode import check_device, resolve_max_length
 from minibert.encoders.pooling import ACTIVATIONS, activation_name
-from minibert.encoders.search import renamed_top
 from minibert.encoders.sentence_folder import MODULES, SentenceFolder, read_sentence_folder
 from minibert.encoders.token_rows import (
     Pair,
