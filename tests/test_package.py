@@ -49,6 +49,7 @@ IMPORT_ORDER = [
     "auto",
     "inference",
     "encoders",
+    "text",
     "corpus",
     "tasks",
     "serving",

@@ -1,0 +1,7 @@
+"""Texts as they are: files and folders, tables and lines, here or elsewhere, row by row."""
+
+from minibert.text.read import Part, parts_of, read, read_json, read_part
+from minibert.text.rows import BadRow, Row
+from minibert.text.table import Table
+
+__all__ = ["BadRow", "Part", "Row", "Table", "parts_of", "read", "read_json", "read_part"]

@@ -1,0 +1,182 @@
+"""The lines of a file as text, with their numbers. LF, CR LF and CR end a line."""
+
+from __future__ import annotations
+
+import codecs
+import io
+from collections.abc import Callable, Iterator
+from typing import IO
+
+from minibert.text.location import Location
+from minibert.text.rows import BadRow
+
+HEAD_BYTES = 512
+
+# kinds of files that people take for text, by their first bytes
+_KINDS = {
+    b"PK\x03\x04": "a zip archive, as .xlsx, .docx and .hwpx are: save it as .csv or .txt",
+    b"\xd0\xcf\x11\xe0": "a document of Hangul or Office (.hwp, .xls, .doc): save it as .csv or "
+    ".txt",
+    b"\x1f\x8b": "gzip-compressed: rename it to end in .gz",
+    b"PAR1": "a parquet file: rename it to end in .parquet",
+    b"%PDF-": "a PDF document: extract its text",
+    b"\x80\x02": "a pickle of Python objects: write its texts as .jsonl",
+    b"\x80\x03": "a pickle of Python objects: write its texts as .jsonl",
+    b"\x80\x04": "a pickle of Python objects: write its texts as .jsonl",
+    b"\x80\x05": "a pickle of Python objects: write its texts as .jsonl",
+    b"version https://git-lfs.github.com/": "a pointer of Git LFS and not the file itself: "
+    "get the file (git lfs pull)",
+}
+_HTML = (b"<!doctype html", b"<html")
+
+# UTF-32 first: its little-endian mark begins with that of UTF-16
+_WIDE_MARKS = {
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+
+OnBad = Callable[[BadRow], object]
+
+
+def text_lines(
+    location: Location,
+    encoding: str | None,
+    on_bad: OnBad,
+    start: int = 0,
+    end: int | None = None,
+) -> Iterator[tuple[int, str]]:
+    """Yield the lines that begin in bytes `[start, end)` of a file, with their ends.
+
+    Args:
+        location: The file, compressed or not.
+        encoding: Its encoding. None: UTF-8, or UTF-16 or UTF-32 where a mark says so.
+        on_bad: Receives each line that cannot be decoded.
+        start: First byte. Above 0 only for files that can be split (see `is_wide`).
+        end: Byte after the last. None reads to the end.
+
+    Returns:
+        An iterator of the number of a line from 1, or of its first byte if `start` is not 0, and
+        the line.
+
+    Raises:
+        ValueError: The file is not text, or what `on_bad` raises.
+    """
+    with location.open() as file:
+        if start == 0:
+            head = file.peek(HEAD_BYTES)[:HEAD_BYTES]  # type: ignore[attr-defined]
+            check_kind(head, location)
+            encoding = encoding or _marked_encoding(head)
+        name = codecs.lookup(encoding or "utf-8").name.removesuffix("-sig")
+        if not _has_lines_of_bytes(name):
+            yield from _wide_lines(file, name, location)
+            return
+        for number, line in _byte_lines(file, start, end):
+            try:
+                text = line.decode(name)
+                if "\0" in text:
+                    raise ValueError
+            except ValueError:
+                unit = "byte" if start else "line"
+                place = f"{location}, {unit} {number}"
+                on_bad(BadRow(place, _decoding_fault(line, name, encoding), repr(line[:200])))
+            else:
+                yield number, text
+
+
+def check_kind(head: bytes, where: object) -> None:
+    """Check the first bytes of a file that is about to be read as text.
+
+    Args:
+        head: The first bytes, 512 or more where the file has them.
+        where: The file, for the message.
+
+    Raises:
+        ValueError: The file is of a kind that is not text.
+    """
+    kind = kind_of(head)
+    if kind is not None:
+        raise ValueError(f"{where} is {kind}.")
+
+
+def kind_of(head: bytes) -> str | None:
+    """Return what a file is whose first bytes show that it is not text, or None."""
+    for magic, kind in _KINDS.items():
+        if head.startswith(magic):
+            return kind
+    if head.removeprefix(codecs.BOM_UTF8).lstrip().lower().startswith(_HTML):
+        return "an HTML page: extract its text"
+    if head[8:10] == b'{"' and int.from_bytes(head[:8], "little") < 1 << 27:
+        return "a safetensors file of tensors, not of text"
+    return None
+
+
+def is_wide(location: Location, encoding: str | None) -> bool:
+    """Return whether a file cannot be split at the bytes of its line ends, as UTF-16."""
+    if encoding is None:
+        with location.open() as file:
+            encoding = _marked_encoding(file.read(4))
+    return not _has_lines_of_bytes(encoding or "utf-8")
+
+
+def _marked_encoding(head: bytes) -> str | None:
+    """The encoding of two or four bytes a character that a byte order mark names, or None."""
+    for mark, encoding in _WIDE_MARKS.items():
+        if head.startswith(mark):
+            return encoding
+    return None
+
+
+def _has_lines_of_bytes(encoding: str) -> bool:
+    """Whether the bytes of line ends are those of ASCII, and nothing else has them."""
+    return "\r\n".encode(encoding) == b"\r\n"
+
+
+def _byte_lines(file: IO[bytes], start: int, end: int | None) -> Iterator[tuple[int, bytes]]:
+    position = 0
+    if start:
+        # a line that began before `start` belongs to the part before
+        file.seek(start - 1)
+        position = start - 1 + len(file.readline())
+    number = 0
+    for block in file:
+        if end is not None and position >= end:
+            return
+        if not number and not start:
+            block = block.removeprefix(codecs.BOM_UTF8)
+        lines = block.splitlines(keepends=True) if b"\r" in block else (block,)
+        for line in lines:
+            number += 1
+            yield (position if start else number), line
+        position += len(block)
+
+
+def _decoding_fault(line: bytes, name: str, encoding: str | None) -> str:
+    """What is wrong with a line that is not text in an encoding."""
+    if b"\0" in line:
+        return (
+            "the line has a NUL byte, as binary files have, and UTF-16 without a byte order mark "
+            "(Table(encoding='utf-16-le'))"
+        )
+    if encoding is not None:
+        return f"the line is not {name}, as Table(encoding={encoding!r}) says"
+    advice = "Pass its encoding by Table(encoding=...), or get the file again if it is damaged"
+    try:
+        line.decode("cp949")
+    except ValueError:
+        return f"the line is not UTF-8. {advice}"
+    return f"the line is not UTF-8, but may be Korean: pass Table(encoding='cp949'). {advice}"
+
+
+def _wide_lines(file: IO[bytes], encoding: str, location: Location) -> Iterator[tuple[int, str]]:
+    text = io.TextIOWrapper(file, encoding=encoding, newline="")
+    number = 0
+    try:
+        for line in text:
+            number += 1
+            yield number, line.removeprefix("\ufeff") if number == 1 else line
+    except UnicodeError:
+        raise ValueError(f"{location} is not {encoding} after line {number}.") from None
+    finally:
+        text.detach()  # whoever opened the file closes it

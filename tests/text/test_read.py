@@ -1,0 +1,317 @@
+"""Files are read by their ending and by what a `Table` says, or raise an error that helps."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import json
+import lzma
+import os
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pytest
+from pyarrow import parquet
+
+from minibert.text import BadRow, Table, parts_of, read, read_json, read_part
+from minibert.text.location import Location
+
+TEXTS = ["a cat", "안녕하세요 여러분", 'she said "no"']
+ROWS = [{"text": text, "n": number} for number, text in enumerate(TEXTS)]
+LINES = "".join(f"{text}\n" for text in TEXTS)
+JSON_LINES = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in ROWS)
+ARRAY = json.dumps(ROWS, indent=2, ensure_ascii=False)
+CSV = 'text,n\na cat,0\n안녕하세요 여러분,1\n"she said ""no""",2\n'
+TSV = 'text\tn\na cat\t0\n안녕하세요 여러분\t1\nshe said "no"\t2\n'
+
+
+def parquet_bytes(rows: list[dict[str, Any]] = ROWS) -> bytes:
+    stream = io.BytesIO()
+    parquet.write_table(pyarrow.Table.from_pylist(rows), stream)
+    return stream.getvalue()
+
+
+def write(folder: Path, name: str, data: str | bytes) -> Path:
+    path = folder / name
+    path.write_bytes(data if isinstance(data, bytes) else data.encode())
+    return path
+
+
+def texts_of(path: Any, table: Table | None = None) -> list[str]:
+    return [row.text for row in read(path, table)]
+
+
+READABLE = {
+    "a.jsonl": JSON_LINES.encode(),
+    "a.ndjson": JSON_LINES.encode(),
+    "A.JSONL": JSON_LINES.encode(),
+    "crlf.jsonl": JSON_LINES.replace("\n", "\r\n").encode(),
+    "cr.jsonl": JSON_LINES.replace("\n", "\r").encode(),
+    "blank.jsonl": b"\n\n" + JSON_LINES.replace("\n", "\n\n").encode(),
+    "mark.jsonl": JSON_LINES.encode("utf-8-sig"),
+    "array.json": ARRAY.encode(),
+    "one_line.json": json.dumps(ROWS).encode(),
+    "array.json.gz": gzip.compress(ARRAY.encode()),
+    "A.CSV": CSV.encode(),
+    "a.Csv.GZ": gzip.compress(CSV.encode()),
+    "crlf.csv": CSV.replace("\n", "\r\n").encode(),
+    "cr.csv": CSV.replace("\n", "\r").encode(),
+    "excel.csv": CSV.encode("utf-8-sig"),
+    "unicode.csv": CSV.encode("utf-16"),
+    "blank.csv": CSV.replace("\n", "\n\n").encode(),
+    "a.tsv": TSV.encode(),
+    "unicode.tsv": TSV.encode("utf-16"),
+    "a.PARQUET": parquet_bytes(),
+    "a.parquet.gz": gzip.compress(parquet_bytes()),
+    "a.txt": LINES.encode(),
+    "NOTES": LINES.encode(),
+    "cr.txt": LINES.replace("\n", "\r").encode(),
+    "mixed.txt": LINES.replace("\n", "\r\n", 1).encode(),
+    "mark.txt": LINES.encode("utf-8-sig"),
+    "utf16.txt": LINES.encode("utf-16"),
+    "utf16be.txt": b"\xfe\xff" + LINES.encode("utf-16-be"),
+    "utf32.txt": LINES.encode("utf-32"),
+    "no_end.txt": LINES.rstrip("\n").encode(),
+    "a.txt.gz": gzip.compress(LINES.encode()),
+    "a.txt.BZ2": bz2.compress(LINES.encode()),
+    "a.txt.xz": lzma.compress(LINES.encode()),
+    "a.txt.zst": pyarrow.compress(LINES.encode(), "zstd", asbytes=True),
+}
+
+
+@pytest.mark.parametrize("name", READABLE)
+def test_the_ending_says_how_a_file_is_read(name: str, tmp_path: Path) -> None:
+    path = write(tmp_path, name, READABLE[name])
+    assert texts_of(path) == TEXTS
+    assert [row.text for row in read(tmp_path)] == TEXTS
+
+
+@pytest.mark.parametrize("name", READABLE)
+@pytest.mark.parametrize("part_bytes", [1, 30])
+def test_files_are_read_in_parts(name: str, part_bytes: int, tmp_path: Path) -> None:
+    path = write(tmp_path, name, READABLE[name])
+    parts = parts_of(path, part_bytes=part_bytes)
+    assert [row.text for part in parts.values() for row in read_part(part)] == TEXTS
+
+
+def test_large_files_have_several_parts(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.txt", LINES * 50)
+    assert len(parts_of(path, part_bytes=100)) > 10
+    rows = [{"text": "a cat " * 20} for _ in range(100)]
+    path = write(tmp_path, "a.parquet", parquet_bytes(rows))
+    assert len(parts_of(path, part_bytes=1)) == 100
+
+
+PLACES = {
+    "a.txt": ("one\n\ntwo\n", ["line 1", "line 2", "line 3"]),
+    "a.csv": ('text\none\n\n"two\nlines"\nthree\n', ["line 2", "line 4", "line 6"]),
+    "a.tsv": ("text\tn\none\t1\n\ntwo\t2\nthree\t3\n", ["line 2", "line 4", "line 5"]),
+    "a.jsonl": ('\n{"text": "1"}\n\n{"text": "2"}\n{"text": "3"}', ["line 2", "line 4", "line 5"]),
+    "a.json": (
+        '[\n{"text": "1"},\n\n{"text":\n "2"}, {"text": "3"}]',
+        ["line 2", "line 4", "line 5"],
+    ),
+    "a.parquet": (
+        parquet_bytes([{"text": str(number)} for number in range(3)]),
+        ["row 1", "row 2", "row 3"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_each_row_knows_its_file_and_line(name: str, tmp_path: Path) -> None:
+    data, places = PLACES[name]
+    path = write(tmp_path, name, data)
+    expected = [f"{path}, {place}" for place in places]
+    assert [row.place for row in read(path)] == expected
+    write(tmp_path, "b.txt", "last\n")
+    assert [row.place for row in read(tmp_path)] == [*expected, f"{tmp_path / 'b.txt'}, line 1"]
+
+
+def test_columns_by_their_names_with_their_types(tmp_path: Path) -> None:
+    table = Table("q", "a", "y", "key")
+    rows = [{"q": "who?", "a": "Ann", "y": 1, "key": 7, "more": [1.5]}]
+    for name, data in (
+        ("a.jsonl", json.dumps(rows[0])),
+        ("a.json", json.dumps(rows)),
+        ("a.parquet", parquet_bytes(rows)),
+    ):
+        [row] = read(write(tmp_path, name, data), table)
+        assert (row.text, row.pair, row.label, row.id) == ("who?", "Ann", 1, 7)
+        assert row.values == rows[0]
+    [row] = read(write(tmp_path, "a.csv", "key,q,y,a\n7,who?,1,Ann\n"), table)
+    assert (row.text, row.pair, row.label, row.id) == ("who?", "Ann", "1", "7")
+    [row] = read(tmp_path / "a.parquet", columns=["q", "key"])
+    assert row.values == {"q": "who?", "key": 7}
+
+
+TABLES = {
+    "tab": ("a.txt", "text\tn\na\t1\n", Table(delimiter="\t"), ["a"]),
+    "semicolon": ("a.csv", 'text;n\n"a;b";1\n', Table(delimiter=";"), ["a;b"]),
+    "semicolon in text": ("a.txt", 'n|text\n1|"a|b"\n', Table(delimiter="|"), ["a|b"]),
+    "quoted tabs": ("a.tsv", 'text\tn\n"a ""b"""\t1\n', Table(quoting="quoted"), ['a "b"']),
+    "literal marks": ("a.tsv", 'text\tn\n"a ""b"""\t1\n', Table(quoting="none"), ['"a ""b"""']),
+    "marks of a text": ("a.tsv", 'text\tn\n"재밌다"\t1\n""\t2\n', Table(), ['"재밌다"', '""']),
+    "csv without quotes": ("a.csv", 'text,n\n"a,1\n', Table(quoting="none"), ['"a']),
+    "no header": ("a.csv", "a,1,x\nb,2,y\n", Table(columns=("text", "n")), ["a", "b"]),
+    "one column": ("a.tsv", "text, really\na\n", Table("text, really", delimiter="\t"), ["a"]),
+    "cp949": ("a.csv", "text,n\n한글,1\n".encode("cp949"), Table(encoding="cp949"), ["한글"]),
+    "utf-16 without a mark": (
+        "a.txt",
+        "한글\r\n\n".encode("utf-16-le"),
+        Table(encoding="utf-16-le"),
+        ["한글", ""],
+    ),
+    "a line of json": ("a.txt", 'a\n{"text": "b"}\n', Table(), ["a", '{"text": "b"}']),
+    "brackets": ("a.txt", "[1, 2]\n{x}\n[Music]\n", Table(), ["[1, 2]", "{x}", "[Music]"]),
+}
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_the_table_says_what_the_ending_leaves_open(kind: str, tmp_path: Path) -> None:
+    name, data, table, texts = TABLES[kind]
+    assert texts_of(write(tmp_path, name, data), table) == texts
+
+
+BAD_ROWS = {
+    "a.txt": (b"one\ncaf\xe9\ntwo\n", ["one", "two"], "line 2"),
+    "a.tsv": (b"text\tn\none\t1\nx\ntwo\t2\n", ["one", "two"], "line 3"),
+    "b.tsv": (b"text\tn\none\t1\ncaf\xe9\t2\ntwo\t2\n", ["one", "two"], "line 3"),
+    "a.csv": (b"text,n\none,1\nx,2,3\ntwo,2\n", ["one", "two"], "line 3"),
+    "a.jsonl": (b'{"text": "one"}\n{"text": 1}\n{"text": "two"}\n', ["one", "two"], "line 2"),
+    "b.jsonl": (b'{"text": "one"}\n{"text": \n', ["one"], "line 2"),
+    "c.jsonl": (b'{"text": "one"}\n{"text": "\\ud800"}\n', ["one"], "line 2"),
+    "d.jsonl": (b'{"text": "one"}\n{"body": "two"}\n', ["one"], "line 2"),
+    "a.json": (b'[{"text": "one"},\n{"text": null}, "x"]', ["one"], "line 2"),
+    "a.parquet": (parquet_bytes([{"text": "one"}, {"text": None}]), ["one"], "row 2"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_ROWS)
+def test_rows_that_cannot_be_used_are_left_out_or_an_error(name: str, tmp_path: Path) -> None:
+    data, texts, place = BAD_ROWS[name]
+    path = write(tmp_path, name, data)
+    bad: list[BadRow] = []
+    assert [row.text for row in read(path, skip=bad)] == texts
+    assert bad[0].place == f"{path}, {place}"
+    with pytest.raises(ValueError, match=f"{name}, {place}: "):
+        list(read(path))
+
+
+def test_ids_are_whole_numbers_or_strings(tmp_path: Path) -> None:
+    rows = '{"text": "a", "id": 1.5}\n{"text": "a", "id": true}\n{"text": "a", "id": null}\n'
+    bad: list[BadRow] = []
+    assert not list(read(write(tmp_path, "a.jsonl", rows), Table(id="id"), bad))
+    assert len(bad) == 3
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.csv", "a.jsonl", "a.json"])
+def test_a_file_without_rows_is_an_error(name: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="there are no rows in"):
+        list(read(write(tmp_path, name, "text,n\n" if name == "a.csv" else "")))
+
+
+@pytest.mark.parametrize(
+    "fields", [{"delimiter": ""}, {"delimiter": "::"}, {"quoting": "auto"}, {"encoding": "korean9"}]
+)
+def test_values_of_a_table_that_do_not_exist(fields: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=next(iter(fields))):
+        Table(**fields)
+
+
+def test_json_of_any_shape(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.json", '{"data": ["한글"]}'.encode("utf-16"))
+    assert read_json(path) == {"data": ["한글"]}
+    with pytest.raises(ValueError, match="is not JSON"):
+        read_json(write(tmp_path, "b.json", "[1"))
+
+
+@pytest.mark.parametrize("module", ["zstandard", "pyarrow"])
+def test_truncated_files_of_zstandard_are_errors(
+    module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip(module)
+    if module == "pyarrow":
+        monkeypatch.setitem(sys.modules, "zstandard", None)
+    data = pyarrow.compress((LINES * 9000).encode(), "zstd", asbytes=True)
+    path = write(tmp_path, "a.txt.zst", data + data)
+    assert len(texts_of(path)) == 2 * 9000 * len(TEXTS)
+    for cut in (1, 12, len(data) // 2):
+        path.write_bytes(data[:-cut])
+        with pytest.raises(ValueError, match=r"a\.txt\.zst is damaged \(.*Get it again"):
+            texts_of(path)
+
+
+DAMAGED = {
+    "a.txt.gz": gzip.compress(b"one two three", mtime=0)[:-9],
+    "b.txt.gz": b"plain",
+    "a.txt.bz2": b"plain",
+    "a.txt.xz": b"\xfd7zXZ\x00",
+    "a.parquet": b"PAR1 and no more",
+    "b.parquet": parquet_bytes([{"text": "a"} for _ in range(99)]).replace(b"a", b"\xff"),
+}
+
+
+@pytest.mark.filterwarnings("error::ResourceWarning")
+@pytest.mark.parametrize("name", DAMAGED)
+def test_damaged_files_are_named(name: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=name):
+        texts_of(write(tmp_path, name, DAMAGED[name]))
+
+
+@pytest.mark.needs("named pipes")
+def test_a_named_pipe_is_read_like_a_file(tmp_path: Path) -> None:
+    """The shell creates a pipe for `--file <(zcat texts.gz)`."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(
+        target=pipe.write_bytes, args=(b"I love Korea\nParis\n",), daemon=True
+    )
+    writer.start()
+    assert texts_of(pipe) == ["I love Korea", "Paris"]
+    writer.join()
+
+
+@pytest.mark.parametrize("table", [None, Table(delimiter="\t")])
+def test_stdin(table: Table | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    stdin = io.TextIOWrapper(io.BytesIO(b"text\tn\na\t1\n"))
+    monkeypatch.setattr(sys, "stdin", stdin)
+    rows = list(read("-", table))
+    assert [row.text for row in rows] == (["text\tn", "a\t1"] if table is None else ["a"])
+    assert rows[-1].place == "stdin, line 2"
+    with pytest.raises(ValueError, match="only once"):
+        parts_of("-")
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.csv.gz", "a.parquet", "a.json"])
+def test_uris(name: str, tmp_path: Path) -> None:
+    fsspec = pytest.importorskip("fsspec")
+    data = {**READABLE, "a.csv.gz": READABLE["a.Csv.GZ"], "a.parquet": READABLE["a.PARQUET"]}
+    data["a.json"] = data["array.json"]
+    fs = fsspec.filesystem("memory")
+    fs.pipe(f"/{tmp_path.name}/{name}", data[name])
+    fs.pipe(f"/{tmp_path.name}/_hidden", b"hidden")
+    for uri in (f"memory://{tmp_path.name}/{name}", f"memory://{tmp_path.name}"):
+        assert texts_of(uri) == TEXTS
+        parts = parts_of(uri, part_bytes=10)
+        assert [row.text for part in parts.values() for row in read_part(part)] == TEXTS
+    write(tmp_path, name, data[name])
+    assert texts_of(f"file://{tmp_path}") == TEXTS
+
+
+@pytest.mark.parametrize("name", ["nothing.txt", "folder"])
+def test_files_that_do_not_exist(name: str, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=name):
+        list(read(tmp_path / name))
+    with pytest.raises(FileNotFoundError, match=name):
+        list(read(f"memory://{tmp_path.name}/{name}"))
+
+
+@pytest.mark.parametrize("uri", ["nowhere://host/a.txt", "s4://bucket"])
+def test_uris_of_unknown_kinds(uri: str) -> None:
+    with pytest.raises(ValueError, match="cannot be reached"):
+        Location(uri)
