@@ -18,13 +18,13 @@ A score is a sum of head_size products, so its variance grows with head_size. Di
 keeps the variance near 1. Otherwise softmax would nearly always pick one key, where its gradient is
 almost 0.
 
-Where it happens: `BertSelfAttention` splits the dimensions into heads, the layout's `blocks` and
-`join` move the axis of the heads forward and back, and `BertSelfOutput` mixes them.
+Where it happens: `BertSelfAttention` splits the dimensions into heads, the attention function moves
+the axis of the heads forward and back, and `BertSelfOutput` mixes them.
 
 Next file: encoder.py.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import torch
 import torch.nn.functional as F
@@ -37,6 +37,28 @@ AttentionOutput = tuple[Tensor, Tensor | None]
 """The context, and the attention probabilities or None."""
 
 AttentionFunction = Callable[[Tensor, Tensor, Tensor, Layout, float], AttentionOutput]
+
+Block = tuple[Tensor, Tensor, Tensor]
+"""Queries, keys and values of equally long sequences, (batch, heads, seq, head_size) each."""
+
+
+def split_heads(query: Tensor, key: Tensor, value: Tensor, layout: Layout) -> Iterator[Block]:
+    """Yield blocks of equally long sequences, with the axis of the heads before that of the tokens.
+
+    Args:
+        query: (batch, seq, heads, head_size), or (tokens, heads, head_size) when packed.
+        key: Same shape.
+        value: Same shape.
+        layout: Where sequences begin and end.
+    """
+    for q, k, v in zip(layout.split(query), layout.split(key), layout.split(value), strict=True):
+        yield q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
+
+
+def merge_heads(contexts: list[Tensor], layout: Layout) -> Tensor:
+    """Undo `split_heads`: (batch, heads, seq, head_size) each to (batch, seq, hidden)."""
+    # (batch, seq, heads, head_size), and then the heads side by side
+    return layout.merge([context.transpose(1, 2).flatten(-2) for context in contexts])
 
 
 def eager_attention(
@@ -60,7 +82,7 @@ def eager_attention(
     """
     contexts = []
     weights = []
-    for q, k, v in layout.blocks(query, key, value):  # (batch, heads, seq, head_size) each
+    for q, k, v in split_heads(query, key, value, layout):  # (batch, heads, seq, head_size) each
         scores = torch.matmul(q, k.transpose(2, 3)) * q.size(-1) ** -0.5  # (batch, heads, seq, seq)
         if layout.mask is not None:
             # The lowest finite number instead of -inf: a row that is hidden completely does not
@@ -70,10 +92,7 @@ def eager_attention(
         probabilities = F.dropout(scores.softmax(dim=-1), p=dropout, training=dropout > 0)
         contexts.append(torch.matmul(probabilities, v))  # (batch, heads, seq, head_size)
         weights.append(probabilities)
-    context = layout.join(contexts)  # (batch, seq, hidden)
-    if len(weights) == 1:
-        return context, weights[0]
-    return context, None
+    return merge_heads(contexts, layout), weights[0] if len(weights) == 1 else None
 
 
 def sdpa_attention(
@@ -92,12 +111,12 @@ def sdpa_attention(
         The context, whose last bits may differ from that of `eager_attention`, and None.
     """
     contexts = []
-    for q, k, v in layout.blocks(query, key, value):  # (batch, heads, seq, head_size) each
+    for q, k, v in split_heads(query, key, value, layout):  # (batch, heads, seq, head_size) each
         context = F.scaled_dot_product_attention(
             q, k, v, attn_mask=layout.mask, dropout_p=dropout, scale=q.size(-1) ** -0.5
         )
         contexts.append(context)  # (batch, heads, seq, head_size)
-    return layout.join(contexts), None
+    return merge_heads(contexts, layout), None
 
 
 ATTENTION_FUNCTIONS: dict[str, AttentionFunction] = {

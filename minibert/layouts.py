@@ -4,28 +4,29 @@ The paper does not discuss this. It is about batches: sequences of different len
 one tensor.
 
 Everything in BERT except attention works on one token at a time, so only attention has to know
-which tokens belong together. It asks a layout, which splits queries, keys and values into blocks of
-equally long sequences and joins the results again. There are two layouts:
+which tokens belong together. It asks a layout. There are two, with the same methods:
 
     PaddedLayout     (batch, seq, hidden)   every sequence is padded to the longest with [PAD]
     PackedLayout     (tokens, hidden)       sequences follow one another, without any [PAD]
 
-The `mask` of a layout is True where a query may attend to a key. Its shape broadcasts to
-(batch, heads, seq, seq). It is None if nothing is hidden.
+    split, merge     into blocks of equally long sequences, and back
+    pad, unpad       to (batch, seq, hidden), and back
+    position_ids     0, 1, 2, ... in every sequence
+    first_tokens     the [CLS] states, (batch, hidden)
+
+Code that uses these methods is correct for both. The `mask` of a layout is True where a query may
+attend to a key. Its shape broadcasts to (batch, heads, seq, seq). It is None if nothing is hidden.
 
 Next file: embeddings.py.
 """
 
 from collections.abc import Sequence
-from itertools import groupby
+from itertools import accumulate, groupby
 from typing import Union
 
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
-
-Block = tuple[Tensor, Tensor, Tensor]
-"""Queries, keys and values of equally long sequences, (batch, heads, seq, head_size) each."""
 
 Layout = Union["PaddedLayout", "PackedLayout"]
 
@@ -109,29 +110,37 @@ class PaddedLayout:
                 "(batch, heads, seq, seq)."
             )
 
-    def blocks(self, query: Tensor, key: Tensor, value: Tensor) -> list[Block]:
-        """Return one block, the whole batch.
+    def split(self, x: Tensor) -> list[Tensor]:
+        """Return blocks of equally long sequences: here one, the whole batch, (batch, seq, ...)."""
+        return [x]
 
-        Args:
-            query: (batch, seq, heads, head_size).
-            key: Same shape.
-            value: Same shape.
+    def merge(self, blocks: list[Tensor]) -> Tensor:
+        """Undo `split`."""
+        (x,) = blocks
+        return x
 
-        Returns:
-            A list with one triple of tensors (batch, heads, seq, head_size).
-        """
-        block = (
-            query.transpose(1, 2),  # (batch, heads, seq, head_size)
-            key.transpose(1, 2),
-            value.transpose(1, 2),
-        )
-        return [block]
+    def position_ids(
+        self, tokens: tuple[int, ...], device: torch.device | str | None = None
+    ) -> Tensor:
+        """Return 0, 1, 2, ... for `tokens` of shape (batch, seq): (1, seq) on `device`."""
+        positions = torch.arange(tokens[-1], device=device)
+        return positions if len(tokens) == 1 else positions[None]
 
-    def join(self, contexts: list[Tensor]) -> Tensor:
-        """Undo `blocks`: `contexts`, one (batch, heads, seq, head_size) to (batch, seq, hidden)."""
-        (context,) = contexts
-        context = context.transpose(1, 2)  # (batch, seq, heads, head_size)
-        return context.flatten(-2)  # (batch, seq, hidden)
+    def first_tokens(self, hidden_states: Tensor) -> Tensor:
+        """Return each first token: `hidden_states` (batch, seq, hidden) to (batch, hidden)."""
+        return hidden_states[:, 0]
+
+    def pad(self, hidden_states: Tensor) -> Tensor:
+        """Return `hidden_states` (batch, seq, hidden) as they are."""
+        return hidden_states
+
+    def unpad(self, padded: Tensor) -> Tensor:
+        """Undo `pad`."""
+        return padded
+
+    def padding_mask(self, padded: Tensor) -> Tensor | None:
+        """Return the mask of `pad(hidden_states)`, which is that of the layout."""
+        return self.mask
 
 
 UNMASKED = PaddedLayout()
@@ -165,19 +174,41 @@ class PackedLayout:
         # Pairs of a length and the number of consecutive sequences that have it.
         self.runs = [(length, len(list(run))) for length, run in groupby(self.lengths)]
         if not self.runs:
-            self.runs = [(0, 0)]  # without sequences, `join` still needs one block, an empty one
+            self.runs = [(0, 0)]  # without sequences, `merge` still needs one block, an empty one
 
-    def position_ids(self, device: torch.device | str | None = None) -> Tensor:
+    def split(self, x: Tensor) -> list[Tensor]:
+        """Return one block (run, length, ...) for each run of equally long sequences.
+
+        Args:
+            x: (tokens, ...).
+        """
+        if len(self.runs) == 1 and self.tail == 0:
+            parts = [x]
+        else:
+            sizes = [length * count for length, count in self.runs]
+            *parts, _ = x.split_with_sizes([*sizes, self.tail])
+        return [
+            part.view(count, length, *x.shape[1:])
+            for part, (length, count) in zip(parts, self.runs, strict=True)
+        ]
+
+    def merge(self, blocks: list[Tensor]) -> Tensor:
+        """Undo `split`: (run, length, ...) to (tokens, ...), with zeros in the tail."""
+        rows = [block.flatten(0, 1) for block in blocks]
+        if self.tail:
+            rows.append(rows[0].new_zeros(self.tail, *rows[0].shape[1:]))
+        return rows[0] if len(rows) == 1 else torch.cat(rows)
+
+    def position_ids(
+        self, tokens: tuple[int, ...] = (), device: torch.device | str | None = None
+    ) -> Tensor:
         """Return the position of each token in its sequence, (tokens,): 0, 1, 2, ... on `device`.
 
-        Rows of the tail have position 0.
+        Rows of the tail have position 0. A packed layout knows the shape `tokens`.
         """
-        runs = []
-        for length, count in self.runs:
-            positions = torch.arange(length, device=device)  # (length,)
-            runs.append(positions.repeat(count))  # (count * length,)
+        runs = [torch.arange(length, device=device).repeat(count) for length, count in self.runs]
         runs.append(torch.zeros(self.tail, dtype=torch.long, device=device))
-        return torch.cat(runs)
+        return torch.cat(runs)  # (tokens,)
 
     def check(self, tokens: torch.Size, argument: str = "input_ids") -> None:
         """Check that tokens are (tokens,), as many as the lengths add up to.
@@ -196,56 +227,9 @@ class PackedLayout:
                 f"PackedLayout add up to {expected}, not {tuple(tokens)}."
             )
 
-    def blocks(self, query: Tensor, key: Tensor, value: Tensor) -> list[Block]:
-        """Return one block for each run of equally long sequences.
-
-        Args:
-            query: (tokens, heads, head_size).
-            key: Same shape.
-            value: Same shape.
-
-        Returns:
-            A list of triples of tensors (run, heads, length, head_size).
-        """
-        queries = self._split(query)
-        keys = self._split(key)
-        values = self._split(value)
-        return list(zip(queries, keys, values, strict=True))
-
-    def _split(self, x: Tensor) -> list[Tensor]:
-        """Split (tokens, heads, head_size) into one tensor for each run."""
-        if len(self.runs) == 1 and self.tail == 0:
-            parts = [x]
-        else:
-            sizes = [length * count for length, count in self.runs]
-            parts = list(x.split_with_sizes([*sizes, self.tail]))
-            parts.pop()  # the tail belongs to no sequence
-        blocks = []
-        for part, (length, count) in zip(parts, self.runs, strict=True):
-            sequences = part.view(count, length, *x.shape[1:])  # (run, length, heads, head_size)
-            blocks.append(sequences.transpose(1, 2))  # (run, heads, length, head_size)
-        return blocks
-
-    def join(self, contexts: list[Tensor]) -> Tensor:
-        """Undo `blocks`: `contexts` (run, heads, length, head_size) to (tokens, hidden)."""
-        rows = []
-        for context in contexts:
-            context = context.transpose(1, 2)  # (run, length, heads, head_size)
-            context = context.flatten(-2)  # (run, length, hidden)
-            rows.append(context.flatten(0, 1))  # (run * length, hidden)
-        if self.tail:
-            rows.append(rows[0].new_zeros(self.tail, rows[0].shape[1]))
-        if len(rows) == 1:
-            return rows[0]
-        return torch.cat(rows)  # (tokens, hidden)
-
     def first_tokens(self, hidden_states: Tensor) -> Tensor:
         """Return each first token: `hidden_states` (tokens, hidden) to (batch, hidden)."""
-        starts = []
-        start = 0
-        for length in self.lengths:
-            starts.append(start)
-            start += length
+        starts = [0, *accumulate(self.lengths)][:-1]
         return hidden_states[torch.tensor(starts, dtype=torch.long, device=hidden_states.device)]
 
     def pad(self, hidden_states: Tensor) -> Tensor:
@@ -262,6 +246,10 @@ class PackedLayout:
         if self.tail == 0:
             return rows
         return torch.cat([rows, rows.new_zeros(self.tail, rows.shape[1])])
+
+    def padding_mask(self, padded: Tensor) -> Tensor | None:
+        """Return the mask of `pad(hidden_states)`, True for tokens, (batch, 1, 1, seq)."""
+        return self.token_mask(padded.device)[:, None, None, :]
 
     def token_mask(self, device: torch.device | str | None = None) -> Tensor:
         """Return which places of the padded batch hold a token: bool (batch, seq) on `device`."""

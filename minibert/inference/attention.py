@@ -6,10 +6,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from minibert.attention import AttentionOutput
+from minibert.attention import AttentionOutput, Block, merge_heads, split_heads
 from minibert.inference.batching import rounded_rows
 from minibert.inference.kernels import processor_features
-from minibert.layouts import Block, Layout, PackedLayout
+from minibert.layouts import Layout, PackedLayout
 
 # float32 values in a vector register of 512 bits
 KEYS_AT_ONCE = 16
@@ -49,7 +49,7 @@ def packed_attention(
         v = _overlapping_view(value, start, count, length, key_length)
         contexts.append(F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout))
         start = end
-    return layout.join(contexts), None
+    return merge_heads(contexts, layout), None
 
 
 def _overlapping_view(states: Tensor, start: int, count: int, step: int, length: int) -> Tensor:
@@ -88,9 +88,9 @@ def bf16_attention(
     faster, by up to a half, and used instead.
     """
     contexts = []
-    for block in layout.blocks(query, key, value):
+    for block in split_heads(query, key, value, layout):
         contexts.append(_attention_in_bf16(block, layout.mask))
-    return layout.join(contexts).to(query.dtype), None
+    return merge_heads(contexts, layout).to(query.dtype), None
 
 
 def _attention_in_bf16(block: Block, mask: Tensor | None) -> Tensor:

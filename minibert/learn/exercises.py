@@ -94,11 +94,11 @@ def _heads() -> list[Tensor]:
 
 _SHAPES = (
     (
-        "layout.blocks gives q, k, v as (batch, heads, seq, head_size): multiply q by k with "
+        "split_heads yields q, k, v as (batch, heads, seq, head_size): multiply q by k with "
         "its last two axes exchanged."
     ),
     (
-        "layout.blocks의 q, k, v는 형태가 (batch, heads, seq, head_size)입니다. k의 마지막 두 "
+        "split_heads의 q, k, v는 형태가 (batch, heads, seq, head_size)입니다. k의 마지막 두 "
         "축을 바꾸어 q와 곱하세요."
     ),
 )
@@ -179,11 +179,11 @@ def _attention(answer: Answer) -> Iterator[Step]:
         (
             tuple(getattr(context, "shape", ())) == expected_context.shape,
             (
-                "The context should be (batch, seq, hidden): layout.join puts the heads side by "
+                "The context should be (batch, seq, hidden): merge_heads puts the heads side by "
                 "side again."
             ),
             (
-                "컨텍스트의 형태는 (batch, seq, hidden)이어야 합니다. layout.join이 헤드들을 "
+                "컨텍스트의 형태는 (batch, seq, hidden)이어야 합니다. merge_heads가 헤드들을 "
                 "다시 나란히 붙여 줍니다."
             ),
         ),

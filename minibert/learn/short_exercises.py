@@ -464,7 +464,7 @@ SHORT_EXERCISES = {
     "split_heads": ShortExercise(
         _split_heads,
         [(torch.arange(24.0).reshape(3, 8), 2)],
-        "PaddedLayout.blocks (minibert/layouts.py)",
+        "split_heads (minibert/attention.py)",
         [
             Mistake(
                 _reshaped_heads,

@@ -24,7 +24,13 @@ import torch
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
-from minibert.attention import AttentionFunction, AttentionOutput, BertSelfAttention
+from minibert.attention import (
+    AttentionFunction,
+    AttentionOutput,
+    BertSelfAttention,
+    merge_heads,
+    split_heads,
+)
 from minibert.base import PreTrainedModel
 from minibert.checks import check_count
 from minibert.layouts import Layout, PaddedLayout
@@ -320,7 +326,7 @@ class Trace(Mapping[str, Tensor]):
                     "trace takes a padded batch, (batch, seq): packed sequences have maps of "
                     "many shapes."
                 )
-            ((q, k, v),) = layout.blocks(query, key, value)  # (batch, heads, seq, head_size)
+            ((q, k, v),) = split_heads(query, key, value, layout)  # (batch, heads, seq, head_size)
             q = self._record(f"{prefix}.query", q)
             k = self._record(f"{prefix}.key", k)
             v = self._record(f"{prefix}.value", v)
@@ -335,11 +341,11 @@ class Trace(Mapping[str, Tensor]):
                 probabilities = masked_scores.softmax(dim=-1)
             probabilities = self._record(f"{prefix}.probabilities", probabilities)
             if has_patched_scores or self._is_patched(prefix, "probabilities"):
-                context = layout.join([torch.matmul(probabilities, v)])
+                context = merge_heads([torch.matmul(probabilities, v)], layout)
             elif used is None and context.requires_grad and dropout == 0:
                 # the fused kernel's numbers, and the gradients of the written-out formula, which
                 # lead through these scores and probabilities: what is added is 0
-                written_out = layout.join([torch.matmul(probabilities, v)])
+                written_out = merge_heads([torch.matmul(probabilities, v)], layout)
                 context = context.detach() + (written_out - written_out.detach())
             context = self._record(f"{prefix}.context", context)
             if used is None:

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from minibert.attention import eager_attention
+from minibert.attention import eager_attention, merge_heads, split_heads
 from minibert.encoder import ACTIVATIONS
 from minibert.layouts import PackedLayout
 from minibert.learn.short_exercises import SHORT_EXERCISES
@@ -70,8 +70,7 @@ def attention(
 
     def answer(query: Tensor, key: Tensor, value: Tensor, layout: Any, dropout: float) -> Any:
         contexts = []
-        blocks = layout.blocks(query, key, value)
-        for q, k, v in blocks:
+        for q, k, v in split_heads(query, key, value, layout):
             scores = q @ k.transpose(2, 3) * scale if transpose else q * k
             if layout.mask is not None:
                 scores = hide(scores, layout.mask)
@@ -80,7 +79,7 @@ def attention(
             contexts.append(dropped @ v if values and transpose else v)
         if first_only and isinstance(layout, PackedLayout):
             contexts[1:] = [torch.zeros_like(context) for context in contexts[1:]]
-        return (layout.join(contexts) if join else contexts[0]), weights
+        return (merge_heads(contexts, layout) if join else contexts[0]), weights
 
     return answer
 
@@ -159,7 +158,7 @@ WRONG: dict[str, tuple[str, Any, str, str]] = {
     "not transposed": ("attention", attention(transpose=False), "axes exchanged", "두 축을 바꾸어"),
     "no transpose": (
         "attention",
-        lambda q, k, v, layout, p: [q @ k for q, k, v in layout.blocks(q, k, v)],
+        lambda q, k, v, layout, p: [q @ k for q, k, v in split_heads(q, k, v, layout)],
         "axes exchanged. PyTorch says",
         "두 축을 바꾸어",
     ),
@@ -169,7 +168,7 @@ WRONG: dict[str, tuple[str, Any, str, str]] = {
         "Return the context first",
         "컨텍스트, 확률 순서로",
     ),
-    "no blocks": ("attention", without_blocks, "layout.blocks gives q, k, v", "layout.blocks의"),
+    "no blocks": ("attention", without_blocks, "split_heads yields q, k, v", "split_heads의"),
     "not scaled": (
         "attention",
         attention(scale=1),
@@ -192,8 +191,8 @@ WRONG: dict[str, tuple[str, Any, str, str]] = {
     "not joined": (
         "attention",
         attention(join=False),
-        "layout.join puts the heads",
-        "layout.join이",
+        "merge_heads puts the heads",
+        "merge_heads가",
     ),
     "no values": (
         "attention",
