@@ -31,6 +31,12 @@ _NO_DECODER = (
     "tokenizer(targets)['input_ids']."
 )
 
+OLDER_NAMES = {
+    "max_len": "model_max_length",
+    "additional_special_tokens": "extra_special_tokens",
+}
+"""Arguments and keys of tokenizer_config.json in older repositories, and their names today."""
+
 REFUSED: keywords.Refused = {
     **keywords.REFUSED,
     "do_basic_tokenize": (True, "texts are always split into words before WordPiece."),
@@ -50,6 +56,24 @@ def drop_ignored_keywords(options: dict[str, Any]) -> dict[str, Any]:
         ValueError: An option is not supported.
     """
     return keywords.drop_ignored_keywords(options, WITHOUT_EFFECT, REFUSED)
+
+
+def check_saving_keywords(options: dict[str, Any]) -> None:
+    """Check the further keywords of `save_pretrained`.
+
+    Raises:
+        TypeError: A keyword is unknown.
+        ValueError: An option is not supported.
+    """
+    ignored = {**keywords.SAVING, "legacy_format": "every format is written"}
+    refused = {
+        **keywords.REFUSED,
+        "filename_prefix": (None, "rename the files, or write into a folder of their own."),
+        "save_format": (None, "every format is written."),
+    }
+    unknown = keywords.drop_ignored_keywords(options, ignored, refused)
+    if unknown:
+        raise TypeError(f"save_pretrained() got an unexpected keyword argument {min(unknown)!r}")
 
 
 def _texts(first: Sequence[int], second: Sequence[int] | None) -> list[Sequence[int]]:
@@ -81,6 +105,18 @@ class TokenizerCompatibility:
         """The same as `get_vocab()`."""
         vocab: dict[str, int] = self.get_vocab()
         return vocab
+
+    @property
+    def backend_tokenizer(self) -> Any:
+        """Not available: minibert's tokenizer is written in Python.
+
+        Raises:
+            AttributeError: Always.
+        """
+        raise AttributeError(
+            "BertTokenizer has no backend_tokenizer, because it is written in Python. "
+            "to_transformers().backend_tokenizer is that of the tokenizers library."
+        )
 
     @property
     def additional_special_tokens(self: Any) -> list[str]:

@@ -18,11 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from minibert.checkpoints.source import Source
+from minibert.compat.tokenizer import OLDER_NAMES
 from minibert.files import prefix_errors, read_json, replacing, write_json
 from minibert.tokenization import tokenizer_json
 from minibert.tokenization.added import AddedToken
-from minibert.tokenization.rows import SIDES, RowTemplate, parse_choice
-from minibert.tokenization.tokenizer_json import SPLITTING, check_ids
+from minibert.tokenization.rows import SIDES, parse_choice
+from minibert.tokenization.tokenizer_json import SPLITTING, Components, Templates, check_ids
 from minibert.tokenization.vocabulary import ALL_NAMED, Vocabulary, as_list, check_size
 
 _SIDE_OPTIONS = ("padding_side", "truncation_side")
@@ -49,7 +50,10 @@ def read_source(source: Source) -> dict[str, Any]:
         ValueError: A file is broken, too large, or for another kind of tokenizer.
     """
     config = _read_json(source, "tokenizer_config.json")
-    class_name = str(config.get("tokenizer_class") or _BERT_CLASSES[0])
+    class_name = config.get("tokenizer_class")
+    if class_name is None:  # older repositories name it beside the model's options
+        class_name = _read_json(source, "config.json").get("tokenizer_class")
+    class_name = str(class_name or _BERT_CLASSES[0])
     base_name = class_name.removesuffix("Fast")
     if base_name not in (*_BERT_CLASSES, *_GENERIC_CLASSES):
         raise ValueError(
@@ -58,6 +62,8 @@ def read_source(source: Source) -> dict[str, Any]:
         )
     settings = read_file(source.require("tokenizer.json", "vocab.txt"))
     with prefix_errors(f"{source}, tokenizer_config.json"):
+        for older, name in OLDER_NAMES.items():
+            config.setdefault(name, config.get(older))
         options = {name: config[name] for name in OPTIONS if config.get(name) is not None}
         check_options(options)
         if base_name in _GENERIC_CLASSES and "components" in settings:
@@ -71,7 +77,7 @@ def read_source(source: Source) -> dict[str, Any]:
     if decoder is None:
         extra += _read_older_files(source, settings, extra)
     settings["extra_special_tokens"] = extra
-    return _drop_bert_components(settings)
+    return _without_berts_components(settings)
 
 
 def _read_older_files(
@@ -124,20 +130,16 @@ def read_file(path: Path) -> dict[str, Any]:
 
 def read_single_file(path: Path) -> dict[str, Any]:
     """Return the arguments of the constructor from a single file."""
-    return _drop_bert_components(read_file(path))
+    return _without_berts_components(read_file(path))
 
 
-def _drop_bert_components(settings: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings without components that are BERT's own."""
-    settings = dict(settings)
-    components = tokenizer_json.without_bert_components(
-        settings.pop("components", {}),
-        str(settings.get("cls_token", "[CLS]")),
-        str(settings.get("sep_token", "[SEP]")),
-    )
-    if components:
-        settings["components"] = components
-    return settings
+def _without_berts_components(settings: dict[str, Any]) -> dict[str, Any]:
+    if "components" not in settings:  # of a vocab.txt
+        return settings
+    cls_token = str(settings.get("cls_token", "[CLS]"))
+    sep_token = str(settings.get("sep_token", "[SEP]"))
+    components = settings["components"].without_berts(cls_token, sep_token)
+    return {**settings, "components": components}
 
 
 def check_options(options: Mapping[str, Any]) -> None:
@@ -164,7 +166,7 @@ def _named_tokens(content: Mapping[str, Any]) -> dict[str, AddedToken]:
 
 
 def _extra_tokens(content: Mapping[str, Any]) -> list[AddedToken]:
-    """Return the special tokens without a role, under their present or former name."""
+    """Return the special tokens without a role."""
     tokens = content.get("extra_special_tokens") or content.get("additional_special_tokens") or []
     return [AddedToken.of(token) for token in as_list("extra_special_tokens", tokens)]
 
@@ -193,8 +195,8 @@ def _read_json(source: Source, filename: str) -> dict[str, Any]:
 def write(
     vocabulary: Vocabulary,
     options: Mapping[str, Any],
-    components: Mapping[str, Any],
-    templates: tuple[RowTemplate, RowTemplate],
+    components: Components,
+    templates: Templates,
     folder: Path,
 ) -> tuple[str, ...]:
     """Write vocab.txt, tokenizer_config.json, special_tokens_map.json and tokenizer.json.
@@ -202,7 +204,7 @@ def write(
     Args:
         vocabulary: The tokens.
         options: A value for each of `OPTIONS`.
-        components: The parts of tokenizer.json that differ from BERT's.
+        components: The parts of tokenizer.json that may differ from BERT's.
         templates: The rows with one and with two texts.
         folder: Where to write. Created if it does not exist.
 
@@ -215,7 +217,7 @@ def write(
     if vocabulary.extra_special_tokens:
         special["extra_special_tokens"] = vocabulary.extra_special_tokens
     class_name = "BertTokenizer"
-    if components:  # a class of transformers that follows tokenizer.json
+    if components.source:  # a class of transformers that follows tokenizer.json
         class_name = "PreTrainedTokenizerFast"
     contents = {
         "tokenizer_config.json": {

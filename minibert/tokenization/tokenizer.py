@@ -23,10 +23,15 @@ from typing import Any, NamedTuple, TypeVar
 
 from minibert.checkpoints.source import Source, split_source
 from minibert.checks import check_count
-from minibert.compat.tokenizer import TokenizerCompatibility, drop_ignored_keywords
+from minibert.compat.tokenizer import (
+    OLDER_NAMES,
+    TokenizerCompatibility,
+    check_saving_keywords,
+    drop_ignored_keywords,
+)
 from minibert.files import prefix_errors
 from minibert.progress import collector_paused
-from minibert.tokenization import files, tokenizer_json
+from minibert.tokenization import files
 from minibert.tokenization.added import AddedToken
 from minibert.tokenization.basic import BasicTokenizer
 from minibert.tokenization.encoding import BatchEncoding, Encoding
@@ -43,6 +48,8 @@ from minibert.tokenization.rows import (
     round_up,
     split_columns,
 )
+from minibert.tokenization.tokenizer_json import Components
+from minibert.tokenization.unicode import CJK
 from minibert.tokenization.vocabulary import ALL_NAMED, NAMED, Vocabulary, as_list, to_list
 from minibert.tokenization.wordpiece import WordPiece
 
@@ -109,8 +116,8 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
         clean_up_tokenization_spaces: Let `decode` close the gaps in English "do n't".
         name_or_path: Where the tokenizer came from, for messages.
         model_input_names: The keys of a batch, unless a call requests others.
-        components: Parts of a tokenizer.json that differ from BERT's, as that file has them.
-            `tokenizer_json.py` lists them.
+        components: Parts of a tokenizer.json that differ from BERT's, parsed or as that file has
+            them. `tokenizer_json.py` lists them.
         options: `unk_token`, `sep_token`, `pad_token`, `cls_token` and `mask_token` if they are not
             [UNK], [SEP], [PAD], [CLS] and [MASK], also `bos_token`, `eos_token`, and keywords of
             transformers that `compat/tokenizer.py` lists.
@@ -141,10 +148,11 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
         clean_up_tokenization_spaces: bool = False,
         name_or_path: str = "",
         model_input_names: Sequence[str] | None = None,
-        components: Mapping[str, Any] | None = None,
+        components: Components | Mapping[str, Any] | None = None,
         **options: Any,
     ) -> None:
         options = drop_ignored_keywords(options)
+        model_max_length = _first_set(model_max_length, options.pop("max_len", None))
         for name in sorted(options.keys() - set(ALL_NAMED)):
             if callable(getattr(self, name, None)):
                 raise AttributeError(f"{name} is a method of BertTokenizer, not an argument.")
@@ -170,7 +178,10 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
         self.tokenize_chinese_chars = _first_set(
             tokenize_chinese_chars, from_file.get("tokenize_chinese_chars"), True
         )
-        self.components = dict(_first_set(components, from_file.get("components"), {}))
+        components = _first_set(components, from_file.get("components"), {})
+        if not isinstance(components, Components):
+            components = Components.parse(components)
+        self._components = components
         self.model_max_length = _first_set(model_max_length, _NO_LIMIT)
         self.padding_side = padding_side
         self.truncation_side = truncation_side
@@ -179,7 +190,6 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
         if model_input_names is not None:
             self.model_input_names = as_list("model_input_names", model_input_names)
         files.check_options(self._options())
-        tokenizer_json.check_components(self.components)
         self.model_max_length = int(min(self.model_max_length, _NO_LIMIT))
         self._warned_of_length = False
         self._build()
@@ -216,25 +226,32 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
         tokenizer_file = overrides.pop("tokenizer_file", None)
         if tokenizer_file is not None:
             settings |= files.read_single_file(Path(tokenizer_file))
-        if "additional_special_tokens" in overrides:  # the former name
-            overrides["extra_special_tokens"] = overrides.pop("additional_special_tokens")
+        for older, name_today in OLDER_NAMES.items():
+            if older in overrides:
+                overrides[name_today] = overrides.pop(older)
         with prefix_errors(f"{name}"):
             return cls(**{**settings, "name_or_path": str(name), **overrides})
 
-    def save_pretrained(self, folder: str | os.PathLike[str]) -> tuple[str, ...]:
+    def save_pretrained(
+        self, save_directory: str | os.PathLike[str], **options: Any
+    ) -> tuple[str, ...]:
         """Write vocab.txt, tokenizer_config.json, special_tokens_map.json and tokenizer.json.
 
         Args:
-            folder: Where to write. It is created if it does not exist.
+            save_directory: Where to write. It is created if it does not exist.
+            options: Keywords of transformers that ask for nothing else, such as
+                `push_to_hub=False`.
 
         Returns:
             Their paths. This class, `transformers` and `tokenizers` load them.
 
         Raises:
             OSError: A file cannot be written.
+            ValueError: An option is not supported, such as `filename_prefix`.
         """
+        check_saving_keywords(options)
         templates = (self._template(1), self._template(2))
-        return files.write(self, self._options(), self.components, templates, Path(folder))
+        return files.write(self, self._options(), self._components, templates, Path(save_directory))
 
     def save_vocabulary(
         self, save_directory: str, filename_prefix: str | None = None
@@ -274,17 +291,17 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
 
     def _build(self) -> None:
         """Build what follows from the other attributes and is not pickled."""
-        parts = {**tokenizer_json.BERT_COMPONENTS, **self.components}
-        splitters = tokenizer_json.parse_pre_tokenizer(parts["pre_tokenizer"], parts["clean_text"])
+        parts = self._components
         basic = BasicTokenizer(
             self.do_lower_case,
             self.strip_accents,
             self.tokenize_chinese_chars,
-            parts["clean_text"],
-            splitters,
+            parts.clean_text,
+            parts.splitters,
         )
-        wordpiece = WordPiece(self.base_vocab, self.unk_token, parts["max_input_chars_per_word"])
-        self._joins_pieces, self._closes_gaps = tokenizer_json.parse_decoder(parts["decoder"])
+        wordpiece = WordPiece(self.base_vocab, self.unk_token, parts.max_word)
+        self._joins_pieces = parts.joins_pieces
+        self._closes_gaps = parts.closes_gaps
         self._pipeline = Pipeline(basic, wordpiece, self._added, self._added_ids)
         # ids are decoded as normalized text, as those of pieces are
         normalized = {
@@ -295,12 +312,17 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
 
     def _template(self, texts: int) -> RowTemplate:
         """Return the template of a row with one or two texts."""
-        if "post_processor" not in self.components:
+        templates = self._components.templates
+        if templates is None:
             return RowTemplate.of_bert(self.cls_token_id, self.sep_token_id, texts)
-        templates = tokenizer_json.parse_post_processor(self.components["post_processor"])
         tokens = templates[texts - 1]
         ids = tuple(tuple(self.convert_tokens_to_ids(group)) for group in tokens.ids)
         return RowTemplate(ids, tokens.types, tokens.text_types)
+
+    @property
+    def components(self) -> dict[str, Any]:
+        """The parts of tokenizer.json that differ from BERT's, as that file has them."""
+        return dict(self._components.source)
 
     def __getstate__(self) -> dict[str, Any]:
         state = {name: value for name, value in vars(self).items() if name != "_pipeline"}
@@ -313,9 +335,10 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
         self._build()
 
     def _warn_of_case(self) -> None:
-        """Warn if normalization puts much of the vocabulary out of reach, as it does with kcbert's.
+        """Warn if normalization puts much of the vocabulary out of reach.
 
-        Its words are cased Hangul, which lower-casing decomposes.
+        The words of kcbert are cased Hangul, which lower-casing decomposes. Those of a Japanese
+        vocabulary have several ideographs.
         """
         words = [token for token in self.base_vocab if token.isalpha()]
         words = words[:: len(words) // 1000 + 1]  # a sample is enough
@@ -323,11 +346,15 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
         lost = [word for word in words if normalize(word)[0].strip() != word]
         if len(lost) <= len(words) / 20:
             return
+        cause = "lower-casing (which also strips accents and decomposes Hangul) changes them"
+        advice = "do_lower_case=False for a cased vocabulary"
+        if sum(CJK.search(word) is not None for word in lost) > len(lost) / 2:
+            cause = "every ideograph becomes a word of its own"
+            advice = "tokenize_chinese_chars=False for a vocabulary with longer words"
         warnings.warn(
             f"{len(lost) / len(words):.0%} of the words in the vocabulary "
             f"{self.name_or_path or 'given'}, such as {lost[len(lost) // 2]!r}, can never be "
-            "found, because lower-casing (which also strips accents and decomposes Hangul) changes "
-            "them: pass do_lower_case=False for a cased vocabulary.",
+            f"found, because {cause}: pass {advice}.",
             stacklevel=3,
         )
 
@@ -649,6 +676,7 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
         padding_side: str | None = None,
         return_attention_mask: bool | None = None,
         return_tensors: str | None = None,
+        verbose: bool = True,
     ) -> BatchEncoding:
         """Pad rows that were encoded one by one, as the `collate_fn` of a data loader does.
 
@@ -661,6 +689,7 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
             padding_side: "right" or "left", or None for that of the tokenizer.
             return_attention_mask: False adds no attention mask if there is none.
             return_tensors: "pt", "np", or None for lists.
+            verbose: Without effect: padding warns of nothing.
 
         Returns:
             The padded batch, with values (batch, seq).

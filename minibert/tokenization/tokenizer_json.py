@@ -18,7 +18,7 @@ Next: `files.py`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from minibert.tokenization import basic
@@ -34,13 +34,89 @@ SPLITTING = {
 }
 """Options of basic splitting, and their names in a BertNormalizer."""
 
-BERT_COMPONENTS: dict[str, Any] = {
+BERT_PARTS: dict[str, Any] = {
     "clean_text": True,
     "pre_tokenizer": {"type": "BertPreTokenizer"},
     "decoder": {"type": "WordPiece", "prefix": CONTINUED, "cleanup": True},
     "max_input_chars_per_word": MAX_WORD,
 }
 """The parts of BERT's tokenizer.json that other files may have otherwise."""
+
+Splitter = Callable[[str], basic.Spans]
+Templates = tuple[RowTemplate, RowTemplate]
+
+
+@dataclass(frozen=True)
+class Components:
+    """The parts of a tokenizer.json that may differ from BERT's, parsed once.
+
+    >>> components = Components.parse({"pre_tokenizer": {"type": "WhitespaceSplit"}})
+    >>> [splitter.__name__ for splitter in components.splitters]
+    ['split_white_space']
+    >>> [splitter.__name__ for splitter in Components.parse({}).splitters]
+    ['split_words']
+
+    Args:
+        source: Those that the file has, as it has them. `{}` for a tokenizer of BERT.
+        clean_text: Whether control characters are dropped and white space becomes spaces.
+        splitters: The functions that split a text, in their order.
+        max_word: Longer words, in characters, become `unk_token`.
+        joins_pieces: Whether `decode` joins pieces to words.
+        closes_gaps: Whether `decode` closes the gaps that splitting leaves.
+        templates: The rows with one and with two texts, with tokens as ids. None for BERT's, which
+            follow the present `cls_token` and `sep_token`.
+    """
+
+    source: Mapping[str, Any]
+    clean_text: bool
+    splitters: tuple[Splitter, ...]
+    max_word: int
+    joins_pieces: bool
+    closes_gaps: bool
+    templates: Templates | None
+
+    @classmethod
+    def parse(cls, source: Mapping[str, Any]) -> Components:
+        """Return the components that these parts of a tokenizer.json stand for.
+
+        Raises:
+            ValueError: minibert does not have one of them, or a value is impossible.
+        """
+        known = {*BERT_PARTS, "post_processor"}
+        for name in source:
+            if name not in known:
+                raise ValueError(
+                    f"components has {name!r:.80}, but it can have {', '.join(sorted(known))}."
+                )
+        parts = {**BERT_PARTS, **source}
+        clean_text = parts["clean_text"]
+        if not isinstance(clean_text, bool):
+            raise ValueError(f"clean_text should be true or false, not {clean_text!r:.80}.")
+        longest = parts["max_input_chars_per_word"]
+        if not isinstance(longest, int) or isinstance(longest, bool) or longest < 0:
+            raise ValueError(f"max_input_chars_per_word should be a number, not {longest!r:.80}.")
+        joins_pieces, closes_gaps = parse_decoder(parts["decoder"])
+        templates = None
+        if "post_processor" in source:
+            templates = parse_post_processor(source["post_processor"])
+        return cls(
+            source=dict(source),
+            clean_text=clean_text,
+            splitters=parse_pre_tokenizer(parts["pre_tokenizer"], clean_text),
+            max_word=longest,
+            joins_pieces=joins_pieces,
+            closes_gaps=closes_gaps,
+            templates=templates,
+        )
+
+    def without_berts(self, cls_token: str, sep_token: str) -> Components:
+        """Return the components without the parts that BERT has with these special tokens."""
+        same = {name for name, value in BERT_PARTS.items() if self.source.get(name) == value}
+        if (self.joins_pieces, self.closes_gaps) == (True, True):
+            same.add("decoder")
+        if self.templates == bert_templates(cls_token, sep_token):
+            same.add("post_processor")
+        return Components.parse({n: value for n, value in self.source.items() if n not in same})
 
 
 def parse(content: Mapping[str, Any]) -> dict[str, Any]:
@@ -49,7 +125,7 @@ def parse(content: Mapping[str, Any]) -> dict[str, Any]:
     >>> model = {"type": "WordPiece", "continuing_subword_prefix": "##", "vocab": {"[UNK]": 0}}
     >>> splitting = {"type": "WhitespaceSplit"}
     >>> arguments = parse({"model": model, "pre_tokenizer": splitting, "post_processor": None})
-    >>> arguments["do_lower_case"], arguments["components"]["pre_tokenizer"]
+    >>> arguments["do_lower_case"], arguments["components"].source["pre_tokenizer"]
     (False, {'type': 'WhitespaceSplit'})
 
     Raises:
@@ -68,15 +144,16 @@ def parse(content: Mapping[str, Any]) -> dict[str, Any]:
     vocabulary = {**{token["content"]: token["id"] for token in added}, **model["vocab"]}
 
     splitting, clean_text = parse_normalizer(content.get("normalizer"))
-    components = {
-        "clean_text": clean_text,
-        "pre_tokenizer": content.get("pre_tokenizer"),
-        "decoder": content.get("decoder", BERT_COMPONENTS["decoder"]),
-        "max_input_chars_per_word": model.get("max_input_chars_per_word", MAX_WORD),
-        "post_processor": content.get("post_processor"),
-    }
-    check_components(components)
-    _check_special_ids(components["post_processor"], vocabulary)
+    components = Components.parse(
+        {
+            "clean_text": clean_text,
+            "pre_tokenizer": content.get("pre_tokenizer"),
+            "decoder": content.get("decoder", BERT_PARTS["decoder"]),
+            "max_input_chars_per_word": model.get("max_input_chars_per_word", MAX_WORD),
+            "post_processor": content.get("post_processor"),
+        }
+    )
+    _check_special_ids(content.get("post_processor"), vocabulary)
     return {
         "vocab": model["vocab"],
         "unk_token": AddedToken.of(model.get("unk_token", "[UNK]")),
@@ -84,48 +161,6 @@ def parse(content: Mapping[str, Any]) -> dict[str, Any]:
         "added_tokens_decoder": {token["id"]: AddedToken.of(token) for token in added},
         "components": components,
     }
-
-
-def without_bert_components(
-    components: Mapping[str, Any], cls_token: str, sep_token: str
-) -> dict[str, Any]:
-    """Return the components that differ from BERT's with these special tokens."""
-    differing = {}
-    for name, value in components.items():
-        if name == "post_processor":
-            is_default = parse_post_processor(value) == bert_templates(cls_token, sep_token)
-        elif name == "decoder":
-            is_default = parse_decoder(value) == (True, True)
-        else:
-            is_default = value == BERT_COMPONENTS[name]
-        if not is_default:
-            differing[name] = value
-    return differing
-
-
-def check_components(components: Mapping[str, Any]) -> None:
-    """Check that minibert has the parts of a tokenizer.json.
-
-    Raises:
-        ValueError: It does not have one, or a value is impossible.
-    """
-    known = {*BERT_COMPONENTS, "post_processor"}
-    for name in components:
-        if name not in known:
-            raise ValueError(
-                f"components has {name!r:.80}, but it can have {', '.join(sorted(known))}."
-            )
-    if not isinstance(components.get("clean_text", True), bool):
-        raise ValueError(
-            f"clean_text should be true or false, not {components['clean_text']!r:.80}."
-        )
-    longest = components.get("max_input_chars_per_word", MAX_WORD)
-    if not isinstance(longest, int) or isinstance(longest, bool) or longest < 0:
-        raise ValueError(f"max_input_chars_per_word should be a number, not {longest!r:.80}.")
-    parse_pre_tokenizer(components.get("pre_tokenizer", BERT_COMPONENTS["pre_tokenizer"]))
-    parse_decoder(components.get("decoder", BERT_COMPONENTS["decoder"]))
-    if "post_processor" in components:
-        parse_post_processor(components["post_processor"])
 
 
 # ---- the parts
@@ -189,7 +224,7 @@ def _parse_normalizers(normalizers: Sequence[Mapping[str, Any]]) -> tuple[dict[s
 
 def parse_pre_tokenizer(
     pre_tokenizer: Mapping[str, Any] | None, clean_text: bool = True
-) -> tuple[Callable[[str], basic.Spans], ...]:
+) -> tuple[Splitter, ...]:
     """Return the functions that split a text, in their order.
 
     Args:
@@ -202,7 +237,7 @@ def parse_pre_tokenizer(
     steps: Sequence[Any] = [pre_tokenizer]
     if pre_tokenizer is not None and pre_tokenizer.get("type") == "Sequence":
         steps = pre_tokenizer["pretokenizers"]
-    splitters: list[Callable[[str], basic.Spans]] = []
+    splitters: list[Splitter] = []
     splits_at_white_space = False
     for step in steps:
         kind = None if step is None else step.get("type")
@@ -228,7 +263,7 @@ def parse_pre_tokenizer(
     return tuple(splitters)
 
 
-def _parse_splitter(step: Any) -> Callable[[str], basic.Spans]:
+def _parse_splitter(step: Any) -> Splitter:
     """Return the function of a pre-tokenizer that does not look at white space."""
     kind = None if step is None else step.get("type")
     if kind == "Digits":
@@ -258,13 +293,13 @@ def parse_decoder(decoder: Mapping[str, Any] | None) -> tuple[bool, bool]:
     return True, bool(decoder.get("cleanup", True))
 
 
-def bert_templates(cls_token: str, sep_token: str) -> tuple[RowTemplate, RowTemplate]:
+def bert_templates(cls_token: str, sep_token: str) -> Templates:
     """Return BERT's templates of a row with one and with two texts, with tokens as ids."""
     single = RowTemplate.of_bert(cls_token, sep_token, texts=1)
     return single, RowTemplate.of_bert(cls_token, sep_token, texts=2)
 
 
-def parse_post_processor(processor: Mapping[str, Any] | None) -> tuple[RowTemplate, RowTemplate]:
+def parse_post_processor(processor: Mapping[str, Any] | None) -> Templates:
     """Return the templates of a row with one and with two texts, with tokens as ids.
 
     Raises:
@@ -358,18 +393,18 @@ def check_ids(ids: Iterable[Any]) -> None:
 def to_content(
     vocabulary: Vocabulary,
     options: Mapping[str, Any],
-    components: Mapping[str, Any],
-    templates: tuple[RowTemplate, RowTemplate],
+    components: Components,
+    templates: Templates,
 ) -> dict[str, Any]:
     """Return the content of a tokenizer.json.
 
     Args:
         vocabulary: The tokens.
         options: Values of the options in `SPLITTING`.
-        components: The parts that differ from BERT's.
+        components: The parts that may differ from BERT's.
         templates: The rows with one and with two texts, with ids.
     """
-    parts = {**BERT_COMPONENTS, **components}
+    parts = {**BERT_PARTS, **components.source}
     splitting = {theirs: options[ours] for ours, theirs in SPLITTING.items()}
     added = vocabulary.added_tokens_decoder
     return {
@@ -391,9 +426,7 @@ def to_content(
     }
 
 
-def _post_processor(
-    templates: tuple[RowTemplate, RowTemplate], vocabulary: Vocabulary
-) -> dict[str, Any]:
+def _post_processor(templates: Templates, vocabulary: Vocabulary) -> dict[str, Any]:
     tokens = {token_id: token for token, token_id in vocabulary.get_vocab().items()}
     used = {token_id for template in templates for group in template.ids for token_id in group}
     special = {
