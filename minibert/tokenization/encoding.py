@@ -65,45 +65,47 @@ class Encoding:
         """1 for a text, 2 for a pair of texts."""
         return 1 + max([number or 0 for number in self.sequence_ids], default=0)
 
-    def token_to_sequence(self, token: int) -> int | None:
+    def token_to_sequence(self, token_index: int) -> int | None:
         """Return 0 or 1 for the text of a token, or None for a special token."""
-        return self.sequence_ids[token]
+        return self.sequence_ids[token_index]
 
-    def token_to_word(self, token: int) -> int | None:
+    def token_to_word(self, token_index: int) -> int | None:
         """Return the index of the word of a token, or None for a special token."""
-        return self.word_ids[token]
+        return self.word_ids[token_index]
 
-    def token_to_chars(self, token: int) -> Span | None:
+    def token_to_chars(self, token_index: int) -> Span | None:
         """Return the span of a token in its text, or None for a special token."""
-        if self.sequence_ids[token] is None:
+        if self.sequence_ids[token_index] is None:
             return None
-        return Span(*self.offsets[token])
+        return Span(*self.offsets[token_index])
 
-    def word_to_tokens(self, word: int, sequence_index: int = 0) -> Span | None:
+    def word_to_tokens(self, word_index: int, sequence_index: int = 0) -> Span | None:
         """Return the tokens of a word of text 0 or 1, or None if it has none."""
         places = zip(self.word_ids, self.sequence_ids, strict=True)
-        tokens = [token for token, place in enumerate(places) if place == (word, sequence_index)]
+        tokens = [
+            token for token, place in enumerate(places) if place == (word_index, sequence_index)
+        ]
         if not tokens:
             return None
         return Span(tokens[0], tokens[-1] + 1)
 
-    def word_to_chars(self, word: int, sequence_index: int = 0) -> Span | None:
+    def word_to_chars(self, word_index: int, sequence_index: int = 0) -> Span | None:
         """Return the span of a word in text 0 or 1, or None if it has no token."""
-        span = self.word_to_tokens(word, sequence_index)
+        span = self.word_to_tokens(word_index, sequence_index)
         if span is None:
             return None
         return Span(self.offsets[span.start][0], self.offsets[span.end - 1][1])
 
-    def char_to_token(self, char: int, sequence_index: int = 0) -> int | None:
+    def char_to_token(self, char_pos: int, sequence_index: int = 0) -> int | None:
         """Return the token at a character of text 0 or 1, or None if there is none."""
         for token, (start, end) in enumerate(self.offsets):
-            if start <= char < end and self.sequence_ids[token] == sequence_index:
+            if start <= char_pos < end and self.sequence_ids[token] == sequence_index:
                 return token
         return None
 
-    def char_to_word(self, char: int, sequence_index: int = 0) -> int | None:
+    def char_to_word(self, char_pos: int, sequence_index: int = 0) -> int | None:
         """Return the index of the word at a character of text 0 or 1, or None if there is none."""
-        token = self.char_to_token(char, sequence_index)
+        token = self.char_to_token(char_pos, sequence_index)
         if token is None:
             return None
         return self.word_ids[token]
@@ -120,16 +122,25 @@ class BatchEncoding(dict[str, Any]):
 
     Args:
         data: The rows by name.
-        encodings: Each row token by token, or a function that returns that, or None if unknown.
+        encoding: Each row token by token, or a function that returns that, or None if unknown.
+            A single `Encoding` is a batch of one.
+        tensor_type: As for `convert_to_tensors`.
+        prepend_batch_axis: As for `convert_to_tensors`.
+        n_sequences: 1 for texts, 2 for pairs of texts, where the encodings are unknown.
     """
 
     def __init__(
         self,
-        data: dict[str, Any],
-        encodings: Callable[[], list[Encoding]] | list[Encoding] | None = None,
+        data: dict[str, Any] | None = None,
+        encoding: Callable[[], list[Encoding]] | list[Encoding] | Encoding | None = None,
+        tensor_type: str | None = None,
+        prepend_batch_axis: bool = False,
+        n_sequences: int | None = None,
     ):
-        super().__init__(data)
-        self._encodings = encodings
+        super().__init__(data or {})
+        self._encodings = [encoding] if isinstance(encoding, Encoding) else encoding
+        self._n_sequences = n_sequences
+        self.convert_to_tensors(tensor_type, prepend_batch_axis)
 
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, int | slice):
@@ -144,14 +155,17 @@ class BatchEncoding(dict[str, Any]):
     def __reduce__(self) -> tuple[Any, ...]:
         # a function that computes the encodings would take the tokenizer and the texts along
         encodings = None if self._encodings is None else self.encodings
-        return BatchEncoding, (dict(self), encodings)
+        return BatchEncoding, (dict(self), encodings, None, False, self._n_sequences)
 
     def __copy__(self) -> BatchEncoding:
-        return BatchEncoding(dict(self), self._encodings)
+        return self._with(dict(self))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> BatchEncoding:
         # encodings are not changed, so that the copy can share them, computed or not
-        return BatchEncoding(copy.deepcopy(dict(self), memo), self._encodings)
+        return self._with(copy.deepcopy(dict(self), memo))
+
+    def _with(self, data: dict[str, Any]) -> BatchEncoding:
+        return BatchEncoding(data, self._encodings, n_sequences=self._n_sequences)
 
     @property
     def encodings(self) -> list[Encoding]:
@@ -175,21 +189,21 @@ class BatchEncoding(dict[str, Any]):
     @property
     def n_sequences(self) -> int | None:
         """1 for texts, 2 for pairs of texts, or None if that is unknown."""
-        if not self.is_fast or not self.encodings:
-            return None
-        return self.encodings[0].n_sequences
+        if self._n_sequences is None and self.is_fast and self.encodings:
+            return self.encodings[0].n_sequences
+        return self._n_sequences
 
-    def tokens(self, row: int = 0) -> list[str]:
+    def tokens(self, batch_index: int = 0) -> list[str]:
         """Return the tokens of a row as strings."""
-        return self.encodings[row].tokens
+        return self.encodings[batch_index].tokens
 
-    def word_ids(self, row: int = 0) -> list[int | None]:
+    def word_ids(self, batch_index: int = 0) -> list[int | None]:
         """Return the index of the word of each token of a row, or None for special tokens."""
-        return self.encodings[row].word_ids
+        return self.encodings[batch_index].word_ids
 
-    def sequence_ids(self, row: int = 0) -> list[int | None]:
+    def sequence_ids(self, batch_index: int = 0) -> list[int | None]:
         """Return 0 or 1 for the text of each token of a row, or None for special tokens."""
-        return self.encodings[row].sequence_ids
+        return self.encodings[batch_index].sequence_ids
 
     # Each of the following may be called without the index of the row when that is 0: with the
     # token, word or character alone.
@@ -199,48 +213,54 @@ class BatchEncoding(dict[str, Any]):
             return self.encodings[0], row_or_index
         return self.encodings[row_or_index], index
 
-    def token_to_sequence(self, row_or_token: int, token: int | None = None) -> int | None:
+    def token_to_sequence(
+        self, batch_or_token_index: int, token_index: int | None = None
+    ) -> int | None:
         """Return 0 or 1 for the text of a token, or None for a special token."""
-        row, token = self._row_and(row_or_token, token)
-        return row.token_to_sequence(token)
+        row, index = self._row_and(batch_or_token_index, token_index)
+        return row.token_to_sequence(index)
 
-    def token_to_word(self, row_or_token: int, token: int | None = None) -> int | None:
+    def token_to_word(
+        self, batch_or_token_index: int, token_index: int | None = None
+    ) -> int | None:
         """Return the index of the word of a token, or None for a special token."""
-        row, token = self._row_and(row_or_token, token)
-        return row.token_to_word(token)
+        row, index = self._row_and(batch_or_token_index, token_index)
+        return row.token_to_word(index)
 
-    def token_to_chars(self, row_or_token: int, token: int | None = None) -> Span | None:
+    def token_to_chars(
+        self, batch_or_token_index: int, token_index: int | None = None
+    ) -> Span | None:
         """Return the span of a token in its text, or None for a special token."""
-        row, token = self._row_and(row_or_token, token)
-        return row.token_to_chars(token)
+        row, index = self._row_and(batch_or_token_index, token_index)
+        return row.token_to_chars(index)
 
     def word_to_tokens(
-        self, row_or_word: int, word: int | None = None, sequence_index: int = 0
+        self, batch_or_word_index: int, word_index: int | None = None, sequence_index: int = 0
     ) -> Span | None:
         """Return the tokens of a word of text 0 or 1, or None if it has none."""
-        row, word = self._row_and(row_or_word, word)
-        return row.word_to_tokens(word, sequence_index)
+        row, index = self._row_and(batch_or_word_index, word_index)
+        return row.word_to_tokens(index, sequence_index)
 
     def word_to_chars(
-        self, row_or_word: int, word: int | None = None, sequence_index: int = 0
+        self, batch_or_word_index: int, word_index: int | None = None, sequence_index: int = 0
     ) -> Span | None:
         """Return the span of a word in text 0 or 1, or None if it has no token."""
-        row, word = self._row_and(row_or_word, word)
-        return row.word_to_chars(word, sequence_index)
+        row, index = self._row_and(batch_or_word_index, word_index)
+        return row.word_to_chars(index, sequence_index)
 
     def char_to_token(
-        self, row_or_char: int, char: int | None = None, sequence_index: int = 0
+        self, batch_or_char_index: int, char_index: int | None = None, sequence_index: int = 0
     ) -> int | None:
         """Return the token at a character of text 0 or 1, or None if there is none."""
-        row, char = self._row_and(row_or_char, char)
-        return row.char_to_token(char, sequence_index)
+        row, index = self._row_and(batch_or_char_index, char_index)
+        return row.char_to_token(index, sequence_index)
 
     def char_to_word(
-        self, row_or_char: int, char: int | None = None, sequence_index: int = 0
+        self, batch_or_char_index: int, char_index: int | None = None, sequence_index: int = 0
     ) -> int | None:
         """Return the index of the word at a character of text 0 or 1, or None if there is none."""
-        row, char = self._row_and(row_or_char, char)
-        return row.char_to_word(char, sequence_index)
+        row, index = self._row_and(batch_or_char_index, char_index)
+        return row.char_to_word(index, sequence_index)
 
     def to(self, device: Any, *, non_blocking: bool = False) -> BatchEncoding:
         """Move the tensors to `device`, in place, and return this batch."""

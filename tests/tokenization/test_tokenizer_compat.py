@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import pickle
 import re
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ import pytest
 
 from minibert.compat.tokenizer import REFUSED, WITHOUT_EFFECT
 from minibert.files import write_json
+from minibert.tokenization.encoding import BatchEncoding
 from minibert.tokenization.tokenizer import BertTokenizer
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "i", "love", "korea"]
@@ -155,3 +158,78 @@ def test_init_kwargs_rebuild_the_tokenizer() -> None:
     assert again.extra_special_tokens_ids == [9] and again.init_kwargs == tokenizer.init_kwargs
     again.extra_special_tokens_ids = [8]
     assert again.extra_special_tokens == ["<name>"]
+
+
+TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##b"]
+ORIGINS = {
+    "word_ids": {"batch_index": 1},
+    "tokens": {"batch_index": 1},
+    "sequence_ids": {"batch_index": 1},
+    "token_to_sequence": {"batch_or_token_index": 0, "token_index": 1},
+    "token_to_word": {"batch_or_token_index": 0, "token_index": 1},
+    "token_to_chars": {"batch_or_token_index": 0, "token_index": 1},
+    "word_to_tokens": {"batch_or_word_index": 0, "word_index": 0, "sequence_index": 0},
+    "word_to_chars": {"batch_or_word_index": 0, "word_index": 0, "sequence_index": 0},
+    "char_to_token": {"batch_or_char_index": 0, "char_index": 1, "sequence_index": 0},
+    "char_to_word": {"batch_or_char_index": 0, "char_index": 1, "sequence_index": 0},
+}
+
+
+@pytest.mark.parametrize(("method", "arguments"), ORIGINS.items())
+def test_origins_take_the_arguments_of_transformers(method: str, arguments: dict[str, int]) -> None:
+    batch = BertTokenizer(TOKENS)([["ab", "a"], ["a"]], is_split_into_words=True)
+    by_name = getattr(batch, method)(**arguments)
+    assert by_name == getattr(batch, method)(*arguments.values())
+
+
+def test_a_batch_takes_the_arguments_of_transformers() -> None:
+    row = BertTokenizer(TOKENS)("ab").encodings[0]
+    data = {"input_ids": row.ids}
+    batch = BatchEncoding(data, encoding=row, tensor_type="np", prepend_batch_axis=True)
+    assert batch["input_ids"].shape == (1, 4)
+    assert batch.tokens(0) == row.tokens
+    assert BatchEncoding({}, n_sequences=2).n_sequences == 2
+    assert pickle.loads(pickle.dumps(BatchEncoding({}, n_sequences=2))).n_sequences == 2
+
+
+def folder_with(folder: Path, files: dict[str, dict[str, object]], tokens: list[str]) -> Path:
+    (folder / "vocab.txt").write_text("".join(f"{token}\n" for token in tokens), encoding="utf-8")
+    for name, content in files.items():
+        (folder / name).write_text(json.dumps(content), encoding="utf-8")
+    return folder
+
+
+def test_the_older_name_of_the_longest_row(tmp_path: Path) -> None:
+    config: dict[str, object] = {"do_lower_case": False, "max_len": 8}
+    folder = folder_with(tmp_path, {"tokenizer_config.json": config}, TOKENS)
+    tokenizer = BertTokenizer.from_pretrained(folder)
+    assert len(tokenizer("a " * 20, truncation=True)["input_ids"]) == 8
+    assert BertTokenizer.from_pretrained(folder, max_len=5).model_max_length == 5
+    assert BertTokenizer(TOKENS, max_len=6).model_max_length == 6
+    config["model_max_length"] = 7
+    folder_with(tmp_path, {"tokenizer_config.json": config}, TOKENS)
+    assert BertTokenizer.from_pretrained(folder).model_max_length == 7
+
+
+@pytest.mark.parametrize("named_in", ["config.json", "tokenizer_config.json"])
+def test_another_tokenizer_is_refused(named_in: str, tmp_path: Path) -> None:
+    folder = folder_with(tmp_path, {named_in: {"tokenizer_class": "BertJapaneseTokenizer"}}, TOKENS)
+    with pytest.raises(ValueError, match="BertJapaneseTokenizer"):
+        BertTokenizer.from_pretrained(folder)
+
+
+def test_the_warning_names_the_option_that_changes_words() -> None:
+    with pytest.warns(UserWarning, match="tokenize_chinese_chars=False"):
+        BertTokenizer([*TOKENS, "県民", "神奈川"], do_lower_case=False)
+    with pytest.warns(UserWarning, match="do_lower_case=False"):
+        BertTokenizer([*TOKENS, "나는", "한국"])
+
+
+def test_save_pretrained_takes_the_arguments_of_transformers(tmp_path: Path) -> None:
+    tokenizer = BertTokenizer(TOKENS)
+    assert tokenizer.save_pretrained(save_directory=tmp_path, push_to_hub=False)
+    assert tokenizer.save_pretrained(tmp_path, legacy_format=False, filename_prefix=None)
+    with pytest.raises(ValueError, match="filename_prefix"):
+        tokenizer.save_pretrained(tmp_path, filename_prefix="mine")
+    with pytest.raises(TypeError, match="unknown"):
+        tokenizer.save_pretrained(tmp_path, unknown=True)
