@@ -35,7 +35,7 @@ from minibert.inference.kernels import (
     float_kernel,
     has_instructions,
 )
-from minibert.inference.threads import ContentionDetector, even_shares, workers
+from minibert.inference.threads import even_shares, workers
 from minibert.layouts import (
     UNMASKED,
     Layout,
@@ -104,7 +104,6 @@ class FusedEncoder(BertEncoder):
                 sample, inputs = _with_inputs(layer, sample, PackedLayout([len(sample)]))
             layers.append(FusedLayer(layer, inputs, kernel, self.dtype, scratch))
         self.layer = nn.ModuleList(layers)
-        self.contention = ContentionDetector()
         self.eval()
 
     @_not_compiled

@@ -83,17 +83,9 @@ def run_packed(
     is_fused = isinstance(encoder, FusedEncoder) and device.type == "cpu"
 
     def run(indices: list[int]) -> Tensor:
-        def compute() -> Tensor:
-            batch = PackedBatch(indices, rows, types, device)
-            with torch.inference_mode(), without_autocast(device.type):
-                return forward(batch.ids, batch.layout, batch.types)
-
-        # the detector may run a batch twice, which hooks would see
-        if is_fused and not encoder.has_hooks:
-            tokens = sum(lengths[index] for index in indices)
-            result: Tensor = encoder.contention.run(compute, tokens)
-            return result
-        return compute()
+        batch = PackedBatch(indices, rows, types, device)
+        with torch.inference_mode(), without_autocast(device.type):
+            return forward(batch.ids, batch.layout, batch.types)
 
     groups = batches(lengths, batch_tokens)
     run_all: Callable[..., Iterable[Tensor]] = map

@@ -1,10 +1,8 @@
 """Threads: how the sequences of a batch, or many batches, are shared out among them."""
 
 import ctypes
-import os
 import threading
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
@@ -12,18 +10,12 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from minibert.inference.batching import rounded_tokens
 from minibert.layouts import Layout, PackedLayout, PaddedLayout
 
 # with fewer tokens for each, it is faster if threads share the weights than the batch
 MIN_TOKENS_PER_THREAD = 128
 # how much larger than the average the largest share may be: all wait for it
 MAX_IMBALANCE = 1.1
-# Seconds. Another process keeps a core for milliseconds; threads on cores of their own meet within
-# microseconds
-MAX_WAIT = 1e-3
-# how many batches are left to a single thread at most before several are tried again
-MAX_BACKOFF = 256
 # with fewer batches for each thread, too many would wait for the last one
 MIN_BATCHES_PER_THREAD = 4
 
@@ -91,66 +83,8 @@ def _split_lengths(lengths: Sequence[int], tokens: int, parts: int) -> list[list
     return [group for group in groups if group]
 
 
-class ContentionDetector:
-    """Notices that other work keeps the threads of small batches from meeting.
-
-    They meet after every operator. A batch that waited longer than its thread worked has missed a
-    core. There are two states:
-
-    - *shared*: all threads compute a batch together, and its waiting is measured.
-    - *single*: one thread computes it alone, for `batches_left_single` batches.
-
-    Each time that several threads turn out slower, twice as many batches follow in the
-    single state.
-    """
-
-    def __init__(self) -> None:
-        self.batches_left_single = 0
-        self.backoff = 1  # batches of the next single state
-        self.bitwise_equal: dict[int, bool] = {}  # whether one thread gives the same bits, by rows
-
-    def run(self, compute: Callable[[], Tensor], tokens: int) -> Tensor:
-        """Computes a batch in a single thread or in all, with the same bits either way.
-
-        Args:
-            compute: Computes the batch.
-            tokens: Of the batch. Large batches are always shared.
-        """
-        threads = usable_threads()
-        if threads == 1 or tokens >= 2 * MIN_TOKENS_PER_THREAD:
-            return compute()
-        rows = rounded_tokens(tokens)
-        if self.batches_left_single and self.bitwise_equal.get(rows, True):
-            self.batches_left_single -= 1
-            return self._run_single(compute, rows, threads)
-        return self._run_shared(compute)
-
-    def _run_single(self, compute: Callable[[], Tensor], rows: int, threads: int) -> Tensor:
-        # not in the queue of a corpus' batches
-        pool = workers(threads, threads, os.getpid(), "small")
-        alone = pool.submit(compute).result()
-        if rows in self.bitwise_equal:
-            return alone
-        together = compute()
-        self.bitwise_equal[rows] = torch.equal(alone, together)
-        return together
-
-    def _run_shared(self, compute: Callable[[], Tensor]) -> Tensor:
-        started = time.perf_counter()
-        worked = time.thread_time()
-        result = compute()
-        worked = time.thread_time() - worked
-        waited = time.perf_counter() - started - worked
-        if waited < max(MAX_WAIT, worked):
-            self.backoff = 1
-        else:
-            self.batches_left_single = self.backoff
-            self.backoff = min(2 * self.backoff, MAX_BACKOFF)
-        return result
-
-
 @cache
-def workers(count: int, threads: int, process: int, batches: str = "large") -> ThreadPoolExecutor:
+def workers(count: int, threads: int, process: int) -> ThreadPoolExecutor:
     """Worker threads for batches, kept because new ones are slow at first.
 
     Args:
@@ -158,7 +92,6 @@ def workers(count: int, threads: int, process: int, batches: str = "large") -> T
         threads: torch's threads that they have between them.
         process: The id of this process. A forked one has no threads but its first, so it needs
             workers of its own.
-        batches: What they compute: workers for small batches wait for no large ones.
     """
     started = threading.Barrier(count)
 
@@ -166,7 +99,7 @@ def workers(count: int, threads: int, process: int, batches: str = "large") -> T
         set_own_threads(threads // count)
         started.wait()
 
-    pool = ThreadPoolExecutor(count, f"minibert-{batches}", initializer=start)
+    pool = ThreadPoolExecutor(count, "minibert", initializer=start)
     list(pool.map(abs, range(count)))  # now all have started
     if torch_library() is None:
         torch.set_num_threads(threads)  # what starting them has changed, see `set_own_threads`

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
 from hypothesis import given, strategies as st
 
-from minibert import BertConfig, BertModel, PackedLayout, PaddedLayout, optimize
-from minibert.inference.packing import run_packed
-from minibert.inference.threads import MAX_WAIT, ContentionDetector, set_own_threads, split, workers
+from minibert import PackedLayout, PaddedLayout
+from minibert.inference.threads import set_own_threads, split, workers
 
 
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=30), st.integers(1, 5))
@@ -43,52 +41,6 @@ def test_a_padded_batch_is_split_between_rows(shape: tuple[int, ...] | None) -> 
         assert torch.equal(torch.cat(masks), expanded_mask(whole, 5))
 
 
-def is_alone() -> bool:
-    return threading.current_thread() is not threading.main_thread()
-
-
-def test_small_batches_run_in_a_single_thread_if_threads_have_to_wait(two_threads: None) -> None:
-    detector = ContentionDetector()
-    waits = True
-    alone = []
-
-    def batch() -> torch.Tensor:
-        alone.append(is_alone())
-        if waits and not is_alone():
-            time.sleep(3 * MAX_WAIT)
-        return torch.ones(2, 2)
-
-    for _ in range(14):
-        detector.run(batch, tokens=2)
-    # A shared batch waits. The next one runs twice, alone and shared, to compare the results.
-    # Another shared batch waits. Then two batches run alone, four and eight, with a shared one
-    # after each group.
-    assert alone == [False, True, False, False, True, True, False, *[True] * 4, False, *[True] * 3]
-
-    waits = False  # other work on this machine may still delay the threads
-    for _ in range(5000):
-        detector.run(batch, tokens=2)
-        if not any(alone[-15:]):
-            return
-    pytest.fail("threads are not tried again")
-
-
-def test_batches_whose_bits_depend_on_threads_are_shared(two_threads: None) -> None:
-    detector = ContentionDetector()
-    alone = []
-
-    def batch() -> torch.Tensor:
-        alone.append(is_alone())
-        if not is_alone():
-            time.sleep(3 * MAX_WAIT)
-        return torch.full((2, 2), float(is_alone()))
-
-    results = [detector.run(batch, tokens=2) for _ in range(5)]
-
-    assert all(torch.equal(result, torch.zeros(2, 2)) for result in results)
-    assert alone.count(True) == 1
-
-
 def threads_of_a_new_thread() -> int:
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(torch.get_num_threads).result()
@@ -107,8 +59,9 @@ def test_workers_do_not_change_the_thread_count_of_other_threads(two_threads: No
     starter = threading.Thread(target=start_threads)
     starter.start()
     try:
-        for name in range(20):
-            pool = workers(2, 2, os.getpid(), f"test {name}")
+        for _ in range(20):
+            workers.cache_clear()
+            pool = workers(2, 2, os.getpid())
             assert set(pool.map(lambda _: torch.get_num_threads(), range(8))) == {1}
             pool.shutdown()
     finally:  # a thread that is not stopped would keep Python from exiting
@@ -126,19 +79,3 @@ def test_set_own_threads_changes_the_calling_thread_only(two_threads: None) -> N
     with ThreadPoolExecutor(1) as pool:
         assert pool.submit(set_and_read).result() == 3
     assert threads_of_a_new_thread() == torch.get_num_threads() == 2
-
-
-@pytest.mark.parametrize("precision", ["fp32", "bf16", "int8"])
-def test_one_thread_and_several_give_the_same_bits(two_threads: None, precision: str) -> None:
-    def states(ids: torch.Tensor, layout: PackedLayout, types: torch.Tensor | None) -> torch.Tensor:
-        return model(ids, layout=layout, token_type_ids=types).last_hidden_state
-
-    config = BertConfig.from_preset("tiny", vocab_size=100, hidden_size=128, num_attention_heads=4)
-    model = optimize(BertModel(config, add_pooling_layer=False), precision=precision)
-    ids = [number % 100 for number in range(128)]
-    for tokens in (1, 5, 6, 11, 14, 37, 38, 64, 127):
-        results = []
-        for batches_left_single in (0, 1, 1):
-            model.encoder.contention.batches_left_single = batches_left_single
-            results += run_packed(model, states, [ids[:tokens]])
-        assert torch.equal(results[0], results[1]) and torch.equal(results[0], results[2])
