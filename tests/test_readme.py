@@ -1,7 +1,4 @@
-"""The README as a package page, and its reading order.
-
-test_guides.py runs its examples and checks its links.
-"""
+"""The README as a package page, and its reading order."""
 
 from __future__ import annotations
 
@@ -21,38 +18,30 @@ READING_PATH = ("embeddings", "layouts", "attention", "encoder", "model", "losse
 READMES = [path for path in (CHECKOUT / "README.md", CHECKOUT / "README.ko.md") if path.exists()]
 
 
-@pytest.mark.parametrize("address", ["https://example.org/me/minibert", ""])
+ADDRESS = "https://example.org/me/minibert"
+# what .github/CONTRIBUTING.md tells to change when the repository has a public address
+RELEASE = {
+    "replacement = '\\1'\n": f"replacement = '[\\1]({ADDRESS}/blob/v$HFPR_VERSION/\\2)'\n",
+}
+
+
+@pytest.mark.parametrize("address", [ADDRESS, ""])
 def test_the_page_of_a_wheel_has_no_relative_links(address: str, tmp_path: Path) -> None:
-    """Links are absolute URLs of the repository, or plain text. Commands install from the index.
+    """Links are URLs of the repository, or plain text. Commands install from the index.
 
     The wheel is built from a copy without the models, because packing them takes time.
     """
-    for name in (
-        "pyproject.toml",
-        "README.md",
-        "LICENSE",
-        "NOTICE",
-        "minibert/__init__.py",
-        "scripts/package_page.py",
-    ):
+    for name in ("pyproject.toml", "README.md", "LICENSE", "NOTICE", "minibert/__init__.py"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         shutil.copy(CHECKOUT / name, tmp_path / name)
     shutil.copytree(CHECKOUT / "configs", tmp_path / "configs")
-    project = (tmp_path / "pyproject.toml").read_text(encoding="utf-8")
-    project, replacements = re.subn(
-        r'^address = ".*?"', f'address = "{address}"', project, flags=re.MULTILINE
-    )
-    (tmp_path / "pyproject.toml").write_text(project, encoding="utf-8")
-    command = [
-        sys.executable,
-        "-m",
-        "hatchling",
-        "build",
-        "--target",
-        "wheel",
-        "--directory",
-        "dist",
-    ]
+    if address:
+        project = (tmp_path / "pyproject.toml").read_text(encoding="utf-8")
+        for old, new in RELEASE.items():
+            assert project.count(old) == 1
+            project = project.replace(old, new)
+        (tmp_path / "pyproject.toml").write_text(project, encoding="utf-8")
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", "dist"]
     subprocess.run(command, cwd=tmp_path, capture_output=True, check=True, timeout=120)
     (wheel,) = (tmp_path / "dist").iterdir()
     with zipfile.ZipFile(wheel) as files:
@@ -60,24 +49,12 @@ def test_the_page_of_a_wheel_has_no_relative_links(address: str, tmp_path: Path)
         (name,) = [name for name in files.namelist() if name.endswith("/METADATA")]
         metadata = message_from_string(files.read(name).decode("utf-8"))
     page = str(metadata.get_payload())
-    reference = "HEAD" if ".dev" in metadata["Version"] else f"v{metadata['Version']}"
 
     targets = re.findall(r"\]\(([^)]+)\)", page)
-    readme = (CHECKOUT / "README.md").read_text(encoding="utf-8")
-    assert replacements == 1
     assert targets and all(target.startswith("https://") for target in targets)
-    assert "[]" not in page and "href=" not in page + readme
-    ours = [target.removeprefix(address) for target in targets if address and address in target]
-    assert bool(ours) == bool(address)
-    for target in ours:
-        if not target.startswith("#"):  # "#" starts a section of the repository's front page
-            assert re.match(r"/(raw|blob)/", target)
-            assert (CHECKOUT / target.split(f"/{reference}/")[1].split("#")[0]).exists(), target
+    assert any(target.startswith(ADDRESS) for target in targets) == bool(address)
+    assert "[]" not in page and "![" not in page
     assert "constraints.txt" not in page and "pip install minibert-torch" in page
-    urls = dict(entry.split(", ") for entry in metadata.get_all("Project-URL", []))
-    expected = {"Homepage", "Documentation", "Repository", "Changelog", "Issues"}
-    assert set(urls) == (expected if address else set())
-    assert all(url.startswith(address) for url in urls.values())
 
 
 def test_the_reading_order_is_the_import_order() -> None:
