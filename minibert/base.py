@@ -7,16 +7,15 @@ call are in compat/model.py. A first reader can skip all of them: BERT is comput
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 
+from minibert.checkpoints.ties import declared_ties, shared_names, tie
 from minibert.compat.model import ModelCompatibility
 from minibert.config import BertConfig
-from minibert.initialization import Loading, NoDraws, current_loading
+from minibert.initialization import draw_uninitialized
 
 if TYPE_CHECKING:
     from minibert.checkpoints.source import Source
@@ -35,8 +34,8 @@ class PreTrainedModel(ModelCompatibility, nn.Module):
 
     Attributes:
         config: The sizes and switches.
-        load_report: What loading did with each tensor, a `minibert.loading.LoadReport`. None: built
-            from a config.
+        load_report: What loading did with each tensor, a
+            `minibert.checkpoints.loading.LoadReport`. None: built from a config.
 
     Raises:
         ValueError: A field of the config that no BERT can have.
@@ -49,8 +48,9 @@ class PreTrainedModel(ModelCompatibility, nn.Module):
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
+        self.register_state_dict_post_hook(_copy_aliases)  # type: ignore[no-untyped-call]
         use_one_thread_after_fork()
-        self.config = as_bert_config(config)
+        self.config = as_bert_config(config, self.config_class)
         self.config.validate()
         self.load_report = None
 
@@ -101,8 +101,10 @@ class PreTrainedModel(ModelCompatibility, nn.Module):
             ValueError: A file is damaged, would run code, is quantized, or does not fit the config.
             TypeError: An option is neither known nor a field of the config.
         """
-        from minibert.loading import load_model, name_arguments
+        from minibert.checkpoints.loading import load_model, name_arguments
 
+        if config is not None and not isinstance(config, str | os.PathLike):
+            config = as_bert_config(config, cls.config_class)
         model, report = load_model(
             cls,
             pretrained_model_name_or_path,
@@ -128,7 +130,7 @@ class PreTrainedModel(ModelCompatibility, nn.Module):
             config: The sizes.
             changes: Fields that replace those of the config, such as `attn_implementation="eager"`.
         """
-        config = as_bert_config(config)
+        config = as_bert_config(config, cls.config_class)
         return cls(config.replace(**changes) if changes else config)
 
     _from_config = from_config  # the name in transformers
@@ -155,74 +157,32 @@ class PreTrainedModel(ModelCompatibility, nn.Module):
             ValueError: A keyword asks for something that minibert does not have.
             OSError: The files cannot be written.
         """
-        from minibert.saving import save_model
+        from minibert.checkpoints.saving import save_model
 
         save_model(self, save_directory, is_main_process, state_dict, options)
-
-    @contextmanager
-    def initial_weights(self) -> Iterator[None]:
-        """Draw the weights of the parts that are built in the `with` block, by `_init_weights`.
-
-        While a checkpoint is loaded, parts that it has tensors for are not drawn (see
-        initialization.py).
-        """
-        old_ids = {id(parameter) for parameter in self.parameters()}
-        checkpoint = current_loading()
-        if checkpoint is None:
-            yield
-        else:
-            with NoDraws():
-                yield
-        open_ids = self._leave_open(checkpoint, old_ids)
-        for module in self.modules():
-            new = [p for p in module._parameters.values() if p is not None and id(p) not in old_ids]
-            if any(id(parameter) not in open_ids for parameter in new):
-                self._init_weights(module)
-            if new:
-                _mark_initialized(module)  # so that `init_weights` of a subclass leaves it alone
-        self.tie_weights()
-
-    def _leave_open(self, checkpoint: Loading | None, old_ids: set[int]) -> set[int]:
-        """Return the `id` of new parameters that are not drawn: aliases, and loaded ones."""
-        aliases = self.tied_weights()
-        open_ids = set()
-        for name, parameter in self.named_parameters(remove_duplicate=False):
-            if id(parameter) in old_ids:
-                continue
-            is_loaded = checkpoint is not None and checkpoint.has(name)
-            if is_loaded or name in aliases:
-                open_ids.add(id(parameter))
-                if checkpoint is not None:
-                    checkpoint.leave_open(parameter)
-        return open_ids
 
     def init_weights(self) -> None:
         """Draw the weights of modules that have not been initialized, by `_init_weights`.
 
         The `__init__` of a subclass may call it last, to initialize its new layers as BERT's.
         """
-        for module in self.own_modules():
-            if not _is_initialized(module):
-                self._init_weights(module)
-                _mark_initialized(module)
+        draw_uninitialized(self)
         self.tie_weights()
 
     post_init = init_weights  # the newer name in transformers
 
-    def own_modules(self) -> Iterator[nn.Module]:
-        """Yield all modules but those of models inside, which initialize their own."""
-        modules: list[nn.Module] = [self]
-        for module in modules:  # the loop also visits what it appends
-            children = [m for m in module.children() if not isinstance(m, PreTrainedModel)]
-            modules.extend(children)
-        yield from modules
-
     def _init_weights(self, module: nn.Module) -> None:
         """Draw the initial weights of one module, without its children.
 
-        Linear layers and embeddings are normal with `initializer_range`, biases 0, LayerNorms 1 and
-        0 (`create_initializer` in google-research/bert). Other modules keep the values of their
-        constructor. Subclasses may override this method.
+        As `create_initializer` in google-research/bert:
+
+            embeddings      normal with the standard deviation `initializer_range`, the row of
+                            [PAD] 0
+            linear layers   weights the same, biases 0
+            LayerNorm       weights 1, biases 0
+            anything else   as its constructor makes it
+
+        Subclasses may override this method. initialization.py says when it is called.
         """
         with torch.no_grad():
             if isinstance(module, nn.LayerNorm):
@@ -239,23 +199,31 @@ class PreTrainedModel(ModelCompatibility, nn.Module):
                 if bias is not None:
                     bias.zero_()
 
-    def tied_weights(self) -> dict[str, str]:
-        """Return other names of shared parameters, each with the name that is saved.
-
-        A subclass can also name them in a class attribute `_tied_weights_keys`.
-        """
-        names = self._tied_weights_keys
-        return dict(names) if isinstance(names, Mapping) else {}
-
     def tie_weights(self, **unused: Any) -> None:
-        """Make every alias of `tied_weights` the same parameter as its original."""
-        for alias, name in self.tied_weights().items():
-            owner, _, attribute = alias.rpartition(".")
-            try:
-                module = self.get_submodule(owner)
-            except AttributeError:
-                continue  # the `__init__` of a subclass has yet to build it
-            setattr(module, attribute, self.get_parameter(name))
+        """Share every tensor that `_tied_weights_keys` of the class declares.
+
+        It is called when parts of the model are built, and afterwards only by users: loading,
+        saving and resizing leave what is not shared as it is.
+
+        Args:
+            unused: Keywords of transformers, which have no effect.
+        """
+        for alias, name in declared_ties(self).items():
+            tie(self, alias, name)
+
+    def _load_from_state_dict(
+        self, state_dict: dict[str, Any], prefix: str, local_metadata: Any, *arguments: Any
+    ) -> None:
+        """Let tensors that are one now be one afterwards, with the value of their first name."""
+        assigns = local_metadata.get("assign_to_params_buffers", False)
+        for alias, name in shared_names(self).items():
+            tensor = state_dict.get(prefix + name)
+            if tensor is None:
+                continue
+            if assigns and not isinstance(tensor, nn.Parameter):  # torch makes one for each name
+                tensor = state_dict[prefix + name] = nn.Parameter(tensor, requires_grad=False)
+            state_dict[prefix + alias] = tensor
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, *arguments)
 
     def train(self: Model, mode: bool = True) -> Model:
         """As `nn.Module.train`, but a model stays as it was if one of its modules raises.
@@ -277,20 +245,20 @@ class PreTrainedModel(ModelCompatibility, nn.Module):
     @property
     def device(self) -> torch.device:
         """Device of the parameters."""
-        return next(self.parameters()).device
+        return _first_tensor(self).device
 
     @property
     def dtype(self) -> torch.dtype:
         """Type of the parameters."""
-        return next(self.parameters()).dtype
+        return _first_tensor(self).dtype
 
 
 BertPreTrainedModel = PreTrainedModel
 """The name of the base class in transformers."""
 
 
-def as_bert_config(config: Any) -> BertConfig:
-    """Return a config as a `BertConfig`, converted if it is one of transformers.
+def as_bert_config(config: Any, config_class: type[BertConfig] = BertConfig) -> BertConfig:
+    """Return a config as a `BertConfig`, converted to `config_class` if it is one of transformers.
 
     Raises:
         TypeError: Not a config.
@@ -303,19 +271,34 @@ def as_bert_config(config: Any) -> BertConfig:
         attention = getattr(config, "_attn_implementation", None)
         if attention is not None:
             values["attn_implementation"] = attention
-        return BertConfig.from_dict(values)
+        return config_class.from_dict(values)
     raise TypeError(
         f"config should be a minibert.BertConfig, not {type(config).__name__}. "
         "Pass BertConfig.from_pretrained(name), or use from_pretrained(name) of the model."
     )
 
 
-def _mark_initialized(module: nn.Module) -> None:
-    vars(module)["_is_initialized"] = True
+def _first_tensor(model: nn.Module) -> Tensor:
+    """Return the first parameter. The weights of a replica of `DataParallel` are plain tensors."""
+    for parameter in model.parameters():
+        return parameter
+    for module in model.modules():
+        for value in vars(module).values():
+            if isinstance(value, Tensor):
+                return value
+    raise ValueError(f"{type(model).__name__} has no parameters.")
 
 
-def _is_initialized(module: nn.Module) -> bool:
-    return "_is_initialized" in vars(module)
+def _copy_aliases(model: Any, state: dict[str, Any], prefix: str, _metadata: Any) -> None:
+    """Give every name of a state dict memory of its own, as tools expect.
+
+    A function, so that models can be pickled.
+    """
+    for alias in shared_names(model):
+        tensor = state.get(prefix + alias)
+        # keep_vars=True asks for the parameter itself, and other hooks may have removed the alias.
+        if tensor is not None and not isinstance(tensor, nn.Parameter):
+            state[prefix + alias] = tensor.clone()
 
 
 def use_one_thread_after_fork() -> None:

@@ -9,7 +9,7 @@ Next file: outputs.py.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Unpack
+from typing import TYPE_CHECKING, ClassVar, Unpack
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from minibert.base import PreTrainedModel
 from minibert.config import BertConfig
 from minibert.encoder import ACTIVATIONS
+from minibert.initialization import initial_weights
 from minibert.losses import (
     check_labels,
     cross_entropy,
@@ -33,8 +34,6 @@ from minibert.outputs import (
     QuestionAnsweringOutput,
     to_output,
 )
-
-WORD_EMBEDDINGS = "bert.embeddings.word_embeddings.weight"
 
 
 class _Head(PreTrainedModel):
@@ -177,26 +176,15 @@ class BertPreTrainingHeads(nn.Module):
 class _MaskedLMHead(_Head):
     """A head with a decoder of words, which is tied to the word embeddings."""
 
+    _tied_weights_keys: ClassVar[dict[str, str]] = {
+        "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
+        "cls.predictions.decoder.bias": "cls.predictions.bias",
+    }
+
     def __init__(self, config: BertConfig, nsp: bool) -> None:
         super().__init__(config, add_pooling_layer=nsp)
-        with self.initial_weights():
+        with initial_weights(self):
             self.cls = BertPreTrainingHeads(config, nsp=nsp)
-
-    def tied_weights(self) -> dict[str, str]:
-        """Return aliases of parameters: the decoder's bias, and its weight if that is tied."""
-        aliases = {"cls.predictions.decoder.bias": "cls.predictions.bias"}
-        if self.config.tie_word_embeddings:
-            aliases["cls.predictions.decoder.weight"] = WORD_EMBEDDINGS
-        return aliases
-
-    def tie_weights(self, **unused: Any) -> None:
-        """Tie, and resize the decoder if the vocabulary has been resized.
-
-        Args:
-            unused: Keywords of transformers, which have no effect.
-        """
-        self.fit_decoder(self.cls.predictions)
-        super().tie_weights()
 
     def get_output_embeddings(self) -> nn.Linear:
         """Return the decoder, (vocab, hidden)."""
@@ -381,7 +369,7 @@ class BertForNextSentencePrediction(_LogitsHead):
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__(config, add_pooling_layer=True)
-        with self.initial_weights():
+        with initial_weights(self):
             self.cls = BertPreTrainingHeads(config, mlm=False)
 
     def _logits(self, outputs: BertModelOutput) -> Tensor:
@@ -405,7 +393,7 @@ class _Classifier(_LogitsHead):
         if num_outputs is None:
             num_outputs = config.num_labels
         self.dropout = nn.Dropout(dropout)
-        with self.initial_weights():
+        with initial_weights(self):
             self.classifier = nn.Linear(config.hidden_size, num_outputs)
 
     def _logits(self, outputs: BertModelOutput) -> Tensor:
@@ -536,7 +524,7 @@ class BertForQuestionAnswering(_Head):
                 f"{config.num_labels}."
             )
         super().__init__(config, add_pooling_layer=False)
-        with self.initial_weights():
+        with initial_weights(self):
             self.qa_outputs = nn.Linear(config.hidden_size, 2)
 
     def forward(

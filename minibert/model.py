@@ -32,6 +32,7 @@ from minibert.base import PreTrainedModel, use_one_thread_after_fork
 from minibert.config import BertConfig
 from minibert.embeddings import BertEmbeddings
 from minibert.encoder import BertEncoder
+from minibert.initialization import initial_weights
 from minibert.layouts import Layout, PackedLayout, PaddedLayout
 from minibert.outputs import BertModelOutput, to_output
 
@@ -86,7 +87,7 @@ class BertModel(PreTrainedModel):
 
     def __init__(self, config: BertConfig, add_pooling_layer: bool = True) -> None:
         super().__init__(config)
-        with self.initial_weights():
+        with initial_weights(self):
             self.embeddings = BertEmbeddings(self.config)
             self.encoder = BertEncoder(self.config)
             self.pooler = BertPooler(self.config) if add_pooling_layer else None

@@ -24,13 +24,18 @@ REFUSED_ARGUMENTS: dict[str, tuple[Any, str]] = {
 }
 
 
-class ModelCompatibility(nn.Module):
-    """The methods and attributes by which tools for transformers handle a model.
+class _OfConfig:
+    """A field of the config, until a model is assigned a value of its own under this name."""
 
-    Tools expect that every tensor of a state dict has its own memory, but tied parameters share
-    theirs. So aliases are copies in the state dict of a model. When a state dict is loaded, the
-    original is read, and the tie is kept.
-    """
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, model: Any, owner: type) -> Any:
+        return self if model is None else getattr(model.config, self.name)
+
+
+class ModelCompatibility(nn.Module):
+    """The methods and attributes by which tools for transformers handle a model."""
 
     config: Any
     base_model: Any
@@ -54,44 +59,16 @@ class ModelCompatibility(nn.Module):
     _keys_to_ignore_on_load_missing: ClassVar[None] = None
     _keys_to_ignore_on_load_unexpected: ClassVar[None] = None
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.register_state_dict_post_hook(_copy_aliases)  # type: ignore[no-untyped-call]
-        # load_state_dict(assign=True) unties.
-        self.register_load_state_dict_post_hook(_tie)  # type: ignore[no-untyped-call]
-
-    def tied_weights(self) -> dict[str, str]:
-        """Return aliases of parameters."""
-        raise NotImplementedError
+    num_labels = _OfConfig()
+    """Number of labels."""
+    vocab_size = _OfConfig()
+    """Number of rows of the word embeddings."""
+    name_or_path = _OfConfig()
+    """The name that was passed to `from_pretrained`."""
 
     def tie_weights(self, **unused: Any) -> None:
-        """Make aliases the tensors that they stand for."""
+        """Share the tensors that `_tied_weights_keys` declares."""
         raise NotImplementedError
-
-    def _load_from_state_dict(
-        self, state_dict: dict[str, Any], prefix: str, *arguments: Any
-    ) -> None:
-        for alias, name in self.tied_weights().items():
-            if prefix + name in state_dict:
-                state_dict[prefix + alias] = state_dict[prefix + name]
-        super()._load_from_state_dict(state_dict, prefix, *arguments)
-
-    @property
-    def name_or_path(self) -> str:
-        """The name that was passed to `from_pretrained`."""
-        name: str = self.config.name_or_path
-        return name
-
-    @property
-    def num_labels(self) -> int:
-        """Number of labels of the config."""
-        count: int = self.config.num_labels
-        return count
-
-    @property
-    def vocab_size(self) -> int:
-        """Number of rows of the word embeddings."""
-        return self.get_input_embeddings().num_embeddings
 
     def check_unused(self, arguments: Mapping[str, Any]) -> None:
         """Check `arguments` of a forward, by name, that have no effect here.
@@ -226,11 +203,19 @@ class ModelCompatibility(nn.Module):
         words: nn.Embedding = embeddings.word_embeddings
         return words
 
-    def set_input_embeddings(self, value: nn.Embedding) -> None:
-        """Replace the word embeddings (and a tied decoder) by `value`, (vocab, hidden)."""
+    def set_input_embeddings(self, value: nn.Module) -> None:
+        """Replace the word embeddings, and their tensor in a tied decoder.
+
+        Args:
+            value: `nn.Embedding` (vocab, hidden), or any module that takes ids.
+        """
+        from minibert.compat.resizing import fit_decoder
+
+        old = self.get_input_embeddings()
         self.base_model.embeddings.word_embeddings = value
-        self.config.vocab_size = value.num_embeddings
-        self.tie_weights()
+        if hasattr(value, "num_embeddings"):
+            self.config.vocab_size = value.num_embeddings
+        fit_decoder(self, old, value)
 
     def resize_token_embeddings(
         self,
@@ -255,20 +240,12 @@ class ModelCompatibility(nn.Module):
         from minibert.compat.resizing import resized_embeddings
 
         old = self.get_input_embeddings()
-        rows = old.num_embeddings if new_num_tokens is None else new_num_tokens
+        rows = len(old.weight) if new_num_tokens is None else new_num_tokens
         std = None if mean_resizing else self.config.initializer_range
         new = resized_embeddings(old, rows, pad_to_multiple_of, std)
         if new is not old:
             self.set_input_embeddings(new)
         return self.get_input_embeddings()
-
-    def fit_decoder(self, predictions: Any) -> None:
-        """Resize the decoder of `predictions`, a `BertLMPredictionHead`, to the word embeddings."""
-        rows = self.get_input_embeddings().num_embeddings
-        if predictions.decoder.out_features != rows:
-            from minibert.compat.resizing import fit_decoder
-
-            fit_decoder(predictions, rows)
 
     def enable_input_require_grads(self) -> None:
         """Give frozen word embeddings gradients, for adapters under gradient checkpointing."""
@@ -289,20 +266,6 @@ class ModelCompatibility(nn.Module):
         )
 
 
-# Functions instead of methods, so that models can be pickled.
-
-
 def _require_grad(_: nn.Module, __: Any, output: Tensor) -> None:
+    """A function instead of a method, so that models can be pickled."""
     output.requires_grad_(True)
-
-
-def _copy_aliases(model: Any, state: dict[str, Any], prefix: str, _metadata: Any) -> None:
-    for alias in model.tied_weights():
-        tensor = state.get(prefix + alias)
-        # keep_vars=True asks for the parameter itself, and other hooks may have removed the alias.
-        if tensor is not None and not isinstance(tensor, nn.Parameter):
-            state[prefix + alias] = tensor.clone()
-
-
-def _tie(model: Any, _keys: Any) -> None:
-    model.tie_weights()

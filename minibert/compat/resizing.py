@@ -41,7 +41,7 @@ def resized_embeddings(
         raise ValueError(
             f"vocab_size should be {padding + 1} or more, not {rows}: number {padding} is padding."
         )
-    if rows == embeddings.num_embeddings:
+    if rows == len(embeddings.weight):
         return embeddings
     new = copy.copy(embeddings)  # the same class and padding
     vars(new)["_parameters"] = {"weight": resized(embeddings.weight, rows, std)}
@@ -79,12 +79,36 @@ def resized(rows: Tensor, size: int, std: float | None = None) -> nn.Parameter:
     return nn.Parameter(new, requires_grad=rows.requires_grad)
 
 
-def fit_decoder(predictions: Any, rows: int) -> None:
-    """Give the decoder of a `BertLMPredictionHead` as many rows as the word embeddings have."""
-    decoder = predictions.decoder
-    if decoder.out_features == rows:
+def fit_decoder(model: Any, old: nn.Module, new: nn.Module) -> None:
+    """Let the decoder of a model follow its word embeddings, which were replaced.
+
+    Modules that use the tensor of the old embeddings use that of the new ones, and a decoder of its
+    own gets as many rows.
+
+    Args:
+        model: A model that may have a decoder.
+        old: The former word embeddings.
+        new: The new ones. Other modules than tables have no tensor to follow.
+    """
+    words = getattr(new, "weight", None)
+    if not isinstance(words, nn.Parameter):
         return
-    predictions.bias = resized(predictions.bias, rows)
-    decoder.weight = resized(decoder.weight, rows)
-    decoder.bias = predictions.bias
-    decoder.out_features = rows
+    _replace(model, getattr(old, "weight", None), words, old)
+    decoder = model.get_output_embeddings()
+    if not isinstance(decoder, nn.Linear) or decoder.out_features == len(words):
+        return
+    if decoder.weight is not words:
+        decoder.weight = resized(decoder.weight, len(words))
+    if decoder.bias is not None:  # it has two names
+        _replace(model, decoder.bias, resized(decoder.bias, len(words)))
+    decoder.out_features = len(words)
+
+
+def _replace(
+    model: nn.Module, old: Any, new: nn.Parameter, except_in: nn.Module | None = None
+) -> None:
+    """Replace a parameter in all modules but one."""
+    for module in model.modules():
+        for name, parameter in list(module._parameters.items()):
+            if parameter is old and module is not except_in:
+                setattr(module, name, new)

@@ -19,6 +19,7 @@ from typing import Any
 import torch
 
 from minibert.base import PreTrainedModel
+from minibert.checkpoints.ties import shared_names
 from minibert.files import only_run_in, remove_abandoned, replacing
 from minibert.training.processes import is_first_process
 
@@ -163,7 +164,7 @@ def training_state(model: PreTrainedModel, optimizer: torch.optim.Optimizer) -> 
     its parameters differently. Tied weights are stored once.
     """
     weights = model.state_dict()
-    for alias, name in model.tied_weights().items():
+    for alias, name in shared_names(model).items():
         weights[alias] = weights[name]
     moments = {
         name: optimizer.state[parameter]

@@ -8,6 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from minibert.checkpoints.tensors import write_tensors
+from minibert.checkpoints.ties import WORD_EMBEDDINGS, declared_ties, shared_names
 from minibert.checks import refuse_unknown
 from minibert.compat.keywords import SAVING, drop_ignored_keywords
 
@@ -33,32 +34,39 @@ def save_model(
         return
     folder = Path(save_directory)
     folder.mkdir(parents=True, exist_ok=True)
-    config = model.config.replace(architectures=[type(model).__name__], dtype=str(model.dtype))
-    config.save_pretrained(folder)
     if state_dict is None:
         state_dict = model.state_dict(keep_vars=True)  # without copies of aliases
-    write_tensors(folder / "model.safetensors", tensors_to_write(model, state_dict))
+    tensors = tensors_to_write(model, state_dict)
+    changes = {"architectures": [type(model).__name__], "dtype": str(model.dtype)}
+    if any(
+        alias in tensors and name.endswith(WORD_EMBEDDINGS)
+        for alias, name in declared_ties(model).items()
+    ):
+        changes["tie_word_embeddings"] = False
+    model.config.replace(**changes).save_pretrained(folder)
+    write_tensors(folder / "model.safetensors", tensors)
 
 
 def tensors_to_write(model: Any, state_dict: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return the tensors of a state dict, each under one name if the config ties them.
+    """Return the tensors of a state dict without the aliases that the class ties when it is built.
 
-    An untied model writes every name, because transformers looks for aliases only where the config
-    ties. Tensors that share memory are copied then, because safetensors refuses them.
+    Every other name is written, also those of a tensor that the class does not know to be shared,
+    because only so a reader has a value for each. They are copies, since safetensors refuses
+    tensors that share memory.
     """
-    aliases = model.tied_weights()
+    shared = shared_names(model)
     tensors: dict[str, Tensor] = {}
-    seen: set[int] = set()
     memory: set[int] = set()
+    left_out = set()
+    for alias, name in declared_ties(model).items():
+        if name in state_dict and alias in shared and shared[alias] == shared.get(name, name):
+            left_out.add(alias)
     for name, tensor in state_dict.items():
-        if name in aliases and model.config.tie_word_embeddings:
+        if name in left_out:
             continue
-        if name not in aliases and id(tensor) in seen:
-            continue  # tied by the model's own `__init__`, so loading needs one name
         value = tensor.detach().contiguous()
         if value.data_ptr() in memory:
             value = value.clone()
-        seen.add(id(tensor))
         memory.add(value.data_ptr())
         tensors[name] = value
     return tensors

@@ -2,10 +2,10 @@
 
     resolve   the name becomes a `Source`, which finds files
     read      config.json and the tensors, memory-mapped
-    build     the model, without drawing weights that the checkpoint has (see initialization.py)
+    build     the model, with own parts that have no values yet (see initialization.py)
     fill      the model:
       match     names of tensors with names in the model
-      alias     a tensor under its second name moves to its first
+      tie       tensors of several names: one value, or untied
       assign    the tensors become the model's
       draw      what the checkpoint lacks
       report    what was done with each tensor
@@ -30,11 +30,11 @@ from torch import Tensor, nn
 from minibert.checkpoints.configs import USUAL_SIZES, count_parameters
 from minibert.checkpoints.source import Source, split_source
 from minibert.checkpoints.tensors import read_tensors, renamed
+from minibert.checkpoints.ties import WORD_EMBEDDINGS, named_tensors, shared_names, untie
 from minibert.compat.keywords import drop_ignored_keywords, one_device
-from minibert.config import BertConfig
 from minibert.devices import resolve_device
 from minibert.files import prefix_errors
-from minibert.initialization import Loading, loading
+from minibert.initialization import draw_missing, without_values
 from minibert.progress import collector_paused
 
 HEADS = re.compile(r"(bert\.)?(cls|classifier|qa_outputs|pooler)\.|.*embeddings\.position_ids$")
@@ -48,8 +48,6 @@ OWN_MODULES = ("minibert.model", "minibert.heads")
 
 MAX_NEW = 50_000_000
 """A checkpoint that lacks more parameters than this, and ten times what it has, is refused."""
-
-WORD_EMBEDDINGS = "embeddings.word_embeddings.weight"
 
 Mismatch = tuple[str, tuple[int, ...], tuple[int, ...]]
 """Name of a tensor, its shape in the file and its shape in the model."""
@@ -68,8 +66,9 @@ class LoadReport:
         unexpected: Tensors of the checkpoint that the model has no place for.
         left_out: Tensors of a head that this class rightly does not have.
         renamed: (name in the file, name in the model) of each tensor whose name differs.
-        untied: (name, other name) of tensors that the config ties but that differ in the file. Both
-            are kept, and the config of the model has `tie_word_embeddings=False`.
+        untied: (name, other name) of tensors that the class ties but that differ in the file. Both
+            are kept. If it is the decoder of words, the config of the model then has
+            `tie_word_embeddings=False`.
     """
 
     source: str
@@ -123,6 +122,8 @@ class LoadReport:
                 "it. It is not loaded."
             )
         for name, original in self.untied:
+            if not original.endswith(WORD_EMBEDDINGS):
+                continue  # no field of the config says whether they are tied
             sentences.append(
                 f"{name} differs from {original} in {self.source}, although its config ties them. "
                 "Each is kept. Pass tie_word_embeddings=False if that is right, or correct the "
@@ -153,7 +154,7 @@ def load_model(
     model_class: Any,
     name: str | os.PathLike[str] | Source | None,
     *,
-    config: BertConfig | str | os.PathLike[str] | None,
+    config: Any,
     state_dict: Mapping[str, Tensor] | None,
     dtype: torch.dtype | str | None,
     device: torch.device | str | None,
@@ -188,11 +189,11 @@ def load_model(
     check_not_quantized(tensors, label)
     check_completeness(config, tensors, label)
 
-    names = [renamed(name) for name in tensors]
-    with collector_paused(), prefix_errors(label), loading(names) as checkpoint, on_cpu():
-        model = build(model_class, config, model_options, checkpoint)
     report = LoadReport(label)
-    fill(model, checkpoint, tensors, report, ignore_mismatched_sizes)
+    with collector_paused(), on_cpu():
+        with prefix_errors(label), without_values() as models:
+            model = build(model_class, config, model_options)
+        fill(model, models, tensors, report, ignore_mismatched_sizes)
     for sentence in report.problems(model_class.__name__):
         warnings.warn(sentence, stacklevel=3)
     model.eval()
@@ -209,9 +210,7 @@ def move(model: Any, device: torch.device | str | None, device_map: Any) -> Any:
     return model.to(resolve_device(device))
 
 
-def build(
-    model_class: Any, config: BertConfig, model_options: Mapping[str, Any], checkpoint: Loading
-) -> Any:
+def build(model_class: Any, config: Any, model_options: Mapping[str, Any]) -> Any:
     """Build a model whose values come from a checkpoint.
 
     A subclass is constructed as it is written. For a class of minibert, whose layers are all alike,
@@ -223,26 +222,26 @@ def build(
     model = model_class(config.replace(num_hidden_layers=1), **model_options)
     layers = model.base_model.encoder.layer
     for _ in range(1, config.num_hidden_layers):
-        layers.append(clone(layers[0], checkpoint))
+        layers.append(clone(layers[0]))
     for module in (model, model.base_model):
         module.config = config
     return model
 
 
-def clone(module: nn.Module, checkpoint: Loading) -> nn.Module:
-    """Return a copy of a module, with new parameters that have no values yet."""
+def clone(module: nn.Module) -> nn.Module:
+    """Return a copy of a module without values, with new parameters in the same memory.
+
+    The memory is replaced before anything writes to it, by the checkpoint's or when it is drawn.
+    """
     twin = module.__new__(type(module))
     for name, value in vars(module).items():
         vars(twin)[name] = value.copy() if isinstance(value, dict | set) else value
     for name, parameter in module._parameters.items():
         if parameter is not None:
-            # the memory is replaced before anything reads it, by the checkpoint's or by `_draw`
-            twin_parameter = nn.Parameter(parameter.data)
-            checkpoint.leave_open(twin_parameter)
-            twin._parameters[name] = twin_parameter
+            twin._parameters[name] = nn.Parameter(parameter.data)
     for name, child in module._modules.items():
         if child is not None:
-            twin._modules[name] = clone(child, checkpoint)
+            twin._modules[name] = clone(child)
     return twin
 
 
@@ -289,23 +288,21 @@ def split_model_options(
 
 
 def resolve_config(
-    config_class: type[BertConfig],
+    config_class: Any,
     source: Source | None,
-    config: BertConfig | str | os.PathLike[str] | None,
+    config: Any,
     changes: dict[str, Any],
-) -> BertConfig:
+) -> Any:
     """Return the config of a model: the one that was passed, or the checkpoint's, with changes."""
     if config is None:
         assert source is not None
         return config_class.from_pretrained(source, **changes)
     if isinstance(config, str | os.PathLike):
         return config_class.from_pretrained(config, **changes)
-    if not isinstance(config, BertConfig):
-        config = config_class.from_dict(config.to_dict())
     return config.replace(**changes)
 
 
-def with_dtype(config: BertConfig, tensors: Mapping[str, Tensor]) -> BertConfig:
+def with_dtype(config: Any, tensors: Mapping[str, Tensor]) -> Any:
     """Set the dtype of a config that names none to that of the first floating-point tensor."""
     if config.dtype is None:
         config.dtype = "float32"
@@ -331,7 +328,7 @@ def check_not_quantized(tensors: Mapping[str, Tensor], source: str) -> None:
             )
 
 
-def check_completeness(config: BertConfig, tensors: Mapping[str, Tensor], source: str) -> None:
+def check_completeness(config: Any, tensors: Mapping[str, Tensor], source: str) -> None:
     """Refuse a config with far more parameters than the checkpoint, before they take up memory.
 
     Raises:
@@ -361,33 +358,30 @@ def candidates(name: str, prefix: str) -> list[str]:
 
 def fill(
     model: Any,
-    checkpoint: Loading,
+    models: Sequence[Any],
     tensors: Mapping[str, Tensor],
     report: LoadReport,
     ignore_mismatched_sizes: bool,
 ) -> None:
-    """Give a model the tensors of a checkpoint, and initial values to everything else."""
-    slots = tensor_slots(model)
+    """Give a model the tensors of a checkpoint, and initial values to everything else.
+
+    Args:
+        model: The model.
+        models: All models that were built without values.
+        tensors: By their names in the file.
+        report: What is done with each tensor is added to it.
+        ignore_mismatched_sizes: As in `from_pretrained`.
+    """
+    slots = named_tensors(model)
     values = match(model, slots, tensors, report)
     check_shapes(report, ignore_mismatched_sizes)
     check_any_match(values, tensors, report)
-    move_aliases(model, slots, values, report)
+    resolve_ties(model, slots, values, report)
     dtype = getattr(torch, str(model.config.dtype))
     filled = assign(slots, values, dtype)
-    draw_missing(model, checkpoint, filled)
+    draw_missing(models, filled)
     cast_rest(model, filled, dtype)
-    model.tie_weights()
     report_missing(model, slots, filled, report)
-
-
-def tensor_slots(model: nn.Module) -> dict[str, Tensor]:
-    """Return all parameters and persistent buffers, each under all of its names."""
-    slots: dict[str, Tensor] = dict(model.named_parameters(remove_duplicate=False))
-    for prefix, module in model.named_modules():
-        for name, buffer in module._buffers.items():
-            if buffer is not None and name not in module._non_persistent_buffers_set:
-                slots[f"{prefix}.{name}" if prefix else name] = buffer
-    return slots
 
 
 def match(
@@ -464,33 +458,30 @@ def check_any_match(
         )
 
 
-def move_aliases(
+def resolve_ties(
     model: Any, slots: dict[str, Tensor], values: dict[str, Tensor], report: LoadReport
 ) -> None:
-    """Move the tensor of each alias to its original name.
+    """Give each tensor of the model that has several names one value, or untie the names.
 
-    If a file has a bias under both names, the tensor of the alias counts, as in transformers. A
-    decoder that differs from the word embeddings is untied instead.
+    A file may have the value under any of the names. Names with different values in the file become
+    tensors of their own, as in transformers.
     """
-    for alias, name in model.tied_weights().items():
+    for alias, name in shared_names(model).items():
         if alias not in values:
             continue
-        is_decoder = name.endswith(WORD_EMBEDDINGS)
-        if is_decoder and name in values and not torch.equal(values[alias], values[name]):
-            report.untied.append((alias, name))
+        value = values.pop(alias)
+        if name not in values or _is_same(value, values[name]):
+            values.setdefault(name, value)
+            continue
+        values[alias] = value
+        slots[alias] = untie(model, alias)
+        report.untied.append((alias, name))
+        if name.endswith(WORD_EMBEDDINGS):
             model.config.tie_word_embeddings = False
-            slots[alias] = _with_own_parameter(model, alias)
-        else:
-            values[name] = values.pop(alias)
 
 
-def _with_own_parameter(model: nn.Module, name: str) -> nn.Parameter:
-    """Replace a shared parameter by one of its own, and return that."""
-    owner, _, attribute = name.rpartition(".")
-    shared = model.get_parameter(name)
-    parameter = nn.Parameter(torch.empty_like(shared), requires_grad=shared.requires_grad)
-    setattr(model.get_submodule(owner), attribute, parameter)
-    return parameter
+def _is_same(one: Tensor, other: Tensor) -> bool:
+    return one.data_ptr() == other.data_ptr() or torch.equal(one, other)
 
 
 def assign(
@@ -512,50 +503,6 @@ def assign(
     return filled
 
 
-def draw_missing(model: Any, checkpoint: Loading, filled: set[int]) -> None:
-    """Draw parameters that have no value yet, because the checkpoint lacks them after all.
-
-    A subclass that defines `_init_weights` also initializes its own modules that the checkpoint
-    lacks.
-    """
-    open_ids = checkpoint.open_parameters.keys() - filled
-    for owner in _models_inside(model):
-        is_custom = not type(owner)._init_weights.__module__.startswith("minibert.")
-        if not is_custom and not open_ids:
-            continue
-        for module in owner.own_modules():
-            missing = []
-            for parameter in module.parameters(recurse=False):
-                is_drawn = is_custom or checkpoint.is_open(parameter)
-                if is_drawn and id(parameter) not in filled:
-                    missing.append(parameter)
-            if missing:
-                _draw(owner, checkpoint, module, missing)
-
-
-def _models_inside(model: nn.Module) -> list[Any]:
-    """Return the model itself and all models inside, each of which draws its own weights."""
-    return [module for module in model.modules() if hasattr(type(module), "_init_weights")]
-
-
-def _draw(
-    owner: Any, checkpoint: Loading, module: nn.Module, missing: Iterable[nn.Parameter]
-) -> None:
-    """Initialize some parameters of a module. The others keep their values."""
-    missing_ids = {id(parameter) for parameter in missing}
-    loaded = []
-    for parameter in module.parameters(recurse=False):
-        if id(parameter) not in missing_ids:
-            loaded.append((parameter, parameter.data))
-            parameter.data = torch.empty_like(parameter.data)
-        elif checkpoint.is_open(parameter):
-            # zero, for a parameter that `_init_weights` leaves as it is
-            parameter.data = torch.zeros_like(parameter.data)
-    owner._init_weights(module)
-    for parameter, value in loaded:
-        parameter.data = value
-
-
 def cast_rest(model: nn.Module, filled: set[int], dtype: torch.dtype) -> None:
     """Give floating-point tensors that are not from the checkpoint the type of the others."""
     default = torch.get_default_dtype()
@@ -569,9 +516,9 @@ def cast_rest(model: nn.Module, filled: set[int], dtype: torch.dtype) -> None:
 def report_missing(
     model: Any, slots: Mapping[str, Tensor], filled: set[int], report: LoadReport
 ) -> None:
-    """Report what the checkpoint lacks. Aliases are left out: they have the original's value."""
+    """Report what the checkpoint lacks, each tensor by its first name."""
     mismatched = {name for name, _, _ in report.mismatched}
-    aliases = model.tied_weights()
+    aliases = shared_names(model)
     for name, slot in slots.items():
         if id(slot) not in filled and name not in mismatched and name not in aliases:
             report.missing.append(name)
