@@ -299,11 +299,22 @@ class BertConfig(ConfigCompatibility):
             "label2id": self.label2id,
         }
 
-    def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
-        """Write config.json into `folder`, which is created if it does not exist."""
-        from minibert.checkpoints.configs import write_config
+    def save_pretrained(self, save_directory: str | os.PathLike[str], **options: Any) -> None:
+        """Write config.json into a folder.
 
-        write_config(folder, self.to_dict())
+        Args:
+            save_directory: The folder. It is created if it does not exist.
+            options: Keywords of transformers that ask for nothing, such as `push_to_hub=False`.
+
+        Raises:
+            ValueError: A keyword asks for something that minibert does not have.
+            TypeError: A keyword is unknown.
+        """
+        from minibert.checkpoints.configs import write_config
+        from minibert.compat.keywords import check_saving_keywords
+
+        check_saving_keywords("BertConfig.save_pretrained", options)
+        write_config(save_directory, self.to_dict())
 
     def _field_values(self) -> dict[str, Any]:
         return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "extra"}

@@ -46,7 +46,7 @@ def initial_weights(model: Any) -> Iterator[None]:
 
     In a block of `without_values` they are marked instead, as having no value yet.
     """
-    known = {id(parameter) for parameter in model.parameters()}
+    known = {id(part) for part in (*model.modules(), *model.parameters())}
     models = _built.get()
     if models is None:
         yield
@@ -57,12 +57,12 @@ def initial_weights(model: Any) -> Iterator[None]:
             models.append(model)
     model.tie_weights()  # before drawing, so that a tied tensor is drawn once
     for module in model.modules():
-        new = [p for p in module._parameters.values() if p is not None and id(p) not in known]
-        if not new:
+        if id(module) in known:
             continue
-        known.update(map(id, new))
         vars(module)["_is_initialized"] = True  # so that `draw_uninitialized` leaves it alone
-        if models is None:
+        new = [p for p in module._parameters.values() if p is not None and id(p) not in known]
+        known.update(map(id, new))
+        if new and models is None:
             model._init_weights(module)
         else:
             for parameter in new:

@@ -9,8 +9,7 @@ from torch import Tensor
 
 from minibert.checkpoints.tensors import write_tensors
 from minibert.checkpoints.ties import WORD_EMBEDDINGS, declared_ties, shared_names
-from minibert.checks import refuse_unknown
-from minibert.compat.keywords import SAVING, drop_ignored_keywords
+from minibert.compat.keywords import check_saving_keywords
 
 
 def save_model(
@@ -27,46 +26,53 @@ def save_model(
         TypeError: A keyword is unknown.
         OSError: The files cannot be written.
     """
-    unknown = drop_ignored_keywords(options, SAVING)
-    owner = f"{type(model).__name__}.save_pretrained"
-    refuse_unknown(owner, unknown, ("state_dict", *SAVING))
+    check_saving_keywords(f"{type(model).__name__}.save_pretrained", options)
     if not is_main_process:
         return
     folder = Path(save_directory)
     folder.mkdir(parents=True, exist_ok=True)
     if state_dict is None:
         state_dict = model.state_dict(keep_vars=True)  # without copies of aliases
-    tensors = tensors_to_write(model, state_dict)
-    changes = {"architectures": [type(model).__name__], "dtype": str(model.dtype)}
-    if any(
-        alias in tensors and name.endswith(WORD_EMBEDDINGS)
+    aliases = aliases_to_leave_out(model, state_dict)
+    has_own_decoder = any(
+        name.endswith(WORD_EMBEDDINGS) and alias in state_dict and alias not in aliases
         for alias, name in declared_ties(model).items()
-    ):
-        changes["tie_word_embeddings"] = False
-    model.config.replace(**changes).save_pretrained(folder)
-    write_tensors(folder / "model.safetensors", tensors)
+    )
+    config = model.config.replace(
+        architectures=[type(model).__name__],
+        dtype=str(model.dtype),
+        tie_word_embeddings=model.config.tie_word_embeddings and not has_own_decoder,
+    )
+    config.save_pretrained(folder)
+    if not config.tie_word_embeddings:
+        aliases = {}  # transformers looks for aliases only where the config ties
+    tensors = {name: tensor for name, tensor in state_dict.items() if name not in aliases}
+    write_tensors(folder / "model.safetensors", with_own_memory(tensors))
 
 
-def tensors_to_write(model: Any, state_dict: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return the tensors of a state dict without the aliases that the class ties when it is built.
+def aliases_to_leave_out(model: Any, state_dict: Mapping[str, Tensor]) -> dict[str, str]:
+    """Return the names that loading ties again, because the class declares them and they are tied.
 
-    Every other name is written, also those of a tensor that the class does not know to be shared,
-    because only so a reader has a value for each. They are copies, since safetensors refuses
-    tensors that share memory.
+    Every other name is written, also of a tensor that the class does not declare as shared: only so
+    every reader has a value for it.
     """
     shared = shared_names(model)
-    tensors: dict[str, Tensor] = {}
-    memory: set[int] = set()
-    left_out = set()
+    aliases = {}
     for alias, name in declared_ties(model).items():
-        if name in state_dict and alias in shared and shared[alias] == shared.get(name, name):
-            left_out.add(alias)
-    for name, tensor in state_dict.items():
-        if name in left_out:
-            continue
+        is_tied = alias in shared and shared[alias] == shared.get(name, name)
+        if is_tied and name in state_dict:
+            aliases[alias] = name
+    return aliases
+
+
+def with_own_memory(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Copy tensors that share memory with others, which safetensors refuses."""
+    memory: set[int] = set()
+    copies = {}
+    for name, tensor in tensors.items():
         value = tensor.detach().contiguous()
         if value.data_ptr() in memory:
             value = value.clone()
         memory.add(value.data_ptr())
-        tensors[name] = value
-    return tensors
+        copies[name] = value
+    return copies

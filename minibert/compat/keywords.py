@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Container, Mapping
 from typing import Any
 
+from minibert.checks import refuse_unknown
+
 Refused = Mapping[str, tuple[Any, str]]
 """Name -> the only supported value beside None, and what to do instead of using another one."""
 
@@ -57,6 +59,10 @@ SAVING = {
     "save_peft_format": "adapters are peft's business",
     "token": "nothing is uploaded",
     "save_original_format": "official names are the model's own",
+    "save_config": "the config is always written",
+    "repo_id": "nothing is uploaded",
+    "private": "nothing is uploaded",
+    "commit_message": "nothing is uploaded",
 }
 """As `WITHOUT_EFFECT`, for saving."""
 
@@ -86,6 +92,16 @@ def drop_ignored_keywords(
         for name, value in options.items()
         if name not in refused and name not in ignored
     }
+
+
+def check_saving_keywords(owner: str, options: Mapping[str, Any]) -> None:
+    """Check the keywords of a `save_pretrained` that have no effect.
+
+    Raises:
+        ValueError: A keyword asks for something that minibert does not have.
+        TypeError: A keyword is unknown.
+    """
+    refuse_unknown(owner, drop_ignored_keywords(options, SAVING), ("save_directory", *SAVING))
 
 
 def one_device(device_map: Any) -> Any:

@@ -12,6 +12,10 @@ RECORD = Path(__file__).with_name("signatures.json")
 # second names of encode_to_shards, encode_to_file and open_vectors
 REMOVED = {"encode_corpus", "encode_file", "open_corpus"}
 REMOVED_ARGUMENTS = {"top"}  # a second name of top_k
+# of a model, by which it was built and tied: functions of initialization.py and checkpoints/ties.py
+REMOVED_METHODS = {"initial_weights", "own_modules", "tied_weights", "fit_decoder"}
+# of the layouts, which moved the axis of the heads: attention.py does
+REMOVED_METHODS |= {"blocks", "join"}
 
 
 def parameters(function: object) -> list[str]:
@@ -46,8 +50,11 @@ def test_public_names_are_those_of_the_record() -> None:
     recorded = json.loads(RECORD.read_text(encoding="utf-8"))
     for name, names in recorded.items():
         recorded[name] = [part for part in names if part not in REMOVED_ARGUMENTS]
+        if name.endswith(".save_pretrained") and recorded[name][1] == "folder":
+            recorded[name][1] = "save_directory"  # as in transformers
     now = signatures()
-    assert recorded.keys() - now.keys() <= REMOVED
+    gone = {name for name in recorded if name.rpartition(".")[2] in REMOVED_METHODS}
+    assert recorded.keys() - now.keys() - gone <= REMOVED
     assert set(recorded.pop("BertConfig")) <= set(now["BertConfig"])
     changed = {
         name: (expected, now[name])
