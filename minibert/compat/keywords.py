@@ -46,6 +46,7 @@ REFUSED: Refused = {
     "from_tf": (False, "convert TensorFlow's checkpoints to safetensors first."),
     "from_flax": (False, "convert Flax's checkpoints to safetensors first."),
     "gguf_file": (None, "get the checkpoint as safetensors."),
+    "save_config": (True, "the config is always written beside the weights."),
     "push_to_hub": (False, "save_pretrained(folder), then `hf upload NAME folder`."),
     "safe_serialization": (
         True,
@@ -59,7 +60,6 @@ SAVING = {
     "save_peft_format": "adapters are peft's business",
     "token": "nothing is uploaded",
     "save_original_format": "official names are the model's own",
-    "save_config": "the config is always written",
     "repo_id": "nothing is uploaded",
     "private": "nothing is uploaded",
     "commit_message": "nothing is uploaded",
