@@ -1,54 +1,59 @@
 """The `minibert` command: plain text for people, `--json` for programs.
 
-Each command is a file with a `SUMMARY`, an `EXAMPLE`, `add` (its options) and `run`. What they
-share is in `options` (each shared option, once), `texts` (where texts come from), `loading`
-(models), `results` (what is printed and written), `parser` and `running`. Exit codes: 0 success, 1
-the work or the check failed, 2 bad usage, 130 Ctrl-C, 143 SIGTERM. An error is one sentence on
-stderr, and `--debug` adds the traceback. A command imports heavy modules only when its options are
-valid, so that `--help` and typing errors are answered at once.
+A file holds a group of commands, each with a function that declares its options and one that runs
+it. What they share is in `options` (each shared option, once), `texts` (where texts come from),
+`loading` (models), `results` (what is printed and written), `parser` and `running`. Exit codes: 0
+success, 1 the work or the check failed, 2 bad usage, 130 Ctrl-C, 143 SIGTERM. An error is one
+sentence on stderr, and `--debug` adds the traceback. A command imports heavy modules only when its
+options are valid, so that `--help` and typing errors are answered at once.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import sys
 from collections.abc import Mapping, Sequence
-from types import ModuleType
 
 import minibert
 from minibert.cli import (
-    answer,
-    classify,
-    completion,
     convert,
     embed,
-    entities,
     evaluate,
-    export,
-    fill_mask,
     finetune,
-    info,
-    learn,
-    models,
+    look,
+    predict,
     pretrain,
-    rerank,
     search,
     serve,
-    tokenize,
-    verify,
-    view,
     vocab,
 )
 from minibert.cli.options import add_common
-from minibert.cli.parser import Parser, nearest_name
+from minibert.cli.parser import Command, Parser, nearest_name
 from minibert.cli.results import EXPECTED_ERRORS, UsageError
 from minibert.cli.running import end_failed, prepared, run
 
-GROUPS: Mapping[str, tuple[ModuleType, ...]] = {
-    "use": (embed, search, rerank, classify, entities, answer, fill_mask, serve),
-    "learn": (learn, view, tokenize),
-    "train": (vocab, pretrain, finetune, evaluate),
-    "check and convert": (verify, info, convert, export, models, completion),
+GROUPS: Mapping[str, tuple[Command, ...]] = {
+    "use": (
+        embed.EMBED,
+        search.SEARCH,
+        predict.RERANK,
+        predict.CLASSIFY,
+        predict.ENTITIES,
+        predict.ANSWER,
+        predict.FILL_MASK,
+        serve.SERVE,
+    ),
+    "learn": (look.LEARN, look.VIEW, look.TOKENIZE),
+    "train": (vocab.VOCAB, pretrain.PRETRAIN, finetune.FINETUNE, evaluate.EVALUATE),
+    "check and convert": (
+        look.VERIFY,
+        look.INFO,
+        convert.CONVERT,
+        convert.EXPORT,
+        look.MODELS,
+        look.COMPLETION,
+    ),
 }
 DESCRIPTION = "BERT in plain PyTorch, bit-identical to transformers."
 ENVIRONMENT = {
@@ -79,12 +84,11 @@ class _Overview(Parser):
     def format_help(self) -> str:
         """Every command with its summary and an example."""
         lines = [f"minibert {minibert.__version__}: {DESCRIPTION}"]
-        for group, modules in GROUPS.items():
+        for group, commands in GROUPS.items():
             lines += ["", group]
-            for module in modules:
-                name = name_of(module)
-                lines.append(f"  {name:<10} {module.SUMMARY}")
-                lines.append(f"  {'':<10} minibert {name} {module.EXAMPLE}")
+            for command in commands:
+                lines.append(f"  {command.name:<10} {command.summary}")
+                lines.append(f"  {'':<10} minibert {command.name} {command.example}")
         lines += ["", "environment variables"]
         lines += [f"  {name:<20} {meaning}" for name, meaning in ENVIRONMENT.items()]
         lines += [
@@ -96,30 +100,25 @@ class _Overview(Parser):
         return "\n".join(lines) + "\n"
 
 
-def name_of(module: ModuleType) -> str:
-    """What a command is called."""
-    return module.__name__.rpartition(".")[2].replace("_", "-")
-
-
 def build_parser() -> Parser:
     """The parser with every command."""
     parser = _Overview(prog="minibert", description=DESCRIPTION)
     about = f"minibert {minibert.__version__} (minibert-torch): {DESCRIPTION}"
     parser.add_argument("--version", action="version", version=about, help="Print the version.")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
-    for modules in GROUPS.values():
-        for module in modules:
-            name = name_of(module)
-            command = commands.add_parser(
-                name,
-                help=module.SUMMARY,
-                description=module.SUMMARY,
-                epilog=f"example: minibert {name} {module.EXAMPLE}",
-            )
-            command.set_defaults(run=module.run, command_parser=command, root_parser=parser)
-            module.add(command)
-            add_common(command)
-    parser.commands = dict(commands.choices)
+    parsers = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
+    for command in itertools.chain.from_iterable(GROUPS.values()):
+        command_parser = parsers.add_parser(
+            command.name,
+            help=command.summary,
+            description=command.summary,
+            epilog=f"example: minibert {command.name} {command.example}",
+        )
+        command_parser.set_defaults(
+            run=command.run, command_parser=command_parser, root_parser=parser
+        )
+        command.add(command_parser)
+        add_common(command_parser)
+    parser.commands = dict(parsers.choices)
     return parser
 
 

@@ -1,23 +1,24 @@
-"""`minibert convert`: write a checkpoint in the current format.
+"""Commands that write a model in another form.
 
-The result is config.json and model.safetensors with today's tensor names.
+`convert` writes config.json and model.safetensors with today's tensor names, `export` an ONNX graph
+that runs without PyTorch.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
+import shutil
+import tempfile
 
 from minibert.cli.loading import source_of
 from minibert.cli.options import add_force, add_json, add_offline
-from minibert.cli.parser import Parser
-from minibert.cli.results import claim_folder, is_same_folder, report
+from minibert.cli.parser import Command, Parser
+from minibert.cli.results import UsageError, claim_folder, is_same_folder, report
 from minibert.files import new_folder
 
-SUMMARY = "Write a checkpoint as safetensors with today's tensor names."
-EXAMPLE = "old/checkpoint new/folder"
 
-
-def add(parser: Parser) -> None:
+def add_convert(parser: Parser) -> None:
     parser.add_argument("src", metavar="SRC", help="Checkpoint: a folder or a Hub id.")
     parser.add_argument(
         "dst",
@@ -35,7 +36,7 @@ def add(parser: Parser) -> None:
     add_json(parser)
 
 
-def run(options: argparse.Namespace) -> None:
+def run_convert(options: argparse.Namespace) -> None:
     src, dst = options.src, options.dst
     is_in_place = is_same_folder(src, dst)
     if not is_in_place:
@@ -68,3 +69,74 @@ def run(options: argparse.Namespace) -> None:
         sentence += f"\nLeft out, because {name} has no place for them: {', '.join(left_out)}."
     content = {"output": dst, "architecture": name, "renamed": renamed, "left_out": left_out}
     report(options, content, sentence)
+
+
+CONVERT = Command(
+    "convert",
+    "Write a checkpoint as safetensors with today's tensor names.",
+    "old/checkpoint new/folder",
+    add_convert,
+    run_convert,
+)
+
+
+# the command that uses a graph, by the class of its model. Other graphs are used from Python
+_NEXT = {
+    "SentenceEmbedder": "embed --model {folder} --backend onnx TEXT",
+    "BertForSequenceClassification": "classify --model {folder} --backend onnx TEXT",
+    "BertForTokenClassification": "entities --model {folder} --backend onnx TEXT",
+    "BertForQuestionAnswering": "answer --model {folder} --backend onnx --question QUESTION TEXT",
+}
+
+
+def add_export(parser: Parser) -> None:
+    parser.add_argument("src", metavar="SRC", help="Model: a folder, a bundled model or a Hub id.")
+    parser.add_argument("dst", metavar="DST", help="Folder to write.")
+    add_offline(parser)
+    parser.add_argument(
+        "--precision",
+        default="fp32",
+        choices=["fp32", "int8"],
+        help="Arithmetic of the graph. int8 quantizes it.",
+    )
+    parser.add_argument(
+        "--heads",
+        action="store_true",
+        help="Export the heads of a model that could make vectors as well.",
+    )
+    add_force(parser)
+    add_json(parser)
+
+
+def run_export(options: argparse.Namespace) -> None:
+    if is_same_folder(options.src, options.dst):
+        raise UsageError("DST is the folder of the model itself. Name another folder.")
+    claim_folder(options.dst, options.force)
+    source = source_of(options, options.src)
+    from minibert.encoders.export import export
+
+    if os.path.isdir(options.dst):  # empty, or --force: only files of the same names are replaced
+        with tempfile.TemporaryDirectory(prefix="minibert-") as temporary:
+            target = os.path.join(temporary, "model")
+            done = export(source, target, options.precision, options.heads)
+            shutil.copytree(target, options.dst, dirs_exist_ok=True)
+    else:
+        done = export(source, options.dst, options.precision, options.heads)
+    sentence = (
+        f"{done.kind} written to {options.dst}. Compared with PyTorch, its values differ by at "
+        f"most\n{done.difference:.1e} of the largest one, and the smallest cosine is "
+        f"{done.cosine:.6f}."
+    )
+    if done.kind in _NEXT:
+        sentence += f"\nUse it: minibert {_NEXT[done.kind].format(folder=options.dst)}"
+    content = {"output": options.dst, "precision": options.precision, **done._asdict()}
+    report(options, content, sentence)
+
+
+EXPORT = Command(
+    "export",
+    "Write a model as an ONNX graph, which runs without PyTorch.",
+    "minibert-en out/minibert-en-onnx",
+    add_export,
+    run_export,
+)

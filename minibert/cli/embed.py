@@ -21,7 +21,7 @@ from minibert.cli.options import (
     add_model,
     add_texts,
 )
-from minibert.cli.parser import Parser
+from minibert.cli.parser import Command, Parser
 from minibert.cli.results import (
     ResultPrinter,
     UsageError,
@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from minibert.encoders.encode import TextEncoder
     from minibert.encoders.token_rows import Vectors
 
-SUMMARY = "Turn texts into vectors, on stdout, in a file or in shards."
-EXAMPLE = '"I love Korea" "Paris is in France"'
 FORMATS = ("npy", "safetensors", "jsonl", "parquet")
 MANIFESTS = ("manifest.json", "_manifest.json")  # the second beside parquet
 THREADS_PER_PROCESS = 8
@@ -380,3 +378,12 @@ def _fit(text: str) -> str:
 
 def _columns(text: str) -> int:
     return sum(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text)
+
+
+EMBED = Command(
+    "embed",
+    "Turn texts into vectors, on stdout, in a file or in shards.",
+    '"I love Korea" "Paris is in France"',
+    add,
+    run,
+)

@@ -22,15 +22,13 @@ from minibert.cli.options import (
     add_text_column,
     probability,
 )
-from minibert.cli.parser import Parser
+from minibert.cli.parser import Command, Parser
 from minibert.cli.results import UsageError, claim_file, claim_picture, print_json
 from minibert.cli.texts import check_single_files
 
 if TYPE_CHECKING:
     from minibert.tasks.evaluation import Evaluation
 
-SUMMARY = "Score a fine-tuned model on labeled data, with intervals and errors."
-EXAMPLE = "--model out/labels dev.tsv --errors errors.jsonl"
 TASKS = ("classification", "multi_label", "regression", "tokens", "answers", "pairs", "scores")
 HEADS = (
     "BertForSequenceClassification",
@@ -238,3 +236,12 @@ def plot(result: Evaluation, path: str) -> None:
         axes.bar(list(result.metrics), list(result.metrics.values()))
         axes.tick_params(axis="x", rotation=90)
     figure.savefig(path)
+
+
+EVALUATE = Command(
+    "evaluate",
+    "Score a fine-tuned model on labeled data, with intervals and errors.",
+    "--model out/labels dev.tsv --errors errors.jsonl",
+    add,
+    run,
+)

@@ -31,7 +31,7 @@ from minibert.cli.options import (
     add_table_format,
     comma_list,
 )
-from minibert.cli.parser import Parser
+from minibert.cli.parser import Command, Parser
 from minibert.cli.results import UsageError, report
 from minibert.cli.texts import check_single_files
 from minibert.cli.training import (
@@ -47,8 +47,6 @@ from minibert.training.options import TrainingOptions
 if TYPE_CHECKING:
     from minibert.training.finetuning import Task
 
-SUMMARY = "Fine-tune: classify, score, tag, answer, or make vectors similar."
-EXAMPLE = "classification --train train.tsv --dev dev.tsv --output out/labels"
 TASKS = {
     "classification": "Learn the label of a text or of a pair of texts.",
     "regression": "Learn a number for a text or for a pair of texts.",
@@ -331,3 +329,12 @@ def _similarity_task(options: argparse.Namespace) -> Task:
         dev_score=None if options.task == "scores" else options.dev_label_column,
         dev_columns=_dev_columns(options),
     )
+
+
+FINETUNE = Command(
+    "finetune",
+    "Fine-tune: classify, score, tag, answer, or make vectors similar.",
+    "classification --train train.tsv --dev dev.tsv --output out/labels",
+    add,
+    run,
+)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import logging
 import os
-from typing import TYPE_CHECKING, Any
+import warnings
+from typing import TYPE_CHECKING, Any, Literal
 
 from minibert.checkpoints.source import Source
 from minibert.cli.results import UsageError
@@ -13,16 +14,23 @@ from minibert.files import read_json
 
 if TYPE_CHECKING:
     from minibert.encoders.encode import TextEncoder
-    from minibert.inference.optimize import FastPrecision
+    from minibert.encoders.kinds import Kind
+    from minibert.inference.optimize import FastPrecision, Precision
 
 
 logger = logging.getLogger("minibert")
-# the command that uses a head, by the end of the name of its class
+
+Backend = Literal["torch", "onnx"]
+# the command that uses a model, by its kind
 _COMMANDS = {
-    "ForSequenceClassification": "classify",
-    "ForTokenClassification": "entities",
-    "ForQuestionAnswering": "answer",
+    "embedder": "embed",
+    "reranker": "rerank",
+    "classifier": "classify",
+    "tagger": "entities",
+    "answers": "answer",
+    "masked": "fill-mask",
 }
+_HEADS = ("ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering")
 
 
 def source_of(options: argparse.Namespace, name: str | None = None) -> Source:
@@ -125,6 +133,46 @@ def load_embedder(
     return embedder
 
 
+def load_head(options: argparse.Namespace, kind: Kind) -> tuple[Any, Any]:
+    """The model that the options name, which is of this kind, and its tokenizer.
+
+    Raises:
+        UsageError: The device does not exist here, or the graph has decided what an option sets.
+        ValueError: The checkpoint is of another kind.
+    """
+    backend: Backend = getattr(options, "backend", "torch")
+    precision: Precision = getattr(options, "precision", "exact")
+    device = check_device(options.device, backend)
+    if backend == "onnx" and precision != "fp32":
+        raise UsageError("--backend onnx has the precision of the export: leave --precision out.")
+    source = source_of(options)
+    check_kind(source, backend)
+    from minibert.encoders.encode import resolve_max_length
+    from minibert.encoders.kinds import kind_of, load
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what would be worth a warning is an error here
+        try:
+            _, model, tokenizer = load(
+                source, kind, backend=backend, precision=precision, device=device
+            )
+        except ValueError:
+            actual = kind_of(source)
+            if actual == kind or actual not in _COMMANDS:
+                raise
+            raise ValueError(
+                f"{source} is of the kind {actual!r}, not {kind!r}: use it by minibert "
+                f"{_COMMANDS[actual]}, or train another one by minibert finetune."
+            ) from None
+    if getattr(options, "max_length", None) is not None:
+        positions = getattr(model, "model", model).config.max_position_embeddings
+        limit = resolve_max_length(options.max_length, tokenizer, positions)
+        tokenizer.model_max_length = limit
+        if hasattr(model, "max_length"):  # of a reranker and of an export
+            model.max_length = limit
+    return model, tokenizer
+
+
 def check_kind(source: Source, backend: str, has_option: bool = True) -> None:
     """Check that the model can run in the chosen backend.
 
@@ -153,34 +201,12 @@ def warn_of_head(source: Source) -> None:
     if source.file("modules.json") is not None:
         return
     for name in _architectures(source):
-        if name.endswith(tuple(_COMMANDS)):
+        if name.endswith(_HEADS):
             logger.warning(
                 "%s is a %s: its hidden states were not trained to be compared as vectors.",
                 source,
                 name,
             )
-
-
-def check_head(source: Source, class_name: str, task: str) -> None:
-    """Check that a model was not fine-tuned for something else.
-
-    The heads of a classifier of texts and of a tagger have the same tensors.
-
-    Args:
-        source: The model.
-        class_name: The class that is needed, such as "BertForTokenClassification".
-        task: The task of `minibert finetune` that trains such a model.
-
-    Raises:
-        ValueError: The config names a class with another head.
-    """
-    for name in _architectures(source):
-        for ending, command in _COMMANDS.items():
-            if name.endswith(ending) and not class_name.endswith(ending):
-                raise ValueError(
-                    f"{source} is a {name}, not a {class_name}: use it by minibert {command}, or "
-                    f"train another one by minibert finetune {task}."
-                )
 
 
 def _architectures(source: Source) -> list[str]:

@@ -5,8 +5,20 @@ from __future__ import annotations
 import argparse
 import difflib
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NoReturn
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command: its name, a summary, an example, and the functions that declare and run it."""
+
+    name: str
+    summary: str
+    example: str
+    add: Callable[[Parser], None]
+    run: Callable[[argparse.Namespace], int | None]
 
 
 class HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):

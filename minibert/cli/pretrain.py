@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from minibert.cli.loading import source_of
 from minibert.cli.options import add_model, add_table_format, add_text_column
-from minibert.cli.parser import Parser
+from minibert.cli.parser import Command, Parser
 from minibert.cli.results import UsageError, report
 from minibert.cli.texts import check_files
 from minibert.cli.training import (
@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from minibert.heads import BertForMaskedLM, BertForPreTraining
     from minibert.tokenization.tokenizer import BertTokenizer
 
-SUMMARY = "Pre-train a BERT on plain text: from scratch (--config), or a checkpoint (--model)."
-EXAMPLE = "--config tiny --corpus corpus.txt --output out/tiny"
 SAMPLE_BYTES = 1 << 25  # of text to learn a vocabulary from; `minibert vocab` reads all of it
 
 
@@ -198,7 +196,7 @@ def _last_losses(folder: str) -> dict[str, float]:
     """The last value of each loss in the log of a run."""
     from pathlib import Path
 
-    from minibert.cli.info import read_curves
+    from minibert.cli.look import read_curves
 
     curves = read_curves(Path(folder, "log.jsonl"))
     return {name: values[-1] for name, (_, values) in curves.items() if "loss" in name}
@@ -332,3 +330,12 @@ def _learn_vocabulary(options: argparse.Namespace, corpus: Iterable[str], vocab_
         )
         train_vocabulary(words, options.output, vocab_size=vocab_size, lowercase=not cased)
     processes.gather(None)
+
+
+PRETRAIN = Command(
+    "pretrain",
+    "Pre-train a BERT on plain text: from scratch (--config), or a checkpoint (--model).",
+    "--config tiny --corpus corpus.txt --output out/tiny",
+    add,
+    run,
+)

@@ -17,7 +17,7 @@ from minibert.cli.options import (
     add_text_column,
     add_top_k,
 )
-from minibert.cli.parser import Parser
+from minibert.cli.parser import Command, Parser
 from minibert.cli.results import ResultPrinter, UsageError
 from minibert.cli.texts import (
     Record,
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("minibert")
 
-SUMMARY = "Find the texts of a corpus that are most similar to a query."
-EXAMPLE = '"Where is Paris?" --corpus lines.txt'
 RERANKED = 100  # texts for each query that --rerank scores again
 
 
@@ -221,3 +219,12 @@ def _result(
 def _line(result: dict[str, Any]) -> str:
     place = result.get("id", result.get("line", result.get("row")))
     return f"{result['score']:.4f}  {place:>6}  {result['text']}"
+
+
+SEARCH = Command(
+    "search",
+    "Find the texts of a corpus that are most similar to a query.",
+    '"Where is Paris?" --corpus lines.txt',
+    add,
+    run,
+)

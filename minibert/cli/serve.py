@@ -24,12 +24,10 @@ from minibert.cli.options import (
     add_offline,
     add_precision,
 )
-from minibert.cli.parser import Parser
+from minibert.cli.parser import Command, Parser
 from minibert.cli.results import UsageError
 from minibert.extras import need
 
-SUMMARY = "Serve models to clients of OpenAI's API and text-embeddings-inference."
-EXAMPLE = "minibert-en --port 8000"
 KEY = "MINIBERT_API_KEY"
 M_ARENA_MAX = -8  # malloc.h
 
@@ -263,3 +261,12 @@ def listening(host: str, port: int) -> socket.socket:
     # ms for the client
     server.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return server
+
+
+SERVE = Command(
+    "serve",
+    "Serve models to clients of OpenAI's API and text-embeddings-inference.",
+    "minibert-en --port 8000",
+    add,
+    run,
+)

@@ -12,13 +12,10 @@ import argparse
 from typing import Any
 
 from minibert.cli.options import add_json, add_output_folder, add_table_format, add_text_column
-from minibert.cli.parser import Parser
+from minibert.cli.parser import Command, Parser
 from minibert.cli.results import claim_folder, report
 from minibert.cli.texts import check_files, no_text
 from minibert.files import new_folder
-
-SUMMARY = "Learn a WordPiece vocabulary from text."
-EXAMPLE = "--corpus corpus.txt --output out/vocabulary"
 
 
 def add(parser: Parser) -> None:
@@ -78,3 +75,12 @@ def run(options: argparse.Namespace) -> None:
     )
     content = {"output": options.output, "pieces": len(tokenizer), "words": len(words)}
     report(options, content, sentence)
+
+
+VOCAB = Command(
+    "vocab",
+    "Learn a WordPiece vocabulary from text.",
+    "--corpus corpus.txt --output out/vocabulary",
+    add,
+    run,
+)

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from minibert.cli import GROUPS, build_parser, main, name_of
+from minibert.cli import GROUPS, build_parser, main
 from minibert.cli.finetune import TASKS
 from minibert.cli.parser import Parser
 
-COMMANDS = [name_of(module) for modules in GROUPS.values() for module in modules]
+COMMANDS = [command.name for commands in GROUPS.values() for command in commands]
 WITH_A_MODEL = [
     "embed",
     "search",

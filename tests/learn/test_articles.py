@@ -10,7 +10,7 @@ import pytest
 
 from minibert import BertTokenizer
 from minibert.cli import main
-from minibert.cli.learn import MODELS, locale_language
+from minibert.cli.look import ARTICLE_MODELS, locale_language
 from minibert.learn.lesson import article, articles, fitting_article
 
 
@@ -48,9 +48,9 @@ def test_a_korean_locale_gets_the_korean_article(
 
 
 def test_the_article_fits_the_vocabulary_of_the_model() -> None:
-    tokenizers = {name: BertTokenizer.from_pretrained(name) for name in MODELS.values()}
-    for language, name in MODELS.items():
-        for preferred in MODELS:
+    tokenizers = {name: BertTokenizer.from_pretrained(name) for name in ARTICLE_MODELS.values()}
+    for language, name in ARTICLE_MODELS.items():
+        for preferred in ARTICLE_MODELS:
             assert fitting_article(tokenizers[name], preferred) == language
 
 

@@ -158,7 +158,7 @@ class TestPartialCache:
     ) -> None:
         (cache / "models--some--one" / "snapshots" / "abc" / "modules.json").unlink()
         monkeypatch.setattr(
-            "minibert.cli.info.source_of", lambda _: Source("some/one", cache_dir=cache)
+            "minibert.cli.look.source_of", lambda _: Source("some/one", cache_dir=cache)
         )
-        assert main(["info", "some/one", "--offline"]) == 0
+        assert main(["info", "-m", "some/one", "--offline"]) == 0
         assert "modules.json: a plain BERT, with mean pooling" in capsys.readouterr().out

@@ -1,0 +1,484 @@
+"""Commands that look at a model, a run or the package.
+
+`info` describes a checkpoint (config, tensors, a report of loading it) or a training run (its
+curves). `tokenize` shows tokens, `view` and `learn` write pages, `verify` compares a checkpoint
+with transformers, `models` lists what is bundled, and `completion` prints a script for the shell.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import locale
+import math
+import os
+import re
+import sys
+import tempfile
+import warnings
+import webbrowser
+from pathlib import Path
+from typing import Any
+
+from minibert.checkpoints.source import Source
+from minibert.cli.loading import check_device, source_of
+from minibert.cli.options import (
+    add_device,
+    add_force,
+    add_json,
+    add_model,
+    add_output_file,
+    add_texts,
+)
+from minibert.cli.parser import Command, Parser
+from minibert.cli.results import (
+    ResultPrinter,
+    UsageError,
+    claim_file,
+    claim_picture,
+    print_json,
+    report,
+)
+from minibert.cli.texts import texts_of
+from minibert.extras import need
+from minibert.files import parse_json, read_lines
+
+Curves = dict[str, tuple[list[int], list[float]]]
+_NOT_DRAWN = ("step", "epoch", "tokens", "seconds_left", "memory_mb", "precision", "recall")
+
+
+def add_info(parser: Parser) -> None:
+    add_model(
+        parser,
+        help="Model: a folder, a bundled model or a Hub id (NAME@REVISION), or the folder of a "
+        "training run, whose first and last scores are shown.",
+    )
+    parser.add_argument(
+        "--plot",
+        metavar="FILE",
+        help="Picture of the curves of a run to write (.png, .svg, .pdf).",
+    )
+    add_force(parser)
+    add_json(parser)
+
+
+def run_info(options: argparse.Namespace) -> None:
+    folder = Path(options.model)
+    curves = read_curves(folder / "log.jsonl")
+    if options.plot:
+        _plot(options, curves)
+        return
+    if not curves or (folder / "config.json").is_file():
+        _show_model(options, curves)
+    elif options.json:
+        print_json({"output": {"curves": curves}})
+    if not options.json:
+        for name, (steps, values) in curves.items():
+            first, last = f"{values[0]:.4g} at step {steps[0]:,}", f"{values[-1]:.4g}"
+            print(f"{name:<16} {first}, {last} at {steps[-1]:,}")
+
+
+def _plot(options: argparse.Namespace, curves: Curves) -> None:
+    if not curves:
+        raise UsageError(
+            f"--plot draws the curves of a training run, but {options.model} has no log.jsonl."
+        )
+    claim_picture(options.plot, options.force)
+    plot_curves(curves, options.plot)
+    if options.json:
+        print_json({"output": options.plot})
+    else:
+        print(f"The curves are in {options.plot}.")
+
+
+def _show_model(options: argparse.Namespace, curves: Curves) -> None:
+    source = source_of(options)
+    from dataclasses import asdict
+
+    from minibert.auto import class_for_tensors
+    from minibert.checkpoints.source import DEFAULTS
+    from minibert.checkpoints.tensors import read_tensors
+    from minibert.model import BertModel
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the report below has it all
+        model = BertModel.from_pretrained(source)
+        with_heads = class_for_tensors(source, read_tensors(source)).from_pretrained(source)
+        for name in DEFAULTS:
+            source.file(name)
+    assert model.load_report is not None
+    report = asdict(model.load_report)
+    report["assumed_absent"] = [f"{name}: {DEFAULTS[name]}" for name in source.assumed_absent]
+    tensors = {name: list(parameter.shape) for name, parameter in model.named_parameters()}
+    if not options.json:
+        print(f"{report.pop('source')}: {_described(model, with_heads)}")
+        _print_model(model, tensors, report)
+        return
+    content = {
+        "config": model.config.to_dict(),
+        "parameters": model.num_parameters(),
+        "class": type(with_heads).__name__,
+        "parameters_with_heads": with_heads.num_parameters(),
+        "tensors": tensors,
+        "load_report": report,
+    }
+    if curves:
+        content["curves"] = curves
+    print_json({"output": content})
+
+
+def _described(model: Any, with_heads: Any) -> str:
+    """What the checkpoint holds, and the parameters that model cards count."""
+    lines = [
+        f"{type(with_heads).__name__}, {model.dtype}",
+        f"  {model.num_parameters():,} parameters in the encoder and pooler (BertModel), "
+        "listed below",
+    ]
+    if type(with_heads) is not type(model):
+        lines.append(
+            f"  {with_heads.num_parameters():,} parameters with the heads, where tensors that are "
+            "shared count once"
+        )
+    return "\n".join(lines)
+
+
+def _print_model(model: Any, tensors: dict[str, list[int]], report: dict[str, Any]) -> None:
+    print("\nconfig")
+    for name, value in model.config.to_dict().items():
+        print(f"  {name:<30} {value}")
+    print("\ntensors")
+    for name, shape in tensors.items():
+        print(f"  {name:<60} {' x '.join(map(str, shape))}")
+    print("\nloading")
+    for group, entries in report.items():
+        print(f"  {group.replace('_', ' ')}: {len(entries) or 'none'}")
+        for entry in entries:
+            line = entry if isinstance(entry, str) else " -> ".join(map(str, entry))
+            print(f"    {line}")
+
+
+def read_curves(log: Path) -> Curves:
+    """Read the steps and values of each measure of a training run, or empty without a log."""
+    curves: Curves = {}
+    if not log.is_file():
+        return curves
+    for number, line in enumerate(read_lines(log), 1):
+        record = parse_json(line, f"{log}, line {number}", dict)
+        for name, value in record.items():
+            is_number = isinstance(value, int | float) and math.isfinite(value)
+            if is_number and name not in _NOT_DRAWN:
+                steps, values = curves.setdefault(name, ([], []))
+                steps.append(record.get("step", number))
+                values.append(value)
+    return curves
+
+
+def plot_curves(curves: Curves, path: str) -> None:
+    """Draws each curve into a panel of one picture."""
+    from minibert.extras import need
+
+    columns = min(2, len(curves))
+    rows = -(-len(curves) // 2)
+    matplotlib = need("matplotlib.figure", "plot", "Drawing curves")
+    figure = matplotlib.Figure(figsize=(5 * columns, 2.5 * rows), layout="constrained")
+    for number, (name, (steps, values)) in enumerate(curves.items(), 1):
+        axes = figure.add_subplot(rows, columns, number)
+        axes.plot(steps, values, marker="." if len(steps) < 30 else "")
+        axes.set(title=name, xlabel="step")
+    figure.savefig(path)
+
+
+INFO = Command(
+    "info",
+    "Show a checkpoint's config and tensors, and what loading does to it.",
+    "--model bert-base-uncased",
+    add_info,
+    run_info,
+)
+
+
+CHECKED_TEXTS = 8  # for a script that the vocabulary does not cover
+
+
+def add_tokenize(parser: Parser) -> None:
+    add_texts(parser, "Text to tokenize. Several may be given.")
+    add_model(parser)
+    add_json(parser, lines=True)
+
+
+def run_tokenize(options: argparse.Namespace) -> None:
+    from minibert.coverage import warn_of_coverage
+    from minibert.progress import counted, is_watched
+    from minibert.tokenization.tokenizer import BertTokenizer
+
+    tokenizer = BertTokenizer.from_pretrained(source_of(options))
+    texts = list(map(str, texts_of(options)))  # all are read before anything is printed
+    with ResultPrinter(options) as results:
+        if results.as_text:
+            warn_of_coverage(tokenizer, texts[:CHECKED_TEXTS])
+        for text in counted(texts, "texts", is_watched(printing=True)):
+            encoding = tokenizer(text, return_offsets_mapping=True)
+            ids = encoding["input_ids"]
+            spans = [list(span) for span in encoding["offset_mapping"]]
+            tokens = tokenizer.convert_ids_to_tokens(ids)
+            width = max(len(token) for token in tokens)
+            lines = [
+                f"{token:<{width}}  {token_id:>6}  {start:>4}-{end:<4} {text[start:end]}"
+                for token, token_id, (start, end) in zip(tokens, ids, spans, strict=True)
+            ]
+            record = {"text": text, "tokens": tokens, "input_ids": ids, "offsets": spans}
+            results.show(record, "\n".join(lines))
+
+
+TOKENIZE = Command(
+    "tokenize",
+    "Show the tokens of texts, their ids and their positions.",
+    '"I love Korea"',
+    add_tokenize,
+    run_tokenize,
+)
+
+
+def add_view(parser: Parser) -> None:
+    parser.add_argument(
+        "text", metavar="TEXT", nargs="?", help="Text to walk through. Optional with --run."
+    )
+    add_model(parser)
+    parser.add_argument(
+        "--pair", metavar="TEXT", help="Second text, as for next-sentence prediction."
+    )
+    parser.add_argument(
+        "--pad-to",
+        type=int,
+        metavar="N",
+        help="Number of tokens to pad to with [PAD], which shows the mask at work.",
+    )
+    parser.add_argument(
+        "--run",
+        metavar="DIR",
+        dest="training",
+        help="Folder of a run of minibert pretrain --checkpoints, whose snapshots are shown.",
+    )
+    add_page_options(parser)
+
+
+def add_page_options(parser: Parser) -> None:
+    """Options of a command that writes a page."""
+    add_output_file(parser, "Page to write. Default: a temporary file, opened in a browser.")
+    parser.add_argument(
+        "--open",
+        action=argparse.BooleanOptionalAction,
+        help="Open the page in a browser. Default: only at a terminal, without --output.",
+    )
+    add_json(parser)
+
+
+def run_view(options: argparse.Namespace) -> None:
+    if options.training is None:
+        if options.text is None:
+            raise UsageError("give the text to walk through, or --run FOLDER.")
+        write(options, source_of(options), options.text)
+        return
+    from minibert.learn.lesson import PROMPT, read_run, snapshots
+
+    source = str(snapshots(options.training)[-1])
+    write(options, source, options.text or PROMPT, run=read_run(options.training))
+
+
+def write(options: argparse.Namespace, source: Source | str, text: str, **more: Any) -> None:
+    """Writes a page with what else it shows, reports where it is, and opens it if it should."""
+    path = options.output
+    if path is None:
+        path = str(Path(tempfile.mkdtemp(prefix="minibert-"), f"{options.command}.html"))
+    claim_file(path, options.force)
+    from minibert.learn.build import STEPS, write_page
+    from minibert.progress import Progress, is_watched
+
+    pair = getattr(options, "pair", None)
+    pad_to = getattr(options, "pad_to", None)
+    with Progress(is_watched(), STEPS, "steps") as progress:
+        tokens = write_page(path, source, text, pair, pad_to, progress, more)
+    opens = options.open
+    if opens is None:
+        opens = options.output is None and sys.stdout.isatty()
+    address = Path(path).resolve().as_uri()
+    hint = "" if opens else " (--open opens it)"
+    content = {"output": path, "tokens": tokens, "bytes": Path(path).stat().st_size}
+    report(options, content, f"{path} written ({tokens} tokens): {address}{hint}")
+    if opens and not webbrowser.open(address):
+        raise OSError(f"no browser was found. Open {address} in one.")
+
+
+VIEW = Command(
+    "view",
+    "Write a page to walk through the model on one text.",
+    '"I love Korea" --output page.html',
+    add_view,
+    run_view,
+)
+
+
+ARTICLE_MODELS = {"en": "minibert-en", "ko": "minibert-ko"}
+
+
+def add_learn(parser: Parser) -> None:
+    add_model(
+        parser,
+        default=None,
+        help="Model beside the article: a folder, a bundled model or a Hub id. The scenes are "
+        "those that fit its pieces. Default: minibert-ko with --lang ko or in a Korean locale, "
+        "else minibert-en.",
+    )
+    parser.add_argument(
+        "--lang",
+        choices=tuple(ARTICLE_MODELS),
+        help="Language of the page when it opens. The page has a switch. "
+        "Default: the browser's for the page, the locale's for the model.",
+    )
+    add_page_options(parser)
+
+
+def run_learn(options: argparse.Namespace) -> None:
+    from minibert.learn.lesson import article, articles, fitting_article
+    from minibert.tokenization.tokenizer import BertTokenizer
+
+    language = options.lang or locale_language()
+    if options.model is None:
+        options.model = ARTICLE_MODELS[language]
+    source = source_of(options)
+    fitting = fitting_article(BertTokenizer.from_pretrained(source), preferred=language)
+    more = article(fitting)
+    if options.lang is not None:
+        more["language"] = options.lang
+    write(options, source, articles()[fitting]["text"], **more)
+
+
+def locale_language() -> str:
+    """Return "ko" in a Korean locale, else "en"."""
+    names = ("LC_ALL", "LC_MESSAGES", "LANG")
+    chosen = next((os.environ[name] for name in names if os.environ.get(name)), None)
+    if chosen is None:  # as on Windows, where the names are such as Korean_Korea
+        chosen = locale.getlocale()[0] or ""
+    return "ko" if re.match(r"(ko|korean)([_.\-]|$)", chosen, re.IGNORECASE) else "en"
+
+
+LEARN = Command(
+    "learn",
+    "Open an article in fourteen scenes next to a live BERT.",
+    "--output learn.html",
+    add_learn,
+    run_learn,
+)
+
+
+def add_verify(parser: Parser) -> None:
+    add_model(parser)
+    parser.add_argument(
+        "--text",
+        action="append",
+        metavar="TEXT",
+        help="Text to compare on, instead of the built-in ones. May be repeated.",
+    )
+    parser.add_argument(
+        "--tolerance",
+        type=float,
+        default=0.0,
+        metavar="X",
+        help="Largest difference allowed (0: equal bits).",
+    )
+    add_device(parser)
+    add_json(parser)
+
+
+def run_verify(options: argparse.Namespace) -> int:
+    source = source_of(options)
+    from minibert.extras import need
+    from minibert.progress import Progress, is_watched
+
+    need("transformers", "parity", "Comparing with the reference")  # before torch, which is slow
+    device = check_device(options.device)
+    from minibert.study.verify import STEPS, TEXTS, verify
+
+    with Progress(is_watched(), STEPS, "steps") as progress:
+        result = verify(source, options.text or TEXTS, device=device, progress=progress)
+    passed = result.passed(options.tolerance)
+    if options.json:
+        print_json({"output": result.to_dict(options.tolerance)})
+    else:
+        print(result)
+        print(f"{'passed' if passed else 'FAILED'}: tolerance {options.tolerance:g}")
+    return 0 if passed else 1
+
+
+VERIFY = Command(
+    "verify",
+    "Compare a checkpoint with transformers, layer by layer.",
+    "--model bert-base-uncased",
+    add_verify,
+    run_verify,
+)
+
+
+_FIELDS = ("hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size")
+
+
+def add_models(parser: Parser) -> None:
+    add_json(parser)
+
+
+def run_models(options: argparse.Namespace) -> None:
+    from minibert.checkpoints.source import BUNDLED_MODELS, preset_file
+
+    models = []
+    for folder in sorted(BUNDLED_MODELS.iterdir()):
+        config = folder / "config.json"
+        if config.is_file():
+            models.append(
+                {"name": folder.name, "kind": "model", **_sizes(config.read_text("utf-8"))}
+            )
+    for name in ("tiny", "mini", "small", "medium", "base", "large"):
+        text = Path(preset_file(name)).read_text("utf-8")
+        models.append({"name": name, "kind": "size", **_sizes(text)})
+    if options.json:
+        print_json({"output": models})
+        return
+    for model in models:
+        print(
+            f"{model['name']:<14} {model['kind']:<6} {model['num_hidden_layers']:>3} layers, "
+            f"{model['hidden_size']:>5} dimensions, {model['num_attention_heads']:>3} heads, "
+            f"{model['vocab_size']:>7,} tokens"
+        )
+
+
+def _sizes(text: str) -> dict[str, int]:
+    config = json.loads(text)
+    return {name: config[name] for name in _FIELDS}
+
+
+MODELS = Command(
+    "models",
+    "List the bundled models, and the sizes that --config names.",
+    "--json",
+    add_models,
+    run_models,
+)
+
+
+def add_completion(parser: Parser) -> None:
+    parser.add_argument(
+        "shell", choices=["bash", "zsh", "fish"], metavar="SHELL", help="Shell: bash, zsh or fish."
+    )
+
+
+def run_completion(options: argparse.Namespace) -> None:
+    shtab = need("shtab", "completion", "minibert completion")
+    print(shtab.complete(options.root_parser, shell=options.shell))
+
+
+COMPLETION = Command(
+    "completion",
+    "Print a script with which bash, zsh or fish completes commands and options.",
+    "bash",
+    add_completion,
+    run_completion,
+)

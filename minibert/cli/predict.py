@@ -1,0 +1,422 @@
+"""Commands that run a model with a head: classify, entities, answer, rerank and fill-mask."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from minibert.cli.loading import load_head
+from minibert.cli.options import (
+    add_backend,
+    add_device,
+    add_id_column,
+    add_json,
+    add_max_length,
+    add_model,
+    add_output_file,
+    add_pair_column,
+    add_precision,
+    add_table_format,
+    add_text_column,
+    add_texts,
+    add_top_k,
+    probability,
+)
+from minibert.cli.parser import Command, Parser
+from minibert.cli.results import ResultPrinter, UsageError, claim_file, report
+from minibert.cli.texts import (
+    Record,
+    checked_texts,
+    column_of,
+    count_texts,
+    records_of,
+    records_of_file,
+    texts_of,
+)
+
+if TYPE_CHECKING:
+    from minibert.config import BertConfig
+
+BATCH_ROWS = 1024  # rows that are sorted by length and packed together
+BATCH_MASKED = 64  # the logits of a [MASK] are as many as the vocabulary has words
+MAX_BLANK = 64  # characters of a text that is checked for a word before the model runs
+
+Predict = Callable[[list[Record]], list[dict[str, Any]]]
+
+
+# --- what classify, entities and answer share
+
+
+def _add_prediction_options(parser: Parser, what: str) -> None:
+    """Texts in, a model, and results out."""
+    add_texts(parser, f"Text {what}. Several may be given.")
+    add_id_column(parser)
+    add_model(parser, default=None, required=True)
+    add_backend(parser)
+    add_device(parser)
+    add_precision(parser)
+    add_output_file(
+        parser,
+        "File to write (.jsonl, .csv, .tsv or .parquet), with the columns of the input. "
+        "Default: stdout.",
+    )
+    add_json(parser, lines=True)
+
+
+def _rows_of_input(options: argparse.Namespace, *columns: str | None) -> Iterator[Record]:
+    """The rows of the input, of which each has these columns. Checks the output before."""
+    if options.texts and options.id_column is not None:
+        raise UsageError("--id-column names a column of --file. Texts as arguments have none.")
+    if options.output is not None:
+        from minibert.corpus.tables import ending_of
+
+        ending_of(options.output)
+        claim_file(options.output, options.force)
+    return records_of(options, options.id_column, *columns)
+
+
+def _show_predictions(
+    options: argparse.Namespace,
+    records: Iterator[Record],
+    predict: Predict,
+    describe: Callable[[dict[str, Any]], list[str]],
+) -> None:
+    """Predict in batches, and print or write each row with what was predicted for it.
+
+    Args:
+        options: The command's.
+        records: The rows of the input.
+        predict: Returns the new columns of each of some rows.
+        describe: A result in lines, as a person reads it.
+    """
+    from minibert.progress import Progress, is_watched
+
+    column = column_of(options)
+    several = options.file is not None or len(options.texts) > 1
+    with Progress(is_watched(options.output is None), count_texts(options)) as progress:
+
+        def results() -> Iterator[dict[str, Any]]:
+            while batch := list(islice(records, BATCH_ROWS)):
+                for record, result in zip(batch, predict(batch), strict=True):
+                    yield {**record, **result}
+                progress.add(len(batch))
+
+        if options.output is None:
+            with ResultPrinter(options) as printer:
+                for result in results():
+                    heading = [result[column]] if several else []
+                    printer.show(result, "\n".join([*heading, *describe(result)]))
+            return
+        from minibert.corpus.tables import write_rows
+
+        count = write_rows(options.output, results())
+    content = {"output": options.output, "rows": count}
+    report(options, content, f"{count:,} rows written to {options.output}.")
+
+
+# --- minibert classify
+
+
+def add_classify(parser: Parser) -> None:
+    _add_prediction_options(parser, "to classify")
+    add_pair_column(parser)
+    parser.add_argument(
+        "--pair", metavar="TEXT", help="Second text, for a model that compares two."
+    )
+    add_max_length(parser)
+    parser.add_argument(
+        "-k",
+        "--top-k",
+        type=int,
+        metavar="N",
+        help="Number of labels for each text, best first. Default: 1, or for a model "
+        "with several labels a text, those that reach --threshold.",
+    )
+    parser.add_argument(
+        "--threshold",
+        type=probability,
+        metavar="PROB",
+        help="Smallest probability of a label that is shown. Default: for a model with several "
+        "labels a text the thresholds that fine-tuning kept with it, or 0.5.",
+    )
+
+
+def run_classify(options: argparse.Namespace) -> None:
+    if options.top_k is not None and options.top_k < 1:
+        raise UsageError(f"--top-k should be 1 or more, not {options.top_k}.")
+    if options.pair is not None and options.pair_column is not None:
+        raise UsageError("give --pair or --pair-column, not both.")
+    records = _rows_of_input(options, options.pair_column)
+    model, tokenizer = load_head(options, "classifier")
+    from minibert.tasks.classification import classify
+
+    config = model.config
+    is_number = config.problem_type == "regression" or config.num_labels == 1
+    top_k, thresholds = _limits(options, config)
+    column = column_of(options)
+
+    def predict(rows: list[Record]) -> list[dict[str, Any]]:
+        texts = [row[column] for row in rows]
+        pairs = None
+        if options.pair is not None:
+            pairs = [options.pair] * len(rows)
+        elif options.pair_column is not None:
+            pairs = [str(row[options.pair_column]) for row in rows]
+        if options.backend == "onnx":
+            rankings = model.classify(
+                texts if pairs is None else list(zip(texts, pairs, strict=True))
+            )
+        else:
+            rankings = classify(model, tokenizer, texts, pairs)
+        results = []
+        for ranking in rankings:
+            labels = [label for label in ranking if label["score"] >= thresholds[label["label"]]]
+            labels = labels[:top_k]
+            if is_number:
+                results.append({"predicted": labels[0]["score"], "labels": labels})
+                continue
+            best = labels[0] if labels else {"label": None, "score": None}
+            results.append({"predicted": best["label"], "score": best["score"], "labels": labels})
+        return results
+
+    def describe(result: dict[str, Any]) -> list[str]:
+        if is_number:
+            return [f"{label['score']:.4f}" for label in result["labels"]]
+        return [f"{label['score']:.4f}  {label['label']}" for label in result["labels"]]
+
+    _show_predictions(options, records, predict, describe)
+
+
+def _limits(options: argparse.Namespace, config: BertConfig) -> tuple[int | None, dict[str, float]]:
+    """The number of labels to show, None for all, and the smallest score of each label."""
+    labels = [config.id2label[index] for index in range(config.num_labels)]
+    if options.threshold is not None:
+        return options.top_k, dict.fromkeys(labels, options.threshold)
+    if options.top_k is None and config.problem_type == "multi_label_classification":
+        from minibert.tasks.labels import thresholds_of
+
+        return None, dict(zip(labels, thresholds_of(config).tolist(), strict=True))
+    return options.top_k or 1, dict.fromkeys(labels, -math.inf)
+
+
+# --- minibert entities
+
+
+def add_entities(parser: Parser) -> None:
+    _add_prediction_options(parser, "to tag")
+    parser.add_argument(
+        "--stride",
+        type=int,
+        metavar="N",
+        help="Number of tokens that neighboring windows of a long text share. Default: a quarter.",
+    )
+    parser.add_argument(
+        "--by-piece",
+        action="store_true",
+        help="Read a label for each piece of a word, as of models trained on labels of characters.",
+    )
+
+
+def run_entities(options: argparse.Namespace) -> None:
+    records = _rows_of_input(options)
+    model, tokenizer = load_head(options, "tagger")
+    from minibert.tasks.entities import find_entities
+
+    column = column_of(options)
+
+    def predict(rows: list[Record]) -> list[dict[str, Any]]:
+        texts = [row[column] for row in rows]
+        spans = find_entities(model, tokenizer, texts, options.stride, options.by_piece)
+        return [{"entities": list(entities)} for entities in spans]
+
+    def describe(result: dict[str, Any]) -> list[str]:
+        lines = []
+        for entity in result["entities"]:
+            place = f"{entity['start']}-{entity['end']}"
+            label = entity["entity_group"]
+            lines.append(f"{entity['score']:.4f}  {label:<8}  {place:>9}  {entity['word']}")
+        return lines
+
+    _show_predictions(options, records, predict, describe)
+
+
+# --- minibert answer
+
+
+def add_answer(parser: Parser) -> None:
+    _add_prediction_options(parser, "that may hold the answer")
+    parser.add_argument("--question", metavar="TEXT", help="Question to answer in every text.")
+    parser.add_argument(
+        "--question-column", metavar="NAME", help="Column of a question for each text."
+    )
+    parser.add_argument(
+        "--no-answer",
+        action="store_true",
+        help="Allow for texts without the answer, for models trained on such questions.",
+    )
+    parser.add_argument(
+        "--max-answer-length",
+        type=int,
+        default=30,
+        metavar="N",
+        help="Maximum number of tokens of an answer.",
+    )
+
+
+def run_answer(options: argparse.Namespace) -> None:
+    if (options.question is None) == (options.question_column is None):
+        raise UsageError("give --question, or --question-column for a table with questions.")
+    if options.question is not None:
+        checked_texts([options.question], "question")
+    records = _rows_of_input(options, options.question_column)
+    model, tokenizer = load_head(options, "answers")
+    from minibert.tasks.answers import answer_question
+
+    column = column_of(options)
+
+    def predict(rows: list[Record]) -> list[dict[str, Any]]:
+        questions = [options.question] * len(rows)
+        if options.question_column is not None:
+            questions = [str(row[options.question_column]) for row in rows]
+        texts = [row[column] for row in rows]
+        for row, text in zip(rows, texts, strict=True):
+            if len(text) <= MAX_BLANK and not tokenizer.tokenize(text):
+                place = getattr(row, "place", "the text")
+                raise ValueError(f"{place}: {text!r} has no word, and so no answer. Leave it out.")
+        answers = answer_question(
+            model,
+            tokenizer,
+            questions,
+            texts,
+            max_answer_length=options.max_answer_length,
+            no_answer=options.no_answer,
+        )
+        return [dict(answer) for answer in answers]
+
+    def describe(result: dict[str, Any]) -> list[str]:
+        place = f"{result['start']}-{result['end']}"
+        return [f"{result['score']:>8.4f}  {place:>9}  {result['answer'] or '(no answer)'}"]
+
+    _show_predictions(options, records, predict, describe)
+
+
+# --- minibert rerank
+
+
+def add_rerank(parser: Parser) -> None:
+    parser.add_argument("query", metavar="QUERY", help="Text that the others should answer.")
+    parser.add_argument(
+        "--file",
+        metavar="FILE",
+        default="-",
+        help="Texts to sort: a text a line, or a table. - reads stdin.",
+    )
+    add_text_column(parser)
+    add_table_format(parser)
+    add_id_column(parser)
+    add_model(parser, default=None, required=True)
+    add_backend(parser)
+    add_device(parser)
+    add_precision(parser)
+    add_max_length(parser)
+    add_top_k(parser, 10, "Number of texts to show.")
+    add_json(parser, lines=True)
+
+
+def run_rerank(options: argparse.Namespace) -> None:
+    query = checked_texts([options.query], "query")[0]
+    if options.top_k < 1:
+        raise UsageError(f"--top-k should be 1 or more, not {options.top_k}.")
+    records = list(records_of_file(options, options.file, options.id_column))
+    texts = [record[column_of(options)] for record in records]
+    encoder, _ = load_head(options, "reranker")
+    if options.backend == "onnx":
+        scores = encoder.scores([(query, text) for text in texts])[:, 0]
+        order = (-scores).argsort(kind="stable")[: options.top_k].tolist()
+        ranking = [{"corpus_id": index, "score": float(scores[index])} for index in order]
+    else:
+        ranking = encoder.rank(query, texts, options.top_k)
+    with ResultPrinter(options) as results:
+        for entry in ranking:
+            row = entry["corpus_id"]
+            result = {"row": row + 1, "score": entry["score"], "text": texts[row]}
+            place = row + 1
+            if options.id_column is not None:
+                place = records[row][options.id_column]
+                result["id"] = place
+            results.show(result, f"{entry['score']:.4f}  {place:>6}  {texts[row]}")
+
+
+# --- minibert fill-mask
+
+
+def add_fill_mask(parser: Parser) -> None:
+    add_texts(parser, "Text with one [MASK] or more. Several texts may be given.")
+    add_model(parser)
+    add_device(parser)
+    add_top_k(parser, 5, "Number of predictions for each [MASK].")
+    add_json(parser, lines=True)
+
+
+def run_fill_mask(options: argparse.Namespace) -> None:
+    texts = list(map(str, texts_of(options)))
+    model, tokenizer = load_head(options, "masked")
+    from minibert.coverage import warn_of_coverage
+    from minibert.progress import Progress, is_watched
+    from minibert.tasks.masks import fill_mask
+
+    warn_of_coverage(tokenizer, texts)
+    predictions: list[Any] = []
+    with Progress(is_watched(), len(texts)) as progress:
+        for start in range(0, len(texts), BATCH_MASKED):
+            batch = texts[start : start + BATCH_MASKED]
+            predictions += fill_mask(model, tokenizer, batch, options.top_k)
+            progress.add(len(batch))
+    with ResultPrinter(options) as results:
+        for text, masks in zip(texts, predictions, strict=True):
+            lines = [text] if len(texts) > 1 else []
+            for number, guesses in enumerate(masks, 1):
+                if len(masks) > 1:
+                    lines.append(f"{tokenizer.mask_token} {number}")
+                lines += [f"{guess['score']:.4f}  {guess['token_str']}" for guess in guesses]
+            results.show({"text": text, "masks": masks}, "\n".join(lines))
+
+
+CLASSIFY = Command(
+    "classify",
+    "Label texts with a fine-tuned classifier, or score them with a regression.",
+    '--model out/labels "A wonderful film."',
+    add_classify,
+    run_classify,
+)
+ENTITIES = Command(
+    "entities",
+    "Find names and other labeled spans in texts, with a fine-tuned tagger.",
+    '--model out/names "Ada Lovelace lived in London."',
+    add_entities,
+    run_entities,
+)
+ANSWER = Command(
+    "answer",
+    "Find the answer to a question in texts, with a fine-tuned model.",
+    '--model out/answers --question "Where did she live?" "She lived in London."',
+    add_answer,
+    run_answer,
+)
+RERANK = Command(
+    "rerank",
+    "Sort texts by their relevance to a query, with a cross-encoder.",
+    '"Where is Paris?" --file lines.txt --model cross-encoder/ms-marco-MiniLM-L6-v2',
+    add_rerank,
+    run_rerank,
+)
+FILL_MASK = Command(
+    "fill-mask",
+    "Predict the words behind [MASK] in texts.",
+    '"Paris is the [MASK] of France."',
+    add_fill_mask,
+    run_fill_mask,
+)
