@@ -18,8 +18,6 @@ import pytest
 import torch
 from hypothesis import settings
 
-# Only the tests in tests/hub may use the network.
-os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 import minibert

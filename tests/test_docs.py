@@ -1,16 +1,22 @@
-"""Examples in docstrings work, and what links to files of the repository finds them.
+"""Examples in docstrings work, pages agree in both languages, scripts/README.md lists all scripts.
 
-`sphinx-build -W` checks the links of the READMEs and guides: docs/conf.py.
+../conftest.py runs the examples of the pages, and `sphinx-build -W` checks their links.
 """
 
 from __future__ import annotations
 
 import doctest
 import importlib
+import importlib.util
 import re
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 from conftest import CHECKOUT
+from test_model import PARAMETERS
 
 WITH_EXAMPLES = [
     ".".join(path.relative_to(CHECKOUT).with_suffix("").parts)
@@ -32,6 +38,64 @@ def test_links_outside_the_site(name: str) -> None:
     targets = re.findall(r"\]\((?!https?://|#)([^)#\s]+)", page.read_text(encoding="utf-8"))
     broken = [target for target in targets if not (page.parent / target).exists()]
     assert not broken
+
+
+KOREAN = [CHECKOUT / "README.ko.md", *sorted((CHECKOUT / "docs").glob("*.ko.md"))]
+
+
+@pytest.fixture(scope="module")
+def examples() -> ModuleType:
+    """../conftest.py: this name is that of tests/conftest.py."""
+    spec = importlib.util.spec_from_file_location("examples_of_pages", CHECKOUT / "conftest.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # where dataclasses look
+    spec.loader.exec_module(module)
+    return module
+
+
+def shown(examples: ModuleType, page: Path) -> list[Any]:
+    """Return the examples of a page without comments, which may be translated."""
+    document = examples.Document.parse(str(page), examples.blocks)
+    found = [example.parsed for example in document.examples()]
+    return [(re.sub(r" *#.*", "", block.code), block.output, block.note) for block in found]
+
+
+def figures(page: Path) -> list[list[str]]:
+    """Return the numbers in each row of the tables of a page."""
+    rows = re.findall(r"^\|.*\|$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    texts = [re.sub(r"\]\([^)]*\)", "", row) for row in rows]
+    return [sorted(re.findall(r"\d(?:[\d,.]*\d)?", text)) for text in texts]
+
+
+@pytest.mark.parametrize("page", KOREAN, ids=lambda page: page.name)
+def test_korean_pages_show_the_same_examples_and_numbers(examples: ModuleType, page: Path) -> None:
+    english = page.with_name(page.name.replace(".ko.md", ".md"))
+    assert shown(examples, page) == shown(examples, english)
+    assert figures(page) == figures(english)
+
+
+@pytest.mark.parametrize(
+    "printed, shown, same",
+    [
+        ("0.5869  rain\n", "0.5870  rain\n", True),
+        ("0.5869  rain\n", "0.6869  rain\n", False),
+        ("0.5869  rain\n", "0.5869  snow\n", False),
+        ("first\na\nb\nlast\n", "first\n...\nlast\n", True),
+        ("first\na\nb\n", "first\n...\nlast\n", False),
+        ("0.1  ...\n", "0.1  ...\n", True),
+    ],
+)
+def test_outputs_are_compared(examples: ModuleType, printed: str, shown: str, same: bool) -> None:
+    """Words must be equal and numbers close. A line of dots stands for any lines."""
+    assert examples.is_same(printed, shown) == same
+
+
+@pytest.mark.parametrize("name", ["training.md", "training.ko.md"])
+def test_sizes(name: str) -> None:
+    text = (CHECKOUT / "docs" / name).read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (\w+) \| \d+ \| \d+ \| \d+ \| ([\d,]+) \|$", text, re.MULTILINE)
+    assert {preset: int(count.replace(",", "")) for preset, count in rows} == PARAMETERS
 
 
 def runnable_scripts() -> set[str]:
