@@ -16,7 +16,6 @@ from minibert.cli.loading import load_embedder
 from minibert.cli.options import (
     add_embedder,
     add_force,
-    add_id_column,
     add_json,
     add_model,
     add_texts,
@@ -29,7 +28,7 @@ from minibert.cli.results import (
     claim_folder,
     report,
 )
-from minibert.cli.texts import count_texts, place_among_processes, texts_of
+from minibert.cli.texts import count_texts, place_among_processes, rows_of
 from minibert.files import read_json
 from minibert.inference.batching import BATCH_TOKENS
 
@@ -46,8 +45,7 @@ _WIDTH = 32  # columns for a text
 
 
 def add(parser: Parser) -> None:
-    add_texts(parser, "Text to embed. Several may be given.")
-    add_id_column(parser)
+    add_texts(parser, "Text to embed. Several may be given.", "id")
     add_model(parser)
     add_embedder(parser)
     parser.add_argument(
@@ -111,7 +109,9 @@ def add_embed_output(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    texts = texts_of(options)
+    from minibert.corpus.rows import Text
+
+    texts = (Text(row.text, row.id) for row in rows_of(options, texts_alone=True))
     rank, world_size = place_among_processes()
     folder = _folder_of(options)
     if folder is not None and options.format is None:

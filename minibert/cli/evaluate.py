@@ -113,7 +113,7 @@ def run(options: argparse.Namespace) -> None:
         bootstrap=options.bootstrap,
     )
     if options.errors is not None:
-        from minibert.corpus.tables import write_rows
+        from minibert.text.write import write_rows
 
         write_rows(options.errors, (asdict(mistake) for mistake in result.errors))
     if options.plot is not None:
@@ -131,7 +131,7 @@ def run(options: argparse.Namespace) -> None:
 def _claim_outputs(options: argparse.Namespace) -> None:
     """Check before anything is computed that the errors and the picture can be written."""
     if options.errors is not None:
-        from minibert.corpus.tables import ending_of
+        from minibert.text.write import ending_of
 
         ending_of(options.errors)
         claim_file(options.errors, options.force)

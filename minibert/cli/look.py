@@ -212,7 +212,7 @@ def run_tokenize(options: argparse.Namespace) -> None:
     from minibert.tokenization.tokenizer import BertTokenizer
 
     tokenizer = BertTokenizer.from_pretrained(source_of(options))
-    texts = list(map(str, texts_of(options)))  # all are read before anything is printed
+    texts = list(texts_of(options))  # all are read before anything is printed
     with ResultPrinter(options) as results:
         if results.as_text:
             warn_of_coverage(tokenizer, texts[:CHECKED_TEXTS])

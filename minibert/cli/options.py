@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from dataclasses import Field, fields
 from typing import Any
 
 from minibert.cli.parser import Parser
+from minibert.text.table import Table
 
 DEFAULT_MODEL = "minibert-en"
 MODEL_HELP = (
@@ -125,8 +127,8 @@ def add_top_k(parser: Parser, default: int, help: str) -> None:
     parser.add_argument("-k", "--top-k", type=int, default=default, metavar="N", help=help)
 
 
-def add_texts(parser: Parser, help: str = "Text to process. Several may be given.") -> None:
-    """Texts as arguments, or from files, with the columns that a table has."""
+def add_texts(parser: Parser, help: str, *columns: str) -> None:
+    """Texts as arguments, or from files. `columns` are those of `add_table`."""
     parser.add_argument("texts", nargs="*", metavar="TEXT", help=help)
     parser.add_argument(
         "--file",
@@ -135,8 +137,41 @@ def add_texts(parser: Parser, help: str = "Text to process. Several may be given
         help="File of texts: one per line, or a table (.csv, .tsv, .jsonl, .json or .parquet, "
         "compressed or not), a folder or a URI. - reads stdin. May be repeated.",
     )
-    add_text_column(parser)
-    add_table_format(parser)
+    add_table(parser, *columns)
+
+
+FORMAT = ("columns", "delimiter", "quoting", "encoding")
+
+
+def add_table(parser: Any, *columns: str) -> None:
+    """The options of how files are read, of a parser or of a group of options.
+
+    Args:
+        parser: The parser or the group.
+        columns: Fields of `minibert.text.Table` besides the text that the command uses.
+    """
+    for field in fields(Table):
+        if field.name in ("text", *columns, *FORMAT):
+            _add_field(parser, field)
+
+
+def _add_field(parser: Any, field: Field[Any]) -> None:
+    names = ("help", "choices", "metavar")
+    keywords = {name: field.metadata[name] for name in names if field.metadata.get(name)}
+    if field.name == "delimiter":
+        keywords["type"] = _column_delimiter
+    if field.name == "columns":
+        keywords["type"] = comma_list()
+    parser.add_argument(field.metadata["option"], default=field.default, **keywords)
+
+
+def table_of(options: argparse.Namespace) -> Table:
+    """How the command reads its files. What it has no option for is the default."""
+    values = {
+        field.name: getattr(options, field.metadata["option"].strip("-").replace("-", "_"), None)
+        for field in fields(Table)
+    }
+    return Table(**{name: value for name, value in values.items() if value is not None})
 
 
 def add_column_names(parser: Any) -> None:

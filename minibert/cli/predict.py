@@ -12,15 +12,12 @@ from minibert.cli.loading import load_head
 from minibert.cli.options import (
     add_backend,
     add_device,
-    add_id_column,
     add_json,
     add_max_length,
     add_model,
     add_output_file,
-    add_pair_column,
     add_precision,
-    add_table_format,
-    add_text_column,
+    add_table,
     add_texts,
     add_top_k,
     probability,
@@ -28,32 +25,32 @@ from minibert.cli.options import (
 from minibert.cli.parser import Command, Parser
 from minibert.cli.results import ResultPrinter, UsageError, claim_file, report
 from minibert.cli.texts import (
-    Record,
     checked_texts,
-    column_of,
     count_texts,
-    records_of,
-    records_of_file,
+    place_of,
+    rows_of,
+    rows_of_file,
+    shown_place,
     texts_of,
 )
 
 if TYPE_CHECKING:
     from minibert.config import BertConfig
+    from minibert.text.rows import Row
 
 BATCH_ROWS = 1024  # rows that are sorted by length and packed together
 BATCH_MASKED = 64  # the logits of a [MASK] are as many as the vocabulary has words
 MAX_BLANK = 64  # characters of a text that is checked for a word before the model runs
 
-Predict = Callable[[list[Record]], list[dict[str, Any]]]
+Predict = Callable[["list[Row]"], list[dict[str, Any]]]
 
 
 # --- what classify, entities and answer share
 
 
-def _add_prediction_options(parser: Parser, what: str) -> None:
+def _add_prediction_options(parser: Parser, what: str, *columns: str) -> None:
     """Texts in, a model, and results out."""
-    add_texts(parser, f"Text {what}. Several may be given.")
-    add_id_column(parser)
+    add_texts(parser, f"Text {what}. Several may be given.", "id", *columns)
     add_model(parser, default=None, required=True)
     add_backend(parser)
     add_device(parser)
@@ -66,21 +63,19 @@ def _add_prediction_options(parser: Parser, what: str) -> None:
     add_json(parser, lines=True)
 
 
-def _rows_of_input(options: argparse.Namespace, *columns: str | None) -> Iterator[Record]:
+def _rows_of_input(options: argparse.Namespace, *columns: str | None) -> Iterator[Row]:
     """The rows of the input, of which each has these columns. Checks the output before."""
-    if options.texts and options.id_column is not None:
-        raise UsageError("--id-column names a column of --file. Texts as arguments have none.")
     if options.output is not None:
-        from minibert.corpus.tables import ending_of
+        from minibert.text.write import ending_of
 
         ending_of(options.output)
         claim_file(options.output, options.force)
-    return records_of(options, options.id_column, *columns)
+    return rows_of(options, *columns)
 
 
 def _show_predictions(
     options: argparse.Namespace,
-    records: Iterator[Record],
+    rows: Iterator[Row],
     predict: Predict,
     describe: Callable[[dict[str, Any]], list[str]],
 ) -> None:
@@ -88,29 +83,28 @@ def _show_predictions(
 
     Args:
         options: The command's.
-        records: The rows of the input.
+        rows: The rows of the input.
         predict: Returns the new columns of each of some rows.
         describe: A result in lines, as a person reads it.
     """
     from minibert.progress import Progress, is_watched
 
-    column = column_of(options)
     several = options.file is not None or len(options.texts) > 1
     with Progress(is_watched(options.output is None), count_texts(options)) as progress:
 
         def results() -> Iterator[dict[str, Any]]:
-            while batch := list(islice(records, BATCH_ROWS)):
-                for record, result in zip(batch, predict(batch), strict=True):
-                    yield {**record, **result}
+            while batch := list(islice(rows, BATCH_ROWS)):
+                for row, result in zip(batch, predict(batch), strict=True):
+                    yield {**row.values, **result}
                 progress.add(len(batch))
 
         if options.output is None:
             with ResultPrinter(options) as printer:
                 for result in results():
-                    heading = [result[column]] if several else []
+                    heading = [result[options.text_column]] if several else []
                     printer.show(result, "\n".join([*heading, *describe(result)]))
             return
-        from minibert.corpus.tables import write_rows
+        from minibert.text.write import write_rows
 
         count = write_rows(options.output, results())
     content = {"output": options.output, "rows": count}
@@ -121,8 +115,7 @@ def _show_predictions(
 
 
 def add_classify(parser: Parser) -> None:
-    _add_prediction_options(parser, "to classify")
-    add_pair_column(parser)
+    _add_prediction_options(parser, "to classify", "pair")
     parser.add_argument(
         "--pair", metavar="TEXT", help="Second text, for a model that compares two."
     )
@@ -149,22 +142,21 @@ def run_classify(options: argparse.Namespace) -> None:
         raise UsageError(f"--top-k should be 1 or more, not {options.top_k}.")
     if options.pair is not None and options.pair_column is not None:
         raise UsageError("give --pair or --pair-column, not both.")
-    records = _rows_of_input(options, options.pair_column)
+    rows = _rows_of_input(options)
     model, tokenizer = load_head(options, "classifier")
     from minibert.tasks.classification import classify
 
     config = model.config
     is_number = config.problem_type == "regression" or config.num_labels == 1
     top_k, thresholds = _limits(options, config)
-    column = column_of(options)
 
-    def predict(rows: list[Record]) -> list[dict[str, Any]]:
-        texts = [row[column] for row in rows]
+    def predict(rows: list[Row]) -> list[dict[str, Any]]:
+        texts = [row.text for row in rows]
         pairs = None
         if options.pair is not None:
             pairs = [options.pair] * len(rows)
         elif options.pair_column is not None:
-            pairs = [str(row[options.pair_column]) for row in rows]
+            pairs = [str(row.pair) for row in rows]
         if options.backend == "onnx":
             rankings = model.classify(
                 texts if pairs is None else list(zip(texts, pairs, strict=True))
@@ -187,7 +179,7 @@ def run_classify(options: argparse.Namespace) -> None:
             return [f"{label['score']:.4f}" for label in result["labels"]]
         return [f"{label['score']:.4f}  {label['label']}" for label in result["labels"]]
 
-    _show_predictions(options, records, predict, describe)
+    _show_predictions(options, rows, predict, describe)
 
 
 def _limits(options: argparse.Namespace, config: BertConfig) -> tuple[int | None, dict[str, float]]:
@@ -221,14 +213,12 @@ def add_entities(parser: Parser) -> None:
 
 
 def run_entities(options: argparse.Namespace) -> None:
-    records = _rows_of_input(options)
+    rows = _rows_of_input(options)
     model, tokenizer = load_head(options, "tagger")
     from minibert.tasks.entities import find_entities
 
-    column = column_of(options)
-
-    def predict(rows: list[Record]) -> list[dict[str, Any]]:
-        texts = [row[column] for row in rows]
+    def predict(rows: list[Row]) -> list[dict[str, Any]]:
+        texts = [row.text for row in rows]
         spans = find_entities(model, tokenizer, texts, options.stride, options.by_piece)
         return [{"entities": list(entities)} for entities in spans]
 
@@ -240,7 +230,7 @@ def run_entities(options: argparse.Namespace) -> None:
             lines.append(f"{entity['score']:.4f}  {label:<8}  {place:>9}  {entity['word']}")
         return lines
 
-    _show_predictions(options, records, predict, describe)
+    _show_predictions(options, rows, predict, describe)
 
 
 # --- minibert answer
@@ -271,21 +261,20 @@ def run_answer(options: argparse.Namespace) -> None:
         raise UsageError("give --question, or --question-column for a table with questions.")
     if options.question is not None:
         checked_texts([options.question], "question")
-    records = _rows_of_input(options, options.question_column)
+    rows = _rows_of_input(options, options.question_column)
     model, tokenizer = load_head(options, "answers")
     from minibert.tasks.answers import answer_question
 
-    column = column_of(options)
-
-    def predict(rows: list[Record]) -> list[dict[str, Any]]:
+    def predict(rows: list[Row]) -> list[dict[str, Any]]:
         questions = [options.question] * len(rows)
         if options.question_column is not None:
-            questions = [str(row[options.question_column]) for row in rows]
-        texts = [row[column] for row in rows]
+            questions = [str(row.values[options.question_column]) for row in rows]
+        texts = [row.text for row in rows]
         for row, text in zip(rows, texts, strict=True):
             if len(text) <= MAX_BLANK and not tokenizer.tokenize(text):
-                place = getattr(row, "place", "the text")
-                raise ValueError(f"{place}: {text!r} has no word, and so no answer. Leave it out.")
+                raise ValueError(
+                    f"{row.place}: {text!r} has no word, and so no answer. Leave it out."
+                )
         answers = answer_question(
             model,
             tokenizer,
@@ -300,7 +289,7 @@ def run_answer(options: argparse.Namespace) -> None:
         place = f"{result['start']}-{result['end']}"
         return [f"{result['score']:>8.4f}  {place:>9}  {result['answer'] or '(no answer)'}"]
 
-    _show_predictions(options, records, predict, describe)
+    _show_predictions(options, rows, predict, describe)
 
 
 # --- minibert rerank
@@ -314,9 +303,7 @@ def add_rerank(parser: Parser) -> None:
         default="-",
         help="Texts to sort: a text a line, or a table. - reads stdin.",
     )
-    add_text_column(parser)
-    add_table_format(parser)
-    add_id_column(parser)
+    add_table(parser, "id")
     add_model(parser, default=None, required=True)
     add_backend(parser)
     add_device(parser)
@@ -330,8 +317,8 @@ def run_rerank(options: argparse.Namespace) -> None:
     query = checked_texts([options.query], "query")[0]
     if options.top_k < 1:
         raise UsageError(f"--top-k should be 1 or more, not {options.top_k}.")
-    records = list(records_of_file(options, options.file, options.id_column))
-    texts = [record[column_of(options)] for record in records]
+    rows = list(rows_of_file(options, options.file))
+    texts = [row.text for row in rows]
     encoder, _ = load_head(options, "reranker")
     if options.backend == "onnx":
         scores = encoder.scores([(query, text) for text in texts])[:, 0]
@@ -341,13 +328,11 @@ def run_rerank(options: argparse.Namespace) -> None:
         ranking = encoder.rank(query, texts, options.top_k)
     with ResultPrinter(options) as results:
         for entry in ranking:
-            row = entry["corpus_id"]
-            result = {"row": row + 1, "score": entry["score"], "text": texts[row]}
-            place = row + 1
-            if options.id_column is not None:
-                place = records[row][options.id_column]
-                result["id"] = place
-            results.show(result, f"{entry['score']:.4f}  {place:>6}  {texts[row]}")
+            index = entry["corpus_id"]
+            row = rows[index]
+            result = {**place_of(row, index + 1), "score": entry["score"], "text": row.text}
+            place = shown_place(row, options.file)
+            results.show(result, f"{entry['score']:.4f}  {place:>6}  {row.text}")
 
 
 # --- minibert fill-mask
@@ -362,7 +347,7 @@ def add_fill_mask(parser: Parser) -> None:
 
 
 def run_fill_mask(options: argparse.Namespace) -> None:
-    texts = list(map(str, texts_of(options)))
+    texts = list(texts_of(options))
     model, tokenizer = load_head(options, "masked")
     from minibert.coverage import warn_of_coverage
     from minibert.progress import Progress, is_watched

@@ -23,7 +23,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from minibert.cli.loading import source_of
-from minibert.cli.options import add_model, add_table_format, add_text_column
+from minibert.cli.options import add_model, add_table, table_of
 from minibert.cli.parser import Command, Parser
 from minibert.cli.results import UsageError, report
 from minibert.cli.texts import check_files
@@ -64,8 +64,7 @@ def add(parser: Parser) -> None:
         ".parquet with a document a row, compressed or not, folders and URIs. WEIGHT is the share "
         "of tokens to take of each. Without weights, all are taken as they are.",
     )
-    add_text_column(parser)
-    add_table_format(parser)
+    add_table(parser)
     parser.add_argument(
         "--held-out",
         type=float,
@@ -156,9 +155,7 @@ def run(options: argparse.Namespace) -> None:
             corpus,
             options.output,
             settings,
-            column=options.text_column,
-            delimiter=options.delimiter,
-            quoting=options.quoting,
+            table=table_of(options),
             held_out=options.held_out,
             resume=options.resume,
             max_length=options.max_length,
@@ -236,7 +233,7 @@ def weighted_files(names: list[str]) -> list[str] | dict[str, float]:
 def _exists(name: str) -> bool:
     if "://" not in name:
         return os.path.exists(name)
-    from minibert.corpus.location import Location
+    from minibert.text.location import Location
 
     return bool(Location(name).files())
 
@@ -322,9 +319,7 @@ def _learn_vocabulary(options: argparse.Namespace, corpus: Iterable[str], vocab_
     ):
         words = count_words_of_files(
             corpus,
-            column=options.text_column,
-            delimiter=options.delimiter,
-            quoting=options.quoting,
+            table=table_of(options),
             lowercase=not cased,
             max_bytes=SAMPLE_BYTES,
         )

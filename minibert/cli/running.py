@@ -10,6 +10,7 @@ import errno
 import io
 import logging
 import os
+import re
 import signal
 import sys
 import threading
@@ -17,11 +18,13 @@ import traceback
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import fields
 from types import FrameType
 from typing import Any
 
 from minibert.cli.results import EXPECTED_ERRORS, UsageError
 from minibert.files import NOT_WRITTEN
+from minibert.text.table import Table
 
 logger = logging.getLogger("minibert")
 _TERMINATED = 128 + signal.SIGTERM
@@ -88,7 +91,7 @@ def end_failed(name: str, error: BaseException, options: argparse.Namespace | No
     """
     if isinstance(error, BrokenPipeError):
         return 1
-    sentence = _sentence(error)
+    sentence = _with_options_of_table(_sentence(error))
     if options is not None:
         sentence = _with_option(options, sentence)
     print(f"{name}: {sentence}", file=sys.stderr)
@@ -202,6 +205,20 @@ def _with_option(options: argparse.Namespace, sentence: str) -> str:
         if action.dest == argument and name.startswith("--"):
             return f"{name} {rest}"
     return sentence
+
+
+def _with_options_of_table(sentence: str) -> str:
+    """The sentence with the options for the fields of a `Table` that it advises to set."""
+    of_table = {field.name: field.metadata for field in fields(Table)}
+
+    def option_of(match: re.Match[str]) -> str:
+        field = of_table[match[1]]
+        value = {"...": field["metavar"], r"'\t'": "tab"}.get(match[2], match[2])
+        if re.fullmatch(r"'[\w,.-]*'", value):  # needs no quotation marks in a shell
+            value = value[1:-1]
+        return f"{field['option']} {value}"
+
+    return re.sub(rf"Table\(({'|'.join(of_table)})=('[^']*'|\.\.\.)\)", option_of, sentence)
 
 
 def _sentence(error: BaseException) -> str:

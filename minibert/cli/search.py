@@ -4,34 +4,29 @@ from __future__ import annotations
 
 import argparse
 import logging
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from minibert.cli.loading import load_embedder, precision_of, source_of
 from minibert.cli.options import (
     add_embedder,
-    add_id_column,
     add_json,
     add_model,
-    add_table_format,
-    add_text_column,
+    add_table,
     add_top_k,
 )
 from minibert.cli.parser import Command, Parser
 from minibert.cli.results import ResultPrinter, UsageError
 from minibert.cli.texts import (
-    Record,
-    at_least_one,
     check_files,
     checked_texts,
-    column_of,
-    no_text,
-    read_file,
-    records_of_file,
+    place_of,
+    rows_of_file,
+    shown_place,
 )
 
 if TYPE_CHECKING:
     from minibert.encoders.encode import TextEncoder
+    from minibert.text.rows import Row
 
 logger = logging.getLogger("minibert")
 
@@ -55,9 +50,7 @@ def add(parser: Parser) -> None:
         help="File of texts, as for minibert embed: one per line, or a table, a folder or a URI. "
         "- reads stdin.",
     )
-    add_text_column(parser)
-    add_table_format(parser)
-    add_id_column(parser)
+    add_table(parser, "id")
     parser.add_argument(
         "--vectors",
         metavar="PATH",
@@ -88,8 +81,8 @@ def run(options: argparse.Namespace) -> None:
     of_corpus = embedder
     if options.corpus_model is not None:
         of_corpus = load_embedder(options, name=options.corpus_model)
-    records = list(records_of_file(options, options.corpus, options.id_column))
-    texts = [record[column_of(options)] for record in records]
+    rows = list(rows_of_file(options, options.corpus))
+    texts = [row.text for row in rows]
     vectors = _vectors(options, of_corpus, texts)
     count = options.top_k if options.rerank is None else max(RERANKED, options.top_k)
     matches = _matches(embedder, queries, vectors, texts, count)
@@ -97,19 +90,20 @@ def run(options: argparse.Namespace) -> None:
         matches = _reranked(options, queries, matches, texts)
     with ResultPrinter(options) as results:
         for query, hits in zip(queries, matches, strict=True):
-            found = [_result(options, records, row, score) for row, score in hits]
-            found = found[: options.top_k]
-            heading = [query] if len(queries) > 1 else []
-            lines = [_line(result) for result in found]
-            results.show({"query": query, "results": found}, "\n".join([*heading, *lines]))
+            hits = hits[: options.top_k]
+            found = [_result(rows[row], row + 1, score) for row, score in hits]
+            lines = [query] if len(queries) > 1 else []
+            for row, score in hits:
+                place = shown_place(rows[row], options.corpus)
+                lines.append(f"{score:.4f}  {place:>6}  {texts[row]}")
+            results.show({"query": query, "results": found}, "\n".join(lines))
 
 
 def _queries(options: argparse.Namespace) -> list[str]:
     if options.queries and options.query_file:
         raise UsageError("give queries or --queries, not both.")
     if options.query_file:
-        names = [options.query_file]
-        queries = [str(text) for text in at_least_one(read_file(options, names[0]), names)]
+        queries = [row.text for row in rows_of_file(options, options.query_file, with_id=False)]
         return _without_blanks(queries, options.query_file)
     if not options.queries:
         raise UsageError("give a query, or --queries FILE.")
@@ -126,7 +120,7 @@ def _without_blanks(queries: list[str], file: str) -> list[str]:
     """
     written = [query for query in queries if query.strip()]
     if not written:
-        raise no_text([file])
+        raise ValueError(f"there is no text in {file}.")
     if len(written) < len(queries):
         logger.info("blank queries left out: %d.", len(queries) - len(written))
     return written
@@ -196,29 +190,14 @@ def _reranked(
     return reranked
 
 
-def _result(
-    options: argparse.Namespace, records: list[Record], row: int, score: float
-) -> dict[str, Any]:
-    """Build a match for programs: its line or row from 1, its score, and its record."""
-    record = records[row]
-    is_line = set(record) == {column_of(options)} and Path(options.corpus).suffix in ("", ".txt")
-    result: dict[str, Any] = {"line" if is_line else "row": row + 1, "score": score}
-    if options.id_column is not None:
-        result["id"] = record[options.id_column]
-    result["text"] = record[column_of(options)]
-    others = {
-        name: value
-        for name, value in record.items()
-        if name not in (column_of(options), options.id_column)
-    }
+def _result(row: Row, number: int, score: float) -> dict[str, Any]:
+    """A match for programs: its place, its score, its text and its other columns."""
+    result = {**place_of(row, number), "score": score, "text": row.text}
+    known = (row.table.text, row.table.id)
+    others = {name: value for name, value in row.values.items() if name not in known}
     if others:
         result["columns"] = others
     return result
-
-
-def _line(result: dict[str, Any]) -> str:
-    place = result.get("id", result.get("line", result.get("row")))
-    return f"{result['score']:.4f}  {place:>6}  {result['text']}"
 
 
 SEARCH = Command(

@@ -7,37 +7,88 @@ import errno
 import os
 import sys
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import chain, islice
-from operator import attrgetter, itemgetter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from minibert.cli.options import table_of
 from minibert.cli.results import UsageError
 
-Record = dict[str, Any]  # the columns of a row by name; a line has the column of the text alone
+if TYPE_CHECKING:
+    from minibert.text.rows import Row
 
 
-def texts_of(options: argparse.Namespace) -> Iterable[str]:
+def texts_of(options: argparse.Namespace) -> Iterator[str]:
     """The texts of a command, one at a time: its arguments, or those of `--file` or of a pipe.
 
     Raises:
         UsageError: No texts, both kinds, or texts that are empty or damaged.
         FileNotFoundError: A file does not exist.
+        ValueError: A file cannot be read.
     """
-    if options.texts and options.file:
-        raise UsageError("give texts or --file, not both.")
-    if options.texts:
-        return checked_texts(options.texts)
-    names = files_of(options)
-    id_column = getattr(options, "id_column", None)
-    files = (read_file(options, name, id_column) for name in names)
-    texts = at_least_one(chain.from_iterable(files), names)
-    rank, _ = place_among_processes()
-    if id_column is None or rank > 0:
-        return texts
-    from minibert.corpus.ids import with_checked_ids
+    return (row.text for row in rows_of(options, texts_alone=True))
 
-    return with_checked_ids(texts, attrgetter("id"))
+
+def rows_of(
+    options: argparse.Namespace, *columns: str | None, texts_alone: bool = False
+) -> Iterator[Row]:
+    """The rows of a command's input. An argument is a row, too.
+
+    Args:
+        options: The command's.
+        columns: Columns that each row needs besides those of the options. None is passed over.
+        texts_alone: The command uses the texts and ids alone.
+
+    Raises:
+        UsageError: As `texts_of`.
+        ValueError: A file cannot be read, or lacks a column.
+    """
+    from minibert.text.read import read
+    from minibert.text.rows import Row
+
+    table = table_of(options)
+    if options.texts:
+        if options.file:
+            raise UsageError("give texts or --file, not both.")
+        if table.id is not None:
+            raise UsageError("--id-column names a column of --file. Texts as arguments have none.")
+        texts = enumerate(checked_texts(options.texts), 1)
+        return (Row("arguments", number, {table.text: text}, table) for number, text in texts)
+    needed = [*table.needed, *(name for name in columns if name is not None)]
+    files = files_of(options)
+    return chain.from_iterable(
+        read(name, table, columns=needed, only=texts_alone) for name in files
+    )
+
+
+def rows_of_file(options: argparse.Namespace, name: str, with_id: bool = True) -> Iterator[Row]:
+    """The rows of a file, a folder or a URI, or the lines of stdin ("-"), with all columns."""
+    from minibert.text.read import read
+
+    table = table_of(options)
+    if not with_id:
+        table = replace(table, id=None)
+    return read(name, table)
+
+
+def place_of(row: Row, number: int) -> dict[str, Any]:
+    """What a result says of its row: its number in the input from 1, its file and line, its id."""
+    place: dict[str, Any] = {"row": number, "file": row.file}
+    if row.unit == "line":
+        place["line"] = row.line
+    if row.table.id is not None:
+        place["id"] = row.id
+    return place
+
+
+def shown_place(row: Row, source: str) -> str:
+    """A short name of a row for people: its id, else its line, with its file in a folder."""
+    if row.table.id is not None:
+        return str(row.id)
+    if row.file in (source, "stdin"):
+        return str(row.line)
+    return f"{row.file}:{row.line}"
 
 
 def place_among_processes() -> tuple[int, int]:
@@ -101,104 +152,6 @@ def check_single_files(names: Iterable[str | os.PathLike[str] | None]) -> None:
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(name))
 
 
-def read_file(
-    options: argparse.Namespace, name: str, id_column: str | None = None
-) -> Iterable[str]:
-    """The texts of a file, a folder or a URI, or for "-" the lines of stdin."""
-    from minibert.corpus.inputs import read_texts
-
-    return read_texts(
-        name,
-        options.text_column,
-        id_column,
-        delimiter=options.delimiter,
-        quoting=options.quoting,
-    )
-
-
-def records_of(options: argparse.Namespace, *columns: str | None) -> Iterator[Record]:
-    """Read the rows of a command's input with all their columns.
-
-    An argument or a line has a single column, the text.
-
-    Args:
-        options: The command's, with `text_column`.
-        columns: Other columns that each row needs. None is passed over.
-
-    Raises:
-        UsageError: As `texts_of`.
-        ValueError: A row lacks a column, or the text is something else.
-    """
-    if options.texts:
-        if options.file:
-            raise UsageError("give texts or --file, not both.")
-        return iter([{column_of(options): text} for text in checked_texts(options.texts)])
-    names = files_of(options)
-    files = (read_records(options, name, *columns) for name in names)
-    return _with_checked_ids(options, at_least_one(chain.from_iterable(files), names))
-
-
-def records_of_file(
-    options: argparse.Namespace, name: str, *columns: str | None
-) -> Iterator[Record]:
-    """The rows of a file, a folder or a URI, or the lines of stdin ("-"), as in `records_of`."""
-    return _with_checked_ids(options, at_least_one(read_records(options, name, *columns), [name]))
-
-
-def _with_checked_ids(options: argparse.Namespace, records: Iterator[Record]) -> Iterator[Record]:
-    """The records. After the last one, it warns of ids that occur more than once."""
-    if options.id_column is None:
-        return records
-    from minibert.corpus.ids import with_checked_ids
-
-    return with_checked_ids(records, itemgetter(options.id_column))
-
-
-def read_records(options: argparse.Namespace, name: str, *columns: str | None) -> Iterator[Record]:
-    """The rows of a file as they are, without a check across rows."""
-    from minibert.corpus.inputs import DEFAULT_COLUMN, has_columns, read_rows
-    from minibert.corpus.location import Location
-    from minibert.corpus.rows import PlacedRow, text_fault
-
-    text_column = options.text_column
-    others = [column for column in columns if column is not None]
-    needed = others if text_column is None else [text_column, *others]
-    column = text_column or DEFAULT_COLUMN
-    is_table = name != "-" and has_columns(name, options.delimiter)
-    if text_column is None and is_table:
-        needed = [column, *others]
-    where = str(Location(name))
-    rows = read_rows(name, needed, delimiter=options.delimiter, quoting=options.quoting)
-    for place, row in rows:
-        fault = text_fault(column, row)
-        if fault:
-            raise ValueError(f"{where}, {place}: {fault}.")
-        record = PlacedRow(row)
-        record.place = f"{where}, {place}"
-        yield record
-
-
-def column_of(options: argparse.Namespace) -> str:
-    """The column of the text, by its name."""
-    return options.text_column or "text"
-
-
-def at_least_one(items: Iterable[Any], names: Iterable[str]) -> Iterator[Any]:
-    """The items of files, read only on demand: a pipe may not have any yet."""
-    empty = True
-    for item in items:
-        empty = False
-        yield item
-    if empty:
-        raise no_text(names)
-
-
-def no_text(names: Iterable[str]) -> ValueError:
-    """The error for files without a text, "-" for stdin."""
-    listing = ", ".join("stdin" if name == "-" else name for name in names)
-    return ValueError(f"there is no text in {listing}.")
-
-
 def count_texts(options: argparse.Namespace, at_most: int | None = None) -> int | None:
     """Count the texts where that is quick.
 
@@ -206,8 +159,8 @@ def count_texts(options: argparse.Namespace, at_most: int | None = None) -> int 
 
     With `at_most`, no more lines than that are read.
     """
-    from minibert.corpus.inputs import is_table
-    from minibert.corpus.location import Location
+    from minibert.text.location import Location
+    from minibert.text.read import has_columns
 
     if options.texts:
         return len(options.texts)
@@ -215,7 +168,8 @@ def count_texts(options: argparse.Namespace, at_most: int | None = None) -> int 
     names = options.file or ["-"]
     for name in names:
         path = Path(name)
-        if not path.is_file() or is_table(name) or Location(path).compressed:
+        is_table = has_columns(name, table_of(options))
+        if not path.is_file() or is_table or Location(path).compressed:
             return None
         with path.open("rb") as file:
             remaining = None if at_most is None else max(0, at_most - lines)

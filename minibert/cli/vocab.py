@@ -11,10 +11,10 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from minibert.cli.options import add_json, add_output_folder, add_table_format, add_text_column
+from minibert.cli.options import add_json, add_output_folder, add_table, table_of
 from minibert.cli.parser import Command, Parser
 from minibert.cli.results import claim_folder, report
-from minibert.cli.texts import check_files, no_text
+from minibert.cli.texts import check_files
 from minibert.files import new_folder
 
 
@@ -26,8 +26,7 @@ def add(parser: Parser) -> None:
         required=True,
         help="Files, folders or URIs of text, as for minibert pretrain.",
     )
-    add_text_column(parser)
-    add_table_format(parser)
+    add_table(parser)
     parser.add_argument(
         "--vocab-size", type=int, default=30000, metavar="N", help="Maximum number of tokens."
     )
@@ -53,15 +52,9 @@ def run(options: argparse.Namespace) -> None:
     from minibert.training.vocab import count_words_of_files, train_vocabulary
 
     lowercase = not options.cased
-    words = count_words_of_files(
-        options.corpus,
-        column=options.text_column,
-        delimiter=options.delimiter,
-        quoting=options.quoting,
-        lowercase=lowercase,
-    )
+    words = count_words_of_files(options.corpus, table=table_of(options), lowercase=lowercase)
     if not words:
-        raise no_text(options.corpus)
+        raise ValueError(f"there is no text in {', '.join(options.corpus)}.")
     settings: dict[str, Any] = {
         "vocab_size": options.vocab_size,
         "min_frequency": options.min_frequency,

@@ -145,6 +145,8 @@ def _byte_lines(file: IO[bytes], start: int, end: int | None) -> Iterator[tuple[
             return
         if not number and not start:
             block = block.removeprefix(codecs.BOM_UTF8)
+            if not block:
+                return
         lines = block.splitlines(keepends=True) if b"\r" in block else (block,)
         for line in lines:
             number += 1

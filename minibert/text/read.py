@@ -35,7 +35,7 @@ from minibert.text.table import Table
 JSON_LINES = (".jsonl", ".ndjson")
 DELIMITERS = (",", "\t", ";", "|")
 BATCH_ROWS = 4096  # of parquet, at a time
-SHOWN_CHARACTERS = 200  # of a bad row
+SHOWN_CHARACTERS = 200  # of a bad row, or of the name of a column
 
 _SPACE = re.compile(r"[ \t\r\n]*")
 _SEPARATOR = re.compile(r"[ \t\r\n]*(,|\]|$)[ \t\r\n]*")
@@ -61,6 +61,7 @@ def read(
     table: Table | None = None,
     skip: list[BadRow] | None = None,
     columns: Sequence[str] | None = None,
+    only: bool = False,
 ) -> Iterator[Row]:
     """Yield the rows of a file, or of all files of a folder in alphabetical order.
 
@@ -69,8 +70,8 @@ def read(
         table: How the files are read. None: by their endings, with the text in the column "text".
         skip: Receives the rows that cannot be used, which are left out. None: the first is an
             error.
-        columns: Columns that each row must have. Of parquet only these are read. None: those that
-            the table names, of parquet all.
+        columns: Columns that each row must have. None: those that the table names.
+        only: Read only these columns of parquet, which is faster.
 
     Raises:
         FileNotFoundError: The file does not exist, or the folder has no files.
@@ -84,14 +85,14 @@ def read(
     is_empty = True
     for name in names:
         file = location if location.is_stdin else location / name
-        rows = _rows(file, table, skip, columns)
+        rows = _rows(file, table, skip, columns, only)
         for row in rows:
             is_empty = False
             yield row
             break
         yield from rows
     if is_empty and not skip:
-        raise ValueError(f"there are no rows in {location}.")
+        raise ValueError(f"there is no text in {location}.")
 
 
 def has_columns(path: str | os.PathLike[str] | Location, table: Table) -> bool:
@@ -202,9 +203,11 @@ def read_part(
     table: Table | None = None,
     skip: list[BadRow] | None = None,
     columns: Sequence[str] | None = None,
+    only: bool = False,
 ) -> Iterator[Row]:
     """Yield the rows of a part of a file, as `read` those of all. A part may have none."""
-    return _rows(Location(part.file), table or Table(), skip, columns, part.start, part.end)
+    file = Location(part.file)
+    return _rows(file, table or Table(), skip, columns, only, part.start, part.end)
 
 
 def data_files(location: Location) -> dict[str, tuple[int, float]]:
@@ -248,6 +251,7 @@ def _rows(
     table: Table,
     skip: list[BadRow] | None,
     columns: Sequence[str] | None,
+    only: bool,
     start: int = 0,
     end: int | None = None,
 ) -> Iterator[Row]:
@@ -258,7 +262,7 @@ def _rows(
     try:
         if file.suffix == ".parquet":
             is_packed = True
-            yield from _parquet_rows(file, table, on_bad, needed, columns is None, start, end)
+            yield from _parquet_rows(file, table, on_bad, needed, only, start, end)
         elif file.suffix == ".json":
             yield from _array_rows(file, table, on_bad, needed)
         elif file.suffix in JSON_LINES:
@@ -286,11 +290,11 @@ def _line_rows(
     start: int,
     end: int | None,
 ) -> Iterator[Row]:
-    others = [name for name in needed if name != Table.text]
+    others = [name for name in (*needed, *(table.columns or ())) if name != Table.text]
     if others:
         raise ValueError(
-            f"{file} is read as lines, which have no column {others[0]!r}. A table is a .csv, "
-            ".tsv, .jsonl or .parquet, or a file that is read with Table(delimiter=...)."
+            f"{file} is read as lines, which have no column {others[0]!r}. A table ends in .csv, "
+            ".tsv, .jsonl or .parquet, or is read with Table(delimiter=...)."
         )
     name = str(file)
     column = table.text
@@ -343,7 +347,7 @@ def _table_rows(
         if header is None:
             return
         columns = tuple(header)
-        _check_header(file, table, columns, quoting)
+        _check_header(file, table, columns, delimiter, quoting)
     _check_columns(file, table, columns, needed, is_named=table.columns is not None)
     name = str(file)
     width = len(columns)
@@ -398,7 +402,9 @@ def _is_evidently_quoted(field: str) -> bool:
     return '""' in field[1:-1] and _QUOTED_FIELD.fullmatch(field) is not None
 
 
-def _check_header(file: Location, table: Table, columns: Sequence[str], quoting: str) -> None:
+def _check_header(
+    file: Location, table: Table, columns: Sequence[str], delimiter: str, quoting: str
+) -> None:
     """Raise a ValueError for a header that contradicts how the file is read."""
     if table.quoting is None and quoting == "none" and all(map(_QUOTED_FIELD.fullmatch, columns)):
         raise ValueError(
@@ -407,13 +413,13 @@ def _check_header(file: Location, table: Table, columns: Sequence[str], quoting:
         )
     if len(columns) > 1 or table.delimiter is not None:
         return
-    for delimiter in DELIMITERS:
-        if delimiter in columns[0]:
+    for other in DELIMITERS:
+        if other in columns[0]:
             shown = columns[0][:SHOWN_CHARACTERS]
             raise ValueError(
                 f"{file}, line 1: the header is a single column, {shown!r}. Pass "
-                f"Table(delimiter={delimiter!r}) to separate its columns, or the delimiter that "
-                "the ending says if it is one."
+                f"Table(delimiter={other!r}) to separate its columns, or "
+                f"Table(delimiter={delimiter!r}) if it is one name."
             )
 
 
@@ -433,12 +439,14 @@ def _check_columns(
 
 def _missing(name: str, columns: Sequence[str], table: Table) -> str:
     """What is wrong where a column is missing. It lists those that are there."""
-    listing = ", ".join(str(column)[:80] for column in columns) or "none"
-    field = next(
-        (field for field in ("text", "pair", "label", "id") if getattr(table, field) == name), None
-    )
-    advice = "" if field is None else f". Name the right one by Table({field}=...)"
-    return f"there is no column {name!r}. The columns are {listing}{advice}"
+    listing = ", ".join(str(column)[:SHOWN_CHARACTERS] for column in columns) or "none"
+    sentence = f"there is no column {name!r}. The columns are {listing}"
+    for field in ("text", "pair", "label", "id"):
+        if getattr(table, field) == name:
+            alike = [c for c in columns if str(c).strip().casefold() == name.casefold()]
+            value = repr(alike[0]) if alike else "..."
+            return f"{sentence}. Name the right one by Table({field}={value})"
+    return sentence
 
 
 def _of_other_width(
@@ -449,7 +457,7 @@ def _of_other_width(
     delimiter: str,
     quoting: str,
 ) -> BadRow:
-    listing = ", ".join(column[:80] for column in columns)
+    listing = ", ".join(column[:SHOWN_CHARACTERS] for column in columns)
     reason = f"there are {len(record)} columns, not {len(columns)} ({listing})"
     content = delimiter.join(record)
     if quoting == "none" and '"' in content:
@@ -544,7 +552,7 @@ def _parquet_rows(
     table: Table,
     on_bad: OnBad,
     needed: Sequence[str],
-    reads_all: bool,
+    only: bool,
     start: int,
     end: int | None,
 ) -> Iterator[Row]:
@@ -559,7 +567,7 @@ def _parquet_rows(
             if first + rows <= start or first >= stop:
                 first += rows
                 continue
-            names = None if reads_all else list(needed)
+            names = list(needed) if only else None
             for batch in parquet.iter_batches(BATCH_ROWS, row_groups=[group], columns=names):
                 begin = max(0, start - first)
                 values_of_rows = batch[begin : max(0, stop - first)].to_pylist()

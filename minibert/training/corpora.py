@@ -12,8 +12,9 @@ import threading
 import time
 import zlib
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from functools import cache, lru_cache, partial
 from itertools import chain, count, groupby
 from pathlib import Path
@@ -22,11 +23,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from minibert.corpus.inputs import Part, has_columns, parts_of, read_part
-from minibert.corpus.location import Location
-from minibert.corpus.rows import Quoting
 from minibert.files import read_json, replacing, write_json
 from minibert.progress import Progress, counted, is_watched
+from minibert.text.location import Location
+from minibert.text.read import Part, has_columns, parts_of, read_part
+from minibert.text.table import Table
 from minibert.tokenization.files import tokenizer_digest
 
 Ids = npt.NDArray[np.int64]
@@ -44,7 +45,7 @@ _DESCRIPTION = "cache.json"
 _FILES = ("ids.bin", "sentences.npy", "documents.npy")
 
 
-def read_documents(part: Part, column: str | None = None) -> Iterator[list[str]]:
+def read_documents(part: Part, table: Table | None = None) -> Iterator[list[str]]:
     """Yield the documents of a part as lists of sentences.
 
     A line is a sentence, and an empty line ends a document. In a table each row is a document.
@@ -53,8 +54,9 @@ def read_documents(part: Part, column: str | None = None) -> Iterator[list[str]]
         FileNotFoundError: A file does not exist.
         ValueError: A file cannot be read, for instance because it is not UTF-8.
     """
-    lines: Iterable[str] = read_part(part, column)
-    if has_columns(part.file, part.delimiter):
+    table = table or Table()
+    lines: Iterable[str] = (row.text for row in read_part(part, table, only=True))
+    if has_columns(part.file, table):
         lines = chain.from_iterable(map(_lines_of_row, lines))
     for has_text, document in groupby(map(str.strip, lines), bool):
         if has_text:
@@ -211,13 +213,11 @@ class Corpus:
     they are tokenized. A share of the documents is `held_out`.
 
     Args:
-        sources: Files, folders or URIs, as `read_texts` takes them.
+        sources: Files, folders or URIs, as `minibert.text.read` takes them.
         tokenizer: Tokenizes them.
         folder: Folder for the ids, a `TokenCache` for each part. The parts that an earlier run has
             left there are not tokenized again.
-        column: Column of the text in tables. None: "text".
-        delimiter: As in `read_texts`.
-        quoting: As in `read_texts`.
+        table: How the files are read. None: by their endings, with the text in the column "text".
         held_out: Share of the documents that training does not read.
         seed: Seed of the order, and of what is held out.
         tokenize: Start to tokenize. False: another process does.
@@ -233,9 +233,7 @@ class Corpus:
         tokenizer: Any,
         folder: str | os.PathLike[str],
         *,
-        column: str | None = None,
-        delimiter: str | None = None,
-        quoting: Quoting = "auto",
+        table: Table | None = None,
         held_out: float = 0.0,
         seed: int = 0,
         tokenize: bool = True,
@@ -243,17 +241,17 @@ class Corpus:
         self.folder = Path(folder)
         self.seed = seed
         self._held_out = held_out
-        split = partial(parts_of, delimiter=delimiter, quoting=quoting)
-        self._jobs = _jobs_of(sources, self.folder, column, tokenizer, split)
+        table = table or Table()
+        self._jobs = _jobs_of(sources, self.folder, table, tokenizer)
         # a part has three open files, of which a process may have few
         self.part = lru_cache(2 * EPOCH_PARTS)(self._part)
         self.size = cache(self._size)
         self._error = self.folder / "error.json"
         self._workers: list[Any] = []
         if tokenize:
-            self._tokenize_missing_parts(tokenizer, column)
+            self._tokenize_missing_parts(tokenizer, table)
 
-    def _tokenize_missing_parts(self, tokenizer: Any, column: str | None) -> None:
+    def _tokenize_missing_parts(self, tokenizer: Any, table: Table) -> None:
         """Tokenize a single part, or start processes that tokenize several."""
         jobs = [self._jobs[number] for number in self._order(0)]
         missing = [job for job in jobs if not job.is_done()]
@@ -263,13 +261,13 @@ class Corpus:
         self._error.unlink(missing_ok=True)
         if len(missing) == 1:
             job = missing[0]
-            documents = counted(read_documents(job.part, column), "documents")
+            documents = counted(read_documents(job.part, table), "documents")
             TokenCache.write(documents, tokenizer, job.folder, job.made_of)
             return
         processes = min(len(missing), _processor_count())
         spawn = multiprocessing.get_context("spawn")
         for number in range(processes):
-            arguments = (missing[number::processes], tokenizer, column, self._error)
+            arguments = (missing[number::processes], tokenizer, table, self._error)
             worker = spawn.Process(target=_tokenize_parts, args=arguments, daemon=True)
             self._workers.append(worker)
             # `start` returns when the process has read the tokenizer, because that is larger than
@@ -370,9 +368,8 @@ class Corpus:
 def _jobs_of(
     sources: Iterable[str],
     folder: Path,
-    column: str | None,
+    table: Table,
     tokenizer: Any,
-    split: Callable[[str, str | None, int], dict[str, Part]],
 ) -> list[_Job]:
     """Divide the sources into parts."""
     vocabulary = tokenizer_digest(tokenizer).hexdigest()
@@ -382,8 +379,8 @@ def _jobs_of(
         versions = {
             str(location / name): size_and_time for name, size_and_time in location.files().items()
         }
-        for part in split(source, column, PART_BYTES).values():
-            made_of = [*part, column or "text", *versions.get(part.file, ()), vocabulary]
+        for part in parts_of(source, table, PART_BYTES).values():
+            made_of = [*part, asdict(table), *versions.get(part.file, ()), vocabulary]
             jobs.append(_Job(part, str(folder / f"{len(jobs):06}"), made_of))
     return jobs
 
@@ -395,9 +392,7 @@ def _processor_count() -> int:
     return 1
 
 
-def _tokenize_parts(
-    jobs: Sequence[_Job], tokenizer: Any, column: str | None, error_file: Path
-) -> None:
+def _tokenize_parts(jobs: Sequence[_Job], tokenizer: Any, table: Table, error_file: Path) -> None:
     """Tokenize parts in a process of its own, until its parent has ended."""
     # the parent receives the signal, too, and ends this process
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -408,7 +403,7 @@ def _tokenize_parts(
         if parent is not None and not parent.is_alive():
             return
         try:
-            documents = read_documents(job.part, column)
+            documents = read_documents(job.part, table)
             TokenCache.write(documents, tokenizer, job.folder, job.made_of)
         except FileNotFoundError:
             file = job.part.file

@@ -20,9 +20,9 @@ import torch
 from torch import Tensor, nn
 
 from minibert.base import PreTrainedModel
-from minibert.corpus.rows import Quoting
 from minibert.inference.batching import rounded_rows
 from minibert.losses import IGNORED, cross_entropy
+from minibert.text.table import Table
 from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.training.corpora import Corpus, Document, Ids, mix
 from minibert.training.data import Batch, Example, pack, split_by_tokens, to_device
@@ -383,9 +383,7 @@ def pretrain(
     folder: str | os.PathLike[str],
     options: TrainingOptions,
     *,
-    column: str | None = None,
-    delimiter: str | None = None,
-    quoting: Quoting = "auto",
+    table: Table | None = None,
     held_out: float = 0.01,
     resume: bool | Literal["with other data"] = False,
     callback: Callable[[Record], object] | None = None,
@@ -405,9 +403,7 @@ def pretrain(
             share of the tokens.
         folder: For the ids of the corpus, the states, the log and the model.
         options: How to train.
-        column: Column of the texts in tables. None: "text".
-        delimiter: Character between the columns of a table of text, see `Corpus`.
-        quoting: Whether fields of a table of text stand between quotation marks, see `Corpus`.
+        table: How the files are read. None: by their endings, with the text in the column "text".
         held_out: Share of the documents that are held out for evaluation.
         resume: Continue the run in `folder`, as in `Trainer`.
         callback: See `Trainer`.
@@ -446,9 +442,7 @@ def pretrain(
     open_corpus = partial(
         Corpus,
         tokenizer=tokenizer,
-        column=column,
-        delimiter=delimiter,
-        quoting=quoting,
+        table=table,
         held_out=held_out,
         seed=options.seed,
     )

@@ -13,9 +13,9 @@ from itertools import chain
 import numpy as np
 
 from minibert.checks import check_count
-from minibert.corpus.inputs import Part, parts_of, read_part
-from minibert.corpus.rows import Quoting
 from minibert.progress import counted, is_watched
+from minibert.text.read import Part, parts_of, read_part
+from minibert.text.table import Table
 from minibert.tokenization.basic import BasicTokenizer
 from minibert.tokenization.learning import count_words, learn_vocabulary
 from minibert.tokenization.tokenizer import BertTokenizer
@@ -70,31 +70,26 @@ def train_vocabulary(
 def count_words_of_files(
     sources: Iterable[str],
     *,
-    column: str | None = None,
-    delimiter: str | None = None,
-    quoting: Quoting = "auto",
+    table: Table | None = None,
     lowercase: bool = True,
     max_bytes: int | None = None,
 ) -> Counter[str]:
     """Count the words of texts in parallel, in a limited amount of memory.
 
     Args:
-        sources: Files, folders or URIs, as `read_texts` takes them.
-        column: Column of the text in tables. None: "text".
-        delimiter: As in `read_texts`.
-        quoting: As in `read_texts`.
+        sources: Files, folders or URIs, as `minibert.text.read` takes them.
+        table: How the files are read. None: by their endings, with the text in the column "text".
         lowercase: As in `train_vocabulary`.
         max_bytes: Read only about this much text, sampled from all files. None: all of it.
     """
-    split = partial(parts_of, delimiter=delimiter, quoting=quoting)
     parts = list(
-        chain.from_iterable(split(source, column, PART_BYTES).values() for source in sources)
+        chain.from_iterable(parts_of(source, table, PART_BYTES).values() for source in sources)
     )
     if max_bytes is not None:
         part_count = max(1, max_bytes // PART_BYTES)
         if len(parts) > part_count:
             parts = [parts[n] for n in np.linspace(0, len(parts) - 1, part_count).astype(int)]
-    count = partial(_count_part, column=column, lowercase=lowercase)
+    count = partial(_count_part, table=table, lowercase=lowercase)
     words: Counter[str] = Counter()
     with ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn")) as processes:
         counts = map(count, parts) if len(parts) == 1 else processes.map(count, parts)
@@ -105,5 +100,6 @@ def count_words_of_files(
     return words
 
 
-def _count_part(part: Part, column: str | None, lowercase: bool) -> Counter[str]:
-    return count_words(read_part(part, column), BasicTokenizer(lowercase))
+def _count_part(part: Part, table: Table | None, lowercase: bool) -> Counter[str]:
+    texts = (row.text for row in read_part(part, table, only=True))
+    return count_words(texts, BasicTokenizer(lowercase))

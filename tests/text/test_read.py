@@ -15,6 +15,7 @@ from typing import Any
 
 import pyarrow
 import pytest
+from hypothesis import HealthCheck, given, settings, strategies as st
 from pyarrow import parquet
 
 from minibert.text import BadRow, Table, parts_of, read, read_json, read_part
@@ -145,7 +146,7 @@ def test_columns_by_their_names_with_their_types(tmp_path: Path) -> None:
         assert row.values == rows[0]
     [row] = read(write(tmp_path, "a.csv", "key,q,y,a\n7,who?,1,Ann\n"), table)
     assert (row.text, row.pair, row.label, row.id) == ("who?", "Ann", "1", "7")
-    [row] = read(tmp_path / "a.parquet", columns=["q", "key"])
+    [row] = read(tmp_path / "a.parquet", columns=["q", "key"], only=True)
     assert row.values == {"q": "who?", "key": 7}
 
 
@@ -211,7 +212,7 @@ def test_ids_are_whole_numbers_or_strings(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["a.txt", "a.csv", "a.jsonl", "a.json"])
 def test_a_file_without_rows_is_an_error(name: str, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="there are no rows in"):
+    with pytest.raises(ValueError, match="there is no text in"):
         list(read(write(tmp_path, name, "text,n\n" if name == "a.csv" else "")))
 
 
@@ -315,3 +316,56 @@ def test_files_that_do_not_exist(name: str, tmp_path: Path) -> None:
 def test_uris_of_unknown_kinds(uri: str) -> None:
     with pytest.raises(ValueError, match="cannot be reached"):
         Location(uri)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.text("aä\r", max_size=4), max_size=12), st.booleans(), st.integers(1, 30))
+def test_any_lines_in_any_parts(
+    tmp_path: Path, lines: list[str], last_break: bool, size: int
+) -> None:
+    text = "\n".join(lines) + ("\n" if last_break else "")
+    (tmp_path / "a.txt").write_bytes(text.encode())
+    expected = [line.rstrip("\r\n") for line in io.StringIO(text, newline="")]
+    parts = parts_of(tmp_path, part_bytes=size) if text else {}
+    assert [row.text for part in parts.values() for row in read_part(part)] == expected
+
+
+@pytest.mark.parametrize("name", ["a.txt", "array.json.gz", "a.PARQUET"])
+def test_buckets(name: str, bucket: str) -> None:
+    with Location(f"{bucket}/in/{name}/{name}").replacing() as temporary:
+        temporary.write_bytes(READABLE[name])
+    for uri in (f"{bucket}/in/{name}/{name}", f"{bucket}/in/{name}"):
+        assert texts_of(uri) == TEXTS
+        parts = parts_of(uri, part_bytes=10)
+        assert [row.text for part in parts.values() for row in read_part(part)] == TEXTS
+    assert list(Location(f"{bucket}/in/{name}").files()) == [name]
+
+
+def test_a_failed_upload_keeps_the_old_file(bucket: str) -> None:
+    location = Location(f"{bucket}/kept.txt")
+    with location.replacing() as temporary:
+        temporary.write_text("old", encoding="utf-8")
+    with pytest.raises(RuntimeError), location.replacing() as temporary:
+        temporary.write_text("new", encoding="utf-8")
+        raise RuntimeError
+    assert location.open().read() == b"old"
+    location.delete()
+    assert not location.files()
+
+
+class Unreachable:
+    """A file system that raises errors of its own library."""
+
+    def exists(self, path: str) -> None:
+        raise RuntimeError("no route to host")
+
+    def open(self, path: str, mode: str) -> None:
+        raise RuntimeError("no route to host")
+
+
+def test_errors_of_other_file_systems_become_an_oserror() -> None:
+    location = Location("memory://a.txt")
+    location.fs = Unreachable()
+    for reach in (location.files, location.open):
+        with pytest.raises(OSError, match=r"a\.txt cannot be reached: no route to host"):
+            reach()

@@ -7,8 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from minibert.corpus.inputs import read_texts
-from minibert.corpus.location import Location
+from minibert.text import read
+from minibert.text.location import Location
+
+
+def texts_of(path: Path) -> list[str]:
+    return [row.text for row in read(path)]
 
 
 def write(path: Path, text: str = "a line\n") -> Path:
@@ -28,27 +32,27 @@ def write(path: Path, text: str = "a line\n") -> Path:
 def test_other_files_of_a_folder_are_skipped(name: str, tmp_path: Path) -> None:
     write(tmp_path / "a.txt", "the tree\n")
     write(tmp_path / name, "something else\n")
-    assert list(read_texts(tmp_path)) == ["the tree"]
-    assert list(read_texts(tmp_path / name)) == ["something else"]  # a file that is named is read
+    assert texts_of(tmp_path) == ["the tree"]
+    assert texts_of(tmp_path / name) == ["something else"]  # a file that is named is read
 
 
 @pytest.mark.parametrize("name", ["reading.txt", "notices", "partial_a.txt", "license-plates.txt"])
 def test_texts_with_similar_names_are_read(name: str, tmp_path: Path) -> None:
     write(tmp_path / name)
-    assert list(read_texts(tmp_path)) == ["a line"]
+    assert texts_of(tmp_path) == ["a line"]
 
 
 def test_a_folder_without_texts(tmp_path: Path) -> None:
     write(tmp_path / "README.md")
     with pytest.raises(FileNotFoundError, match=r"the folder .* has no files of text"):
-        list(read_texts(tmp_path))
+        texts_of(tmp_path)
 
 
 @pytest.mark.needs("named pipes")
 def test_a_pipe_in_a_folder_is_skipped(tmp_path: Path) -> None:
     write(tmp_path / "a.txt")
     os.mkfifo(tmp_path / "pipe")
-    assert list(read_texts(tmp_path)) == ["a line"]
+    assert texts_of(tmp_path) == ["a line"]
 
 
 @pytest.mark.needs("symbolic links")
@@ -70,4 +74,4 @@ def test_a_link_to_nothing_is_an_error(tmp_path: Path) -> None:
     write(tmp_path / "a.txt")
     (tmp_path / "b.txt").symlink_to("nowhere.txt")
     with pytest.raises(FileNotFoundError, match=r"b\.txt"):
-        list(read_texts(tmp_path))
+        texts_of(tmp_path)

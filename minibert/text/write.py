@@ -8,9 +8,9 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from minibert.corpus.location import Location
 from minibert.extras import need
 from minibert.files import json_text
+from minibert.text.location import Location
 
 Row = Mapping[str, Any]
 ROWS_PER_GROUP = 4096
