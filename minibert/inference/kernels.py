@@ -18,8 +18,10 @@ PRECISIONS = ("fp32", "bf16", "int8")
 # without one of these instruction sets the precision is slower than float32, which is used instead
 NEEDED_FEATURES = {
     "bf16": {"avx512_bf16", "amx_bf16", "bf16"},
-    "int8": {"avx512_vnni", "avx_vnni", "amx_int8"},
+    "int8": {"avx512_vnni", "avx_vnni", "amx_int8", "avx2"},
 }
+# These add products of bytes in 32 bits. AVX2 alone adds pairs of them in 16 bits
+VNNI = {"avx512_vnni", "avx_vnni", "amx_int8"}
 
 Activation = Callable[[Tensor], Tensor]
 
@@ -170,6 +172,8 @@ class Int8Kernel(Kernel):
     weights are written as w = scale * m with m from -127 to 127:
 
         x . w = step * scale * (n . m) + low * scale * sum(m)
+
+    Without VNNI m goes from -63 to 63: two products, 2 * 255 * 63, then fit into 16 bits.
     """
 
     is_compiled = True
@@ -180,7 +184,8 @@ class Int8Kernel(Kernel):
     def __init__(self, weight: Tensor, bias: Tensor, activation: Activation | None = None) -> None:
         operators = torch.ops
         super().__init__(weight, bias, _in_place(activation))
-        self._scale, whole = in_8_bits(weight)
+        largest = 63 if VNNI.isdisjoint(processor_features()) else 127
+        self._scale, whole = in_8_bits(weight, largest)
         self._inputs = weight.shape[1]
         self._unused = (
             -self._inputs % 4
@@ -287,10 +292,17 @@ def runs_here(kernel: type[Kernel], dtype: torch.dtype = torch.float32) -> bool:
 
 @cache
 def processor_features() -> frozenset[str]:
-    """CPU vendor and feature flags, such as `GenuineIntel` and `avx512_bf16`. Empty if unknown."""
+    """CPU vendor and feature flags, such as `GenuineIntel` and `avx512_bf16`. Empty if unknown.
+
+    Those of AVX-512 and AMX are left out where torch does not use AVX-512, as after
+    `ATEN_CPU_CAPABILITY=avx2`.
+    """
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
-        return frozenset(cpuinfo.read_text(encoding="utf-8", errors="replace").split())
+        words = cpuinfo.read_text(encoding="utf-8", errors="replace").split()
+        if torch.backends.cpu.get_cpu_capability() in ("DEFAULT", "AVX2"):
+            words = [word for word in words if not word.startswith(("avx512", "amx"))]
+        return frozenset(words)
     # torch 2.10 and later
     capabilities: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
     features = str(capabilities.get("cpu_name", "")).split()
@@ -332,9 +344,20 @@ def choose_kernel(precision: str, device: torch.device) -> tuple[type[Kernel], t
 
 
 def float_kernel(dtype: torch.dtype) -> type[Kernel]:
-    """The fastest kernel for this dtype on this processor."""
-    intel = processor_features() & {"GenuineIntel", "Intel"}
-    if dtype == torch.float32 and intel and runs_here(MklKernel):
+    """The fastest kernel for this dtype on this processor.
+
+    In float32, by scripts/bench/kernels.py (docs/benchmarks.md has the table):
+
+    ```
+    Intel                  MKL
+    AMD with AVX-512       oneDNN, for any number of rows
+    AMD with AVX2 alone    MKL: with hundreds of rows it is 15% faster, with 16 rows 12% slower
+    ```
+    """
+    features = processor_features()
+    is_intel = not features.isdisjoint({"GenuineIntel", "Intel"})
+    is_older_amd = "AuthenticAMD" in features and "avx512f" not in features
+    if dtype == torch.float32 and (is_intel or is_older_amd) and runs_here(MklKernel):
         return MklKernel
     return OneDnnKernel if runs_here(OneDnnKernel, dtype) else PlainKernel
 

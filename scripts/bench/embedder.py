@@ -6,11 +6,13 @@ The peer runs in fp32, and also in bf16 if the processor supports it. It sorts t
 from __future__ import annotations
 
 import csv
+import statistics
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from bench.kernels import products_limit
 from bench.timing import DATA, interleaved, row
 
 from minibert.inference.kernels import processor_features
@@ -63,6 +65,9 @@ def embedder_speed(repeats: int = 5) -> list[dict[str, Any]]:
             target = None
             if name == "fp32":
                 target = TARGETS[precision]
+            more = {}
+            if precision == name == "fp32":
+                more["share_of_products"] = share_of_products(embedder, texts, seconds[precision])
             rows.append(
                 row(
                     f"{len(texts)} STS-B sentences, MiniLM, {precision}",
@@ -73,9 +78,21 @@ def embedder_speed(repeats: int = 5) -> list[dict[str, Any]]:
                     min_cosine=float((vectors * expected["fp32"]).sum(axis=1).min()),
                     spearman=spearman(vectors, scores),
                     peer_spearman=spearman(expected[name], scores),
+                    **more,
                 )
             )
     return rows
+
+
+def share_of_products(embedder: Any, texts: list[str], seconds: list[float]) -> float:
+    """Returns the share of the time that the products of the layers would take alone."""
+    config = embedder.model.config
+    hidden = config.hidden_size
+    weights = 4 * hidden * hidden + 2 * hidden * config.intermediate_size
+    tokens = sum(map(len, embedder.tokenizer.rows(texts)))
+    work = 2e-9 * tokens * weights * config.num_hidden_layers
+    limit = products_limit(hidden, config.intermediate_size)
+    return work / limit / statistics.median(seconds)
 
 
 def sts_dev() -> tuple[list[str], list[str], list[float]]:

@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from hypothesis import given, strategies as st
 
+from minibert.inference import kernels
 from minibert.inference.kernels import (
     Int8Kernel,
     Kernel,
@@ -102,7 +103,8 @@ def test_weights_are_restored_exactly(kernel, dtype, tolerance) -> None:
 def test_8_bit_weights_are_rounded_only_once() -> None:
     weight = torch.randn(37, 50)
     weight[5] = 0.0
-    step = weight.abs().amax(1, keepdim=True) / 127
+    largest = 63 if kernels.VNNI.isdisjoint(processor_features()) else 127
+    step = weight.abs().amax(1, keepdim=True) / largest
 
     rounded = Int8Kernel(weight, torch.zeros(37)).weight()
     again = Int8Kernel(rounded, torch.zeros(37)).weight()
@@ -174,6 +176,9 @@ def test_processor_features(monkeypatch: pytest.MonkeyPatch) -> None:
     if Path("/proc/cpuinfo").exists():
         assert processor_features() >= {"processor", ":"}
     processor_features.cache_clear()
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX2")
+    assert not any(name.startswith(("avx512", "amx")) for name in processor_features())
+    processor_features.cache_clear()
     monkeypatch.setattr(Path, "exists", lambda path: False)
     capabilities = {"avx2": True, "amx_bf16": False, "cpu_name": "Intel X", "num_sockets": 1}
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: capabilities, raising=False)
@@ -182,3 +187,15 @@ def test_processor_features(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(torch.cpu, "get_capabilities")
     assert processor_features() == frozenset()
     processor_features.cache_clear()
+
+
+def test_8_bits_without_vnni_do_not_overflow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """AVX2 adds two products of bytes in 16 bits, which the largest ones would overflow."""
+    if not runs_here(Int8Kernel):
+        pytest.skip("Int8Kernel does not run here")
+    monkeypatch.setattr(kernels, "processor_features", lambda: frozenset({"avx2"}))
+    weight = torch.ones(8, 64)  # all weights and inputs are the largest
+    x = torch.cat([torch.ones(3, 63), torch.zeros(3, 1)], dim=1)
+    kernel = Int8Kernel(weight, torch.zeros(8))
+    assert torch.allclose(kernel(x), F.linear(x, weight), rtol=0.02)
+    assert torch.allclose(kernel.weight(), weight, rtol=0.02)

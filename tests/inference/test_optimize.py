@@ -48,14 +48,20 @@ CLASSES = ["BertModel", *HEADS[:-1]]
 # not bit-identical, because products are summed in another order and GELU uses another
 # approximation of erf. bf16 and int8 have 8 significant bits.
 TOLERANCE = {"fp32": 2e-5, "bf16": 0.15, "int8": 0.15}
+KERNEL_HERE = kernels.float_kernel(torch.float32)
+LARGEST_8_BITS = 63 if kernels.VNNI.isdisjoint(kernels.processor_features()) else 127
 warn_once = kernels.warn_once  # the fixture below replaces it if the processor lacks a kernel
 
 
 @pytest.fixture(autouse=True)
 def _all_features(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Test every precision and kernel on every machine: only their speed depends on the CPU."""
+    """Test every precision and kernel on every machine: only their speed depends on the CPU.
+
+    But 8-bit weights are larger with VNNI, and would overflow without it.
+    """
     everything = frozenset({"GenuineIntel"}).union(*kernels.NEEDED_FEATURES.values())
-    monkeypatch.setattr(kernels, "processor_features", lambda: everything)
+    features = everything - (kernels.VNNI - kernels.processor_features())
+    monkeypatch.setattr(kernels, "processor_features", lambda: features)
     if not runs_here(Int8Kernel) or not runs_here(OneDnnKernel):
         monkeypatch.setattr(kernels, "warn_once", lambda message: None)
 
@@ -190,7 +196,7 @@ def test_the_state_dict_has_the_official_names_and_values(name: str, tmp_path: P
         assert torch.equal(first(again(**batch)), first(model(**batch)))
 
 
-@pytest.mark.parametrize(("precision", "step"), [("bf16", 2**-8), ("int8", 1 / 127)])
+@pytest.mark.parametrize(("precision", "step"), [("bf16", 2**-8), ("int8", 1 / LARGEST_8_BITS)])
 def test_the_state_dict_holds_rounded_weights(precision: str, step: float) -> None:
     """The weights are those that a bf16 or int8 model computes with, so they restore the model."""
     model = model_of()
@@ -318,7 +324,12 @@ def test_fallback_without_the_operators(precision: str, monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize(
     ("features", "kernel"),
-    [({"GenuineIntel"}, MklKernel), ({"AuthenticAMD"}, OneDnnKernel), (set(), OneDnnKernel)],
+    [
+        ({"GenuineIntel"}, MklKernel),
+        ({"AuthenticAMD", "avx512f"}, OneDnnKernel),
+        ({"AuthenticAMD", "avx2"}, MklKernel),
+        (set(), OneDnnKernel),
+    ],
 )
 def test_which_float32_kernel(
     features: set[str], kernel: type[Kernel], monkeypatch: pytest.MonkeyPatch
@@ -394,10 +405,6 @@ def test_real_weights(precision: str, min_cosine: float, max_change: float, mini
     from scipy.stats import spearmanr
 
     a, b, scores = (column[:150] for column in sts_dev())
-    if precision == "int8" and kernels.processor_features().isdisjoint(
-        kernels.NEEDED_FEATURES["int8"]
-    ):
-        pytest.skip("8-bit sums may overflow on a processor without VNNI")
     original = minibert.SentenceEmbedder.from_pretrained(minilm).encode([*a, *b])
     vectors = minibert.SentenceEmbedder.from_pretrained(minilm, precision=precision).encode(
         [*a, *b]
@@ -431,7 +438,9 @@ def test_every_weight_is_in_memory_once(tmp_path: Path) -> None:
             subprocess.run(command, check=True, capture_output=True, encoding="utf-8").stdout
         )
 
-    assert added("fp32") < 1.15 * size
+    # on AMD processors MKL packs a matrix with up to two megabytes around it
+    allowed = 1.4 if KERNEL_HERE is MklKernel else 1.15
+    assert added("fp32") < allowed * size
 
 
 @pytest.mark.parametrize("name", ["BertModel", "BertForSequenceClassification"])
