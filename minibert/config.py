@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import InitVar, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
-from minibert.compat.config import ConfigCompatibility
+from minibert.compat.config import ConfigCompatibility, keeps_own_fields
 
 if TYPE_CHECKING:
     from minibert.checkpoints.source import Source
@@ -200,7 +200,8 @@ class BertConfig(ConfigCompatibility):
         if not indices or sorted(indices) != list(range(len(indices))):
             raise ValueError(
                 "config field id2label should number one or more labels from 0, "
-                f"not {sorted(indices)!s:.80}."
+                f"not {sorted(indices)!s:.80}. Pass id2label={{0: ..., 1: ...}} with the name of "
+                "each output of the classifier."
             )
 
     def _check_padding(self) -> None:
@@ -215,7 +216,8 @@ class BertConfig(ConfigCompatibility):
     def from_dict(cls, config_dict: Mapping[str, Any], **changes: Any) -> BertConfig:
         """Return a config from the content of a config.json.
 
-        Fields that minibert does not have are kept in `extra`.
+        Fields that minibert does not have are kept in `extra`, or passed to the `__init__` of a
+        subclass that takes them.
 
         Args:
             config_dict: Fields by name. Older names of a field are accepted.
@@ -227,7 +229,7 @@ class BertConfig(ConfigCompatibility):
         """
         from minibert.compat.config_fields import translate
 
-        return cls(**translate(config_dict, changes, [f.name for f in fields(cls)]))
+        return cls(**translate(config_dict, changes, cls))
 
     @classmethod
     def from_preset(cls, name: str, **changes: Any) -> BertConfig:
@@ -248,6 +250,7 @@ class BertConfig(ConfigCompatibility):
         pretrained_model_name_or_path: str | os.PathLike[str] | Source,
         *,
         limits: Mapping[str, int] | None = None,
+        return_unused_kwargs: bool = False,
         **options: Any,
     ) -> BertConfig:
         """Return the config of a checkpoint.
@@ -256,6 +259,7 @@ class BertConfig(ConfigCompatibility):
             pretrained_model_name_or_path: Folder, bundled model, Hub id, or a `Source`.
             limits: Larger limits for a checkpoint whose size is an error, see
                 `minibert.checkpoints.limits`.
+            return_unused_kwargs: Return the config and a dict of the options that are no fields.
             options: `revision`, `cache_dir`, `local_files_only`, `token` and `subfolder` as for
                 `Source.of`. Everything else replaces a field of the file.
 
@@ -264,14 +268,37 @@ class BertConfig(ConfigCompatibility):
             ValueError: config.json is damaged, or not that of a BERT that minibert supports.
         """
         from minibert.checkpoints.configs import read_config
+        from minibert.compat.config_fields import field_names
 
         content, changes, path, name = read_config(pretrained_model_name_or_path, options, limits)
+        unused = {}
+        if return_unused_kwargs:
+            names = {*field_names(cls), *content}
+            unused = {name: changes.pop(name) for name in changes.keys() - names}
         try:
             config = cls.from_dict(content, **changes)
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from None
         config.name_or_path = name
+        if return_unused_kwargs:
+            return config, unused  # type: ignore[return-value]
         return config
+
+    @classmethod
+    def get_config_dict(
+        cls, pretrained_model_name_or_path: str | os.PathLike[str] | Source, **options: Any
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the content of config.json, and the options that do not say where it is.
+
+        Args:
+            pretrained_model_name_or_path: Folder, bundled model, Hub id, or a `Source`.
+            options: `revision`, `cache_dir`, `local_files_only`, `token` and `subfolder` as for
+                `Source.of`.
+        """
+        from minibert.checkpoints.configs import read_config
+
+        content, rest, _, _ = read_config(pretrained_model_name_or_path, options)
+        return content, rest
 
     def replace(self, **changes: Any) -> BertConfig:
         """Return a copy with the fields of `changes`. `num_labels=3` gives three default names.
@@ -280,16 +307,22 @@ class BertConfig(ConfigCompatibility):
             ValueError: A value that no BERT can have.
             TypeError: A field that no BERT config has.
         """
-        copy = type(self).from_dict({**self.extra, **self._field_values()}, **changes)
-        for name, value in self._notes().items():
-            setattr(copy, name, value)
+        from minibert.compat.config_fields import field_names, takes_any_field
+
+        notes = self._notes()
+        own = notes  # what the `__init__` of a subclass takes
+        if not takes_any_field(type(self)):
+            own = {name: notes[name] for name in notes.keys() & field_names(type(self))}
+        copy = type(self).from_dict({**self.extra, **own, **self._field_values()}, **changes)
+        for name, value in notes.items():
+            if name not in changes:
+                setattr(copy, name, value)
         return copy
 
     def to_dict(self) -> dict[str, Any]:
         """Return all fields as config.json holds them, with those of `extra`."""
         values = self._field_values()
         del values["attn_implementation"]  # how to run a model is not part of the model
-        values["id2label"] = {str(index): label for index, label in self.id2label.items()}
         notes = {name: x for name, x in self._notes().items() if not name.startswith("_")}
         return {
             **self.extra,
@@ -325,6 +358,7 @@ class BertConfig(ConfigCompatibility):
         return {name: value for name, value in vars(self).items() if name not in names}
 
 
+BertConfig.__init__ = keeps_own_fields(BertConfig.__init__)  # type: ignore[method-assign]
 # `@dataclass` keeps the default of an InitVar, here None, as an attribute of the class. It would
 # hide the property of the same name that the class inherits.
 BertConfig.num_labels = ConfigCompatibility.num_labels  # type: ignore[method-assign]

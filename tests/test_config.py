@@ -253,7 +253,7 @@ def test_a_config_is_a_mapping(tmp_path: Path) -> None:
     }
     assert repr(config) == f"BertConfig {config.to_json_string()}"
     assert '\n  "hidden_size": 768,' in repr(config)
-    assert json.loads(config.to_json_string(use_diff=True)) == config.to_diff_dict()
+    assert config.to_json_string(use_diff=True) == json.dumps(config.to_diff_dict(), indent=2)
     config.to_json_file(tmp_path / "mine.json", use_diff=True)
     assert BertConfig.from_json_file(tmp_path / "mine.json") == config
     for again in (copy.deepcopy(config), pickle.loads(pickle.dumps(config))):
@@ -332,8 +332,8 @@ def test_any_json_object_is_a_config_or_a_clear_error(values: dict[str, Any]) ->
     except ValueError as error:
         assert str(error)
         return
-    content = json.loads(config.to_json_string())
-    assert BertConfig.from_dict(content).to_dict() == content
+    text = config.to_json_string()
+    assert BertConfig.from_dict(json.loads(text)).to_json_string() == text
 
 
 @pytest.mark.parametrize("old_first", [True, False])
@@ -343,3 +343,119 @@ def test_the_new_name_of_a_field_takes_precedence(old_first: bool) -> None:
         values = {"dtype": "float32", "torch_dtype": "float16"}
     assert BertConfig.from_dict(values).dtype == "float32"
     assert BertConfig.from_dict({"torch_dtype": "float16", "dtype": None}).dtype == "float16"
+
+
+class NamedInInit(BertConfig):
+    def __init__(self, exits: int = 1, **fields: Any) -> None:
+        super().__init__(**fields)
+        self.exits = exits
+
+
+class NamedBefore(BertConfig):
+    def __init__(self, exits: int = 1, **fields: Any) -> None:
+        self.exits = exits
+        self.widths = [8] * exits
+        super().__init__(**fields)
+
+
+class Popped(BertConfig):
+    def __init__(self, **fields: Any) -> None:
+        self.exits = fields.pop("exits", 1)
+        super().__init__(**fields)
+
+
+class Looked(BertConfig):
+    model_type = "exits"
+
+    def __init__(self, **fields: Any) -> None:
+        super().__init__(**fields)
+        self.exits = fields.get("exits", 1)
+
+
+class Narrower(NamedInInit):
+    def __init__(self, hidden_size: int = 24, **fields: Any) -> None:
+        super().__init__(hidden_size=hidden_size, **fields)
+
+
+@dataclasses.dataclass(kw_only=True)
+class AsDataclass(BertConfig):
+    exits: int = 1
+
+
+class OwnType(NamedInInit):
+    model_type = "bert-with-exits"
+
+
+OWN_CONFIGS = [NamedInInit, NamedBefore, Popped, Looked, Narrower, AsDataclass, OwnType]
+
+
+@pytest.mark.parametrize("config_class", OWN_CONFIGS)
+def test_a_config_of_a_users_class_comes_back_as_it_was(config_class: Any, tmp_path: Path) -> None:
+    config = config_class(exits=3, hidden_size=24, num_attention_heads=2, num_labels=5)
+    config.save_pretrained(tmp_path)
+    again = config_class.from_pretrained(tmp_path)
+    assert (again.exits, again.hidden_size, again.num_labels) == (3, 24, 5)
+    again.name_or_path = config.name_or_path
+    assert again.to_dict() == config.to_dict()
+    for changed in (
+        config_class.from_pretrained(tmp_path, exits=2),
+        config_class.from_dict(config.to_dict(), exits=2),
+        config.replace(exits=2),
+    ):
+        assert (changed.exits, changed.hidden_size) == (2, 24)
+    assert config.replace(num_labels=2).exits == copy.deepcopy(config).exits == 3
+
+    class Exits(BertModel):
+        def __init__(self, config: Any) -> None:
+            super().__init__(config)
+            self.heads = torch.nn.ModuleList(torch.nn.Linear(24, 2) for _ in range(config.exits))
+
+    Exits.config_class = config_class
+    Exits(config.replace(num_hidden_layers=1)).save_pretrained(tmp_path)
+    model = Exits.from_pretrained(tmp_path)
+    assert len(model.heads) == 3 and isinstance(model.config, config_class)
+    with pytest.warns(UserWarning, match="no place"):
+        assert len(Exits.from_pretrained(tmp_path, exits=2).heads) == 2
+
+
+def test_a_model_type_of_ones_own_needs_its_class(tmp_path: Path) -> None:
+    OwnType(num_hidden_layers=1).save_pretrained(tmp_path)
+    with pytest.raises(ValueError, match="model_type='bert-with-exits' is not supported"):
+        BertConfig.from_pretrained(tmp_path)
+    BertConfig(num_hidden_layers=1).save_pretrained(tmp_path)
+    assert OwnType.from_pretrained(tmp_path).num_hidden_layers == 1
+
+
+@pytest.mark.parametrize("labels", [{1: "a", 2: "b"}, {0: "a", 2: "c"}])
+def test_labels_that_do_not_count_from_0_name_the_argument(
+    labels: dict[int, str], tmp_path: Path
+) -> None:
+    config = BertConfig(num_hidden_layers=1)
+    config.id2label = labels
+    config.save_pretrained(tmp_path)
+    with pytest.raises(ValueError, match=r"id2label .* from 0, not .*Pass id2label=\{0: ..."):
+        BertConfig.from_pretrained(tmp_path)
+    named = BertConfig.from_pretrained(tmp_path, id2label={0: "a", 1: "b"})
+    assert named.id2label == {0: "a", 1: "b"}
+
+
+@pytest.mark.parametrize("name", ["model_type", "transformers_version", "my_field"])
+def test_the_error_for_an_unknown_field_names_from_dict(name: str) -> None:
+    with pytest.raises(TypeError, match=f"argument '{name}'.* BertConfig.from_dict"):
+        BertConfig(**{name: "bert"})
+
+
+def test_the_api_of_autoconfig(tmp_path: Path) -> None:
+    assert BertConfig.for_model("bert", hidden_size=24).hidden_size == 24
+    with pytest.raises(ValueError, match="model_type='gpt2' is not supported"):
+        BertConfig.for_model("gpt2")
+    BertConfig(num_labels=3).save_pretrained(save_directory=tmp_path, push_to_hub=False)
+    content, rest = BertConfig.get_config_dict(tmp_path, revision="main", exits=2)
+    assert content["model_type"] == "bert" and rest == {"exits": 2}
+    config, unused = BertConfig.from_pretrained(
+        tmp_path, return_unused_kwargs=True, num_labels=4, exits=2
+    )
+    assert config.num_labels == 4 and unused == {"exits": 2}
+    assert BertConfig().to_dict()["id2label"][0] == "LABEL_0"
+    with pytest.raises(ValueError, match="push_to_hub=True is not supported"):
+        BertConfig().save_pretrained(tmp_path, push_to_hub=True)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -124,6 +126,11 @@ class ConfigCompatibility:
                 return values[name]
         raise AttributeError(f"{type(self).__name__} has no field {name!r}")
 
+    @classmethod
+    def for_model(cls: type[Config], model_type: str, **values: Any) -> Config:
+        """Make a config of a model type, "bert", as `AutoConfig` of transformers does."""
+        return cls.from_dict({"model_type": model_type}, **values)
+
     def get_text_config(self: Config, **_: Any) -> Config:
         """Return the config itself, because text is the only kind of input."""
         return self
@@ -137,9 +144,9 @@ class ConfigCompatibility:
                 changed[name] = value
         return changed
 
-    def update(self, values: Mapping[str, Any]) -> None:
+    def update(self, config_dict: Mapping[str, Any]) -> None:
         """Assign many fields."""
-        for name, value in values.items():
+        for name, value in config_dict.items():
             setattr(self, name, value)
 
     def __iter__(self) -> Iterator[str]:
@@ -177,3 +184,38 @@ class ConfigCompatibility:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__} {self.to_json_string()}"
+
+
+def keeps_own_fields(init: Callable[..., None]) -> Callable[..., None]:
+    """Let the `__init__` of a user's config class pass on fields of its own, as in transformers.
+
+    They are kept in `extra`.
+
+    Args:
+        init: The `__init__` of `BertConfig`.
+    """
+    names = inspect.signature(init).parameters
+
+    @functools.wraps(init)
+    def checked_init(self: Any, *arguments: Any, **values: Any) -> None:
+        unknown = {name: value for name, value in values.items() if name not in names}
+        if unknown:
+            if type(self).__init__ is checked_init:
+                _refuse_fields(type(self).__name__, unknown, names)
+            values = {name: value for name, value in values.items() if name in names}
+            values["extra"] = {**unknown, **values.get("extra", {})}
+        init(self, *arguments, **values)
+
+    return checked_init
+
+
+def _refuse_fields(owner: str, unknown: Iterable[str], names: Iterable[str]) -> None:
+    name = next(iter(unknown))
+    import difflib
+
+    similar = difflib.get_close_matches(name, list(names), n=1)
+    advice = f" Did you mean {similar[0]!r}?" if similar else ""
+    raise TypeError(
+        f"{owner} got an unexpected keyword argument {name!r}.{advice} {owner}.from_dict(values) "
+        "takes the content of any config.json, and extra={...} holds fields of your own."
+    )

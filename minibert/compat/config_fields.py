@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -33,59 +35,30 @@ REFUSED: Refused = {
 }
 """Fields of which only one value is supported, with that value and what to say of others."""
 
-GENERATION = (
-    "max_length",
-    "min_length",
-    "do_sample",
-    "early_stopping",
-    "num_beams",
-    "num_beam_groups",
-    "diversity_penalty",
-    "temperature",
-    "top_k",
-    "top_p",
-    "typical_p",
-    "repetition_penalty",
-    "length_penalty",
-    "no_repeat_ngram_size",
-    "encoder_no_repeat_ngram_size",
-    "bad_words_ids",
-    "num_return_sequences",
-    "output_scores",
-    "return_dict_in_generate",
-    "forced_bos_token_id",
-    "forced_eos_token_id",
-    "remove_invalid_values",
-    "exponential_decay_length_penalty",
-    "suppress_tokens",
-    "begin_suppress_tokens",
-)
-"""Options of text generation, which every config had until transformers 5."""
-
 LABELS = ("num_labels", "id2label", "label2id")
 
 
 def translate(
-    content: Mapping[str, Any],
-    changes: Mapping[str, Any],
-    field_names: Iterable[str],
+    content: Mapping[str, Any], changes: Mapping[str, Any], config_class: Any
 ) -> dict[str, Any]:
     """Return the constructor's arguments for the content of a config.json.
 
     Null means that a file does not say, except for `pad_token_id`: there it means that no token is
-    padding.
+    padding. Fields that the constructor does not name are passed by their names if it takes any
+    keyword, as that of a user's class may, and else as `extra`.
 
     Args:
         content: Fields by name, older names among them.
         changes: Fields that replace those of the content.
-        field_names: Names of the config's own fields.
+        config_class: `BertConfig` or a subclass.
 
     Raises:
         ValueError: A field asks for what minibert does not support.
         TypeError: A change has an unknown name.
     """
-    names = {*field_names, "num_labels", "label2id"}
-    check_names(changes, {*names, *RENAMED, *REFUSED, *UNUSED})
+    names = field_names(config_class)
+    if not takes_any_field(config_class):
+        check_names(changes, {*names, *content, *RENAMED, *REFUSED, *UNUSED})
     extra = dict(changes.get("extra") or {})
     changes = {name: value for name, value in changes.items() if name != "extra"}
     values = replace_labels({**content, **extra}, changes)
@@ -100,9 +73,26 @@ def translate(
             extra[name] = value
         elif value is not None or name == "pad_token_id":
             arguments[name] = value
+    if extra.get("model_type") == config_class.model_type:
+        del extra["model_type"]
     drop_ignored_keywords(extra, refused=REFUSED)
     extra.pop("model_type", None)
+    if takes_any_field(config_class):
+        return {**extra, **arguments}
     return {**arguments, "extra": extra}
+
+
+def field_names(config_class: Any) -> set[str]:
+    """Return the fields of a config class: those of the dataclass, and what `__init__` names."""
+    parameters = inspect.signature(config_class).parameters.values()
+    named = {p.name for p in parameters if p.kind is not inspect.Parameter.VAR_KEYWORD}
+    return {*named, *(f.name for f in dataclasses.fields(config_class)), *LABELS}
+
+
+def takes_any_field(config_class: Any) -> bool:
+    """Whether `__init__` of a config class takes any keyword."""
+    parameters = inspect.signature(config_class).parameters.values()
+    return any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters)
 
 
 def _rename(values: dict[str, Any]) -> None:
@@ -119,7 +109,7 @@ def check_names(names: Iterable[str], valid_names: Iterable[str]) -> None:
     Raises:
         TypeError: A name is unknown. The error suggests the most similar one.
     """
-    fields = [name for name in names if name not in GENERATION and not name.startswith("_")]
+    fields = [name for name in names if not name.startswith("_")]
     advice = "Keep fields of your own in extra={...}."
     refuse_unknown("BertConfig", fields, valid_names, advice, kind="field")
 

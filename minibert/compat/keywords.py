@@ -27,14 +27,31 @@ WITHOUT_EFFECT = {
     "_from_auto": "there is one architecture",
     "adapter_kwargs": "adapters are peft's business",
     "generation_config": "an encoder generates no text",
+    "mirror": "HF_ENDPOINT in the environment names another Hub",
 }
 """Accepted with any value, for the reason beside it."""
+
+CONVERT_TENSORFLOW = (
+    "convert it by transformers 4 with TensorFlow installed: python -m "
+    "transformers.models.bert.convert_bert_original_tf_checkpoint_to_pytorch "
+    "--tf_checkpoint_path bert_model.ckpt --bert_config_file bert_config.json "
+    "--pytorch_dump_path pytorch_model.bin. Copy bert_config.json to config.json. Models of "
+    "Google are on the Hub in today's format, such as google-bert/bert-base-chinese."
+)
+"""What to do with a checkpoint of google-research/bert."""
 
 REFUSED: Refused = {
     "force_download": (
         None,
         "delete the repository from the Hub's cache (`hf cache`) to have it downloaded again.",
     ),
+    "use_auth_token": (None, "pass token=, its newer name."),
+    "key_mapping": (None, "rename the tensors and pass them as state_dict=."),
+    "tp_plan": (None, "a BERT lies on one device."),
+    "tp_size": (None, "a BERT lies on one device."),
+    "device_mesh": (None, "a BERT lies on one device."),
+    "distributed_config": (None, "a BERT lies on one device."),
+    "use_kernels": (False, "call minibert.optimize(model), which has kernels of its own."),
     "proxies": (None, "set HTTPS_PROXY in the environment."),
     "variant": (None, "only files without a variant in their names are read and written."),
     "quantization_config": (
@@ -43,8 +60,12 @@ REFUSED: Refused = {
     ),
     "load_in_8bit": (False, "load the model and call minibert.optimize(model, precision='int8')."),
     "load_in_4bit": (False, "minibert.optimize(model, precision='int8') is the smallest there is."),
-    "from_tf": (False, "convert TensorFlow's checkpoints to safetensors first."),
-    "from_flax": (False, "convert Flax's checkpoints to safetensors first."),
+    "from_tf": (False, CONVERT_TENSORFLOW),
+    "from_flax": (
+        False,
+        "transformers 4 converts Flax's checkpoints: BertModel.from_pretrained(folder, "
+        "from_flax=True).save_pretrained(another_folder).",
+    ),
     "gguf_file": (None, "get the checkpoint as safetensors."),
     "save_config": (True, "the config is always written beside the weights."),
     "push_to_hub": (False, "save_pretrained(folder), then `hf upload NAME folder`."),
