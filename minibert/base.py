@@ -72,8 +72,8 @@ class PreTrainedModel(ModelCompatibility, nn.Module):
         """Load a checkpoint. The model is in eval mode and has a `load_report`.
 
         Args:
-            pretrained_model_name_or_path: Folder, bundled model, Hub id, or a `Source`. None:
-                the whole checkpoint is passed as `config=` and `state_dict=`.
+            pretrained_model_name_or_path: Folder, bundled model, Hub id, a file of weights, or a
+                `Source`. None: the whole checkpoint is passed as `config=` and `state_dict=`.
             model_args: Arguments of the class's `__init__` after the config, in its order.
             config: Config to use instead of the checkpoint's own, or where to load it from.
                 Checkpoints that `transformers.Trainer` writes of subclasses have none.
@@ -89,7 +89,8 @@ class PreTrainedModel(ModelCompatibility, nn.Module):
             output_loading_info: Return the model and a dict of missing, unexpected and mismatched
                 names.
             options: `revision`, `cache_dir`, `local_files_only`, `token` and `subfolder` as for
-                `Source.of`. Keywords of the class's `__init__`, such as `add_pooling_layer`, are
+                `Source.of`. `use_safetensors=False` reads pytorch_model.bin also where there are
+                safetensors. Keywords of the class's `__init__`, such as `add_pooling_layer`, are
                 passed to it. Everything else is a field of the config, such as `num_labels=3` or
                 `attn_implementation="eager"`.
 

@@ -34,10 +34,10 @@ def test_a_name_that_is_neither_a_folder_nor_a_hub_id(name: str) -> None:
         Source(name).file("config.json")
 
 
-def test_a_file_in_place_of_a_folder_raises_an_error(tmp_path: Path) -> None:
-    (tmp_path / "model.safetensors").touch()
+def test_another_file_in_place_of_a_folder_raises_an_error(tmp_path: Path) -> None:
+    (tmp_path / "bert_model.ckpt.index").touch()
     with pytest.raises(FileNotFoundError, match="is a file. Pass the folder that holds it"):
-        Source(tmp_path / "model.safetensors")
+        Source(tmp_path / "bert_model.ckpt.index")
 
 
 def test_replacing_leaves_the_old_file_when_the_writer_fails(tmp_path: Path) -> None:

@@ -170,6 +170,7 @@ def load_model(
     Returns:
         The model in eval mode, and the report.
     """
+    use_safetensors = options.get("use_safetensors")
     source, options = resolve_source(name, drop_ignored_keywords(options))
     if source is None and (config is None or state_dict is None):
         raise ValueError(
@@ -183,7 +184,7 @@ def load_model(
     tensors = state_dict
     if tensors is None:
         assert source is not None
-        tensors = read_tensors(source, mmap)
+        tensors = read_tensors(source, mmap, use_safetensors)
     config = with_dtype(config, tensors)
     label = "state_dict" if source is None else str(source)
     check_not_quantized(tensors, label)

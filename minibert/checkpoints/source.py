@@ -1,8 +1,4 @@
-"""Where the files of a checkpoint are: a folder, a bundled model, or a Hub repository.
-
-The Hub is asked through `huggingface_hub` alone, so its cache, tokens, `HF_ENDPOINT` and
-`HF_HUB_OFFLINE` all apply.
-"""
+"""Where the files of a checkpoint are: a folder, a bundled model, or a Hub repository."""
 
 from __future__ import annotations
 
@@ -12,15 +8,15 @@ import difflib
 import importlib.resources
 import os
 import re
-import socket
 import tempfile
 import warnings
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+
+from minibert.checkpoints.hub import Repository, snapshot_in
+from minibert.compat.keywords import CONVERT_TENSORFLOW
 
 
 def packaged(name: str) -> Path:
@@ -51,14 +47,8 @@ def _unpacked(name: str) -> Path:
 BUNDLED_MODELS = packaged("models")
 _HUB_NAME = re.compile(r"(?=.{1,96}$)[\w.-]+(/[\w.-]+)?")  # of at most 96 characters
 SOURCE_OPTIONS = ("revision", "cache_dir", "local_files_only", "token", "subfolder")
-
-# optional files without which the numbers are others, and what they are then
-DEFAULTS = {
-    "modules.json": "a plain BERT, with mean pooling and vectors that are not L2-normalized",
-    "sentence_bert_config.json": "no limit to the tokens but the tokenizer's",
-    "config_sentence_transformers.json": "no prompts",
-    "tokenizer_config.json": "lower case, unless tokenizer.json says otherwise",
-}
+WEIGHTS = (".safetensors", ".bin", ".pt", ".pth")
+"""Endings of a file of weights that can be named instead of a folder."""
 
 
 def _local_folder(name: str) -> Path | None:
@@ -78,7 +68,7 @@ def _local_folder(name: str) -> Path | None:
         )
     for candidate in (folder, bundled):
         if os.path.isdir(candidate):
-            return Path(candidate)
+            return snapshot_in(Path(candidate)) or Path(candidate)
     return None
 
 
@@ -86,17 +76,21 @@ class Source:
     """Where the files of one checkpoint are looked up: made once, handed on to all that read it.
 
     Args:
-        name: A folder, the name of a bundled model (`"minibert-tiny"`), or a Hub id
-            (`"klue/bert-base"`).
+        name: A folder, the name of a bundled model (`"minibert-tiny"`), a Hub id
+            (`"klue/bert-base"`), or a single file of weights or config, by any name.
         revision: Branch, tag or commit of the Hub repository.
         cache_dir: The Hub cache to use instead of the default one.
         local_files_only: Use only what the cache already holds, without the network.
         token: Hub token for private repositories.
 
+    Attributes:
+        folder: The folder. None: a repository of the Hub.
+        single_file: The file that was named. The others are those of its folder.
+
     Raises:
         TypeError: `name` is not a string or a path.
-        FileNotFoundError: `name` is neither an existing folder, a bundled model nor a possible Hub
-            id.
+        FileNotFoundError: `name` is neither an existing folder, a bundled model, a possible Hub id,
+            nor a file of weights or config.
     """
 
     def __init__(
@@ -114,31 +108,27 @@ class Source:
                 f"{type(name).__name__}."
             )
         self.name = os.fspath(name)
-        self.folder: Path | None = None
-        # `inside` changes the name, but not the repository
-        self._repository = self.name
-        self._subfolder = ""
-        self.assumed_absent: list[str] = []
-        self._answers: bool | None = None
-        self._hub = {
-            "revision": revision,
-            "cache_dir": cache_dir,
-            "local_files_only": local_files_only,
-            "token": token,
-        }
         self.folder = _local_folder(self.name)
-        if self.folder is None:
-            self._check_hub_name()
-
-    def _check_hub_name(self) -> None:
-        # "bert-base-uncased" is a Hub id, whatever lies in the working folder
-        is_path = os.path.isfile(self.name) and any(mark in self.name for mark in "/.")
-        if _HUB_NAME.fullmatch(self.name) and not self.name.startswith(".") and not is_path:
+        self.single_file: Path | None = None
+        self._subfolder = ""
+        self._repository: Repository | None = None
+        if self.folder is not None:
             return
-        reason = "not a folder, and it cannot be a Hub id"
-        if os.path.isfile(self.name):
-            reason = "a file. Pass the folder that holds it"
-        raise FileNotFoundError(f"Checkpoint {self.name!r:.100} is {reason}.")
+        # "bert-base-uncased" is a Hub id, whatever lies in the working folder
+        if os.path.isfile(self.name) and any(mark in self.name for mark in "/."):
+            path = Path(self.name)
+            if path.suffix not in (*WEIGHTS, ".json"):
+                raise FileNotFoundError(
+                    f"Checkpoint {self.name!r:.100} is a file. Pass the folder that holds it, or a "
+                    f"file of weights ({', '.join(WEIGHTS)})."
+                )
+            self.folder, self.single_file = path.parent, path
+        elif _HUB_NAME.fullmatch(self.name) and not self.name.startswith("."):
+            self._repository = Repository(self.name, revision, cache_dir, local_files_only, token)
+        else:
+            raise FileNotFoundError(
+                f"Checkpoint {self.name!r:.100} is not a folder, and it cannot be a Hub id."
+            )
 
     @classmethod
     def of(
@@ -164,7 +154,7 @@ class Source:
         """Return the source seen from one of its folders, such as "0_Transformer"."""
         if not subfolder:
             return self
-        inner = copy.copy(self)
+        inner = copy.copy(self)  # of the same repository
         inner._subfolder = f"{self._subfolder}{subfolder.rstrip('/')}/"
         inner.name = f"{self.name}/{subfolder.rstrip('/')}"
         if self.folder is not None:
@@ -173,6 +163,14 @@ class Source:
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def assumed_absent(self) -> list[str]:
+        """Files that change results, and of which an offline cache does not say whether they exist.
+
+        They were taken for absent. See `minibert.checkpoints.hub.DEFAULTS`.
+        """
+        return [] if self._repository is None else self._repository.assumed_absent
 
     def file(self, filename: str) -> Path | None:
         """Path of `filename`, downloaded into the Hub cache when it has to be.
@@ -185,16 +183,28 @@ class Source:
                 may not be) and the cache does not hold the file.
             ValueError: Something else is in place of the file: a Git LFS pointer, or a web page.
         """
-        if self.folder is None:
-            path = self._from_hub(filename)
+        if self._repository is not None:
+            path = self._in_repository(self._repository, filename)
         else:
+            assert self.folder is not None
             path = self.folder / filename
-        if path is None or not os.path.isfile(
-            path
-        ):  # False, too, for what can be no name, such as a very long one
+            named = self.single_file
+            if named is not None and named.suffix == ".json" and filename == "config.json":
+                path = named
+        # False, too, for what cannot be a name, such as a very long one
+        if path is None or not os.path.isfile(path):
             return None
         _refuse_placeholder(path)
         return path
+
+    def _in_repository(self, repository: Repository, filename: str) -> Path | None:
+        try:
+            return repository.file(self._subfolder + filename)
+        except FileNotFoundError as error:
+            names = [folder.name for folder in BUNDLED_MODELS.iterdir()]
+            similar = difflib.get_close_matches(repository.name, names, n=1, cutoff=0.8)
+            advice = f" Did you mean {similar[0]}?" if similar else ""
+            raise FileNotFoundError(f"{error}{advice}") from None
 
     def require(self, *filenames: str) -> Path:
         """Return the path of the first of `filenames` that exists.
@@ -213,108 +223,26 @@ class Source:
         """A sentence on what to do where all these files are missing."""
         if "model.onnx" in filenames:
             return f"Write one by minibert export {self.name} FOLDER, and name that folder."
+        names: list[str] = []
+        if self.folder is not None and self.folder.is_dir():
+            names = sorted(path.name for path in self.folder.iterdir())
+        if any(name.endswith(".ckpt.index") for name in names):
+            return (
+                "It is a TensorFlow checkpoint of google-research/bert, which minibert does not "
+                f"read: {CONVERT_TENSORFLOW}"
+            )
         if self.file("model.onnx") is not None:
             return (
                 "It was written by minibert export: name the model that it was exported from, or "
                 "pass --backend onnx to a command that has it."
             )
+        weights = [name for name in names if name.endswith(WEIGHTS)]
+        if weights:
+            return (
+                f"It has {', '.join(weights):.200}. Files with other names than the official ones "
+                "are named by their paths: BertModel.from_pretrained(weights, config=config)."
+            )
         return "Is it a BERT checkpoint?"
-
-    def _from_hub(self, filename: str) -> Path | None:
-        import huggingface_hub  # here, because it costs a third of what importing torch costs
-        from huggingface_hub import errors
-
-        path_in_repository = self._subfolder + filename
-        try:
-            place: dict[str, Any] = dict(self._hub)
-            place["local_files_only"] = place["local_files_only"] or not self._hub_answers()
-            path = huggingface_hub.hf_hub_download(self._repository, path_in_repository, **place)
-            return Path(path)
-        except errors.LocalEntryNotFoundError as error:
-            # an offline cache that knows the repository but not this file: the file is absent
-            if isinstance(self._in_cache("config.json"), str):
-                self._assume_absent(path_in_repository)
-                return None
-            reason = self._why_not_in_cache(path_in_repository, error)
-        except errors.EntryNotFoundError:
-            return None
-        except (errors.HfHubHTTPError, OSError) as error:
-            reason = self._why_not_downloaded(path_in_repository, error)
-        names = [folder.name for folder in BUNDLED_MODELS.iterdir()]
-        for model in difflib.get_close_matches(self._repository, names, n=1, cutoff=0.8):
-            reason += f" Did you mean {model}?"
-        raise FileNotFoundError(reason)
-
-    def _why_not_in_cache(self, filename: str, error: Exception) -> str:
-        from huggingface_hub import errors
-
-        is_offline = isinstance(error.__cause__, errors.OfflineModeIsEnabled)
-        if self._hub["local_files_only"] or is_offline:
-            reason = "offline mode is on"
-        else:
-            reason = "the Hub cannot be reached"
-        return (
-            f"{self._repository!r} is not a local folder, {filename} is not in the cache, and "
-            f"{reason}: go online once, or pass a folder."
-        )
-
-    def _why_not_downloaded(self, filename: str, error: Exception) -> str:
-        from huggingface_hub import errors
-
-        name = self._repository
-        if isinstance(error, errors.GatedRepoError):
-            return (
-                f"The Hub repository {name!r} is gated: accept its terms on its page, then pass "
-                "token=."
-            )
-        if isinstance(error, errors.RepositoryNotFoundError):
-            return (
-                f"{name!r} is neither a local folder nor a repository on the Hub: check the "
-                "spelling (and pass token= if it is private)."
-            )
-        if isinstance(error, errors.RevisionNotFoundError):
-            return f"The Hub repository {name!r} has no revision {self._hub['revision']!r}."
-        return f"Could not get {filename} of {name!r} from the Hub: {str(error).splitlines()[0]}"
-
-    def _hub_answers(self) -> bool:
-        """Whether the Hub accepts a connection.
-
-        Without one, huggingface_hub itself tries for half a minute.
-        """
-        from urllib.request import getproxies
-
-        from huggingface_hub import constants
-
-        # offline mode has an error of its own, and what lies behind a proxy only the proxy knows
-        if self._answers is None and not constants.HF_HUB_OFFLINE and not getproxies():
-            self._answers = False
-            url = urlsplit(constants.ENDPOINT)
-            default_port = 80 if url.scheme == "http" else 443
-            port = url.port or default_port
-            with suppress(OSError), socket.create_connection((url.hostname, port), timeout=5):
-                self._answers = True
-        return self._answers is not False
-
-    def _assume_absent(self, filename: str) -> None:
-        """Warn about a file that was never looked for, so that the repository may have it."""
-        from huggingface_hub import _CACHED_NO_EXIST
-
-        default = DEFAULTS.get(Path(filename).name)
-        is_absent = self._in_cache(filename) is _CACHED_NO_EXIST
-        if is_absent or default is None or filename in self.assumed_absent:
-            return
-        self.assumed_absent.append(filename)
-        warnings.warn(
-            f"{filename} of {self._repository} is not in the cache, which has never been asked for "
-            f"it: taken for absent, which means {default}. Go online once to be sure.",
-            stacklevel=6,
-        )
-
-    def _in_cache(self, filename: str) -> Any:
-        from huggingface_hub import try_to_load_from_cache
-
-        place: dict[str, Any] = {name: self._hub[name] for name in ("cache_dir", "revision")}
-        return try_to_load_from_cache(self._repository, filename, **place)
 
 
 def _refuse_placeholder(path: Path) -> None:

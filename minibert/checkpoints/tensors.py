@@ -44,7 +44,9 @@ def renamed(name: str) -> str:
     return name
 
 
-def read_tensors(source: Source, mmap: bool = True) -> dict[str, Tensor]:
+def read_tensors(
+    source: Source, mmap: bool = True, use_safetensors: bool | None = None
+) -> dict[str, Tensor]:
     """Read all tensors of a checkpoint, by the names in its file.
 
     They are memory-mapped, so nothing is read before it is used.
@@ -56,17 +58,21 @@ def read_tensors(source: Source, mmap: bool = True) -> dict[str, Tensor]:
     Args:
         source: Where the checkpoint is.
         mmap: False reads everything at once, and the file may change afterwards.
+        use_safetensors: True reads safetensors only, and False pytorch_model.bin. None: safetensors
+            if there are any.
 
     Raises:
         FileNotFoundError: No weights, or a shard is missing.
         ValueError: A damaged file, or a pickle that would run code.
     """
-    path = source.require(
-        "model.safetensors",
-        "model.safetensors.index.json",
-        "pytorch_model.bin",
-        "pytorch_model.bin.index.json",
-    )
+    if source.single_file is not None and source.single_file.suffix != ".json":
+        return _read_file(source.single_file, mmap)
+    names = []
+    if use_safetensors is not False:
+        names += ["model.safetensors", "model.safetensors.index.json"]
+    if use_safetensors is not True:
+        names += ["pytorch_model.bin", "pytorch_model.bin.index.json"]
+    path = source.require(*names)
     if path.suffix != ".json":
         return _read_file(path, mmap)
     tensors: dict[str, Tensor] = {}

@@ -96,7 +96,7 @@ def _show_model(options: argparse.Namespace, curves: Curves) -> None:
     from dataclasses import asdict
 
     from minibert.auto import class_for_tensors
-    from minibert.checkpoints.source import DEFAULTS
+    from minibert.checkpoints.hub import DEFAULTS
     from minibert.checkpoints.tensors import read_tensors
     from minibert.model import BertModel
 

@@ -16,7 +16,7 @@ Refused = Mapping[str, tuple[Any, str]]
 
 WITHOUT_EFFECT = {
     "trust_remote_code": "no code of a checkpoint is ever run",
-    "use_safetensors": "safetensors are read where there are any, and pickles without running code",
+    "use_safetensors": "it is for weights, which `from_pretrained` of a model reads",
     "low_cpu_mem_usage": "weights are always mapped and never held twice",
     "offload_folder": "weights are mapped, so what is not used is not in memory",
     "offload_state_dict": "the same",

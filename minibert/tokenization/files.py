@@ -17,7 +17,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from minibert.checkpoints.source import Source
+from minibert.checkpoints.source import WEIGHTS, Source
 from minibert.compat.tokenizer import OLDER_NAMES
 from minibert.files import prefix_errors, read_json, replacing, write_json
 from minibert.tokenization import tokenizer_json
@@ -115,6 +115,8 @@ def read_file(path: Path) -> dict[str, Any]:
     Raises:
         ValueError: The file is broken, too large, or has parts that minibert does not have.
     """
+    if path.suffix in WEIGHTS:
+        raise ValueError(f"{path} holds weights. Pass its folder, vocab.txt or tokenizer.json.")
     if path.suffix != ".json":
         return {"vocab": path}
     check_size(path)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
@@ -41,6 +43,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self, with_body: bool) -> None:
         self.server.requests.append(f"{self.command} {self.path}")
+        if self.path.startswith("/api/models/"):
+            return self._describe(self.path.removeprefix("/api/models/").partition("?")[0])
         # /owner/name/resolve/revision/file. The id of an official model has no owner.
         repository, _, rest = self.path.lstrip("/").partition("/resolve/")
         revision, _, filename = rest.partition("/")
@@ -63,6 +67,32 @@ class _Handler(BaseHTTPRequestHandler):
             with path.open("rb") as file:
                 while chunk := file.read(1 << 20):
                     self.wfile.write(chunk)
+
+    def _describe(self, path: str) -> None:
+        """Answer NAME/revision/REVISION with the commit, and NAME/tree/COMMIT with the files."""
+        kind = "/tree/" if "/tree/" in path else "/revision/"
+        repository, _, revision = path.partition(kind)
+        folder = self.server.repositories.get(repository)
+        if folder is None:
+            return self._error("RepoNotFound", "Repository not found")
+        if revision not in ("", "main", COMMIT):
+            return self._error("RevisionNotFound", "Invalid rev id")
+        files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+        content: Any = {"id": repository, "sha": COMMIT, "siblings": []}
+        if kind == "/tree/":
+            content = []
+            for file in files:
+                name = file.relative_to(folder).as_posix()
+                oid = hashlib.sha1(f"{file}{file.stat().st_size}".encode()).hexdigest()
+                content.append(
+                    {"type": "file", "path": name, "size": file.stat().st_size, "oid": oid}
+                )
+        body = json.dumps(content).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
 
     def _error(self, code: str, message: str) -> None:
         self.send_response(404)

@@ -140,3 +140,72 @@ def test_offline_environment(tmp_path: Path) -> None:
     """With HF_HUB_OFFLINE=1, which the tests set, the error says that offline mode is on."""
     with pytest.raises(FileNotFoundError, match="offline mode is on"):
         minibert.BertModel.from_pretrained("klue/bert-base", cache_dir=tmp_path)
+
+
+@pytest.fixture
+def small(hub: LocalHub, tmp_path: Path) -> str:
+    """The name of a repository with safetensors, an old .bin and a subfolder."""
+    config = minibert.BertConfig(
+        vocab_size=40, hidden_size=16, num_hidden_layers=1, num_attention_heads=2
+    )
+    folder = tmp_path / "repository"
+    for place in (folder, folder / "inner"):
+        minibert.BertModel(config).save_pretrained(place)
+        minibert.BertTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]).save_pretrained(
+            place
+        )
+    torch.save(minibert.BertModel(config).state_dict(), folder / "pytorch_model.bin")
+    (folder / "training_data.txt").write_text("large", encoding="utf-8")
+    hub.repositories["a/small"] = folder
+    return "a/small"
+
+
+def test_only_needed_files_are_downloaded(small: str, hub: LocalHub, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    minibert.BertTokenizer.from_pretrained(small, cache_dir=cache)
+    minibert.BertModel.from_pretrained(small, cache_dir=cache)
+    requests = " ".join(hub.requests)
+    for name in ("pytorch_model.bin", "training_data.txt", "inner/"):
+        assert name not in requests
+    minibert.BertModel.from_pretrained(small, cache_dir=cache, use_safetensors=False)
+    minibert.BertModel.from_pretrained(small, cache_dir=cache, subfolder="inner")
+    for name in ("pytorch_model.bin", "inner/model.safetensors"):
+        assert name in " ".join(hub.requests)
+
+
+def test_a_partial_cache(small: str, hub: LocalHub, tmp_path: Path) -> None:
+    """Offline, files that the repository has but the cache has not raise an error."""
+    options: dict[str, Any] = {"cache_dir": tmp_path / "cache"}
+    minibert.BertTokenizer.from_pretrained(small, **options)
+    hub.repositories.clear()
+    options["local_files_only"] = True
+    minibert.BertTokenizer.from_pretrained(small, **options)
+    minibert.BertConfig.from_pretrained(small, **options)
+    for further in ({}, {"use_safetensors": False}, {"subfolder": "inner"}):
+        with pytest.raises(FileNotFoundError, match="is not in the cache, and offline mode is on"):
+            minibert.BertModel.from_pretrained(small, **options, **further)
+    (snapshot,) = (tmp_path / "cache" / "models--a--small" / "snapshots").iterdir()
+    (snapshot / "vocab.txt").unlink(missing_ok=True)
+    (snapshot / "tokenizer.json").unlink(missing_ok=True)
+    with pytest.raises(FileNotFoundError, match="is not in the cache, and offline mode is on"):
+        minibert.BertTokenizer.from_pretrained(small, **options)
+
+
+def test_a_folder_of_the_cache(small: str, hub: LocalHub, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    model = minibert.BertModel.from_pretrained(small, cache_dir=cache)
+    minibert.BertModel.from_pretrained(small, cache_dir=cache, revision=COMMIT)
+    hub.repositories.clear()
+    repository = cache / "models--a--small"
+    for folder in (repository, repository / "snapshots" / COMMIT):
+        again = minibert.BertModel.from_pretrained(folder)
+        assert torch.equal(again.pooler.dense.weight, model.pooler.dense.weight)
+    again = minibert.BertModel.from_pretrained(
+        small, cache_dir=cache, revision=COMMIT, local_files_only=True
+    )
+    assert torch.equal(again.pooler.dense.weight, model.pooler.dense.weight)
+    (repository / "refs" / "main").unlink()
+    minibert.BertModel.from_pretrained(repository)
+    (repository / "snapshots" / "another").mkdir()
+    with pytest.raises(FileNotFoundError, match="with 2 snapshots: name one of the folders"):
+        minibert.BertModel.from_pretrained(repository)
