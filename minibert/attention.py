@@ -25,13 +25,15 @@ Next file: encoder.py.
 """
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from minibert.config import BertConfig
-from minibert.layouts import UNMASKED, Layout, LayoutOrMask, as_layout
+from minibert.config import ATTENTION_FUNCTIONS as ATTENTION_FUNCTIONS, BertConfig
+from minibert.custom import run
+from minibert.layouts import UNMASKED, Layout, LayoutOrMask, additive, as_layout
 
 AttentionOutput = tuple[Tensor, Tensor | None]
 """The context, and the attention probabilities or None."""
@@ -85,10 +87,7 @@ def eager_attention(
     for q, k, v in split_heads(query, key, value, layout):  # (batch, heads, seq, head_size) each
         scores = torch.matmul(q, k.transpose(2, 3)) * q.size(-1) ** -0.5  # (batch, heads, seq, seq)
         if layout.mask is not None:
-            # The lowest finite number instead of -inf: a row that is hidden completely does not
-            # become NaN.
-            bias = torch.zeros(layout.mask.shape, dtype=q.dtype, device=q.device)
-            scores = scores + bias.masked_fill(~layout.mask, torch.finfo(q.dtype).min)
+            scores = scores + additive(layout.mask, q)  # 0, or the lowest number to hide a key
         probabilities = F.dropout(scores.softmax(dim=-1), p=dropout, training=dropout > 0)
         contexts.append(torch.matmul(probabilities, v))  # (batch, heads, seq, head_size)
         weights.append(probabilities)
@@ -119,11 +118,8 @@ def sdpa_attention(
     return merge_heads(contexts, layout), None
 
 
-ATTENTION_FUNCTIONS: dict[str, AttentionFunction] = {
-    "eager": eager_attention,
-    "sdpa": sdpa_attention,
-}
-"""The values of `config.attn_implementation`."""
+# The values of `config.attn_implementation`. A function of your own can be added.
+ATTENTION_FUNCTIONS.update(eager=eager_attention, sdpa=sdpa_attention)
 
 
 class BertSelfAttention(nn.Module):
@@ -138,6 +134,7 @@ class BertSelfAttention(nn.Module):
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
+        self.config = config
         if config.hidden_size % config.num_attention_heads:
             raise ValueError(
                 f"config field hidden_size ({config.hidden_size}) should be a multiple of "
@@ -155,28 +152,30 @@ class BertSelfAttention(nn.Module):
         self,
         hidden_states: Tensor,
         layout: LayoutOrMask = UNMASKED,
-        attend: AttentionFunction = sdpa_attention,
+        attend: AttentionFunction | None = None,
+        **unused: Any,
     ) -> AttentionOutput:
         """Project hidden states to queries, keys and values, and attend with all heads.
 
         Args:
             hidden_states: (batch, seq, hidden), or (tokens, hidden) when packed.
             layout: Where sequences begin and end, or an attention mask.
-            attend: One of `ATTENTION_FUNCTIONS`.
+            attend: The attention function. None: `config.attn_implementation` names it.
+            unused: Keywords of transformers, which have no effect or raise an error.
 
         Returns:
             The context, of the shape of `hidden_states`, and the probabilities if `attend` returns
             any.
         """
-        layout = as_layout(layout, hidden_states)
+        layout = as_layout(layout, hidden_states, attend, unused)
+        attend = attend or ATTENTION_FUNCTIONS[self.config.attn_implementation]
         head_shape = (self.num_attention_heads, self.attention_head_size)
         query = self.query(hidden_states).unflatten(-1, head_shape)  # (..., heads, head_size)
         key = self.key(hidden_states).unflatten(-1, head_shape)  # (..., heads, head_size)
         value = self.value(hidden_states).unflatten(-1, head_shape)  # (..., heads, head_size)
-        dropout = 0.0
-        if self.training:
-            dropout = self.dropout.p
-        return attend(query, key, value, layout, dropout)
+        return attend(query, key, value, layout, self.dropout.p if self.training else 0.0)
+
+    layout_forward = forward
 
 
 class BertSelfOutput(nn.Module):
@@ -204,8 +203,7 @@ class BertSelfOutput(nn.Module):
         """
         hidden_states = self.dense(hidden_states)  # (..., hidden)
         hidden_states = self.dropout(hidden_states)
-        output: Tensor = self.LayerNorm(hidden_states + input_tensor)
-        return output
+        return self.LayerNorm(hidden_states + input_tensor)
 
 
 class BertAttention(nn.Module):
@@ -220,26 +218,23 @@ class BertAttention(nn.Module):
         self,
         hidden_states: Tensor,
         layout: LayoutOrMask = UNMASKED,
-        attend: AttentionFunction = sdpa_attention,
+        attend: AttentionFunction | None = None,
+        **unused: Any,
     ) -> AttentionOutput:
         """Attend, mix the heads, add the residual and normalize.
 
         Args:
             hidden_states: (batch, seq, hidden), or (tokens, hidden) when packed.
             layout: Where sequences begin and end, or an attention mask.
-            attend: One of `ATTENTION_FUNCTIONS`.
+            attend: The attention function. None: `config.attn_implementation` names it.
+            unused: Keywords of transformers, which have no effect or raise an error.
 
         Returns:
             The next hidden states, of the same shape, and the probabilities if `attend` returns
             any.
         """
-        layout = as_layout(layout, hidden_states)
-        if type(self.self) is BertSelfAttention:
-            context, weights = self.self(hidden_states, layout, attend)
-        else:  # a subclass, or a module that a user has put in its place
-            # Imported here, because BERT itself does not need it.
-            from minibert.custom import call_custom
+        layout = as_layout(layout, hidden_states, attend, unused)
+        context, probabilities = run(self.self, hidden_states, layout, attend=attend)
+        return self.output(context, hidden_states), probabilities
 
-            context, weights = call_custom(self.self, hidden_states, layout, attend=attend)
-        attention_output = self.output(context, hidden_states)
-        return attention_output, weights
+    layout_forward = forward

@@ -9,7 +9,7 @@ Next file: layouts.py. (The tokenizer in tokenization/ turns text into ids.)
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import InitVar, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
@@ -38,9 +38,17 @@ SWITCHES = (
     "output_attentions",
     "return_dict",
 )
-CHOICES = {
-    "hidden_act": ("gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "silu", "swish", "tanh"),
-    "attn_implementation": ("sdpa", "eager"),
+ACTIVATIONS: dict[str, Any] = dict.fromkeys(
+    ("gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "silu", "swish", "tanh")
+)
+"""The values of `hidden_act`, each with its function, which encoder.py adds. Your own can be added:
+`ACTIVATIONS["mine"] = f`, then `BertConfig(hidden_act="mine")`."""
+ATTENTION_FUNCTIONS: dict[str, Any] = dict.fromkeys(("sdpa", "eager"))
+"""The values of `attn_implementation`, each with its function, which attention.py adds. As with
+activations, your own can be added."""
+CHOICES: dict[str, Iterable[str]] = {
+    "hidden_act": ACTIVATIONS,
+    "attn_implementation": ATTENTION_FUNCTIONS,
     "dtype": ("float32", "float16", "bfloat16", "float64"),
     "problem_type": (
         "regression",
@@ -176,7 +184,8 @@ class BertConfig(ConfigCompatibility):
         for name in SWITCHES:
             self._check(name, isinstance(getattr(self, name), bool), "true or false")
         for name, choices in CHOICES.items():
-            is_choice = getattr(self, name) in choices
+            value = getattr(self, name)
+            is_choice = isinstance(value, str) and value in choices
             self._check(name, is_choice, f"one of {', '.join(choices)}")
         self._check_labels()
         self._check_padding()

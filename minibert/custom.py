@@ -1,108 +1,153 @@
-"""Custom modules in the place of a layer or of its attention.
+"""How the model calls its parts, whether they are minibert's own or a user's.
 
-`model.encoder.layer[0] = nn.Identity()`, or a class of one's own: such a module is called with the
-arguments that its `forward` takes.
+A user's part is a module such as `model.encoder.layer[0] = nn.Identity()`, a subclass with its own
+`forward`, or a `forward` that is assigned to a module or to its class. It is called as transformers
+calls it: with a padded batch (batch, seq, hidden) whatever the layout, and with the additive mask.
 
-    forward(hidden_states, layout, attend)         like minibert's own parts, also as *args
-    forward(hidden_states, attention_mask=None)    as in transformers, with an additive mask or None
-    forward(hidden_states, **kwargs)               a wrapper: layout and attend by keyword
+    forward(hidden_states, attention_mask)         as in transformers: the mask, or None
+    forward(hidden_states, *args, **kwargs)        a wrapper: the mask, and `attend` by keyword
     forward(hidden_states)                         a module that needs no mask, such as nn.Identity
+    forward(hidden_states, layout)                 whoever names a layout gets one, as minibert's
+                                                   own parts, and hidden states as it has them
 
-The first and the third get hidden states as the layout has them. The others get a padded batch,
-(batch, seq, hidden), whatever the layout. Each may return hidden states, or a tuple of hidden
+A layer, its attention and the self-attention in it may return hidden states, or a tuple of hidden
 states and attention probabilities.
 """
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
-from minibert.layouts import Layout, PackedLayout
+from minibert.layouts import Layout
 
 
-def call_custom(
-    module: nn.Module, hidden_states: Tensor, layout: Layout, **arguments: Any
+def takes_layout(part: nn.Module) -> bool:
+    """Whether a part computes by minibert's own `forward`, which its class names `layout_forward`.
+
+    It does not if a subclass has a `forward` of its own, or if one has been assigned to the module
+    or to its class.
+    """
+    own = getattr(type(part), "layout_forward", None)
+    return own is not None and getattr(part.forward, "__func__", None) is own
+
+
+def run(
+    part: nn.Module, hidden_states: Tensor, layout: Layout, **arguments: Any
 ) -> tuple[Tensor, Tensor | None]:
-    """Call a module that is not one of minibert's own.
+    """Call a layer, its attention, or the self-attention in it.
 
     Args:
-        module: The module.
+        part: The module.
         hidden_states: (batch, seq, hidden), or (tokens, hidden) when packed.
         layout: Where sequences begin and end.
-        arguments: What minibert's own module would be called with, besides these, in its order.
+        arguments: The further arguments of minibert's own module, in its order.
 
     Returns:
         Hidden states of the same shape, and the attention probabilities if the module returns any.
 
     Raises:
-        ValueError: The module does not return hidden states of the shape that it was called with.
+        ValueError: A user's module does not return hidden states of the shape that it received.
     """
-    parameters, convention = _signature(type(module).forward)
-    if convention == "position":
-        values = [layout, *arguments.values()]
-        return _split_output(module, module(hidden_states, *values[:parameters]), hidden_states)
-    if convention == "keyword":
-        return _split_output(
-            module, module(hidden_states, layout=layout, **arguments), hidden_states
-        )
-    states = hidden_states
-    mask = layout.mask
-    if isinstance(layout, PackedLayout):
-        states = layout.pad(hidden_states)  # (batch, seq, hidden)
-        mask = layout.token_mask(states.device)[:, None, None, :]  # (batch, 1, 1, seq)
-    if convention == "mask":
-        additive = None
-        if mask is not None:
-            additive = torch.zeros(mask.shape, dtype=states.dtype, device=states.device)
-            additive = additive.masked_fill(~mask, torch.finfo(states.dtype).min)
-        result = module(states, attention_mask=additive)
+    if takes_layout(part):
+        result = part(hidden_states, layout, *arguments.values())
+        return result if isinstance(result, tuple) else (result, None)
+
+    parameters = _parameters(part)
+    kinds = [parameter.kind for parameter in parameters.values()]
+    takes_any_keyword = inspect.Parameter.VAR_KEYWORD in kinds
+    keywords = {
+        name: value
+        for name, value in arguments.items()
+        if name in parameters or (takes_any_keyword and value is not None)
+    }
+    if "layout" in parameters:
+        result = part(hidden_states, layout=layout, **keywords)
+        return _split_output(part, result, hidden_states)
+
+    states = layout.pad(hidden_states)  # (batch, seq, hidden)
+    mask = layout.additive_mask(states)  # (batch, 1, 1, seq) or None
+    positional = kinds.count(inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    positional += kinds.count(inspect.Parameter.POSITIONAL_ONLY)
+    if "attention_mask" in parameters:
+        result = part(states, attention_mask=mask, **keywords)
+    elif positional > 1 or inspect.Parameter.VAR_POSITIONAL in kinds:
+        result = part(states, mask, **keywords)
+    elif takes_any_keyword:
+        result = part(states, attention_mask=mask, **keywords)
     else:
-        result = module(states)
-    output, weights = _split_output(module, result, states)
-    if isinstance(layout, PackedLayout):
-        output = layout.unpad(output)  # (tokens, hidden)
-    return output, weights
+        result = part(states, **keywords)
+    output, probabilities = _split_output(part, result, states)
+    return layout.unpad(output), probabilities
+
+
+def embed(
+    embeddings: nn.Module,
+    layout: Layout,
+    input_ids: Tensor | None,
+    token_type_ids: Tensor | None,
+    position_ids: Tensor | None,
+    inputs_embeds: Tensor | None,
+) -> Tensor:
+    """Call the embeddings. A user's own receive the positions of a packed batch instead of it."""
+    ids: dict[str, Any] = {
+        "input_ids": input_ids,
+        "token_type_ids": token_type_ids,
+        "position_ids": position_ids,
+        "inputs_embeds": inputs_embeds,
+    }
+    if takes_layout(embeddings):
+        ids["layout"] = layout
+    elif position_ids is None and layout.is_packed:
+        tokens = inputs_embeds if input_ids is None else input_ids
+        ids["position_ids"] = layout.position_ids(getattr(tokens, "device", None), tokens=())
+    return embeddings(**ids)
+
+
+def pool(pooler: nn.Module, hidden_states: Tensor, layout: Layout) -> Tensor:
+    """Call the pooler. A user's own receives a padded batch, whatever the layout."""
+    if takes_layout(pooler):
+        return pooler(hidden_states, layout)
+    return pooler(layout.pad(hidden_states))
+
+
+def _parameters(part: nn.Module) -> Mapping[str, inspect.Parameter]:
+    """Return the parameters of `forward` without `self`."""
+    if "forward" in vars(part):  # assigned to the module
+        return inspect.signature(part.forward, follow_wrapped=False).parameters
+    return _class_parameters(type(part).forward)
 
 
 @lru_cache(maxsize=256)
-def _signature(forward: Callable[..., Any]) -> tuple[int | None, str]:
-    """Return the number of arguments after the hidden states (None: all), and the convention."""
-    parameters = inspect.signature(forward).parameters
-    kinds = [parameter.kind for parameter in parameters.values()]
-    if inspect.Parameter.VAR_POSITIONAL in kinds:
-        return None, "position"
-    if "layout" in parameters:
-        positional = kinds.count(inspect.Parameter.POSITIONAL_OR_KEYWORD)
-        return positional - 2, "position"  # without self and hidden_states
-    if "attention_mask" in parameters:
-        return 0, "mask"
-    if inspect.Parameter.VAR_KEYWORD in kinds:
-        return 0, "keyword"
-    return 0, "states"
+def _class_parameters(forward: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    _, *parameters = inspect.signature(forward, follow_wrapped=False).parameters.items()
+    return dict(parameters)
 
 
 def _split_output(
-    module: nn.Module, result: Any, hidden_states: Tensor
+    part: nn.Module, result: Any, hidden_states: Tensor
 ) -> tuple[Tensor, Tensor | None]:
-    """Return hidden states and attention probabilities of what a module has returned."""
-    output = result
-    weights = None
+    """Return hidden states and attention probabilities of what a user's module has returned.
+
+    Raises:
+        ValueError: The hidden states are missing, or of another shape.
+    """
+    output, probabilities = result, None
     if isinstance(result, tuple) and result:
         output = result[0]
         if len(result) > 1 and isinstance(result[1], Tensor):
-            weights = result[1]
+            probabilities = result[1]
+    expected = tuple(hidden_states.shape)
     if not isinstance(output, Tensor):
         raise ValueError(
-            f"{type(module).__name__} should return hidden states of shape "
-            f"{tuple(hidden_states.shape)}, not {type(output).__name__}."
+            f"{type(part).__name__} should return hidden states of shape {expected}, not "
+            f"{type(output).__name__}."
         )
     if output.shape != hidden_states.shape:
         raise ValueError(
-            f"{type(module).__name__} should return hidden states of shape "
-            f"{tuple(hidden_states.shape)}, not {tuple(output.shape)}."
+            f"{type(part).__name__} should return hidden states of shape {expected}, not "
+            f"{tuple(output.shape)}."
         )
-    return output, weights
+    return output, probabilities

@@ -14,11 +14,13 @@ Next file: attention.py.
 import torch
 from torch import Tensor, nn
 
+from minibert import inputs
+from minibert.compat.embeddings import EmbeddingBuffers
 from minibert.config import BertConfig
-from minibert.layouts import is_traced
+from minibert.layouts import UNMASKED, Layout
 
 
-class BertEmbeddings(nn.Module):
+class BertEmbeddings(EmbeddingBuffers):
     """Word, segment and position embedding of each token, added and normalized.
 
     h0 = LayerNorm(word[input_id] + token_type[segment] + position[position_id])
@@ -34,41 +36,13 @@ class BertEmbeddings(nn.Module):
         self.LayerNorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
 
-    @property
-    def position_ids(self) -> Tensor:
-        """All positions, (1, max_position_embeddings)."""
-        size = self.position_embeddings.num_embeddings
-        return torch.arange(size, device=self.position_embeddings.weight.device)[None]
-
-    # `position_ids` is a buffer in transformers. Code that extends a model to longer sequences
-    # assigns it or registers it again, so both accept 0, 1, 2, ...
-
-    @position_ids.setter
-    def position_ids(self, value: Tensor) -> None:
-        if not torch.equal(value.flatten().cpu(), torch.arange(value.numel(), device="cpu")):
-            raise ValueError(
-                "embeddings.position_ids should be 0, 1, 2, ... Pass other positions to the "
-                "model: model(input_ids, position_ids=...)."
-            )
-
-    @property
-    def token_type_ids(self) -> Tensor:
-        """The default segments, all 0, (1, max_position_embeddings)."""
-        return torch.zeros_like(self.position_ids)
-
-    def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
-        """As `nn.Module.register_buffer`, except for the property `position_ids`."""
-        if name == "position_ids" and tensor is not None:
-            self.position_ids = tensor
-        else:
-            super().register_buffer(name, tensor, persistent)
-
     def forward(
         self,
         input_ids: Tensor | None = None,
         token_type_ids: Tensor | None = None,
         position_ids: Tensor | None = None,
         inputs_embeds: Tensor | None = None,
+        layout: Layout | None = None,
     ) -> Tensor:
         """Embed tokens.
 
@@ -77,9 +51,10 @@ class BertEmbeddings(nn.Module):
             token_type_ids: Segment of each token, in a shape that `position_ids` may have. None:
                 all in segment 0.
             position_ids: Position of each token, (batch, seq), (1, seq) or (seq,).
-                None: 0, 1, 2, ...
+                None: 0, 1, 2, ... in each sequence.
             inputs_embeds: Word embeddings to use instead of looking up `input_ids`,
                 (batch, seq, hidden).
+            layout: Where sequences begin and end. None: each row is a sequence.
 
         Returns:
             The first hidden states h0, (batch, seq, hidden) or (tokens, hidden).
@@ -88,76 +63,25 @@ class BertEmbeddings(nn.Module):
             ValueError: An id has no row in its embedding table, or a tensor has another dtype or
                 shape. (A GPU raises its own error for the first.)
         """
-        if inputs_embeds is None:
-            words = _look_up(self.word_embeddings, input_ids, "input_ids")
-        else:
-            words = inputs_embeds
-        tokens = words.shape[:-1]  # (batch, seq) or (tokens,)
-        if token_type_ids is None:
-            token_type_ids = torch.zeros(tokens, dtype=torch.long, device=words.device)
-        else:
-            _check_shape(token_type_ids, tokens, "token_type_ids")
-        if position_ids is None:
-            position_ids = torch.arange(tokens[-1], device=words.device)  # (seq,)
-            self._check_length(words)
-        else:
-            _check_shape(position_ids, tokens, "position_ids")
-        segments = _look_up(self.token_type_embeddings, token_type_ids, "token_type_ids")
-        positions = _look_up(self.position_embeddings, position_ids, "position_ids")
-        # The reference implementation adds in this order, and floating-point sums depend on it.
-        embeddings = words + segments
-        embeddings = embeddings + positions  # (..., seq, hidden) + (seq, hidden)
-        hidden_states: Tensor = self.dropout(self.LayerNorm(embeddings))
-        return hidden_states
+        inputs.check_ids(self, layout, input_ids, token_type_ids, position_ids, inputs_embeds)
+        try:
+            words = self.word_embeddings(input_ids) if inputs_embeds is None else inputs_embeds
+            tokens = words.shape[:-1]  # (batch, seq) or (tokens,)
+            if token_type_ids is None:
+                token_type_ids = torch.zeros(tokens, dtype=torch.long, device=words.device)
+            if position_ids is None:
+                position_ids = (layout or UNMASKED).position_ids(words.device, tokens=tokens)
+            # The reference implementation adds in this order, and floating-point sums depend on it.
+            embeddings = words + self.token_type_embeddings(token_type_ids)
+            embeddings = embeddings + self.position_embeddings(position_ids)
+        except IndexError as error:
+            raise inputs.explain_ids(
+                error,
+                self,
+                input_ids=input_ids if inputs_embeds is None else None,
+                token_type_ids=token_type_ids,
+                position_ids=position_ids,
+            ) from None
+        return self.dropout(self.LayerNorm(embeddings))
 
-    def _check_length(self, words: Tensor) -> None:
-        longest = self.position_embeddings.num_embeddings
-        seq = words.shape[-2]
-        if not is_traced(words) and seq > longest:
-            raise ValueError(
-                f"The sequence has {seq} tokens, but max_position_embeddings is {longest}. Pass "
-                "truncation=True to the tokenizer."
-            )
-
-
-# What to check first if an id has no row in the embedding table of this argument.
-_ADVICE = {
-    "input_ids": "Are the tokenizer and the model from the same checkpoint?",
-    "token_type_ids": "The number of segments is config.type_vocab_size.",
-    "position_ids": "Positions count from 0 to config.max_position_embeddings - 1.",
-}
-
-
-def _look_up(table: nn.Embedding, ids: Tensor | None, argument: str) -> Tensor:
-    """Return `table(ids)`, (..., hidden), or raise an error that names the argument."""
-    if not isinstance(ids, Tensor):
-        raise ValueError(
-            f"{argument} should be a tensor of integers (torch.long), not {type(ids).__name__}. "
-            'Pass what the tokenizer returns with return_tensors="pt" as model(**batch).'
-        )
-    if ids.dtype not in (torch.long, torch.int):
-        raise ValueError(
-            f"{argument} should be a tensor of integers (torch.long), not {ids.dtype}."
-        )
-    try:
-        vectors: Tensor = table(ids)
-    except IndexError:
-        rows = table.num_embeddings
-        is_invalid = (ids < 0) | (ids >= rows)
-        raise ValueError(
-            f"{argument} contains {ids[is_invalid][0].item()}, but the embedding table has {rows} "
-            f"rows (valid ids 0 to {rows - 1}). {_ADVICE[argument]}"
-        ) from None
-    return vectors
-
-
-def _check_shape(ids: Tensor, tokens: torch.Size, argument: str) -> None:
-    """Check that ids have the shape of the tokens. A padded batch may share one row of ids."""
-    if not isinstance(ids, Tensor) or ids.shape == tokens:
-        return
-    is_padded = len(tokens) == 2
-    if is_padded and ids.shape in (tokens[1:], (1, *tokens[1:])):
-        return
-    raise ValueError(
-        f"{argument} should have the shape of the tokens, {tuple(tokens)}, not {tuple(ids.shape)}."
-    )
+    layout_forward = forward

@@ -12,15 +12,17 @@ Next file: model.py.
 import math
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from minibert.attention import AttentionFunction, BertAttention, sdpa_attention
-from minibert.config import BertConfig
-from minibert.layouts import UNMASKED, Layout, LayoutOrMask, as_layout
+from minibert.attention import ATTENTION_FUNCTIONS, AttentionFunction, BertAttention
+from minibert.config import ACTIVATIONS as ACTIVATIONS, BertConfig
+from minibert.custom import run
+from minibert.layouts import UNMASKED, LayoutOrMask, as_layout
 from minibert.outputs import BertModelOutput
 
 
@@ -34,16 +36,41 @@ def gelu_new(x: Tensor) -> Tensor:
     return 0.5 * x * (1.0 + torch.tanh(inner))
 
 
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "gelu": F.gelu,
-    "gelu_new": gelu_new,
-    "gelu_pytorch_tanh": partial(F.gelu, approximate="tanh"),  # gelu_new by PyTorch's own kernel
-    "relu": F.relu,
-    "silu": F.silu,
-    "swish": F.silu,
-    "tanh": torch.tanh,
-}
-"""The values of `config.hidden_act`."""
+# The values of `config.hidden_act`. A function of your own can be added.
+ACTIVATIONS.update(
+    gelu=F.gelu,
+    gelu_new=gelu_new,
+    gelu_pytorch_tanh=partial(F.gelu, approximate="tanh"),  # gelu_new by PyTorch's own kernel
+    relu=F.relu,
+    silu=F.silu,
+    swish=F.silu,
+    tanh=torch.tanh,
+)
+
+
+class Activation(nn.Module):
+    """A function of `ACTIVATIONS` as a module, so that it can have hooks and be replaced.
+
+    Args:
+        name: The key of the function.
+    """
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.name = name
+
+    @property
+    def function(self) -> Callable[[Tensor], Tensor]:
+        """The function itself."""
+        return ACTIVATIONS[self.name]
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Apply the function to every number of `x`, of any shape."""
+        return self.function(x)
+
+    def extra_repr(self) -> str:
+        """Return the name of the function."""
+        return self.name
 
 
 class BertIntermediate(nn.Module):
@@ -55,7 +82,7 @@ class BertIntermediate(nn.Module):
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
         self.dense = nn.Linear(config.hidden_size, config.intermediate_size)
-        self.intermediate_act_fn = ACTIVATIONS[config.hidden_act]
+        self.intermediate_act_fn = Activation(config.hidden_act)
 
     def forward(self, hidden_states: Tensor) -> Tensor:
         """Widen every token: (..., hidden) to (..., intermediate)."""
@@ -87,8 +114,7 @@ class BertOutput(nn.Module):
         """
         hidden_states = self.dense(hidden_states)  # (..., hidden)
         hidden_states = self.dropout(hidden_states)
-        output: Tensor = self.LayerNorm(hidden_states + input_tensor)
-        return output
+        return self.LayerNorm(hidden_states + input_tensor)
 
 
 class BertLayer(nn.Module):
@@ -104,36 +130,31 @@ class BertLayer(nn.Module):
         self,
         hidden_states: Tensor,
         layout: LayoutOrMask = UNMASKED,
-        attend: AttentionFunction = sdpa_attention,
+        attend: AttentionFunction | None = None,
         attentions: list[Tensor] | None = None,
+        **unused: Any,
     ) -> Tensor:
         """Compute the next hidden states.
 
         Args:
             hidden_states: (batch, seq, hidden), or (tokens, hidden) when packed.
             layout: Where sequences begin and end, or an attention mask.
-            attend: One of `ATTENTION_FUNCTIONS`.
+            attend: The attention function. None: `config.attn_implementation` names it.
             attentions: A list to which the attention probabilities are appended, if `attend`
-                returns any.
+                returns any: a layer returns hidden states alone, as in transformers.
+            unused: Keywords of transformers, which have no effect or raise an error.
 
         Returns:
             Hidden states of the same shape.
         """
-        layout = as_layout(layout, hidden_states)
-        if type(self.attention) is BertAttention:
-            attention_output, weights = self.attention(hidden_states, layout, attend)
-        else:  # a subclass, or a module that a user has put in its place
-            # Imported here, because BERT itself does not need it.
-            from minibert.custom import call_custom
-
-            attention_output, weights = call_custom(
-                self.attention, hidden_states, layout, attend=attend
-            )
-        if attentions is not None and weights is not None:
-            attentions.append(weights)
+        layout = as_layout(layout, hidden_states, attend, unused)
+        attention_output, probabilities = run(self.attention, hidden_states, layout, attend=attend)
+        if attentions is not None and probabilities is not None:
+            attentions.append(probabilities)
         intermediate_output = self.intermediate(attention_output)  # (..., intermediate)
-        layer_output: Tensor = self.output(intermediate_output, attention_output)
-        return layer_output
+        return self.output(intermediate_output, attention_output)
+
+    layout_forward = forward
 
 
 class BertEncoder(nn.Module):
@@ -141,6 +162,7 @@ class BertEncoder(nn.Module):
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
+        self.config = config
         self.layer = nn.ModuleList([BertLayer(config) for _ in range(config.num_hidden_layers)])
         self.gradient_checkpointing = bool(config.gradient_checkpointing)
 
@@ -148,21 +170,21 @@ class BertEncoder(nn.Module):
         self,
         hidden_states: Tensor,
         layout: LayoutOrMask = UNMASKED,
-        attend: AttentionFunction = sdpa_attention,
+        attend: AttentionFunction | None = None,
         output_hidden_states: bool = False,
         output_attentions: bool = False,
-        attention_mask: Tensor | None = None,
+        **unused: Any,
     ) -> BertModelOutput:
         """Run every layer.
 
         Args:
             hidden_states: The embeddings h0, (batch, seq, hidden), or (tokens, hidden) when packed.
             layout: Where sequences begin and end, or an attention mask.
-            attend: One of `ATTENTION_FUNCTIONS`.
+            attend: The attention function. None: `config.attn_implementation` names it.
             output_hidden_states: Return h0 and the output of every layer.
             output_attentions: Return the attention probabilities of every layer. Only
                 `eager_attention` has any.
-            attention_mask: The name of `layout` in transformers, for a mask.
+            unused: Keywords of transformers, which have no effect or raise an error.
 
         Returns:
             A `BertModelOutput` without `pooler_output`.
@@ -170,35 +192,32 @@ class BertEncoder(nn.Module):
         Raises:
             ValueError: Attention probabilities that `attend` or a custom layer does not return.
         """
-        if attention_mask is not None:
-            layout = attention_mask
-        layout = as_layout(layout, hidden_states)
-        all_hidden_states = []
-        if output_hidden_states:
-            all_hidden_states.append(hidden_states)
-        attentions: list[Tensor] | None = None
-        if output_attentions:
-            attentions = []
+        layout = as_layout(layout, hidden_states, attend, unused)
+        attend = attend or ATTENTION_FUNCTIONS[self.config.attn_implementation]
+        attentions: list[Tensor] | None = [] if output_attentions else None
+        states = [hidden_states]
         for layer in self.layer:
             if self.gradient_checkpointing and self.training:
                 # Keep only the input of the layer, and compute the layer again for its gradient
                 # (Chen et al. 2016).
-                hidden_states = checkpoint(
-                    _run_layer,
+                hidden_states, probabilities = checkpoint(
+                    partial(run, attend=attend, attentions=attentions),
                     layer,
                     hidden_states,
                     layout,
-                    attend,
-                    attentions,
                     use_reentrant=False,
                 )
             else:
-                hidden_states = _run_layer(layer, hidden_states, layout, attend, attentions)
+                hidden_states, probabilities = run(
+                    layer, hidden_states, layout, attend=attend, attentions=attentions
+                )
+            if attentions is not None and probabilities is not None:  # of a user's own layer
+                attentions.append(probabilities)
             if output_hidden_states:
-                all_hidden_states.append(hidden_states)
+                states.append(hidden_states)
         output = BertModelOutput(last_hidden_state=hidden_states)
         if output_hidden_states:
-            output.hidden_states = tuple(all_hidden_states)
+            output.hidden_states = tuple(states)
         if attentions is not None:
             if len(attentions) != len(self.layer):
                 raise ValueError(
@@ -208,24 +227,3 @@ class BertEncoder(nn.Module):
                 )
             output.attentions = tuple(attentions)
         return output
-
-
-def _run_layer(
-    layer: nn.Module,
-    hidden_states: Tensor,
-    layout: Layout,
-    attend: AttentionFunction,
-    attentions: list[Tensor] | None,
-) -> Tensor:
-    """Run a `BertLayer`, or a module that a user has put in its place."""
-    if type(layer) is BertLayer:
-        next_states: Tensor = layer(hidden_states, layout, attend, attentions)
-        return next_states
-    from minibert.custom import call_custom  # as in `BertLayer.forward`
-
-    next_states, weights = call_custom(
-        layer, hidden_states, layout, attend=attend, attentions=attentions
-    )
-    if attentions is not None and weights is not None:
-        attentions.append(weights)
-    return next_states

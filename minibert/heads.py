@@ -16,16 +16,10 @@ from torch import Tensor, nn
 
 from minibert.base import PreTrainedModel
 from minibert.config import BertConfig
-from minibert.encoder import ACTIVATIONS
+from minibert.encoder import Activation
 from minibert.initialization import initial_weights
-from minibert.losses import (
-    check_labels,
-    cross_entropy,
-    is_class_index,
-    multi_label_loss,
-    regression_loss,
-    span_loss,
-)
+from minibert.inputs import check_labels, is_class_index
+from minibert.losses import cross_entropy, multi_label_loss, regression_loss, span_loss
 from minibert.model import BertModel, ForwardOptions
 from minibert.outputs import (
     BertModelOutput,
@@ -130,7 +124,7 @@ class BertPredictionHeadTransform(nn.Module):
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
         self.dense = nn.Linear(config.hidden_size, config.hidden_size)
-        self.transform_act_fn = ACTIVATIONS[config.hidden_act]
+        self.transform_act_fn = Activation(config.hidden_act)
         self.LayerNorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
 
     def forward(self, hidden_states: Tensor) -> Tensor:

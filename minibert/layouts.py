@@ -22,11 +22,13 @@ Next file: embeddings.py.
 
 from collections.abc import Sequence
 from itertools import accumulate, groupby
-from typing import Union
+from typing import Any, ClassVar, Union
 
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
+
+from minibert import inputs
 
 Layout = Union["PaddedLayout", "PackedLayout"]
 
@@ -48,30 +50,22 @@ class PaddedLayout:
             are not those of a mask.
     """
 
+    is_packed: ClassVar[bool] = False
+
     def __init__(self, attention_mask: Tensor | None = None) -> None:
         self.mask: Tensor | None = None
         self._mask_shape: tuple[int, ...] = ()  # for `check`, also if the mask is left out
         if attention_mask is None:
             return
-        if not isinstance(attention_mask, Tensor):
-            raise ValueError(
-                f"attention_mask should be a tensor, not {type(attention_mask).__name__}. Pass "
-                "torch.tensor(attention_mask)."
-            )
-        if attention_mask.dim() not in (2, 3, 4):
-            raise ValueError(
-                f"attention_mask has shape {tuple(attention_mask.shape)}, but it should be "
-                "(batch, seq), (batch, seq, seq) or (batch, heads, seq, seq)."
-            )
+        inputs.check_mask(attention_mask)
         self._mask_shape = tuple(attention_mask.shape)
         is_additive = attention_mask.dim() == 4 and attention_mask.is_floating_point()
-        # A mask that hides nothing is left out: the results are the same, and the kernel is faster.
-        if is_traced(attention_mask) or _hides_tokens(attention_mask, is_additive):
+        # A mask that hides nothing is left out: the results are the same, and the kernel of
+        # `sdpa_attention` is faster. Reading its values waits for a GPU, once for a batch.
+        if inputs.is_traced(attention_mask) or inputs.hides_tokens(attention_mask, is_additive):
             visible = attention_mask == 0 if is_additive else attention_mask.bool()
-            if visible.dim() == 2:
-                visible = visible[:, None, None, :]  # (batch, 1, 1, seq)
-            elif visible.dim() == 3:
-                visible = visible[:, None, :, :]  # (batch, 1, seq, seq)
+            while visible.dim() < 4:  # to (batch, 1, 1, seq), or (batch, 1, seq, seq)
+                visible = visible.unsqueeze(1)
             self.mask = visible
 
     def check(self, tokens: torch.Size, argument: str = "input_ids") -> None:
@@ -84,31 +78,7 @@ class PaddedLayout:
         Raises:
             ValueError: The tokens have another number of dimensions, or do not fit the mask.
         """
-        if len(tokens) != 2:
-            raise ValueError(
-                f"{argument} should have tokens of shape (batch, seq), not {tuple(tokens)}. A "
-                "single sequence is a batch of one: input_ids[None]."
-            )
-        batch, seq = tokens
-        if seq == 0:
-            raise ValueError(
-                f"{argument} has tokens of shape {tuple(tokens)}, but every sequence needs at "
-                "least one token."
-            )
-        if not self._mask_shape:
-            return
-        mask_batch = self._mask_shape[0]
-        mask_seq = self._mask_shape[-1]
-        fits = mask_batch in (1, batch) and mask_seq == seq
-        if len(self._mask_shape) > 2:  # (..., queries, keys)
-            mask_queries = self._mask_shape[-2]
-            fits = fits and mask_queries in (1, seq)
-        if not fits:
-            raise ValueError(
-                f"attention_mask has shape {self._mask_shape}, but {argument} has tokens of shape "
-                f"{tuple(tokens)}. The mask should be (batch, seq), (batch, seq, seq) or "
-                "(batch, heads, seq, seq)."
-            )
+        inputs.check_padded(tokens, self._mask_shape, argument)
 
     def split(self, x: Tensor) -> list[Tensor]:
         """Return blocks of equally long sequences: here one, the whole batch, (batch, seq, ...)."""
@@ -120,9 +90,9 @@ class PaddedLayout:
         return x
 
     def position_ids(
-        self, tokens: tuple[int, ...], device: torch.device | str | None = None
+        self, device: torch.device | str | None = None, *, tokens: Sequence[int]
     ) -> Tensor:
-        """Return 0, 1, 2, ... for `tokens` of shape (batch, seq): (1, seq) on `device`."""
+        """Return 0, 1, 2, ... for tokens of shape `tokens`, (batch, seq): (1, seq) on `device`."""
         positions = torch.arange(tokens[-1], device=device)
         return positions if len(tokens) == 1 else positions[None]
 
@@ -138,9 +108,9 @@ class PaddedLayout:
         """Undo `pad`."""
         return padded
 
-    def padding_mask(self, padded: Tensor) -> Tensor | None:
-        """Return the mask of `pad(hidden_states)`, which is that of the layout."""
-        return self.mask
+    def additive_mask(self, padded: Tensor) -> Tensor | None:
+        """Return what to add to the scores of `pad(hidden_states)`. None: nothing is hidden."""
+        return None if self.mask is None else additive(self.mask, padded)
 
 
 UNMASKED = PaddedLayout()
@@ -162,15 +132,13 @@ class PackedLayout:
         ValueError: A length is below 1.
     """
 
+    is_packed: ClassVar[bool] = True
+
     def __init__(self, lengths: Sequence[int], tail: int = 0) -> None:
         self.lengths = list(lengths)
         self.tail = tail
         self.mask: Tensor | None = None  # always, because nothing is hidden within a sequence
-        if min(self.lengths, default=1) < 1:
-            raise ValueError(
-                f"PackedLayout lengths contains {min(self.lengths)}, but every sequence needs at "
-                "least one token. Leave empty sequences out."
-            )
+        inputs.check_lengths(self.lengths)
         # Pairs of a length and the number of consecutive sequences that have it.
         self.runs = [(length, len(list(run))) for length, run in groupby(self.lengths)]
         if not self.runs:
@@ -200,11 +168,11 @@ class PackedLayout:
         return rows[0] if len(rows) == 1 else torch.cat(rows)
 
     def position_ids(
-        self, tokens: tuple[int, ...] = (), device: torch.device | str | None = None
+        self, device: torch.device | str | None = None, *, tokens: Sequence[int] = ()
     ) -> Tensor:
         """Return the position of each token in its sequence, (tokens,): 0, 1, 2, ... on `device`.
 
-        Rows of the tail have position 0. A packed layout knows the shape `tokens`.
+        Rows of the tail have position 0. `tokens` is that of a `PaddedLayout`, and not needed here.
         """
         runs = [torch.arange(length, device=device).repeat(count) for length, count in self.runs]
         runs.append(torch.zeros(self.tail, dtype=torch.long, device=device))
@@ -220,12 +188,7 @@ class PackedLayout:
         Raises:
             ValueError: The tokens have another shape.
         """
-        expected = sum(self.lengths) + self.tail
-        if tuple(tokens) != (expected,):
-            raise ValueError(
-                f"{argument} should have tokens of shape ({expected},), as the lengths of the "
-                f"PackedLayout add up to {expected}, not {tuple(tokens)}."
-            )
+        inputs.check_packed(tokens, sum(self.lengths) + self.tail, argument)
 
     def first_tokens(self, hidden_states: Tensor) -> Tensor:
         """Return each first token: `hidden_states` (tokens, hidden) to (batch, hidden)."""
@@ -247,9 +210,9 @@ class PackedLayout:
             return rows
         return torch.cat([rows, rows.new_zeros(self.tail, rows.shape[1])])
 
-    def padding_mask(self, padded: Tensor) -> Tensor | None:
-        """Return the mask of `pad(hidden_states)`, True for tokens, (batch, 1, 1, seq)."""
-        return self.token_mask(padded.device)[:, None, None, :]
+    def additive_mask(self, padded: Tensor) -> Tensor | None:
+        """Return what to add to the scores of `pad(hidden_states)`, (batch, 1, 1, seq)."""
+        return additive(self.token_mask(padded.device)[:, None, None, :], padded)
 
     def token_mask(self, device: torch.device | str | None = None) -> Tensor:
         """Return which places of the padded batch hold a token: bool (batch, seq) on `device`."""
@@ -258,18 +221,52 @@ class PackedLayout:
         return positions < lengths[:, None]
 
 
-def as_layout(layout: LayoutOrMask, hidden_states: Tensor) -> Layout:
-    """Return a layout for hidden states.
+def additive(mask: Tensor, scores: Tensor) -> Tensor:
+    """Return 0 where a mask is True, and elsewhere the lowest finite number of the scores' dtype.
 
-    Every part of the encoder calls it, so that each can also be called alone, with a mask.
+    It is not -inf, so that a row that is hidden completely does not become NaN.
+    """
+    offsets = torch.zeros(mask.shape, dtype=scores.dtype, device=scores.device)
+    return offsets.masked_fill(~mask, torch.finfo(scores.dtype).min)
+
+
+def make_layout(layout: Layout | None, attention_mask: Tensor | None) -> Layout:
+    """Return the layout that a model was called with, or that of its mask.
+
+    Raises:
+        ValueError: Both a layout and a mask.
+    """
+    if layout is None:
+        return PaddedLayout(attention_mask)
+    if attention_mask is not None:
+        raise ValueError(
+            "BertModel takes attention_mask or layout, not both. Pass "
+            "PaddedLayout(attention_mask) or a PackedLayout."
+        )
+    return layout
+
+
+def as_layout(
+    layout: LayoutOrMask, hidden_states: Tensor, attend: Any = None, unused: Any = None
+) -> Layout:
+    """Return the layout that a part of the encoder was called with.
+
+    Every part calls it, so that each can also be called alone, as in transformers.
 
     Args:
         layout: A layout, which is returned as it is, or an attention mask. None hides nothing.
         hidden_states: (batch, seq, hidden), which a mask has to fit.
+        attend: The attention function.
+        unused: Further keywords, as in transformers. `attention_mask` is that of `layout` there.
 
     Raises:
-        ValueError: A mask that does not fit, or something that is neither.
+        ValueError: A mask that does not fit, something that is neither, or a keyword that asks for
+            something that minibert does not have.
     """
+    if unused or not (attend is None or callable(attend)):
+        mask = unused.pop("attention_mask", None)
+        layout = layout if mask is None else mask
+        inputs.check_part(attend, unused)
     if isinstance(layout, (PaddedLayout, PackedLayout)):
         return layout
     if layout is None:
@@ -277,43 +274,3 @@ def as_layout(layout: LayoutOrMask, hidden_states: Tensor) -> Layout:
     padded = PaddedLayout(layout)
     padded.check(hidden_states.shape[:-1], "hidden_states")
     return padded
-
-
-def is_traced(tensor: Tensor) -> bool:
-    """Whether a call only records a graph, so that no branch may depend on the values of `tensor`.
-
-    This is the case under `torch.compile`, `torch.export`, `torch.jit.trace` and both exporters to
-    ONNX, on the meta device, for fake tensors, and while a CUDA graph is captured.
-    """
-    return (
-        torch.compiler.is_compiling()
-        or torch.jit.is_tracing()  # type: ignore[attr-defined, no-untyped-call]
-        or tensor.is_meta
-        or type(tensor) is not Tensor
-        or (tensor.is_cuda and torch.cuda.is_current_stream_capturing())
-    )
-
-
-def _hides_tokens(attention_mask: Tensor, is_additive: bool) -> bool:
-    """Whether a mask hides any token.
-
-    Raises:
-        ValueError: The values are not those of a mask.
-    """
-    if is_additive:
-        is_valid = (attention_mask == 0) | (attention_mask <= -1000)
-        if not is_valid.all():
-            raise ValueError(
-                f"attention_mask with four dimensions and {attention_mask.dtype} is added to the "
-                "scores, so its values should be 0 (visible) or -1000 and less (hidden). Or pass "
-                "torch.bool, True for visible."
-            )
-        return bool(attention_mask.any())
-    if attention_mask.numel() == 0:
-        return False
-    lowest = attention_mask.min()
-    if not lowest >= 0:  # also refuses NaN, which compares as False
-        raise ValueError(
-            f"attention_mask contains {lowest:g}, but it should be 1 for tokens and 0 for padding."
-        )
-    return bool(lowest == 0)

@@ -30,10 +30,12 @@ from torch import Tensor, nn
 from minibert.attention import ATTENTION_FUNCTIONS
 from minibert.base import PreTrainedModel, use_one_thread_after_fork
 from minibert.config import BertConfig
+from minibert.custom import embed, pool
 from minibert.embeddings import BertEmbeddings
 from minibert.encoder import BertEncoder
 from minibert.initialization import initial_weights
-from minibert.layouts import Layout, PackedLayout, PaddedLayout
+from minibert.inputs import check_batch
+from minibert.layouts import UNMASKED, Layout, make_layout
 from minibert.outputs import BertModelOutput, to_output
 
 
@@ -49,11 +51,12 @@ class BertPooler(nn.Module):
         self.dense = nn.Linear(config.hidden_size, config.hidden_size)
         self.activation = nn.Tanh()
 
-    def forward(self, hidden_states: Tensor) -> Tensor:
+    def forward(self, hidden_states: Tensor, layout: Layout = UNMASKED) -> Tensor:
         """Pool sequences: (batch, seq, hidden) to (batch, hidden), from -1 to 1."""
-        first_token = hidden_states[:, 0]  # (batch, hidden)
-        pooled_output: Tensor = self.activation(self.dense(first_token))
-        return pooled_output
+        first_tokens = layout.first_tokens(hidden_states)  # (batch, hidden)
+        return self.activation(self.dense(first_tokens))
+
+    layout_forward = forward
 
 
 class UnusedArguments(TypedDict, total=False):
@@ -135,8 +138,6 @@ class BertModel(PreTrainedModel):
                 longer than `max_position_embeddings`.
             TypeError: An unknown argument.
         """
-        if unused:
-            self.check_unused(unused)
         if not torch.compiler.is_compiling():
             use_one_thread_after_fork()
         if output_hidden_states is None:
@@ -144,20 +145,11 @@ class BertModel(PreTrainedModel):
         if output_attentions is None:
             output_attentions = self.config.output_attentions
         attention = "eager" if output_attentions else self.config.attn_implementation
+        layout = make_layout(layout, attention_mask)
+        check_batch(self.config, layout, input_ids, inputs_embeds, output_attentions, unused)
 
-        layout = make_layout(layout, attention_mask, self.config, output_attentions)
-        check_inputs(input_ids, inputs_embeds, layout)
-        if inputs_embeds is not None:
-            check_embeddings(inputs_embeds, self)
-        # The positions of a single sequence are those that the embeddings use anyway.
-        if isinstance(layout, PackedLayout) and len(layout.lengths) > 1 and position_ids is None:
-            position_ids = layout.position_ids(self.device)  # (tokens,)
-
-        hidden_states = self.embeddings(
-            input_ids=input_ids,
-            token_type_ids=token_type_ids,
-            position_ids=position_ids,
-            inputs_embeds=inputs_embeds,
+        hidden_states = embed(
+            self.embeddings, layout, input_ids, token_type_ids, position_ids, inputs_embeds
         )  # (batch, seq, hidden) or (tokens, hidden)
         output: BertModelOutput = self.encoder(
             hidden_states,
@@ -167,98 +159,8 @@ class BertModel(PreTrainedModel):
             output_attentions=output_attentions,
         )
         if self.pooler is not None:
-            output.pooler_output = self._pool(output.last_hidden_state, layout)
+            output.pooler_output = pool(self.pooler, output.last_hidden_state, layout)
         return to_output(output, return_dict, self.config)
 
     if TYPE_CHECKING:  # so that type checkers know the arguments and the output of `model(...)`
         __call__ = forward
-
-    def _pool(self, hidden_states: Tensor, layout: Layout) -> Tensor:
-        """Run the pooler, whose input is (batch, seq, hidden) whatever the layout."""
-        if isinstance(layout, PackedLayout):
-            if type(self.pooler) is BertPooler:
-                # It uses only the first token of each sequence, so the others need no padding.
-                hidden_states = layout.first_tokens(hidden_states)[:, None]  # (batch, 1, hidden)
-            else:
-                hidden_states = layout.pad(hidden_states)  # (batch, seq, hidden)
-        pooled_output: Tensor = self.pooler(hidden_states)  # type: ignore[misc]
-        return pooled_output
-
-
-def make_layout(
-    layout: Layout | None,
-    attention_mask: Tensor | None,
-    config: BertConfig,
-    output_attentions: bool,
-) -> Layout:
-    """Return the layout of a batch.
-
-    Args:
-        layout: The layout that was passed to the model.
-        attention_mask: The mask that was passed to the model.
-        config: Config of the model.
-        output_attentions: Whether the attention probabilities are returned.
-
-    Raises:
-        ValueError: Both a layout and a mask, a mask for another number of heads, or attention
-            probabilities of a packed batch.
-    """
-    if layout is None:
-        layout = PaddedLayout(attention_mask)
-    elif attention_mask is not None:
-        raise ValueError(
-            "BertModel takes attention_mask or layout, not both. Pass "
-            "PaddedLayout(attention_mask) or a PackedLayout."
-        )
-    if isinstance(layout, PackedLayout) and output_attentions:
-        raise ValueError(
-            "output_attentions needs a padded batch, because the attention probabilities of "
-            "packed sequences have different shapes. Pass input_ids (batch, seq) and "
-            "attention_mask."
-        )
-    if layout.mask is not None:
-        mask_heads = layout.mask.shape[1]
-        heads = config.num_attention_heads
-        if mask_heads not in (1, heads):
-            raise ValueError(
-                f"attention_mask is for {mask_heads} heads, but the model has {heads}."
-            )
-    return layout
-
-
-def check_inputs(input_ids: Any, inputs_embeds: Any, layout: Layout) -> None:
-    """Check that there is one kind of input, and that its shape fits the layout.
-
-    Raises:
-        ValueError: Neither or both kinds of input, or a shape that does not fit.
-    """
-    if (input_ids is None) == (inputs_embeds is None):
-        raise ValueError("BertModel takes exactly one of input_ids and inputs_embeds.")
-    # Inputs that are not tensors raise an error later, where they are used.
-    if isinstance(input_ids, Tensor):
-        layout.check(input_ids.shape, "input_ids")
-    if isinstance(inputs_embeds, Tensor):
-        layout.check(inputs_embeds.shape[:-1], "inputs_embeds")
-
-
-def check_embeddings(inputs_embeds: Any, model: BertModel) -> None:
-    """Check that `inputs_embeds` can take the place of word embeddings.
-
-    Raises:
-        ValueError: Not a tensor, another number of dimensions than `hidden_size`, or a dtype that
-            would change that of the results.
-    """
-    expected = f"{model.dtype} of shape (batch, seq, {model.config.hidden_size})"
-    if not isinstance(inputs_embeds, Tensor):
-        raise ValueError(
-            f"inputs_embeds should be a tensor, {expected}, not {type(inputs_embeds).__name__}."
-        )
-    dtype = inputs_embeds.dtype
-    keeps_dtype = torch.promote_types(dtype, model.dtype) == model.dtype
-    has_dtype = keeps_dtype or torch.is_autocast_enabled(model.device.type)
-    has_size = inputs_embeds.shape[-1:] == (model.config.hidden_size,)
-    if not has_size or not dtype.is_floating_point or not has_dtype:
-        raise ValueError(
-            f"inputs_embeds should be {expected}, not {dtype} of shape "
-            f"{tuple(inputs_embeds.shape)}."
-        )

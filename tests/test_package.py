@@ -34,6 +34,7 @@ IMPORT_ORDER = [
     "config",
     "base",
     "outputs",
+    "inputs",
     "layouts",
     "custom",
     "embeddings",

@@ -7,22 +7,6 @@ from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
-# Arguments of `forward` in transformers, with the reason why they have no effect here.
-ARGUMENTS_WITHOUT_EFFECT = {
-    "use_cache": "an encoder computes a text once and has nothing to keep",
-    "num_items_in_batch": "the Trainer's count of labels, but BERT's losses are means of a batch",
-}
-# Arguments that raise an error with any other value than this, and the end of the message.
-REFUSED_ARGUMENTS: dict[str, tuple[Any, str]] = {
-    "past_key_values": (None, "it is for decoders, but an encoder computes every text at once."),
-    "encoder_hidden_states": (None, "it is for decoders, but minibert is an encoder."),
-    "encoder_attention_mask": (None, "it is for decoders, but minibert is an encoder."),
-    "head_mask": (
-        None,
-        "nor is it by transformers since version 5. Trace.switch_off_head switches a head off.",
-    ),
-}
-
 
 class _OfConfig:
     """A field of the config, until a model is assigned a value of its own under this name."""
@@ -69,21 +53,6 @@ class ModelCompatibility(nn.Module):
     def tie_weights(self, **unused: Any) -> None:
         """Share the tensors that `_tied_weights_keys` declares."""
         raise NotImplementedError
-
-    def check_unused(self, arguments: Mapping[str, Any]) -> None:
-        """Check `arguments` of a forward, by name, that have no effect here.
-
-        Raises:
-            ValueError: The value of an argument asks for something that minibert does not have.
-            TypeError: The forward of no model has this argument.
-        """
-        from minibert.compat.keywords import drop_ignored_keywords
-
-        unknown = drop_ignored_keywords(arguments, ARGUMENTS_WITHOUT_EFFECT, REFUSED_ARGUMENTS)
-        for name in unknown:
-            raise TypeError(
-                f"{type(self).__name__}.forward() got an unexpected keyword argument {name!r}"
-            )
 
     def _encoders(self) -> list[Any]:
         return [module for module in self.modules() if hasattr(module, "gradient_checkpointing")]

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
 from minibert.attention import (
+    ATTENTION_FUNCTIONS,
     AttentionFunction,
     AttentionOutput,
     BertAttention,
@@ -24,11 +25,10 @@ from minibert.attention import (
     sdpa_attention,
 )
 from minibert.config import BertConfig
-from minibert.encoder import BertEncoder, BertIntermediate, BertLayer, BertOutput
+from minibert.encoder import Activation, BertEncoder, BertIntermediate, BertLayer, BertOutput
 from minibert.inference.attention import bf16_attention, packed_attention
 from minibert.inference.batching import rounded_tokens
 from minibert.inference.kernels import (
-    Activation,
     Int8Kernel,
     Kernel,
     choose_kernel,
@@ -36,13 +36,13 @@ from minibert.inference.kernels import (
     has_instructions,
 )
 from minibert.inference.threads import even_shares, workers
+from minibert.inputs import is_traced
 from minibert.layouts import (
     UNMASKED,
     Layout,
     LayoutOrMask,
     PackedLayout,
     as_layout,
-    is_traced,
 )
 from minibert.outputs import BertModelOutput
 
@@ -111,10 +111,10 @@ class FusedEncoder(BertEncoder):
         self,
         hidden_states: Tensor,
         layout: LayoutOrMask = UNMASKED,
-        attend: AttentionFunction = sdpa_attention,
+        attend: AttentionFunction | None = None,
         output_hidden_states: bool = False,
         output_attentions: bool = False,
-        attention_mask: Tensor | None = None,
+        **unused: Any,
     ) -> BertModelOutput:
         """As `BertEncoder.forward`. Results are float32 whatever the products were computed in."""
         if hidden_states.requires_grad and torch.is_grad_enabled():
@@ -126,9 +126,8 @@ class FusedEncoder(BertEncoder):
                 "An optimized model is not exported: load it with precision=None, or "
                 "unoptimize(model)."
             )
-        if attention_mask is not None:
-            layout = attention_mask
-        layout = as_layout(layout, hidden_states)
+        layout = as_layout(layout, hidden_states, attend, unused)
+        attend = attend or ATTENTION_FUNCTIONS[self.config.attn_implementation]
         hidden_states = hidden_states.float()
         run = partial(
             self._run,
@@ -399,7 +398,7 @@ def _with_inputs(
 
 def _product(
     linears: list[Any],
-    activation: Activation | None,
+    activation: Callable[[Tensor], Tensor] | None,
     sample: Tensor | None,
     kernel: type[Kernel],
     dtype: torch.dtype,
@@ -462,7 +461,10 @@ class FusedLayer(BertLayer):
         nn.Module.__init__(self)
         attention = layer.attention.self
         self.heads = (3, attention.num_attention_heads, attention.attention_head_size)
-        activations = (None, None, layer.intermediate.intermediate_act_fn, None)
+        activation: Any = layer.intermediate.intermediate_act_fn
+        if isinstance(activation, Activation):  # kernels know functions
+            activation = activation.function
+        activations = (None, None, activation, None)
         self.kernels = []
         for names, activation, sample in zip(self.PRODUCTS, activations, inputs, strict=True):
             linears = [layer.get_submodule(name) for name in names]
@@ -479,11 +481,13 @@ class FusedLayer(BertLayer):
         self,
         hidden_states: Tensor,
         layout: LayoutOrMask = UNMASKED,
-        attend: AttentionFunction = sdpa_attention,
+        attend: AttentionFunction | None = None,
         attentions: list[Tensor] | None = None,
+        **unused: Any,
     ) -> Tensor:
         """As `BertLayer.forward`."""
-        layout = as_layout(layout, hidden_states)
+        layout = as_layout(layout, hidden_states, attend, unused)
+        attend = attend or sdpa_attention
         project, mix, widen, narrow = self.kernels
         attention_norm, output_norm = self.norms
         projected = project(hidden_states)  # (..., 3 * hidden)
@@ -494,6 +498,8 @@ class FusedLayer(BertLayer):
             attentions.append(weights.float())
         attended = torch.layer_norm(mix(context, hidden_states), *attention_norm)
         return torch.layer_norm(narrow(widen(attended), attended), *output_norm)
+
+    layout_forward = forward
 
     def _save_to_state_dict(
         self, destination: dict[str, Any], prefix: str, keep_vars: bool

@@ -325,8 +325,7 @@ def _shown_tensors(trace: Any) -> dict[str, Any]:
     for name, value in trace.items():
         if _LEFT_OUT.fullmatch(name):
             continue
-        # Positions are the same for all sequences, so they have no batch axis.
-        tensors[name] = value if name == "embeddings.position" else value[0]
+        tensors[name] = value[0]
         if not tensors[name].isfinite().all():
             raise ValueError(
                 f"the model's {name} are not finite numbers: the checkpoint is damaged."

@@ -331,10 +331,6 @@ function python(expression, { names = "run", format = ".4f", torch = false, befo
   return `${imports} t = ${pythonRun()}; ${before}print(f"{${expression}:${format}}")`;
 }
 
-/**
- * Returns a cell of a step in Python. Traces have a batch axis, except for positions, which all
- * sequences share.
- */
-const stepCell = (name, ...at) =>
-  `t['${name}'][${(name === "embeddings.position" ? at : [0, ...at]).join(", ")}]`;
+/** Returns a cell of a step in Python. Traces have a batch axis. */
+const stepCell = (name, ...at) => `t['${name}'][${[0, ...at].join(", ")}]`;
 const stepPython = (name, ...at) => python(stepCell(name, ...at));

@@ -1,0 +1,44 @@
+"""Buffers of transformers' embeddings, which are not stored here because they can be computed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+
+class EmbeddingBuffers(nn.Module):
+    """`position_ids` and `token_type_ids`, by which public code reads and extends embeddings.
+
+    Code that extends a model to longer sequences assigns `position_ids` or registers it again, so
+    both accept 0, 1, 2, ...
+    """
+
+    position_embeddings: Any
+
+    @property
+    def position_ids(self) -> Tensor:
+        """All positions, (1, rows of the position embeddings)."""
+        weight = self.position_embeddings.weight
+        return torch.arange(weight.shape[0], device=weight.device)[None]
+
+    @position_ids.setter
+    def position_ids(self, value: Tensor) -> None:
+        if not torch.equal(value.flatten().cpu(), torch.arange(value.numel(), device="cpu")):
+            raise ValueError(
+                "embeddings.position_ids should be 0, 1, 2, ... Pass other positions to the "
+                "model: model(input_ids, position_ids=...)."
+            )
+
+    @property
+    def token_type_ids(self) -> Tensor:
+        """The default segments, all 0, in the shape of `position_ids`."""
+        return torch.zeros_like(self.position_ids)
+
+    def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
+        """As `nn.Module.register_buffer`, except for the property `position_ids`."""
+        if name == "position_ids" and tensor is not None:
+            self.position_ids = tensor
+        else:
+            super().register_buffer(name, tensor, persistent)
