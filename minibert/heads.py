@@ -2,117 +2,36 @@
 
 Devlin et al. 2019, sections 3.1 (pre-training), 3.2 (fine-tuning) and 4 (tasks). A head is called
 like `BertModel`, with `labels` if there are any, and returns the logits, and with labels the loss.
-The docstring of its class has the shapes.
+
+Each class can be read alone, and copied to start a head of your own: `__init__` builds the layers,
+and `forward` leads from ids to the loss. `with initial_weights(self):` draws the weights of a layer
+as for pre-training, unless a checkpoint has them. `self.post_init()` at the end of your own
+`__init__` does the same for new layers.
 
 Next file: outputs.py.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import torch
 from torch import Tensor, nn
 
+from minibert import inputs
 from minibert.base import PreTrainedModel
+from minibert.compat.embeddings import OutputEmbeddings
 from minibert.config import BertConfig
 from minibert.encoder import Activation
 from minibert.initialization import initial_weights
-from minibert.inputs import check_labels, is_class_index
 from minibert.losses import cross_entropy, multi_label_loss, regression_loss, span_loss
 from minibert.model import BertModel, ForwardOptions
 from minibert.outputs import (
-    BertModelOutput,
     LogitsOutput,
     PreTrainingOutput,
     QuestionAnsweringOutput,
     to_output,
 )
-
-
-class _Head(PreTrainedModel):
-    """A `BertModel`, called `bert` as in the official checkpoints, and a layer on top."""
-
-    def __init__(self, config: BertConfig, add_pooling_layer: bool) -> None:
-        super().__init__(config)
-        self.bert = BertModel(self.config, add_pooling_layer)
-
-    def _encode(
-        self,
-        input_ids: Tensor | None,
-        attention_mask: Tensor | None,
-        token_type_ids: Tensor | None,
-        position_ids: Tensor | None,
-        inputs_embeds: Tensor | None,
-        options: ForwardOptions,
-    ) -> BertModelOutput:
-        """Run `BertModel`. `return_dict` is for the output of the head."""
-        encoder_options: ForwardOptions = {**options, "return_dict": True}
-        return self.bert(
-            input_ids=input_ids,
-            attention_mask=attention_mask,
-            token_type_ids=token_type_ids,
-            position_ids=position_ids,
-            inputs_embeds=inputs_embeds,
-            **encoder_options,
-        )
-
-
-class _LogitsHead(_Head):
-    """A head with one kind of logits and labels."""
-
-    def forward(
-        self,
-        input_ids: Tensor | None = None,
-        attention_mask: Tensor | None = None,
-        token_type_ids: Tensor | None = None,
-        position_ids: Tensor | None = None,
-        inputs_embeds: Tensor | None = None,
-        labels: Tensor | None = None,
-        **options: Unpack[ForwardOptions],
-    ) -> LogitsOutput:
-        """Score a batch.
-
-        Args:
-            input_ids: (batch, seq). This and the next four as in `BertModel.forward`.
-            attention_mask: (batch, seq).
-            token_type_ids: (batch, seq).
-            position_ids: (batch, seq).
-            inputs_embeds: (batch, seq, hidden).
-            labels: The correct answers, in the shape that the docstring of the class has.
-            options: Further arguments of `BertModel.forward`.
-
-        Returns:
-            A `LogitsOutput` with logits in the shape that the docstring of the class has, and the
-            loss if there are labels.
-
-        Raises:
-            ValueError: As in `BertModel.forward`, or labels that do not fit the logits.
-        """
-        outputs = self._encode(
-            input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, options
-        )
-        logits = self._logits(outputs)
-        loss = None
-        if labels is not None:
-            check_labels("labels", labels)
-            loss = self._loss(logits, labels)
-        output = LogitsOutput(
-            loss=loss,
-            logits=logits,
-            hidden_states=outputs.hidden_states,
-            attentions=outputs.attentions,
-        )
-        return to_output(output, options.get("return_dict"), self.config)
-
-    if TYPE_CHECKING:
-        __call__ = forward
-
-    def _logits(self, outputs: BertModelOutput) -> Tensor:
-        raise NotImplementedError
-
-    def _loss(self, logits: Tensor, labels: Tensor) -> Tensor:
-        return cross_entropy(logits, labels)
 
 
 class BertPredictionHeadTransform(nn.Module):
@@ -129,9 +48,7 @@ class BertPredictionHeadTransform(nn.Module):
 
     def forward(self, hidden_states: Tensor) -> Tensor:
         """Transform every token: (..., hidden) to (..., hidden)."""
-        hidden_states = self.transform_act_fn(self.dense(hidden_states))
-        transformed: Tensor = self.LayerNorm(hidden_states)
-        return transformed
+        return self.LayerNorm(self.transform_act_fn(self.dense(hidden_states)))
 
 
 class BertLMPredictionHead(nn.Module):
@@ -146,8 +63,7 @@ class BertLMPredictionHead(nn.Module):
 
     def forward(self, hidden_states: Tensor) -> Tensor:
         """Score words: (..., hidden) to (..., vocab)."""
-        logits: Tensor = self.decoder(self.transform(hidden_states))
-        return logits
+        return self.decoder(self.transform(hidden_states))
 
 
 class BertPreTrainingHeads(nn.Module):
@@ -167,64 +83,14 @@ class BertPreTrainingHeads(nn.Module):
             self.seq_relationship = nn.Linear(config.hidden_size, 2)
 
 
-class _MaskedLMHead(_Head):
-    """A head with a decoder of words, which is tied to the word embeddings."""
-
-    _tied_weights_keys: ClassVar[dict[str, str]] = {
-        "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
-        "cls.predictions.decoder.bias": "cls.predictions.bias",
-    }
-
-    def __init__(self, config: BertConfig, nsp: bool) -> None:
-        super().__init__(config, add_pooling_layer=nsp)
-        with initial_weights(self):
-            self.cls = BertPreTrainingHeads(config, nsp=nsp)
-
-    def get_output_embeddings(self) -> nn.Linear:
-        """Return the decoder, (vocab, hidden)."""
-        return self.cls.predictions.decoder
-
-    def set_output_embeddings(self, new_embeddings: nn.Linear) -> None:
-        """Replace the decoder and its bias.
-
-        Args:
-            new_embeddings: A linear layer with weights (vocab, hidden) and a bias (vocab).
-        """
-        self.cls.predictions.decoder = new_embeddings
-        self.cls.predictions.bias = new_embeddings.bias
-
-    def _score_words(
-        self, outputs: BertModelOutput, labels: Tensor | None, positions: Tensor | None
-    ) -> tuple[Tensor, Tensor | None]:
-        """Return logits of the words at `positions`, and their loss if there are labels."""
-        states = outputs.last_hidden_state  # (batch, seq, hidden)
-        if labels is not None:
-            check_labels("labels", labels)
-        if positions is not None:
-            _check_positions(positions, labels, states.shape[:-1])
-            # The head is row-wise, so other rows are left out before the product with the whole
-            # vocabulary.
-            states = states[positions]  # (chosen, hidden)
-            if labels is not None:
-                labels = labels[positions]  # (chosen,)
-        logits: Tensor = self.cls.predictions(states)  # (batch, seq, vocab) or (chosen, vocab)
-        if labels is None:
-            return logits, None
-        return logits, cross_entropy(logits, labels)
+TIED_WEIGHTS = {
+    "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
+    "cls.predictions.decoder.bias": "cls.predictions.bias",
+}
+"""Names of a tensor in masked-language modeling, each with its other name."""
 
 
-def _check_positions(positions: Tensor, labels: Tensor | None, tokens: torch.Size) -> None:
-    check_labels("positions", positions)
-    if positions.dtype != torch.bool or positions.shape != tokens:
-        raise ValueError(
-            f"positions should be torch.bool of shape {tuple(tokens)}, not {positions.dtype} of "
-            f"{tuple(positions.shape)}."
-        )
-    if labels is not None and labels.shape != tokens:
-        raise ValueError(f"labels should be of shape {tuple(tokens)}, not {tuple(labels.shape)}.")
-
-
-class BertForMaskedLM(_MaskedLMHead):
+class BertForMaskedLM(OutputEmbeddings, PreTrainedModel):
     """Predicts the words behind [MASK]: logits (batch, seq, vocab).
 
     Devlin et al. 2019, section 3.1, task 1. `labels` (batch, seq) are the correct word ids, and
@@ -234,8 +100,13 @@ class BertForMaskedLM(_MaskedLMHead):
         config: The sizes.
     """
 
+    _tied_weights_keys = TIED_WEIGHTS
+
     def __init__(self, config: BertConfig) -> None:
-        super().__init__(config, nsp=False)
+        super().__init__(config)
+        self.bert = BertModel(self.config, add_pooling_layer=False)
+        with initial_weights(self):
+            self.cls = BertPreTrainingHeads(config, nsp=False)
 
     def forward(
         self,
@@ -269,23 +140,25 @@ class BertForMaskedLM(_MaskedLMHead):
         Raises:
             ValueError: As in `BertModel.forward`, or labels or positions that do not fit.
         """
-        outputs = self._encode(
-            input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, options
+        encoded = self.bert(
+            input_ids,
+            attention_mask,
+            token_type_ids,
+            position_ids,
+            inputs_embeds,
+            **with_names(options),
         )
-        logits, loss = self._score_words(outputs, labels, positions)
-        output = LogitsOutput(
-            loss=loss,
-            logits=logits,
-            hidden_states=outputs.hidden_states,
-            attentions=outputs.attentions,
+        logits, loss = score_words(
+            self.cls.predictions, encoded.last_hidden_state, labels, positions
         )
+        output = LogitsOutput(loss, logits, encoded.hidden_states, encoded.attentions)
         return to_output(output, options.get("return_dict"), self.config)
 
     if TYPE_CHECKING:
         __call__ = forward
 
 
-class BertForPreTraining(_MaskedLMHead):
+class BertForPreTraining(OutputEmbeddings, PreTrainedModel):
     """Masked-language modeling and next-sentence prediction together.
 
     Devlin et al. 2019, section 3.1: logits (batch, seq, vocab) and (batch, 2).
@@ -294,8 +167,13 @@ class BertForPreTraining(_MaskedLMHead):
         config: The sizes.
     """
 
+    _tied_weights_keys = TIED_WEIGHTS
+
     def __init__(self, config: BertConfig) -> None:
-        super().__init__(config, nsp=True)
+        super().__init__(config)
+        self.bert = BertModel(self.config)
+        with initial_weights(self):
+            self.cls = BertPreTrainingHeads(config)
 
     def forward(
         self,
@@ -330,20 +208,23 @@ class BertForPreTraining(_MaskedLMHead):
         Raises:
             ValueError: As in `BertModel.forward`, or labels or positions that do not fit.
         """
-        outputs = self._encode(
-            input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, options
+        encoded = self.bert(
+            input_ids,
+            attention_mask,
+            token_type_ids,
+            position_ids,
+            inputs_embeds,
+            **with_names(options),
         )
-        word_logits, word_loss = self._score_words(outputs, labels, positions)
-        pair_logits = self.cls.seq_relationship(outputs.pooler_output)  # (batch, 2)
+        word_logits, word_loss = score_words(
+            self.cls.predictions, encoded.last_hidden_state, labels, positions
+        )
+        pair_logits = self.cls.seq_relationship(encoded.pooler_output)  # (batch, 2)
         loss = None
         if word_loss is not None and next_sentence_label is not None:
             loss = word_loss + cross_entropy(pair_logits, next_sentence_label)
         output = PreTrainingOutput(
-            loss=loss,
-            prediction_logits=word_logits,
-            seq_relationship_logits=pair_logits,
-            hidden_states=outputs.hidden_states,
-            attentions=outputs.attentions,
+            loss, word_logits, pair_logits, encoded.hidden_states, encoded.attentions
         )
         return to_output(output, options.get("return_dict"), self.config)
 
@@ -351,7 +232,7 @@ class BertForPreTraining(_MaskedLMHead):
         __call__ = forward
 
 
-class BertForNextSentencePrediction(_LogitsHead):
+class BertForNextSentencePrediction(PreTrainedModel):
     """Predicts whether the second segment follows the first: logits (batch, 2).
 
     Devlin et al. 2019, section 3.1, task 2. `labels` (batch,) are 0 if it follows and 1 if it is
@@ -362,44 +243,56 @@ class BertForNextSentencePrediction(_LogitsHead):
     """
 
     def __init__(self, config: BertConfig) -> None:
-        super().__init__(config, add_pooling_layer=True)
+        super().__init__(config)
+        self.bert = BertModel(self.config)
         with initial_weights(self):
             self.cls = BertPreTrainingHeads(config, mlm=False)
 
-    def _logits(self, outputs: BertModelOutput) -> Tensor:
-        logits: Tensor = self.cls.seq_relationship(outputs.pooler_output)  # (batch, 2)
-        return logits
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        labels: Tensor | None = None,
+        **options: Unpack[ForwardOptions],
+    ) -> LogitsOutput:
+        """Score pairs of segments.
+
+        Args:
+            input_ids: (batch, seq). This and the next four as in `BertModel.forward`.
+            attention_mask: (batch, seq).
+            token_type_ids: (batch, seq).
+            position_ids: (batch, seq).
+            inputs_embeds: (batch, seq, hidden).
+            labels: (batch,), 0 or 1.
+            options: Further arguments of `BertModel.forward`.
+
+        Returns:
+            A `LogitsOutput`, with the loss if there are labels.
+
+        Raises:
+            ValueError: As in `BertModel.forward`, or labels that do not fit the logits.
+        """
+        encoded = self.bert(
+            input_ids,
+            attention_mask,
+            token_type_ids,
+            position_ids,
+            inputs_embeds,
+            **with_names(options),
+        )
+        logits = self.cls.seq_relationship(encoded.pooler_output)  # (batch, 2)
+        loss = None if labels is None else cross_entropy(logits, labels)
+        output = LogitsOutput(loss, logits, encoded.hidden_states, encoded.attentions)
+        return to_output(output, options.get("return_dict"), self.config)
+
+    if TYPE_CHECKING:
+        __call__ = forward
 
 
-class _Classifier(_LogitsHead):
-    """Dropout and a linear layer, on the pooler's output or, without a pooler, on every token."""
-
-    has_pooler: ClassVar[bool] = True
-    num_outputs: ClassVar[int | None] = None
-    """Outputs of the linear layer. None: `config.num_labels`."""
-
-    def __init__(self, config: BertConfig) -> None:
-        super().__init__(config, add_pooling_layer=self.has_pooler)
-        dropout = config.classifier_dropout
-        if dropout is None:
-            dropout = config.hidden_dropout_prob
-        num_outputs = self.num_outputs
-        if num_outputs is None:
-            num_outputs = config.num_labels
-        self.dropout = nn.Dropout(dropout)
-        with initial_weights(self):
-            self.classifier = nn.Linear(config.hidden_size, num_outputs)
-
-    def _logits(self, outputs: BertModelOutput) -> Tensor:
-        if self.has_pooler:
-            states = outputs.pooler_output  # (batch, hidden)
-        else:
-            states = outputs.last_hidden_state  # (batch, seq, hidden)
-        logits: Tensor = self.classifier(self.dropout(states))
-        return logits
-
-
-class BertForSequenceClassification(_Classifier):
+class BertForSequenceClassification(PreTrainedModel):
     """Predicts labels or a number for a text, from the pooler's output: logits (batch, num_labels).
 
     Devlin et al. 2019, section 4.1. `config.problem_type` decides about `labels`:
@@ -414,21 +307,58 @@ class BertForSequenceClassification(_Classifier):
         config: The sizes, with `num_labels`.
     """
 
-    def _loss(self, logits: Tensor, labels: Tensor) -> Tensor:
-        problem_type = self.config.problem_type
-        if problem_type is None:
-            if self.config.num_labels == 1:
-                problem_type = "regression"
-            elif not is_class_index(labels):
-                problem_type = "multi_label_classification"
-        if problem_type == "regression":
-            return regression_loss(logits, labels)
-        if problem_type == "multi_label_classification":
-            return multi_label_loss(logits, labels)
-        return cross_entropy(logits, labels)
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__(config)
+        self.bert = BertModel(self.config)
+        self.dropout = nn.Dropout(classifier_dropout(config))
+        with initial_weights(self):
+            self.classifier = nn.Linear(config.hidden_size, config.num_labels)
+
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        labels: Tensor | None = None,
+        **options: Unpack[ForwardOptions],
+    ) -> LogitsOutput:
+        """Score texts.
+
+        Args:
+            input_ids: (batch, seq). This and the next four as in `BertModel.forward`.
+            attention_mask: (batch, seq).
+            token_type_ids: (batch, seq).
+            position_ids: (batch, seq).
+            inputs_embeds: (batch, seq, hidden).
+            labels: As `config.problem_type` says.
+            options: Further arguments of `BertModel.forward`.
+
+        Returns:
+            A `LogitsOutput`, with the loss if there are labels.
+
+        Raises:
+            ValueError: As in `BertModel.forward`, or labels that do not fit the logits.
+        """
+        encoded = self.bert(
+            input_ids,
+            attention_mask,
+            token_type_ids,
+            position_ids,
+            inputs_embeds,
+            **with_names(options),
+        )
+        logits = self.classifier(self.dropout(encoded.pooler_output))  # (batch, num_labels)
+        loss = None if labels is None else classification_loss(logits, labels, self.config)
+        output = LogitsOutput(loss, logits, encoded.hidden_states, encoded.attentions)
+        return to_output(output, options.get("return_dict"), self.config)
+
+    if TYPE_CHECKING:
+        __call__ = forward
 
 
-class BertForTokenClassification(_Classifier):
+class BertForTokenClassification(PreTrainedModel):
     """Predicts a label for every token: logits (batch, seq, num_labels).
 
     Devlin et al. 2019, section 5.3, named-entity recognition. `labels` (batch, seq) are the class
@@ -438,10 +368,59 @@ class BertForTokenClassification(_Classifier):
         config: The sizes, with `num_labels`.
     """
 
-    has_pooler = False
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__(config)
+        self.bert = BertModel(self.config, add_pooling_layer=False)
+        self.dropout = nn.Dropout(classifier_dropout(config))
+        with initial_weights(self):
+            self.classifier = nn.Linear(config.hidden_size, config.num_labels)
+
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        labels: Tensor | None = None,
+        **options: Unpack[ForwardOptions],
+    ) -> LogitsOutput:
+        """Score tokens.
+
+        Args:
+            input_ids: (batch, seq). This and the next four as in `BertModel.forward`.
+            attention_mask: (batch, seq).
+            token_type_ids: (batch, seq).
+            position_ids: (batch, seq).
+            inputs_embeds: (batch, seq, hidden).
+            labels: (batch, seq), `IGNORED` where there is none.
+            options: Further arguments of `BertModel.forward`.
+
+        Returns:
+            A `LogitsOutput`, with the loss if there are labels.
+
+        Raises:
+            ValueError: As in `BertModel.forward`, or labels that do not fit the logits.
+        """
+        encoded = self.bert(
+            input_ids,
+            attention_mask,
+            token_type_ids,
+            position_ids,
+            inputs_embeds,
+            **with_names(options),
+        )
+        states = self.dropout(encoded.last_hidden_state)  # (batch, seq, hidden)
+        logits = self.classifier(states)  # (batch, seq, num_labels)
+        loss = None if labels is None else cross_entropy(logits, labels)
+        output = LogitsOutput(loss, logits, encoded.hidden_states, encoded.attentions)
+        return to_output(output, options.get("return_dict"), self.config)
+
+    if TYPE_CHECKING:
+        __call__ = forward
 
 
-class BertForMultipleChoice(_Classifier):
+class BertForMultipleChoice(PreTrainedModel):
     """Predicts which of several endings fits a text: logits (batch, choices).
 
     Devlin et al. 2019, section 4.4. `input_ids` and all that goes with them are
@@ -451,54 +430,62 @@ class BertForMultipleChoice(_Classifier):
         config: The sizes.
     """
 
-    num_outputs = 1
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__(config)
+        self.bert = BertModel(self.config)
+        self.dropout = nn.Dropout(classifier_dropout(config))
+        with initial_weights(self):
+            self.classifier = nn.Linear(config.hidden_size, 1)
 
-    def _encode(
+    def forward(
         self,
-        input_ids: Tensor | None,
-        attention_mask: Tensor | None,
-        token_type_ids: Tensor | None,
-        position_ids: Tensor | None,
-        inputs_embeds: Tensor | None,
-        options: ForwardOptions,
-    ) -> BertModelOutput:
-        """Run `BertModel` on every choice as a sequence of its own."""
-        if isinstance(input_ids, Tensor) and input_ids.dim() < 3:
-            raise ValueError(
-                f"input_ids should be of shape (batch, choices, seq), not {tuple(input_ids.shape)}."
-            )
-        if isinstance(inputs_embeds, Tensor) and inputs_embeds.dim() < 4:
-            raise ValueError(
-                "inputs_embeds should be of shape (batch, choices, seq, hidden), not "
-                f"{tuple(inputs_embeds.shape)}."
-            )
-        outputs = super()._encode(
-            input_ids=_join_choices(input_ids),
-            attention_mask=_join_choices(attention_mask),
-            token_type_ids=_join_choices(token_type_ids),
-            position_ids=_join_choices(position_ids),
-            inputs_embeds=_join_choices(inputs_embeds),
-            options=options,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        labels: Tensor | None = None,
+        **options: Unpack[ForwardOptions],
+    ) -> LogitsOutput:
+        """Score choices. Each is a sequence of its own.
+
+        Args:
+            input_ids: (batch, choices, seq). This and the next four as in `BertModel.forward`.
+            attention_mask: (batch, choices, seq).
+            token_type_ids: (batch, choices, seq).
+            position_ids: (batch, choices, seq).
+            inputs_embeds: (batch, choices, seq, hidden).
+            labels: (batch,), the index of the correct choice.
+            options: Further arguments of `BertModel.forward`.
+
+        Returns:
+            A `LogitsOutput`, with the loss if there are labels.
+
+        Raises:
+            ValueError: As in `BertModel.forward`, or labels that do not fit the logits.
+        """
+        inputs.check_choices(input_ids, inputs_embeds)
+        encoded = self.bert(
+            join_choices(input_ids),
+            join_choices(attention_mask),
+            join_choices(token_type_ids),
+            join_choices(position_ids),
+            join_choices(inputs_embeds),
+            **with_names(options),
         )
-        inputs = inputs_embeds if input_ids is None else input_ids
-        assert inputs is not None
-        assert outputs.pooler_output is not None
-        outputs.pooler_output = torch.unflatten(outputs.pooler_output, 0, inputs.shape[:2])
-        return outputs  # its pooler_output is (batch, choices, hidden)
+        choices: Any = inputs_embeds if input_ids is None else input_ids
+        pooled: Any = encoded.pooler_output  # (batch * choices, hidden)
+        pooled = pooled.unflatten(0, choices.shape[:2])  # (batch, choices, hidden)
+        logits = self.classifier(self.dropout(pooled)).squeeze(-1)  # (batch, choices)
+        loss = None if labels is None else cross_entropy(logits, labels)
+        output = LogitsOutput(loss, logits, encoded.hidden_states, encoded.attentions)
+        return to_output(output, options.get("return_dict"), self.config)
 
-    def _logits(self, outputs: BertModelOutput) -> Tensor:
-        logits = super()._logits(outputs)  # (batch, choices, 1)
-        return logits.squeeze(-1)  # (batch, choices)
-
-
-def _join_choices(x: Tensor | None) -> Tensor | None:
-    """(batch, choices, seq, ...) to (batch * choices, seq, ...). Anything else stays as it is."""
-    if isinstance(x, Tensor) and x.dim() > 2:
-        return x.flatten(0, 1)
-    return x
+    if TYPE_CHECKING:
+        __call__ = forward
 
 
-class BertForQuestionAnswering(_Head):
+class BertForQuestionAnswering(PreTrainedModel):
     """Predicts where the answer to a question starts and ends in a text: two logits (batch, seq).
 
     Devlin et al. 2019, section 4.2.
@@ -517,7 +504,8 @@ class BertForQuestionAnswering(_Head):
                 "BertForQuestionAnswering scores start and end: num_labels should be 2, not "
                 f"{config.num_labels}."
             )
-        super().__init__(config, add_pooling_layer=False)
+        super().__init__(config)
+        self.bert = BertModel(self.config, add_pooling_layer=False)
         with initial_weights(self):
             self.qa_outputs = nn.Linear(config.hidden_size, 2)
 
@@ -551,10 +539,15 @@ class BertForQuestionAnswering(_Head):
         Raises:
             ValueError: As in `BertModel.forward`, or positions that do not fit the logits.
         """
-        outputs = self._encode(
-            input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds, options
+        encoded = self.bert(
+            input_ids,
+            attention_mask,
+            token_type_ids,
+            position_ids,
+            inputs_embeds,
+            **with_names(options),
         )
-        logits = self.qa_outputs(outputs.last_hidden_state)  # (batch, seq, 2)
+        logits = self.qa_outputs(encoded.last_hidden_state)  # (batch, seq, 2)
         start_logits, end_logits = logits.unbind(-1)
         start_logits = start_logits.contiguous()  # (batch, seq)
         end_logits = end_logits.contiguous()  # (batch, seq)
@@ -564,13 +557,67 @@ class BertForQuestionAnswering(_Head):
             end_loss = span_loss(end_logits, end_positions)
             loss = (start_loss + end_loss) / 2
         output = QuestionAnsweringOutput(
-            loss=loss,
-            start_logits=start_logits,
-            end_logits=end_logits,
-            hidden_states=outputs.hidden_states,
-            attentions=outputs.attentions,
+            loss, start_logits, end_logits, encoded.hidden_states, encoded.attentions
         )
         return to_output(output, options.get("return_dict"), self.config)
 
     if TYPE_CHECKING:
         __call__ = forward
+
+
+# --- what several heads need
+
+
+def with_names(options: ForwardOptions) -> ForwardOptions:
+    """Return the options of `BertModel`: `return_dict` is for the output of the head."""
+    return {**options, "return_dict": True}
+
+
+def classifier_dropout(config: BertConfig) -> float:
+    """Return the dropout probability before a classifier."""
+    dropout = config.classifier_dropout
+    return config.hidden_dropout_prob if dropout is None else dropout
+
+
+def classification_loss(logits: Tensor, labels: Tensor, config: BertConfig) -> Tensor:
+    """Return the loss that `config.problem_type` names, as `BertForSequenceClassification` says."""
+    inputs.check_labels("labels", labels)
+    problem_type = config.problem_type
+    if problem_type is None and config.num_labels == 1:
+        problem_type = "regression"
+    if problem_type is None and not inputs.is_class_index(labels):
+        problem_type = "multi_label_classification"
+    if problem_type == "regression":
+        return regression_loss(logits, labels)
+    if problem_type == "multi_label_classification":
+        return multi_label_loss(logits, labels)
+    return cross_entropy(logits, labels)
+
+
+def score_words(
+    predictions: nn.Module, states: Tensor, labels: Tensor | None, positions: Tensor | None
+) -> tuple[Tensor, Tensor | None]:
+    """Score words, and compute their loss if there are labels.
+
+    Args:
+        predictions: A `BertLMPredictionHead`.
+        states: (batch, seq, hidden).
+        labels: (batch, seq), `IGNORED` where nothing is predicted.
+        positions: torch.bool (batch, seq), the tokens that are scored. None: all.
+
+    Returns:
+        Logits (batch, seq, vocab), or (chosen, vocab) with `positions`, and the loss.
+    """
+    inputs.check_chosen(positions, labels, states.shape[:-1])
+    if positions is not None:
+        # The head computes each row alone, so the others are left out before the product with the
+        # whole vocabulary.
+        states = states[positions]  # (chosen, hidden)
+        labels = None if labels is None else labels[positions]  # (chosen,)
+    logits = predictions(states)
+    return logits, None if labels is None else cross_entropy(logits, labels)
+
+
+def join_choices(x: Tensor | None) -> Tensor | None:
+    """(batch, choices, seq, ...) to (batch * choices, seq, ...). Anything else stays as it is."""
+    return x.flatten(0, 1) if isinstance(x, Tensor) and x.dim() > 2 else x

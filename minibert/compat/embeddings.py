@@ -1,4 +1,4 @@
-"""Buffers of transformers' embeddings, which are not stored here because they can be computed."""
+"""What tools for transformers call at the embeddings and at the decoder of words."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from torch import Tensor, nn
 class EmbeddingBuffers(nn.Module):
     """`position_ids` and `token_type_ids`, by which public code reads and extends embeddings.
 
+    They are not stored, because they can be computed.
     Code that extends a model to longer sequences assigns `position_ids` or registers it again, so
     both accept 0, 1, 2, ...
     """
@@ -42,3 +43,23 @@ class EmbeddingBuffers(nn.Module):
             self.position_ids = tensor
         else:
             super().register_buffer(name, tensor, persistent)
+
+
+class OutputEmbeddings:
+    """The decoder of words in the heads of masked-language modeling."""
+
+    cls: Any
+
+    def get_output_embeddings(self) -> nn.Linear:
+        """Return the decoder, (vocab, hidden)."""
+        decoder: nn.Linear = self.cls.predictions.decoder
+        return decoder
+
+    def set_output_embeddings(self, new_embeddings: nn.Linear) -> None:
+        """Replace the decoder and its bias.
+
+        Args:
+            new_embeddings: A linear layer with weights (vocab, hidden) and a bias (vocab).
+        """
+        self.cls.predictions.decoder = new_embeddings
+        self.cls.predictions.bias = new_embeddings.bias
