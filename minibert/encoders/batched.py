@@ -69,7 +69,7 @@ class Batched(AbstractContextManager["Batched"]):
     def submit(
         self, text: str, *, prompt: str | None = None, prompt_name: str | None = None
     ) -> Future[Vector]:
-        """A future of the vector (D,) of a text. Cancelling it takes the text out of the queue.
+        """A future of the vector (D,) of a text. Canceling it takes the text out of the queue.
 
         Args:
             text: The text.
