@@ -267,6 +267,12 @@ def sts_dev() -> tuple[list[str], list[str], list[float]]:
     return [r[5] for r in rows], [r[6] for r in rows], [float(r[4]) for r in rows]
 
 
+@pytest.fixture(autouse=True)
+def _no_lines_of_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave out the line of every half minute, which would appear only on a busy computer."""
+    monkeypatch.setattr("minibert.progress.SECONDS_BETWEEN_LINES", float("inf"))
+
+
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Show progress bars without delay: a fast computer finishes small inputs before it."""

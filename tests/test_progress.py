@@ -67,8 +67,6 @@ def test_a_terminal_shows_a_bar_and_a_pipe_none(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(folder)
-    # A busy computer must not add lines.
-    monkeypatch.setattr("minibert.progress.SECONDS_BETWEEN_LINES", 9999.0)
     assert main(command.format(tmp_path / "piped").split()) == 0
     # In a log, a short command reports only its data, settings and scores.
     about = ("step ", "minibert: training on", "learning rate", "tags.txt: ", "notice: ")

@@ -488,21 +488,21 @@ class TestBusy:
         with serving([stopped.model], normalize=False) as url, ThreadPoolExecutor(4) as threads:
             openai = errors.OpenAI(base_url=f"{url}/v1", api_key="-", max_retries=0)
             first = threads.submit(openai.embeddings.create, model="stopped", input="hello")
-            assert stopped.began.wait(10)
+            assert stopped.began.wait(60)
             second = threads.submit(openai.embeddings.create, model="stopped", input=["hello"] * 8)
             while stopped.model.batched.pending < 8:
                 time.sleep(0.01)
             with pytest.raises(errors.RateLimitError) as refused:
                 openai.embeddings.create(model="stopped", input="hello")
             assert refused.value.response.headers["retry-after"] == "1"
-            start = time.perf_counter()
-            assert httpx.get(f"{url}/health/live").status_code == 200
-            assert httpx.get(f"{url}/health/ready").json() == {
+            # these answers do not wait for the model, which is stopped
+            assert httpx.get(f"{url}/health/live", timeout=30).status_code == 200
+            assert httpx.get(f"{url}/health/ready", timeout=30).json() == {
                 "status": "ready",
                 "waiting": {"stopped": 8},
             }
-            assert 'minibert_waiting_texts{model="stopped"} 8.0' in httpx.get(f"{url}/metrics").text
-            assert time.perf_counter() - start < 5
+            metrics = httpx.get(f"{url}/metrics", timeout=30).text
+            assert 'minibert_waiting_texts{model="stopped"} 8.0' in metrics
             stopped.go.set()
             assert first.result().data[0].embedding == [3.0]
             assert len(second.result().data) == 8
@@ -510,7 +510,7 @@ class TestBusy:
     def test_a_disconnected_client_leaves_no_work(self, stopped: Stopped) -> None:
         with serving([stopped.model], normalize=False) as url, ThreadPoolExecutor(1) as threads:
             first = threads.submit(httpx.post, f"{url}/embed", json={"inputs": "hello"}, timeout=30)
-            assert stopped.began.wait(10)
+            assert stopped.began.wait(60)
             with pytest.raises(httpx.TimeoutException):
                 httpx.post(f"{url}/embed", json={"inputs": ["hello"] * 7}, timeout=0.5)
             futures = [request.future for request in list(stopped.model.batched._waiting)]
@@ -774,7 +774,7 @@ def test_unknown_paths_are_logged(client: Any, caplog: pytest.LogCaptureFixture)
     line = "path=/embeddings%0Ainjected"
     with caplog.at_level("INFO", "minibert.serve"):
         assert client.get("/embeddings%0Ainjected").status_code == 404
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         # a request is logged after its answer has been sent
         while line not in caplog.text and time.monotonic() < deadline:
             time.sleep(0.01)
