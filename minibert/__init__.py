@@ -55,7 +55,7 @@ _MODULES = {
     "SentenceVectorizer": "encoders.sklearn",
     # Answers of fine-tuned models
     "answer_question": "tasks.answers",
-    "classify": "tasks.classification",
+    "classify": "tasks.sequence",
     "fill_mask": "tasks.masks",
     "find_entities": "tasks.entities",
     "evaluate": "tasks.evaluation",

@@ -58,7 +58,7 @@ from minibert.encoders.sklearn import SentenceVectorizer as SentenceVectorizer
 
 # Answers of fine-tuned models
 from minibert.tasks.answers import answer_question as answer_question
-from minibert.tasks.classification import classify as classify
+from minibert.tasks.sequence import classify as classify
 from minibert.tasks.masks import fill_mask as fill_mask
 from minibert.tasks.entities import find_entities as find_entities
 from minibert.tasks.evaluation import evaluate as evaluate

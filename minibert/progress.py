@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import os
 import signal
 import sys
 import threading
@@ -25,8 +26,11 @@ def is_quiet() -> bool:
 
 
 def tell(sentence: object) -> None:
-    """Print a sentence about the work to stderr, unless the logger `minibert` is quiet."""
-    if not is_quiet():
+    """Print a sentence about the work to stderr.
+
+    Only the first process of a run by torchrun prints, and none if the logger `minibert` is quiet.
+    """
+    if not is_quiet() and int(os.environ.get("RANK") or 0) == 0:
         print(sentence, file=sys.stderr, flush=True)
 
 

@@ -13,7 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
-from minibert.training.finetuning import SequenceTask, finetune
+from minibert.tasks.sequence import SequenceTask
+from minibert.text import Table
+from minibert.training.finetuning import finetune
 from minibert.training.options import TrainingOptions
 
 
@@ -64,7 +66,7 @@ if __name__ == "__main__":
         arguments.rows,
         arguments.folder,
         arguments.folds,
-        SequenceTask(text=arguments.text, label=arguments.label),
+        SequenceTask(Table(arguments.text, label=arguments.label)),
         TrainingOptions(),
     )
     mean, deviation = np.mean(scores), np.std(scores, ddof=1)

@@ -17,10 +17,13 @@ from tiny_folder import LINES, VOCABULARY, tiny_folder
 import minibert
 from minibert import BertTokenizer, CrossEncoder, SentenceEmbedder
 from minibert.cli import loading, main
-from minibert.training.entities import TokenTask
-from minibert.training.finetuning import AnswerTask, SequenceTask, finetune
+from minibert.tasks.answers import AnswerTask
+from minibert.tasks.sequence import SequenceTask
+from minibert.tasks.similarity import SimilarityTask
+from minibert.tasks.tokens import TokenTask
+from minibert.text import Table
+from minibert.training.finetuning import finetune
 from minibert.training.options import TrainingOptions
-from minibert.training.pairs import SimilarityTask
 
 TEXTS = [line for line in LINES if line]
 
@@ -164,7 +167,7 @@ def tasks_with_files(folder: Path) -> dict[str, tuple[Any, Path]]:
         "classification": (SequenceTask(), folder / "table.jsonl"),
         "tokens": (TokenTask(), folder / "words.conll"),
         "answers": (AnswerTask(), folder / "squad.json"),
-        "pairs": (SimilarityTask(anchor="text", positive="other"), folder / "table.jsonl"),
+        "pairs": (SimilarityTask(Table("text", pair="other")), folder / "table.jsonl"),
     }
 
 

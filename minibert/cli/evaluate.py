@@ -8,18 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from minibert.cli.loading import check_device, check_kind, source_of
 from minibert.cli.options import (
-    add_column_names,
     add_device,
     add_force,
     add_json,
-    add_label_column,
     add_label_columns,
     add_max_length,
     add_model,
     add_negative_column,
-    add_pair_column,
-    add_table_format,
-    add_text_column,
+    add_table,
     probability,
 )
 from minibert.cli.parser import Command, Parser
@@ -49,13 +45,10 @@ def add(parser: Parser) -> None:
     parser.add_argument(
         "--task", choices=TASKS, help="What to measure. Default: what the model does."
     )
-    add_text_column(parser)
-    add_pair_column(parser)
-    add_label_column(parser)
+    add_table(parser, "pair", "label")
+    parser.set_defaults(label_column="label")
     add_label_columns(parser)
     add_negative_column(parser)
-    add_column_names(parser)
-    add_table_format(parser, or_lines=False)
     add_device(parser)
     add_max_length(parser)
     parser.add_argument(
@@ -100,7 +93,7 @@ def run(options: argparse.Namespace) -> None:
         tokenizer,
         file,
         task=options.task,
-        text_column=options.text_column or "text",
+        text_column=options.text_column,
         pair_column=options.pair_column,
         label_column=options.label_column,
         label_columns=options.label_columns,
@@ -108,6 +101,7 @@ def run(options: argparse.Namespace) -> None:
         columns=options.columns,
         delimiter=options.delimiter,
         quoting=options.quoting,
+        encoding=options.encoding,
         max_length=options.max_length,
         threshold=options.threshold,
         bootstrap=options.bootstrap,
@@ -178,6 +172,8 @@ def _load(options: argparse.Namespace, device: str) -> tuple[Any, Any]:
 def describe(result: Evaluation) -> str:
     """The scores in tables."""
     heading = f"{result.task}, {result.rows:,} rows"
+    if result.candidates is not None:
+        heading += f", ranked among {result.candidates:,} texts"
     if result.task not in ("regression", "scores"):  # every number is a little off
         heading += f", {len(result.errors):,} errors"
     lines = [heading, ""]

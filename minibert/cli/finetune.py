@@ -17,19 +17,21 @@ the best model of the run.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from minibert.cli.loading import model_folder, source_of
 from minibert.cli.options import (
-    add_column_names,
     add_common,
+    add_fields_of_table,
     add_label_columns,
     add_model,
     add_negative_column,
-    add_table_format,
+    add_table,
     comma_list,
+    table_of,
 )
 from minibert.cli.parser import Command, Parser
 from minibert.cli.results import UsageError, report
@@ -45,7 +47,7 @@ from minibert.files import read_json
 from minibert.training.options import TrainingOptions
 
 if TYPE_CHECKING:
-    from minibert.training.finetuning import Task
+    from minibert.tasks.task import Task
 
 TASKS = {
     "classification": "Learn the label of a text or of a pair of texts.",
@@ -109,18 +111,18 @@ def _add_data_options(parser: Parser, task: str) -> None:
         metavar="PROB",
         help="Share of --train that is held out without --dev, of each label alike.",
     )
-    if task in ("tokens", "answers"):
-        return
     group.add_argument(
         "--skip-bad-rows",
         action="store_true",
         help="Leave out rows that are certainly wrong, and count them. Default: they are errors.",
     )
-    _add_column(group, "text", "text", "Column of the text.")
-    _add_column(group, "pair", None, "Column of the second text.")
-    if task in ("classification", "regression", "scores"):
-        what = "label" if task == "classification" else "number"
-        _add_column(group, "label", "label", f"Column of the {what}.")
+    if task in ("tokens", "answers"):
+        add_fields_of_table(group, "encoding")
+        return
+    has_label = task in ("classification", "regression", "scores")
+    add_table(group, "pair", *(["label"] if has_label else []))
+    if has_label:
+        group.set_defaults(label_column="label")
     _add_dev_columns(group, task)
     if task == "triplets":
         add_negative_column(group)
@@ -145,8 +147,6 @@ def _add_data_options(parser: Parser, task: str) -> None:
             "Implied by --label-columns.",
         )
         add_label_columns(group)
-    add_column_names(group)
-    add_table_format(group, or_lines=False)
 
 
 def _add_dev_columns(group: Any, task: str) -> None:
@@ -158,17 +158,10 @@ def _add_dev_columns(group: Any, task: str) -> None:
             help=f"Column of the {what} in --dev and --test. Default: as in --train.",
         )
     if task in ("pairs", "triplets"):
-        _add_column(group, "dev-label", None, "Column of the score, if only --dev has scores.")
+        about_label = "Column of the score, if only --dev has scores."
     else:
-        group.add_argument(
-            "--dev-label-column",
-            metavar="NAME",
-            help="Column of the label in --dev and --test. Default: as in --train.",
-        )
-
-
-def _add_column(group: Any, name: str, default: str | None, help: str) -> None:
-    group.add_argument(f"--{name}-column", metavar="NAME", default=default, help=help)
+        about_label = "Column of the label in --dev and --test. Default: as in --train."
+    group.add_argument("--dev-label-column", metavar="NAME", help=about_label)
 
 
 def _add_vector_options(parser: Parser) -> None:
@@ -234,7 +227,7 @@ def run(options: argparse.Namespace) -> None:
             settings,
             test=options.test,
             held_out=options.held_out,
-            skip_bad_rows=getattr(options, "skip_bad_rows", False),
+            skip_bad_rows=options.skip_bad_rows,
             max_length=options.max_length,
             resume=options.resume,
         )
@@ -245,11 +238,12 @@ def run(options: argparse.Namespace) -> None:
     usage = _next_command(options)
     from minibert.training.card import write_card
 
+    positions = read_json(Path(model, "config.json"))["max_position_embeddings"]
     write_card(
         model,
         TASKS[options.task].removesuffix(".").replace("Learn", "A BERT that predicts"),
         {"base": options.model, "train": options.train, "dev": options.dev, "test": options.test},
-        {"max_length": options.max_length, **vars(settings)},
+        {"max_length": min(options.max_length, positions), **vars(settings)},
         scores,
         usage,
     )
@@ -273,42 +267,40 @@ def task_of(options: argparse.Namespace) -> Task:
     """
     if options.task in _SIMILARITY:
         return _similarity_task(options)
-    from minibert.training.entities import TokenTask
-    from minibert.training.finetuning import AnswerTask, SequenceTask
-
     if options.task == "tokens":
-        return TokenTask()
+        from minibert.tasks.tokens import TokenTask
+
+        return TokenTask(table_of(options))
     if options.task == "answers":
-        return AnswerTask()
+        from minibert.tasks.answers import AnswerTask
+
+        return AnswerTask(table_of(options))
+    from minibert.tasks.sequence import SequenceTask
+
     label_columns = getattr(options, "label_columns", [])
     multi_label = getattr(options, "multi_label", False) or bool(label_columns)
     class_weights = getattr(options, "class_weights", False)
     if multi_label and class_weights:
         raise UsageError("--class-weights is for one label a text: drop it.")
+    table = table_of(options)
     return SequenceTask(
-        text=options.text_column,
-        label=options.label_column,
-        pair=options.pair_column,
+        table,
         regression=options.task == "regression",
         class_weights=class_weights,
         multi_label=multi_label,
         label_columns=label_columns,
-        columns=options.columns,
-        delimiter=options.delimiter,
-        quoting=options.quoting,
-        dev_columns=_dev_columns(options),
+        dev_table=_dev_table(options, table),
     )
 
 
-def _dev_columns(options: argparse.Namespace) -> dict[str, str]:
-    """The names of columns in --dev and --test, where they differ, by their name in --train."""
-    names = {
-        options.text_column: options.dev_text_column,
-        options.pair_column: options.dev_pair_column,
-    }
-    if options.task not in ("pairs", "triplets"):
-        names[options.label_column] = options.dev_label_column
-    return {name: other for name, other in names.items() if name and other}
+def _dev_table(options: argparse.Namespace, table: Table) -> Table:
+    """How --dev and --test are read: as --train, where no other columns are named."""
+    return dataclasses.replace(
+        table,
+        text=options.dev_text_column or table.text,
+        pair=options.dev_pair_column or table.pair,
+        label=options.dev_label_column or table.label,
+    )
 
 
 def _similarity_task(options: argparse.Namespace) -> Task:
@@ -317,17 +309,15 @@ def _similarity_task(options: argparse.Namespace) -> Task:
     negatives = getattr(options, "negative_column", [])
     if options.task == "triplets" and not negatives:
         raise UsageError("triplets need --negative-column, the column of a text that is unlike.")
-    from minibert.training.pairs import SimilarityTask
+    from minibert.tasks.similarity import SimilarityTask
 
+    table = table_of(options)
     return fill(
         SimilarityTask,
         options,
-        anchor=options.text_column,
-        positive=options.pair_column,
+        table=table,
         negatives=list(dict.fromkeys(negatives)),
-        score=options.label_column if options.task == "scores" else None,
-        dev_score=None if options.task == "scores" else options.dev_label_column,
-        dev_columns=_dev_columns(options),
+        dev_table=_dev_table(options, table),
     )
 
 

@@ -150,8 +150,13 @@ def add_table(parser: Any, *columns: str) -> None:
         parser: The parser or the group.
         columns: Fields of `minibert.text.Table` besides the text that the command uses.
     """
+    add_fields_of_table(parser, "text", *columns, *FORMAT)
+
+
+def add_fields_of_table(parser: Any, *names: str) -> None:
+    """The options of some fields of `minibert.text.Table`."""
     for field in fields(Table):
-        if field.name in ("text", *columns, *FORMAT):
+        if field.name in names:
             _add_field(parser, field)
 
 
@@ -174,65 +179,11 @@ def table_of(options: argparse.Namespace) -> Table:
     return Table(**{name: value for name, value in values.items() if value is not None})
 
 
-def add_column_names(parser: Any) -> None:
-    """`--columns`, of a parser or of a group of options."""
-    parser.add_argument(
-        "--columns",
-        type=comma_list(),
-        metavar="A,B,...",
-        help="Names of the columns of files without a header line.",
-    )
-
-
-def add_table_format(parser: Any, *, or_lines: bool = True) -> None:
-    """`--delimiter` and `--quoting`, of a parser or of a group of options.
-
-    Args:
-        parser: The parser or the group.
-        or_lines: The command also reads files of plain lines.
-    """
-    about_lines = ""
-    if or_lines:
-        about_lines = " none: the file is no table, and each line is a text."
-    parser.add_argument(
-        "--delimiter",
-        type=_delimiter if or_lines else _column_delimiter,
-        metavar="CHAR",
-        help="Character between the columns of a table of text, or the word tab. Default: a comma "
-        f"in .csv, a tab elsewhere.{about_lines}",
-    )
-    parser.add_argument(
-        "--quoting",
-        default="auto",
-        choices=["auto", "quoted", "none"],
-        help="Whether fields of a table of text may stand between quotation marks. auto reads a "
-        ".csv as quoted, and a table with tabs where it evidently is.",
-    )
-
-
-def _delimiter(name: str) -> str:
-    if name == "none":
-        return ""
-    return _column_delimiter(name)
-
-
 def _column_delimiter(name: str) -> str:
     delimiter = {"tab": "\t", "\\t": "\t"}.get(name, name)
     if len(delimiter) != 1:
         raise argparse.ArgumentTypeError(f"{name!r} should be one character, or tab")
     return delimiter
-
-
-def add_text_column(parser: Parser) -> None:
-    """`--text-column`."""
-    parser.add_argument(
-        "--text-column", metavar="NAME", help="Column of the text in a table. Default: text."
-    )
-
-
-def add_pair_column(parser: Parser, help: str = "Column of the second text of a pair.") -> None:
-    """`--pair-column`."""
-    parser.add_argument("--pair-column", metavar="NAME", help=help)
 
 
 def add_negative_column(parser: Any) -> None:
@@ -248,13 +199,6 @@ def add_negative_column(parser: Any) -> None:
     )
 
 
-def add_label_column(parser: Parser) -> None:
-    """`--label-column`."""
-    parser.add_argument(
-        "--label-column", default="label", metavar="NAME", help="Column of the label in a table."
-    )
-
-
 def add_label_columns(parser: Any) -> None:
     """`--label-columns`, of a parser or of a group of options."""
     parser.add_argument(
@@ -263,13 +207,6 @@ def add_label_columns(parser: Any) -> None:
         default=[],
         metavar="A,B,...",
         help="Columns of several labels a text, one for each label, which hold 1 or 0.",
-    )
-
-
-def add_id_column(parser: Parser) -> None:
-    """`--id-column`."""
-    parser.add_argument(
-        "--id-column", metavar="NAME", help="Column of the ids, which are kept with the results."
     )
 
 

@@ -144,7 +144,7 @@ def run_classify(options: argparse.Namespace) -> None:
         raise UsageError("give --pair or --pair-column, not both.")
     rows = _rows_of_input(options)
     model, tokenizer = load_head(options, "classifier")
-    from minibert.tasks.classification import classify
+    from minibert.tasks.sequence import classify
 
     config = model.config
     is_number = config.problem_type == "regression" or config.num_labels == 1
@@ -188,7 +188,7 @@ def _limits(options: argparse.Namespace, config: BertConfig) -> tuple[int | None
     if options.threshold is not None:
         return options.top_k, dict.fromkeys(labels, options.threshold)
     if options.top_k is None and config.problem_type == "multi_label_classification":
-        from minibert.tasks.labels import thresholds_of
+        from minibert.tasks.thresholds import thresholds_of
 
         return None, dict(zip(labels, thresholds_of(config).tolist(), strict=True))
     return options.top_k or 1, dict.fromkeys(labels, -math.inf)

@@ -295,7 +295,7 @@ def _load_classifier(
     from minibert.auto import class_for_tensors
     from minibert.checkpoints.tensors import read_tensors
     from minibert.encoders.rerank import CrossEncoder
-    from minibert.tasks.classification import class_scores
+    from minibert.tasks.sequence import class_scores
 
     kind = class_for_tensors(source, read_tensors(source))
     if kind.__name__ in (

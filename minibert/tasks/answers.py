@@ -1,30 +1,266 @@
-"""The part of a text that answers a question."""
+"""The part of a text that answers a question: its task, and `answer_question`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NotRequired, TypedDict, overload
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, NotRequired, TypedDict, overload
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from minibert.base import PreTrainedModel
 from minibert.checks import check_count
+from minibert.config import BertConfig
 from minibert.encoders.onnx_heads import OnnxHead
 from minibert.heads import BertForQuestionAnswering
-from minibert.inference.logits import run_rows
+from minibert.losses import span_loss
+from minibert.tasks import metrics
 from minibert.tasks.arguments import Texts, as_text_list, excerpt, require_model, token_limit
+from minibert.tasks.readers import question_values, read_squad
+from minibert.tasks.rows import items_of, rows_of_values
+from minibert.tasks.sequence import most_confident_first
+from minibert.tasks.task import (
+    Batch,
+    Example,
+    FilePath,
+    Indices,
+    Mistake,
+    Scores,
+    Task,
+    inputs_of,
+    outputs_of,
+)
 from minibert.tasks.windows import (
     BestAnswer,
+    Offsets,
     best_answers,
     context_offsets,
     encode_windows,
+    pad_windows,
     span_logits,
 )
+from minibert.text import BadRow, Row, Table
 from minibert.tokenization.tokenizer import BertTokenizer
 
 QuestionAnswerer = BertForQuestionAnswering | OnnxHead
 SPECIAL_TOKENS = 3  # [CLS] question [SEP] context [SEP]
+LONGEST_ANSWER = 30  # in tokens
+
+
+class Found(NamedTuple):
+    """The prediction for a question.
+
+    Attributes:
+        answer: The text, or "" where there is none.
+        score: Sum of its two logits.
+        losses: Cross entropy of each window, where the data have answers.
+    """
+
+    answer: str
+    score: float
+    losses: list[float]
+
+
+@dataclass(frozen=True)
+class AnswerTask(Task):
+    """Find the answer to a question in a text, from files in SQuAD format.
+
+    See sections 4.2 and 4.3 of the paper.
+
+    A text that is too long is split into windows. In a window without the answer, the target is
+    [CLS], and so it is in every window of a question that cannot be answered.
+
+    Attributes:
+        table: The encoding of the files.
+    """
+
+    table: Table = Table()
+
+    model_class: ClassVar[type[PreTrainedModel]] = BertForQuestionAnswering
+    metrics: ClassVar[Sequence[str]] = ("f1", "exact_match", "loss")
+
+    def read(
+        self, path: FilePath, dev: bool = False, skip: list[BadRow] | None = None
+    ) -> list[Row]:
+        """Questions, contexts and answers."""
+        return read_squad(path, self.table, skip)
+
+    def from_values(self, values: Sequence[Any]) -> list[Row]:
+        """Rows of questions in memory."""
+        dicts = []
+        for number, value in enumerate(items_of(values), 1):
+            try:
+                dicts.append(question_values(value))
+            except ValueError as error:
+                raise ValueError(f"data, row {number}: {error}") from None
+        return rows_of_values(dicts, self.table, (), lambda row: None)
+
+    def texts_of(self, row: Row) -> tuple[str, ...]:
+        """Question and context."""
+        return (row.values["question"], row.values["context"])
+
+    def group_of(self, row: Row) -> Hashable:
+        """The context: a model that was trained on it knows its answers."""
+        context: str = row.values["context"]
+        return context
+
+    def encode(
+        self, rows: Sequence[Row], tokenizer: BertTokenizer, config: BertConfig, max_length: int
+    ) -> list[Example]:
+        """Split rows into windows with the position of the first answer.
+
+        Each has the offsets of every token in the context, too (-1 in the question).
+
+        Raises:
+            ValueError: A question leaves no room for its context.
+        """
+        questions = [row.values["question"] for row in rows]
+        contexts = [row.values["context"] for row in rows]
+        examples = []
+        for number, example in question_windows(tokenizer, questions, contexts, max_length):
+            start, end = _place(example["offsets"], rows[number].values)
+            examples.append({**example, "start_positions": start, "end_positions": end})
+        return examples
+
+    def loss(self, model: nn.Module, batch: Batch) -> dict[str, Tensor]:
+        """The mean of the cross entropies of the start and the end, over the tokens of a window."""
+        logits = span_logits(model(**inputs_of(batch)))
+        if "layout" in batch:
+            windows = pad_windows(logits, batch["layout"].lengths)
+        else:
+            lowest = torch.finfo(logits.dtype).min
+            windows = logits.masked_fill(batch["attention_mask"][..., None] == 0, lowest)
+        start, end = (
+            span_loss(windows[..., number], batch[name], "sum")
+            for number, name in enumerate(("start_positions", "end_positions"))
+        )
+        return {"start_positions": (start + end) / 2}
+
+    def predict(self, model: Any, rows: Sequence[Row], examples: Sequence[Example]) -> list[Found]:
+        """The best answer to each question, as `answer_question` finds it.
+
+        It is "" if the lowest score of [CLS] is higher than that of the best span of all windows,
+        where some questions cannot be answered.
+        """
+        logits = _span_logits(model, examples)
+        windows = zip(
+            (example["row"] for example in examples),
+            (example["offsets"] for example in examples),
+            logits,
+            strict=True,
+        )
+        best = best_answers(len(rows), windows, LONGEST_ANSWER)
+        losses: list[list[float]] = [[] for _ in rows]
+        for example, window in zip(examples, logits, strict=True):
+            start, end = example["start_positions"], example["end_positions"]
+            logarithms = torch.log_softmax(window, 0)
+            loss = -(logarithms[start, 0] + logarithms[end, 1]) / 2
+            losses[example["row"]].append(loss.item())
+        some_unanswerable = any(not row.values["answers"] for row in rows)
+        predictions = []
+        for row, answer, row_losses in zip(rows, best, losses, strict=True):
+            score, start, end = answer.span or (-math.inf, 0, 0)
+            if some_unanswerable and answer.no_answer_score > score:
+                start = end = 0
+            predictions.append(Found(row.values["context"][start:end], score, row_losses))
+        return predictions
+
+    def score(self, rows: Sequence[Row], predictions: Sequence[Found]) -> Scores:
+        """Exact match and F1 of the answers' words."""
+        answers = [row.values["answers"] for row in rows]
+        predicted = [prediction.answer for prediction in predictions]
+        agreements = metrics.answer_agreements(answers, predicted)
+        losses = np.array(
+            [(math.fsum(prediction.losses), len(prediction.losses)) for prediction in predictions]
+        )
+
+        def statistic(sample: Indices) -> dict[str, float]:
+            exact, overlap = agreements[sample].mean(0).tolist()
+            loss, count = losses[sample].sum(0)
+            return {"exact_match": exact, "f1": overlap, "loss": float(loss / count)}
+
+        errors = [
+            Mistake(
+                row,
+                rows[row].values["question"],
+                " | ".join(answers[row]),
+                predicted[row],
+                predictions[row].score,
+            )
+            for row in np.flatnonzero(agreements[:, 0] == 0).tolist()
+        ]
+        return Scores("answers", len(rows), statistic, errors=most_confident_first(errors))
+
+
+def _place(offsets: Offsets, values: dict[str, Any]) -> tuple[int, int]:
+    """Return the first and last token of the first answer. 0 and 0 if a part of it is outside."""
+    if not values["answers"]:
+        return 0, 0
+    begin = values["starts"][0]
+    end = begin + len(values["answers"][0])
+    inside = np.flatnonzero((offsets[:, 1] > begin) & (offsets[:, 0] < end) & (offsets[:, 0] >= 0))
+    whole = len(inside) and offsets[inside[0], 0] <= begin and offsets[inside[-1], 1] >= end
+    if not whole:
+        return 0, 0
+    return int(inside[0]), int(inside[-1])
+
+
+def question_windows(
+    tokenizer: BertTokenizer,
+    questions: Sequence[str],
+    contexts: Sequence[str],
+    max_length: int,
+    stride: int | None = None,
+) -> list[tuple[int, Example]]:
+    """The windows of each question's context, behind the question.
+
+    Args:
+        tokenizer: The tokenizer.
+        questions: The questions.
+        contexts: A text for each.
+        max_length: Tokens of a window.
+        stride: Tokens of context that neighboring windows share. None: a quarter of a window, or
+            half of what a long question leaves of it.
+
+    Returns:
+        The index of its question and each window, with its `offsets` in the context.
+
+    Raises:
+        ValueError: A question leaves no room for its context.
+    """
+    ids = tokenizer(list(questions), add_special_tokens=False, verbose=False)["input_ids"]
+    room = max_length - SPECIAL_TOKENS - 1  # a token of the context
+    by_stride: dict[int, list[int]] = {}
+    for index, question_ids in enumerate(ids):
+        if len(question_ids) > room:
+            raise ValueError(
+                f"The question {excerpt(questions[index])} has {len(question_ids)} tokens, but "
+                f"there is room for {max(0, room)} beside a context: shorten it, or pass a larger "
+                f"max_length than {max_length}."
+            )
+        own = min(max_length // 4, (max_length - len(question_ids) - SPECIAL_TOKENS) // 2)
+        by_stride.setdefault(own if stride is None else stride, []).append(index)
+    windows: list[tuple[int, Example]] = []
+    for size, indices in by_stride.items():
+        batch = encode_windows(
+            tokenizer,
+            [questions[index] for index in indices],
+            [contexts[index] for index in indices],
+            max_length,
+            size,
+        )
+        for window, place in enumerate(batch["overflow_to_sample_mapping"]):
+            example = {
+                "input_ids": np.array(batch["input_ids"][window]),
+                "token_type_ids": np.array(batch["token_type_ids"][window]),
+                "offsets": context_offsets(batch, window),
+                "row": indices[place],
+            }
+            windows.append((indices[place], example))
+    return sorted(windows, key=lambda window: window[0])
 
 
 class Answer(TypedDict):
@@ -109,20 +345,16 @@ def answer_question(
     question_list = as_text_list(questions)
     context_list = as_text_list(contexts)
     limit = token_limit(model, tokenizer)
-    longest = _longest_question(tokenizer, question_list)
-    room = limit - SPECIAL_TOKENS - 1  # a token of the context
-    if longest > room:
-        raise ValueError(
-            f"A question has {longest} tokens, but the model has room for {room}: shorten it."
-        )
-    if stride is None:
-        stride = max(0, min(limit // 4, (limit - longest - SPECIAL_TOKENS) // 2))
-
-    batch = encode_windows(tokenizer, question_list, context_list, limit, stride)
-    logits = _span_logits(model, batch["input_ids"], batch["token_type_ids"])
-    offsets = [context_offsets(batch, window) for window in range(len(logits))]
-    windows = zip(batch["overflow_to_sample_mapping"], offsets, logits, strict=True)
-    best = best_answers(len(question_list), windows, max_answer_length)
+    windows = question_windows(tokenizer, question_list, context_list, limit, stride)
+    logits = _span_logits(model, [example for _, example in windows])
+    best = best_answers(
+        len(question_list),
+        [
+            (index, example["offsets"], window_logits)
+            for (index, example), window_logits in zip(windows, logits, strict=True)
+        ],
+        max_answer_length,
+    )
     results = [
         _result(context, answer, no_answer)
         for context, answer in zip(context_list, best, strict=True)
@@ -130,27 +362,18 @@ def answer_question(
     return results[0] if isinstance(questions, str) else results
 
 
-def _span_logits(
-    model: QuestionAnswerer, ids: list[list[int]], token_types: list[list[int]]
-) -> list[Tensor]:
-    """Start and end logits of each row, (tokens, 2)."""
-    if isinstance(model, OnnxHead):
-        if not model.answers_questions:
-            raise ValueError(f"{model.source} is not the export of a question answerer.")
-        outputs = model.run_ids(ids, token_types)
-        pairs = zip(outputs["start_logits"], outputs["end_logits"], strict=True)
-        return [torch.from_numpy(np.stack(pair, axis=-1)) for pair in pairs]
-
-    def compute(row_ids: Tensor, **inputs: Any) -> Tensor:
-        return span_logits(model(row_ids, **inputs))
-
-    return run_rows(model, compute, ids, token_types)
-
-
-def _longest_question(tokenizer: BertTokenizer, questions: list[str]) -> int:
-    """Tokens of the longest question, without special tokens."""
-    ids = tokenizer(questions, add_special_tokens=False, verbose=False)["input_ids"]
-    return max(map(len, ids), default=0)
+def _span_logits(model: QuestionAnswerer, examples: Sequence[Example]) -> list[Tensor]:
+    """Start and end logits of each window, (tokens, 2)."""
+    if not isinstance(model, OnnxHead):
+        return outputs_of(model, examples, span_logits)
+    if not model.answers_questions:
+        raise ValueError(f"{model.source} is not the export of a question answerer.")
+    outputs = model.run_ids(
+        [example["input_ids"].tolist() for example in examples],
+        [example["token_type_ids"].tolist() for example in examples],
+    )
+    pairs = zip(outputs["start_logits"], outputs["end_logits"], strict=True)
+    return [torch.from_numpy(np.stack(pair, axis=-1)) for pair in pairs]
 
 
 def _result(context: str, best: BestAnswer, no_answer: bool) -> Answer:

@@ -7,6 +7,7 @@ from reprlib import Repr
 from typing import TYPE_CHECKING, Any
 
 from minibert.base import PreTrainedModel
+from minibert.checks import check_count
 from minibert.tokenization.tokenizer import BertTokenizer
 
 if TYPE_CHECKING:  # classify and fill_mask do not need what runs exported models
@@ -45,3 +46,21 @@ def as_text_list(texts: Texts) -> list[str]:
 def token_limit(model: PreTrainedModel | OnnxHead, tokenizer: BertTokenizer) -> int:
     """How many tokens of a text the model and its tokenizer take at once."""
     return min(tokenizer.model_max_length, model.config.max_position_embeddings)
+
+
+def length_limit(
+    model: PreTrainedModel | OnnxHead, tokenizer: BertTokenizer, max_length: int | None = None
+) -> int:
+    """Tokens after which a text is truncated: `max_length`, or else what the model takes.
+
+    Raises:
+        ValueError: `max_length` is more than the positions of the model, or leaves no room for a
+            token.
+    """
+    if max_length is None:
+        return token_limit(model, tokenizer)
+    check_count("max_length", max_length, minimum=3)
+    positions = model.config.max_position_embeddings
+    if max_length > positions:
+        raise ValueError(f"max_length is {max_length}, but the model has {positions} positions.")
+    return max_length

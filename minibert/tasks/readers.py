@@ -1,422 +1,260 @@
-"""Read files of labeled text that are not tables.
+"""Read files of labeled text that are not tables: tagged words, and questions with answers.
 
-These are tagged words in CoNLL format or JSON, and questions in SQuAD format.
+Both are rows of `minibert.text`, whose values are `tokens` and `tags`, or `question`, `context`,
+`answers` and `starts`.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from minibert.corpus.inputs import JSON_ENDINGS, PARQUET_ENDINGS
-from minibert.corpus.json_rows import BEGINNINGS_OF_JSON, json_rows
-from minibert.corpus.lines import Line, read_lines
-from minibert.corpus.location import Location
-from minibert.corpus.parquet import parquet_rows
-from minibert.corpus.rows import hint_of_nested_rows, refuse
+from minibert.text import BadRow, Row, Table, read, read_json
+from minibert.text.lines import text_lines
+from minibert.text.location import Location
 
 FilePath = str | os.PathLike[str]
-TaggedSentence = tuple[list[str], list[str]]
-"""Words, and the tag of each."""
 
-HEADER_WORDS = frozenset(("char", "form", "text", "token", "tokens", "word", "words"))
-HEADER_TAGS = frozenset(
-    ("bio", "entities", "entity", "iob", "label", "labels", "ner", "ner_tag", "ner_tags")
-    + ("pos", "tag", "tags", "upos", "xpos")
-)
 WORD_KEYS = ("tokens", "words")
+DOCUMENT = "-DOCSTART-"
 TAG_KEYS = ("ner_tags", "tags", "labels", "ner")
-NO_VALUE = "_"
-OUTSIDE = frozenset(("O", "o", "-"))
-IOB_TAG = re.compile(r"O|[BIELSUM]-\S+")
-# as the datasets of Naver (PER_B and -) and programs in lower case write them
-IOB_SPELLING = re.compile(
-    r"[Oo-]|(?P<prefix>[BIELSUbielsu])[-_](?P<kind>\S+)"
-    r"|(?P<kind_before>\S+)[-_](?P<suffix>[BIELSUbielsu])"
-)
-NAMED_PIECE = re.compile(r"O|.*[-_].*")
-WORD_NUMBER = re.compile(r"\d+([-.]\d+)?")
-JOINED_TAG = re.compile(r"\S+/(O|[BIELSU]-[^/\s]+)")
+OBJECT_ENDINGS = (".json", ".jsonl", ".ndjson", ".parquet")
 # what occurs in annotations, addresses and JSON, but not in a tag
-NOT_IN_TAGS = re.compile(r"[=\[\]{}\"]|https?:|\s")
+_NOT_IN_TAGS = re.compile(r"[=\[\]{}\"]|https?:|\s")
+_SCHEME_TAG = re.compile(r"O|[BIELSUM](-\S+)?")
+# as the datasets of Naver (PER_B and -) and programs in lower case write them
+_OTHER_SPELLING = re.compile(r"[Oo-]|[BIELSUMbielsum][-_]\S+|\S+[-_][BIELSUMbielsum]")
+_WORD_NUMBER = re.compile(r"\d+([-.]\d+)?")
 
 
-@dataclass(frozen=True)
-class _Line:
-    """A line of a file of tags: its number, counted from 1, and its columns."""
-
-    number: int
-    columns: list[str]
-
-    @property
-    def tag(self) -> str:
-        return self.columns[-1]
-
-
-def read_conll(path: FilePath) -> list[TaggedSentence]:
-    """Words and tags of each sentence of a file.
+def read_conll(
+    path: FilePath, table: Table | None = None, skip: list[BadRow] | None = None
+) -> list[Row]:
+    """Read the words and tags of each sentence of a file.
 
     In CoNLL format a line is a word with its tag in the last column, and an empty line ends a
     sentence. Columns are separated by tabs, or else by blanks. A word may be a single character, a
-    space as well, as in KLUE's named entities. Comments (`## `, or `# ` before the words of a
-    sentence) are left out, and so is a first column that counts the words. A file of JSON or
-    parquet has the words under "tokens" or "words" and their tags under "ner_tags", "tags",
-    "labels" or "ner".
+    space as well, as in KLUE's named entities. Comments before the words of a sentence begin with
+    `#` and a blank, or have another number of columns. A first column that counts the words, as in
+    CoNLL-U, is left out. A .json, .jsonl or .parquet file has the words under "tokens" or "words"
+    and their tags under "ner_tags", "tags", "labels" or "ner".
+
+    Args:
+        path: Path or URI.
+        table: The encoding of the file. None: UTF-8, or what a byte order mark names.
+        skip: Receives sentences that cannot be used, which are left out. None: the first is an
+            error.
+
+    Returns:
+        A row for each sentence, with the values `tokens` and `tags`.
 
     Raises:
         FileNotFoundError: The file does not exist.
-        ValueError: A line has no tag or another number of columns than the line before, a tag does
-            not look like one or is an IOB tag in another spelling, the file has a header line or no
-            words, or it has whole texts or numbers instead of words.
+        ValueError: A line has no tag or another number of columns than the first one, a tag does
+            not look like one or is an IOB tag in another spelling, or there are no words.
     """
-    lines: list[Line] = []
-    if not _is_parquet(path):
-        lines = _read(path)
-    if _is_parquet(path) or _is_json(path, lines):
-        tagged = [tagged_object(place, row) for place, row in _objects(path, lines)]
-        sentences = [sentence for sentence in tagged if sentence[0]]
+    if Location(path).suffix in OBJECT_ENDINGS:
+        sentences = read(path, table, skip, columns=())
     else:
-        sentences = _read_columns(path, "".join(line for _, line in lines))
-    if not sentences:
+        sentences = _sentences_of_lines(Location(path), table or Table())
+    rows = _usable(sentences, tagged_values, skip)
+    rows = [row for row in rows if row.values["tokens"]]
+    if not rows and not skip:
         raise ValueError(f"{path} has no rows.")
-    _check_scheme(path, sentences)
-    return sentences
+    _check_spelling(path, rows)
+    return rows
 
 
-def _read(path: FilePath) -> list[Line]:
-    """The lines of a file, which may be compressed or have any encoding that tables may have.
+def _usable(
+    rows: Iterator[Row], convert: Callable[[Mapping[str, Any]], Any], skip: list[BadRow] | None
+) -> list[Row]:
+    """The rows with the values that `convert` makes of theirs. Its ValueErrors are bad rows."""
+    usable = []
+    for row in rows:
+        try:
+            usable.append(Row(row.file, row.line, convert(row.values), row.table, row.unit))
+        except ValueError as error:
+            if skip is None:
+                raise ValueError(f"{row.place}: {error}") from None
+            skip.append(BadRow(row.place, str(error).removesuffix("."), repr(row.values)[:200]))
+    return usable
 
-    A pipe can be read only once.
+
+def tagged_values(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The words and tags of a sentence, as `tokens` and `tags`.
+
+    Raises:
+        ValueError: The sentence lacks them, they are not strings, or their numbers differ.
     """
-    return list(read_lines(Location(path), on_bad=refuse))
-
-
-def _is_parquet(path: FilePath) -> bool:
-    return Location(path).suffix in PARQUET_ENDINGS
-
-
-def _objects(path: FilePath, lines: Sequence[Line]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The objects of a file of JSON, or the rows of a file of parquet, and the place of each."""
-    location = Location(path)
-    if _is_parquet(path):
-        rows = parquet_rows(location, 0, None, ())
-    else:
-        rows = json_rows(location, 0, None, refuse, iter(lines))
-    for place, row in rows:
-        yield f"{path}, {place}", row
-
-
-def _is_json(path: FilePath, lines: Sequence[Line]) -> bool:
-    """Whether a file is JSON, by its name or by its first line."""
-    first_line = next((line.strip() for _, line in lines if line.strip()), "")
-    if not first_line.startswith(("{", "[")):
-        return False
-    if Location(path).suffix in JSON_ENDINGS or first_line in BEGINNINGS_OF_JSON:
-        return True
-    try:
-        content, end = json.JSONDecoder().raw_decode(first_line)
-    except (ValueError, RecursionError):
-        return False
-    is_followed_by_json = first_line[end:].lstrip()[:1] in ("", "{")
-    return isinstance(content, dict | list) and is_followed_by_json
-
-
-def tagged_object(place: str, row: Mapping[str, Any]) -> TaggedSentence:
-    """The words and tags of a sentence that is an object, as in a file of JSON or in datasets."""
-    word_key = next((key for key in WORD_KEYS if key in row), None)
-    tag_key = next((key for key in TAG_KEYS if key in row), None)
+    word_key = next((key for key in WORD_KEYS if key in values), None)
+    tag_key = next((key for key in TAG_KEYS if key in values), None)
     if word_key is None or tag_key is None:
         raise ValueError(
-            f"{place} has the keys {', '.join(row)}, but expected are tokens (or words) "
-            f"and ner_tags (or tags, labels, ner).{hint_of_nested_rows(row)}"
+            f"the keys are {', '.join(values)}, but expected are tokens (or words) and ner_tags "
+            "(or tags, labels, ner)."
         )
-    words = row[word_key]
-    tags = row[tag_key]
+    words, tags = values[word_key], values[tag_key]
     if not isinstance(words, list) or not isinstance(tags, list) or len(words) != len(tags):
-        raise ValueError(f"{place}: {word_key} and {tag_key} should be lists of the same length.")
-    _check_strings(place, [*words, *tags])
-    for tag in tags:
-        _check_tag(place, tag)
-    return words, tags
-
-
-def _check_strings(place: str, values: Sequence[Any]) -> None:
-    for value in values:
+        raise ValueError(f"{word_key} and {tag_key} should be lists of the same length.")
+    for value in [*words, *tags]:
         if not isinstance(value, str):
             raise ValueError(
-                f"{place}: words and tags should be strings, not {value!r:.40}. Replace ids by "
-                "names."
+                f"words and tags should be strings, not {value!r:.40}. Replace ids by names."
             )
+    for tag in tags:
+        if fault := _tag_fault(tag):
+            raise ValueError(fault)
+    return {"tokens": words, "tags": tags}
 
 
-def _lines(text: str) -> list[str]:
-    """The lines as an editor counts them. Other separators of Unicode are part of a word."""
-    return re.split(r"\r\n|\r|\n", text)
+def _tag_fault(tag: str) -> str:
+    """What is wrong with a tag, a sentence, or nothing."""
+    if tag.strip() and not _NOT_IN_TAGS.search(tag):
+        return ""
+    return f"{tag!r} does not look like a tag."
 
 
-def _read_columns(path: FilePath, text: str) -> list[TaggedSentence]:
-    sentences = _without_ranges(_without_comments(_split_sentences(path, text)))
-    _check_widths(path, sentences)
-    _check_words(path, sentences)
-    _check_header(path, sentences)
-    word_column = _word_column(path, sentences)
-    _check_tag_column(path, sentences)
-    tagged = []
-    for lines in sentences:
-        for line in lines:
-            place = f"{path}, line {line.number}"
-            _check_tag(place, line.tag)
-        tagged.append(([line.columns[word_column] for line in lines], [line.tag for line in lines]))
-    return tagged
+def _sentences_of_lines(location: Location, table: Table) -> Iterator[Row]:
+    """The sentences of a file in CoNLL format, as rows whose places are those of their first word.
 
-
-def _split_sentences(path: FilePath, text: str) -> list[list[_Line]]:
-    """The lines of each sentence, split into columns."""
-    sentences: list[list[_Line]] = [[]]
-    for number, content in enumerate(_lines(text), 1):
-        columns = _columns(content)
-        if content.startswith("## "):
-            continue
-        if not columns or columns[0] == "-DOCSTART-":
+    A fault in the columns concerns the whole file, so it is always an error.
+    """
+    lines = [
+        (number, line, _columns(line))
+        for number, line in text_lines(location, table.encoding, _raise)
+    ]
+    words = [
+        columns
+        for _, line, columns in lines
+        if columns and columns[0] != DOCUMENT and not line.startswith("#")
+    ]
+    width = len(words[0]) if words else 2
+    sentences: list[list[tuple[int, list[str]]]] = [[]]
+    for number, line, columns in lines:
+        if not columns or columns[0] == DOCUMENT:
             sentences.append([])
+        elif not sentences[-1] and _is_comment(line, columns, width):
             continue
-        if len(columns) == 1 and not content.startswith("#"):
+        elif len(columns) != width or width == 1:
             raise ValueError(
-                f"{path}, line {number}: {content!r} should be a word and, last, its tag."
+                f"{location}, line {number}: {line.strip()!r:.80} has {len(columns)} columns, not "
+                f"{max(2, width)}. Every line should be a word and, last, its tag."
             )
-        sentences[-1].append(_Line(number, columns))
-    return [lines for lines in sentences if lines]
+        elif fault := _tag_fault(columns[-1]):
+            raise ValueError(f"{location}, line {number}: {fault}")
+        else:
+            sentences[-1].append((number, columns))
+    word_column = 0
+    if width > 2 and all(_WORD_NUMBER.fullmatch(columns[0]) for columns in words):
+        word_column = 1
+        # CoNLL-U numbers 1-2 what is written as one word, and 1.1 what is not written
+        sentences = [[word for word in words if word[1][0].isdecimal()] for words in sentences]
+    for sentence in filter(None, sentences):
+        tokens = [columns[word_column] for _, columns in sentence]
+        values = {"tokens": tokens, "tags": [columns[-1] for _, columns in sentence]}
+        yield Row(str(location), sentence[0][0], values, table)
+
+
+def _raise(row: BadRow) -> None:
+    raise ValueError(f"{row.place}: {row.reason}.")
 
 
 def _columns(line: str) -> list[str]:
-    """Split a line into columns.
-
-    Columns are separated by tabs if there is one, else by blanks. A blank alone may be a word.
-    """
-    line = line.rstrip(" \t")
+    """Split a line at tabs if there is one, else at blanks. A blank alone may be a word."""
+    line = line.rstrip(" \t\r\n")
     if "\t" not in line:
         return [column for column in line.split(" ") if column]
-    columns = []
-    for column in line.split("\t"):
-        columns.append(column.strip(" ") or column)
-    return columns
+    return [column.strip(" ") or column for column in line.split("\t")]
 
 
-def _without_comments(sentences: Sequence[Sequence[_Line]]) -> list[list[_Line]]:
-    """Leaves out the comments before the words of each sentence. A word `#` with its tag stays.
+def _is_comment(line: str, columns: Sequence[str], width: int) -> bool:
+    """Whether a line before the words of a sentence is a comment.
 
-    Such a line is a word if it has as many columns as the others, and a tag that other words have,
-    too.
+    Where columns are separated by blanks, `# O` is a word with its tag.
     """
-    split = [_split_head(lines) for lines in sentences]
-    others = [line for _, body in split for line in body]
-    widths = {len(line.columns) for line in others}
-    tags = {line.tag for line in others}
-    result = []
-    for head, body in split:
-        words = [line for line in head if len(line.columns) in widths and line.tag in tags]
-        if words or body:
-            result.append([*words, *body])
-    return result
+    if not line.startswith("#"):
+        return False
+    is_word = columns[0] == "#" and _SCHEME_TAG.fullmatch(columns[-1]) is not None
+    return len(columns) != width or (line.startswith(("# ", "## ")) and not is_word)
 
 
-def _split_head(lines: Sequence[_Line]) -> tuple[list[_Line], list[_Line]]:
-    """The lines with `#` that a sentence begins with, and all others."""
-    first = 0
-    while first < len(lines) and lines[first].columns[0].startswith("#"):
-        first += 1
-    return list(lines[:first]), list(lines[first:])
-
-
-def _check_widths(path: FilePath, sentences: Sequence[Sequence[_Line]]) -> None:
-    previous: _Line | None = None
-    all_lines = [line for lines in sentences for line in lines]
-    for line in all_lines:
-        if previous is not None and len(line.columns) != len(previous.columns):
-            raise ValueError(
-                f"{path}, line {line.number} has {len(line.columns)} columns, but line "
-                f"{previous.number} has {len(previous.columns)}. Every line should be a word "
-                "and, last, its tag."
-            )
-        previous = line
-
-
-def _check_words(path: FilePath, sentences: Sequence[Sequence[_Line]]) -> None:
-    words = [line.columns[0] for lines in sentences for line in lines]
-    texts = [word for word in words if word.count(" ") > 1]
-    if 2 * len(texts) > len(words):
-        raise ValueError(
-            f"{path} has texts where words should be, such as {texts[0]!r:.40}. Is it for another "
-            "task?"
-        )
-
-
-def _check_header(path: FilePath, sentences: Sequence[Sequence[_Line]]) -> None:
-    """Raise a ValueError for names of columns in the first line.
-
-    Such a line has the name of a word and that of a tag, or its tag is the only one of the file
-    that is no IOB tag.
-    """
-    if not sentences:
-        return
-    first = sentences[0][0]
-    names = {column.lower() for column in first.columns[:-1]}
-    is_named = not names.isdisjoint(HEADER_WORDS) and first.tag.lower() in HEADER_TAGS
-    other_tags = [line.tag for lines in sentences for line in lines if line is not first]
-    is_alone = set(other_tags) > {"O"} and all(map(IOB_TAG.fullmatch, other_tags))
-    if is_named or (is_alone and not NAMED_PIECE.fullmatch(first.tag)):
-        raise ValueError(
-            f"{path}, line {first.number} is a header ({' '.join(first.columns)}), which would be "
-            "read as a word: delete it."
-        )
-
-
-def _without_ranges(sentences: Sequence[Sequence[_Line]]) -> list[list[_Line]]:
-    """Leaves out what CoNLL-U numbers 1-2 (words that are written as one) and 1.1 (no words)."""
-    lines = [line for lines_of_sentence in sentences for line in lines_of_sentence]
-    if not all(WORD_NUMBER.fullmatch(line.columns[0]) for line in lines):
-        return [list(lines_of_sentence) for lines_of_sentence in sentences]
-    result = []
-    for lines_of_sentence in sentences:
-        words = [line for line in lines_of_sentence if line.columns[0].isdecimal()]
-        if words:
-            result.append(words)
-    return result
-
-
-def _word_column(path: FilePath, sentences: Sequence[Sequence[_Line]]) -> int:
-    """1 if the first column counts the words of every sentence, else 0."""
-    lines = [line for lines_of_sentence in sentences for line in lines_of_sentence]
-    if len(lines) < 2 or not all(line.columns[0].isdecimal() for line in lines):
-        return 0
-    counts = _count_words(sentences, 1) or _count_words(sentences, 0)
-    if len(lines[0].columns) == 2:
-        if counts and len(lines) > len(sentences):
-            raise ValueError(
-                f"{path}: the first column counts words, and there is no column of words."
-            )
-        return 0
-    if not counts:
-        raise ValueError(
-            f"{path}: the first column holds numbers only, such as {lines[0].columns[0]!r}, which "
-            "would be read as words: delete it."
-        )
-    return 1
-
-
-def _count_words(sentences: Sequence[Sequence[_Line]], first: int) -> bool:
-    """Whether the first column counts the words of every sentence, beginning at `first`."""
-    for lines in sentences:
-        numbers = [str(number) for number in range(first, first + len(lines))]
-        if [line.columns[0] for line in lines] != numbers:
-            return False
-    return True
-
-
-def _check_tag_column(path: FilePath, sentences: Sequence[Sequence[_Line]]) -> None:
-    """Raise a ValueError if the last column evidently holds no tags."""
-    lines = [line for lines_of_sentence in sentences for line in lines_of_sentence]
-    if not lines:
-        return
-    words = [line.columns[0] for line in lines]
-    tags = [line.tag for line in lines]
-    place = f"{path}, line {lines[0].number}"
-    if set(tags) == {NO_VALUE}:
-        raise ValueError(
-            f"{path}: the last column is {NO_VALUE!r} in every line, which stands for no value: "
-            "put the tags there."
-        )
-    if all(map(JOINED_TAG.fullmatch, words)):
-        raise ValueError(
-            f"{place}: {words[0]!r} is a word that is joined to its tag: write a word a line and, "
-            "behind a tab, its tag."
-        )
-    if all(map(IOB_TAG.fullmatch, words)) and not all(map(IOB_TAG.fullmatch, tags)):
-        raise ValueError(f"{place}: the tag {words[0]!r} stands in front of its word: put it last.")
-
-
-def _check_scheme(path: FilePath, sentences: Sequence[TaggedSentence]) -> None:
+def _check_spelling(path: FilePath, rows: Sequence[Row]) -> None:
     """Raise a ValueError for tags that are IOB tags in another spelling.
 
     Each of them would be a kind of entity, O as well.
     """
-    distinct = {tag for _, tags in sentences for tag in tags}
-    others = sorted(tag for tag in distinct if not IOB_TAG.fullmatch(tag))
-    is_scheme = all(map(IOB_SPELLING.fullmatch, distinct)) and not OUTSIDE.isdisjoint(distinct)
-    if others and is_scheme:
+    distinct = {tag for row in rows for tag in row.values["tags"]}
+    others = sorted(tag for tag in distinct if not _SCHEME_TAG.fullmatch(tag))
+    has_outside = not distinct.isdisjoint(("O", "o", "-"))
+    if others and has_outside and all(map(_OTHER_SPELLING.fullmatch, distinct)):
         raise ValueError(
-            f"{path}: the tag {others[0]!r} looks like {_as_iob(others[0])!r} in another spelling, "
-            "which is needed to find entities. Replace the tags."
+            f"{path}: {others[0]!r} is an IOB tag in another spelling. Write O, B-KIND and I-KIND, "
+            "which are needed to find entities."
         )
 
 
-def _as_iob(tag: str) -> str:
-    """A tag in another spelling as an IOB tag."""
-    match = IOB_SPELLING.fullmatch(tag)
-    if match is None or tag in OUTSIDE:
-        return "O"
-    prefix = match["prefix"] or match["suffix"]
-    kind = match["kind"] or match["kind_before"]
-    return f"{prefix.upper()}-{kind}"
-
-
-def _check_tag(place: str, tag: str) -> None:
-    if not tag.strip() or NOT_IN_TAGS.search(tag):
-        raise ValueError(f"{place}: {tag!r} does not look like a tag.")
-
-
-def read_squad(path: FilePath) -> list[dict[str, Any]]:
-    """Question, context and answers (texts, and where each starts) of each entry of a SQuAD file.
+def read_squad(
+    path: FilePath, table: Table | None = None, skip: list[BadRow] | None = None
+) -> list[Row]:
+    """Read questions, their contexts and answers from a file in SQuAD format.
 
     The file may also hold articles, or a row for each question with the columns question, context
-    and answers, as JSON or parquet.
+    and answers, as .json, .jsonl or .parquet.
+
+    Args:
+        path: Path or URI.
+        table: The encoding of the file. None: UTF-8, or what a byte order mark names.
+        skip: Receives questions that cannot be used, which are left out. None: the first is an
+            error.
+
+    Returns:
+        A row for each question, with the values `question`, `context`, `answers` (texts) and
+        `starts` (where each begins in the context). A question that is_impossible has no answers.
 
     Raises:
         FileNotFoundError: The file does not exist.
         ValueError: It is not a SQuAD file, it has no question, or an answer is not in its context.
     """
-    rows: list[dict[str, Any]] = []
-    lines: list[Line] = []
-    if not _is_parquet(path):
-        lines = _read(path)
-    try:
-        for place, content in _objects(path, lines):
-            if "question" in content and "context" in content:
-                rows.append(_squad_row(place, content["context"], content))
-                continue
-            for context, entry in _entries_of(place, content):
-                number = len(rows) + 1
-                rows.append(_squad_row(f"{path}: question {number}", context, entry))
-    except KeyError as error:
-        raise ValueError(f"{path} is not a SQuAD file: the key {error} is missing.") from None
-    if not rows:
+    rows = _usable(_entries(path, table, skip), question_values, skip)
+    if not rows and not skip:
         raise ValueError(f"{path} has no rows.")
     return rows
 
 
-def _entries_of(place: str, content: dict[str, Any]) -> Iterator[tuple[Any, dict[str, Any]]]:
-    """The context and the entry of each question of a SQuAD file, or of an article alone."""
-    articles = [content]
-    if "paragraphs" not in content:
-        if "data" not in content:
-            raise ValueError(
-                f"{place} has the keys {', '.join(content)}, but expected is data, as in SQuAD, or "
-                "question, context and answers."
-            )
-        articles = _list_of_objects(place, content, "data")
-    for article in articles:
-        for paragraph in _list_of_objects(place, article, "paragraphs"):
-            for entry in _list_of_objects(place, paragraph, "qas"):
-                yield paragraph["context"], entry
+def _entries(path: FilePath, table: Table | None, skip: list[BadRow] | None) -> Iterator[Row]:
+    """A row for each question, with the context of its paragraph."""
+    content = read_json(path, table) if Location(path).suffix == ".json" else None
+    if isinstance(content, dict):
+        objects = [Row(str(path), 1, content, Table(), "entry")]
+    else:
+        objects = list(read(path, table, skip, columns=()))
+    number = 0
+    for row in objects:
+        values = row.values
+        if "question" in values and "context" in values:
+            yield row
+            continue
+        articles = [values]
+        if "paragraphs" not in values:
+            if "data" not in values:
+                raise ValueError(
+                    f"{row.place} has the keys {', '.join(values)}, but expected is data, as in "
+                    "SQuAD, or question, context and answers."
+                )
+            articles = _objects(str(path), values, "data")
+        for article in articles:
+            for paragraph in _objects(str(path), article, "paragraphs"):
+                for entry in _objects(str(path), paragraph, "qas"):
+                    number += 1
+                    context = paragraph.get("context")
+                    yield Row(str(path), number, {**entry, "context": context}, Table(), "question")
 
 
-def _list_of_objects(place: str, content: dict[str, Any], key: str) -> list[dict[str, Any]]:
-    items = content[key]
+def _objects(place: str, values: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
+    items = values.get(key)
     if not isinstance(items, list):
         raise ValueError(f"{place}: {key} should be a list, not {items!r:.80}.")
     for item in items:
@@ -425,40 +263,57 @@ def _list_of_objects(place: str, content: dict[str, Any], key: str) -> list[dict
     return items
 
 
-def _squad_row(place: str, context: Any, entry: dict[str, Any]) -> dict[str, Any]:
-    for name, value in (("context", context), ("question", entry["question"])):
-        if not isinstance(value, str):
-            raise ValueError(f"{place}: {name} should be a text, not {value!r:.80}.")
-    answers = [answer for answer in _answers_of(place, entry) if answer[0].strip()]
-    return {
-        "question": entry["question"],
-        "context": context,
-        "answers": [text.strip() for text, _ in answers],
-        "starts": [_answer_start(place, context, text, start) for text, start in answers],
-    }
+def question_values(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Question, context and answers of an entry of SQuAD or of a row of datasets.
+
+    Raises:
+        ValueError: A text is missing, or an answer is not in the context.
+    """
+    for name in ("question", "context"):
+        if not isinstance(values.get(name), str):
+            raise ValueError(f"{name} should be a text, not {values.get(name)!r:.80}.")
+    context = values["context"]
+    texts, starts = [], []
+    for text, start in _answers(values):
+        if text.strip():
+            texts.append(text.strip())
+            starts.append(_answer_start(context, text, start))
+    return {"question": values["question"], "context": context, "answers": texts, "starts": starts}
 
 
-def _answers_of(place: str, entry: dict[str, Any]) -> list[tuple[str, int]]:
-    """The text of each answer, and where it should start."""
-    if entry.get("is_impossible") and "answers" not in entry:
-        return []
-    answers = entry["answers"] or []  # null where a question has no answer
-    if isinstance(answers, dict):  # as Hugging Face stores them
-        pairs = zip(answers["text"], answers["answer_start"], strict=False)
-        answers = [{"text": text, "answer_start": start} for text, start in pairs]
-    result = []
-    for answer in _list_of_objects(place, {"answers": answers}, "answers"):
-        text = answer["text"]
-        start = answer["answer_start"]
+def _answers(values: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+    """The text of each answer, and where it should start. 0 where the data do not say."""
+    if values.get("is_impossible"):
+        return
+    if "answers" not in values:
+        raise ValueError("the key 'answers' is missing.")
+    answers = values["answers"]
+    if isinstance(answers, Mapping):  # as datasets stores them, or an answer alone
+        texts, starts = answers.get("text"), answers.get("answer_start", 0)
+        if isinstance(texts, str):
+            texts, starts = [texts], [starts]
+        if not isinstance(texts, list):
+            raise ValueError(f"answers should be a list of texts, not {answers!r:.80}.")
+        if not isinstance(starts, list):
+            starts = [0] * len(texts)
+        answers = [
+            {"text": text, "answer_start": start}
+            for text, start in zip(texts, starts, strict=False)
+        ]
+    if isinstance(answers, str) or not isinstance(answers, list | tuple | None):
+        raise ValueError(f"answers should be a list of texts, not {answers!r:.80}.")
+    for answer in answers or []:
+        text, start = answer, 0
+        if isinstance(answer, Mapping):
+            text, start = answer.get("text"), answer.get("answer_start", 0)
         if not isinstance(text, str):
-            raise ValueError(f"{place}: an answer should be a text, not {text!r:.80}.")
+            raise ValueError(f"an answer should be a text, not {text!r:.80}.")
         if not isinstance(start, int) or isinstance(start, bool):
-            raise ValueError(f"{place}: answer_start should be a whole number, not {start!r:.80}.")
-        result.append((text, start))
-    return result
+            raise ValueError(f"answer_start should be a whole number, not {start!r:.80}.")
+        yield text, start
 
 
-def _answer_start(place: str, context: str, text: str, expected: int) -> int:
+def _answer_start(context: str, text: str, expected: int) -> int:
     """Find the start of an answer that is nearest to the expected one.
 
     White space around the answer is left out.
@@ -466,20 +321,8 @@ def _answer_start(place: str, context: str, text: str, expected: int) -> int:
     expected += len(text) - len(text.lstrip())
     text = text.strip()
     starts = [match.start() for match in re.finditer(f"(?={re.escape(text)})", context)]
-    if not starts:
-        raise ValueError(
-            f"{place}: the answer {text!r:.200} is not in the context of its question."
-            f"{_hint_of_answer(context, text)}"
-        )
-
-    def distance(start: int) -> int:
-        return abs(start - expected)
-
-    return min(starts, key=distance)
-
-
-def _hint_of_answer(context: str, text: str) -> str:
-    """A sentence about an answer that is in its context in another form, or nothing."""
+    if starts:
+        return min(starts, key=lambda start: abs(start - expected))
     forms: dict[str, Callable[[str], str]] = {
         "in another Unicode form (normalize both to NFC)": lambda value: unicodedata.normalize(
             "NFC", value
@@ -487,7 +330,8 @@ def _hint_of_answer(context: str, text: str) -> str:
         "with other white space": lambda value: " ".join(value.split()),
         "in another case": str.casefold,
     }
-    for name, form in forms.items():
-        if form(text) in form(context):
-            return f" It is there {name}."
-    return ""
+    hint = next((name for name, form in forms.items() if form(text) in form(context)), None)
+    raise ValueError(
+        f"the answer {text!r:.200} is not in the context of its question."
+        + (f" It is there {hint}." if hint else "")
+    )

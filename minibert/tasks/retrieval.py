@@ -1,4 +1,4 @@
-"""How well anchors find their positives: recall@k and MRR."""
+"""How well anchors find their positives."""
 
 from __future__ import annotations
 
@@ -44,19 +44,3 @@ def positive_ranks(
             row[positives[texts[index]]] = -np.inf
             ranks.append(int((row > score).sum()))
     return np.array(ranks, dtype=np.int64)
-
-
-def retrieval_scores(
-    anchors: Vectors,
-    candidates: Vectors,
-    texts: Sequence[str],
-    answers: Sequence[str],
-    at: Sequence[int] = (1, 10),
-) -> dict[str, float]:
-    """Compute how often the positive of an anchor is among its k nearest candidates, and MRR.
-
-    For the arguments see `positive_ranks`.
-    """
-    ranks = positive_ranks(anchors, candidates, texts, answers)
-    recalls = {f"recall@{k}": float(np.mean(ranks < k)) for k in at}
-    return {"mrr": float((1 / (ranks + 1)).mean()), **recalls}

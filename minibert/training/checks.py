@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
 
 import numpy as np
 
-from minibert.corpus.rows import BadRow
 from minibert.coverage import coverage_warning
+from minibert.tasks.task import Task
+from minibert.text import BadRow, Row
 from minibert.tokenization.tokenizer import BertTokenizer
 
 SAMPLE_ROWS = 2000  # of which the share of truncated texts is measured
@@ -24,16 +24,6 @@ SHOWN = 5  # labels or rows of a notice
 MAX_LABELS_SHOWN = 20
 # how libraries and spreadsheets write a value that is missing
 NAMES_OF_MISSING = ("nan", "null", "none", "n/a", "na", "#n/a", "<na>", "inf", "-inf")
-
-
-class CheckedTask(Protocol):
-    """The parts of a task that `check_data` calls."""
-
-    def texts_of(self, row: Any) -> tuple[str, ...]:
-        """The texts of a row."""
-
-    def labels_of(self, row: Any) -> Sequence[Any]:
-        """The labels of a row, or none if they are numbers."""
 
 
 @dataclass(frozen=True)
@@ -108,56 +98,55 @@ class DataReport:
 
 
 def check_data(
-    task: CheckedTask,
-    train: Sequence[Any],
-    dev: Sequence[Any] = (),
+    task: Task,
+    train: Sequence[Row],
+    dev: Sequence[Row] = (),
+    test: Sequence[Row] = (),
     *,
-    names: tuple[str, str] = ("train", "dev"),
+    names: tuple[str, str, str] = ("train", "dev", "test"),
     tokenizer: BertTokenizer | None = None,
     max_length: int = 128,
     skipped: Sequence[BadRow] = (),
 ) -> DataReport:
-    """Reports what was read, before training begins.
+    """Report what was read, before training begins.
 
     Args:
         task: Says what the texts and labels of a row are.
         train: Training rows, as the task reads them.
         dev: Evaluation rows, if there are any.
-        names: The names of the two files.
+        test: Test rows, if there are any.
+        names: The names of the files.
         tokenizer: Measures how many texts are truncated, and whether the vocabulary can spell them.
             None: neither.
         max_length: Tokens after which training truncates.
         skipped: Rows that were left out when the files were read.
 
     Raises:
-        ValueError: A label occurs in `dev` and not in `train`.
+        ValueError: Another file has none of the labels of the training file.
     """
-    files = []
-    for name, rows in zip(names, (train, dev), strict=True):
-        if rows:
-            files.append(_file_report(task, name, rows, tokenizer, max_length))
-    labels = files[0].labels
-    dev_labels = files[1].labels if len(files) > 1 else Counter[str]()
-    _check_dev_labels(task, dev, labels, names)
-    notices = [
-        *_similar_labels(labels),
-        *_rare_labels(labels, dev_labels, names),
-        *_nan_labels(labels),
-        *_duplicates_between(task, train, dev, names),
-        *_contradictions(task, train, names[0]),
+    files = [
+        _file_report(task, name, rows, tokenizer, max_length)
+        for name, rows in zip(names, (train, dev, test), strict=True)
     ]
+    labels = files[0].labels
+    notices = [*_similar_labels(labels), *_nan_labels(labels), *_once(labels, names[0])]
+    for file, rows in zip(files[1:], (dev, test), strict=True):
+        notices += _unknown_labels(labels, file.labels, file.name)
+        notices += _duplicates_between(task, train, rows, names[0], file.name)
+    notices += _missing_labels(labels, files[1].labels, names[1])
+    notices += _contradictions(task, train, names[0])
     if tokenizer is not None:
         sample = [text for row in train[: SHOWN * 4] for text in task.texts_of(row)]
         warning = coverage_warning(tokenizer, " ".join(sample))
         if warning:
             notices.append(warning)
-    return DataReport(files, notices, list(skipped))
+    return DataReport([file for file in files if file.rows], notices, list(skipped))
 
 
 def _file_report(
-    task: CheckedTask,
+    task: Task,
     name: str,
-    rows: Sequence[Any],
+    rows: Sequence[Row],
     tokenizer: BertTokenizer | None,
     max_length: int,
 ) -> FileReport:
@@ -165,7 +154,7 @@ def _file_report(
     texts = [task.texts_of(row) for row in rows]
     blank = sum(not text.strip() for row_texts in texts for text in row_texts)
     truncated = None
-    if tokenizer is not None:
+    if tokenizer is not None and rows:
         truncated = _truncated_share(tokenizer, texts, max_length)
     return FileReport(name, len(rows), labels, truncated, len(texts) - len(set(texts)), blank)
 
@@ -183,18 +172,22 @@ def _truncated_share(
     return float((lengths > max_length).mean())
 
 
-def _check_dev_labels(
-    task: CheckedTask, dev: Sequence[Any], labels: Counter[str], names: tuple[str, str]
-) -> None:
-    for index, row in enumerate(dev, 1):
-        for label in task.labels_of(row):
-            if str(label) not in labels:
-                place = getattr(row, "place", f"{names[1]}, row {index}")
-                training_labels = ", ".join(sorted(labels)[:MAX_LABELS_SHOWN])
-                raise ValueError(
-                    f"{place}: the label {str(label)!r:.60} is not among "
-                    f"those of the training data ({training_labels})."
-                )
+def _unknown_labels(labels: Counter[str], others: Counter[str], name: str) -> list[str]:
+    """A notice of the labels of a file that training never sees. All of them are an error."""
+    unknown = sorted(set(others) - set(labels))
+    if not labels or not unknown:
+        return []
+    if labels.keys().isdisjoint(others):
+        listing = ", ".join(sorted(labels)[:MAX_LABELS_SHOWN])
+        raise ValueError(
+            f"{name} has none of the labels of the training data ({listing}), but {_some(unknown)}."
+        )
+    count = sum(others[label] for label in unknown)
+    counts = _verb(unknown, "counts", "count")
+    return [
+        f"{_some(unknown)} of {name} {_verb(unknown, 'is', 'are')} not in the training data, so "
+        f"{_verb(unknown, 'it', 'they')} {counts} as wrong: {count:,} of {sum(others.values()):,}."
+    ]
 
 
 def _similar_labels(labels: Iterable[str]) -> list[str]:
@@ -224,17 +217,16 @@ def _canonical(label: str) -> Hashable:
         return text
 
 
-def _rare_labels(
-    labels: Counter[str], dev_labels: Counter[str], names: tuple[str, str]
-) -> list[str]:
-    notices = []
+def _once(labels: Counter[str], name: str) -> list[str]:
     once = sorted(label for label, count in labels.items() if count == 1)
-    if once:
-        notices.append(f"{_some(once)} {_verb(once, 'occurs', 'occur')} only once in {names[0]}.")
-    missing = sorted(set(labels) - set(dev_labels))
-    if dev_labels and missing:
-        notices.append(f"{_some(missing)} {_verb(missing, 'is', 'are')} not in {names[1]}.")
-    return notices
+    return [f"{_some(once)} {_verb(once, 'occurs', 'occur')} only once in {name}."] if once else []
+
+
+def _missing_labels(labels: Counter[str], others: Counter[str], name: str) -> list[str]:
+    missing = sorted(set(labels) - set(others))
+    if not others or not missing:
+        return []
+    return [f"{_some(missing)} {_verb(missing, 'is', 'are')} not in {name}."]
 
 
 def _some(labels: Sequence[str]) -> str:
@@ -256,19 +248,23 @@ def _nan_labels(labels: Iterable[str]) -> list[str]:
 
 
 def _duplicates_between(
-    task: CheckedTask, train: Sequence[Any], dev: Sequence[Any], names: tuple[str, str]
+    task: Task, train: Sequence[Row], other: Sequence[Row], train_name: str, other_name: str
 ) -> list[str]:
-    seen = {task.texts_of(row) for row in train}
-    count = sum(task.texts_of(row) in seen for row in dev)
-    if not count:
-        return []
-    return [
-        f"{count:,} of {len(dev):,} rows of {names[1]} are in {names[0]}, too: "
-        "the scores will be too good."
-    ]
+    """Rows of another file whose texts, or group, is in the training file."""
+    for what, key in (("rows", task.texts_of), ("contexts or anchors", task.group_of)):
+        seen = {key(row) for row in train} - {None}
+        count = sum(key(row) in seen for row in other)
+        if count:
+            of = f"rows of {other_name}"
+            if what == "rows":
+                found = f"{count:,} of {len(other):,} {of} are in {train_name}, too"
+            else:
+                found = f"the {what} of {count:,} of {len(other):,} {of} are in {train_name}, too"
+            return [f"{found}: the scores will be too good."]
+    return []
 
 
-def _contradictions(task: CheckedTask, rows: Sequence[Any], name: str) -> list[str]:
+def _contradictions(task: Task, rows: Sequence[Row], name: str) -> list[str]:
     labels: dict[tuple[str, ...], set[tuple[str, ...]]] = defaultdict(set)
     for row in rows:
         row_labels = tuple(map(str, task.labels_of(row)))

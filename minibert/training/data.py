@@ -1,4 +1,4 @@
-"""Read files of labeled text, and batch examples in an order that can be resumed anywhere.
+"""Batch examples in an order that can be resumed anywhere.
 
 An example is a dict of token ids and labels. Arrays with an entry for each token are packed or
 padded. Single numbers become a tensor (batch,). An example of several texts has their lengths in
@@ -8,7 +8,7 @@ padded. Single numbers become a tensor (batch,). An example of several texts has
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -17,10 +17,8 @@ from torch.nn.utils.rnn import pad_sequence
 
 from minibert.layouts import PackedLayout
 from minibert.losses import IGNORED
+from minibert.tasks.task import Batch as Batch, Example as Example
 
-Example = dict[str, Any]
-Batch = dict[str, Any]
-"""Keyword arguments of a model's forward."""
 Epochs = Callable[[int], Sequence[Example]]
 """Returns the examples of an epoch by its number, always the same ones."""
 T = TypeVar("T")

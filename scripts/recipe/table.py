@@ -26,8 +26,10 @@ import numpy as np
 
 from minibert import BertForPreTraining, BertModel, BertTokenizer
 from minibert.checkpoints.source import BUNDLED_MODELS
+from minibert.tasks.sequence import SequenceTask
+from minibert.text import Table
 from minibert.training.corpora import Document, encode_documents
-from minibert.training.finetuning import SequenceTask, finetune
+from minibert.training.finetuning import finetune
 from minibert.training.options import TrainingOptions
 from recipe import measures, texts
 
@@ -131,14 +133,14 @@ def tuned(folder: Path, data: Path) -> dict[str, float]:
         for part in ("train", "dev")
     ]
     tasks = {
-        "NSMC": (SequenceTask(text="document"), *nsmc, 1),
+        "NSMC": (SequenceTask(Table("document", label="label")), *nsmc, 1),
         "KLUE NLI": (
-            SequenceTask(text="premise", pair="hypothesis", label="gold_label"),
+            SequenceTask(Table("premise", pair="hypothesis", label="gold_label")),
             lines("klue/nli-train.tsv.xz"),
             lines("klue/nli-dev.tsv.xz"),
             3,
         ),
-        "YNAT, 5,000 of train": (SequenceTask(text="title", label="topic"), *parts, 2),
+        "YNAT, 5,000 of train": (SequenceTask(Table("title", label="topic")), *parts, 2),
     }
     accuracies = {}
     with tempfile.TemporaryDirectory() as temporary:

@@ -25,7 +25,7 @@ from safetensors.torch import load_file
 from tiny_folder import tiny_folder
 
 from minibert import BertForSequenceClassification, BertModel, BertTokenizer, SentenceEmbedder
-from minibert.training.finetuning import SequenceTask
+from minibert.tasks.sequence import SequenceTask
 from minibert.training.loop import Trainer
 from minibert.training.options import TrainingOptions
 from minibert.training.state import cut_log, read_state
@@ -172,7 +172,7 @@ def trainer(folder: Path, steps: int) -> Trainer:
     examples = [{"input_ids": torch.arange(5, 12).numpy(), "labels": n % 2} for n in range(8)]
     model = BertForSequenceClassification(tiny_config(num_hidden_layers=1))
     options = TrainingOptions(steps=steps, batch_size=4)
-    return Trainer(model, lambda _: examples, SequenceTask().losses, folder, options)
+    return Trainer(model, lambda _: examples, SequenceTask().loss, folder, options)
 
 
 def load_model(folder: Path) -> None:

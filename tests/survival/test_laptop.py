@@ -25,7 +25,7 @@ from minibert.checkpoints.source import Source
 from minibert.corpus.location import Location
 from minibert.corpus.shards import encode_to_shards
 from minibert.files import read_json, replacing, write_json
-from minibert.training.finetuning import SequenceTask
+from minibert.tasks.sequence import SequenceTask
 from minibert.training.loop import Trainer
 from minibert.training.options import TrainingOptions
 
@@ -105,7 +105,7 @@ class TestOpenFiles:
             trainer = Trainer(
                 model,
                 lambda _: examples,
-                SequenceTask().losses,
+                SequenceTask().loss,
                 **options,
                 options=training_options,
             )

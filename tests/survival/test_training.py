@@ -23,7 +23,7 @@ from tiny_folder import WORDS, tiny_folder
 from minibert import BertForMaskedLM, BertForSequenceClassification, BertTokenizer
 from minibert.cli import main
 from minibert.files import only_run_in
-from minibert.training.finetuning import SequenceTask
+from minibert.tasks.sequence import SequenceTask
 from minibert.training.loop import Trainer
 from minibert.training.options import TrainingOptions
 from minibert.training.pretraining import pretrain
@@ -296,7 +296,7 @@ def trainer(
     model = BertForSequenceClassification(tiny_config(**config or {}))
     settings = {"steps": steps, "batch_size": 4, "save_every": save_every, **options}
     training_options = TrainingOptions(**settings)
-    compute_losses = SequenceTask().losses
+    compute_losses = SequenceTask().loss
     return Trainer(
         model, lambda _: examples, compute_losses, folder, training_options, resume=resume
     )

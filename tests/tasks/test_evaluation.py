@@ -181,7 +181,7 @@ def test_a_tagger(tokenizer: Any, tmp_path: Path) -> None:
     assert evaluate(model, tokenizer, sentences, bootstrap=0).metrics == result.metrics
     objects = [{"tokens": words, "ner_tags": row_tags} for words, row_tags in sentences]
     assert evaluate(model, tokenizer, objects, bootstrap=0).metrics == result.metrics
-    with pytest.raises(ValueError, match="Row 1: words and tags should be strings, not 1"):
+    with pytest.raises(ValueError, match="data, row 1: words and tags should be strings, not 1"):
         evaluate(model, tokenizer, [(["w1"], [1])], bootstrap=0)
 
 
@@ -197,7 +197,8 @@ def test_answers(tokenizer: Any) -> None:
     answers = [row["answers"] for row in rows]
     results = minibert.answer_question(model, tokenizer, questions, contexts)
     predictions = [answer["answer"] for answer in results]
-    assert result.metrics == metrics.answer_scores(answers, predictions)
+    expected = metrics.answer_scores(answers, predictions)
+    assert {name: result.metrics[name] for name in expected} == expected
     as_in_squad = [
         {**row, "answers": [{"text": text, "answer_start": 0} for text in row["answers"]]}
         for row in rows
@@ -207,10 +208,10 @@ def test_answers(tokenizer: Any) -> None:
         assert evaluate(model, tokenizer, spelled, bootstrap=20).metrics == result.metrics
 
 
-@pytest.mark.parametrize("answers", ["w1", None, [1], {"start": [2]}])
+@pytest.mark.parametrize("answers", ["w1", 3, [1], {"start": [2]}])
 def test_answers_that_are_no_texts_raise_an_error(tokenizer: Any, answers: Any) -> None:
     row = {"question": "w1", "context": "w1 w2", "answers": answers}
-    with pytest.raises(ValueError, match="Row 1: answers should be"):
+    with pytest.raises(ValueError, match="data, row 1: (an )?answers? should be"):
         evaluate(build("BertForQuestionAnswering"), tokenizer, [row], bootstrap=0)
 
 
@@ -270,9 +271,14 @@ def test_invalid_data_and_models(tokenizer: Any) -> None:
     model = build("BertForSequenceClassification", id2label={0: "bad", 1: "good"})
     with pytest.raises(ValueError, match="data has no rows"):
         evaluate(model, tokenizer, [])
-    with pytest.raises(ValueError, match="Row 1: there is no column 'label'. The columns are"):
+    with pytest.raises(
+        ValueError, match="data, row 1: there is no column 'label'. The columns are"
+    ):
         evaluate(model, tokenizer, [{"text": "w1"}])
-    with pytest.raises(ValueError, match="Row 1: the model does not have the label 'fine'"):
+    with pytest.raises(
+        ValueError,
+        match=r"data \(fine\) are not among those of the model \(bad, good\)",
+    ):
         evaluate(model, tokenizer, [{"text": "w1", "label": "fine"}])
     with pytest.raises(ValueError, match="task is 'tokens', but the model, a BertForSequence"):
         evaluate(model, tokenizer, [{"text": "w1", "label": "bad"}], task="tokens")
@@ -283,5 +289,5 @@ def test_invalid_data_and_models(tokenizer: Any) -> None:
 def test_a_threshold_is_for_several_labels(tokenizer: Any) -> None:
     model = build("BertForSequenceClassification", id2label={0: "good", 1: "bad"})
     rows = [{"text": text, "label": "good"} for text in random_texts(3)]
-    with pytest.raises(ValueError, match="threshold has no effect on a model that does 'classifi"):
+    with pytest.raises(ValueError, match="threshold has no effect on this model"):
         evaluate(model, tokenizer, rows, threshold=0.5)

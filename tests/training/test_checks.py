@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from minibert import BertTokenizer
-from minibert.corpus.rows import BadRow
+from minibert.tasks.sequence import SequenceTask
+from minibert.text import BadRow, Row
 from minibert.training.checks import DataReport, check_data
-from minibert.training.finetuning import SequenceTask
 
 TASK = SequenceTask()
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "c"]
 
 
-def rows(*pairs: tuple[str, Any]) -> list[dict[str, Any]]:
+def values(*pairs: tuple[str, Any]) -> list[dict[str, Any]]:
     return [{"text": text, "label": label} for text, label in pairs]
 
 
-def notices(train: list[dict[str, Any]], dev: list[dict[str, Any]] | None = None) -> str:
-    return "\n".join(check_data(TASK, train, dev or []).notices)
+def rows(*pairs: tuple[str, Any]) -> list[Row]:
+    return TASK.from_values(values(*pairs))
+
+
+def notices(train: list[Row], dev: Sequence[Row] = ()) -> str:
+    return "\n".join(check_data(TASK, train, dev).notices)
 
 
 def test_counts() -> None:
@@ -70,10 +75,10 @@ def write(path: Path, content: str) -> Path:
         ("text,label\na,x\nb\n", r"data\.csv, line 3"),
         (
             "Text,label\na,x\n",
-            r"no column 'text'. The columns are Text, label\..*: pass --text-column 'Text'\.",
+            r"no column 'text'. The columns are Text, label\. Name the right one by Table",
         ),
-        ("text;label\na;x\n", "read as a single column: pass --delimiter ';'"),
-        ("a great film,1\nbad,0\n", "no header line, name its columns in order, as by --columns"),
+        ("text;label\na;x\n", r"a single column, 'text;label'. Pass Table\(delimiter=';'\)"),
+        ("a great film,1\nbad,0\n", r"no header, name them by Table\(columns="),
     ],
 )
 def test_certain_mistakes_are_errors(content: str, message: str, tmp_path: Path) -> None:
@@ -83,7 +88,7 @@ def test_certain_mistakes_are_errors(content: str, message: str, tmp_path: Path)
 
 @pytest.mark.parametrize("label", [float("nan"), None, ["x"], ""])
 def test_values_that_are_not_labels_raise_an_error(label: Any, tmp_path: Path) -> None:
-    content = "\n".join(map(json.dumps, rows(("a", "x"), ("b", label))))
+    content = "\n".join(map(json.dumps, values(("a", "x"), ("b", label))))
     with pytest.raises(ValueError, match=r"data\.jsonl, line 2: "):
         TASK.read(write(tmp_path / "data.jsonl", content))
 
@@ -97,18 +102,30 @@ def test_labels_of_a_regression_must_be_finite(tmp_path: Path) -> None:
 def test_bad_rows_are_left_out_and_counted(tmp_path: Path) -> None:
     file = write(tmp_path / "data.csv", "text,label\na,x\nb,\nc\nd,y\n")
     bad_rows: list[BadRow] = []
-    read = TASK.read(file, bad_rows=bad_rows)
-    assert read == rows(("a", "x"), ("d", "y"))
+    read = TASK.read(file, skip=bad_rows)
+    assert [row.values for row in read] == values(("a", "x"), ("d", "y"))
     assert [row.place for row in bad_rows] == [f"{file}, line 3", f"{file}, line 4"]
     report: DataReport = check_data(TASK, read, skipped=bad_rows)
     assert "2 bad rows were left out, the first at" in str(report)
 
 
-def test_a_label_that_only_dev_has_is_named_with_its_line(tmp_path: Path) -> None:
-    train = TASK.read(write(tmp_path / "train.csv", "text,label\na,x\nb,y\n"))
-    dev = TASK.read(write(tmp_path / "dev.csv", "text,label\na,x\n\nb,z\n"))
-    with pytest.raises(ValueError, match=r"dev\.csv, line 4: the label 'z' is not among those of"):
-        check_data(TASK, train, dev)
+def test_labels_that_training_never_sees_are_counted_before_it_starts() -> None:
+    train = rows(("a", "x"), ("b", "y"))
+    report = check_data(
+        TASK, train, rows(("c", "z"), ("d", "x")), rows(("e", "v"), ("f", "y"), ("g", "w"))
+    )
+    assert (
+        "the label 'z' of dev is not in the training data, so it counts as wrong: 1 of 2."
+        in report.notices
+    )
+    assert (
+        "the labels 'v', 'w' of test are not in the training data, so they count as wrong: 2 of 3."
+        in report.notices
+    )
+    with pytest.raises(
+        ValueError, match=r"dev has none of the labels .* \(x, y\), but the label 'z'"
+    ):
+        check_data(TASK, train, rows(("c", "z")))
 
 
 @pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity"])

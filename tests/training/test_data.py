@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +10,6 @@ import torch
 from hypothesis import given, strategies as st
 
 from minibert.corpus.inputs import read_table
-from minibert.tasks.readers import read_conll, read_squad
 from minibert.training.data import epoch_order, pack, pad, split_by_tokens
 
 EXAMPLES = [
@@ -138,58 +135,3 @@ def test_broken_tables_raise_an_error(
     (tmp_path / name).write_text(content, encoding="utf-8")
     with pytest.raises(ValueError, match=message):
         read_table(tmp_path / name)
-
-
-def test_conll(tmp_path: Path) -> None:
-    path = tmp_path / "a.conll"
-    path.write_text(
-        "-DOCSTART- -X- O O\n\nSeoul NNP B-NP B-LOC\nis VBZ B-VP O\n\n\nParis NNP B-NP B-LOC\n",
-        encoding="utf-8",
-    )
-    assert read_conll(path) == [(["Seoul", "is"], ["B-LOC", "O"]), (["Paris"], ["B-LOC"])]
-    path.write_text("New York\tB-LOC\n", encoding="utf-8")
-    assert read_conll(path) == [(["New York"], ["B-LOC"])]
-    path.write_text("Seoul B-LOC\nis\n", encoding="utf-8")
-    with pytest.raises(ValueError, match="line 2: 'is' should be a word and, last, its tag"):
-        read_conll(path)
-
-
-def test_squad(tmp_path: Path) -> None:
-    path = tmp_path / "squad.json"
-    entry = {"id": "1", "question": "Who?", "answers": [{"text": "Ann", "answer_start": 0}]}
-    path.write_text(
-        json.dumps({"data": [{"paragraphs": [{"context": "Ann sat.", "qas": [entry]}]}]}),
-        encoding="utf-8",
-    )
-    assert read_squad(path) == [
-        {"question": "Who?", "context": "Ann sat.", "answers": ["Ann"], "starts": [0]}
-    ]
-    path.write_text(
-        json.dumps({"data": [{"paragraphs": [{"context": "Ann \ud83d", "qas": [entry]}]}]}),
-        encoding="utf-8",
-    )
-    with pytest.raises(
-        ValueError, match=r"squad\.json, line 1: the line has half a character, a surrogate"
-    ):
-        read_squad(path)
-    path.write_text('{"data": [{"paragraphs": [{}]}]}', encoding="utf-8")
-    with pytest.raises(
-        ValueError, match=r"squad\.json is not a SQuAD file: the key 'qas' is missing"
-    ):
-        read_squad(path)
-
-
-def test_an_answer_is_searched_near_its_start(tmp_path: Path) -> None:
-    def rows(text: str, start: int) -> list[dict[str, Any]]:
-        entry = {"question": "Who?", "answers": [{"text": text, "answer_start": start}]}
-        content = {"data": [{"paragraphs": [{"context": "Ann sat. Ann ran.", "qas": [entry]}]}]}
-        (tmp_path / "squad.json").write_text(json.dumps(content), encoding="utf-8")
-        return read_squad(tmp_path / "squad.json")
-
-    assert rows(" Ann ", 8)[0]["starts"] == [9] and rows(" Ann ", 8)[0]["answers"] == ["Ann"]
-    assert rows("Ann", 1)[0]["starts"] == [0] and rows("Ann", 7)[0]["starts"] == [9]
-    assert rows("", -1)[0]["answers"] == []
-    with pytest.raises(
-        ValueError, match=r"squad\.json: question 1: the answer 'Bob' is not in the context"
-    ):
-        rows("Bob", 0)

@@ -18,8 +18,8 @@ from torch import Tensor
 
 from minibert import BertForSequenceClassification
 from minibert.losses import IGNORED
+from minibert.tasks.sequence import SequenceTask
 from minibert.training.data import Example, epoch_order, pad
-from minibert.training.finetuning import SequenceTask
 from minibert.training.loop import (
     LossWatch,
     Trainer,
@@ -32,7 +32,7 @@ from minibert.training.options import TrainingOptions
 from minibert.training.state import read_state, remove_states, saved_states
 
 OPTIONS = TrainingOptions(steps=50, batch_size=8, learning_rate=1e-3, exact=True)
-losses_of = SequenceTask().losses
+losses_of = SequenceTask().loss
 
 
 pytestmark = pytest.mark.usefixtures("one_thread")

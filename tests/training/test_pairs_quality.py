@@ -15,10 +15,11 @@ from torch.utils.data import BatchSampler, SequentialSampler
 
 from minibert import SentenceEmbedder
 from minibert.tasks.metrics import regression_scores
+from minibert.tasks.similarity import SimilarityTask
+from minibert.text import Table
 from minibert.training.data import epoch_order
 from minibert.training.finetuning import finetune
 from minibert.training.options import TrainingOptions
-from minibert.training.pairs import SimilarityTask
 
 PAIRS, STEPS, BATCH, MAX_LENGTH = 20_000, 60, 32, 32
 
@@ -104,9 +105,9 @@ def test_as_good_as_sentence_transformers(minilm: str, tmp_path: Path, loss: str
     Batches, steps and options are the same. Dropout masks and rounding are not.
     """
     rows = pairs() if loss.startswith("Multiple") else scored()
-    task = SimilarityTask(
-        score=None if loss.startswith("Multiple") else "score", dev_score="score", max_score=1.0
-    )
+    scored_table = Table("anchor", pair="positive", label="score")
+    table = Table("anchor", pair="positive") if loss.startswith("Multiple") else scored_table
+    task = SimilarityTask(table, dev_table=scored_table)
     options = TrainingOptions(
         steps=STEPS, batch_size=BATCH, learning_rate=2e-5, evaluate_every=STEPS, pool=1
     )

@@ -10,7 +10,7 @@ import pytest
 from conftest import CHECKOUT
 from tiny_folder import WORDS, tiny_folder
 
-from minibert.training.finetuning import SequenceTask
+from minibert.tasks.sequence import SequenceTask
 from minibert.training.options import TrainingOptions
 
 sys.path.append(str(CHECKOUT / "scripts"))

@@ -13,7 +13,7 @@ from conftest import shared_data, tiny_config
 from minibert import BertForTokenClassification, BertModel, BertTokenizer, find_entities
 from minibert.losses import IGNORED
 from minibert.tasks.readers import read_conll
-from minibert.training.entities import TokenTask
+from minibert.tasks.tokens import TokenTask
 from minibert.training.finetuning import finetune
 from minibert.training.options import TrainingOptions
 
@@ -62,26 +62,15 @@ def checkpoint(tmp_path: Path) -> Path:
 
 
 def test_spaces_are_characters_and_comments_are_skipped(tmp_path: Path) -> None:
-    ((characters, tags),) = read_conll(write_klue(tmp_path / "klue.tsv", 1))
-    assert "".join(characters) == TEXT and tags == TAGS
-
-
-def test_a_file_of_texts_raises_an_error(tmp_path: Path) -> None:
-    (tmp_path / "reviews.tsv").write_text(
-        "text\tlabel\nso good a film\t1\nnot my cup of tea\t0\n", encoding="utf-8"
-    )
-    message = (
-        r"reviews\.tsv has texts where words should be, such as .?so good a film.*another task"
-    )
-    with pytest.raises(ValueError, match=message):
-        read_conll(tmp_path / "reviews.tsv")
+    (row,) = read_conll(write_klue(tmp_path / "klue.tsv", 1))
+    assert "".join(row.values["tokens"]) == TEXT and row.values["tags"] == TAGS
 
 
 def test_each_piece_has_the_tag_of_its_first_character(checkpoint: Path, tmp_path: Path) -> None:
     rows = read_conll(write_klue(tmp_path / "klue.tsv", 1))
     task, tokenizer = TokenTask(), BertTokenizer.from_pretrained(checkpoint)
     model = BertForTokenClassification.from_pretrained(checkpoint, **task.config(rows))
-    (example,) = task.examples(rows, tokenizer, model.config, 32)
+    (example,) = task.encode(rows, tokenizer, model.config, 32)
     labels = [model.config.id2label.get(label, "") for label in example["labels"].tolist()]
     assert labels == ["", "B-PS", "I-PS", "O", "B-LC", "O", "O", "O", ""]
     assert (example["labels"] == IGNORED).sum() == 2
@@ -157,13 +146,13 @@ def test_every_label_of_klue_is_scored(tmp_path: Path) -> None:
         **task.config(rows)
     )
     token_starts: list[set[int]] = [set() for _ in rows]
-    for example in task.examples(rows, tokenizer, config, 128):
+    for example in task.encode(rows, tokenizer, config, 128):
         token_starts[example["row"]].update([0, *example["words"].tolist()])
     assert all(token_starts)
     is_scored = [
         position in token_starts[row]
-        for row, (_, tags) in enumerate(rows)
-        for position, tag in enumerate(tags)
+        for row, sentence in enumerate(rows)
+        for position, tag in enumerate(sentence.values["tags"])
         if tag[0] == "B"
     ]
     assert len(is_scored) > 500

@@ -1,10 +1,8 @@
-"""Several labels a text: how files hold them, and from which probability on each is predicted."""
+"""Several labels a text: from which probability on each is predicted."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -14,53 +12,6 @@ from minibert.config import BertConfig
 THRESHOLDS = "thresholds"  # a field of config.json: a probability for each label by name
 DEFAULT_THRESHOLD = 0.5
 MIN_POSITIVES = 5  # a label with fewer examples keeps the default threshold
-
-_FLAGS = {
-    "1": True,
-    "1.0": True,
-    "true": True,
-    "yes": True,
-    "0": False,
-    "0.0": False,
-    "false": False,
-    "no": False,
-}
-
-
-def as_flag(value: Any) -> bool | None:
-    """Whether a text has a label, by the label's own column. None if the value does not tell."""
-    return _FLAGS.get(str(value).strip().casefold())
-
-
-def labels_in_columns(row: Mapping[str, Any], columns: Sequence[str]) -> list[str]:
-    """The labels of a row that has a column for each label.
-
-    Raises:
-        ValueError: A value is neither 1, true or yes nor 0, false or no.
-    """
-    labels = []
-    for name in columns:
-        is_set = as_flag(row[name])
-        if is_set is None:
-            raise ValueError(f"{name} should be 1 or 0 (or true or false), not {row[name]!r:.80}")
-        if is_set:
-            labels.append(name)
-    return labels
-
-
-def as_label_list(value: Any) -> list[Any] | None:
-    """The labels of a text as a list, or None if the value is not a list.
-
-    A table of text holds a list as JSON, such as `["good", "funny"]`.
-    """
-    if isinstance(value, str) and value.lstrip().startswith("["):
-        try:
-            value = json.loads(value)
-        except ValueError:
-            return None
-    if isinstance(value, list | tuple):
-        return list(value)
-    return None
 
 
 def thresholds_of(config: BertConfig) -> npt.NDArray[np.float64]:

@@ -15,15 +15,19 @@ from tiny_folder import WORDS, sentence_folder, tiny_folder
 
 from minibert import SentenceEmbedder, evaluate
 from minibert.cli import main
-from minibert.tasks.retrieval import retrieval_scores
+from minibert.tasks.retrieval import positive_ranks
+from minibert.tasks.similarity import SimilarityTask, ranking_loss, score_loss
+from minibert.tasks.task import inputs_of
+from minibert.text import Table
 from minibert.training.data import pack
-from minibert.training.finetuning import finetune, inputs_of
+from minibert.training.finetuning import finetune
 from minibert.training.options import TrainingOptions
-from minibert.training.pairs import SimilarityTask, ranking_loss, score_loss
 from minibert.training.state import saved_states
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
+PAIRS = Table("anchor", pair="positive")
+SCORED = Table("anchor", pair="positive", label="score")
 OPTIONS = TrainingOptions(epochs=6, batch_size=16, learning_rate=2e-3)
 DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 
@@ -110,40 +114,39 @@ def test_correct_answers_are_not_negatives() -> None:
 
 def test_vectors_are_in_the_order_of_the_texts(checkpoint: Path) -> None:
     """The texts are sorted by length and packed, and the vectors equal the embedder's."""
-    rows = [{"anchor": " ".join(WORDS[:n]), "positive": " ".join(WORDS[n:])} for n in (1, 7, 3)]
+    values = [{"anchor": " ".join(WORDS[:n]), "positive": " ".join(WORDS[n:])} for n in (1, 7, 3)]
     task = SimilarityTask()
+    rows = task.from_values(values)
     model, tokenizer = task.load(checkpoint, rows)
-    vectors = model.eval()(**inputs_of(pack(task.examples(rows, tokenizer, model.config, 64))))
-    texts = [row[name] for row in rows for name in ("anchor", "positive")]
+    vectors = model.eval()(**inputs_of(pack(task.encode(rows, tokenizer, model.config, 64))))
+    texts = [row[name] for row in values for name in ("anchor", "positive")]
     np.testing.assert_allclose(vectors.detach().numpy(), model.embedder.encode(texts), atol=1e-6)
 
 
-@pytest.mark.parametrize("score", [None, "score"])
-def test_matryoshka_adds_the_losses_of_the_first_dimensions(
-    score: str | None, checkpoint: Path
-) -> None:
-    rows = [{**row, "score": 0.5} for row in pairs(4, 0)]
-    plain = SimilarityTask(score=score)
-    nested = SimilarityTask(score=score, matryoshka=(8, 16))
+@pytest.mark.parametrize("table", [PAIRS, SCORED])
+def test_matryoshka_adds_the_losses_of_the_first_dimensions(table: Table, checkpoint: Path) -> None:
+    plain = SimilarityTask(table)
+    nested = SimilarityTask(table, matryoshka=(8, 16))
+    rows = plain.from_values([{**row, "score": 0.5} for row in pairs(4, 0)])
     model, tokenizer = plain.load(checkpoint, rows)
-    batch = pack(plain.examples(rows, tokenizer, model.config, 64))
-    (expected,) = plain.losses(model.eval(), batch).values()
-    (nested_loss,) = nested.losses(model.eval(), batch).values()
+    batch = pack(plain.encode(rows, tokenizer, model.config, 64))
+    (expected,) = plain.loss(model.eval(), batch).values()
+    (nested_loss,) = nested.loss(model.eval(), batch).values()
     for size in (8, 16):
         truncated = SentenceEmbedder.from_pretrained(checkpoint, precision=None, truncate_dim=size)
-        (loss,) = plain.losses(type(model)(truncated), batch).values()
+        (loss,) = plain.loss(type(model)(truncated), batch).values()
         expected = expected + loss
     torch.testing.assert_close(nested_loss, expected)
 
 
-def test_accuracy_at_k() -> None:
+def test_ranks_of_positives() -> None:
     """Anchor "a" finds its positive first, "b" second. "c" has two, which do not compete."""
     candidates = np.eye(5, dtype=np.float32)
     anchors = candidates[[0, 1, 2, 2]] + 0.1 * candidates[[4, 4, 4, 4]]
     anchors[1, 4] = 2.0
     anchors[2:, 3] = 1.1
-    scores = retrieval_scores(anchors, candidates, ["a", "b", "c", "c"], list("pqrst"), at=(1, 2))
-    assert scores == {"mrr": 0.875, "recall@1": 0.75, "recall@2": 1.0}
+    ranks = positive_ranks(anchors, candidates, ["a", "b", "c", "c"], list("pqrst"))
+    assert ranks.tolist() == [0, 1, 0, 0]
 
 
 @pytest.mark.parametrize("negatives", [(), ("negative",)])
@@ -153,7 +156,7 @@ def test_pairs_and_triplets(negatives: tuple[str, ...], checkpoint: Path, tmp_pa
     ]
     task = SimilarityTask(negatives=negatives)
     rows = task.read(files[1])
-    before = task.scores(task.load(checkpoint, rows)[0], rows, [])
+    before = task.score(rows, task.predict(task.load(checkpoint, rows)[0], rows, [])).metrics
     scores = finetune(task, checkpoint, *files, tmp_path / "out", OPTIONS)
     assert scores.keys() == {"mrr", "recall@1", "recall@10"}
     measured = evaluate(
@@ -176,7 +179,7 @@ def test_scored_pairs(checkpoint: Path, tmp_path: Path) -> None:
         for seed, count in ((0, 300), (1, 100))
     ]
     scores = finetune(
-        SimilarityTask(score="score", max_score=5), checkpoint, *files, tmp_path / "out", OPTIONS
+        SimilarityTask(SCORED, max_score=5), checkpoint, *files, tmp_path / "out", OPTIONS
     )
     assert scores["spearman"] > 0.9
 
@@ -186,7 +189,7 @@ def test_pairs_can_be_evaluated_with_scores(checkpoint: Path, tmp_path: Path) ->
         write(tmp_path / "train.jsonl", pairs(40, 0)),
         write(tmp_path / "dev.jsonl", scored(40, 1)),
     ]
-    task = SimilarityTask(negatives=["negative"], dev_score="score", max_score=5)
+    task = SimilarityTask(PAIRS, ["negative"], max_score=5, dev_table=SCORED)
     scores = finetune(
         task, checkpoint, *files, tmp_path / "out", TrainingOptions(steps=2, batch_size=8)
     )
@@ -269,7 +272,7 @@ def test_a_resumed_run_ends_with_the_same_weights(tmp_path: Path) -> None:
         ([{"anchor": "a"}], "line 1: there is no column 'positive'. The columns are anchor"),
         (
             [{"anchor": "a", "positive": None, "score": 1}],
-            "line 1: positive is null",
+            "line 1: positive should be a text, not null",
         ),
         (
             [{"anchor": "a", "positive": "b", "score": 4.5}],
@@ -280,7 +283,7 @@ def test_a_resumed_run_ends_with_the_same_weights(tmp_path: Path) -> None:
 )
 def test_errors_name_damaged_rows(rows: list[dict[str, Any]], message: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=message):
-        SimilarityTask(score="score").read(write(tmp_path / "train.jsonl", rows))
+        SimilarityTask(SCORED).read(write(tmp_path / "train.jsonl", rows))
 
 
 def test_matryoshka_sizes_that_are_too_large_raise_an_error(checkpoint: Path) -> None:

@@ -1,0 +1,88 @@
+"""Rows of tables for the tasks: read and checked, or made of values in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from minibert.text import BadRow, Row, Table, read
+
+EXCERPT = 200  # characters of a bad row
+
+Fault = Callable[[Row], str | None]
+"""What is certainly wrong with a row, or None."""
+
+
+def read_checked(
+    path: Any, table: Table, columns: Sequence[str], fault: Fault, skip: list[BadRow] | None
+) -> list[Row]:
+    """The rows of a file.
+
+    Args:
+        path: Path or URI.
+        table: How the file is read.
+        columns: Columns that every row must have.
+        fault: Says what is wrong with a row.
+        skip: Receives the rows with a fault, which are left out. None: the first is an error.
+
+    Raises:
+        FileNotFoundError: The file does not exist.
+        ValueError: A row has a fault, or no row is left.
+    """
+    rows = checked(read(path, table, skip, columns), fault, skip)
+    if not rows:
+        raise ValueError(f"{path} has no rows.")
+    return rows
+
+
+def checked(rows: Iterable[Row], fault: Fault, skip: list[BadRow] | None = None) -> list[Row]:
+    """The rows without a fault. See `read_checked`."""
+    good = []
+    for row in rows:
+        reason = fault(row)
+        if reason is None:
+            good.append(row)
+        elif skip is None:
+            raise ValueError(f"{row.place}: {reason}.")
+        else:
+            skip.append(BadRow(row.place, reason, repr(row.values)[:EXCERPT]))
+    return good
+
+
+def rows_of_values(
+    values: Sequence[Any], table: Table, columns: Sequence[str], fault: Fault
+) -> list[Row]:
+    """Rows of dicts in memory, or of a pandas DataFrame.
+
+    Raises:
+        ValueError: There are none, a row lacks a column, a text is not a string, or a row has a
+            fault.
+    """
+    rows = []
+    texts = [name for name in columns if name in (table.text, table.pair)]
+    for number, item in enumerate(items_of(values), 1):
+        if not isinstance(item, Mapping):
+            raise ValueError(f"data, row {number} should be a dict of columns, not {item!r:.60}.")
+        row = Row("data", number, dict(item), table, "row")
+        for name in columns:
+            if name not in row.values:
+                listing = ", ".join(map(str, row.values)) or "none"
+                raise ValueError(
+                    f"{row.place}: there is no column {name!r}. The columns are {listing}."
+                )
+        for text in texts:
+            if not isinstance(row.values[text], str):
+                raise ValueError(
+                    f"{row.place}: {text} should be a text, not {row.values[text]!r:.80}."
+                )
+        rows.append(row)
+    if not rows:
+        raise ValueError("data has no rows.")
+    return checked(rows, fault)
+
+
+def items_of(values: Any) -> list[Any]:
+    """The rows of data in memory, which may be a pandas DataFrame."""
+    if hasattr(values, "iloc"):  # iterating over a DataFrame gives the names of its columns
+        return list(values.to_dict("records"))
+    return list(values)

@@ -1,0 +1,572 @@
+"""Labels, or a number, for texts or pairs of texts: their task, and `classify`."""
+
+from __future__ import annotations
+
+import json
+import math
+import warnings
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, NamedTuple, TypedDict, overload
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import binary_cross_entropy_with_logits
+
+from minibert.base import PreTrainedModel
+from minibert.checks import check_count
+from minibert.config import BertConfig
+from minibert.heads import BertForSequenceClassification
+from minibert.losses import IGNORED, cross_entropy, regression_loss
+from minibert.progress import tell
+from minibert.tasks import metrics
+from minibert.tasks.arguments import Texts, as_text_list, length_limit, require_model
+from minibert.tasks.rows import read_checked, rows_of_values
+from minibert.tasks.task import (
+    Batch,
+    Example,
+    FilePath,
+    Indices,
+    Mistake,
+    Scores,
+    Task,
+    encode_texts,
+    inputs_of,
+    label_ids,
+    label_names,
+    logits_of,
+    problem_type,
+)
+from minibert.tasks.thresholds import THRESHOLDS, best_thresholds, thresholds_of
+from minibert.text import BadRow, Row, Table
+from minibert.tokenization.tokenizer import BertTokenizer
+
+SMALLEST = 1e-12
+"""Lower bound of a probability in a loss, so that the loss of one wrong row is not infinite."""
+_FLAGS = {"1": True, "1.0": True, "true": True, "yes": True}
+_FLAGS |= {"0": False, "0.0": False, "false": False, "no": False}
+
+
+class LabelScore(TypedDict):
+    """A label with its score."""
+
+    label: str
+    score: float
+
+
+class Labeled(NamedTuple):
+    """The prediction for a text.
+
+    Attributes:
+        scores: The score of each label, (labels,): see `class_scores`.
+        names: The labels.
+        thresholds: From which score on a label is predicted, where a text may have several.
+    """
+
+    scores: npt.NDArray[np.float64]
+    names: list[str]
+    thresholds: npt.NDArray[np.float64] | None = None
+
+
+@dataclass(frozen=True)
+class SequenceTask(Task):
+    """A label, or a number, for a text or a pair of texts in a table.
+
+    Attributes:
+        table: How files are read: the columns of the text, the label and the second text.
+        regression: The label is a number.
+        class_weights: A rare class counts as much as a frequent one, where a text has one label.
+        multi_label: The label is a list of labels. A text may have several or none.
+        label_columns: With `multi_label`, a column of 1 and 0 for each label, instead of
+            `table.label`.
+        dev_table: How evaluation files are read, where they differ.
+
+    Raises:
+        ValueError: `class_weights` for several labels a text, or for a number.
+    """
+
+    table: Table = Table(label="label")
+    regression: bool = False
+    class_weights: bool = False
+    multi_label: bool = False
+    label_columns: Sequence[str] = ()
+    dev_table: Table | None = None
+
+    model_class: ClassVar[type[PreTrainedModel]] = BertForSequenceClassification
+
+    def __post_init__(self) -> None:
+        if self.class_weights and (self.multi_label or self.regression):
+            raise ValueError("class_weights are for tasks with one label a text.")
+
+    @property
+    def metrics(self) -> Sequence[str]:  # type: ignore[override]
+        """Those of several labels begin with one that needs no thresholds."""
+        if self.regression:
+            return ("spearman", "pearson", "mse", "mae")
+        if self.multi_label:
+            return ("map", "f1_micro", "f1_macro", "accuracy", "loss")
+        return ("accuracy", "f1", "loss")
+
+    def read(
+        self, path: FilePath, dev: bool = False, skip: list[BadRow] | None = None
+    ) -> list[Row]:
+        """Rows of a table."""
+        table = (self.dev_table or self.table) if dev else self.table
+        rows = read_checked(path, table, self._columns(table), self._fault, skip)
+        self._check_lists(rows)
+        return rows
+
+    def from_values(self, values: Sequence[Any]) -> list[Row]:
+        """Rows of data in memory."""
+        table = self.dev_table or self.table
+        rows = rows_of_values(values, table, self._columns(table), self._fault)
+        self._check_lists(rows)
+        return rows
+
+    def _columns(self, table: Table) -> list[str]:
+        labels = self.label_columns or (table.label,)
+        return [name for name in (table.text, table.pair, *labels) if name]
+
+    def _fault(self, row: Row) -> str | None:
+        """What is certainly wrong with the labels of a row."""
+        name = row.table.label
+        if self.multi_label:
+            values = as_label_list(row.label) if not self.label_columns else []
+            if values is None:
+                return f"{name} should be a list of labels, not {row.label!r:.80}"
+            for column in self.label_columns:
+                if as_flag(row.values[column]) is None:
+                    shown = f"{row.values[column]!r:.80}"
+                    return f"{column} should be 1 or 0 (or true or false), not {shown}"
+            faults = [label_fault(value) for value in values]
+            return next((f"{name}: {fault}" for fault in faults if fault), None)
+        fault = label_fault(row.label)
+        if fault:
+            return f"{name}: {fault}"
+        if self.regression and not _is_finite(row.label):
+            return f"{name} should be a finite number, not {row.label!r:.80}"
+        return None
+
+    def _check_lists(self, rows: Sequence[Row]) -> None:
+        """Raise a ValueError for lists of 1 and 0 for each class instead of names of labels."""
+        if not self.multi_label or self.label_columns or not rows:
+            return
+        lists = [as_label_list(row.label) or [] for row in rows]
+        lengths = set(map(len, lists))
+        flags = {str(value) for values in lists for value in values}
+        if len(lengths) == 1 and lengths.pop() > 1 and flags <= {"0", "1", "0.0", "1.0", *BOOLS}:
+            raise ValueError(
+                f"{rows[0].place}: the lists in {rows[0].table.label!r} have 1 or 0 for each "
+                "class. Write the names of a text's labels, or a column of 1 and 0 for each class "
+                "and pass label_columns."
+            )
+
+    def texts_of(self, row: Row) -> tuple[str, ...]:
+        """The text, or both texts."""
+        pair = row.pair
+        return (row.text,) if pair is None else (row.text, pair)
+
+    def labels_of(self, row: Row) -> list[str]:
+        """The label or labels, or none if it is a number."""
+        if self.regression:
+            return []
+        if self.label_columns:
+            return [name for name in self.label_columns if as_flag(row.values[name])]
+        if self.multi_label:
+            return [str(label) for label in as_label_list(row.label) or []]
+        return [str(row.label)]
+
+    def config(self, rows: Sequence[Row]) -> dict[str, Any]:
+        """The labels by name, in alphabetical order."""
+        if self.regression:
+            return {"num_labels": 1, "problem_type": "regression"}
+        labels = sorted({label for row in rows for label in self.labels_of(row)})
+        if self.multi_label:
+            labels = list(self.label_columns) or labels
+            if not labels:
+                raise ValueError(f"No row has a label in the column {self.table.label!r}.")
+            problem = "multi_label_classification"
+            return {"id2label": dict(enumerate(labels)), "problem_type": problem}
+        if len(labels) == 1:
+            raise ValueError(
+                f"All rows have the label {labels[0]!r}: there is nothing to learn "
+                "from a single class."
+            )
+        if len(labels) > max(50, len(rows) // 2):
+            raise ValueError(
+                f"Column {self.table.label!r} holds {len(labels)} different labels in {len(rows)} "
+                "rows: name a column of classes, or learn numbers as a regression."
+            )
+        return {"id2label": dict(enumerate(labels)), "problem_type": "single_label_classification"}
+
+    def encode(
+        self, rows: Sequence[Row], tokenizer: BertTokenizer, config: BertConfig, max_length: int
+    ) -> list[Example]:
+        """Texts truncated to `max_length` tokens, and the index of the label.
+
+        A label that the model does not have is `IGNORED`.
+        """
+        pairs = [row.pair or "" for row in rows] if rows and rows[0].table.pair else None
+        examples = encode_texts(tokenizer, [row.text for row in rows], pairs, max_length)
+        ids = label_ids(config)
+        targets = [self._target(row, ids, config.num_labels) for row in rows]
+        weights = [1.0] * len(rows)
+        if self.class_weights:
+            counts = Counter(targets)
+            weights = [len(rows) / len(counts) / counts[target] for target in targets]
+        for example, target, weight in zip(examples, targets, weights, strict=True):
+            example |= {"labels": target, "weight": weight}
+        return examples
+
+    def _target(self, row: Row, ids: Mapping[str, int], classes: int) -> Any:
+        """A number, the index of a class, or 0 and 1 for each class, (1, classes)."""
+        if self.regression:
+            return float(row.label)
+        indices = [ids.get(label, IGNORED) for label in self.labels_of(row)]
+        if not self.multi_label:
+            return indices[0]
+        target = np.zeros((1, classes), dtype=np.float32)
+        target[0, [index for index in indices if index != IGNORED]] = 1
+        return target
+
+    def loss(self, model: nn.Module, batch: Batch) -> dict[str, Tensor]:
+        """Squared error, or cross entropy."""
+        labels = batch["labels"]
+        logits = model(**inputs_of(batch)).logits
+        if self.class_weights:
+            return {"labels": (cross_entropy(logits, labels, "none") * batch["weight"]).sum()}
+        if self.multi_label:
+            loss = binary_cross_entropy_with_logits(logits, labels, reduction="sum")
+            return {"labels": loss}
+        compute_loss = regression_loss if self.regression else cross_entropy
+        return {"labels": compute_loss(logits, labels, "sum")}
+
+    def predict(
+        self, model: Any, rows: Sequence[Row], examples: Sequence[Example]
+    ) -> list[Labeled]:
+        """The score of each label of each text."""
+        scores = class_scores(model.config, logits_of(model, examples)).double().numpy()
+        names = label_names(model.config)
+        thresholds = thresholds_of(model.config) if self.multi_label else None
+        return [Labeled(row, names, thresholds) for row in scores]
+
+    def calibrate(
+        self, model: Any, rows: Sequence[Row], examples: Sequence[Example]
+    ) -> list[Labeled] | None:
+        """Put the threshold of each label with the highest F1 into the config.
+
+        The scores that are reported must not come from rows that the thresholds were fitted on. So
+        each half of the rows gets those that were fitted on the other half.
+        """
+        if not self.multi_label:
+            return None
+        predictions = self.predict(model, rows, examples)
+        names = label_names(model.config)
+        expected = self._label_sets(rows, names)
+        scores = np.array([prediction.scores for prediction in predictions])
+        thresholds = best_thresholds(expected, scores)
+        model.config.extra[THRESHOLDS] = dict(zip(names, thresholds.tolist(), strict=True))
+        shown = ", ".join(map("{} {:.2f}".format, names, thresholds))
+        tell(f"thresholds with the best F1 on the evaluation rows: {shown}")
+        halves = [best_thresholds(expected[half::2], scores[half::2]) for half in (0, 1)]
+        return [
+            prediction._replace(thresholds=halves[(index + 1) % 2])
+            for index, prediction in enumerate(predictions)
+        ]
+
+    def _label_sets(self, rows: Sequence[Row], names: Sequence[str]) -> npt.NDArray[np.bool_]:
+        """Which labels each row has, (rows, labels)."""
+        ids = {name: index for index, name in enumerate(names)}
+        ids |= _numbered(names)
+        expected = np.zeros((len(rows), len(names)), dtype=bool)
+        for number, row in enumerate(rows):
+            for label in self.labels_of(row):
+                if label in ids:
+                    expected[number, ids[label]] = True
+        return expected
+
+    def score(self, rows: Sequence[Row], predictions: Sequence[Labeled]) -> Scores:
+        """Correlations and errors, or accuracy and F1."""
+        scores = np.array([prediction.scores for prediction in predictions])
+        texts = ["\t".join(self.texts_of(row)) for row in rows]
+        if self.regression:
+            expected = np.array([float(row.label) for row in rows])
+            return number_scores("regression", texts, expected, scores[:, 0])
+        names = list(predictions[0].names)
+        known = {*names, *_numbered(names)}
+        labels = {label for row in rows for label in self.labels_of(row)}
+        names += sorted(labels - known)  # classes that are never predicted
+        if self.multi_label:
+            thresholds = np.array([prediction.thresholds for prediction in predictions])
+            return self._score_sets(rows, texts, names, scores, thresholds)
+        return self._score_classes(rows, texts, names, scores)
+
+    def _score_classes(
+        self,
+        rows: Sequence[Row],
+        texts: Sequence[str],
+        names: list[str],
+        scores: npt.NDArray[np.float64],
+    ) -> Scores:
+        ids = {name: index for index, name in enumerate(names)} | _numbered(names)
+        expected = np.array([ids[self.labels_of(row)[0]] for row in rows])
+        predicted = scores.argmax(-1)
+        is_known = expected < scores.shape[1]
+        right = np.take_along_axis(scores, np.where(is_known, expected, 0)[:, None], 1)[:, 0]
+        losses = -np.log(np.maximum(right, SMALLEST))
+
+        def statistic(sample: Indices) -> dict[str, float]:
+            confusion = metrics.confusion_matrix(expected[sample], predicted[sample], len(names))
+            known = sample[is_known[sample]]
+            loss = float(losses[known].mean()) if len(known) else math.nan
+            return metrics.confusion_scores(confusion) | {"loss": loss}
+
+        errors = [
+            Mistake(
+                row,
+                texts[row],
+                names[expected[row]],
+                names[predicted[row]],
+                float(scores[row, predicted[row]]),
+            )
+            for row in np.flatnonzero(expected != predicted).tolist()
+        ]
+        confusion = metrics.confusion_matrix(expected, predicted, len(names))
+        notice = ""
+        if len(np.unique(predicted)) == 1 and len(np.unique(expected)) > 1:
+            notice = f"every text is predicted as {names[predicted[0]]!r}."
+        return Scores(
+            "classification",
+            len(rows),
+            statistic,
+            metrics.class_scores_of_counts(names, metrics.confusion_counts(confusion)),
+            names,
+            confusion.tolist(),
+            most_confident_first(errors),
+            notice=notice,
+        )
+
+    def _score_sets(
+        self,
+        rows: Sequence[Row],
+        texts: Sequence[str],
+        names: list[str],
+        scores: npt.NDArray[np.float64],
+        thresholds: npt.NDArray[np.float64],
+    ) -> Scores:
+        classes = scores.shape[1]
+        expected = self._label_sets(rows, names)
+        predicted = np.zeros_like(expected)
+        predicted[:, :classes] = scores >= thresholds
+        known = expected[:, :classes]
+        losses = -np.log(np.maximum(np.where(known, scores, 1 - scores), SMALLEST)).mean(1)
+
+        def statistic(sample: Indices) -> dict[str, float]:
+            return {
+                **metrics.multi_label_scores(expected[sample], predicted[sample]),
+                "map": metrics.mean_average_precision(known[sample], scores[sample]),
+                "loss": float(losses[sample].mean()),
+            }
+
+        def joined(chosen: npt.NDArray[np.bool_]) -> str:
+            return ", ".join(names[index] for index in np.flatnonzero(chosen).tolist())
+
+        errors = []
+        for row in np.flatnonzero((expected != predicted).any(1)).tolist():
+            wrong = np.flatnonzero(known[row] != predicted[row, :classes])
+            confidence = float(np.abs(scores[row] - thresholds[row])[wrong].max(initial=0.0))
+            errors.append(
+                Mistake(row, texts[row], joined(expected[row]), joined(predicted[row]), confidence)
+            )
+        counts = metrics.multi_label_counts(expected, predicted)
+        return Scores(
+            "multi_label",
+            len(rows),
+            statistic,
+            metrics.class_scores_of_counts(names, counts),
+            names,
+            errors=most_confident_first(errors),
+        )
+
+
+BOOLS = ("True", "False")
+
+
+def _numbered(names: Sequence[str]) -> dict[str, int]:
+    """The index of each number that a default name such as LABEL_0 stands for."""
+    return {str(index): index for index, name in enumerate(names) if name == f"LABEL_{index}"}
+
+
+def number_scores(
+    task: Literal["regression", "scores"],
+    texts: Sequence[str],
+    expected: npt.NDArray[np.float64],
+    predicted: npt.NDArray[np.float64],
+) -> Scores:
+    """Correlations, and the errors of a regression. The scale of a similarity is its own."""
+    compute = metrics.regression_scores if task == "regression" else metrics.correlations
+
+    def statistic(rows: Indices) -> dict[str, float]:
+        return compute(expected[rows].tolist(), predicted[rows].tolist())
+
+    distances = np.abs(expected - predicted).tolist()
+    errors = [
+        Mistake(row, texts[row], f"{expected[row]:g}", f"{predicted[row]:.4g}", distances[row])
+        for row in range(len(texts))
+    ]
+    return Scores(task, len(texts), statistic, errors=most_confident_first(errors))
+
+
+def most_confident_first(errors: list[Mistake]) -> list[Mistake]:
+    """Sort mistakes by their score, highest first."""
+    return sorted(errors, key=lambda mistake: -mistake.score)
+
+
+def as_flag(value: Any) -> bool | None:
+    """Whether a text has a label, by the label's own column. None if the value does not tell."""
+    return _FLAGS.get(str(value).strip().casefold())
+
+
+def as_label_list(value: Any) -> list[Any] | None:
+    """The labels of a text as a list, or None if the value is not a list.
+
+    A table of text holds a list as JSON, such as `["good", "funny"]`.
+    """
+    if isinstance(value, str) and value.lstrip().startswith("["):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            return None
+    if isinstance(value, list | tuple):
+        return list(value)
+    return None
+
+
+def label_fault(label: Any) -> str | None:
+    """What is certainly wrong with a label, or None."""
+    if isinstance(label, float) and math.isnan(label):
+        return "NaN is not a label"
+    if isinstance(label, float) and math.isinf(label):
+        return "infinity is not a label"
+    if isinstance(label, list | tuple):
+        return f"{label!r:.80} is a list of labels: pass multi_label=True, or write a single one"
+    if not isinstance(label, str | int | float):
+        return f"a label should be a string or a number, not {label!r:.80}"
+    if not str(label).strip():
+        return "the label is empty"
+    return None
+
+
+def _is_finite(label: Any) -> bool:
+    try:
+        return math.isfinite(float(label))
+    except (ValueError, OverflowError):
+        return False
+
+
+@overload
+def classify(  # type: ignore[overload-overlap]
+    model: BertForSequenceClassification,
+    tokenizer: BertTokenizer,
+    texts: str,
+    pairs: str | None = None,
+    *,
+    top_k: int | None = None,
+    threshold: float | None = None,
+    max_length: int | None = None,
+) -> list[LabelScore]: ...
+
+
+@overload
+def classify(
+    model: BertForSequenceClassification,
+    tokenizer: BertTokenizer,
+    texts: Sequence[str],
+    pairs: Sequence[str] | None = None,
+    *,
+    top_k: int | None = None,
+    threshold: float | None = None,
+    max_length: int | None = None,
+) -> list[list[LabelScore]]: ...
+
+
+def classify(
+    model: BertForSequenceClassification,
+    tokenizer: BertTokenizer,
+    texts: Texts,
+    pairs: Texts | None = None,
+    *,
+    top_k: int | None = None,
+    threshold: float | None = None,
+    max_length: int | None = None,
+) -> list[LabelScore] | list[list[LabelScore]]:
+    """Classify texts, or pairs of `texts` and `pairs` if the model compares two.
+
+    Long texts are truncated, with a warning that counts them.
+
+    Args:
+        model: A sequence classifier.
+        tokenizer: Its tokenizer.
+        texts: A text or several.
+        pairs: The second text of each.
+        top_k: How many labels of each text to return. None: all.
+        threshold: Return only labels with at least this score. None: all.
+        max_length: Tokens after which texts are truncated, at most the positions of the model.
+            None: what the model and its tokenizer take.
+
+    Returns:
+        For each text a list of `{"label", "score"}`, best first. The score is a probability, by
+        softmax, or by sigmoid if `problem_type` is "multi_label_classification". The score of a
+        regression is the predicted number.
+
+    Raises:
+        TypeError: `model` is not a sequence classifier.
+        ValueError: `texts` is a mapping, `top_k` is less than 1, `max_length` is more than the
+            positions of the model, or the logits are not finite.
+    """
+    require_model(model, BertForSequenceClassification)
+    if top_k is not None:
+        check_count("top_k", top_k)
+    limit = length_limit(model, tokenizer, max_length)
+    second = None if pairs is None else as_text_list(pairs)
+    examples = encode_texts(tokenizer, as_text_list(texts), second, limit)
+    warn_of_truncation(sum(example["truncated"] for example in examples), limit)
+    results = []
+    for logits in logits_of(model, examples):
+        labels = label_scores(model.config, logits)
+        if threshold is not None:
+            labels = [label for label in labels if label["score"] >= threshold]
+        results.append(labels[:top_k])
+    return results[0] if isinstance(texts, str) else results
+
+
+def warn_of_truncation(count: int, limit: int, stacklevel: int = 3) -> None:
+    """Warn that texts had more tokens than a model takes."""
+    if count:
+        texts = "1 text has" if count == 1 else f"{count:,} texts have"
+        were = "was" if count == 1 else "were"
+        warnings.warn(
+            f"{texts} more than {limit} tokens and {were} truncated.", stacklevel=stacklevel
+        )
+
+
+def label_scores(config: BertConfig, logits: Tensor) -> list[LabelScore]:
+    """All labels of a text with their scores, best first, from `logits` (labels,)."""
+    scores = class_scores(config, logits).tolist()
+    labels = [
+        LabelScore(label=config.id2label[index], score=score) for index, score in enumerate(scores)
+    ]
+    return sorted(labels, key=lambda label: -label["score"])
+
+
+def class_scores(config: BertConfig, logits: Tensor) -> Tensor:
+    """Scores of a classifier's logits, both (..., labels), as `classify` explains them."""
+    problem = problem_type(config)
+    if problem == "multi_label_classification":
+        return logits.sigmoid()
+    if problem == "regression" or config.num_labels == 1:
+        return logits
+    return torch.softmax(logits, -1)

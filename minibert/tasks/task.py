@@ -1,0 +1,359 @@
+"""What a task is: it reads rows, encodes them, has a loss, predicts and scores.
+
+    rows = task.read("dev.tsv")
+    examples = task.encode(rows, tokenizer, model.config, max_length=128)
+    predictions = task.predict(model, rows, examples)
+    print(task.score(rows, predictions).metrics)
+
+`finetune` adds `task.loss` to it, and `evaluate` intervals. A task of one's own is a class with
+these five methods in a file: `minibert/tasks/reranking.py` is an example of under two hundred
+lines.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from minibert.auto import class_for_tensors
+from minibert.base import PreTrainedModel
+from minibert.checkpoints.source import Source
+from minibert.checkpoints.tensors import read_tensors
+from minibert.config import BertConfig
+from minibert.files import read_json
+from minibert.inference.logits import run_rows
+from minibert.progress import tell
+from minibert.tasks.metrics import ClassScores
+from minibert.text import BadRow, Row
+from minibert.tokenization.tokenizer import BertTokenizer
+
+FilePath = str | os.PathLike[str]
+Example = dict[str, Any]
+"""Ids and labels of a row, or of a window of it, by the names of a model's arguments."""
+Batch = dict[str, Any]
+"""Examples side by side, as tensors: keyword arguments of a model's forward, and labels."""
+Skipped = list[BadRow] | None
+"""Receives the rows that are left out. None: such a row is an error."""
+Indices = npt.NDArray[np.int64]
+Statistic = Callable[[Indices], dict[str, float]]
+"""The metrics of some rows, by their indices, which may repeat."""
+HEADS = ("classifier.", "qa_outputs.")
+"""How the names of a fine-tuned head's tensors begin."""
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A row whose prediction is wrong.
+
+    Attributes:
+        row: The index of the row, from 0.
+        text: The text, or the texts of a pair separated by a tab.
+        expected: What the data say.
+        predicted: What the model says.
+        score: How confident the model is, or for a regression the distance to the label.
+    """
+
+    row: int
+    text: str
+    expected: str
+    predicted: str
+    score: float
+
+
+@dataclass(frozen=True)
+class Scores:
+    """How good predictions are.
+
+    Attributes:
+        task: Name of the task.
+        rows: Number of what is resampled for intervals: rows, or queries.
+        statistic: Computes the metrics of some of them.
+        classes: Precision, recall and F1 of each class.
+        labels: Names of the rows and columns of `confusion`.
+        confusion: How often each label (rows) is predicted as each label (columns).
+        errors: The wrong rows, the most confident mistakes first.
+        notice: What may be wrong with the model, a sentence, or nothing.
+        candidates: Among how many texts was ranked, for a ranking: the more, the lower its scores.
+    """
+
+    task: str
+    rows: int
+    statistic: Statistic
+    classes: list[ClassScores] = field(default_factory=list)
+    labels: list[str] = field(default_factory=list)
+    confusion: list[list[int]] = field(default_factory=list)
+    errors: list[Mistake] = field(default_factory=list)
+    notice: str = ""
+    candidates: int | None = None
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """The metrics of all rows."""
+        return self.statistic(np.arange(self.rows))
+
+    @classmethod
+    def means(cls, task: str, values: Mapping[str, npt.ArrayLike], **more: Any) -> Scores:
+        """Scores that are means over the rows, from their values in each row by name."""
+        columns = {name: np.asarray(column, dtype=np.float64) for name, column in values.items()}
+
+        def statistic(rows: Indices) -> dict[str, float]:
+            return {name: float(column[rows].mean()) for name, column in columns.items()}
+
+        count = len(next(iter(columns.values())))
+        return cls(task, count, statistic, **more)
+
+
+class Task:
+    """The parts of a task that `finetune` and `evaluate` call.
+
+    Attributes:
+        model_class: Its head is new where the checkpoint has none.
+        metrics: Names of the scores. The first one chooses the best model unless another is named.
+        fixed: Training options that the task decides.
+        learning_rate: The default peak learning rate. None: by the size of the model.
+        keeps_max_length: Predictions truncate texts at the length of training.
+    """
+
+    model_class: ClassVar[type[PreTrainedModel]]
+    metrics: ClassVar[Sequence[str]] = ()
+    fixed: ClassVar[Mapping[str, Any]] = {}
+    learning_rate: ClassVar[float | None] = None
+    keeps_max_length: ClassVar[bool] = True
+
+    def read(
+        self, path: FilePath, dev: bool = False, skip: list[BadRow] | None = None
+    ) -> list[Row]:
+        """The rows of a training file, or with `dev` of an evaluation file.
+
+        `skip` receives rows that are certainly wrong, which are left out. None: they are errors.
+        """
+        raise NotImplementedError
+
+    def from_values(self, values: Sequence[Any]) -> list[Row]:
+        """Rows of data in memory, a dict of columns each."""
+        raise NotImplementedError
+
+    def encode(
+        self, rows: Sequence[Row], tokenizer: BertTokenizer, config: BertConfig, max_length: int
+    ) -> list[Example]:
+        """Rows as ids and labels, at most `max_length` tokens each. A row may have several."""
+        raise NotImplementedError
+
+    def loss(self, model: nn.Module, batch: Batch) -> dict[str, Tensor]:
+        """The summed loss of each kind of label in a batch, by its name in the examples."""
+        raise NotImplementedError
+
+    def predict(
+        self, model: Any, rows: Sequence[Row], examples: Sequence[Example]
+    ) -> Sequence[Any]:
+        """A prediction for each row, from the examples that `encode` made of them."""
+        raise NotImplementedError
+
+    def score(self, rows: Sequence[Row], predictions: Sequence[Any]) -> Scores:
+        """How good the predictions are."""
+        raise NotImplementedError
+
+    def texts_of(self, row: Row) -> tuple[str, ...]:
+        """The texts of a row, for the report of what was read."""
+        return tuple(value for value in row.values.values() if isinstance(value, str))
+
+    def labels_of(self, row: Row) -> Sequence[str]:
+        """The labels of a row, or none if it has no classes."""
+        return ()
+
+    def group_of(self, row: Row) -> Hashable:
+        """Rows of one group are held out together. None: the row is in no group."""
+        return None
+
+    def config(self, rows: Sequence[Row]) -> dict[str, Any]:
+        """Config fields that follow from the training rows: labels and problem type."""
+        return {}
+
+    def load(self, checkpoint: FilePath | Source, rows: Sequence[Row]) -> tuple[Any, BertTokenizer]:
+        """The model in float32, with what the training rows decide about it, and its tokenizer."""
+        model = load_with_labels(self.model_class, checkpoint, self.config(rows))
+        return model, BertTokenizer.from_pretrained(checkpoint)
+
+    def calibrate(
+        self, model: Any, rows: Sequence[Row], examples: Sequence[Example]
+    ) -> Sequence[Any] | None:
+        """Fit what the best model's config keeps beside its weights, such as thresholds.
+
+        Args:
+            model: The best model, in eval mode.
+            rows: The evaluation rows.
+            examples: What `encode` has made of them.
+
+        Returns:
+            Predictions, each without the help of its own row's labels. None where the task has
+            nothing to fit.
+        """
+        return None
+
+
+def load_with_labels(
+    model_class: type[PreTrainedModel], checkpoint: FilePath | Source, fields: Mapping[str, Any]
+) -> PreTrainedModel:
+    """Load a checkpoint to train it on the labels of a file.
+
+    A head that has the labels keeps them and their order, so that what it has learned stays.
+    Another head is replaced by a new one, which is reported.
+
+    Args:
+        model_class: The class with the head of the task.
+        checkpoint: Folder, bundled model or Hub id.
+        fields: Fields of the config: `id2label` or `num_labels`, and `problem_type`.
+    """
+    source = Source.of(checkpoint)
+    tensors = read_tensors(source)
+    fields = dict(fields)
+    if any(name.startswith(HEADS) for name in tensors):
+        config = BertConfig.from_pretrained(source)
+        kept = None
+        named = read_json(source.require("config.json")).get("architectures")
+        if not named or class_for_tensors(source, tensors) is model_class:
+            kept = kept_labels(config, fields)
+        if kept is not None:
+            fields = kept
+        else:
+            tensors = {name: t for name, t in tensors.items() if not name.startswith(HEADS)}
+            _report_new_head(source, named, config, fields)
+    return model_class.from_pretrained(source, state_dict=tensors, dtype=torch.float32, **fields)
+
+
+def kept_labels(config: BertConfig, fields: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The config fields with which a head fits the labels of a file, or None if it does not.
+
+    A head fits if it has every label, and as many labels a text. The default names LABEL_0, LABEL_1
+    and so on stand for the labels 0, 1 and so on.
+    """
+    problem = fields.get("problem_type")
+    if problem is not None and problem != problem_type(config):
+        return None
+    if "id2label" not in fields:
+        count = fields.get("num_labels", config.num_labels)
+        return dict(fields) if count == config.num_labels else None
+    if set(fields["id2label"].values()) <= label_ids(config).keys():
+        names = label_names(config)
+        if not set(fields["id2label"].values()) <= set(names):
+            names = [str(index) for index in range(len(names))]
+        return {**fields, "id2label": dict(enumerate(names))}
+    return None
+
+
+def label_names(config: BertConfig) -> list[str]:
+    """The labels of a classifier, in the order of its logits."""
+    return [config.id2label[index] for index in range(config.num_labels)]
+
+
+def label_ids(config: BertConfig) -> dict[str, int]:
+    """The index of each label. The default names LABEL_0 and so on are 0 and so on, too."""
+    names = label_names(config)
+    ids = {name: index for index, name in enumerate(names)}
+    if names == [f"LABEL_{index}" for index in range(len(names))]:
+        ids |= {str(index): index for index in range(len(names))}
+    return ids
+
+
+def problem_type(config: BertConfig) -> str:
+    """The problem type of a classifier, also where its config does not name it."""
+    if config.problem_type is not None:
+        return str(config.problem_type)
+    return "regression" if config.num_labels == 1 else "single_label_classification"
+
+
+def _report_new_head(
+    source: Source, architectures: Any, config: BertConfig, fields: Mapping[str, Any]
+) -> None:
+    present = f"{', '.join(map(str, architectures or []))} with {config.num_labels} labels"
+    labels = label_names(config)
+    if len(labels) > 1:
+        present += f" ({_excerpt(labels)})"
+    wanted = f"{fields.get('num_labels', 1)} number"
+    if "id2label" in fields:
+        wanted = f"the labels {_excerpt(list(fields['id2label'].values()))}"
+    elif "num_labels" not in fields:
+        wanted = "this task"
+    tell(f"the head is new: that of {source} is a {present}, and does not fit {wanted}")
+
+
+def _excerpt(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:5])
+    return f"{shown}, ..." if len(names) > 5 else shown
+
+
+def encode_texts(
+    tokenizer: BertTokenizer,
+    texts: Sequence[str],
+    pairs: Sequence[str] | None,
+    max_length: int,
+) -> list[Example]:
+    """Texts, or pairs of texts, truncated to `max_length` tokens.
+
+    Each example has `input_ids`, `token_type_ids` and whether the text is `truncated`.
+    """
+    second = None if pairs is None else list(pairs)
+    batch = tokenizer(list(texts), second, truncation=True, max_length=max_length + 1)
+    lengths = list(map(len, batch["input_ids"]))
+    long = [index for index, length in enumerate(lengths) if length > max_length]
+    ids, types = list(batch["input_ids"]), list(batch["token_type_ids"])
+    if long:
+        again = tokenizer(
+            [texts[index] for index in long],
+            None if second is None else [second[index] for index in long],
+            truncation=True,
+            max_length=max_length,
+        )
+        for position, index in enumerate(long):
+            ids[index] = again["input_ids"][position]
+            types[index] = again["token_type_ids"][position]
+    return [
+        {
+            "input_ids": np.array(ids[index]),
+            "token_type_ids": np.array(types[index]),
+            "truncated": lengths[index] > max_length,
+        }
+        for index in range(len(lengths))
+    ]
+
+
+def inputs_of(batch: Batch) -> Batch:
+    """The arguments of a model's forward, without labels."""
+    names = ("input_ids", "token_type_ids", "attention_mask", "layout")
+    return {name: batch[name] for name in names if name in batch}
+
+
+def outputs_of(
+    model: Any,
+    examples: Sequence[Example],
+    choose: Callable[[Any], Tensor],
+    sizes: Sequence[int] | None = None,
+) -> list[Tensor]:
+    """What `choose` selects from the outputs of a model for each example, on the CPU.
+
+    See `run_rows`.
+    """
+
+    def compute(row_ids: Tensor, **inputs: Any) -> Tensor:
+        return choose(model(row_ids, **inputs))
+
+    ids = [example["input_ids"] for example in examples]
+    types = None
+    if examples and "token_type_ids" in examples[0]:
+        types = [example["token_type_ids"] for example in examples]
+    return run_rows(model, compute, ids, types, sizes)
+
+
+def logits_of(model: Any, examples: Sequence[Example]) -> Tensor:
+    """The logits of a sequence classifier, (examples, labels), float32 on the CPU."""
+    if not examples:
+        return torch.empty(0, model.config.num_labels)
+    sizes = [1] * len(examples)
+    return torch.cat(outputs_of(model, examples, lambda output: output.logits, sizes))
