@@ -44,6 +44,7 @@ from minibert.cli.training import (
     options_of_run,
 )
 from minibert.files import read_json
+from minibert.text.table import Table
 from minibert.training.options import TrainingOptions
 
 if TYPE_CHECKING:
