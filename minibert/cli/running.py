@@ -195,16 +195,25 @@ def _what_was_kept(options: argparse.Namespace) -> str:
 
 
 def _with_option(options: argparse.Namespace, sentence: str) -> str:
-    """The sentence with the option for the argument of Python that it begins with."""
-    argument, _, rest = sentence.partition(" ")
+    """The sentence with options for the arguments of Python that it begins with or advises."""
     parser = getattr(options, "command_parser", None)
-    if parser is None or not rest.startswith(("should be ", "is ")):
+    if parser is None:
         return sentence
     parser = parser.commands.get(getattr(options, "task", None), parser)
-    for name, action in parser.options_by_name().items():
-        if action.dest == argument and name.startswith("--"):
-            return f"{name} {rest}"
-    return sentence
+    names = {
+        action.dest: name
+        for name, action in reversed(parser.options_by_name().items())
+        if name.startswith("--")
+    }
+    argument, _, rest = sentence.partition(" ")
+    if argument in names and rest.startswith(("should be ", "is ")):
+        sentence = f"{names[argument]} {rest}"
+    # such as "pass pair_column" and "pass multi_label=True"
+    return re.sub(
+        r"(?<![\w./\\-])([a-z]+(?:_[a-z]+)+)(?:=True)?(?![\w/\\]|\.\w)",
+        lambda match: names.get(match[1], match[0]),
+        sentence,
+    )
 
 
 def _with_options_of_table(sentence: str) -> str:

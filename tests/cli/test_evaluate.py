@@ -88,7 +88,7 @@ def test_the_error_for_a_missing_column_names_the_option(
     file = tmp_path / "dev.csv"
     file.write_text("premise,verdict\nhello,trees\n", encoding="utf-8")
     assert main(["evaluate", "-m", str(model), str(file)]) == 1
-    assert "by --text-column." in capsys.readouterr().err
+    assert "by --text-column NAME." in capsys.readouterr().err
 
 
 def test_the_error_for_an_embedder_names_the_option_of_the_second_text(
