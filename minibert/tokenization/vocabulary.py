@@ -52,6 +52,32 @@ _GAPS = (
 _ADDING = threading.Lock()
 
 
+class TokenId:
+    """The id of a special token, such as `pad_token_id`, or None without that token.
+
+    Assigning an id chooses the token.
+    """
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.token_name = name.removesuffix("_id")
+
+    def __get__(self, vocabulary: Any, owner: type | None = None) -> Any:
+        if vocabulary is None:
+            return self
+        token = getattr(vocabulary, self.token_name)
+        if token is None:
+            return None
+        return vocabulary.convert_tokens_to_ids(token)
+
+    def __set__(self, vocabulary: Any, token_id: int | None) -> None:
+        token = None
+        if token_id is not None:
+            # an added token by its content, which `convert_ids_to_tokens` may return normalized
+            token = vocabulary.added_tokens_decoder.get(token_id)
+            token = token or vocabulary.convert_ids_to_tokens(token_id)
+        setattr(vocabulary, self.token_name, token)
+
+
 class Vocabulary:
     """Tokens and their ids, both ways.
 
@@ -210,81 +236,13 @@ class Vocabulary:
         ids: list[int] = self.convert_tokens_to_ids(self.all_special_tokens)
         return ids
 
-    def _special_id(self, name: str) -> Any:
-        token = getattr(self, name)
-        if token is None:
-            return None
-        return self.convert_tokens_to_ids(token)
-
-    def _set_special_id(self, name: str, token_id: int | None) -> None:
-        token = None
-        if token_id is not None:
-            # an added token by its content, which `convert_ids_to_tokens` may return normalized
-            token = self.added_tokens_decoder.get(token_id) or self.convert_ids_to_tokens(token_id)
-        setattr(self, name, token)
-
-    @property
-    def unk_token_id(self) -> Any:
-        """Id of `unk_token`, or None. Assigning an id chooses its token."""
-        return self._special_id("unk_token")
-
-    @unk_token_id.setter
-    def unk_token_id(self, token_id: int | None) -> None:
-        self._set_special_id("unk_token", token_id)
-
-    @property
-    def sep_token_id(self) -> Any:
-        """Id of `sep_token`, or None. Assigning an id chooses its token."""
-        return self._special_id("sep_token")
-
-    @sep_token_id.setter
-    def sep_token_id(self, token_id: int | None) -> None:
-        self._set_special_id("sep_token", token_id)
-
-    @property
-    def pad_token_id(self) -> Any:
-        """Id of `pad_token`, or None. Assigning an id chooses its token."""
-        return self._special_id("pad_token")
-
-    @pad_token_id.setter
-    def pad_token_id(self, token_id: int | None) -> None:
-        self._set_special_id("pad_token", token_id)
-
-    @property
-    def cls_token_id(self) -> Any:
-        """Id of `cls_token`, or None. Assigning an id chooses its token."""
-        return self._special_id("cls_token")
-
-    @cls_token_id.setter
-    def cls_token_id(self, token_id: int | None) -> None:
-        self._set_special_id("cls_token", token_id)
-
-    @property
-    def mask_token_id(self) -> Any:
-        """Id of `mask_token`, or None. Assigning an id chooses its token."""
-        return self._special_id("mask_token")
-
-    @mask_token_id.setter
-    def mask_token_id(self, token_id: int | None) -> None:
-        self._set_special_id("mask_token", token_id)
-
-    @property
-    def bos_token_id(self) -> Any:
-        """Id of `bos_token`, or None. Assigning an id chooses its token."""
-        return self._special_id("bos_token")
-
-    @bos_token_id.setter
-    def bos_token_id(self, token_id: int | None) -> None:
-        self._set_special_id("bos_token", token_id)
-
-    @property
-    def eos_token_id(self) -> Any:
-        """Id of `eos_token`, or None. Assigning an id chooses its token."""
-        return self._special_id("eos_token")
-
-    @eos_token_id.setter
-    def eos_token_id(self, token_id: int | None) -> None:
-        self._set_special_id("eos_token", token_id)
+    unk_token_id = TokenId()
+    sep_token_id = TokenId()
+    pad_token_id = TokenId()
+    cls_token_id = TokenId()
+    mask_token_id = TokenId()
+    bos_token_id = TokenId()
+    eos_token_id = TokenId()
 
     # ---- adding tokens
 
