@@ -43,7 +43,7 @@ from minibert.encoders.kinds import load as load
 # Texts to vectors
 from minibert.encoders.embedder import SentenceEmbedder as SentenceEmbedder
 from minibert.encoders.onnx import OnnxEmbedder as OnnxEmbedder
-from minibert.corpus.shards import (
+from minibert.vectors.shards import (
     encode_to_shards as encode_to_shards,
     encode_to_file as encode_to_file,
 )
@@ -52,7 +52,7 @@ from minibert.encoders.search import (
     semantic_search as semantic_search,
     similarity as similarity,
 )
-from minibert.corpus.formats import open_vectors as open_vectors
+from minibert.vectors.folder import open_vectors as open_vectors
 from minibert.encoders.rerank import CrossEncoder as CrossEncoder, rerank as rerank
 from minibert.encoders.sklearn import SentenceVectorizer as SentenceVectorizer
 

@@ -29,13 +29,18 @@ from typing import Any
 import numpy as np
 
 from minibert import SentenceEmbedder
-from minibert.corpus.inputs import BadRow, Part, Text, parts_of, read_part, read_texts
-from minibert.corpus.location import Location
-from minibert.corpus.shards import encode_to_file
 from minibert.progress import Progress, is_watched
+from minibert.text import BadRow, Part, Row, Table, parts_of, read, read_part
+from minibert.text.location import Location
+from minibert.vectors.shards import encode_to_file
 
 # about ten thousand texts, which take minutes, so workers finish at about the same time
 PART_BYTES = 2 * 2**20
+
+
+def table_of(column: str | None, id_column: str | None) -> Table:
+    """How the files are read. None: the column "text", and no ids."""
+    return Table(column or "text", id=id_column)
 
 
 def embed_part(
@@ -73,8 +78,8 @@ def embed_part(
     place = Location(target)
     bad: list[BadRow] = []
 
-    def texts() -> Iterator[Text]:
-        yield from read_part(part, column, id_column, bad.append)
+    def rows() -> Iterator[Row]:
+        yield from read_part(part, table_of(column, id_column), bad, only=True)
         if bad:  # written before the vectors, whose file marks the part as done
             lines = [json.dumps(row._asdict()) + "\n" for row in bad]
             with (place / f"_bad/{name}.jsonl").replacing() as temporary:
@@ -83,7 +88,7 @@ def embed_part(
     try:
         for folder in ("", "_bad"):
             (place / "/".join([folder, *name.split("/")[:-1]]).strip("/")).make_folder()
-        report = encode_to_file(embedder, texts(), str(place / f"{name}.parquet"), **encoding)
+        report = encode_to_file(embedder, rows(), str(place / f"{name}.parquet"), **encoding)
     except (ValueError, OSError) as error:
         return {"texts": 0, "tokens": 0, "bad": 0, "error": f"{part.file}: {error}"}
     return {"texts": report.lines, "tokens": report.tokens, "bad": len(bad), "error": ""}
@@ -119,11 +124,10 @@ def plan(source: str, target: str, settings: dict[str, Any]) -> tuple[dict[str, 
         ValueError: The target has other files, or was started with other settings or another
             source.
     """
-    column, id_column = settings["column"], settings["id_column"]
-    parts = parts_of(source, column, settings["part_bytes"])
-    first_text = next(read_texts(source, column, id_column, lambda row: None), None)
-    if first_text is None:  # then the first row raises an error that says why
-        next(read_texts(source, column, id_column), None)
+    table = table_of(settings["column"], settings["id_column"])
+    parts = parts_of(source, table, settings["part_bytes"])
+    if next(read(source, table, [], only=True), None) is None:
+        next(read(source, table))  # raises an error that says why
     place = Location(target)
     run, there = place / "_run.json", place.files()
     try:

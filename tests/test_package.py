@@ -49,6 +49,7 @@ IMPORT_ORDER = [
     "inference",
     "encoders",
     "text",
+    "vectors",
     "corpus",
     "tasks",
     "serving",

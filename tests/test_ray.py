@@ -23,7 +23,7 @@ from pyarrow import parquet
 from tiny_folder import WORDS, tiny_folder
 
 from minibert import SentenceEmbedder
-from minibert.corpus.location import Location
+from minibert.text.location import Location
 
 needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="needs the extra [ray]")
 

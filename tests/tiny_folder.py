@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import string
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import torch
 from conftest import tiny_config
 
 from minibert import BertForSequenceClassification, BertModel
+from minibert.files import write_json
 
 WORDS = ["hello", "world", "query", "how", "do", "tall", "trees", "grow", "in", "korea"]
 VOCABULARY = [
@@ -86,3 +88,15 @@ def sentence_folder(
     for name, content in files.items():
         (folder / f"{name}.json").write_text(json.dumps(content), encoding="utf-8")
     return folder
+
+
+def as_if_stopped(folder: Path, missing: Iterable[int] = ()) -> None:
+    """Make a finished folder of vectors one whose run was killed before its last steps."""
+    manifest = json.loads((folder / ".manifest").read_text(encoding="utf-8"))
+    records = manifest.pop("shards")
+    for name in ("lines", "tokens", "overlong", "dimension", "unit"):
+        del manifest[name]
+    for number, record in enumerate(records):
+        if number not in missing:
+            write_json(folder / f".shard-{number:06d}", record)
+    write_json(folder / ".manifest", manifest)

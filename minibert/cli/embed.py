@@ -7,8 +7,8 @@ import os
 import sys
 import unicodedata
 import warnings
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -29,16 +29,15 @@ from minibert.cli.results import (
     report,
 )
 from minibert.cli.texts import count_texts, place_among_processes, rows_of
-from minibert.files import read_json
 from minibert.inference.batching import BATCH_TOKENS
 
 if TYPE_CHECKING:
-    from minibert.corpus.shards import CorpusReport
     from minibert.encoders.encode import TextEncoder
     from minibert.encoders.token_rows import Vectors
+    from minibert.text.rows import Row
+    from minibert.vectors.shards import CorpusReport
 
 FORMATS = ("npy", "safetensors", "jsonl", "parquet")
-MANIFESTS = ("manifest.json", "_manifest.json")  # the second beside parquet
 THREADS_PER_PROCESS = 8
 MAX_SHOWN = 8  # texts in the table at a terminal, which has as many columns
 _WIDTH = 32  # columns for a text
@@ -60,7 +59,12 @@ def add(parser: Parser) -> None:
         metavar="N",
         help="Maximum number of tokens per batch.",
     )
-    parser.add_argument("--prompt", metavar="TEXT", help="Text to put before every text.")
+    parser.add_argument(
+        "--prompt",
+        metavar="TEXT",
+        help="Text to put before every text. Default: the model's prompt of documents, if it has "
+        "one.",
+    )
     parser.add_argument(
         "--prompt-name", metavar="NAME", help="Name of a prompt of the model, such as query."
     )
@@ -109,9 +113,7 @@ def add_embed_output(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    from minibert.corpus.rows import Text
-
-    texts = (Text(row.text, row.id) for row in rows_of(options, texts_alone=True))
+    rows = rows_of(options, texts_alone=True)
     rank, world_size = place_among_processes()
     folder = _folder_of(options)
     if folder is not None and options.format is None:
@@ -121,8 +123,10 @@ def run(options: argparse.Namespace) -> None:
         if rank > 0:  # the first process warns for all
             warnings.simplefilter("ignore")
         embedder = load_embedder(options, options.normalize)
+    from minibert.vectors.shards import prompt_of
+
     settings: dict[str, Any] = {
-        "prompt": options.prompt,
+        "prompt": prompt_of(embedder, options.prompt, options.prompt_name),
         "prompt_name": options.prompt_name,
         "overflow": options.overflow,
         "batch_tokens": options.batch_tokens,
@@ -136,11 +140,11 @@ def run(options: argparse.Namespace) -> None:
         "total": count_texts(options) if watched else None,
     }
     if folder is not None:
-        from minibert.corpus.shards import encode_to_shards
+        from minibert.vectors.shards import encode_to_shards
 
         done = encode_to_shards(
             embedder,
-            texts,
+            rows,
             folder,
             file_format=options.format,
             shard_size=options.shard_size,
@@ -153,12 +157,12 @@ def run(options: argparse.Namespace) -> None:
         )
         say(options, done, embedder)
     elif options.output is not None:
-        done = _write_file(options, embedder, texts, settings, progress)
+        done = _write_file(options, embedder, rows, settings, progress)
         say(options, done, embedder)
     elif sys.stdout.isatty() and not options.json and not options.jsonl:
-        show(embedder, texts, settings)
+        show(embedder, (row.text for row in rows), settings)
     else:
-        print_vectors(options, embedder, texts, settings, progress)
+        print_vectors(options, embedder, rows, settings, progress)
 
 
 def _number_of_processes(options: argparse.Namespace, world_size: int) -> int:
@@ -173,15 +177,15 @@ def _number_of_processes(options: argparse.Namespace, world_size: int) -> int:
 def _write_file(
     options: argparse.Namespace,
     embedder: TextEncoder,
-    texts: Iterable[str],
+    rows: Iterable[Row],
     settings: dict[str, Any],
     progress: dict[str, Any],
 ) -> CorpusReport:
     """Write every vector to the output file. An interrupt says that nothing was written."""
-    from minibert.corpus.shards import encode_to_file
+    from minibert.vectors.shards import encode_to_file
 
     try:
-        return encode_to_file(embedder, texts, options.output, **progress, **settings)
+        return encode_to_file(embedder, rows, options.output, **progress, **settings)
     except KeyboardInterrupt as stop:
         stop.args = (
             f"stopped: nothing was written to {options.output} (--output DIR/ writes shards, "
@@ -193,21 +197,29 @@ def _write_file(
 def print_vectors(
     options: argparse.Namespace,
     embedder: TextEncoder,
-    texts: Iterable[str],
+    rows: Iterable[Row],
     settings: dict[str, Any],
     bar: dict[str, Any],
 ) -> None:
     """Prints every vector, as soon as it has been computed."""
-    from minibert.corpus.formats import json_line, numbers
     from minibert.progress import Progress
+    from minibert.vectors.formats import json_line, numbers
+
+    ids: deque[str | int | None] = deque()  # of texts whose vectors are still to come
+
+    def texts() -> Iterator[str]:
+        for row in rows:
+            ids.append(row.id)
+            yield row.text
 
     with Progress(bar["show_progress"], bar["total"]) as progress, ResultPrinter(options) as out:
-        for window, vectors in embedder.encode_stream(texts, progress=progress, **settings):
+        for window, vectors in embedder.encode_stream(texts(), progress=progress, **settings):
             for text, vector in zip(window, vectors, strict=True):
+                text_id = ids.popleft()
                 if out.as_text:
                     print(" ".join(numbers(vector)))
                 else:
-                    out.show_line(json_line(text, vector))
+                    out.show_line(json_line(text, vector, text_id))
 
 
 def _folder_of(options: argparse.Namespace) -> str | None:
@@ -234,11 +246,9 @@ def _folder_of(options: argparse.Namespace) -> str | None:
 
 def _default_format(options: argparse.Namespace, folder: str) -> str:
     """The format of the shards that an earlier run has written there, or one with room for ids."""
-    for name in MANIFESTS:
-        path = os.path.join(folder, name)
-        if os.path.isfile(path):
-            with suppress(ValueError, KeyError):  # a damaged manifest is an error later
-                return str(read_json(path)["file_format"])
+    manifest = _manifest_of(folder)
+    if manifest is not None and manifest.get("file_format") in FORMATS:
+        return str(manifest["file_format"])
     return "npy" if options.id_column is None else "parquet"
 
 
@@ -264,9 +274,16 @@ def _check(options: argparse.Namespace, folder: str | None, world_size: int) -> 
 
 def _claim_shards(folder: str, force: bool) -> None:
     # a folder that an earlier run has begun is resumed, which compares model and settings
-    is_begun = any(os.path.isfile(os.path.join(folder, name)) for name in MANIFESTS)
-    if not is_begun:
+    if _manifest_of(folder) is None:
         claim_folder(folder, force)
+
+
+def _manifest_of(folder: str) -> dict[str, Any] | None:
+    """The manifest of a folder of vectors that an earlier run has begun."""
+    from minibert.text.location import Location
+    from minibert.vectors.folder import VectorFolder
+
+    return VectorFolder(Location(folder)).manifest
 
 
 def _check_torchrun(options: argparse.Namespace, folder: str | None) -> None:

@@ -83,17 +83,19 @@ def claim_file(path: str, force: bool) -> None:
     """Makes sure that writing a file loses nothing.
 
     Args:
-        path: The file, or a URI, which is checked only when it is written.
+        path: The file, a path or a URI.
         force: A file that exists may be replaced.
 
     Raises:
         UsageError: There is a folder, or a file and `force` is False.
     """
-    if "://" in path or not os.path.lexists(path):
-        return
-    if os.path.isdir(path):
+    if "://" in path:
+        exists = "" in _files_of(path)
+    elif os.path.isdir(path):
         raise UsageError(f"{path} is a folder. Name a file to write.")
-    if os.path.isfile(path) and not force:
+    else:
+        exists = os.path.isfile(path)
+    if exists and not force:
         raise UsageError(f"{path} exists already: name another file, or replace it with --force.")
 
 
@@ -112,7 +114,7 @@ def claim_folder(path: str, force: bool) -> None:
     """Makes sure that writing into a folder mixes with nothing and replaces nothing.
 
     Args:
-        path: The folder, or a URI, which is checked only when it is written.
+        path: The folder, a path or a URI.
         force: Other files may be there.
 
     Raises:
@@ -120,16 +122,25 @@ def claim_folder(path: str, force: bool) -> None:
     """
     if not path:
         raise UsageError("the folder to write into has no name.")
-    if "://" in path or not os.path.lexists(path):
-        return
-    if not os.path.isdir(path):
-        raise UsageError(f"{path} is a file. Name a folder to write into.")
-    entries = [entry.name for entry in os.scandir(path) if not entry.name.startswith(".")]
+    entries: list[str] = []
+    if "://" in path:
+        entries = _files_of(path)
+    elif os.path.lexists(path):
+        if not os.path.isdir(path):
+            raise UsageError(f"{path} is a file. Name a folder to write into.")
+        entries = [entry.name for entry in os.scandir(path) if not entry.name.startswith(".")]
     if entries and not force:
         raise UsageError(
             f"{path} already holds {_first_names(entries)}: name a new or an empty folder, or "
             "write into this one with --force."
         )
+
+
+def _files_of(uri: str) -> list[str]:
+    """The names of the files at a URI, "" for a file itself."""
+    from minibert.text.location import Location
+
+    return list(Location(uri).files())
 
 
 def _first_names(entries: list[str]) -> str:

@@ -222,11 +222,12 @@ def _with_options_of_table(sentence: str) -> str:
 
     def option_of(match: re.Match[str]) -> str:
         field = of_table[match[1]]
-        value = {"...": field["metavar"], r"'\t'": "tab"}.get(match[2], match[2])
+        value = str({"...": field["metavar"], r"'\\t'": "tab"}.get(match[2], match[2]))
         if re.fullmatch(r"'[\w,.-]*'", value):  # needs no quotation marks in a shell
             value = value[1:-1]
         return f"{field['option']} {value}"
 
+    sentence = sentence.replace("update=True", "--update")
     return re.sub(rf"Table\(({'|'.join(of_table)})=('[^']*'|\.\.\.)\)", option_of, sentence)
 
 

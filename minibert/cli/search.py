@@ -128,11 +128,9 @@ def _without_blanks(queries: list[str], file: str) -> list[str]:
 
 def _vectors(options: argparse.Namespace, embedder: TextEncoder, texts: list[str]) -> Any:
     """The vectors of the corpus (N, dimension), read and checked, or computed."""
-    from minibert.corpus.formats import open_vectors
-    from minibert.corpus.records import check_corpus
-    from minibert.encoders.encode import DOCUMENT_PROMPTS
-    from minibert.encoders.token_rows import named_prompt
     from minibert.progress import is_watched
+    from minibert.vectors.folder import check_vectors, open_vectors
+    from minibert.vectors.shards import prompt_of
 
     if options.vectors is None:
         return embedder.encode_document(texts, show_progress_bar=bool(is_watched()))
@@ -142,10 +140,8 @@ def _vectors(options: argparse.Namespace, embedder: TextEncoder, texts: list[str
             f"{options.vectors} has {len(vectors)} vectors, but {options.corpus} has "
             f"{len(texts)} texts."
         )
-    # asymmetric models put one prompt before a query and another before a document
-    names = [name for name in DOCUMENT_PROMPTS if name in embedder.prompts]
-    name = names[0] if names else embedder.default_prompt_name
-    check_corpus(options.vectors, embedder, texts, named_prompt(embedder.prompts, name))
+    prompt = prompt_of(embedder, None, None)
+    check_vectors(options.vectors, embedder, texts, prompt or "")
     return vectors
 
 

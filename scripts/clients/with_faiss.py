@@ -18,8 +18,8 @@ import faiss
 import numpy as np
 
 from minibert import SentenceEmbedder, open_vectors
-from minibert.corpus.formats import ShardedVectors
 from minibert.files import read_lines
+from minibert.vectors.folder import ShardedVectors
 
 ROWS = 16384  # read at a time
 

@@ -17,9 +17,9 @@ from tiny_folder import sentence_folder
 from minibert import SentenceEmbedder
 from minibert.checkpoints.source import Source
 from minibert.cli import build_parser, main
-from minibert.corpus.formats import WRITERS
 from minibert.encoders.token_rows import CHUNK_TEXTS
 from minibert.inference.batching import BATCH_TOKENS
+from minibert.vectors.formats import WRITERS
 
 TEXTS = ["how tall do trees grow in Korea", "hello"]
 

@@ -22,12 +22,12 @@ from tiny_folder import tiny_folder
 from minibert import BertForSequenceClassification, BertModel, SentenceEmbedder, files
 from minibert.checkpoints import tensors
 from minibert.checkpoints.source import Source
-from minibert.corpus.location import Location
-from minibert.corpus.shards import encode_to_shards
 from minibert.files import read_json, replacing, write_json
 from minibert.tasks.sequence import SequenceTask
+from minibert.text.location import Location
 from minibert.training.loop import Trainer
 from minibert.training.options import TrainingOptions
+from minibert.vectors.shards import encode_to_shards
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -17,10 +17,10 @@ from typing import Any
 import pytest
 import torch
 from forked import kill_when, start
-from tiny_folder import LINES, WORDS, contents
+from tiny_folder import LINES, WORDS, as_if_stopped, contents
 
 from minibert import SentenceEmbedder
-from minibert.corpus.shards import encode_to_shards
+from minibert.vectors.shards import encode_to_shards
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -61,28 +61,20 @@ def test_a_shard_with_a_damaged_record_is_encoded_again(
     embedder: SentenceEmbedder, tmp_path: Path
 ) -> None:
     encode_to_shards(embedder, LINES, tmp_path, shard_size=10)
-    before, draw = contents(tmp_path), random.Random(2)
-    for _ in range(30):
-        flip(tmp_path / f"shard-00000{draw.randrange(5)}.json", draw)
-        encode_to_shards(embedder, LINES, tmp_path, shard_size=10)
-        assert contents(tmp_path) == before
-
-
-def test_without_a_manifest_nothing_is_mixed(tiny_model: Path, tmp_path: Path) -> None:
-    """Each shard records the model and settings that made it."""
-    embedder = SentenceEmbedder.from_pretrained(tiny_model, precision=None)
-    encode_to_shards(embedder, LINES, tmp_path, shard_size=10)
     before = contents(tmp_path)
-    (tmp_path / "shard-000003.npy").unlink()
-    (tmp_path / "manifest.json").unlink()
-    other = SentenceEmbedder.from_pretrained(tiny_model, precision=None, pooling="max")
-    with pytest.raises(
-        ValueError, match="shard-000000.npy was made by another model or with other settings"
-    ):
-        encode_to_shards(other, LINES, tmp_path, shard_size=10)
-    (tmp_path / "manifest.json").unlink()
-    encode_to_shards(embedder, LINES, tmp_path, shard_size=10)
+    as_if_stopped(tmp_path)
+    for number, damage in enumerate((b"", b"{", b"\xff", b"[]", b"null")):
+        (tmp_path / f".shard-{number:06d}").write_bytes(damage)
+    report = encode_to_shards(embedder, LINES, tmp_path, shard_size=10)
+    assert report.shards == 5
     assert contents(tmp_path) == before
+
+
+def test_without_a_manifest_nothing_is_mixed(embedder: SentenceEmbedder, tmp_path: Path) -> None:
+    encode_to_shards(embedder, LINES, tmp_path, shard_size=10)
+    (tmp_path / ".manifest").unlink()
+    with pytest.raises(ValueError, match=r"has shards, but no \.manifest: give another folder"):
+        encode_to_shards(embedder, LINES, tmp_path, shard_size=10)
 
 
 @pytest.mark.parametrize(
@@ -102,16 +94,9 @@ def test_a_damaged_manifest_is_an_error(
     embedder: SentenceEmbedder, tmp_path: Path, manifest: bytes
 ) -> None:
     encode_to_shards(embedder, LINES, tmp_path, shard_size=10)
-    before = contents(tmp_path)
-    (tmp_path / "manifest.json").write_bytes(manifest)
-    with pytest.raises(
-        ValueError,
-        match=r"manifest\.json .* is damaged: give another folder, or delete it to resume",
-    ):
+    (tmp_path / ".manifest").write_bytes(manifest)
+    with pytest.raises(ValueError, match=r"\.manifest .*is damaged: give another folder"):
         encode_to_shards(embedder, LINES, tmp_path, shard_size=10)
-    (tmp_path / "manifest.json").unlink()
-    encode_to_shards(embedder, LINES, tmp_path, shard_size=10)
-    assert contents(tmp_path) == before
 
 
 def test_a_shortened_input_is_an_error(embedder: SentenceEmbedder, tmp_path: Path) -> None:
@@ -199,7 +184,7 @@ def test_two_processes_in_one_folder(
 def test_kills_and_flipped_bits(
     embedder: SentenceEmbedder, tiny_model: Path, corpus: Path, tmp_path: Path, kills: int
 ) -> None:
-    """Resuming repairs a run that was killed, and a flipped bit in a shard or its record."""
+    """Resuming repairs a run that was killed, and a flipped bit in a shard."""
     torch.set_num_threads(1)  # as in the forked process, because two threads round differently
     lines, draw = corpus.read_text(encoding="utf-8").splitlines(), random.Random(kills)
     encode_to_shards(embedder, lines, tmp_path / "whole", shard_size=100)
@@ -207,8 +192,7 @@ def test_kills_and_flipped_bits(
         out, shards = tmp_path / str(kill), draw.randrange(SHARDS)
         process = start(command(tiny_model, corpus, out)[3:], tmp_path / "log.txt")
         kill_when(process, lambda: len(list(out.glob("shard-*.npy"))) > shards, 0.02)  # noqa: B023
-        if finished := sorted(out.glob("shard-*.json")):
-            shard = draw.choice(finished)
-            flip(draw.choice([shard, shard.with_suffix(".npy")]), draw)
+        if finished := sorted(out.glob("shard-*.npy")):
+            flip(draw.choice(finished), draw)
         encode_to_shards(embedder, lines, out, shard_size=100)
         assert contents(out) == contents(tmp_path / "whole")

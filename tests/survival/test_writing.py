@@ -16,11 +16,11 @@ from tiny_folder import tiny_folder
 
 from minibert import BertForSequenceClassification, BertTokenizer, SentenceEmbedder
 from minibert.cli import main
-from minibert.corpus.shards import encode_to_shards
 from minibert.files import lock, only_run_in, read_json, replacing, write_json
 from minibert.tasks.sequence import SequenceTask
 from minibert.training.loop import Trainer
 from minibert.training.options import TrainingOptions
+from minibert.vectors.shards import encode_to_shards
 
 WRITER = """
 import pathlib, sys, time

@@ -1,59 +1,46 @@
-"""Encode a corpus of any length into shards of vectors, in bounded memory, and resumable.
+"""Encode texts of any number into a file or a folder of vectors, in bounded memory.
 
-    folder/
-      manifest.json         model and settings (a run only resumes with the same)
-      shard-000000.npy      vectors of the first `shard_size` lines
-      shard-000000.json     its counts, and hashes of its lines, its vectors and the settings;
-                            written after the vectors
-      ...
-      index.json            totals, written when all shards are complete
-
-The vectors of a shard depend on its lines alone, so they are the same whichever run or process
-wrote them. A run that was stopped or killed resumes when it is started again: shards whose vectors
-match their record are skipped, all others are computed.
+The vectors of a shard depend on its texts alone, so they are the same whichever run or process
+wrote them. A run that was stopped or killed resumes when it is started again: shards that are
+complete are skipped (see `minibert.vectors.folder`), all others are computed.
 """
 
 from __future__ import annotations
 
 import os
 import pickle
-import re
+import shutil
 import signal
 import sys
 import threading
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain, islice
 from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from minibert.checks import check_count
-from minibert.corpus.formats import ENDINGS, WRITERS
-from minibert.corpus.location import Location
-from minibert.corpus.records import (
-    check_manifest,
-    describe,
-    digest_of,
-    metadata,
-    pack_digests,
-    read_record,
-    sha256_of_file,
-    sha256_of_json,
-)
-from minibert.corpus.updates import KeptVectors, replacing_folder, restore
-from minibert.encoders.encode import Overflow, TextEncoder, encode_chunk
-from minibert.encoders.token_rows import CHUNK_TEXTS, Settings, Vectors, check_texts, iter_texts
+from minibert.encoders.encode import DOCUMENT_PROMPTS, Overflow, TextEncoder, encode_chunk
+from minibert.encoders.token_rows import CHUNK_TEXTS, Settings, Vectors, iter_texts, named_prompt
 from minibert.files import named_in_errors, only_run_in
 from minibert.inference.batching import BATCH_TOKENS
 from minibert.progress import SILENT, Progress, interruptible
+from minibert.text.location import Location
+from minibert.text.rows import Row
+from minibert.vectors.folder import VectorFolder, describe, text_digest
+from minibert.vectors.formats import ENDINGS, WRITERS
+
+Shard = tuple[list[str], list[Any] | None]
+"""Texts, and their ids where they have them."""
 
 
 @dataclass
@@ -84,7 +71,7 @@ class CorpusReport:
 
 def encode_to_file(
     embedder: TextEncoder,
-    texts: Iterable[str],
+    texts: Iterable[str | Row],
     path: str | Path,
     *,
     prompt: str | None = None,
@@ -100,10 +87,12 @@ def encode_to_file(
 
     Args:
         embedder: The embedder.
-        texts: The texts, which are read one after the other.
-        path: The file, a path or a URI (see `minibert.corpus.location.Location`). Its ending
-            determines the format, one of those of `minibert.corpus.formats`.
-        prompt: Text before each text. None: that of `prompt_name`, or the model's default.
+        texts: The texts, or the rows of `minibert.text.read`, whose ids are written where the
+            format has a place for them. They are read one after the other.
+        path: The file, a path or a URI. Its ending determines the format, one of those of
+            `minibert.vectors.formats`.
+        prompt: Text before each text. None: that of `prompt_name`, or the model's prompt of
+            documents, as in `encode_document`.
         prompt_name: Name of one of the model's prompts.
         batch_tokens: Tokens that the model computes at a time.
         overflow: Texts that are too long for the model: "truncate", or "mean", the mean of the
@@ -124,23 +113,24 @@ def encode_to_file(
     end = Path(target.path)
     if end.suffix[1:] not in WRITERS:
         raise ValueError(f"{end.name!r} should end in {ENDINGS}.")
-    texts = iter_texts(texts)
+    rows: Iterator[str | Row] = iter_texts(texts)  # type: ignore[arg-type]
     settings = embedder.settings(
-        prompt=prompt,
+        prompt=prompt_of(embedder, prompt, prompt_name),
         prompt_name=prompt_name,
         overflow=overflow,
         batch_tokens=batch_tokens,
         truncate_dim=truncate_dim,
         normalize_embeddings=normalize_embeddings,
     )
-    run = _Run(embedder, settings, end.suffix[1:], target)
+    run = _Run(embedder, settings, end.suffix[1:])
+    chunks = _chunks(rows, CHUNK_TEXTS)
     with Progress(show_progress, total) as progress, target.replacing() as temporary:
-        return run.write(temporary, texts, progress)
+        return run.write(temporary, chunks, progress)
 
 
 def encode_to_shards(
     embedder: TextEncoder,
-    texts: Iterable[str],
+    texts: Iterable[str | Row],
     folder: str | Path,
     *,
     file_format: str = "npy",
@@ -165,9 +155,9 @@ def encode_to_shards(
 
     Args:
         embedder: The embedder.
-        texts: The texts, which are read one after the other, a shard at a time.
+        texts: The texts or rows, as in `encode_to_file`, which are read a shard at a time.
         folder: Folder of the shards, a path or a URI. It is made if it does not exist.
-        file_format: One of those of `minibert.corpus.formats`.
+        file_format: One of those of `minibert.vectors.formats`.
         shard_size: Texts in a shard.
         processes: Number of processes, each with a copy of the embedder and its share of torch's
             threads. They are spawned, so a script that uses several has to call this function
@@ -176,8 +166,9 @@ def encode_to_shards(
         world_size: Number of runs.
         update: The texts may differ from those of a finished folder. Vectors of unchanged texts
             are kept, those of new and changed texts are computed, and all others are dropped. The
-            order is that of `texts`. The new folder takes the place of the old one in one step.
-        prompt: Text before each text. None: that of `prompt_name`, or the model's default.
+            order is that of `texts`. The new folder takes the place of the old one when it is
+            complete.
+        prompt: As in `encode_to_file`.
         prompt_name: Name of one of the model's prompts.
         batch_tokens: Tokens that the model computes at a time.
         overflow: Texts that are too long for the model: "truncate", or "mean", the mean of the
@@ -202,31 +193,31 @@ def encode_to_shards(
     _check_shards(file_format, shard_size, rank, world_size)
     check_count("processes", processes)
     settings = embedder.settings(
-        prompt=prompt,
+        prompt=prompt_of(embedder, prompt, prompt_name),
         prompt_name=prompt_name,
         overflow=overflow,
         batch_tokens=batch_tokens,
         truncate_dim=truncate_dim,
         normalize_embeddings=normalize_embeddings,
     )
-    texts = iter_texts(texts)
-    target = Location(folder)
-    if update:
-        if target.fs is not None or world_size > 1:
-            raise ValueError("update=True is for a folder on this machine, and for a single run.")
-        restore(Path(target.path).absolute())
-    target.make_folder()
+    rows: Iterator[str | Row] = iter_texts(texts)  # type: ignore[arg-type]
+    location = Location(folder)
     about = {"file_format": file_format, "shard_size": shard_size, **describe(embedder, settings)}
-    run = _Run(embedder, settings, file_format, target, sha256_of_json(about))
-    if update and metadata(target, "index.json").files():
-        return _update(run, texts, about, show_progress, total)
+    run = _Run(embedder, settings, file_format)
+    if update:
+        if location.fs is not None or world_size > 1:
+            raise ValueError("update=True is for a folder on this machine, and for a single run.")
+        _restore(Path(location.path).absolute())
+        if VectorFolder(location).is_finished:
+            return _update(run, rows, Path(location.path).absolute(), about, show_progress, total)
     # object stores have no locks: two runs at a time compute everything twice, with the same result
     lock: AbstractContextManager[None] = nullcontext()
-    if target.fs is None:
-        lock = only_run_in(Path(target.path), rank)
+    if location.fs is None:
+        lock = only_run_in(Path(location.path), rank)
     with lock, Progress(show_progress, total) as progress, interruptible() as stop_requested:
-        check_manifest(target, about, _model_name(run))
-        source = _Shards(texts, shard_size, rank, world_size, stop_requested)
+        run.folder = VectorFolder(location)
+        run.folder.begin(about, _model_name(embedder))
+        source = _Shards(rows, shard_size, rank, world_size, stop_requested)
         report = CorpusReport()
         for part in _write_shards(run, source, processes, progress):
             report.add(part)
@@ -235,8 +226,17 @@ def encode_to_shards(
             raise KeyboardInterrupt(
                 f"stopped. Complete shards in {folder}: {done}. Run the same command to resume."
             )
-        _finish(target, source.count, source.lines, _totals(run, about))
+        run.folder.finish(source.count, source.lines, run.about())
     return report
+
+
+def prompt_of(embedder: TextEncoder, prompt: str | None, prompt_name: str | None) -> str | None:
+    """The prompt of a corpus: that of the model's documents, unless another is given."""
+    if prompt is not None or prompt_name is not None:
+        return prompt
+    names = [name for name in DOCUMENT_PROMPTS if name in embedder.prompts]
+    name = names[0] if names else embedder.default_prompt_name
+    return named_prompt(embedder.prompts, name)
 
 
 def _check_shards(file_format: str, shard_size: int, rank: int, world_size: int) -> None:
@@ -253,7 +253,7 @@ def _check_shards(file_format: str, shard_size: int, rank: int, world_size: int)
 
 
 class _Shards:
-    """The texts of the shards that a run takes, by the numbers of the shards.
+    """The texts of the shards that a run takes, by the indices of the shards.
 
     Attributes:
         count: Shards that have been read, those of other runs too.
@@ -262,7 +262,7 @@ class _Shards:
 
     def __init__(
         self,
-        texts: Iterator[str],
+        rows: Iterator[str | Row],
         shard_size: int,
         rank: int,
         world_size: int,
@@ -270,26 +270,43 @@ class _Shards:
     ) -> None:
         self.count = 0
         self.lines = 0
-        self._texts = texts
-        self._shard_size = shard_size
+        self._shards = _chunks(rows, shard_size)
         self._rank = rank
         self._world_size = world_size
         self._stop_requested = stop_requested
 
-    def __iter__(self) -> Iterator[tuple[int, list[str]]]:
+    def __iter__(self) -> Iterator[tuple[int, Shard]]:
         while not self._stop_requested():
-            shard = check_texts(list(islice(self._texts, self._shard_size)))
-            if not shard:
+            shard = next(self._shards, None)
+            if shard is None:
                 return
             number = self.count
             self.count += 1
-            self.lines += len(shard)
+            self.lines += len(shard[0])
             if number % self._world_size == self._rank:
                 yield number, shard
 
 
+def _chunks(rows: Iterator[str | Row], size: int) -> Iterator[Shard]:
+    """Texts and ids, `size` at a time.
+
+    Raises:
+        ValueError: A row is not a string.
+    """
+    first = 0
+    while chunk := list(islice(rows, size)):
+        texts = [row.text if isinstance(row, Row) else row for row in chunk]
+        for index, text in enumerate(texts, first):
+            if not isinstance(text, str):
+                raise ValueError(f"texts should be strings, but number {index} is {text!r:.60}.")
+        ids = [row.id if isinstance(row, Row) else None for row in chunk]
+        has_ids = any(row_id is not None for row_id in ids)
+        yield texts, ids if has_ids else None
+        first += len(chunk)
+
+
 def _write_shards(
-    run: _Run, shards: Iterable[tuple[int, list[str]]], processes: int, progress: Progress
+    run: _Run, shards: Iterable[tuple[int, Shard]], processes: int, progress: Progress
 ) -> Iterator[CorpusReport]:
     """Write shards in this process or in several, and yield the report of each."""
     if processes > 1:
@@ -299,49 +316,93 @@ def _write_shards(
         yield run.write_shard(number, shard, progress)
 
 
-def _model_name(run: _Run) -> str | None:
-    return getattr(run.embedder, "model_name", None)
-
-
-def _totals(run: _Run, about: dict[str, Any]) -> dict[str, Any]:
-    """The entries of a folder's index besides its counts."""
-    return {
-        "dimension": run.dimension,
-        "file_format": run.file_format,
-        "unit": "normalize_embeddings" in about or about["steps"][-1:] == ["Normalize()"],
-    }
+def _model_name(embedder: TextEncoder) -> str | None:
+    return getattr(embedder, "model_name", None)
 
 
 def _update(
     run: _Run,
-    texts: Iterator[str],
+    rows: Iterator[str | Row],
+    path: Path,
     about: dict[str, Any],
     show_progress: bool | None,
     total: int | None,
 ) -> CorpusReport:
-    """Replace a finished folder by one of these texts, keeping the vectors of unchanged texts."""
-    folder = Path(run.target.path).absolute()
+    """Replace a finished folder by one of these texts, keeping the vectors of unchanged texts.
+
+    The new folder is written next to the old one and takes its place when it is complete. A run
+    that is killed leaves the old folder as it was, and the next run resumes in the new one.
+    """
     report = CorpusReport()
+    new = path.with_name(f".{path.name}.new")
+    old = path.with_name(f".{path.name}.old")
     with (
-        only_run_in(folder),
+        only_run_in(path),
         Progress(show_progress, total) as progress,
         interruptible() as stop_requested,
     ):
-        check_manifest(run.target, about, _model_name(run))
-        with replacing_folder(folder) as (new, earlier), named_in_errors(new, folder):
-            target = Location(new)
-            check_manifest(target, about, _model_name(run))
-            old_vectors = KeptVectors(earlier, run.file_format, run.dimension)
-            writer = replace(run, target=target, old_vectors=old_vectors)
-            source = _Shards(texts, about["shard_size"], 0, 1, stop_requested)
-            for part in _write_shards(writer, source, 1, progress):
+        earlier = VectorFolder(Location(path))
+        earlier.begin(about, _model_name(run.embedder))
+        run.old_vectors = KeptVectors(earlier)
+        with named_in_errors(new, path):
+            try:
+                run.folder = VectorFolder(Location(new))
+                run.folder.begin(about, _model_name(run.embedder))
+            except ValueError:  # of an update with other settings
+                shutil.rmtree(new)
+                run.folder = VectorFolder(Location(new))
+                run.folder.begin(about, _model_name(run.embedder))
+            source = _Shards(rows, about["shard_size"], 0, 1, stop_requested)
+            for part in _write_shards(run, source, 1, progress):
                 report.add(part)
             if stop_requested():
                 raise KeyboardInterrupt(
-                    f"stopped: {folder} is as it was. Run the same command to update it."
+                    f"stopped: {path} is as it was. Run the same command to update it."
                 )
-            _finish(target, source.count, source.lines, _totals(run, about))
+            run.folder.remove_from(source.count)
+            run.folder.finish(source.count, source.lines, run.about())
+        # killed between the two, the folder is put back by the next run (see `_restore`)
+        os.replace(path, old)
+        os.replace(new, path)
+        shutil.rmtree(old, ignore_errors=True)
     return report
+
+
+def _restore(path: Path) -> None:
+    """Put a folder back whose update was killed between its last two steps."""
+    old = path.with_name(f".{path.name}.old")
+    if old.exists() and path.exists():
+        shutil.rmtree(old, ignore_errors=True)
+    elif old.exists():
+        os.replace(old, path)
+
+
+class KeptVectors:
+    """The vectors of a finished folder, by text."""
+
+    def __init__(self, folder: VectorFolder) -> None:
+        digests = folder.digests()
+        self._order = np.argsort(digests, kind="stable")
+        self._digests = digests[self._order]
+        self._vectors = folder.vectors()
+
+    def rows_of(self, texts: Sequence[str]) -> list[int | None]:
+        """Return the row of each text among all vectors, None for a new text."""
+        if not len(self._digests):
+            return [None] * len(texts)
+        digests: NDArray[Any] = np.array(
+            [text_digest(text) for text in texts], dtype=self._digests.dtype
+        )
+        places = np.searchsorted(self._digests, digests).clip(max=len(self._digests) - 1)
+        is_known = self._digests[places] == digests
+        return [
+            int(self._order[place]) if known else None
+            for place, known in zip(places.tolist(), is_known.tolist(), strict=True)
+        ]
+
+    def vectors(self, rows: Sequence[int]) -> Vectors:
+        """Return the vectors of rows, (len(rows), D). Each shard is opened once."""
+        return self._vectors.take(np.array(rows, dtype=np.int64))
 
 
 @dataclass
@@ -351,8 +412,7 @@ class _Run:
     embedder: TextEncoder
     settings: Settings
     file_format: str
-    target: Location  # the file, or the folder of the shards
-    settings_hash: str = ""
+    folder: VectorFolder | None = None
     old_vectors: KeptVectors | None = None  # of an update
 
     @property
@@ -361,15 +421,21 @@ class _Run:
         whole: int = self.embedder.dimension
         return min(whole, self.settings.truncate_dim or whole)
 
-    def write(self, path: Path, texts: Iterator[str], progress: Progress) -> CorpusReport:
+    def about(self) -> dict[str, Any]:
+        """The entries of a folder's manifest that its vectors have."""
+        last_step = [str(step) for step in self.embedder.steps][-1:]
+        is_unit = self.settings.normalize or last_step == ["Normalize()"]
+        return {"dimension": self.dimension, "unit": is_unit}
+
+    def write(self, path: Path, chunks: Iterable[Shard], progress: Progress) -> CorpusReport:
         """Write one file on this machine."""
         report = CorpusReport()
 
-        def encoded() -> Iterator[tuple[list[str], Vectors]]:
-            while chunk := list(islice(texts, CHUNK_TEXTS)):
-                vectors, counts = self._vectors(chunk, progress)
+        def encoded() -> Iterator[tuple[list[str], list[Any] | None, Vectors]]:
+            for texts, ids in chunks:
+                vectors, counts = self._vectors(texts, progress)
                 report.add(counts)
-                yield chunk, vectors
+                yield texts, ids, vectors
 
         WRITERS[self.file_format](path, encoded(), self.dimension)
         return report
@@ -395,73 +461,30 @@ class _Run:
             counts.overlong = rows.overlong
         return vectors, counts
 
-    def write_shard(
-        self, number: int, texts: list[str], progress: Progress = SILENT
-    ) -> CorpusReport:
-        """Write one shard and then its record, unless an earlier run has done so."""
-        name = f"shard-{number:06d}"
-        texts_hash = digest_of(texts)
-        path = self.target / f"{name}.{self.file_format}"
-        record = metadata(self.target, f"{name}.json", self.file_format)
-        earlier = read_record(record)
-        if earlier is not None and self._is_finished(path, earlier, texts_hash):
+    def write_shard(self, number: int, shard: Shard, progress: Progress = SILENT) -> CorpusReport:
+        """Write one shard, unless an earlier run has done so."""
+        assert self.folder is not None
+        texts, ids = shard
+        if self.folder.has(number, texts, ids, update=self.old_vectors is not None):
             progress.add(len(texts))
             return CorpusReport(skipped=1)
-        try:
-            with path.replacing() as temporary:
-                report = self.write(temporary, iter(texts), progress)
-                size = temporary.stat().st_size
-                vectors_hash = sha256_of_file(temporary)
-            about = {
-                "lines": report.lines,
-                "tokens": report.tokens,
-                "overlong": report.overlong,
-                "texts_sha256": texts_hash,
-                "texts": pack_digests(texts),
-                "settings_sha256": self.settings_hash,
-                "bytes": size,
-                "vectors_sha256": vectors_hash,
-            }
-            record.write_json({**about, "record_sha256": sha256_of_json(about)})
-        except OSError as error:
-            advice = (
-                "The shards before it are complete: make room, then run the same command to resume."
+        report = CorpusReport(shards=1)
+
+        def write_vectors(path: Path) -> dict[str, int]:
+            chunks = (
+                (texts[start : start + CHUNK_TEXTS], ids and ids[start : start + CHUNK_TEXTS])
+                for start in range(0, len(texts), CHUNK_TEXTS)
             )
-            raise OSError(f"{error} {advice}") from error
-        report.shards = 1
+            report.add(self.write(path, chunks, progress))
+            names = ("lines", "tokens", "overlong")
+            return {name: getattr(report, name) for name in names}
+
+        self.folder.write(number, texts, ids, write_vectors)
         return report
-
-    def _is_finished(self, path: Location, record: dict[str, Any], texts_hash: str) -> bool:
-        """Whether an earlier run has written this shard, and it is still the same.
-
-        Raises:
-            ValueError: The shard is that of other texts, another model or other settings.
-        """
-        if record["settings_sha256"] != self.settings_hash:
-            raise ValueError(
-                f"{path} was made by another model or with other settings: give another folder."
-            )
-        if record["texts_sha256"] != texts_hash:
-            raise ValueError(
-                f"{path} was made from other texts: pass --update (in Python update=True) to keep "
-                "the vectors of those that are still there, or give another folder."
-            )
-        files = path.files()
-        if "" not in files:
-            return False
-        size, _ = files[""]
-        if size == record["bytes"]:
-            # object stores check their files themselves, and reading all would take too long
-            if path.fs or sha256_of_file(Path(path.path)) == record["vectors_sha256"]:
-                return True
-        warnings.warn(
-            f"{path} has been damaged since it was written: it is made again.", stacklevel=4
-        )
-        return False
 
 
 def _in_processes(
-    run: _Run, shards: Iterator[tuple[int, list[str]]], processes: int, progress: Progress
+    run: _Run, shards: Iterator[tuple[int, Shard]], processes: int, progress: Progress
 ) -> Iterator[CorpusReport]:
     """Write shards in processes that share the threads. When one of them fails, all end.
 
@@ -478,7 +501,7 @@ def _in_processes(
         try:
             for shard in chain(shards, [None] * processes):
                 if shard is not None:
-                    waiting.append((len(shard[1]), pool.submit(_write_shard, *shard)))
+                    waiting.append((len(shard[1][0]), pool.submit(_write_shard, *shard)))
                 if waiting and (shard is None or len(waiting) > processes):
                     texts, future = waiting.popleft()
                     report, messages = future.result()
@@ -517,37 +540,9 @@ def _end_with_parent() -> None:
     os._exit(1)
 
 
-def _write_shard(number: int, texts: list[str]) -> tuple[CorpusReport, list[str]]:
+def _write_shard(number: int, shard: Shard) -> tuple[CorpusReport, list[str]]:
     """The report of a shard, and the messages of its warnings."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        report = _run.write_shard(number, texts)
+        report = _run.write_shard(number, shard)
     return report, [str(warning.message) for warning in caught]
-
-
-def _finish(folder: Location, shards: int, lines: int, about: dict[str, Any]) -> None:
-    """Write the totals if this run was the last of several to finish its shards."""
-    file_format = about["file_format"]
-    names = [f"shard-{number:06d}" for number in range(shards)]
-    expected = set(names)
-    pattern = rf"(shard-\d+)\.({file_format}|json)"
-    for file in folder.files():
-        match = re.fullmatch(pattern, file)
-        if match and match[1] not in expected:
-            raise ValueError(
-                f"{folder} holds more than the {shards} shards of this input: the input has "
-                "changed."
-            )
-    totals = {"lines": 0, "tokens": 0, "overlong": 0}
-    for name in names:
-        record = read_record(metadata(folder, f"{name}.json", file_format))
-        if record is None:
-            return
-        for count in totals:
-            totals[count] += record[count]
-    if totals["lines"] != lines:
-        raise ValueError(
-            f"{folder} holds {totals['lines']} lines, but the input has {lines}: the input has "
-            "changed."
-        )
-    metadata(folder, "index.json", file_format).write_json({"shards": shards, **about, **totals})

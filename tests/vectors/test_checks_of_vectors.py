@@ -13,8 +13,8 @@ from tiny_folder import LINES, sentence_folder, tiny_folder
 
 from minibert import SentenceEmbedder, encode_to_file, encode_to_shards
 from minibert.cli import main
-from minibert.corpus.records import check_corpus
-from minibert.corpus.rows import Text
+from minibert.text import Row, Table
+from minibert.vectors.folder import check_vectors
 
 
 def load(folder: Path, **options: Any) -> SentenceEmbedder:
@@ -81,9 +81,9 @@ def test_shards_of_another_model_text_or_setting_raise_an_error(
 ) -> None:
     embedder = SentenceEmbedder.from_pretrained(bert, precision=None)
     encode_to_shards(embedder, LINES, tmp_path, shard_size=10)
-    check_corpus(tmp_path, embedder, LINES)
+    check_vectors(tmp_path, embedder, LINES)
     with pytest.raises(ValueError, match=message):
-        check_corpus(tmp_path, load(bert), texts, prompt)
+        check_vectors(tmp_path, load(bert), texts, prompt)
 
 
 def test_settings_that_keep_cosines_are_accepted(bert: Path, tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_settings_that_keep_cosines_are_accepted(bert: Path, tmp_path: Path) -> 
         shard_size=10,
         batch_tokens=99,
     )
-    check_corpus(tmp_path, load(bert), LINES)
+    check_vectors(tmp_path, load(bert), LINES)
 
 
 @pytest.mark.parametrize("ending", ["npy", "jsonl"])
@@ -105,18 +105,18 @@ def test_a_sample_of_the_vectors_in_a_file_is_compared(
     path = tmp_path / f"v.{ending}"
     embedder = load(bert)
     encode_to_file(load(bert, precision="int8"), LINES, path)
-    check_corpus(path, embedder, LINES)
+    check_vectors(path, embedder, LINES)
     for other, texts in ((retrained(bert), LINES), (embedder, LINES[1:] + LINES[:1])):
         with pytest.raises(
             ValueError,
             match=r"by another model, with another pooling or prompt, or from other texts: v",
         ):
-            check_corpus(path, other, texts)
+            check_vectors(path, other, texts)
     message = (
         "made by another model or with another pooling: its vectors have 32 dimensions, not 64"
     )
     with pytest.raises(ValueError, match=message):
-        check_corpus(path, load(bert, pooling=["cls", "max"]), LINES)
+        check_vectors(path, load(bert, pooling=["cls", "max"]), LINES)
 
 
 def test_the_search_command_checks_vectors_and_skips_blank_lines(
@@ -130,7 +130,7 @@ def test_the_search_command_checks_vectors_and_skips_blank_lines(
     corpus.write_text("\n".join([*LINES[:20], "", " ", *LINES[20:]]) + "\n", encoding="utf-8")
     options = ["--model", model, "--precision", "exact"]
     embed = ["embed", *options, "--file", str(corpus)]
-    for name, prompt in (("bare", []), ("passages", ["--prompt-name", "passage"])):
+    for name, prompt in (("bare", ["--prompt", ""]), ("passages", [])):
         assert main([*embed, "--output", str(tmp_path / name), *prompt]) == 0
     search = ["search", *options, "--corpus", str(corpus), "--vectors"]
     capsys.readouterr()
@@ -154,11 +154,14 @@ def test_the_search_command_checks_vectors_and_skips_blank_lines(
 def test_ids_do_not_matter(bert: Path, tmp_path: Path) -> None:
     """Vectors of texts with ids match the same texts without ids, and vice versa."""
     embedder = load(bert)
-    with_ids = [Text(line, str(number)) for number, line in enumerate(LINES)]
-    encode_to_shards(embedder, with_ids, tmp_path / "ids", shard_size=10, file_format="parquet")
+    table = Table(id="id")
+    rows = [
+        Row("a.csv", number, {"text": line, "id": str(number)}, table)
+        for number, line in enumerate(LINES)
+    ]
+    encode_to_shards(embedder, rows, tmp_path / "ids", shard_size=10, file_format="parquet")
     encode_to_shards(embedder, LINES, tmp_path / "plain", shard_size=10)
     for folder in ("ids", "plain"):
-        for texts in (with_ids, LINES):
-            check_corpus(tmp_path / folder, embedder, texts)
+        check_vectors(tmp_path / folder, embedder, LINES)
         with pytest.raises(ValueError, match="text 26 has been changed since"):
-            check_corpus(tmp_path / folder, embedder, EDITED)
+            check_vectors(tmp_path / folder, embedder, EDITED)

@@ -22,12 +22,14 @@ import pytest
 import torch
 from hypothesis import given, strategies as st
 from safetensors.numpy import load_file
-from tiny_folder import LINES, WORDS, contents
+from tiny_folder import LINES, WORDS, as_if_stopped, contents
 
 from minibert import SentenceEmbedder
 from minibert.cli import embed, main
-from minibert.corpus.formats import WRITERS, ShardedVectors, open_vectors
-from minibert.corpus.shards import encode_to_file, encode_to_shards
+from minibert.text.location import Location
+from minibert.vectors.folder import ShardedVectors, open_vectors
+from minibert.vectors.formats import WRITERS
+from minibert.vectors.shards import encode_to_file, encode_to_shards
 
 
 def read_vectors(path: Path) -> np.ndarray[Any, Any]:
@@ -88,7 +90,7 @@ class TestFiles:
         parts = [
             generator.normal(size=(size, dimension)).astype(np.float32) * 1e-5 for size in sizes
         ]
-        WRITERS[ending](path, [([""] * len(part), part) for part in parts], dimension)
+        WRITERS[ending](path, [([""] * len(part), None, part) for part in parts], dimension)
         expected = np.concatenate([np.empty((0, dimension), np.float32), *parts])
         assert np.array_equal(read_vectors(path).reshape(-1, dimension), expected)
 
@@ -134,7 +136,6 @@ class TestShards:
             "kept": 0,
         }
         totals = {
-            "shards": 5,
             "dimension": 32,
             "file_format": "npy",
             "unit": False,
@@ -142,7 +143,10 @@ class TestShards:
             "tokens": tokens,
             "overlong": 0,
         }
-        assert json.loads((tmp_path / "index.json").read_text(encoding="utf-8")) == totals
+        manifest = json.loads((tmp_path / ".manifest").read_text(encoding="utf-8"))
+        assert {name: manifest[name] for name in totals} == totals
+        assert [record["lines"] for record in manifest["shards"]] == [10, 10, 10, 10, 7]
+        assert sorted(path.name for path in tmp_path.iterdir()) == [".manifest", *names]
 
     @pytest.mark.needs("locks")
     def test_finished_shards_are_skipped(self, embedder: SentenceEmbedder, tmp_path: Path) -> None:
@@ -150,7 +154,7 @@ class TestShards:
         before = contents(tmp_path)
         times = {path.name: path.stat().st_mtime_ns for path in tmp_path.glob("shard*")}
         # as if the run had been killed after the vectors, before their record
-        (tmp_path / "shard-000003.json").unlink()
+        as_if_stopped(tmp_path, missing=[3])
         (tmp_path / ".shard-000003.npy.0.tmp").write_bytes(b"half")
         report = encode_to_shards(embedder, LINES, tmp_path, shard_size=10)
         assert (report.shards, report.skipped, report.lines) == (1, 4, 10)
@@ -160,22 +164,23 @@ class TestShards:
             for path in tmp_path.glob("shard*")
             if path.stat().st_mtime_ns != times[path.name]
         }
-        assert changed == {"shard-000003.json", "shard-000003.npy"}
+        assert changed == {"shard-000003.npy"}
 
     def test_several_processes_write_the_same_files(
         self, embedder: SentenceEmbedder, tmp_path: Path
     ) -> None:
         encode_to_shards(embedder, LINES, tmp_path / "one", shard_size=10)
+        folder = tmp_path / "three"
+        folder.mkdir()
         for rank in (2, 0, 1):
-            assert not (tmp_path / "three" / "index.json").exists()
-            encode_to_shards(
-                embedder, LINES, tmp_path / "three", shard_size=10, rank=rank, world_size=3
-            )
-        assert contents(tmp_path / "three") == contents(tmp_path / "one")
+            with pytest.raises(ValueError, match="is not complete|is not a folder of vectors"):
+                open_vectors(folder)
+            encode_to_shards(embedder, LINES, folder, shard_size=10, rank=rank, world_size=3)
+        assert contents(folder) == contents(tmp_path / "one")
 
     def test_no_texts(self, embedder: SentenceEmbedder, tmp_path: Path) -> None:
         assert encode_to_shards(embedder, [], tmp_path).shards == 0
-        assert json.loads((tmp_path / "index.json").read_text(encoding="utf-8"))["lines"] == 0
+        assert len(open_vectors(tmp_path)) == 0
 
     def test_another_input_model_or_setting_raises_an_error(
         self, embedder: SentenceEmbedder, tiny_model: Path, tmp_path: Path
@@ -184,7 +189,7 @@ class TestShards:
         before = contents(tmp_path)
         changed = [*LINES[:25], "another line", *LINES[26:]]
         with pytest.raises(
-            ValueError, match=r"shard-000002.npy was made from other texts: pass --update"
+            ValueError, match=r"shard-000002.npy was made from other texts: pass update=True"
         ):
             encode_to_shards(embedder, changed, tmp_path, shard_size=10)
         with pytest.raises(ValueError, match="holds more than the 3 shards of this input"):
@@ -283,12 +288,12 @@ class TestStoppedRuns:
         out = tmp_path / "killed"
         generator = random.Random(kills)
         for kill in range(kills):
-            done = {path: path.stat().st_mtime_ns for path in out.glob("shard-*.json")}
+            done = {path: path.stat().st_mtime_ns for path in out.glob(".shard-??????")}
             process = subprocess.Popen(
                 self.command(tiny_model, corpus, out), stdout=subprocess.DEVNULL
             )
             # wait for the next shard and a short time, because a kill at startup tests nothing
-            while process.poll() is None and len(list(out.glob("shard-*.json"))) == len(done):
+            while process.poll() is None and len(list(out.glob(".shard-??????"))) == len(done):
                 time.sleep(0.002)
             time.sleep(generator.uniform(0, 0.05))
             process.send_signal(signal.SIGKILL)
@@ -320,18 +325,18 @@ class TestStoppedRuns:
         process = subprocess.Popen(
             [*command, str(processes)], stderr=subprocess.PIPE, encoding="utf-8"
         )
-        while process.poll() is None and not list(out.glob("shard-*.json")):
+        while process.poll() is None and not list(out.glob(".shard-??????")):
             time.sleep(0.002)
         process.send_signal(signal_number)
         message = process.communicate()[1]
-        done = len(list(out.glob("shard-*.json")))
+        done = len(list(out.glob(".shard-??????")))
         # a fast computer may finish the run before the signal arrives
-        if not (out / "index.json").exists():
+        if process.returncode:
             assert process.returncode == 128 + signal_number and 0 < done < SHARDS
             assert message.endswith(
                 f"stopped. Complete shards in {out}: {done}. Run the same command to resume.\n"
             )
-        assert {path.suffix for path in out.iterdir()} == {".json", ".npy"}
+            assert {path.suffix for path in out.iterdir()} == {"", ".npy"}
         again = subprocess.run([*command, "1"], capture_output=True, encoding="utf-8")
         assert again.returncode == 0 and (" skipped" in again.stdout), again.stderr
         embedder = SentenceEmbedder.from_pretrained(tiny_model, precision=None)
@@ -366,7 +371,7 @@ class TestStoppedRuns:
         lines = corpus.read_text(encoding="utf-8").splitlines()
         embedder = SentenceEmbedder.from_pretrained(tiny_model, precision=None)
         encode_to_shards(embedder, lines[:800], out, shard_size=400)
-        (out / "index.json").unlink()
+        as_if_stopped(out)
         before = contents(out)
         full = subprocess.run(
             self.command(tiny_model, corpus, out),
@@ -487,9 +492,9 @@ class TestCommand:
         )
         assert code == 1 and "lines.txt, line 26: the line is not UTF-8" in err
         names = {
-            "manifest.json",
+            ".manifest",
             *(f"shard-00000{number}.npy" for number in (0, 1)),
-            *(f"shard-00000{number}.json" for number in (0, 1)),
+            *(f".shard-00000{number}" for number in (0, 1)),
         }
         assert contents(out).keys() == names
 
@@ -629,7 +634,9 @@ def test_rows_of_a_folder_are_chosen_as_in_an_array(rows: Any, tmp_path: Path) -
     vectors = np.arange(21, dtype=np.float32).reshape(7, 3)
     for number, part in enumerate((vectors[:4], vectors[4:])):
         np.save(tmp_path / f"{number}.npy", part)
-    sharded = ShardedVectors([tmp_path / "0.npy", tmp_path / "1.npy"], [4, 3], 3)
+    sharded = ShardedVectors(
+        [Location(tmp_path / "0.npy"), Location(tmp_path / "1.npy")], [4, 3], 3
+    )
     np.testing.assert_array_equal(sharded[rows], vectors[rows])
     assert sharded[[]].shape == (0, 3)
     with pytest.raises(IndexError, match="there is no row 7: the folder has 7 vectors"):
@@ -653,7 +660,7 @@ def test_a_folder_has_vectors_of_one_shape(
     for ending in WRITERS:
         encode_to_file(embedder, texts, tmp_path / f"file.{ending}", **shape)
         np.testing.assert_allclose(open_vectors(tmp_path / f"file.{ending}"), vectors[:], atol=1e-6)
-    with pytest.raises(ValueError, match=f"begun with {min(shape)} None, not"):
+    with pytest.raises(ValueError, match=f"begun with {min(shape)} (None|False), not"):
         encode_to_shards(embedder, texts, tmp_path / "whole", update=update, **shape)
-    with pytest.raises(ValueError, match=f"begun with {min(shape)} .*, not None"):
+    with pytest.raises(ValueError, match=f"begun with {min(shape)} .*, not (None|False)"):
         encode_to_shards(embedder, texts, tmp_path / "shaped", update=update)

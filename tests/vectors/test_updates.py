@@ -16,7 +16,7 @@ from tiny_folder import WORDS, tiny_folder
 
 from minibert import SentenceEmbedder, encode_to_shards, open_vectors
 from minibert.cli import main
-from minibert.corpus.inputs import Text
+from minibert.text import Row, Table
 
 TEXTS = [f"{first} {second} {third}" for first in WORDS for second in WORDS for third in WORDS[:2]]
 CHANGED = [*TEXTS[5:50], "quite new", *TEXTS[60:], TEXTS[3], "new, too"]
@@ -50,10 +50,8 @@ def test_parquet_works_without_pandas_and_limits_ids_to_64_bits(tmp_path: Path) 
     code = (
         "import sys, numpy as np\n"
         "from pathlib import Path\n"
-        "from minibert.corpus.formats import READERS, WRITERS\n"
-        "from minibert.corpus.inputs import Text\n"
-        "texts = [Text('a', int(sys.argv[2])), Text('b', -1)]\n"
-        "chunks = [(texts, np.ones((2, 4), np.float32))]\n"
+        "from minibert.vectors.formats import READERS, WRITERS\n"
+        "chunks = [(['a', 'b'], [int(sys.argv[2]), -1], np.ones((2, 4), np.float32))]\n"
         "WRITERS['parquet'](Path(sys.argv[1]), iter(chunks), 4)\n"
         "assert READERS['parquet'](Path(sys.argv[1])).shape == (2, 4)\n"
         "assert 'pandas' not in sys.modules\n"
@@ -76,8 +74,11 @@ def test_pandas_reads_a_folder_of_parquet(embedder: SentenceEmbedder, tmp_path: 
 def test_ids_come_from_the_new_file(embedder: SentenceEmbedder, tmp_path: Path) -> None:
     options: Any = {"file_format": "jsonl", **SIZE}
     for first in (0, 100):
-        texts = [Text(text, first + number) for number, text in enumerate(TEXTS[:9])]
-        report = encode_to_shards(embedder, texts, tmp_path / "v", update=True, **options)
+        rows = [
+            Row("a.jsonl", number, {"text": text, "id": first + number}, Table(id="id"))
+            for number, text in enumerate(TEXTS[:9])
+        ]
+        report = encode_to_shards(embedder, rows, tmp_path / "v", update=True, **options)
     assert report.kept == 9
     lines = (tmp_path / "v" / "shard-000000.jsonl").read_text(encoding="utf-8").splitlines()
     assert [json.loads(line)["id"] for line in lines] == list(range(100, 109))
@@ -105,9 +106,9 @@ def test_a_failed_update_leaves_the_old_state(embedder: SentenceEmbedder, tmp_pa
     with pytest.raises(ValueError, match="texts should be strings"):
         encode_to_shards(embedder, broken, tmp_path / "v", update=True, **SIZE)
     assert np.array_equal(np.asarray(open_vectors(tmp_path / "v")), before)
-    # the vectors that the failed update computed are reused
+    # the shards that the failed update wrote are complete
     report = encode_to_shards(embedder, CHANGED, tmp_path / "v", update=True, **SIZE)
-    assert report.kept > len(CHANGED) - 2
+    assert report.skipped == len(CHANGED) // SIZE["shard_size"] and report.kept + 1 == report.lines
     assert names(tmp_path) == {"v"}
 
 
@@ -144,5 +145,5 @@ def test_the_manifest_names_the_model(tmp_path: Path) -> None:
     encode_to_shards(first, TEXTS[:4], tmp_path / "v")
     with pytest.raises(ValueError, match=r"was begun with "):
         encode_to_shards(second, TEXTS[:4], tmp_path / "v", update=True)
-    manifest = json.loads((tmp_path / "v" / "manifest.json").read_text(encoding="utf-8"))
+    manifest = json.loads((tmp_path / "v" / ".manifest").read_text(encoding="utf-8"))
     assert manifest["model_name"] == str(tmp_path / "one")

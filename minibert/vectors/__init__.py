@@ -1,0 +1,1 @@
+"""Vectors of texts in files and folders: written, resumed, updated, opened, searched."""

@@ -1,0 +1,555 @@
+"""A folder of vectors in shards, on this machine or elsewhere.
+
+    folder/
+      shard-000000.npy      vectors of the first `shard_size` texts
+      ...
+      .manifest             model, settings, totals, and for each shard its counts and the digests
+                            of its texts
+      .shard-000000         what the manifest will say of a shard, until all are complete
+
+A shard is written atomically, and what is said of it after it. So a shard is there as a whole or
+not at all, and a run that was stopped or killed resumes. The names of the sidecar files begin with
+a dot, so that pandas, pyarrow, datasets and others who read the folder as a table ignore them.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import re
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, SupportsIndex
+
+import numpy as np
+from numpy.typing import NDArray
+
+from minibert.encoders.encode import TextEncoder
+from minibert.encoders.search import pairwise_similarity
+from minibert.encoders.token_rows import Settings, Vectors
+from minibert.text.location import Location
+from minibert.tokenization.files import tokenizer_digest
+from minibert.vectors.formats import open_vector_file
+
+MANIFEST = ".manifest"
+MAX_OPEN = 64  # shards that stay mapped, because the number of open files is limited
+DIGEST_BYTES = 12
+
+# Number of vectors of a file that are computed again for a check, and the cosine from which on they
+# are the same. Vectors of one model in int8 and float32 have more, those of two poolings less.
+SAMPLES = 8
+SAME = 0.95
+
+Record = dict[str, Any]
+"""What the manifest says of a shard: lines, tokens, overlong, bytes, sha256, texts, ids."""
+
+
+class VectorFolder:
+    """A folder of vectors.
+
+    Args:
+        location: The folder, which need not exist.
+
+    Attributes:
+        location: The folder.
+        manifest: What its manifest says, or None where there is none.
+    """
+
+    def __init__(self, location: Location) -> None:
+        self.location = location
+        self.manifest: dict[str, Any] | None = None
+        try:
+            self.manifest = (location / MANIFEST).read_json()
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        except ValueError as error:
+            raise ValueError(f"{error} It is damaged: give another folder.") from None
+
+    def __str__(self) -> str:
+        return str(self.location)
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether all shards are complete."""
+        return self.manifest is not None and "shards" in self.manifest
+
+    @property
+    def records(self) -> list[Record]:
+        """What the manifest of a finished folder says of its shards."""
+        assert self.manifest is not None
+        records: list[Record] = self.manifest["shards"]
+        return records
+
+    def begin(self, settings: dict[str, Any], model_name: str | None) -> None:
+        """Write the settings of a new folder, or compare them with those that it was begun with.
+
+        Args:
+            settings: Those of `describe`, and the format and size of the shards.
+            model_name: Where the model was loaded from, for the error. It may be another place, as
+                long as the weights are the same.
+
+        Raises:
+            ValueError: The folder was begun with another model or other settings, or has shards but
+                no manifest.
+        """
+        if self.manifest is None:
+            if any(name.startswith("shard-") for name in self.location.files()):
+                raise ValueError(f"{self} has shards, but no {MANIFEST}: give another folder.")
+            self.location.make_folder()
+            self.manifest = {**settings, "model_name": model_name}
+            (self.location / MANIFEST).write_json(self.manifest)
+        missing = settings.keys() - self.manifest.keys()
+        if missing:
+            raise ValueError(
+                f"{self.location / MANIFEST} does not have {min(missing)}. It is damaged: give "
+                "another folder."
+            )
+        _check_same_run(self.location, settings, self.manifest, model_name)
+
+    def shard(self, number: int) -> Location:
+        """The file of a shard."""
+        assert self.manifest is not None
+        return self.location / f"shard-{number:06d}.{self.manifest['file_format']}"
+
+    def has(
+        self,
+        number: int,
+        texts: Sequence[str],
+        ids: Sequence[Any] | None = None,
+        update: bool = False,
+    ) -> bool:
+        """Return whether a shard of these texts and ids is complete, and still as it was written.
+
+        Raises:
+            ValueError: The shard is that of other texts, and not `update`.
+        """
+        record = self._record(number)
+        if record is None:
+            return False
+        shard = self.shard(number)
+        if record["texts"] != pack_digests(texts) or record["ids"] != _digest_of_ids(ids):
+            if update:
+                return False
+            raise ValueError(
+                f"{shard} was made from other texts: pass update=True to keep the vectors of those "
+                "that are still there, or give another folder."
+            )
+        files = shard.files()
+        if "" not in files:
+            return False
+        # object stores check their files themselves, and reading all would take too long
+        if files[""][0] == record["bytes"] and (
+            shard.fs is not None or sha256_of_file(Path(shard.path)) == record["sha256"]
+        ):
+            return True
+        warnings.warn(
+            f"{shard} has been damaged since it was written: it is made again.", stacklevel=4
+        )
+        return False
+
+    def write(
+        self,
+        number: int,
+        texts: Sequence[str],
+        ids: Sequence[Any] | None,
+        write_vectors: Callable[[Path], dict[str, int]],
+    ) -> None:
+        """Write a shard, and then its record.
+
+        Args:
+            number: Index of the shard.
+            texts: Its texts.
+            ids: Their ids, or None.
+            write_vectors: Writes the vectors into a file, and returns its counts.
+
+        Raises:
+            OSError: The shard cannot be written. The shards before it are complete.
+        """
+        try:
+            with self.shard(number).replacing() as temporary:
+                counts = write_vectors(temporary)
+                about = {
+                    "bytes": temporary.stat().st_size,
+                    "sha256": sha256_of_file(temporary),
+                    "texts": pack_digests(texts),
+                    "ids": _digest_of_ids(ids),
+                }
+            self._record_file(number).write_json({**counts, **about})
+        except OSError as error:
+            advice = (
+                "The shards before it are complete: make room, then run the same command to resume."
+            )
+            raise OSError(f"{error} {advice}") from error
+
+    def finish(self, count: int, lines: int, about: dict[str, Any]) -> None:
+        """Write the manifest of all shards, if this run was the last to write its share of them.
+
+        Args:
+            count: Number of shards.
+            lines: Number of texts.
+            about: Further entries of the manifest.
+
+        Raises:
+            ValueError: The folder holds other shards than those of this input.
+        """
+        for name in self.location.files():
+            match = re.match(r"shard-(\d+)\.", name)
+            if match and int(match[1]) >= count:
+                raise ValueError(
+                    f"{self} holds more than the {count} shards of this input: the input has "
+                    "changed."
+                )
+        records = [record for record in map(self._record, range(count)) if record is not None]
+        if len(records) < count:
+            return
+        totals = {
+            name: sum(record[name] for record in records)
+            for name in ("lines", "tokens", "overlong")
+        }
+        if totals["lines"] != lines:
+            raise ValueError(
+                f"{self} holds {totals['lines']} lines, but the input has {lines}: the input has "
+                "changed."
+            )
+        manifest = {**(self.manifest or {}), **about, **totals, "shards": records}
+        if manifest != self.manifest:
+            self.manifest = manifest
+            (self.location / MANIFEST).write_json(manifest)
+        for number in range(count):
+            self._record_file(number).delete()
+
+    def remove_from(self, count: int) -> None:
+        """Delete the shards from an index on."""
+        for name in self.location.files():
+            match = re.match(r"shard-(\d+)\.", name)
+            if match and int(match[1]) >= count:
+                self._record_file(int(match[1])).delete()
+                (self.location / name).delete()
+
+    def vectors(self) -> ShardedVectors:
+        """Open the vectors of a finished folder.
+
+        Raises:
+            ValueError: The folder is not one of vectors, or its run has not finished.
+        """
+        if self.manifest is None:
+            raise ValueError(
+                f"{self} is not a folder of vectors, as minibert embed --output DIR/ writes them: "
+                f"it has no {MANIFEST}."
+            )
+        if not self.is_finished:
+            raise ValueError(
+                f"{self} is not complete: run minibert embed --output DIR/ again, which resumes "
+                "where it stopped."
+            )
+        shards = [self.shard(number) for number in range(len(self.records))]
+        lines = [int(record["lines"]) for record in self.records]
+        return ShardedVectors(shards, lines, self.manifest["dimension"], self.manifest["unit"])
+
+    def digests(self) -> NDArray[Any]:
+        """The digests of the texts of a finished folder, (N,)."""
+        packed = b"".join(base64.b64decode(record["texts"]) for record in self.records)
+        return np.frombuffer(packed, dtype=f"S{DIGEST_BYTES}")
+
+    def check(self, embedder: TextEncoder, texts: Sequence[str], prompt: str) -> None:
+        """Check that the vectors are those of these texts by this embedder.
+
+        Raises:
+            ValueError: The vectors are those of another model, setting or prompt, or of other
+                texts.
+        """
+        current = describe(embedder, embedder.settings(prompt=prompt))
+        _check_settings(self.location, _comparable(self.manifest or {}), _comparable(current))
+        recorded = self.digests()
+        current_digests = np.array([text_digest(text) for text in texts], dtype=recorded.dtype)
+        common = min(len(recorded), len(texts))
+        changed = np.flatnonzero(recorded[:common] != current_digests[:common])
+        if changed.size:
+            raise ValueError(
+                f"{self} was made from other texts: text {changed[0] + 1} has been changed since. "
+                "Bring it up to date by minibert embed --update."
+            )
+
+    def _record_file(self, number: int) -> Location:
+        return self.location / f".shard-{number:06d}"
+
+    def _record(self, number: int) -> Record | None:
+        """What is known of a complete shard, from the manifest or the file of a run."""
+        try:
+            return self._record_file(number).read_json()
+        except FileNotFoundError:
+            pass
+        except ValueError:  # damaged, so the shard is made again
+            return None
+        if self.is_finished and number < len(self.records):
+            return self.records[number]
+        return None
+
+
+class ShardedVectors:
+    """The vectors of a folder of shards, read by rows: a number, several numbers or a slice.
+
+    Shards in .npy and .safetensors are memory-mapped.
+
+    Attributes:
+        shape: (N, D).
+        unit: All vectors are L2-normalized (or zero), so that cosines are dot products.
+    """
+
+    ndim = 2
+    dtype = np.dtype(np.float32)
+
+    def __init__(
+        self, shards: list[Location], lines: list[int], dimension: int, unit: bool = False
+    ) -> None:
+        self._shards = shards
+        self._starts = np.cumsum([0, *lines])
+        self.shape = (int(self._starts[-1]), dimension)
+        self.unit = unit
+        self._open: dict[int, Vectors] = {}
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: slice | SupportsIndex | Sequence[int] | NDArray[Any]) -> Vectors:
+        if isinstance(rows, slice):
+            return self._neighbors(rows)
+        numbers = np.asarray(rows)
+        if numbers.size == 0:  # an empty list has no type
+            numbers = numbers.astype(np.int64)
+        if numbers.ndim > 1 or numbers.dtype.kind not in "iu":
+            raise IndexError("rows are chosen by a number, by several, or by a slice.")
+        count = len(self)
+        outside = (numbers < -count) | (numbers >= count)
+        if outside.any():
+            first = numbers[outside].flat[0]
+            raise IndexError(f"there is no row {first}: the folder has {count} vectors.")
+        vectors = self.take(np.atleast_1d(numbers) % count)
+        if numbers.ndim == 0:
+            row: Vectors = vectors[0]
+            return row
+        return vectors
+
+    def _neighbors(self, rows: slice) -> Vectors:
+        """The vectors of neighboring rows."""
+        start, stop, step = rows.indices(len(self))
+        if step != 1:
+            raise ValueError("shards are read by neighboring rows: vectors[start:stop].")
+        first = int(np.searchsorted(self._starts, start, "right")) - 1
+        last = int(np.searchsorted(self._starts, stop))
+        parts = [
+            self._shard(number)[max(start - begin, 0) : stop - begin]
+            for number, begin in enumerate(self._starts[first:last].tolist(), first)
+        ]
+        if len(parts) == 1:
+            return parts[0]
+        return np.concatenate([np.empty((0, self.shape[1]), np.float32), *parts])
+
+    def take(self, rows: NDArray[np.int64]) -> Vectors:
+        """Return the vectors of rows in any order, (len(rows), D). Each shard is opened once."""
+        result = np.empty((len(rows), self.shape[1]), np.float32)
+        shards = np.searchsorted(self._starts, rows, "right") - 1
+        for number in np.unique(shards).tolist():
+            places = np.flatnonzero(shards == number)
+            result[places] = self._shard(number)[rows[places] - self._starts[number]]
+        return result
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Vectors:
+        """All of them in memory."""
+        return self[:].astype(dtype or np.float32)
+
+    def _shard(self, number: int) -> Vectors:
+        if number not in self._open:
+            vectors = open_vector_file(self._shards[number])
+            rows = int(self._starts[number + 1] - self._starts[number])
+            if vectors.shape != (rows, self.shape[1]):
+                raise ValueError(
+                    f"{self._shards[number]} should hold {rows} vectors: run minibert embed again."
+                )
+            is_in_memory = not isinstance(vectors, np.memmap)
+            if is_in_memory or len(self._open) == MAX_OPEN:
+                self._open.clear()
+            self._open[number] = vectors
+        return self._open[number]
+
+
+def open_vectors(path: str | os.PathLike[str]) -> Vectors | ShardedVectors:
+    """Open the vectors of a file or folder that `minibert embed` wrote.
+
+    Args:
+        path: Path or URI of an .npy, .safetensors, .jsonl or .parquet file, or of the folder of
+            `--output DIR/` or `encode_to_shards`.
+
+    Returns:
+        The vectors (N, D), in the order of the texts. Those of a URI are read into memory.
+
+    Raises:
+        FileNotFoundError: The file does not exist, or a shard is missing.
+        ValueError: The run of a folder has not finished, or a file does not hold vectors.
+    """
+    location = Location(path)
+    if _is_folder(location):
+        return VectorFolder(location).vectors()
+    return open_vector_file(location)
+
+
+def check_vectors(
+    path: str | os.PathLike[str], embedder: TextEncoder, texts: Sequence[str], prompt: str = ""
+) -> None:
+    """Check that vectors are those of these texts by this embedder, before a search uses them.
+
+    The manifest of a folder is compared with the embedder and the texts. A file has no manifest:
+    the vectors of some texts are computed again, and a change of other texts is not noticed.
+
+    Args:
+        path: File or folder, as in `minibert.open_vectors`.
+        embedder: The embedder that encodes the queries.
+        texts: The texts of the vectors, in order.
+        prompt: Prompt of the texts.
+
+    Raises:
+        ValueError: The vectors are those of another model, pooling or prompt, or of other texts.
+    """
+    location = Location(path)
+    if _is_folder(location):
+        VectorFolder(location).check(embedder, texts, prompt)
+    else:
+        _check_samples(location, embedder, texts, prompt)
+
+
+def _is_folder(location: Location) -> bool:
+    if location.fs is None:
+        return os.path.isdir(location.path)
+    files = location.files()
+    return "" not in files and bool(files)
+
+
+def _check_same_run(
+    folder: Location, settings: dict[str, Any], earlier: dict[str, Any], model_name: str | None
+) -> None:
+    """Raise ValueError if a folder was begun with other settings or another model."""
+    begun = earlier.get("model_name")
+    is_other_model = earlier["model"] != settings["model"]
+    if is_other_model and begun and model_name and begun != model_name:
+        # a model of another depth has other layers: its name explains more than they do
+        raise ValueError(
+            f"{folder} was begun with {begun}, not {model_name}: use the same model to resume, or "
+            "another folder."
+        )
+    # weights differ with the precision, too, so settings are named before the model
+    difference = _difference(earlier, settings, [name for name in settings if name != "model"])
+    if difference:
+        raise ValueError(
+            f"{folder} was begun with {difference}: use the same settings to resume, or another "
+            "folder."
+        )
+    if is_other_model:
+        begun = begun or "another model or tokenizer"
+        if begun == model_name:
+            begun = f"other weights or another tokenizer than {model_name} has now"
+        raise ValueError(f"{folder} was begun with {begun}. Give another folder.")
+
+
+def _difference(recorded: dict[str, Any], current: dict[str, Any], names: Iterable[str]) -> str:
+    """The first of these settings that differs, with both values, or "" if all are equal."""
+    for name in names:
+        if recorded.get(name) != current[name]:
+            return f"{name} {recorded.get(name)!r:.80}, not {current[name]!r}"
+    return ""
+
+
+def describe(embedder: TextEncoder, settings: Settings) -> dict[str, Any]:
+    """Return everything that vectors depend on besides their text."""
+    digest = tokenizer_digest(embedder.tokenizer)
+    digest.update(embedder.model.config.to_json_string().encode())
+    for part in embedder.weights():
+        digest.update(part)
+    return {
+        "normalize_embeddings": settings.normalize,
+        "truncate_dim": settings.truncate_dim,
+        "prompt": settings.prompt,
+        "overflow": settings.overflow,
+        "batch_tokens": settings.batch_tokens,
+        "model": digest.hexdigest(),
+        "precision": embedder.precision,
+        "pooling": embedder.pooling,
+        "layers": embedder.layers,
+        "layer_weights": embedder.layer_weights,
+        "steps": [str(step) for step in embedder.steps],
+        "max_length": embedder.max_length,
+        "include_prompt": embedder.include_prompt,
+        "truncation_side": embedder.tokenizer.truncation_side,
+    }
+
+
+def _comparable(settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings without the L2 normalization, which does not change a cosine."""
+    steps = [step for step in settings.get("steps", []) if step != "Normalize()"]
+    return {**settings, "precision": settings.get("precision") or "fp32", "steps": steps}
+
+
+def _check_settings(folder: Location, recorded: dict[str, Any], current: dict[str, Any]) -> None:
+    names = ("precision", "pooling", "layers", "layer_weights", "include_prompt", "steps", "prompt")
+    difference = _difference(recorded, current, names)
+    # weights also differ with the precision, which is then the better explanation
+    if recorded.get("model") != current["model"] and not difference.startswith("precision"):
+        # a model of another depth has other layers, and one whose pooler is not used has none
+        details = ""
+        if difference:
+            details = f", or with {difference}"
+        raise ValueError(
+            f"{folder} was made by another model or tokenizer{details}: search it with the one "
+            "that made it."
+        )
+    if difference:
+        raise ValueError(
+            f"{folder} was made with {difference}: search it with the same, or make it again."
+        )
+
+
+def _check_samples(
+    location: Location, embedder: TextEncoder, texts: Sequence[str], prompt: str
+) -> None:
+    not_blank = [number for number, text in enumerate(texts) if text.strip()]
+    samples = not_blank[:: max(1, len(not_blank) // SAMPLES)][:SAMPLES]
+    vectors = open_vector_file(location)
+    expected = embedder.encode([texts[number] for number in samples], prompt=prompt)
+    if vectors.shape[1] != expected.shape[1]:
+        raise ValueError(
+            f"{location} was made by another model or with another pooling: its vectors have "
+            f"{vectors.shape[1]} dimensions, not {expected.shape[1]}."
+        )
+    for number, vector in zip(samples, expected, strict=True):
+        cosine = pairwise_similarity(vectors[number], vector).item()
+        if cosine < SAME:
+            raise ValueError(
+                f"{location} was made by another model, with another pooling or prompt, or from "
+                f"other texts: vector {number + 1} has a cosine of {cosine:.2f} with that of its "
+                "text. Make it anew by minibert embed."
+            )
+
+
+def sha256_of_file(path: Path) -> str:
+    """Return the hash of a file's bytes."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def text_digest(text: str) -> bytes:
+    """Return a digest of a text."""
+    data = text.encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(data, digest_size=DIGEST_BYTES).digest()
+
+
+def pack_digests(texts: Sequence[str]) -> str:
+    """Return the digests of texts as a manifest keeps them."""
+    return base64.b64encode(b"".join(map(text_digest, texts))).decode("ascii")
+
+
+def _digest_of_ids(ids: Sequence[Any] | None) -> str | None:
+    if ids is None:
+        return None
+    return hashlib.sha256(json.dumps(ids).encode("utf-8", "surrogatepass")).hexdigest()

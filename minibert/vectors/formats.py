@@ -1,0 +1,203 @@
+"""Files of vectors, in some formats with their texts, written in chunks and read again.
+
+    .npy           the vectors, (N, D) float32
+    .safetensors   the same, called "vectors"
+    .jsonl         {"text": ..., "vector": [...]} a line, with all digits that float32 needs
+    .parquet       columns text and vector, a list of fixed size (needs pyarrow)
+
+The last two have an "id" first where the texts have ids.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from itertools import chain, repeat
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from minibert.encoders.token_rows import Vectors
+from minibert.extras import need
+from minibert.text.location import Location
+
+# some texts, their ids (None where they have none) and their vectors (n, D), then others
+Chunks = Iterable[tuple[Sequence[str], Sequence[Any] | None, Vectors]]
+
+MAX_ARROW_BYTES = 2**31 - 1  # of the strings in an array
+
+
+def _npy_header(file: IO[bytes], rows: int, dimension: int) -> None:
+    about = {"descr": "<f4", "fortran_order": False, "shape": (rows, dimension)}
+    np.lib.format.write_array_header_1_0(file, about)  # 128 bytes for any number of rows
+
+
+def _safetensors_header(file: IO[bytes], rows: int, dimension: int) -> None:
+    tensor = {"dtype": "F32", "shape": [rows, dimension], "data_offsets": [0, 4 * rows * dimension]}
+    text = json.dumps({"vectors": tensor}, separators=(",", ":"))
+    text = text.ljust(120)  # the format allows blanks at the end
+    file.write(len(text).to_bytes(8, "little") + text.encode())
+
+
+def _write_raw(
+    header: Callable[[IO[bytes], int, int], None], path: Path, chunks: Chunks, dimension: int
+) -> None:
+    """Write values after a header, which is written again when the number of rows is known."""
+    rows = 0
+    with path.open("wb") as file:
+        header(file, rows, dimension)
+        for _, _, vectors in chunks:
+            rows += len(vectors)
+            file.write(np.ascontiguousarray(vectors, dtype="<f4").tobytes())
+        file.seek(0)
+        header(file, rows, dimension)
+
+
+def _write_jsonl(path: Path, chunks: Chunks, dimension: int) -> None:
+    with path.open("w", encoding="utf-8") as file:
+        for texts, ids, vectors in chunks:
+            for text, text_id, vector in zip(texts, ids or repeat(None), vectors, strict=False):
+                file.write(f"{json_line(text, vector, text_id)}\n")
+
+
+def json_line(text: str, vector: Vectors, text_id: str | int | None = None) -> str:
+    """Return a text, its id if it has one, and its vector as one line of JSON."""
+    fields = []
+    if text_id is not None:
+        fields.append(f'"id": {json.dumps(text_id, ensure_ascii=False)}')
+    fields.append(f'"text": {json.dumps(text, ensure_ascii=False)}')
+    fields.append(f'"vector": [{", ".join(numbers(vector))}]')
+    return f"{{{', '.join(fields)}}}"
+
+
+def numbers(vector: Vectors) -> list[str]:
+    """Return the values of a vector, each with all digits that float32 needs."""
+    return [f"{number:.9g}" for number in vector.tolist()]
+
+
+def _write_parquet(path: Path, chunks: Chunks, dimension: int) -> None:
+    arrow = need("pyarrow", "parquet", "Writing .parquet")
+    parquet = need("pyarrow.parquet", "parquet", "Writing .parquet")
+    list_type = arrow.list_(arrow.float32(), dimension)
+
+    def table(texts: Sequence[str], ids: Sequence[Any] | None, vectors: Vectors) -> Any:
+        values = np.ascontiguousarray(vectors, dtype="<f4").reshape(-1)
+        flat = _arrow_numbers(arrow.float32(), values)
+        columns = {
+            "text": _arrow_strings(texts),
+            "vector": arrow.FixedSizeListArray.from_arrays(flat, type=list_type),
+        }
+        if ids is not None:
+            columns = {"id": _arrow_ids(ids), **columns}
+        return arrow.table(columns)
+
+    tables = (table(*chunk) for chunk in chunks)
+    first = next(tables, table([], None, np.empty((0, dimension), np.float32)))
+    # a file, because pyarrow does not accept a path that is not UTF-8
+    with path.open("wb") as file, parquet.ParquetWriter(file, first.schema) as writer:
+        for chunk_table in chain([first], tables):
+            writer.write_table(chunk_table)
+
+
+# pyarrow.array would import pandas, if it is installed, which takes as long as 250 vectors
+def _arrow_numbers(kind: Any, values: NDArray[Any]) -> Any:
+    arrow = need("pyarrow", "parquet", "Writing .parquet")
+    return arrow.Array.from_buffers(kind, len(values), [None, arrow.py_buffer(values)])
+
+
+def _arrow_strings(texts: Sequence[str]) -> Any:
+    arrow = need("pyarrow", "parquet", "Writing .parquet")
+    encoded = [text.encode() for text in texts]
+    ends = np.cumsum([0, *map(len, encoded)])
+    if ends[-1] > MAX_ARROW_BYTES:
+        return arrow.array(texts, arrow.string())
+    buffers = [None, arrow.py_buffer(ends.astype(np.int32)), arrow.py_buffer(b"".join(encoded))]
+    return arrow.Array.from_buffers(arrow.string(), len(texts), buffers)
+
+
+def _arrow_ids(ids: Sequence[Any]) -> Any:
+    arrow = need("pyarrow", "parquet", "Writing .parquet")
+    kinds = set(map(type, ids))
+    try:
+        if kinds == {str}:
+            return _arrow_strings(ids)
+        if kinds == {int}:
+            return _arrow_numbers(arrow.int64(), np.array(ids, dtype=np.int64))
+        return arrow.array(ids)
+    except (arrow.ArrowInvalid, arrow.ArrowTypeError):
+        raise ValueError("ids should be whole numbers or strings, not some of each.") from None
+    except OverflowError:
+        raise ValueError(
+            "ids of .parquet should be whole numbers of at most 64 bits. Write longer ones as "
+            "strings, or vectors as .jsonl."
+        ) from None
+
+
+def open_vector_file(location: Location) -> Vectors:
+    """Open the vectors of one file, (N, D). On this machine they are memory-mapped where possible.
+
+    Raises:
+        FileNotFoundError: The file does not exist.
+        ValueError: The file does not hold vectors.
+    """
+    file_format = Path(location.path).suffix[1:]
+    if file_format not in READERS:
+        raise ValueError(f"{location} should be a folder of shards, or end in {ENDINGS}.")
+    try:
+        if location.fs is None:
+            vectors = READERS[file_format](Path(location.path))
+        else:
+            with tempfile.TemporaryDirectory() as folder, location.open() as file:
+                copy = Path(folder, f"vectors.{file_format}")
+                copy.write_bytes(file.read())
+                vectors = np.array(READERS[file_format](copy))
+    except (ValueError, EOFError, KeyError):
+        raise ValueError(
+            f"{location} is not a complete .{file_format} file. Write one with minibert embed "
+            "--output."
+        ) from None
+    if not isinstance(vectors, np.ndarray) or vectors.ndim != 2 or vectors.dtype.kind != "f":
+        raise ValueError(
+            f"{location} should hold one vector for each text, as minibert embed writes them."
+        )
+    return vectors
+
+
+def _read_safetensors(path: Path) -> Any:
+    with path.open("rb") as file:
+        size = int.from_bytes(file.read(8), "little")
+        tensor = json.loads(file.read(size))["vectors"]
+    return np.memmap(path, "<f4", "r", 8 + size + tensor["data_offsets"][0], tuple(tensor["shape"]))
+
+
+def _read_jsonl(path: Path) -> Any:
+    with path.open(encoding="utf-8") as file:
+        return np.array([json.loads(line)["vector"] for line in file], dtype=np.float32)
+
+
+def _read_parquet(path: Path) -> Any:
+    parquet = need("pyarrow.parquet", "parquet", "Reading .parquet")
+    with path.open("rb") as file:  # read_table would import pandas, if it is installed
+        table = parquet.ParquetFile(file).read(columns=["vector"])
+    column = table["vector"].combine_chunks()
+    return np.from_dlpack(column.flatten()).reshape(len(column), -1)  # to_numpy imports pandas, too
+
+
+# each takes a path, the chunks to write there, and the dimension D of the vectors
+WRITERS: dict[str, Callable[[Path, Chunks, int], None]] = {
+    "npy": partial(_write_raw, _npy_header),
+    "safetensors": partial(_write_raw, _safetensors_header),
+    "jsonl": _write_jsonl,
+    "parquet": _write_parquet,
+}
+READERS: dict[str, Callable[[Path], Any]] = {
+    "npy": partial(np.load, mmap_mode="r"),
+    "safetensors": _read_safetensors,
+    "jsonl": _read_jsonl,
+    "parquet": _read_parquet,
+}
+ENDINGS = ", ".join(f".{name}" for name in WRITERS)
