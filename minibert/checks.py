@@ -1,7 +1,9 @@
 """Checks of arguments that many modules share. Each raises an error that names the argument."""
 
 import difflib
+import math
 from collections.abc import Iterable
+from dataclasses import field, fields
 from numbers import Integral
 from typing import Any
 
@@ -53,3 +55,56 @@ def refuse_unknown(
         else:
             hint = advice or f"It has {', '.join(choices)}."
         raise TypeError(f"{owner} has no {kind} {name!r}. {hint}")
+
+
+def option(
+    default: Any,
+    description: str,
+    *,
+    flag: str | None = None,
+    metavar: str | None = None,
+    minimum: float | None = None,
+    choices: tuple[str, ...] | None = None,
+    **more: Any,
+) -> Any:
+    """Declare a field of a dataclass of options, of which the command line makes an option.
+
+    Args:
+        default: The default.
+        description: The help text: a sentence.
+        flag: The option, where it is not the name of the field.
+        metavar: What the help calls the value.
+        minimum: The smallest valid number. A whole number asks for whole numbers.
+        choices: The valid values.
+        more: Further metadata of the field.
+    """
+    metadata = {
+        "help": description,
+        "option": flag,
+        "metavar": metavar,
+        "minimum": minimum,
+        "choices": choices,
+    }
+    return field(default=default, metadata={**metadata, **more})
+
+
+def check_fields(options: Any) -> None:
+    """Check the numbers and choices of a dataclass whose fields `option` has declared.
+
+    Raises:
+        ValueError: A number is out of range or not whole, or a value is not among the choices.
+    """
+    for declared in fields(options):
+        value = getattr(options, declared.name)
+        minimum, choices = declared.metadata["minimum"], declared.metadata["choices"]
+        if choices is not None and value not in choices:
+            raise ValueError(f"{declared.name} should be {' or '.join(choices)}, not {value!r}.")
+        if minimum is None or (value is None and "None" in str(declared.type)):
+            continue
+        if type(minimum) is int and type(value) is not int:
+            raise ValueError(f"{declared.name} should be a whole number, not {value!r}.")
+        if not minimum <= value < math.inf:
+            finite = "" if type(minimum) is int else " and finite"
+            raise ValueError(
+                f"{declared.name} should be {minimum:g} or more{finite}, not {value!r}."
+            )

@@ -13,7 +13,6 @@ slow machine.
 from __future__ import annotations
 
 import argparse
-import os
 from typing import Any
 
 from ray import serve
@@ -30,7 +29,9 @@ def service(model: str, precision: str, replicas: int, threads: int) -> serve.Ap
         replicas: Number of replicas.
         threads: Number of threads of each replica.
     """
-    key = os.environ.get("MINIBERT_API_KEY") or None
+    from minibert.cli.serve import key_of_clients
+
+    key = key_of_clients()
 
     # called in each replica, because a model cannot be pickled
     def application() -> Any:

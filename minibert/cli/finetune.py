@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 from minibert.cli.loading import model_folder, source_of
 from minibert.cli.options import (
     add_common,
-    add_fields_of_table,
+    add_fields,
     add_label_columns,
     add_model,
     add_negative_column,
@@ -118,7 +118,7 @@ def _add_data_options(parser: Parser, task: str) -> None:
         help="Leave out rows that are certainly wrong, and count them. Default: they are errors.",
     )
     if task in ("tokens", "answers"):
-        add_fields_of_table(group, "encoding")
+        add_fields(group, Table, "encoding")
         return
     has_label = task in ("classification", "regression", "scores")
     add_table(group, "pair", *(["label"] if has_label else []))

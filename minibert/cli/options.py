@@ -8,11 +8,13 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from dataclasses import Field, fields
-from typing import Any
+from typing import Any, TypeVar
 
 from minibert.cli.parser import Parser
+from minibert.cli.results import UsageError
 from minibert.text.table import Table
 
+T = TypeVar("T")
 DEFAULT_MODEL = "minibert-en"
 MODEL_HELP = (
     "Model: a folder, a bundled model or a Hub id. NAME@REVISION names a branch, tag or commit of "
@@ -33,6 +35,74 @@ def probability(text: str) -> float:
     if not 0 <= number <= 1:
         raise argparse.ArgumentTypeError(f"{text} is not a probability from 0 to 1")
     return number
+
+
+def add_fields(parser: Any, kind: Any, *names: str, **defaults: Any) -> None:
+    """Options of the fields of a dataclass, whose metadata has the help text.
+
+    Args:
+        parser: A parser, or a group of options.
+        kind: The dataclass.
+        names: The fields to add. None: all.
+        defaults: The defaults of this command, where they differ from those of the fields.
+    """
+    for declared in fields(kind):
+        if names and declared.name not in names:
+            continue
+        about = declared.metadata
+        default = defaults.get(declared.name, declared.default)
+        help = about["help"].replace("%", "%%")
+        if default is not None:  # the parser shows it
+            help, _, _ = help.partition(" Default: ")
+        flag = _flag_of(declared)
+        if declared.type == "bool":
+            parser.add_argument(flag, action="store_true", help=help)
+            continue
+        read, metavar = _reader_of(declared)
+        choices = about.get("choices")
+        if choices is None:
+            metavar = about.get("metavar") or metavar
+        parser.add_argument(
+            flag, type=read, default=default, choices=choices, metavar=metavar, help=help
+        )
+
+
+def _reader_of(declared: Field[Any]) -> tuple[Callable[[str], Any], str | None]:
+    """What reads the value of an option, and what the help calls the value."""
+    annotation = str(declared.type)
+    if declared.name == "delimiter":
+        return _column_delimiter, None
+    if annotation.startswith("tuple"):
+        return comma_list(), None
+    if annotation.startswith("int"):
+        return int, "N"
+    if annotation.startswith("float"):
+        return float, "X"
+    return str, None
+
+
+def filled(kind: Callable[..., T], options: argparse.Namespace, **more: Any) -> T:
+    """The dataclass with the values of its options, and with `more`.
+
+    What the command has no option for is the default.
+
+    Raises:
+        UsageError: The dataclass refuses a value.
+    """
+    flags = {declared.name: _flag_of(declared) for declared in fields(kind)}  # type: ignore[arg-type]
+    values = {
+        name: getattr(options, flag[2:].replace("-", "_"), None) for name, flag in flags.items()
+    }
+    given = {name: value for name, value in values.items() if value is not None}
+    try:
+        return kind(**{**given, **more})
+    except ValueError as error:
+        argument, _, rest = str(error).partition(" ")
+        raise UsageError(f"{flags.get(argument, argument)} {rest}") from None
+
+
+def _flag_of(declared: Field[Any]) -> str:
+    return declared.metadata.get("option") or f"--{declared.name.replace('_', '-')}"
 
 
 def add_common(parser: Parser) -> None:
@@ -150,33 +220,12 @@ def add_table(parser: Any, *columns: str) -> None:
         parser: The parser or the group.
         columns: Fields of `minibert.text.Table` besides the text that the command uses.
     """
-    add_fields_of_table(parser, "text", *columns, *FORMAT)
-
-
-def add_fields_of_table(parser: Any, *names: str) -> None:
-    """The options of some fields of `minibert.text.Table`."""
-    for field in fields(Table):
-        if field.name in names:
-            _add_field(parser, field)
-
-
-def _add_field(parser: Any, field: Field[Any]) -> None:
-    names = ("help", "choices", "metavar")
-    keywords = {name: field.metadata[name] for name in names if field.metadata.get(name)}
-    if field.name == "delimiter":
-        keywords["type"] = _column_delimiter
-    if field.name == "columns":
-        keywords["type"] = comma_list()
-    parser.add_argument(field.metadata["option"], default=field.default, **keywords)
+    add_fields(parser, Table, "text", *columns, *FORMAT)
 
 
 def table_of(options: argparse.Namespace) -> Table:
-    """How the command reads its files. What it has no option for is the default."""
-    values = {
-        field.name: getattr(options, field.metadata["option"].strip("-").replace("-", "_"), None)
-        for field in fields(Table)
-    }
-    return Table(**{name: value for name, value in values.items() if value is not None})
+    """How the command reads its files."""
+    return filled(Table, options)
 
 
 def _column_delimiter(name: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import ctypes
 import errno
+import json
 import logging
 import os
 import signal
@@ -21,12 +22,15 @@ from minibert.cli.options import (
     DEFAULT_MODEL,
     add_backend,
     add_device,
+    add_fields,
     add_offline,
     add_precision,
+    filled,
 )
 from minibert.cli.parser import Command, Parser
 from minibert.cli.results import UsageError
 from minibert.extras import need
+from minibert.serving.options import Limits, ServeOptions
 
 KEY = "MINIBERT_API_KEY"
 M_ARENA_MAX = -8  # malloc.h
@@ -37,7 +41,8 @@ def add(parser: Parser) -> None:
         "models",
         nargs="*",
         metavar="MODEL",
-        help="Models to serve, as for --model. NAME=MODEL serves one under another name.",
+        help="Models to serve, as for --model. NAME=MODEL serves one under another name. Clients "
+        f"need the key in the environment variable {KEY}, if set.",
     )
     parser.add_argument(
         "-m",
@@ -51,50 +56,8 @@ def add(parser: Parser) -> None:
     add_backend(parser)
     add_precision(parser)
     add_device(parser)
-    parser.add_argument(
-        "--host",
-        default="127.0.0.1",
-        metavar="ADDRESS",
-        help=f"Address to bind. Clients need the key in the environment variable {KEY}, if set.",
-    )
-    parser.add_argument(
-        "--port", type=int, default=8000, metavar="N", help="Port to bind (0: a free one)."
-    )
-    parser.add_argument(
-        "--max-wait-ms",
-        type=float,
-        default=2.0,
-        metavar="MS",
-        help="Maximum time a request waits to be batched with others. A single request does not "
-        "wait.",
-    )
-    parser.add_argument(
-        "--max-waiting", type=int, default=4096, metavar="N", help="Maximum texts in the queue."
-    )
-    parser.add_argument(
-        "--max-body", type=int, default=4_000_000, metavar="N", help="Maximum bytes per request."
-    )
-    parser.add_argument(
-        "--max-texts", type=int, default=2048, metavar="N", help="Maximum texts per request."
-    )
-    parser.add_argument(
-        "--max-tokens", type=int, default=500_000, metavar="N", help="Maximum tokens per request."
-    )
-    parser.add_argument(
-        "--timeout", type=float, default=60.0, metavar="SECONDS", help="Request timeout in seconds."
-    )
-    parser.add_argument(
-        "--log-format",
-        default="text",
-        choices=["text", "json"],
-        help="Format of the access log.",
-    )
-    parser.add_argument(
-        "--no-normalize",
-        action="store_true",
-        help="Return vectors as the model makes them, not L2-normalized.",
-    )
-    parser.add_argument("--metrics-open", action="store_true", help="Serve /metrics without a key.")
+    add_fields(parser, ServeOptions)
+    add_fields(parser, Limits)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -103,28 +66,32 @@ def run(options: argparse.Namespace) -> None:
     import uvicorn
 
     from minibert.serving.app import create_app
-    from minibert.serving.gate import Limits, logger
+    from minibert.serving.limits import logger
 
+    settings, limits = filled(ServeOptions, options), filled(Limits, options)
+    key = key_of_clients()
     arguments = [*options.models, *(options.model or [])]
     named = name_models(arguments or [DEFAULT_MODEL])
     check_device(options.device, options.backend)
-    limits = Limits(options.max_body, options.max_texts, options.max_tokens, options.timeout)
     _limit_memory()
-    key = os.environ.get(KEY) or None
-    if key is None and options.host not in ("127.0.0.1", "::1", "localhost"):
+    if key is None and settings.host not in ("127.0.0.1", "::1", "localhost"):
         warnings.warn(
-            f"whoever reaches {options.host} may use this service: {KEY} sets a key.", stacklevel=1
+            f"whoever reaches {settings.host} may use this service: {KEY} sets a key.", stacklevel=1
         )
-    with listening(options.host, options.port) as server, _request_log(logger):
-        models = [_load(options, name, model) for name, model in named]
-        logger.info("http://%s:%d", options.host, server.getsockname()[1])
+    with (
+        listening(settings.host, settings.port) as server,
+        _request_log(logger, settings.log_format == "json"),
+    ):
+        models = [_load(options, settings, name, model) for name, model in named]
+        host = f"[{settings.host}]" if ":" in settings.host else settings.host
+        print(f"http://{host}:{server.getsockname()[1]}", file=sys.stderr)
         app = create_app(
             models,
             limits,
             key=key,
-            json_log=options.log_format == "json",
-            normalize=not options.no_normalize,
-            metrics_open=options.metrics_open,
+            normalize=not settings.no_normalize,
+            metrics_open=settings.metrics_open,
+            cors=settings.cors,
         )
         # uvicorn raises the signal once more when all is answered; it has done its work then
         signal.signal(signal.SIGTERM, lambda *_: None)
@@ -133,20 +100,46 @@ def run(options: argparse.Namespace) -> None:
             log_config=None,
             access_log=False,
             server_header=False,
-            timeout_graceful_shutdown=int(options.timeout),
+            timeout_keep_alive=settings.keep_alive,
+            timeout_graceful_shutdown=int(limits.seconds),
         )
         uvicorn.Server(config).run(sockets=[server])
 
 
+def key_of_clients() -> str | None:
+    """The key in the environment, without blanks and line breaks, which no header can carry.
+
+    Raises:
+        UsageError: There is a key, and nothing of it remains.
+    """
+    key = os.environ.get(KEY)
+    if not key:
+        return None
+    if not key.strip():
+        raise UsageError(f"{KEY} holds blanks alone: write a key into it, or unset it.")
+    return key.strip()
+
+
+class _JsonLines(logging.Formatter):
+    """One JSON document a line: the fields of a request, or the message of something else."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        fields = getattr(record, "fields", None)
+        if fields is None:
+            fields = {"time": self.formatTime(record), "message": super().format(record)}
+        return json.dumps(fields)
+
+
 @contextmanager
-def _request_log(logger: logging.Logger) -> Iterator[None]:
+def _request_log(logger: logging.Logger, as_json: bool) -> Iterator[None]:
     """Write what the service and uvicorn log to stdout, a line each, while the server runs.
 
     Args:
         logger: The logger of the service, which must not reach the command's own on stderr.
+        as_json: Write JSON.
     """
     handler = logging.StreamHandler(sys.stdout)
-    handler.setFormatter(logging.Formatter("%(message)s"))
+    handler.setFormatter(_JsonLines() if as_json else logging.Formatter("%(message)s"))
     root = logging.getLogger()
     level, propagate = logger.level, logger.propagate
     for each in (root, logger):
@@ -162,10 +155,9 @@ def _request_log(logger: logging.Logger) -> Iterator[None]:
             each.removeHandler(handler)
 
 
-def _load(options: argparse.Namespace, name: str, model: str) -> Any:
+def _load(options: argparse.Namespace, settings: ServeOptions, name: str, model: str) -> Any:
     """A model with its queue, warmed up, so that no request pays for its beginning."""
     from minibert.inference.batching import BATCH_TOKENS
-    from minibert.serving.gate import logger
     from minibert.serving.models import load
 
     try:
@@ -175,16 +167,16 @@ def _load(options: argparse.Namespace, name: str, model: str) -> Any:
             backend=options.backend,
             precision=precision_of(options),
             device=options.device,
-            max_wait_ms=options.max_wait_ms,
+            max_wait_ms=settings.max_wait_ms,
             max_tokens=BATCH_TOKENS,
-            max_pending=options.max_waiting,
+            max_pending=settings.max_waiting,
         )
         served.batched.encode("ready?")  # the first text takes longer than others
     except (ImportError, KeyboardInterrupt, MemoryError):
         raise
     except Exception as error:
         raise ValueError(f"{model} cannot be served: {error}") from error
-    logger.info("%s is served as %s (%s)", model, name, served.kind)
+    print(f"{model} is served as {name} ({served.kind})", file=sys.stderr)
     return served
 
 
@@ -241,17 +233,17 @@ def _short_name(folder: Path, folders: Sequence[Path]) -> str:
 
 
 def listening(host: str, port: int) -> socket.socket:
-    """A socket for requests.
+    """A socket for requests. "::" takes those of IPv6 and of IPv4.
 
     Raises:
-        UsageError: A port that does not exist.
         OSError: The port cannot be used, because another process does, for instance.
     """
-    if not 0 <= port < 1 << 16:
-        raise UsageError(f"--port should be a number from 0 to 65535, not {port}.")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    takes_both = host == "::" and socket.has_dualstack_ipv6()
     try:
-        server = socket.create_server((host, port), family=family, backlog=2048)
+        server = socket.create_server(
+            (host, port), family=family, backlog=2048, dualstack_ipv6=takes_both
+        )
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             advice = "stop what listens there, or give another --port (0 takes a free one)"

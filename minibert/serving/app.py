@@ -1,13 +1,17 @@
 """Models behind HTTP, with the APIs of OpenAI (/v1) and Hugging Face text-embeddings-inference.
 
-    POST /v1/embeddings   /v1/rerank   /v1/classify                       GET /v1/models
-    POST /embed   /rerank   /predict   /similarity   /tokenize   /        GET /info
-    GET  /health   /health/live   /health/ready   /metrics
+    POST /v1/embeddings (/embeddings)   /v1/rerank (/v2/rerank)   /v1/classify   GET /v1/models
+    POST /embed   /rerank   /predict   /similarity   /tokenize                   GET /info
+    POST / (/invocations)   for the first model
+    GET  /   /ping   /health   /health/live   /health/ready   /metrics
 
-FastAPI validates the requests, `models` computes the responses, and `gate` is the middleware around
-both. No response repeats the content of its request. Texts that were truncated are reported by
-their indices: "truncated" in an object has all of them, the header X-Truncated the first ten, and
-X-Truncated-Count their number.
+FastAPI validates the requests, `models` computes the responses, and `limits` is the middleware
+around both. No response repeats the content of its request. Texts that were truncated are reported
+by their indices: "truncated" in an object has all of them, the header X-Truncated the first ten,
+and X-Truncated-Count their number.
+
+A reranker's score is the sigmoid of its logit, from 0 to 1, whatever activation its folder names:
+so do text-embeddings-inference, Cohere and Jina, and so thresholds mean the same everywhere.
 
 In all requests null stands for the default. Vectors are L2-normalized unless the request says
 `"normalize": false` or the application was created with `normalize=False`.
@@ -30,13 +34,16 @@ from prometheus_client import generate_latest
 from pydantic import BaseModel, Field, StrictInt, model_validator
 from pydantic_core import to_json
 from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
 
 import minibert
 from minibert.encoders.batched import BusyError
+from minibert.encoders.encode import DOCUMENT_PROMPTS, QUERY_PROMPTS
 from minibert.encoders.search import unit
 from minibert.encoders.token_rows import Vectors
-from minibert.serving.gate import Gate, Limits, Metrics, path_in_app, problem
-from minibert.serving.models import Input, Served
+from minibert.serving.limits import Gate, Metrics, path_in_app, problem, unless_disconnected
+from minibert.serving.models import Input, Served, sigmoid
+from minibert.serving.options import Limits
 
 TokenIds = Annotated[list[StrictInt], Field(min_length=1)]
 Texts = (
@@ -55,6 +62,10 @@ MAX_INDICES = 10  # in the header X-Truncated: clients and proxies limit the siz
 EMBEDDERS = ("embedding",)
 RERANKERS = ("reranker",)
 CLASSIFIERS = ("classifier", "tagger", "reranker")
+
+# what other APIs call the two sides of a search, as input_type and as task
+QUERY_TYPES = ("query", "search_query", "retrieval.query")
+DOCUMENT_TYPES = ("document", "passage", "search_document", "retrieval.passage")
 
 
 class _Body(BaseModel):
@@ -80,6 +91,8 @@ class EmbeddingsRequest(_Request):
     encoding_format: Literal["float", "base64"] = "float"
     dimensions: PositiveInt | None = None
     normalize: bool | None = None  # not OpenAI's; None: the default of the service
+    input_type: str | None = None  # as Cohere, Voyage and vLLM say what a text is
+    task: str | None = None  # as Jina says it
 
 
 class Document(BaseModel):
@@ -89,7 +102,7 @@ class Document(BaseModel):
 
 
 class RankRequest(_Request):
-    """Body of `/v1/rerank`, as in the APIs of Cohere, Jina and vLLM."""
+    """Body of `/v1/rerank` and `/v2/rerank`, as in the APIs of Cohere, Jina and vLLM."""
 
     query: str
     documents: Annotated[list[str | Document], Field(min_length=1)]
@@ -174,25 +187,16 @@ class Answer(NamedTuple):
     tokens: int
     truncated: list[int]
 
-    def scores(self, raw: bool = False) -> Vectors:
-        """Return the scores of the logits, or the logits themselves if `raw`."""
-        values: Vectors = self.values
-        if raw:
-            return values
-        return self.model.activation(values)
-
     def predictions(self, raw: bool) -> list[list[dict[str, Any]]]:
         """Return the spans of each text, or its labels with their scores, best first."""
         if self.model.kind == "tagger":
             return list(self.values)
-        scores: Vectors = self.values
-        if not raw:
-            scores = self.model.predict_activation(scores)
+        scores: Vectors = self.values if raw else self.model.class_scores(self.values)
         labels = self.model.about["labels"]
         predictions = []
-        for row in scores:
-            ranked = _ranked(row)
-            predictions.append([{"label": labels[i], "score": score} for i, score in ranked])
+        for row, logits in zip(scores, self.values, strict=True):
+            order = _best_first(logits)
+            predictions.append([{"label": labels[i], "score": float(row[i])} for i in order])
         return predictions
 
 
@@ -256,7 +260,7 @@ class Service:
                 422, f"a text has more than {model.max_length} tokens, and truncate is false."
             )
         try:
-            values = await model.run(rows)
+            values = await unless_disconnected(request.receive, model.run(rows))
         except BusyError as error:
             raise HTTPException(429, str(error), {"Retry-After": "1"}) from None
         self.metrics.texts.labels(model.name).inc(len(inputs))
@@ -299,9 +303,9 @@ def create_app(
     limits: Limits | None = None,
     *,
     key: str | None = None,
-    json_log: bool = False,
     normalize: bool = True,
     metrics_open: bool = False,
+    cors: Sequence[str] = (),
 ) -> FastAPI:
     """Create the application.
 
@@ -310,9 +314,9 @@ def create_app(
             model of a suitable kind.
         limits: Limits of each request. None: the defaults.
         key: Key that clients send as `Authorization: Bearer KEY`. None: no key is required.
-        json_log: Write log lines as JSON.
         normalize: L2-normalize the vectors of requests without `normalize`.
         metrics_open: Serve `GET /metrics` without the key.
+        cors: Origins of web pages that may call the service, or "*" for all.
     """
     service = Service({model.name: model for model in models}, limits or Limits(), normalize)
 
@@ -331,15 +335,23 @@ def create_app(
         lifespan=lifespan,
         docs_url=None,  # the interactive page would load scripts from other servers
         redoc_url=None,
+        redirect_slashes=False,  # a redirect names the host of this process, not the proxy's
     )
     app.add_middleware(
         Gate,
         limits=service.limits,
         key=key,
         metrics=service.metrics,
-        json_log=json_log,
         without_key=without_key,
     )
+    if cors:  # around the gate, because browsers ask for permission without the key
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=list(cors),
+            allow_methods=["*"],
+            allow_headers=["*"],
+            expose_headers=["X-Request-ID", "X-Truncated", "X-Truncated-Count"],
+        )
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> Response:
@@ -368,6 +380,8 @@ def create_app(
     async def live() -> dict[str, str]:
         return {"status": "live"}
 
+    @app.api_route("/", methods=["GET", "HEAD"])
+    @app.api_route("/ping", methods=["GET", "HEAD"])
     @app.api_route("/health", methods=["GET", "HEAD"])
     @app.api_route("/health/ready", methods=["GET", "HEAD"])
     async def ready() -> dict[str, Any]:
@@ -406,8 +420,12 @@ def _add_openai(app: FastAPI, service: Service) -> None:
             raise HTTPException(404, "the model does not exist here: GET /v1/models lists all.")
         return _about(service, service.models[name])
 
+    @app.post("/embeddings")
     @app.post("/v1/embeddings")
     async def embeddings(body: EmbeddingsRequest, request: Request) -> Response:
+        if body.prompt_name is None:
+            prompts = service.choose(body.model, EMBEDDERS).about.get("prompts", [])
+            body.prompt_name = _prompt_of_type(body.input_type or body.task, prompts)
         answer = await service.answer(request, body, EMBEDDERS, _inputs(body.input))
         vectors = service.vectors(answer, body.dimensions, body.normalize)
         embeddings: list[Any] = vectors.tolist()
@@ -419,15 +437,17 @@ def _add_openai(app: FastAPI, service: Service) -> None:
         ]
         return _reply({"object": "list", "data": data, **_usage(answer)}, answer)
 
+    @app.post("/v2/rerank")
     @app.post("/v1/rerank")
     async def rerank(body: RankRequest, request: Request) -> Response:
         documents = [_text_of(document) for document in body.documents]
         answer = await service.answer(
             request, body, RERANKERS, [(body.query, document) for document in documents]
         )
+        scores = sigmoid(answer.values)[:, 0]
         results: list[dict[str, Any]] = []
-        for index, score in _ranked(answer.scores())[: body.top_n]:
-            results.append({"index": index, "relevance_score": score})
+        for index in _best_first(answer.values)[: body.top_n]:
+            results.append({"index": index, "relevance_score": float(scores[index])})
             if body.return_documents:
                 results[-1]["document"] = {"text": documents[index]}
         return _reply({"object": "list", "results": results, **_usage(answer)}, answer)
@@ -436,15 +456,18 @@ def _add_openai(app: FastAPI, service: Service) -> None:
     async def classify(body: ClassifyRequest, request: Request) -> Response:
         answer = await service.answer(request, body, ("classifier",), _inputs(body.input))
         labels = answer.model.about["labels"]
-        data = [
-            {
-                "index": index,
-                "label": labels[int(scores.argmax())],
-                "probs": scores.tolist(),
-                "num_classes": len(labels),
-            }
-            for index, scores in enumerate(answer.scores())
-        ]
+        thresholds = answer.model.about.get("thresholds")
+        data: list[dict[str, Any]] = []
+        for index, scores in enumerate(answer.model.class_scores(answer.values).tolist()):
+            best = labels[scores.index(max(scores))]
+            data.append({"index": index, "label": best, "probs": scores})
+            data[-1]["num_classes"] = len(labels)
+            if thresholds is not None:
+                data[-1]["labels"] = [
+                    label
+                    for label, score in zip(labels, scores, strict=True)
+                    if score >= thresholds[label]
+                ]
         return _reply({"object": "list", "data": data, **_usage(answer)}, answer)
 
 
@@ -476,9 +499,10 @@ def _add_tei(app: FastAPI, service: Service) -> None:
         answer = await service.answer(
             request, body, RERANKERS, [(body.query, text) for text in body.texts]
         )
+        scores = answer.values if body.raw_scores else sigmoid(answer.values)
         results: list[dict[str, Any]] = []
-        for index, score in _ranked(answer.scores(body.raw_scores)):
-            results.append({"index": index, "score": score})
+        for index in _best_first(answer.values):
+            results.append({"index": index, "score": float(scores[index, 0])})
             if body.return_text:
                 results[-1]["text"] = body.texts[index]
         return _reply(results, answer)
@@ -489,7 +513,7 @@ def _add_tei(app: FastAPI, service: Service) -> None:
         answer = await service.answer(request, body, CLASSIFIERS, inputs)
         predictions = answer.predictions(body.raw_scores)
         # at / the API is that of pipelines: a list for each text, also for a single text
-        if is_single and request.scope["route"].path != "/":
+        if is_single and request.scope["route"].path not in ("/", "/invocations"):
             return _reply(predictions[0], answer)
         return _reply(predictions, answer)
 
@@ -500,7 +524,8 @@ def _add_tei(app: FastAPI, service: Service) -> None:
         "classifier": predict,
         "tagger": predict,
     }
-    app.post("/")(routes[first.kind])
+    for path in ("/", "/invocations"):  # the second as SageMaker calls it
+        app.post(path)(routes[first.kind])
 
 
 def _add_tei_tools(app: FastAPI, service: Service) -> None:
@@ -529,24 +554,45 @@ def _add_tei_tools(app: FastAPI, service: Service) -> None:
         tokens = await asyncio.to_thread(model.tokens, texts, body.add_special_tokens)
         return Response(to_json(tokens), media_type="application/json")
 
-    first = next(iter(service.models.values()))
-
     @app.get("/info")
     async def info() -> dict[str, Any]:
+        return describe(next(iter(service.models.values())))
+
+    @app.get("/info/{name:path}")
+    async def info_of_model(name: str) -> dict[str, Any]:
+        if name not in service.models:
+            raise HTTPException(404, "the model does not exist here: GET /v1/models lists all.")
+        return describe(service.models[name])
+
+    def describe(model: Served) -> dict[str, Any]:
         about: dict[str, Any] = {}
-        if "labels" in first.about:
-            about["id2label"] = dict(enumerate(first.about["labels"]))
+        if "labels" in model.about:
+            about["id2label"] = dict(enumerate(model.about["labels"]))
         else:
-            about["pooling"] = first.about["pooling"]
+            about["pooling"] = model.about["pooling"]
+        if "thresholds" in model.about:
+            about["thresholds"] = model.about["thresholds"]
         return {
-            "model_id": first.name,
-            "model_dtype": first.about["precision"],
-            "model_type": {first.kind: about},
-            "max_input_length": first.max_length,
+            "model_id": model.name,
+            "model_dtype": model.about["precision"],
+            "model_type": {model.kind: about},
+            "max_input_length": model.max_length,
             "max_client_batch_size": service.limits.texts,
             "auto_truncate": True,
             "version": minibert.__version__,
         }
+
+
+def _prompt_of_type(kind: str | None, prompts: Sequence[str]) -> str | None:
+    """The name of the prompt for what a text is, in the words of other APIs. None: the default."""
+    if kind is None or kind in prompts:
+        return kind
+    candidates: tuple[str, ...] = ()
+    if kind in QUERY_TYPES:
+        candidates = QUERY_PROMPTS
+    elif kind in DOCUMENT_TYPES:
+        candidates = DOCUMENT_PROMPTS
+    return next((name for name in candidates if name in prompts), None)
 
 
 def _inputs(texts: str | list[Any]) -> list[Input]:
@@ -586,10 +632,10 @@ def _base64(vector: Vectors) -> str:
     return base64.b64encode(vector.astype("<f4").tobytes()).decode()
 
 
-def _ranked(scores: Vectors) -> list[tuple[int, float]]:
-    """Indices and scores, best first."""
-    flat = scores.ravel()
-    return [(index, float(flat[index])) for index in np.argsort(-flat, kind="stable").tolist()]
+def _best_first(logits: Vectors) -> list[int]:
+    """Indices of logits, best first. Scores can be equal where the logits are not."""
+    order: list[int] = np.argsort(-logits.ravel(), kind="stable").tolist()
+    return order
 
 
 def _usage(answer: Answer) -> dict[str, Any]:

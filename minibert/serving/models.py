@@ -13,7 +13,6 @@ from starlette.exceptions import HTTPException
 
 from minibert.checkpoints.source import Source
 from minibert.encoders.batched import Batched
-from minibert.encoders.sentence_folder import is_embedder
 from minibert.encoders.token_rows import (
     Pair,
     Row,
@@ -27,7 +26,9 @@ from minibert.inference.batching import BATCH_TOKENS
 
 if TYPE_CHECKING:
     from minibert.base import PreTrainedModel
+    from minibert.config import BertConfig
     from minibert.encoders.encode import TextEncoder
+    from minibert.encoders.kinds import Kind
     from minibert.encoders.onnx_heads import OnnxHead
     from minibert.encoders.rerank import CrossEncoder
     from minibert.inference.optimize import Precision
@@ -40,6 +41,16 @@ Request = tuple[Rows, Settings]  # the row of one text
 SERVED_KINDS = (
     "minibert serve takes embedders, rerankers, classifiers and regressions of texts, and taggers."
 )
+# what a checkpoint is loaded as; a cross-encoder computes the logits of any classifier
+_LOADED_AS: dict[str, Kind] = {
+    "embedder": "embedder",
+    "base": "embedder",
+    "masked": "embedder",
+    "next_sentence": "embedder",
+    "classifier": "reranker",
+    "reranker": "reranker",
+    "tagger": "tagger",
+}
 # a request with more characters is tokenized in its own thread, so that others are not delayed
 MAX_CHARACTERS_AT_ONCE = 5000
 
@@ -54,8 +65,7 @@ class Served:
         settings_of: Returns how texts with the prompt of a name (None: the default prompt) are
             encoded. Raises ValueError for a name that the model does not have.
         about: Fields of `GET /v1/models`.
-        activation: Computes the scores of a classifier from its logits, (N, labels).
-        predict_activation: The same for `/predict`, where it differs. None: `activation`.
+        config: Configuration of a classifier or reranker, which says what its logits mean.
         reads_windows: The model splits long texts into windows, so that none is truncated.
         queue: `max_wait_ms`, `max_tokens` and `max_pending` as in `Batched`.
     """
@@ -67,16 +77,14 @@ class Served:
         encoder: TextEncoder | CrossEncoder | OnnxHead | Tagger,
         settings_of: Callable[[str | None], Settings],
         about: dict[str, Any],
-        activation: Callable[[Vectors], Vectors] = lambda logits: logits,
-        predict_activation: Callable[[Vectors], Vectors] | None = None,
+        config: BertConfig | None = None,
         reads_windows: bool = False,
         **queue: Any,
     ) -> None:
         self.name = name
         self.kind = kind
         self.about = about
-        self.activation = activation
-        self.predict_activation = predict_activation or activation
+        self.config = config
         self.max_length = encoder.max_length
         self._row_length = encoder.max_length
         if reads_windows:
@@ -128,6 +136,20 @@ class Served:
                 tokens.append(token)
             result.append(tokens)
         return result
+
+    def class_scores(self, logits: Vectors) -> Vectors:
+        """Return the scores of a classifier's logits (N, labels).
+
+        They are probabilities by softmax, by sigmoid where a text has several labels or the model
+        one, and the numbers of a regression as they are.
+        """
+        assert self.config is not None
+        if self.config.problem_type == "regression":
+            return logits
+        if self.config.problem_type == "multi_label_classification" or logits.shape[1] == 1:
+            return sigmoid(logits)
+        powers = np.exp(logits - logits.max(axis=-1, keepdims=True))
+        return np.asarray(powers / powers.sum(axis=-1, keepdims=True), dtype=np.float32)
 
     async def run(self, requests: Sequence[Request]) -> Any:
         """Compute rows in batches with those of other requests.
@@ -209,6 +231,12 @@ class Tagger:
         positions = model.config.max_position_embeddings
         self.max_length = min(tokenizer.model_max_length, positions)
 
+    def settings(self, prompt_name: str | None = None) -> Settings:
+        """Return how texts are encoded. A prompt is a ValueError, because taggers have none."""
+        if prompt_name is not None:
+            raise ValueError("a tagger has no prompts.")
+        return Settings("", "truncate", BATCH_TOKENS)
+
     def encode_rows(self, rows: Rows, settings: Settings) -> list[list[Entity]]:
         """Return the spans of each text."""
         from minibert.tasks.entities import find_entities
@@ -243,35 +271,56 @@ def load(
         FileNotFoundError: The checkpoint does not exist, or one of its files is missing.
         ValueError: A damaged file, or another kind of model.
     """
-    if not is_embedder(source):
-        if backend == "onnx":
-            return _load_exported_head(name, source, queue)
-        classifier = _load_classifier(name, source, precision, device, queue)
-        if classifier is not None:
-            return classifier
-    embedder: TextEncoder
-    if backend == "onnx":
-        from minibert.encoders.onnx import OnnxEmbedder
+    from minibert.encoders.kinds import kind_of, load as load_kind
 
-        embedder = OnnxEmbedder.from_pretrained(source)
-    else:
-        from minibert.encoders.embedder import SentenceEmbedder
-
-        embedder = SentenceEmbedder.from_pretrained(
-            source, precision=precision, device=device, mmap=False
+    kind: Kind | None = None  # of an export: what its graph says
+    if backend == "torch":
+        actual = kind_of(source)
+        kind = _LOADED_AS.get(actual)
+        if kind is None:
+            raise ValueError(f"{source} is of the kind {actual!r}. {SERVED_KINDS}")
+    kind, model, tokenizer = load_kind(
+        source, kind, backend=backend, precision=precision, device=device, mmap=False
+    )
+    if backend == "torch":
+        _warm_up(model if kind == "tagger" else model.model)
+    if kind == "embedder":
+        about = {
+            "dimension": model.dimension,
+            "pooling": ",".join(model.pooling),
+            "precision": precision,
+            "prompts": list(model.prompts),
+            "default_prompt_name": model.default_prompt_name,
+        }
+        return Served(
+            name,
+            "embedding",
+            model,
+            lambda prompt: model.settings(prompt_name=prompt),
+            about,
+            **queue,
         )
-        _warm_up(embedder.model)
-    prompts = {
-        "prompts": list(embedder.prompts),
-        "default_prompt_name": embedder.default_prompt_name,
-    }
-    pooling = ",".join(embedder.pooling)
-    about = {"dimension": embedder.dimension, "pooling": pooling, "precision": precision, **prompts}
+    config = model.config if backend == "onnx" or kind == "tagger" else model.model.config
+    labels = [config.id2label[index] for index in range(config.num_labels)]
+    about = {"labels": labels, "precision": None if backend == "onnx" else precision}
+    if kind == "tagger":
+        tagger = Tagger(model, tokenizer)
+        return Served(name, kind, tagger, tagger.settings, about, reads_windows=True, **queue)
+    if kind not in ("classifier", "reranker"):
+        raise ValueError(f"{source} is of the kind {kind!r}. {SERVED_KINDS}")
+    served_kind = "reranker" if config.num_labels == 1 else "classifier"
+    if config.problem_type == "multi_label_classification":
+        from minibert.tasks.thresholds import thresholds_of
 
-    def settings_of(name: str | None) -> Settings:
-        return embedder.settings(prompt_name=name)
+        about["thresholds"] = dict(zip(labels, thresholds_of(config).tolist(), strict=True))
+    settings = model.settings if backend == "onnx" else partial(model.settings, None)
+    return Served(name, served_kind, model, settings, about, config, **queue)
 
-    return Served(name, "embedding", embedder, settings_of, about, **queue)
+
+def sigmoid(logits: Vectors) -> Vectors:
+    """Return the scores of a reranker, as text-embeddings-inference and Cohere's API do."""
+    with np.errstate(over="ignore"):  # the exponential of a large number is infinite, its inverse 0
+        return np.asarray(1 / (1 + np.exp(-logits)), dtype=np.float32)
 
 
 def _warm_up(model: PreTrainedModel) -> None:
@@ -280,134 +329,3 @@ def _warm_up(model: PreTrainedModel) -> None:
 
     if model.device.type == "cpu":
         warm_up(model)
-
-
-def _load_classifier(
-    name: str,
-    source: Source,
-    precision: Precision | None,
-    device: str,
-    queue: dict[str, Any],
-) -> Served | None:
-    """A classifier of texts or tokens. None for a pre-trained BERT, which serves as an embedder."""
-    import torch
-
-    from minibert.auto import class_for_tensors
-    from minibert.checkpoints.tensors import read_tensors
-    from minibert.encoders.rerank import CrossEncoder
-    from minibert.tasks.sequence import class_scores
-
-    kind = class_for_tensors(source, read_tensors(source))
-    if kind.__name__ in (
-        "BertModel",
-        "BertForPreTraining",
-        "BertForMaskedLM",
-        "BertForNextSentencePrediction",
-    ):
-        return None
-    if kind.__name__ == "BertForTokenClassification":
-        return _load_tagger(name, source, precision, device, queue)
-    if kind.__name__ != "BertForSequenceClassification":
-        raise ValueError(f"{source} is a {kind.__name__}. {SERVED_KINDS}")
-    encoder = CrossEncoder.from_pretrained(source, precision=precision, device=device, mmap=False)
-    _warm_up(encoder.model)
-    config = encoder.model.config
-    is_reranker = config.num_labels == 1
-
-    def activation(logits: Vectors) -> Vectors:
-        scores: Vectors
-        if is_reranker:
-            scores = encoder.activation(torch.from_numpy(logits)).numpy()
-        else:
-            scores = class_scores(config, torch.from_numpy(logits)).numpy()
-        return scores
-
-    about = {
-        "labels": [config.id2label[number] for number in range(config.num_labels)],
-        "precision": precision,
-    }
-
-    def predict_activation(logits: Vectors) -> Vectors:
-        if is_reranker and config.problem_type != "regression":
-            return activation(logits)
-        scores: Vectors = class_scores(config, torch.from_numpy(logits)).numpy()
-        return scores
-
-    return Served(
-        name,
-        _kind(config.num_labels),
-        encoder,
-        partial(encoder.settings, None),
-        about,
-        activation,
-        predict_activation,
-        **queue,
-    )
-
-
-def _load_exported_head(name: str, source: Source, queue: dict[str, Any]) -> Served:
-    """An exported classifier, reranker or tagger."""
-    from minibert.encoders.onnx_heads import OnnxHead
-
-    head = OnnxHead.from_pretrained(source)
-    if head.tags_tokens:
-        return _served_tagger(name, Tagger(head, head.tokenizer), None, queue)
-    if not head.classifies_texts:
-        raise ValueError(f"{source} has the outputs {', '.join(head.outputs)}. {SERVED_KINDS}")
-    config = head.config
-    labels = [config.id2label[index] for index in range(config.num_labels)]
-    about = {"labels": labels, "precision": None}
-
-    def predict_activation(logits: Vectors) -> Vectors:
-        return logits if config.problem_type == "regression" else head.activation(logits)
-
-    kind = _kind(config.num_labels)
-    return Served(
-        name, kind, head, head.settings, about, head.activation, predict_activation, **queue
-    )
-
-
-def _kind(num_labels: int) -> str:
-    if num_labels == 1:
-        return "reranker"
-    return "classifier"
-
-
-def _load_tagger(
-    name: str,
-    source: Source,
-    precision: Precision | None,
-    device: str,
-    queue: dict[str, Any],
-) -> Served:
-    import torch
-
-    from minibert.heads import BertForTokenClassification
-    from minibert.inference.optimize import optimize, resolve_precision
-    from minibert.tokenization.tokenizer import BertTokenizer
-
-    model = BertForTokenClassification.from_pretrained(
-        source, dtype=torch.float32, device=device, mmap=False
-    )
-    resolved = resolve_precision(precision)
-    if resolved is not None:
-        model = optimize(model, precision=resolved)
-    _warm_up(model)
-    tagger = Tagger(model.eval(), BertTokenizer.from_pretrained(source))
-    return _served_tagger(name, tagger, precision, queue)
-
-
-def _served_tagger(
-    name: str, tagger: Tagger, precision: Precision | None, queue: dict[str, Any]
-) -> Served:
-    config = tagger.model.config
-    labels = [config.id2label[index] for index in range(config.num_labels)]
-    settings = Settings("", "truncate", BATCH_TOKENS)
-
-    def settings_of(prompt_name: str | None) -> Settings:
-        if prompt_name is not None:
-            raise ValueError("a tagger has no prompts.")
-        return settings
-
-    about = {"labels": labels, "precision": precision}
-    return Served(name, "tagger", tagger, settings_of, about, reads_windows=True, **queue)

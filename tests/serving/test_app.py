@@ -33,7 +33,7 @@ from minibert import (
 )
 from minibert.checkpoints.source import Source
 from minibert.cli import main
-from minibert.cli.serve import listening, name_models
+from minibert.cli.serve import key_of_clients, listening, name_models
 from minibert.encoders.token_rows import Rows, Settings, Vectors
 
 pytest.importorskip("fastapi")
@@ -42,8 +42,8 @@ uvicorn = pytest.importorskip("uvicorn")
 httpx = pytest.importorskip("httpx")
 
 from minibert.serving.app import create_app  # noqa: E402
-from minibert.serving.gate import Limits  # noqa: E402
 from minibert.serving.models import Served, load  # noqa: E402
+from minibert.serving.options import Limits  # noqa: E402
 
 pytestmark = pytest.mark.ecosystem
 TEXTS = [f"{first} {second}" for first in WORDS for second in WORDS[:3]]
@@ -444,7 +444,8 @@ class TestLimits:
                 yield b"x" * 100_000
 
         headers = {"Content-Type": "application/json"}
-        assert client.post(path, content=parts(), headers=headers).status_code == 413  # in chunks
+        in_chunks = client.post(path, content=parts(), headers=headers)
+        assert in_chunks.status_code == (404 if path == "/nothing" else 413)
         answer = client.post(path, content=b"x" * 10_000_000, headers=headers)
         assert answer.status_code == 413 and "at most 100000 bytes" in answer.text
 
@@ -768,6 +769,153 @@ def test_metrics_may_be_open(folders: Folders) -> None:
     with serving([model], key=KEY, metrics_open=True) as url:
         assert httpx.get(f"{url}/metrics").status_code == 200
         assert httpx.get(f"{url}/info").status_code == 401
+
+
+def with_config(folder: Path, **fields: Any) -> Path:
+    """Change fields of the config.json of a folder."""
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    (folder / "config.json").write_text(json.dumps({**config, **fields}), encoding="utf-8")
+    return folder
+
+
+@pytest.mark.parametrize("activation", ["Identity", "Sigmoid", "Tanh", None])
+@pytest.mark.parametrize("factor", [1, 100])
+def test_scores_of_a_reranker_are_sigmoids_of_its_logits(
+    activation: str | None, factor: int, tmp_path: Path
+) -> None:
+    """Whatever the folder names, and in the order of the logits where scores are equal."""
+    folder = classifier_folder(tmp_path / "reranker", 1)
+    model = BertForSequenceClassification.from_pretrained(folder)
+    model.classifier.weight.data *= factor
+    model.classifier.bias.data.fill_(30.0 if factor > 1 else 0.0)
+    model.save_pretrained(folder)
+    if activation is not None:
+        with_config(
+            folder,
+            sentence_transformers={"activation_fn": f"torch.nn.modules.activation.{activation}"},
+        )
+    tokenizer = BertTokenizer.from_pretrained(folder)
+    documents = TEXTS[:6]
+    inputs = tokenizer(["tall trees"] * 6, documents, padding=True, return_tensors="pt")
+    logits = model.eval()(**inputs).logits[:, 0].detach().numpy()
+    order = np.argsort(-logits, kind="stable").tolist()
+    served = load("reranker", Source(folder), precision=None, **QUEUE)
+    with serving([served]) as url, httpx.Client(base_url=url) as client:
+        for path in ("/v1/rerank", "/v2/rerank", "/rerank"):
+            body = {"query": "tall trees", "documents": documents, "texts": documents}
+            answer = client.post(path, json=body).json()
+            results = answer if path == "/rerank" else answer["results"]
+            assert [entry["index"] for entry in results] == order
+            scores = [entry.get("score", entry.get("relevance_score")) for entry in results]
+            assert_same(scores, 1 / (1 + np.exp(-logits[order])))
+        raw = client.post("/rerank", json={**body, "raw_scores": True}).json()
+        np.testing.assert_allclose([entry["score"] for entry in raw], logits[order], rtol=1e-5)
+        pair = {"inputs": ["tall trees", documents[0]]}
+        (label,) = client.post("/predict", json=pair).json()
+        assert_same(label["score"], 1 / (1 + np.exp(-logits[0])))
+        (label,) = client.post("/predict", json={**pair, "raw_scores": True}).json()
+        np.testing.assert_allclose(label["score"], logits[0], rtol=1e-5)
+
+
+def test_thresholds_of_several_labels(tmp_path: Path) -> None:
+    folder = with_config(
+        classifier_folder(tmp_path / "several", 3),
+        problem_type="multi_label_classification",
+        thresholds={"LABEL_0": 0.0, "LABEL_1": 1.0, "LABEL_2": 0.0},
+    )
+    served = load("several", Source(folder), precision=None, **QUEUE)
+    with serving([served]) as url, httpx.Client(base_url=url) as client:
+        (entry,) = client.post("/v1/classify", json={"input": "trees"}).json()["data"]
+        assert entry["labels"] == ["LABEL_0", "LABEL_2"] and len(entry["probs"]) == 3
+        thresholds = client.get("/info").json()["model_type"]["classifier"]["thresholds"]
+        assert thresholds == {"LABEL_0": 0.0, "LABEL_1": 1.0, "LABEL_2": 0.0}
+        assert client.get("/v1/models").json()["data"][0]["thresholds"] == thresholds
+
+
+class TestBehindAProxy:
+    def test_probes_need_no_key(self, url: str) -> None:
+        for path in ("/", "/ping", "/health", "/health/"):
+            for method in ("GET", "HEAD"):
+                assert httpx.request(method, f"{url}{path}").status_code == 200
+        assert httpx.post(f"{url}/", json={"inputs": "x"}).status_code == 401
+
+    @pytest.mark.parametrize("path", ["/v1/embeddings/", "/embeddings", "/embeddings/"])
+    def test_embeddings(self, path: str, client: Any, embedder: SentenceEmbedder) -> None:
+        answer = client.post(path, json={"input": TEXTS[0]}, headers={"Host": "api.example.org"})
+        assert_same(answer.json()["data"][0]["embedding"], embedder.encode(TEXTS[0]))
+
+    def test_other_paths(self, client: Any, embedder: SentenceEmbedder) -> None:
+        assert client.get("/v1/models/").json() == client.get("/v1/models").json()
+        (vector,) = client.post("/invocations", json={"inputs": TEXTS[0]}).json()
+        assert_same(vector, embedder.encode(TEXTS[0]))
+
+    def test_info_of_each_model(self, client: Any) -> None:
+        assert client.get("/info").json() == client.get("/info/embedder").json()
+        assert list(client.get("/info/reranker").json()["model_type"]) == ["reranker"]
+        assert client.get("/info/nothing").status_code == 404
+
+    def test_request_ids(self, client: Any, caplog: pytest.LogCaptureFixture) -> None:
+        with caplog.at_level("INFO", "minibert.serve"):
+            answer = client.get("/v1/models", headers={"X-Request-ID": "a-1"})
+            assert answer.headers["x-request-id"] == "a-1"
+            answer = client.get("/v1/models", headers={"X-Request-ID": "a 1\tstatus=200"})
+            assert len(answer.headers["x-request-id"]) == 32
+            refused = client.get("/v1/models", headers={"Authorization": ""})
+            deadline = time.monotonic() + 10
+            while refused.headers["x-request-id"] not in caplog.text:
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+        assert "id=a-1" in caplog.text
+
+    def test_pages_of_other_origins(self, folders: Folders) -> None:
+        from fastapi.testclient import TestClient
+
+        model = load("embedder", Source(folders.embedder), precision=None, **QUEUE)
+        ask = {"Origin": "https://a.example", "Access-Control-Request-Method": "POST"}
+        for cors, status in (((), 401), (("https://a.example",), 200), (("*",), 200)):
+            client = TestClient(create_app([model], key=KEY, cors=cors))
+            answer = client.options("/v1/embeddings", headers=ask)
+            assert answer.status_code == status
+            assert ("access-control-allow-origin" in answer.headers) == bool(cors)
+        model.batched.close()
+
+    @pytest.mark.parametrize("key", [f"{KEY}\n", f" {KEY} ", f"{KEY}\r\n"])
+    def test_a_key_with_blanks_around_it(self, key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("MINIBERT_API_KEY", key)
+        assert key_of_clients() == KEY
+
+    def test_a_key_of_blanks(self, capsys: pytest.CaptureFixture[str]) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("MINIBERT_API_KEY", " \n")
+            assert main(["serve", "--port", "0"]) == 2
+        assert "MINIBERT_API_KEY holds blanks alone" in capsys.readouterr().err
+
+    def test_addresses_of_both_families(self) -> None:
+        if not socket.has_dualstack_ipv6():
+            pytest.skip("this system has no sockets of both families")
+        with listening("::", 0) as server:
+            port = server.getsockname()[1]
+            for host in ("127.0.0.1", "::1"):
+                socket.create_connection((host, port), timeout=5).close()
+
+
+@pytest.mark.parametrize(
+    ("fields", "prompt_name"),
+    [
+        ({"input_type": "query"}, "query"),
+        ({"input_type": "search_query"}, "query"),
+        ({"task": "retrieval.query"}, "query"),
+        ({"input_type": "search_document"}, None),  # this folder has no prompt for documents
+        ({"input_type": "classification"}, None),
+        ({"input_type": "passage", "prompt_name": "query"}, "query"),
+    ],
+)
+def test_what_other_apis_call_prompts(
+    fields: dict[str, str], prompt_name: str | None, client: Any, embedder: SentenceEmbedder
+) -> None:
+    body = {"input": TEXTS[0], "model": "embedder", **fields}
+    received = client.post("/v1/embeddings", json=body).json()["data"][0]["embedding"]
+    assert_same(received, embedder.encode(TEXTS[0], prompt_name=prompt_name))
 
 
 def test_unknown_paths_are_logged(client: Any, caplog: pytest.LogCaptureFixture) -> None:

@@ -1,43 +1,40 @@
-"""Middleware that checks each request (key, size, time), logs it, and counts it in the metrics.
+"""What surrounds each request: its key, its size, its time, its log line and its metrics.
 
-This module and `app` need the extra [serve]. Their importers check for it first.
+A request without the key, or one that announces a body that is too large, is refused before its
+body is read. This module and `app` need the extra [serve]. Their importers check for it first.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hmac
-import json
 import logging
+import re
 import time
+import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 from urllib.parse import quote
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 from pydantic_core import to_json
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from minibert.serving.models import Served
+from minibert.serving.options import Limits
 
 logger = logging.getLogger("minibert.serve")
 
 MAX_LOGGED_PATH = 200
+REQUEST_ID = re.compile(r"[\w.:/+=-]{1,100}", re.ASCII)  # others are replaced by an id of our own
+PROBES = ("/", "/ping", "/health", "/health/live", "/health/ready")  # of load balancers
 
 _KINDS = {401: "authentication_error", 404: "not_found_error", 429: "rate_limit_error"}
-
-
-@dataclass(frozen=True)
-class Limits:
-    """Limits of a request."""
-
-    body: int = 4_000_000  # bytes
-    texts: int = 2048  # or pairs of a query and a document
-    tokens: int = 500_000  # of all texts after truncation
-    seconds: float = 60.0  # to receive it, and again to compute the response
 
 
 class Metrics:
@@ -96,14 +93,13 @@ def path_in_app(scope: Scope) -> str:
 
 
 class Gate:
-    """Middleware around all routes but `/health`.
+    """Middleware around all routes but the probes of load balancers.
 
     Args:
         app: The application.
         limits: As in `minibert.serving.app.create_app`, like the others.
         key: Key that clients send. None: no key is required.
         metrics: The metrics that requests are counted in.
-        json_log: Write log lines as JSON.
         without_key: Paths that are open to clients without the key.
     """
 
@@ -113,16 +109,12 @@ class Gate:
         limits: Limits,
         key: str | None,
         metrics: Metrics,
-        json_log: bool,
         without_key: Sequence[str] = (),
     ) -> None:
         self.app = app
         self.limits = limits
         self.metrics = metrics
-        self.json_log = json_log
-        self._key: bytes | None = None
-        if key is not None:
-            self._key = key.encode()
+        self._key = None if key is None else key.strip().encode()
         self._without_key = without_key
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -130,25 +122,90 @@ class Gate:
         if scope["type"] != "http":
             return await self.app(scope, receive, send)
         path = path_in_app(scope)
-        if path == "/health" or path.startswith("/health/"):
+        if len(path) > 1 and path.endswith("/"):  # a redirect would name the wrong host to clients
+            path = path.rstrip("/")
+            scope = {**scope, "path": scope["path"].rstrip("/")}
+        if path in PROBES and scope["method"] in ("GET", "HEAD"):
             return await self.app(scope, receive, send)
         start = time.perf_counter()
+        headers = Headers(scope=scope)
+        request_id = headers.get("x-request-id", "")
+        if REQUEST_ID.fullmatch(request_id) is None:
+            request_id = uuid.uuid4().hex
         status = 0
-        log_fields: dict[str, Any] = {}
+        log_fields: dict[str, Any] = {"id": request_id}
         scope["minibert"] = log_fields  # routes add the model and the counts of the request
 
         async def sending(message: Message) -> None:
             nonlocal status
-            status = message.get("status", status)
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                MutableHeaders(scope=message)["X-Request-ID"] = request_id
             await send(message)
 
         try:
-            refusal = await self._answer(path, scope, receive, sending)
+            refusal = self._refusal(path, headers)
+            if refusal is None:
+                refusal = await self._answer(path, scope, receive, sending)
             if refusal is not None and not status:
                 await refusal(scope, receive, sending)
         finally:
             seconds = time.perf_counter() - start
             self._record(scope, path, status or 499, seconds, log_fields)  # 499 as in nginx
+
+    def _refusal(self, path: str, headers: Headers) -> Response | None:
+        """The error for a request without the key, or with too large a body, before it is read."""
+        if self._key is not None and path not in self._without_key:
+            scheme, _, key = headers.get("authorization", "").partition(" ")
+            # the case of "Bearer" is ignored (RFC 9110)
+            is_right = hmac.compare_digest(self._key, key.strip().encode())
+            if scheme.lower() != "bearer" or not is_right:
+                message = "send the key as Authorization: Bearer KEY."
+                return problem(path, 401, message, {"WWW-Authenticate": "Bearer"})
+        length = headers.get("content-length", "")
+        if length.isdecimal() and int(length) > self.limits.body:
+            return problem(path, 413, f"a request has at most {self.limits.body} bytes.")
+        return None
+
+    async def _answer(
+        self, path: str, scope: Scope, receive: Receive, send: Send
+    ) -> Response | None:
+        """Let the app answer, and return the error if it does not.
+
+        Returns None if the app has answered or the client has disconnected.
+        """
+        size = 0
+        is_complete = False
+        loop = asyncio.get_running_loop()
+
+        async def limited() -> Message:
+            """Receive a part of the body, which may not announce its size."""
+            nonlocal size, is_complete
+            message = await receive()
+            size += len(message.get("body", b""))
+            if size > self.limits.body:
+                raise HTTPException(413, f"a request has at most {self.limits.body} bytes.")
+            if message["type"] == "http.request" and not message.get("more_body"):
+                is_complete = True
+                deadline.reschedule(loop.time() + self.limits.seconds)
+            return message
+
+        try:
+            async with asyncio.timeout(self.limits.seconds) as deadline:
+                await self.app(scope, limited, send)
+        except TimeoutError:
+            if is_complete:
+                message = "this took too long: send less at once, or later."
+                return problem(path, 503, message, {"Retry-After": "1"})
+            message = "the request did not come whole in time."
+            return problem(path, 408, message, {"Connection": "close"})
+        except ClientDisconnect:
+            return None
+        except Exception:
+            logger.exception("a request failed")
+            message = "this could not be computed. The log of the service has the reason."
+            return problem(path, 500, message)
+        return None
 
     def _record(
         self, scope: Scope, path: str, status: int, seconds: float, fields: dict[str, Any]
@@ -167,96 +224,23 @@ class Gate:
             "ms": round(1000 * seconds, 1),
             **fields,
         }
-        if self.json_log:
-            logger.info(json.dumps(line))
-        else:
-            logger.info(" ".join(f"{name}={value}" for name, value in line.items()))
-
-    async def _answer(
-        self, path: str, scope: Scope, receive: Receive, send: Send
-    ) -> Response | None:
-        """Let the app answer, and return the error if it does not.
-
-        Returns None if the app has answered or the client has disconnected.
-        """
-        is_allowed = path in self._without_key or self._has_key(scope)
-        # all of the body in any case: a client that is still sending does not receive a response
-        reading = self._read(receive, is_allowed)
-        try:
-            size, body = await asyncio.wait_for(reading, self.limits.seconds)
-        except TimeoutError:
-            return problem(
-                path, 408, "the request did not come whole in time.", {"Connection": "close"}
-            )
-        if not is_allowed:
-            return problem(
-                path,
-                401,
-                "send the key as Authorization: Bearer KEY.",
-                {"WWW-Authenticate": "Bearer"},
-            )
-        if size > self.limits.body:
-            return problem(path, 413, f"a request has at most {self.limits.body} bytes.")
-        disconnected = asyncio.create_task(_disconnect(receive))
-        messages: list[Message] = [{"type": "http.request", "body": body}]
-
-        async def replay() -> Message:
-            if messages:
-                return messages.pop()
-            await asyncio.shield(disconnected)
-            return {"type": "http.disconnect"}
-
-        answering = asyncio.ensure_future(self.app(scope, replay, send))
-        await asyncio.wait(
-            {disconnected, answering},
-            timeout=self.limits.seconds,
-            return_when=asyncio.FIRST_COMPLETED,
-        )
-        try:
-            if answering.done():
-                answering.result()
-            elif not disconnected.done():
-                return problem(
-                    path,
-                    503,
-                    "this took too long: send less at once, or later.",
-                    {"Retry-After": "1"},
-                )
-        except Exception:
-            logger.exception("a request failed")
-            return problem(
-                path, 500, "this could not be computed. The log of the service has the reason."
-            )
-        finally:
-            disconnected.cancel()
-            answering.cancel()  # its texts leave the queue
-        return None
-
-    def _has_key(self, scope: Scope) -> bool:
-        """Whether a request has the key. The case of "Bearer" is ignored (RFC 9110)."""
-        if self._key is None:
-            return True
-        header: bytes = dict(scope["headers"]).get(b"authorization", b"")
-        scheme, _, key = header.partition(b" ")
-        return scheme.lower() == b"bearer" and hmac.compare_digest(self._key, key.strip())
-
-    async def _read(self, receive: Receive, keep: bool) -> tuple[int, bytes]:
-        """Read a body and return its size, and its bytes up to the limit if `keep`."""
-        size = 0
-        parts: list[bytes] = []
-        is_complete = False
-        while not is_complete:
-            message = await receive()
-            if message["type"] != "http.request":
-                break
-            part = message.get("body", b"")
-            size += len(part)
-            if keep and size <= self.limits.body:
-                parts.append(part)
-            is_complete = not message.get("more_body")
-        return size, b"".join(parts)
+        text = " ".join(f"{name}={value}" for name, value in line.items())
+        logger.info("%s", text, extra={"fields": line})
 
 
-async def _disconnect(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
+async def unless_disconnected(receive: Receive, work: Any) -> Any:
+    """Await work, which is cancelled when the client disconnects: its texts leave the queue.
+
+    Raises:
+        ClientDisconnect: The client has disconnected.
+    """
+    working = asyncio.ensure_future(work)
+    leaving = asyncio.ensure_future(receive())
+    try:
+        await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise ClientDisconnect
+        return working.result()
+    finally:
+        working.cancel()
+        leaving.cancel()
