@@ -50,7 +50,6 @@ IMPORT_ORDER = [
     "encoders",
     "text",
     "vectors",
-    "corpus",
     "tasks",
     "serving",
     "training",
@@ -88,7 +87,7 @@ MODULES = sorted(path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob(
 def top_level(module: str) -> str:
     """Return the entry of IMPORT_ORDER that a path or module name belongs to.
 
-    It is "corpus" for corpus/shards.py and for minibert.corpus.shards.
+    It is "text" for text/read.py and for minibert.text.read.
     """
     return re.split(r"[./]", module.removeprefix("minibert."))[0]
 

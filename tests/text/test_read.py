@@ -160,6 +160,8 @@ TABLES = {
     "csv without quotes": ("a.csv", 'text,n\n"a,1\n', Table(quoting="none"), ['"a']),
     "no header": ("a.csv", "a,1,x\nb,2,y\n", Table(columns=("text", "n")), ["a", "b"]),
     "one column": ("a.tsv", "text, really\na\n", Table("text, really", delimiter="\t"), ["a"]),
+    "further columns": ("a.tsv", "good\t1\n", Table(columns=("text",)), ["good"]),
+    "a long field": ("a.csv", f"text,n\n{'good ' * 50_000},1\n", Table(), ["good " * 50_000]),
     "cp949": ("a.csv", "text,n\n한글,1\n".encode("cp949"), Table(encoding="cp949"), ["한글"]),
     "utf-16 without a mark": (
         "a.txt",

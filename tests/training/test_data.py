@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
-import pytest
 import torch
 from hypothesis import given, strategies as st
 
-from minibert.corpus.inputs import read_table
 from minibert.training.data import epoch_order, pack, pad, split_by_tokens
 
 EXAMPLES = [
@@ -73,65 +69,3 @@ def test_parts_keep_within_the_budget(lengths: list[int], budget: int) -> None:
         assert len(part) == 1 or sum(len(example["input_ids"]) for example in part) <= budget
     unlimited = [example for part in split_by_tokens(examples, None) for example in part]
     assert unlimited == sorted(examples, key=lambda example: len(example["input_ids"]))
-
-
-def test_tables(tmp_path: Path) -> None:
-    (tmp_path / "a.tsv").write_text('text\tlabel\nsay "no\t1\n\nyes\t0\n', encoding="utf-8")
-    (tmp_path / "a.csv").write_text('text,label\n"a, b",1\n', encoding="utf-8")
-    (tmp_path / "a.jsonl").write_text('{"text": "a", "label": 1}\n\n', encoding="utf-8")
-    (tmp_path / "bare.tsv").write_text("good\t1\n", encoding="utf-8")
-    assert read_table(tmp_path / "a.tsv") == [
-        {"text": 'say "no', "label": "1"},
-        {"text": "yes", "label": "0"},
-    ]
-    assert read_table(tmp_path / "a.csv") == [{"text": "a, b", "label": "1"}]
-    assert read_table(tmp_path / "a.jsonl") == [{"text": "a", "label": 1}]
-    assert read_table(tmp_path / "bare.tsv", ["text", "label"]) == [{"text": "good", "label": "1"}]
-    long = "good " * 50_000
-    # Excel writes a byte order mark.
-    (tmp_path / "excel.csv").write_text(f"text,label\n{long},1\n", encoding="utf-8-sig")
-    assert read_table(tmp_path / "excel.csv") == [{"text": long, "label": "1"}]
-    (tmp_path / "wide.csv").write_text("text,label\ngood,1\n", encoding="utf-16")
-    assert read_table(tmp_path / "wide.csv") == [{"text": "good", "label": "1"}]
-    with pytest.raises(ValueError, match="delimiter should be one character, not ';;'"):
-        read_table(tmp_path / "a.csv", delimiter=";;")
-    # Further columns are ignored.
-    assert read_table(tmp_path / "bare.tsv", ["text"]) == [{"text": "good"}]
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
-        (
-            "a.tsv",
-            "text\tlabel\nonly one\n",
-            r"a\.tsv, line 2: there are 1 columns, not 2 \(text, label\)",
-        ),
-        (
-            "a.tsv",
-            "text\tlabel\none\ttwo\tthree\n",
-            r"a\.tsv, line 2: there are 3 columns, not 2 \(text, label\)",
-        ),
-        ("a.jsonl", '{"text": 1}\n{oops\n', r"a\.jsonl, line 2: the line is not JSON"),
-        ("a.jsonl", "[1]\n", r"a\.jsonl, line 1: the line should hold a JSON object"),
-        ("a.jsonl", '{"text": "\\ud83d"}\n', r"a\.jsonl, line 1: the line has half a character"),
-        (
-            "a.tsv",
-            "text\tlabel\ttext\none\ttwo\tthree\n",
-            r"a\.tsv has the column 'text' twice: rename one",
-        ),
-        (
-            "a.csv",
-            'text,label\n"good,1\nbad,0\n',
-            r"a\.csv, line 2: .*. Look for a quotation mark too many",
-        ),
-        ("a.csv", "", r"a\.csv has no rows"),
-        ("a.tsv", "text\tlabel\n", r"a\.tsv has no rows"),
-    ],
-)
-def test_broken_tables_raise_an_error(
-    name: str, content: str, message: str, tmp_path: Path
-) -> None:
-    (tmp_path / name).write_text(content, encoding="utf-8")
-    with pytest.raises(ValueError, match=message):
-        read_table(tmp_path / name)

@@ -1,1 +1,0 @@
-"""Files of texts to shards of vectors: location, inputs, formats, shards."""
