@@ -25,7 +25,7 @@ from minibert.cli.texts import (
 )
 
 if TYPE_CHECKING:
-    from minibert.encoders.encode import TextEncoder
+    from minibert.encoders.text_encoder import TextEncoder
     from minibert.text.rows import Row
 
 logger = logging.getLogger("minibert")
@@ -130,7 +130,6 @@ def _vectors(options: argparse.Namespace, embedder: TextEncoder, texts: list[str
     """The vectors of the corpus (N, dimension), read and checked, or computed."""
     from minibert.progress import is_watched
     from minibert.vectors.folder import check_vectors, open_vectors
-    from minibert.vectors.shards import prompt_of
 
     if options.vectors is None:
         return embedder.encode_document(texts, show_progress_bar=bool(is_watched()))
@@ -140,8 +139,7 @@ def _vectors(options: argparse.Namespace, embedder: TextEncoder, texts: list[str
             f"{options.vectors} has {len(vectors)} vectors, but {options.corpus} has "
             f"{len(texts)} texts."
         )
-    prompt = prompt_of(embedder, None, None)
-    check_vectors(options.vectors, embedder, texts, prompt or "")
+    check_vectors(options.vectors, embedder, texts, embedder.prompt_for("document"))
     return vectors
 
 
@@ -154,7 +152,7 @@ def _matches(
     encoded = embedder.encode_query(queries)
     width = min(count, len(texts))
     while True:
-        rows, scores = nearest(encoded, vectors, width)
+        rows, scores = nearest(encoded, vectors, width, metric=embedder.similarity_fn_name)
         matches = []
         for row_numbers, similarities in zip(rows.tolist(), scores.tolist(), strict=True):
             pairs = zip(row_numbers, similarities, strict=True)

@@ -118,7 +118,7 @@ def nearest(
     corpus: Any,
     top_k: int = 5,
     *,
-    metric: Literal["cosine", "dot"] = "cosine",
+    metric: Metric = "cosine",
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """The `top_k` rows of `corpus` that are most similar to each of `queries`, exactly.
 
@@ -127,7 +127,7 @@ def nearest(
         corpus: (N, D): an array, memory-mapped or not, or what `open_vectors` returns. A block of
             it is read at a time.
         top_k: Rows for each query.
-        metric: "cosine", or the "dot" product, which is the same for L2-normalized vectors and
+        metric: As in `similarity`. The "dot" product is the cosine of L2-normalized vectors and
             takes half the time. If `open_vectors` knows that the vectors are normalized, "cosine"
             is as fast.
 
@@ -139,8 +139,7 @@ def nearest(
         ValueError: `top_k` below 1, vectors of different dimensions, or another metric.
     """
     check_count("top_k", top_k)
-    if metric not in ("cosine", "dot"):
-        raise ValueError(f'metric should be "cosine" or "dot", not {metric!r}.')
+    _check_metric(metric)
     if not hasattr(corpus, "shape"):
         corpus = _matrix(corpus)
     query_vectors = _matrix(queries)
@@ -161,7 +160,7 @@ def semantic_search(
     corpus: Any,
     top_k: int = 10,
     *,
-    metric: Literal["cosine", "dot"] = "cosine",
+    metric: Metric = "cosine",
 ) -> list[list[Hit]]:
     """`nearest`, with the results that sentence-transformers' `util.semantic_search` returns.
 
@@ -188,24 +187,28 @@ def semantic_search(
 def _compare_all(queries: Vectors, corpus: Any, top_k: int, metric: str) -> list[Neighbors]:
     """The nearest rows of each query. For "cosine" the queries are L2-normalized."""
     normalize = metric == "cosine" and not getattr(corpus, "unit", False)
+    is_distance = metric in ("euclidean", "manhattan")
     step = BLOCK_ROWS
-    if isinstance(corpus, np.ndarray) and corpus.dtype == np.float32:
+    if isinstance(corpus, np.ndarray) and corpus.dtype == np.float32 and not is_distance:
         step = max(BLOCK_ROWS, BLOCK_SCORES // max(1, len(queries)))
     empty = np.empty(0, np.float32), np.empty(0, np.int64)
     best: list[Neighbors] = [empty] * len(queries)
     for start in range(0, len(corpus), step):
         block, _ = _comparable(corpus[start : start + step], queries, metric)
-        products = queries @ block.T  # (n, rows of the block)
+        # (n, rows of the block)
+        products = METRICS[metric](queries, block) if is_distance else queries @ block.T
         if normalize:
             norms = np.sqrt(np.einsum("ij,ij->i", block, block))
             products /= np.maximum(norms, np.float32(1e-12))
         for index, query in enumerate(queries):
             scores, rows = best[index]
             candidates = _candidates(products[index], scores, top_k)
-            vectors = block[candidates]
-            if normalize:
-                vectors = unit(vectors)
-            scores = np.concatenate([scores, (vectors * query).sum(axis=1)])
+            if is_distance:  # each is computed by itself already
+                similarities = products[index][candidates]
+            else:
+                vectors = unit(block[candidates]) if normalize else block[candidates]
+                similarities = (vectors * query).sum(axis=1)
+            scores = np.concatenate([scores, similarities])
             rows = np.concatenate([rows, candidates + start])
             # stable: of equal scores those of earlier blocks come first, as they stand first
             order = np.argsort(-scores, kind="stable")[:top_k]
@@ -230,9 +233,13 @@ def _candidates(products: Vectors, best_scores: Vectors, top_k: int) -> NDArray[
     return candidates
 
 
-def _comparable(a: Any, b: Any, metric: str) -> tuple[Vectors, Vectors]:
+def _check_metric(metric: str) -> None:
     if metric not in METRICS:
         raise ValueError(f"metric should be one of {', '.join(METRICS)}, not {metric!r}.")
+
+
+def _comparable(a: Any, b: Any, metric: str) -> tuple[Vectors, Vectors]:
+    _check_metric(metric)
     left = _matrix(a)
     right = _matrix(b)
     if left.shape[1] != right.shape[1]:

@@ -22,8 +22,8 @@ from minibert import (
     similarity,
 )
 from minibert.cli import main
-from minibert.encoders.pooling import Normalize
 from minibert.encoders.search import METRICS, pairwise_similarity
+from minibert.encoders.steps import Normalize
 
 TEXTS = [f"{first} {second}" for first in WORDS for second in WORDS[:3]]
 
@@ -118,9 +118,9 @@ class TestNearest:
         with pytest.raises(ValueError, match="top_k should be a whole number of 1 or more, not 0"):
             nearest([[1.0]], [[1.0]], 0)
         with pytest.raises(
-            ValueError, match='metric should be "cosine" or "dot", not \'manhattan\''
+            ValueError, match="metric should be one of cosine, dot, euclidean, manhattan, not 'max'"
         ):
-            nearest([[1.0]], [[1.0]], metric="manhattan")
+            nearest([[1.0]], [[1.0]], metric="max")  # type: ignore[arg-type]
         with pytest.raises(
             ValueError, match="should have equally many dimensions, but have 3 and 2"
         ):

@@ -1,0 +1,208 @@
+"""From logits to scores, in one place for torch, ONNX Runtime and the service.
+
+`class_activation` is the rule of classifiers, `relevance_activation` that of rerankers. Nothing
+here imports torch, unless the logits are a tensor.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
+from typing import Any, NotRequired, TypedDict
+
+import numpy as np
+
+from minibert.checks import check_count
+from minibert.config import BertConfig
+from minibert.encoders.text_encoder import TextModel
+from minibert.encoders.token_rows import Rows, Settings, Vectors, list_texts
+from minibert.inference.batching import Report
+from minibert.progress import SILENT, Progress
+
+
+class Ranked(TypedDict):
+    """A document's index, its score, and its text unless `return_documents=False`."""
+
+    corpus_id: int
+    score: float
+    text: NotRequired[str]
+
+
+class Ranking(list[Ranked]):
+    """Documents, best first, and how many of the pairs were truncated."""
+
+    truncated: int = 0
+
+
+def class_activation(config: BertConfig) -> str:
+    """What turns a classifier's logits into scores.
+
+    They are probabilities of one class, by a softmax, or of each class alone, by a sigmoid. A
+    regression and a model with a single label have numbers.
+
+    Args:
+        config: The model's configuration.
+
+    Returns:
+        "Sigmoid", "Identity" or "Softmax".
+    """
+    if config.problem_type == "multi_label_classification":
+        return "Sigmoid"
+    if config.problem_type == "regression" or config.num_labels == 1:
+        return "Identity"
+    return "Softmax"
+
+
+def relevance_activation(config: BertConfig, name: str | None) -> str:
+    """What turns a cross-encoder's logits into scores.
+
+    Args:
+        config: The model's configuration.
+        name: What its folder says. None: nothing.
+
+    Returns:
+        One of `minibert.encoders.sentence_folder.ACTIVATIONS`.
+    """
+    return name or ("Sigmoid" if config.num_labels == 1 else "Identity")
+
+
+def activate(logits: Any, name: str) -> Any:
+    """Scores of logits.
+
+    Args:
+        logits: (..., labels), an array or a tensor.
+        name: One of `minibert.encoders.sentence_folder.ACTIVATIONS`, or "Softmax".
+
+    Returns:
+        The same shape, float32.
+    """
+    if not isinstance(logits, np.ndarray):
+        from torch import nn
+
+        return logits.softmax(-1) if name == "Softmax" else getattr(nn, name)()(logits)
+    with np.errstate(over="ignore"):  # the exponential of a large number is infinite, its inverse 0
+        return np.asarray(_FUNCTIONS[name](logits), dtype=np.float32)
+
+
+def _softmax(logits: Vectors) -> Vectors:
+    powers = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    shares: Vectors = powers / powers.sum(axis=-1, keepdims=True)
+    return shares
+
+
+_FUNCTIONS: dict[str, Callable[[Vectors], Any]] = {
+    "Identity": lambda logits: logits,
+    "Tanh": np.tanh,
+    "ReLU": lambda logits: np.maximum(logits, 0),
+    "GELU": lambda logits: logits * (1 + np.vectorize(math.erf)(logits / 2**0.5)) / 2,
+    "SiLU": lambda logits: logits / (1 + np.exp(-logits)),
+    "Sigmoid": lambda logits: 1 / (1 + np.exp(-logits)),
+    "Softmax": _softmax,
+}
+
+
+def best_first(scores: Any, logits: Any, top_k: int | None = None) -> list[int]:
+    """Indices of the best scores.
+
+    A sigmoid of float32 is 1 for every logit above 16.6: equal scores keep the order of their
+    logits. Those with equal logits keep their own.
+
+    Args:
+        scores: (N,).
+        logits: What the scores were computed from, (N,).
+        top_k: How many. None: all.
+
+    Returns:
+        The indices, best first.
+    """
+    order = np.lexsort((-np.asarray(logits), -np.asarray(scores)))  # by the last key first
+    best: list[int] = order[:top_k].tolist()
+    return best
+
+
+class TextScorer(TextModel):
+    """A model that scores texts or pairs of texts. Subclasses compute the logits of rows."""
+
+    config: BertConfig
+
+    def encode_rows(self, rows: Rows, settings: Settings, report: Report | None = None) -> Vectors:
+        """Logits of the pairs or texts, (N, labels) float32, in their order.
+
+        Args:
+            rows: Of all inputs.
+            settings: How they are encoded.
+            report: Progress callback. Receives the indices of finished rows.
+        """
+        raise NotImplementedError
+
+    def compute_logits(
+        self,
+        texts: Sequence[Any],
+        settings: Settings,
+        kind: str = "texts",
+        show_progress_bar: bool = False,
+    ) -> tuple[Vectors, int]:
+        """Logits of texts or pairs, and how many of these were truncated, which is warned of.
+
+        Args:
+            texts: Texts, or pairs of texts.
+            settings: How they are encoded.
+            kind: What the warning calls them.
+            show_progress_bar: Show a bar with tokens per second and the time left.
+
+        Returns:
+            (N, labels) float32, and the number of truncated texts.
+        """
+        rows = self.rows(texts, settings)
+        bar = Progress(True, len(texts)) if show_progress_bar else nullcontext(SILENT)
+        with bar as progress:
+            report = rows.progress_callback(progress) if show_progress_bar else None
+            logits = self.encode_rows(rows, settings, report)
+        self.warn_of_truncation(rows.overlong, len(texts), kind=kind, depth=1)
+        return logits, rows.overlong
+
+    def rank_documents(
+        self,
+        query: str,
+        documents: Iterable[str],
+        top_k: int | None,
+        return_documents: bool,
+        settings: Settings,
+        activation: Callable[[Any], Any],
+        show_progress_bar: bool = False,
+    ) -> Ranking:
+        """Documents by their scores with a query, best first.
+
+        Args:
+            query: The first text of each pair.
+            documents: The second texts, in any sequence.
+            top_k: How many documents to return. None: all.
+            return_documents: Whether results have the documents' "text".
+            settings: How the pairs are encoded.
+            activation: Computes scores from logits (N, 1).
+            show_progress_bar: As in `compute_logits`.
+
+        Raises:
+            ValueError: A model with several labels, or something that is not a text.
+        """
+        if self.config.num_labels != 1:
+            raise ValueError(
+                f"ranking needs a model with one label, but this one has {self.config.num_labels}."
+            )
+        if top_k is not None:
+            check_count("top_k", top_k)
+        if isinstance(documents, str):
+            raise ValueError(f"documents should be several strings, not {documents!r:.60}.")
+        texts = list_texts(documents)
+        pairs = [(query, text) for text in texts]
+        logits, truncated = self.compute_logits(pairs, settings, "pairs", show_progress_bar)
+        scores = np.asarray(activation(logits))
+        ranking = Ranking()
+        ranking.truncated = truncated
+        for index in best_first(scores[:, 0], logits[:, 0], top_k):
+            ranked = Ranked(corpus_id=index, score=float(scores[index, 0]))
+            if return_documents:
+                ranked["text"] = texts[index]
+            ranking.append(ranked)
+        return ranking

@@ -1,0 +1,856 @@
+"""From texts to vectors, whatever computes them. Nothing here imports torch.
+
+A `TextModel` has a tokenizer, a limit of tokens and prompts: embedders, rerankers and exported
+heads are such models. A `TextEncoder` is an embedder:
+
+    texts -> prompts -> rows of token ids -> pooled vectors -> windows merged -> steps -> vectors
+
+Only the pooled vectors and the steps come from a backend: torch in `SentenceEmbedder`, ONNX Runtime
+in `OnnxEmbedder`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field, fields
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, Unpack, overload
+
+import numpy as np
+
+from minibert.checks import check_count
+from minibert.encoders.token_rows import (
+    CHUNK_TEXTS,
+    Matrix,
+    Pair,
+    Rows,
+    Settings,
+    Vector,
+    Vectors,
+    check_texts,
+    iter_texts,
+    list_texts,
+    tokenize_rows,
+)
+from minibert.inference.batching import BATCH_TOKENS, Report
+from minibert.progress import SILENT, Progress
+from minibert.tokenization.tokenizer import BertTokenizer
+
+if TYPE_CHECKING:
+    import torch
+
+    from minibert.encoders.batched import Batched
+    from minibert.encoders.search import Metric
+    from minibert.encoders.words import WordVectors
+
+Texts = str | Iterable[str | Pair]
+Overflow = Literal["truncate", "mean"]
+OutputValue = Literal["sentence_embedding", "token_embeddings"]
+VectorPrecision = Literal["float32", "int8", "uint8", "binary", "ubinary"]
+Task = Literal["query", "document"]
+
+# names under which models have the prompt of each task
+PROMPT_NAMES: dict[str, tuple[str, ...]] = {
+    "query": ("query",),
+    "document": ("document", "passage", "corpus"),
+}
+
+
+def _option(default: Any, description: str, minimum: int | None = None) -> Any:
+    return field(default=default, metadata={"help": description, "minimum": minimum})
+
+
+@dataclass(frozen=True)
+class EncodeOptions:
+    """What `encode`, `encode_query` and `encode_document` take besides the texts.
+
+    Attributes:
+        prompt: Put before every text.
+        prompt_name: The prompt of this name in `prompts`. None: `default_prompt_name`.
+        batch_size: Accepted for code written for sentence-transformers, without effect:
+            `batch_tokens` decides which texts go through the model together.
+        batch_tokens: Tokens of one pass through the model.
+        overflow: What happens to a text of more than `max_length` tokens. "truncate" drops the rest
+            and warns. "mean" splits the text into windows, each with the prompt, and takes the mean
+            of their vectors before normalization, weighted by their tokens.
+        normalize_embeddings: L2-normalize the vectors, after truncating them.
+        truncate_dim: Truncate each vector to its first N dimensions.
+        precision: Of the components that are returned, as in
+            `minibert.encoders.quantization.quantize`, with the ranges of these vectors. None means
+            "float32".
+        convert_to_tensor: Return one tensor on the model's device.
+        convert_to_numpy: False returns a list of tensors, one for each text.
+        output_value: "sentence_embedding", or "token_embeddings" for a list with the features of
+            each text's tokens, (tokens, D), before pooling.
+        device: Moves the model there first, and leaves it there.
+        show_progress_bar: Show a bar with tokens per second and the time left.
+    """
+
+    prompt: str | None = _option(None, "Text to put before every text.")
+    prompt_name: str | None = _option(None, "Name of a prompt of the model, such as query.")
+    batch_size: int = _option(32, "Without effect.", 1)
+    batch_tokens: int = _option(BATCH_TOKENS, "Tokens of one pass through the model.", 1)
+    overflow: Overflow = _option(
+        "truncate", "Truncate long texts, or take the mean of their windows."
+    )
+    normalize_embeddings: bool = _option(False, "L2-normalize the vectors.")
+    truncate_dim: int | None = _option(None, "Dimensions of each vector to keep.", 1)
+    precision: VectorPrecision | None = _option("float32", "Number type of the components.")
+    convert_to_tensor: bool = _option(False, "Return one tensor.")
+    convert_to_numpy: bool = _option(True, "Return an array.")
+    output_value: OutputValue = _option("sentence_embedding", "What is returned of each text.")
+    device: Any = _option(None, "Where to compute.")
+    show_progress_bar: bool | None = _option(False, "Show the progress.")
+
+
+class VectorKeywords(TypedDict, total=False):
+    """The fields of `EncodeOptions` that do not change the type of the results."""
+
+    prompt: str | None
+    prompt_name: str | None
+    batch_size: int
+    batch_tokens: int
+    overflow: Overflow
+    normalize_embeddings: bool
+    truncate_dim: int | None
+    device: torch.device | str | None
+    show_progress_bar: bool | None
+
+
+class EncodeKeywords(VectorKeywords, total=False):
+    """The fields of `EncodeOptions`, as type checkers see them in a call."""
+
+    precision: VectorPrecision | None
+    convert_to_tensor: bool
+    convert_to_numpy: bool
+    output_value: OutputValue
+
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def _takes_encode_options(method: Method) -> Method:
+    """Shows the fields of `EncodeOptions` in the signature of a method that has `**options`."""
+    signature = inspect.signature(method)
+    parameters = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+    for option in fields(EncodeOptions):
+        parameters.append(
+            inspect.Parameter(
+                option.name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=option.default,
+                annotation=option.type,
+            )
+        )
+    method.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return method
+
+
+class TextModel:
+    """A model of texts: its tokenizer, the tokens of its longest row, and its prompts.
+
+    Args:
+        tokenizer: The tokenizer.
+        positions: Position embeddings of the model.
+        max_length: Tokens of the longest row, [CLS] and [SEP] included. None: what the tokenizer
+            says, as far as there are positions.
+        prompts: Texts to put before every text, by name.
+        default_prompt_name: The prompt that is used when a call names none.
+        include_prompt: Whether a prompt's tokens are pooled.
+
+    Raises:
+        ValueError: A prompt that does not exist, or a `max_length` beyond the positions.
+    """
+
+    def __init__(
+        self,
+        tokenizer: BertTokenizer,
+        positions: int,
+        max_length: int | None = None,
+        prompts: Mapping[str, str] | None = None,
+        default_prompt_name: str | None = None,
+        include_prompt: bool = True,
+    ) -> None:
+        self.tokenizer = tokenizer
+        self._positions = positions
+        self.max_length = min(positions, tokenizer.model_max_length)
+        if max_length is not None:
+            self.max_length = max_length
+        self.prompts = check_prompts(prompts)
+        self.default_prompt_name = default_prompt_name
+        self.include_prompt = include_prompt
+        self._prompt_of(default_prompt_name)  # it must exist
+
+    @property
+    def max_length(self) -> int:
+        """Tokens of the longest row, [CLS] and [SEP] included."""
+        return self._max_length
+
+    @max_length.setter
+    def max_length(self, length: int) -> None:
+        self._max_length = check_max_length(length, self._positions)
+
+    @property
+    def max_seq_length(self) -> int:
+        """`max_length`, under sentence-transformers' name."""
+        return self.max_length
+
+    @max_seq_length.setter
+    def max_seq_length(self, length: int) -> None:
+        self.max_length = length
+
+    def prompt_for(self, task: Task) -> str:
+        """The prompt of queries or of documents. All that encodes either takes it from here.
+
+        Args:
+            task: "query" or "document". A document's prompt is the first of "document", "passage"
+                and "corpus" that the model has.
+
+        Returns:
+            The prompt, or that of `default_prompt_name`, or "".
+        """
+        for name in PROMPT_NAMES[task]:
+            if name in self.prompts:
+                return self.prompts[name]
+        return self._prompt_of(self.default_prompt_name)
+
+    def settings(
+        self,
+        *,
+        prompt: str | None = None,
+        prompt_name: str | None = None,
+        overflow: Overflow = "truncate",
+        batch_tokens: int = BATCH_TOKENS,
+        truncate_dim: int | None = None,
+        normalize_embeddings: bool = False,
+    ) -> Settings:
+        """The settings that these options of `EncodeOptions` mean for this model.
+
+        The prompt is looked up and counted once.
+
+        Args:
+            prompt: Put before every text.
+            prompt_name: Name of one of the model's prompts.
+            overflow: "truncate" or "mean".
+            batch_tokens: Tokens of a batch.
+            truncate_dim: Dimensions of each vector to keep.
+            normalize_embeddings: L2-normalize the vectors.
+
+        Returns:
+            The settings, for `encode_rows`.
+
+        Raises:
+            ValueError: A value that an option cannot have, or a prompt that does not exist or
+                leaves no room for a text.
+        """
+        if prompt is not None and prompt_name is not None:
+            raise ValueError("pass prompt or prompt_name, not both.")
+        if prompt is not None and not isinstance(prompt, str):
+            raise ValueError(f"prompt should be a string, not {prompt!r:.80}.")
+        if overflow not in ("truncate", "mean"):
+            raise ValueError(f'overflow should be "truncate" or "mean", not {overflow!r}.')
+        check_count("batch_tokens", batch_tokens)
+        if truncate_dim is not None:
+            check_count("truncate_dim", truncate_dim)
+        if prompt is None:
+            prompt = self._prompt_of(prompt_name or self.default_prompt_name)
+        prefix_length = 1
+        if prompt:
+            prefix_length = len(self.tokenizer.rows([prompt])[0]) - 1  # without [SEP]
+        if prefix_length + 2 > self.max_length:
+            raise ValueError(
+                f"max_length is {self.max_length} tokens, but [CLS], prompt and [SEP] take "
+                f"{prefix_length + 1}."
+            )
+        return Settings(
+            prompt,
+            overflow,
+            batch_tokens,
+            prefix_length,
+            skip=0 if self.include_prompt or not prompt else prefix_length,
+            truncate_dim=truncate_dim,
+            normalize=normalize_embeddings,
+        )
+
+    def rows(self, texts: Sequence[Any], settings: Settings) -> Rows:
+        """The token ids of texts, or of pairs of texts.
+
+        Args:
+            texts: Texts, or pairs of texts.
+            settings: Their prompt, and what happens to long ones.
+        """
+        return tokenize_rows(self.tokenizer, list(texts), self.max_length, settings)
+
+    def warn_of_truncation(
+        self, overlong: int, count: int, advice: str = "", kind: str = "texts", depth: int = 0
+    ) -> None:
+        """Warns if texts were truncated.
+
+        Args:
+            overlong: How many of them have more than `max_length` tokens.
+            count: How many there are.
+            advice: What helps.
+            kind: What they are.
+            depth: How many calls lie between the caller's caller and the user.
+        """
+        if overlong:
+            sentence = (
+                f"{overlong} of {count} {kind} have more than {self.max_length} tokens and were "
+                f"truncated. {advice}"
+            )
+            warnings.warn(sentence.rstrip(), stacklevel=3 + depth)
+
+    def _prompt_of(self, name: str | None) -> str:
+        """The prompt of this name, "" for None.
+
+        Raises:
+            ValueError: There is no prompt of this name.
+        """
+        if name is None:
+            return ""
+        if name not in self.prompts:
+            available = ", ".join(self.prompts) or "none"
+            raise ValueError(f"there is no prompt {name!r:.80}. This model has {available}.")
+        return self.prompts[name]
+
+
+class TextEncoder(TextModel):
+    """An embedder of texts. Subclasses say how rows of token ids become pooled vectors.
+
+    They have a `model` with a config, `pooling` (names), `layers`, `layer_weights`, `steps`, a
+    `dimension`, a `device` and `threads`, and the five methods that raise `NotImplementedError`
+    here.
+    """
+
+    model: Any
+    pooling: list[str]
+    layers: list[int] | None  # which hidden states are pooled. None: a graph has settled it
+    layer_weights: list[float] | None
+    steps: Any  # what follows the pooling
+    dimension: int  # D, the length of a vector
+    precision: str | None = None  # that of the model's arithmetic
+    similarity_fn_name: Metric = "cosine"
+    model_name: str | None = None  # where it was loaded from
+
+    @property
+    def device(self) -> Any:
+        """Where the model is."""
+        raise NotImplementedError
+
+    @property
+    def threads(self) -> int:
+        """Threads at work in one pass through the model."""
+        raise NotImplementedError
+
+    def weights(self) -> Iterator[Any]:
+        """The bytes of all weights, always in the same order."""
+        raise NotImplementedError
+
+    def move_to(self, device: Any) -> None:
+        """Moves the model to a device.
+
+        Args:
+            device: One device.
+        """
+        raise NotImplementedError
+
+    def pooled_rows(
+        self,
+        ids: list[list[int]],
+        types: list[list[int]] | None,
+        settings: Settings,
+        with_steps: bool,
+        report: Report | None = None,
+    ) -> Vectors:
+        """Vectors of rows of token ids.
+
+        Args:
+            ids: Token ids of each row.
+            types: Token types of each row. None: all 0.
+            settings: How many tokens of a row are not pooled, and of a batch.
+            with_steps: Whether the vectors go through the steps.
+            report: Progress callback. Receives the indices of finished rows.
+
+        Returns:
+            (rows, width), or (rows, D) with the steps.
+        """
+        raise NotImplementedError
+
+    def apply_steps(self, pooled: Vectors) -> Vectors:
+        """The vectors behind the steps, (N, D).
+
+        Args:
+            pooled: Pooled vectors, (N, width).
+        """
+        raise NotImplementedError
+
+    def token_states(self, rows: Rows, batch_tokens: int) -> list[Any]:
+        """Features of the tokens of each row, (tokens, features), before pooling.
+
+        Args:
+            rows: The tokenized texts.
+            batch_tokens: Tokens of a batch.
+        """
+        raise NotImplementedError
+
+    def normalized(self, vectors: Vectors) -> Vectors:
+        """The vectors, L2-normalized.
+
+        Args:
+            vectors: (N, D).
+        """
+        from minibert.encoders.search import unit
+
+        return unit(vectors)
+
+    @overload
+    def encode(self, texts: str, **options: Unpack[VectorKeywords]) -> Vector: ...  # type: ignore[overload-overlap]
+    @overload
+    def encode(self, texts: Iterable[str | Pair], **options: Unpack[VectorKeywords]) -> Matrix: ...
+    @overload
+    def encode(
+        self, texts: Texts, *, convert_to_tensor: Literal[True], **options: Unpack[VectorKeywords]
+    ) -> torch.Tensor: ...
+    @overload
+    def encode(self, texts: Texts, **options: Unpack[EncodeKeywords]) -> Any: ...
+
+    @_takes_encode_options
+    def encode(self, texts: Texts, **options: Any) -> Any:
+        """Vectors of texts, in the order of the texts. Equal texts go through the model once.
+
+        Args:
+            texts: One text, or several texts or pairs of texts in a list, an array, a column of a
+                table or any other iterable.
+            options: The fields of `EncodeOptions`, which describes them.
+
+        Returns:
+            (N, D) float32, (D,) for a single text, (0, D) for no texts.
+
+        Raises:
+            TypeError: An option that does not exist.
+            ValueError: Something that is not a text, an option with a value that it cannot have, or
+                a vector that is not finite.
+        """
+        from minibert.encoders.quantization import PRECISIONS, quantize
+
+        chosen = EncodeOptions(**options)
+        if chosen.device is not None:
+            check_device(chosen.device)
+            self.move_to(chosen.device)
+        settings = self.settings(
+            prompt=chosen.prompt,
+            prompt_name=chosen.prompt_name,
+            overflow=chosen.overflow,
+            batch_tokens=chosen.batch_tokens,
+            truncate_dim=chosen.truncate_dim,
+            normalize_embeddings=chosen.normalize_embeddings,
+        )
+        check_count("batch_size", chosen.batch_size)
+        if chosen.precision not in (None, *PRECISIONS):
+            raise ValueError(
+                f"precision is that of the vectors, one of {', '.join(PRECISIONS)}, not "
+                f"{chosen.precision!r}. SentenceEmbedder.from_pretrained(precision=...) is that of "
+                "the model."
+            )
+        if chosen.output_value not in ("sentence_embedding", "token_embeddings"):
+            raise ValueError(
+                'output_value should be "sentence_embedding" or "token_embeddings", '
+                f"not {chosen.output_value!r}."
+            )
+        if isinstance(texts, np.ndarray) and texts.ndim == 0:
+            texts = texts.item()
+        single = isinstance(texts, str)
+        inputs: list[Any] = [texts] if single else list_texts(texts)
+        results: Any
+        if chosen.output_value == "token_embeddings":
+            truncated = Settings(settings.prompt, "truncate", settings.batch_tokens)
+            rows = self.rows(inputs, truncated)
+            states = self.token_states(rows, settings.batch_tokens)
+            results = [states[index] for index in rows.indices]
+            overlong = rows.overlong
+        else:
+            vectors, overlong = self._encode_chunks(
+                inputs, settings, bool(chosen.show_progress_bar)
+            )
+            results = quantize(vectors, chosen.precision or "float32")
+            if chosen.convert_to_tensor or not chosen.convert_to_numpy:
+                import torch
+
+                tensor = torch.from_numpy(results)
+                results = tensor.to(self.device) if chosen.convert_to_tensor else list(tensor)
+        if settings.overflow == "truncate":
+            advice = 'Pass overflow="mean" to encode them in windows.'
+            self.warn_of_truncation(overlong, len(inputs), advice)
+        return results[0] if single else results
+
+    @overload
+    def encode_query(self, texts: str, **options: Unpack[VectorKeywords]) -> Vector: ...  # type: ignore[overload-overlap]
+    @overload
+    def encode_query(
+        self, texts: Iterable[str | Pair], **options: Unpack[VectorKeywords]
+    ) -> Matrix: ...
+    @overload
+    def encode_query(
+        self, texts: Texts, *, convert_to_tensor: Literal[True], **options: Unpack[VectorKeywords]
+    ) -> torch.Tensor: ...
+    @overload
+    def encode_query(self, texts: Texts, **options: Unpack[EncodeKeywords]) -> Any: ...
+
+    @_takes_encode_options
+    def encode_query(self, texts: Texts, **options: Any) -> Any:
+        """As `encode`, with `prompt_for("query")` if the call names no prompt.
+
+        Args:
+            texts: As in `encode`.
+            options: As in `encode`.
+
+        Returns:
+            As `encode`, (N, D) or (D,).
+        """
+        if options.get("prompt") is None and options.get("prompt_name") is None:
+            options["prompt"] = self.prompt_for("query")
+        return self.encode(texts, **options)
+
+    @overload
+    def encode_document(self, texts: str, **options: Unpack[VectorKeywords]) -> Vector: ...  # type: ignore[overload-overlap]
+    @overload
+    def encode_document(
+        self, texts: Iterable[str | Pair], **options: Unpack[VectorKeywords]
+    ) -> Matrix: ...
+    @overload
+    def encode_document(
+        self, texts: Texts, *, convert_to_tensor: Literal[True], **options: Unpack[VectorKeywords]
+    ) -> torch.Tensor: ...
+    @overload
+    def encode_document(self, texts: Texts, **options: Unpack[EncodeKeywords]) -> Any: ...
+
+    @_takes_encode_options
+    def encode_document(self, texts: Texts, **options: Any) -> Any:
+        """As `encode`, with `prompt_for("document")` if the call names no prompt.
+
+        Args:
+            texts: As in `encode`.
+            options: As in `encode`.
+
+        Returns:
+            As `encode`, (N, D) or (D,).
+        """
+        if options.get("prompt") is None and options.get("prompt_name") is None:
+            options["prompt"] = self.prompt_for("document")
+        return self.encode(texts, **options)
+
+    def encode_stream(
+        self,
+        texts: Iterable[str],
+        *,
+        prompt: str | None = None,
+        prompt_name: str | None = None,
+        overflow: Overflow = "truncate",
+        batch_tokens: int = BATCH_TOKENS,
+        chunk_size: int = CHUNK_TEXTS,
+        progress: Progress = SILENT,
+    ) -> Iterator[tuple[list[str], Vectors]]:
+        """Encodes any number of texts, never holding more than `chunk_size` of them.
+
+        Args:
+            texts: Read as far as vectors are needed.
+            prompt: As in `EncodeOptions`.
+            prompt_name: As in `EncodeOptions`.
+            overflow: As in `EncodeOptions`.
+            batch_tokens: As in `EncodeOptions`.
+            chunk_size: Texts that are sorted and encoded together.
+            progress: Counts them.
+
+        Yields:
+            The next texts and their vectors (chunk_size, D), in the order of the texts.
+
+        Raises:
+            ValueError: As `encode`, and for a single string or a chunk size below 1.
+        """
+        settings = self.settings(
+            prompt=prompt, prompt_name=prompt_name, overflow=overflow, batch_tokens=batch_tokens
+        )
+        check_count("chunk_size", chunk_size)
+        remaining = iter_texts(texts)
+        count = 0
+        overlong = 0
+        while chunk := list(islice(remaining, chunk_size)):
+            vectors, rows = self.encode_chunk(chunk, settings, progress)
+            count += len(chunk)
+            overlong += rows.overlong
+            yield chunk, vectors
+        if settings.overflow == "truncate":
+            advice = 'Pass overflow="mean" to encode them in windows.'
+            self.warn_of_truncation(overlong, count, advice)
+
+    def encode_chunk(
+        self, texts: list[Any], settings: Settings, progress: Progress = SILENT
+    ) -> tuple[Vectors, Rows]:
+        """Vectors (N, D) of texts that are sorted together, and their rows. All encoding uses it.
+
+        The result depends on the texts and the settings alone, not on what was encoded before.
+
+        Args:
+            texts: Texts or pairs of texts.
+            settings: How.
+            progress: Counts them.
+        """
+        rows = self.rows(texts, settings)
+        report = None if progress is SILENT else rows.progress_callback(progress)
+        return self.encode_rows(rows, settings, report), rows
+
+    def encode_rows(self, rows: Rows, settings: Settings, report: Report | None = None) -> Vectors:
+        """Vectors of the inputs, (N, D), in their order, without gradients.
+
+        Args:
+            rows: Of all inputs. Those of a text's windows are merged.
+            settings: How.
+            report: Progress callback. Receives the indices of finished rows.
+
+        Raises:
+            ValueError: A vector is not finite.
+        """
+        ids = rows.ids
+        has_windows = len(ids) > len(rows.rows)
+        vectors = self.pooled_rows(ids, rows.token_types, settings, not has_windows, report)
+        if has_windows:
+            lengths = [len(row) for row in ids]
+            vectors = self.apply_steps(merge_windows(vectors, lengths, rows.window_counts))
+        vectors = vectors[:, : settings.truncate_dim]
+        if settings.normalize:
+            vectors = self.normalized(vectors)
+        return rows.in_input_order(vectors)
+
+    def batched(
+        self, *, max_wait_ms: float = 2.0, max_tokens: int = BATCH_TOKENS, max_pending: int = 1024
+    ) -> Batched:
+        """Gathers single texts of many threads or tasks into packed batches. See `Batched`.
+
+        Args:
+            max_wait_ms: How long the first text waits for others when the model is idle.
+            max_tokens: Tokens of one batch. A longer text goes alone.
+            max_pending: How many texts may wait at most.
+
+        Returns:
+            The queue, to be used in a `with` block.
+        """
+        from minibert.encoders.batched import Batched
+
+        def read(text: str, prompt: str | None, prompt_name: str | None) -> tuple[Rows, Settings]:
+            settings = self.settings(
+                prompt=prompt, prompt_name=prompt_name, batch_tokens=max_tokens
+            )
+            rows = self.rows([text], settings)
+            self.warn_of_truncation(rows.overlong, 1, depth=1)
+            return rows, settings
+
+        return Batched(read, self.encode_rows, max_wait_ms, max_tokens, max_pending)
+
+    @overload
+    def words(  # type: ignore[overload-overlap]
+        self, texts: str, *, merge: Literal["mean", "first"] = ..., batch_tokens: int = ...
+    ) -> WordVectors: ...
+    @overload
+    def words(
+        self,
+        texts: Iterable[str],
+        *,
+        merge: Literal["mean", "first"] = ...,
+        batch_tokens: int = ...,
+    ) -> list[WordVectors]: ...
+
+    def words(
+        self,
+        texts: str | Iterable[str],
+        *,
+        merge: Literal["mean", "first"] = "mean",
+        batch_tokens: int = BATCH_TOKENS,
+    ) -> WordVectors | list[WordVectors]:
+        """Vectors of the words of texts, from the chosen layers, without pooling and prompt.
+
+        Words are the tokenizer's: separated by white space and around punctuation. Those past
+        `max_length` tokens are left out, and a warning counts the texts that lose any.
+
+        Args:
+            texts: One text or several.
+            merge: How the tokens of a word become one vector: their "mean", or the "first".
+            batch_tokens: Tokens of one pass through the model.
+
+        Returns:
+            `WordVectors` of each text in a list, or of a single text only its own.
+        """
+        from minibert.encoders.words import merge_tokens
+
+        if merge not in ("mean", "first"):
+            raise ValueError(f'merge should be "mean" or "first", not {merge!r}.')
+        single = isinstance(texts, str)
+        inputs = check_texts([texts] if isinstance(texts, str) else list_texts(texts))
+        if not inputs:
+            return []
+        settings = self.settings(prompt="", batch_tokens=batch_tokens)
+        rows = self.rows(inputs, settings)
+        advice = "words past that have no vector."
+        self.warn_of_truncation(rows.overlong, len(inputs), advice)
+        distinct = [str(row.text) for row in rows.rows]
+        encodings = self.tokenizer(distinct, truncation=True, max_length=self.max_length).encodings
+        states = self.token_states(rows, batch_tokens)
+        results = []
+        for text, encoding, features in zip(distinct, encodings, states, strict=True):
+            results.append(merge_tokens(text, encoding, features, merge))
+        return results[0] if single else [results[index] for index in rows.indices]
+
+    def similarity(self, embeddings1: Any, embeddings2: Any) -> Any:
+        """Similarity of every two vectors by `similarity_fn_name`: (n, D) and (m, D) to (n, m).
+
+        Args:
+            embeddings1: Vectors, (n, D) or (D,).
+            embeddings2: Vectors, (m, D) or (D,).
+
+        Returns:
+            (n, m), float32: a tensor from a `SentenceEmbedder`, an array from an `OnnxEmbedder`,
+            which does not import torch.
+        """
+        from minibert.encoders.search import similarity
+
+        return self._scores(similarity(embeddings1, embeddings2, self.similarity_fn_name))
+
+    def similarity_pairwise(self, embeddings1: Any, embeddings2: Any) -> Any:
+        """Similarity of vectors with the same index: (n, D) and (n, D) to (n,).
+
+        Args:
+            embeddings1: Vectors, (n, D).
+            embeddings2: Vectors, (n, D).
+
+        Returns:
+            (n,), float32, as in `similarity`.
+        """
+        from minibert.encoders.search import pairwise_similarity
+
+        return self._scores(pairwise_similarity(embeddings1, embeddings2, self.similarity_fn_name))
+
+    def get_embedding_dimension(self) -> int:
+        """`dimension`, under sentence-transformers' name."""
+        return self.dimension
+
+    def get_sentence_embedding_dimension(self) -> int:
+        """`dimension`, under the name of sentence-transformers before version 5."""
+        return self.dimension
+
+    def embed_documents(self, texts: Sequence[str]) -> list[list[float]]:
+        """`encode_document` as lists of floats, as LangChain and many stores call it.
+
+        Args:
+            texts: The texts.
+
+        Returns:
+            A list of D floats for each text.
+        """
+        vectors: list[list[float]] = self.encode_document(list_texts(texts)).tolist()
+        return vectors
+
+    def embed_query(self, text: str) -> list[float]:
+        """`encode_query` as a list of floats, as LangChain and many stores call it.
+
+        Args:
+            text: A single text.
+
+        Returns:
+            D floats.
+        """
+        vector: list[float] = self.encode_query(text).tolist()
+        return vector
+
+    def _encode_chunks(
+        self, inputs: list[Any], settings: Settings, show_progress_bar: bool
+    ) -> tuple[Vectors, int]:
+        """Vectors (N, D), and how many inputs are overlong."""
+        dimension = min(self.dimension, settings.truncate_dim or self.dimension)
+        vectors = np.empty((len(inputs), dimension), np.float32)
+        overlong = 0
+        bar = Progress(True, len(inputs)) if show_progress_bar else nullcontext(SILENT)
+        with bar as progress:
+            for start in range(0, len(inputs), CHUNK_TEXTS):
+                chunk = slice(start, start + CHUNK_TEXTS)
+                vectors[chunk], rows = self.encode_chunk(inputs[chunk], settings, progress)
+                overlong += rows.overlong
+        return vectors, overlong
+
+    def _scores(self, scores: Vectors) -> Any:
+        """Similarities in the form that the backend's users expect."""
+        return scores
+
+
+def merge_windows(pooled: Vectors, lengths: Sequence[int], counts: Sequence[int]) -> Vectors:
+    """The vector of each text: the mean of its windows' vectors, weighted by their tokens.
+
+    Args:
+        pooled: Vectors of all windows, (windows, D).
+        lengths: Tokens of each window.
+        counts: Windows of each text.
+
+    Returns:
+        (texts, D).
+    """
+    weights = np.array(lengths, np.float32)[:, None]
+    merged = np.empty((len(counts), pooled.shape[1]), np.float32)
+    start = 0
+    for index, count in enumerate(counts):
+        windows = slice(start, start + count)
+        if count == 1:
+            merged[index] = pooled[start]
+        else:
+            merged[index] = (pooled[windows] * weights[windows]).sum(axis=0) / weights[
+                windows
+            ].sum()
+        start += count
+    return merged
+
+
+def check_prompts(prompts: Any) -> dict[str, str]:
+    """A copy of the prompts by name. None has none.
+
+    Raises:
+        ValueError: Not a dict, or something in it that is not a string.
+    """
+    if prompts is None:
+        return {}
+    if not isinstance(prompts, Mapping):
+        raise ValueError(
+            'prompts should be a dict of names and texts, such as {"query": "query: "}, not '
+            f"{prompts!r:.80}."
+        )
+    for name, prompt in prompts.items():
+        if not isinstance(name, str) or not isinstance(prompt, str):
+            raise ValueError(f"prompts[{name!r}] should be a string, not {prompt!r:.80}.")
+    return dict(prompts)
+
+
+def check_max_length(length: int, positions: int) -> int:
+    """The tokens of the longest row, as far as the model has positions for them.
+
+    Raises:
+        ValueError: Not a whole number, or more than the position embeddings.
+    """
+    check_count("max_length", length)
+    if length > positions:
+        raise ValueError(
+            f"max_length (max_seq_length) is {length} tokens, but the model has {positions} "
+            f"positions: set it to {positions} or less."
+        )
+    return int(length)  # not NumPy's, which JSON cannot hold
+
+
+def check_device(device: object) -> None:
+    """Check that this is one device.
+
+    Raises:
+        ValueError: Several devices.
+    """
+    if isinstance(device, list | tuple):
+        raise ValueError(
+            f'device should be one device, such as "cpu" or "cuda:1", not {device!r}. '
+            "minibert.encode_to_shards(processes=N) encodes in several processes."
+        )
