@@ -43,7 +43,7 @@ def run_convert(options: argparse.Namespace) -> None:
         claim_folder(dst, options.force)
     source = source_of(options, src)
     from minibert.auto import load_with_heads
-    from minibert.encoders.copying import copy_modules, transformer_folder
+    from minibert.encoders.sentence_folder import copy_modules, transformer_folder
 
     # The class that has a place for every tensor, whatever the config calls it, so that the head is
     # kept. Read as a whole, because a memory-mapped file cannot be replaced on every system.

@@ -32,7 +32,7 @@ from minibert.cli.texts import count_texts, place_among_processes, rows_of
 from minibert.inference.batching import BATCH_TOKENS
 
 if TYPE_CHECKING:
-    from minibert.encoders.encode import TextEncoder
+    from minibert.encoders.text_encoder import TextEncoder
     from minibert.encoders.token_rows import Vectors
     from minibert.text.rows import Row
     from minibert.vectors.shards import CorpusReport

@@ -13,8 +13,8 @@ from minibert.cli.results import UsageError
 from minibert.files import read_json
 
 if TYPE_CHECKING:
-    from minibert.encoders.encode import TextEncoder
     from minibert.encoders.kinds import Kind
+    from minibert.encoders.text_encoder import TextEncoder
     from minibert.inference.optimize import FastPrecision, Precision
 
 
@@ -147,8 +147,8 @@ def load_head(options: argparse.Namespace, kind: Kind) -> tuple[Any, Any]:
         raise UsageError("--backend onnx has the precision of the export: leave --precision out.")
     source = source_of(options)
     check_kind(source, backend)
-    from minibert.encoders.encode import resolve_max_length
     from minibert.encoders.kinds import kind_of, load
+    from minibert.encoders.text_encoder import check_max_length
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what would be worth a warning is an error here
@@ -166,7 +166,7 @@ def load_head(options: argparse.Namespace, kind: Kind) -> tuple[Any, Any]:
             ) from None
     if getattr(options, "max_length", None) is not None:
         positions = getattr(model, "model", model).config.max_position_embeddings
-        limit = resolve_max_length(options.max_length, tokenizer, positions)
+        limit = check_max_length(options.max_length, positions)
         tokenizer.model_max_length = limit
         if hasattr(model, "max_length"):  # of a reranker and of an export
             model.max_length = limit

@@ -166,7 +166,7 @@ def run(options: argparse.Namespace) -> None:
             spans=options.spans,
         )
         if trainer.is_first and options.model is not None:
-            from minibert.encoders.copying import copy_modules, transformer_folder
+            from minibert.encoders.sentence_folder import copy_modules, transformer_folder
 
             source = source_of(options)
             if not transformer_folder(source):

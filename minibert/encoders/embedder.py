@@ -9,70 +9,67 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal, overload
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from minibert.checkpoints.source import Source
 from minibert.devices import resolve_device
-from minibert.encoders.batched import Batched
-from minibert.encoders.encode import (
-    DOCUMENT_PROMPTS,
-    QUERY_PROMPTS,
-    OutputValue,
-    Overflow,
-    Texts,
-    VectorPrecision,
-    check_device,
-    encode_texts,
-    gather_requests,
-    resolve_max_length,
-    resolve_settings,
-    stream_chunks,
-    task_prompt_name,
-)
-from minibert.encoders.loading import load_bert, load_steps
-from minibert.encoders.onnx import OnnxEmbedder, refuse_settled
 from minibert.encoders.pooling import (
     POOLINGS,
-    Dense,
     Layers,
     Pooling,
-    Truncate,
     combine_layers,
-    merge_windows,
     pool,
     resolve_layers,
 )
-from minibert.encoders.search import Metric, pairwise_similarity, similarity
-from minibert.encoders.sentence_folder import read_sentence_folder
-from minibert.encoders.token_rows import (
-    CHUNK_TEXTS,
-    Matrix,
-    Pair,
-    Rows,
-    Settings,
-    Vector,
-    Vectors,
-    check_prompts,
-    list_texts,
-    named_prompt,
+from minibert.encoders.sentence_folder import (
+    SentenceFolder,
+    read_sentence_folder,
+    write_sentence_folder,
 )
-from minibert.encoders.words import WordVectors, word_vectors
+from minibert.encoders.steps import Dense, Truncate, load_steps, without_truncate, write_dense
+from minibert.encoders.text_encoder import TextEncoder
+from minibert.encoders.token_rows import Rows, Settings, Vectors
 from minibert.extras import need
-from minibert.inference.batching import BATCH_TOKENS, Report
-from minibert.inference.optimize import Precision, resolve_precision
+from minibert.files import replacing
+from minibert.inference.batching import Report
+from minibert.inference.optimize import Precision, optimize, resolve_precision
 from minibert.inference.packing import run_packed
 from minibert.layouts import Layout, PackedLayout
 from minibert.model import BertModel
-from minibert.progress import SILENT, Progress
 from minibert.tokenization.tokenizer import BertTokenizer
 
 if TYPE_CHECKING:
+    from minibert.encoders.onnx import OnnxEmbedder
     from minibert.tokenization.encoding import BatchEncoding
 
+_CARD = """---
+library_name: sentence-transformers
+pipeline_tag: sentence-similarity
+tags:
+- sentence-transformers
+- sentence-similarity
+- feature-extraction
+- minibert
+---
 
-class SentenceEmbedder(nn.Module):
+# A sentence embedder
+
+Turns texts of up to {max_length} tokens into vectors of {dimension} dimensions ({similarity}).
+Pooling: {pooling}.
+
+```python
+from minibert import SentenceEmbedder  # or: from sentence_transformers import SentenceTransformer
+
+embedder = SentenceEmbedder.from_pretrained("path/of/this/folder")  # or: SentenceTransformer(...)
+vectors = embedder.encode(["I love Korea", "Paris"])
+```
+"""
+
+
+class SentenceEmbedder(TextEncoder, nn.Module):
     """A BERT, its tokenizer, and how hidden states become one vector for each text.
 
     ```python
@@ -86,7 +83,7 @@ class SentenceEmbedder(nn.Module):
     ids (tokens,) -> hidden states (tokens, hidden) -> pooled (batch, width) -> steps -> (batch, D)
     ```
 
-    What it shares with `OnnxEmbedder` are the functions of `minibert.encoders.encode`.
+    What it shares with `OnnxEmbedder` is in `minibert.encoders.text_encoder`.
 
     Args:
         model: The BERT, used as it is.
@@ -110,6 +107,10 @@ class SentenceEmbedder(nn.Module):
             first `Dense`, or a `max_length` beyond the positions.
     """
 
+    model: BertModel
+    layers: list[int]
+    steps: nn.Sequential
+
     def __init__(
         self,
         model: BertModel,
@@ -124,7 +125,7 @@ class SentenceEmbedder(nn.Module):
         default_prompt_name: str | None = None,
         include_prompt: bool = True,
     ) -> None:
-        super().__init__()
+        nn.Module.__init__(self)
         if isinstance(model, str | os.PathLike):
             raise TypeError(
                 "SentenceEmbedder takes a BertModel and its tokenizer. "
@@ -135,10 +136,18 @@ class SentenceEmbedder(nn.Module):
                 "SentenceEmbedder takes a BertModel and its tokenizer. "
                 "SentenceEmbedder.from_pretrained(name) loads both."
             )
-        self.model = model
-        self.tokenizer = tokenizer
-        self.pooling = _check_poolings(pooling, model)
         config = model.config
+        TextEncoder.__init__(
+            self,
+            tokenizer,
+            config.max_position_embeddings,
+            max_length,
+            prompts,
+            default_prompt_name,
+            include_prompt,
+        )
+        self.model = model
+        self.pooling = _check_poolings(pooling, model)
         depth = config.num_hidden_layers
         self.layers, self.layer_weights = resolve_layers(layers, depth, layer_weights)
         self._needs_hidden_states = self.layers != [depth] or self.layer_weights is not None
@@ -147,14 +156,6 @@ class SentenceEmbedder(nn.Module):
             is_one_state = name == "pooler" or self.layer_weights is not None
             self.width += config.hidden_size * (1 if is_one_state else len(self.layers))
         self._set_steps(steps)
-        self._max_length = resolve_max_length(max_length, tokenizer, config.max_position_embeddings)
-        self.prompts = check_prompts(prompts)
-        self.default_prompt_name = default_prompt_name
-        named_prompt(self.prompts, default_prompt_name)  # it must exist
-        self.include_prompt = include_prompt
-        self.precision: str | None = None  # that of `optimize`, set by `from_pretrained`
-        self.similarity_fn_name: Metric = "cosine"
-        self.model_name: str | None = None  # where it was loaded from
         self.eval()
 
     @overload
@@ -269,6 +270,8 @@ class SentenceEmbedder(nn.Module):
             token=token,
         )
         if backend == "onnx":
+            from minibert.encoders.onnx import OnnxEmbedder, refuse_settled
+
             refuse_settled(
                 pooling=pooling,
                 layers=layers,
@@ -291,16 +294,25 @@ class SentenceEmbedder(nn.Module):
             folder.pooling = [pooling] if isinstance(pooling, str) else list(pooling)
         if truncate_dim is not None:
             folder.truncate_dim = truncate_dim
-        folder.override_prompts(prompts, default_prompt_name)
         precision_name = resolve_precision(precision)
-        model, indices, weights = load_bert(
-            folder,
-            "last" if layers is None else layers,
-            layer_weights,
-            precision=precision_name,
+        # it has a pooler only where that is used: sentence models come without one
+        with_pooler = "pooler" in folder.pooling
+        model = BertModel.from_pretrained(
+            folder.transformer,
+            dtype=torch.float32,
+            add_pooling_layer=with_pooler,
             device=device,
             mmap=mmap,
         )
+        depth = model.config.num_hidden_layers
+        indices, weights = resolve_layers(
+            "last" if layers is None else layers, depth, layer_weights
+        )
+        if max(indices) < depth and not with_pooler:
+            del model.encoder.layer[max(indices) :]
+            model.config = model.config.replace(num_hidden_layers=max(indices))
+        if precision_name is not None:
+            model = optimize(model, precision=precision_name)
         if max_length is None:
             max_length = folder.length_within(model.config.max_position_embeddings)
         embedder = cls(
@@ -311,545 +323,14 @@ class SentenceEmbedder(nn.Module):
             layer_weights=weights,
             steps=load_steps(folder, normalize),
             max_length=max_length,
-            prompts=folder.prompts,
-            default_prompt_name=folder.default_prompt_name,
+            prompts=folder.prompts if prompts is None else prompts,
+            default_prompt_name=default_prompt_name or folder.default_prompt_name,
             include_prompt=folder.include_prompt,
         )
         embedder.precision = precision_name
         embedder.model_name = str(source)
         embedder.similarity_fn_name = folder.similarity_fn_name  # type: ignore[assignment]
         return embedder
-
-    @overload
-    def encode(  # type: ignore[overload-overlap]
-        self,
-        texts: str,
-        *,
-        prompt: str | None = ...,
-        prompt_name: str | None = ...,
-        batch_size: int = ...,
-        batch_tokens: int = ...,
-        overflow: Overflow = ...,
-        normalize_embeddings: bool = ...,
-        truncate_dim: int | None = ...,
-        device: torch.device | str | None = ...,
-        show_progress_bar: bool | None = ...,
-    ) -> Vector: ...
-    @overload
-    def encode(
-        self,
-        texts: Iterable[str | Pair],
-        *,
-        prompt: str | None = ...,
-        prompt_name: str | None = ...,
-        batch_size: int = ...,
-        batch_tokens: int = ...,
-        overflow: Overflow = ...,
-        normalize_embeddings: bool = ...,
-        truncate_dim: int | None = ...,
-        device: torch.device | str | None = ...,
-        show_progress_bar: bool | None = ...,
-    ) -> Matrix: ...
-    @overload
-    def encode(
-        self,
-        texts: Texts,
-        *,
-        prompt: str | None = ...,
-        prompt_name: str | None = ...,
-        batch_size: int = ...,
-        batch_tokens: int = ...,
-        overflow: Overflow = ...,
-        normalize_embeddings: bool = ...,
-        truncate_dim: int | None = ...,
-        convert_to_tensor: Literal[True],
-        convert_to_numpy: bool = ...,
-        device: torch.device | str | None = ...,
-        show_progress_bar: bool | None = ...,
-    ) -> torch.Tensor: ...
-    @overload
-    def encode(
-        self,
-        texts: Texts,
-        *,
-        prompt: str | None = ...,
-        prompt_name: str | None = ...,
-        batch_size: int = ...,
-        batch_tokens: int = ...,
-        overflow: Overflow = ...,
-        normalize_embeddings: bool = ...,
-        truncate_dim: int | None = ...,
-        precision: VectorPrecision | None = ...,
-        convert_to_tensor: bool = ...,
-        convert_to_numpy: bool = ...,
-        output_value: OutputValue = ...,
-        device: torch.device | str | None = ...,
-        show_progress_bar: bool | None = ...,
-    ) -> Any: ...
-
-    def encode(
-        self,
-        texts: Texts,
-        *,
-        prompt: str | None = None,
-        prompt_name: str | None = None,
-        batch_size: int = 32,
-        batch_tokens: int = BATCH_TOKENS,
-        overflow: Overflow = "truncate",
-        normalize_embeddings: bool = False,
-        truncate_dim: int | None = None,
-        precision: VectorPrecision | None = "float32",
-        convert_to_tensor: bool = False,
-        convert_to_numpy: bool = True,
-        output_value: OutputValue = "sentence_embedding",
-        device: torch.device | str | None = None,
-        show_progress_bar: bool | None = False,
-    ) -> Any:
-        """Vectors of texts, in the order of the texts. Equal texts go through the model once.
-
-        Args:
-            texts: One text, or several texts or pairs of texts in a list, an array, a column of a
-                table or any other iterable.
-            prompt: Put before every text.
-            prompt_name: The prompt of this name in `prompts`. None: `default_prompt_name`.
-            batch_size: Accepted for code written for sentence-transformers, without effect:
-                `batch_tokens` decides which texts go through the model together.
-            batch_tokens: Tokens of one pass through the model.
-            overflow: What happens to a text of more than `max_length` tokens. "truncate" drops the
-                rest and warns. "mean" splits the text into windows, each with the prompt, and takes
-                the mean of their vectors before normalization, weighted by their tokens.
-            normalize_embeddings: L2-normalize the vectors, after truncating them.
-            truncate_dim: Truncate each vector to its first N dimensions.
-            precision: Of the components that are returned, as in
-                `minibert.encoders.quantization.quantize`, with the ranges of these vectors. None
-                means "float32".
-            convert_to_tensor: Return one tensor on the model's device.
-            convert_to_numpy: False returns a list of tensors, one for each text.
-            output_value: "sentence_embedding", or "token_embeddings" for a list with the features
-                of each text's tokens, (tokens, D), before pooling.
-            device: Moves the model there first, and leaves it there.
-            show_progress_bar: Show a bar with tokens per second and the time left.
-
-        Returns:
-            (N, D) float32, (D,) for a single text, (0, D) for no texts.
-
-        Raises:
-            ValueError: Something that is not a text, an option with a value that it cannot have, or
-                a vector that is not finite.
-        """
-        check_device(device)
-        if device is not None:
-            self.to(resolve_device(device))
-        settings = self.settings(
-            prompt=prompt,
-            prompt_name=prompt_name,
-            overflow=overflow,
-            batch_tokens=batch_tokens,
-            truncate_dim=truncate_dim,
-            normalize_embeddings=normalize_embeddings,
-        )
-        return encode_texts(
-            self,
-            texts,
-            settings,
-            batch_size=batch_size,
-            precision=precision,
-            convert_to_tensor=convert_to_tensor,
-            convert_to_numpy=convert_to_numpy,
-            output_value=output_value,
-            show_progress_bar=show_progress_bar,
-        )
-
-    @overload
-    def encode_query(  # type: ignore[overload-overlap]
-        self,
-        texts: str,
-        *,
-        prompt: str | None = ...,
-        prompt_name: str | None = ...,
-        batch_size: int = ...,
-        batch_tokens: int = ...,
-        overflow: Overflow = ...,
-        normalize_embeddings: bool = ...,
-        truncate_dim: int | None = ...,
-        device: torch.device | str | None = ...,
-        show_progress_bar: bool | None = ...,
-    ) -> Vector: ...
-    @overload
-    def encode_query(
-        self,
-        texts: Iterable[str | Pair],
-        *,
-        prompt: str | None = ...,
-        prompt_name: str | None = ...,
-        batch_size: int = ...,
-        batch_tokens: int = ...,
-        overflow: Overflow = ...,
-        normalize_embeddings: bool = ...,
-        truncate_dim: int | None = ...,
-        device: torch.device | str | None = ...,
-        show_progress_bar: bool | None = ...,
-    ) -> Matrix: ...
-    @overload
-    def encode_query(
-        self,
-        texts: Texts,
-        *,
-        prompt: str | None = ...,
-        prompt_name: str | None = ...,
-        batch_size: int = ...,
-        batch_tokens: int = ...,
-        overflow: Overflow = ...,
-        normalize_embeddings: bool = ...,
-        truncate_dim: int | None = ...,
-        convert_to_tensor: Literal[True],
-        convert_to_numpy: bool = ...,
-        device: torch.device | str | None = ...,
-        show_progress_bar: bool | None = ...,
-    ) -> torch.Tensor: ...
-    @overload
-    def encode_query(
-        self,
-        texts: Texts,
-        *,
-        prompt: str | None = ...,
-        prompt_name: str | None = ...,
-        batch_size: int = ...,
-        batch_tokens: int = ...,
-        overflow: Overflow = ...,
-        normalize_embeddings: bool = ...,
-        truncate_dim: int | None = ...,
-        precision: VectorPrecision | None = ...,
-        convert_to_tensor: bool = ...,
-        convert_to_numpy: bool = ...,
-        output_value: OutputValue = ...,
-        device: torch.device | str | None = ...,
-        show_progress_bar: bool | None = ...,
-    ) -> Any: ...
-
-    def encode_query(
-        self,
-        texts: Texts,
-        *,
-        prompt: str | None = None,
-        prompt_name: str | None = None,
-        batch_size: int = 32,
-        batch_tokens: int = BATCH_TOKENS,
-        overflow: Overflow = "truncate",
-        normalize_embeddings: bool = False,
-        truncate_dim: int | None = None,
-        precision: VectorPrecision | None = "float32",
-        convert_to_tensor: bool = False,
-        convert_to_numpy: bool = True,
-        output_value: OutputValue = "sentence_embedding",
-        device: torch.device | str | None = None,
-        show_progress_bar: bool | None = False,
-    ) -> Any:
-        """As `encode`, with the prompt "query" where the model has it and the call names none.
-
-        All arguments are those of `encode`.
-
-        Returns:
-            As `encode`, (N, D) or (D,).
-        """
-        prompt_name = task_prompt_name(self.prompts, QUERY_PROMPTS, prompt, prompt_name)
-        return self.encode(
-            texts,
-            prompt=prompt,
-            prompt_name=prompt_name,
-            batch_size=batch_size,
-            batch_tokens=batch_tokens,
-            overflow=overflow,
-            normalize_embeddings=normalize_embeddings,
-            truncate_dim=truncate_dim,
-            precision=precision,
-            convert_to_tensor=convert_to_tensor,
-            convert_to_numpy=convert_to_numpy,
-            output_value=output_value,
-            device=device,
-            show_progress_bar=show_progress_bar,
-        )
-
-    @overload
-    def encode_document(  # type: ignore[overload-overlap]
-        self,
-        texts: str,
-        *,
-        prompt: str | None = ...,
-        prompt_name: str | None = ...,
-        batch_size: int = ...,
-        batch_tokens: int = ...,
-        overflow: Overflow = ...,
-        normalize_embeddings: bool = ...,
-        truncate_dim: int | None = ...,
-        device: torch.device | str | None = ...,
-        show_progress_bar: bool | None = ...,
-    ) -> Vector: ...
-    @overload
-    def encode_document(
-        self,
-        texts: Iterable[str | Pair],
-        *,
-        prompt: str | None = ...,
-        prompt_name: str | None = ...,
-        batch_size: int = ...,
-        batch_tokens: int = ...,
-        overflow: Overflow = ...,
-        normalize_embeddings: bool = ...,
-        truncate_dim: int | None = ...,
-        device: torch.device | str | None = ...,
-        show_progress_bar: bool | None = ...,
-    ) -> Matrix: ...
-    @overload
-    def encode_document(
-        self,
-        texts: Texts,
-        *,
-        prompt: str | None = ...,
-        prompt_name: str | None = ...,
-        batch_size: int = ...,
-        batch_tokens: int = ...,
-        overflow: Overflow = ...,
-        normalize_embeddings: bool = ...,
-        truncate_dim: int | None = ...,
-        convert_to_tensor: Literal[True],
-        convert_to_numpy: bool = ...,
-        device: torch.device | str | None = ...,
-        show_progress_bar: bool | None = ...,
-    ) -> torch.Tensor: ...
-    @overload
-    def encode_document(
-        self,
-        texts: Texts,
-        *,
-        prompt: str | None = ...,
-        prompt_name: str | None = ...,
-        batch_size: int = ...,
-        batch_tokens: int = ...,
-        overflow: Overflow = ...,
-        normalize_embeddings: bool = ...,
-        truncate_dim: int | None = ...,
-        precision: VectorPrecision | None = ...,
-        convert_to_tensor: bool = ...,
-        convert_to_numpy: bool = ...,
-        output_value: OutputValue = ...,
-        device: torch.device | str | None = ...,
-        show_progress_bar: bool | None = ...,
-    ) -> Any: ...
-
-    def encode_document(
-        self,
-        texts: Texts,
-        *,
-        prompt: str | None = None,
-        prompt_name: str | None = None,
-        batch_size: int = 32,
-        batch_tokens: int = BATCH_TOKENS,
-        overflow: Overflow = "truncate",
-        normalize_embeddings: bool = False,
-        truncate_dim: int | None = None,
-        precision: VectorPrecision | None = "float32",
-        convert_to_tensor: bool = False,
-        convert_to_numpy: bool = True,
-        output_value: OutputValue = "sentence_embedding",
-        device: torch.device | str | None = None,
-        show_progress_bar: bool | None = False,
-    ) -> Any:
-        """As `encode`, with a document's prompt if the call names none.
-
-        It is the first of `minibert.encoders.encode.DOCUMENT_PROMPTS` that the model has. All
-        arguments are those of `encode`.
-
-        Returns:
-            As `encode`, (N, D) or (D,).
-        """
-        prompt_name = task_prompt_name(self.prompts, DOCUMENT_PROMPTS, prompt, prompt_name)
-        return self.encode(
-            texts,
-            prompt=prompt,
-            prompt_name=prompt_name,
-            batch_size=batch_size,
-            batch_tokens=batch_tokens,
-            overflow=overflow,
-            normalize_embeddings=normalize_embeddings,
-            truncate_dim=truncate_dim,
-            precision=precision,
-            convert_to_tensor=convert_to_tensor,
-            convert_to_numpy=convert_to_numpy,
-            output_value=output_value,
-            device=device,
-            show_progress_bar=show_progress_bar,
-        )
-
-    def encode_stream(
-        self,
-        texts: Iterable[str],
-        *,
-        prompt: str | None = None,
-        prompt_name: str | None = None,
-        overflow: Overflow = "truncate",
-        batch_tokens: int = BATCH_TOKENS,
-        chunk_size: int = CHUNK_TEXTS,
-        progress: Progress = SILENT,
-    ) -> Iterator[tuple[list[str], Vectors]]:
-        """Encodes any number of texts, never holding more than `chunk_size` of them.
-
-        Args:
-            texts: Read as far as vectors are needed.
-            prompt: As in `encode`.
-            prompt_name: As in `encode`.
-            overflow: As in `encode`.
-            batch_tokens: As in `encode`.
-            chunk_size: Texts that are sorted and encoded together.
-            progress: Counts them.
-
-        Yields:
-            The next texts and their vectors (chunk_size, D), in the order of the texts.
-
-        Raises:
-            ValueError: As `encode`, and for a single string or a chunk size below 1.
-        """
-        settings = self.settings(
-            prompt=prompt, prompt_name=prompt_name, overflow=overflow, batch_tokens=batch_tokens
-        )
-        yield from stream_chunks(self, texts, settings, chunk_size, progress)
-
-    def batched(
-        self, *, max_wait_ms: float = 2.0, max_tokens: int = BATCH_TOKENS, max_pending: int = 1024
-    ) -> Batched:
-        """Gathers single texts of many threads or tasks into packed batches. See `Batched`.
-
-        Args:
-            max_wait_ms: How long the first text waits for others when the model is idle.
-            max_tokens: Tokens of one batch. A longer text goes alone.
-            max_pending: How many texts may wait at most.
-
-        Returns:
-            The queue, to be used in a `with` block.
-        """
-        return gather_requests(self, max_wait_ms, max_tokens, max_pending)
-
-    def settings(
-        self,
-        *,
-        prompt: str | None = None,
-        prompt_name: str | None = None,
-        overflow: Overflow = "truncate",
-        batch_tokens: int = BATCH_TOKENS,
-        truncate_dim: int | None = None,
-        normalize_embeddings: bool = False,
-    ) -> Settings:
-        """The settings that these options of `encode` mean for this model.
-
-        Args:
-            prompt: As in `encode`, like all other arguments.
-            prompt_name: Name of one of the model's prompts.
-            overflow: "truncate" or "mean".
-            batch_tokens: Tokens of a batch.
-            truncate_dim: Dimensions of each vector to keep.
-            normalize_embeddings: L2-normalize the vectors.
-
-        Returns:
-            The settings, for `encode_rows`.
-
-        Raises:
-            ValueError: An option with a value that it cannot have.
-        """
-        return resolve_settings(
-            self,
-            prompt=prompt,
-            prompt_name=prompt_name,
-            overflow=overflow,
-            batch_tokens=batch_tokens,
-            truncate_dim=truncate_dim,
-            normalize_embeddings=normalize_embeddings,
-        )
-
-    @overload
-    def words(  # type: ignore[overload-overlap]
-        self, texts: str, *, merge: Literal["mean", "first"] = ..., batch_tokens: int = ...
-    ) -> WordVectors: ...
-    @overload
-    def words(
-        self,
-        texts: Iterable[str],
-        *,
-        merge: Literal["mean", "first"] = ...,
-        batch_tokens: int = ...,
-    ) -> list[WordVectors]: ...
-
-    def words(
-        self,
-        texts: str | Iterable[str],
-        *,
-        merge: Literal["mean", "first"] = "mean",
-        batch_tokens: int = BATCH_TOKENS,
-    ) -> WordVectors | list[WordVectors]:
-        """Vectors of the words of texts, from the chosen layers, without pooling and prompt.
-
-        Words are the tokenizer's: separated by white space and around punctuation. Those past
-        `max_length` tokens are left out, and a warning counts the texts that lose any.
-
-        Args:
-            texts: One text or several.
-            merge: How the tokens of a word become one vector: their "mean", or the "first".
-            batch_tokens: Tokens of one pass through the model.
-
-        Returns:
-            `WordVectors` of each text in a list, or of a single text only its own.
-        """
-        return word_vectors(self, texts, merge, batch_tokens)
-
-    @property
-    def max_length(self) -> int:
-        """Tokens of the longest row, [CLS] and [SEP] included."""
-        return self._max_length
-
-    @max_length.setter
-    def max_length(self, length: int) -> None:
-        positions = self.model.config.max_position_embeddings
-        self._max_length = resolve_max_length(length, self.tokenizer, positions)
-
-    @property
-    def max_seq_length(self) -> int:
-        """`max_length`, under sentence-transformers' name."""
-        return self.max_length
-
-    @max_seq_length.setter
-    def max_seq_length(self, length: int) -> None:
-        self.max_length = length
-
-    def get_embedding_dimension(self) -> int:
-        """`dimension`, under sentence-transformers' name."""
-        return self.dimension
-
-    def get_sentence_embedding_dimension(self) -> int:
-        """`dimension`, under the name of sentence-transformers before version 5."""
-        return self.dimension
-
-    def embed_documents(self, texts: Sequence[str]) -> list[list[float]]:
-        """`encode_document` as lists of floats, as LangChain and many stores call it.
-
-        Args:
-            texts: The texts.
-
-        Returns:
-            A list of D floats for each text.
-        """
-        vectors: list[list[float]] = self.encode_document(list_texts(texts)).tolist()
-        return vectors
-
-    def embed_query(self, text: str) -> list[float]:
-        """`encode_query` as a list of floats, as LangChain and many stores call it.
-
-        Args:
-            text: A single text.
-
-        Returns:
-            D floats.
-        """
-        vector: list[float] = self.encode_query(text).tolist()
-        return vector
 
     def forward(
         self,
@@ -937,20 +418,27 @@ class SentenceEmbedder(nn.Module):
             features = combine_layers(output.hidden_states, self.layers, self.layer_weights)
         return features, output.pooler_output
 
-    def encode_rows(self, rows: Rows, settings: Settings, report: Report | None = None) -> Vectors:
-        """Vectors of the inputs, (N, D), in their order, without gradients.
+    def pooled_rows(
+        self,
+        ids: list[list[int]],
+        types: list[list[int]] | None,
+        settings: Settings,
+        with_steps: bool,
+        report: Report | None = None,
+    ) -> Vectors:
+        """Vectors of rows of token ids, as `TextEncoder` describes it.
 
         Args:
-            rows: Of all inputs. Those of a text's windows are merged.
-            settings: How.
-            report: Progress callback. Receives the indices of finished rows.
+            ids: Token ids of each row.
+            types: Token types of each row.
+            settings: How many tokens of a row are not pooled, and of a batch.
+            with_steps: Whether the vectors go through the steps.
+            report: Progress callback.
 
-        Raises:
-            ValueError: A vector is not finite.
+        Returns:
+            (rows, width), or (rows, D) with the steps.
         """
-        ids = rows.ids
-        has_windows = len(ids) > len(rows.rows)
-        compute = self.pooled if has_windows else self.forward
+        compute = self.forward if with_steps else self.pooled
 
         def forward(input_ids: Tensor, layout: PackedLayout, types: Tensor | None) -> Tensor:
             return compute(input_ids, None, types, layout, settings.skip).float()
@@ -959,22 +447,35 @@ class SentenceEmbedder(nn.Module):
             self.model,
             forward,
             ids,
-            rows.token_types,
+            types,
             sizes=[1] * len(ids),
             batch_tokens=settings.batch_tokens,
             report=report,
         )
-        vectors = parts[0] if len(parts) == 1 else torch.cat(parts)
-        if has_windows:
-            with torch.inference_mode(), torch.autocast(vectors.device.type, enabled=False):
-                lengths = [len(row) for row in ids]
-                vectors = self.steps(merge_windows(vectors, lengths, rows.window_counts))
-        if settings.truncate_dim is not None:
-            vectors = vectors[:, : settings.truncate_dim]
-        if settings.normalize:
-            vectors = F.normalize(vectors, dim=-1)
-        array: Vectors = vectors.cpu().numpy()
-        return rows.in_input_order(array)
+        if not parts:
+            return np.empty((0, self.dimension if with_steps else self.width), np.float32)
+        vectors: Vectors = (parts[0] if len(parts) == 1 else torch.cat(parts)).cpu().numpy()
+        return vectors
+
+    def apply_steps(self, pooled: Vectors) -> Vectors:
+        """The vectors behind the steps, (N, D).
+
+        Args:
+            pooled: Pooled vectors, (N, width).
+        """
+        tensor = torch.from_numpy(pooled).to(self.device)
+        with torch.inference_mode(), torch.autocast(tensor.device.type, enabled=False):
+            vectors: Vectors = self.steps(tensor).cpu().numpy()
+        return vectors
+
+    def normalized(self, vectors: Vectors) -> Vectors:
+        """The vectors, L2-normalized as by a `Normalize` among the steps, to the bit.
+
+        Args:
+            vectors: (N, D).
+        """
+        normalized: Vectors = F.normalize(torch.from_numpy(vectors), dim=-1).numpy()
+        return normalized
 
     def token_states(self, rows: Rows, batch_tokens: int) -> list[Tensor]:
         """Features of the tokens of each sequence, (tokens, features), before pooling.
@@ -1015,31 +516,6 @@ class SentenceEmbedder(nn.Module):
             return_tensors="pt",
         )
 
-    def similarity(self, embeddings1: Any, embeddings2: Any) -> Tensor:
-        """Similarity of every two vectors by `similarity_fn_name`: (n, D) and (m, D) to (n, m).
-
-        Args:
-            embeddings1: Vectors, (n, D) or (D,).
-            embeddings2: Vectors, (m, D) or (D,).
-
-        Returns:
-            (n, m), float32.
-        """
-        return torch.from_numpy(similarity(embeddings1, embeddings2, self.similarity_fn_name))
-
-    def similarity_pairwise(self, embeddings1: Any, embeddings2: Any) -> Tensor:
-        """Similarity of vectors with the same index: (n, D) and (n, D) to (n,).
-
-        Args:
-            embeddings1: Vectors, (n, D).
-            embeddings2: Vectors, (n, D).
-
-        Returns:
-            (n,), float32.
-        """
-        scores = pairwise_similarity(embeddings1, embeddings2, self.similarity_fn_name)
-        return torch.from_numpy(scores)
-
     def save_pretrained(self, path: str | os.PathLike[str]) -> None:
         """Writes a folder that `from_pretrained` and sentence-transformers load.
 
@@ -1053,9 +529,73 @@ class SentenceEmbedder(nn.Module):
             ValueError: Layers or poolings that the format cannot express. Nothing is written then.
             OSError: A file cannot be written.
         """
-        from minibert.encoders.saving import save_sentence_folder
+        bert, pooling, steps = self._portable()
+        target = Path(path)
+        target.mkdir(parents=True, exist_ok=True)
+        folder = SentenceFolder(
+            Source(target),
+            pooling,
+            include_prompt=self.include_prompt,
+            truncate_dim=self.truncate_dim,
+            max_length=self.max_length,
+            prompts=self.prompts,
+            default_prompt_name=self.default_prompt_name,
+            similarity_fn_name=self.similarity_fn_name,
+        )
+        kinds = [type(step).__name__ for step in steps]
+        places = write_sentence_folder(folder, target, bert.config.hidden_size, kinds)
+        for step, place in zip(steps, places, strict=True):
+            if isinstance(step, Dense):
+                write_dense(step, place)
+        self.tokenizer.save_pretrained(target)
+        bert.save_pretrained(target)
+        card = _CARD.format(
+            max_length=self.max_length,
+            dimension=self.dimension,
+            similarity=self.similarity_fn_name,
+            pooling=", ".join(pooling),
+        )
+        with replacing(target / "README.md") as temporary:
+            temporary.write_text(card, encoding="utf-8")
 
-        save_sentence_folder(self, Path(path))
+    def _portable(self) -> tuple[BertModel, list[str], list[nn.Module]]:
+        """The BERT, the poolings and the steps in terms of the format.
+
+        It has only the vectors of the last layer, and no pooler. A truncation at the end is a
+        setting there.
+
+        Raises:
+            ValueError: The format cannot express them.
+        """
+        if len(self.layers) > 1 or self.layer_weights not in (None, [1.0]):
+            raise ValueError(
+                "a sentence-transformers folder has the vectors of one layer, but this embedder "
+                f"combines {self.layers}."
+            )
+        config = self.model.config
+        steps = list(self.steps)
+        if self.truncate_dim is not None:
+            steps.pop()
+        pooling = self.pooling
+        depth = self.layers[0]
+        if pooling == ["pooler"]:
+            pooler: Any = self.model.pooler
+            with torch.device("meta"):  # the weights are the pooler's
+                dense = Dense(1, 1, True, "Tanh")
+            dense.linear = pooler.dense
+            steps.insert(0, dense)
+            pooling = ["cls"]
+            depth = config.num_hidden_layers
+        elif "pooler" in pooling:
+            raise ValueError(
+                "a sentence-transformers folder has no pooler beside other poolings, but this "
+                f"embedder has {pooling}."
+            )
+        with torch.device("meta"):
+            bert = BertModel(config.replace(num_hidden_layers=depth), add_pooling_layer=False)
+        weights = self.model.state_dict()
+        bert.load_state_dict({name: weights[name] for name in bert.state_dict()}, assign=True)
+        return bert, pooling, without_truncate(steps, self.width)
 
     def as_sentence_transformer(self) -> Any:
         """A `sentence_transformers.SentenceTransformer` that runs this model.
@@ -1122,6 +662,17 @@ class SentenceEmbedder(nn.Module):
             for name, tensor in sorted(module.state_dict().items()):
                 yield name.encode()
                 yield tensor.detach().cpu().contiguous().view(torch.uint8).numpy()
+
+    def move_to(self, device: Any) -> None:
+        """Moves the model to a device, and leaves it there.
+
+        Args:
+            device: One device.
+        """
+        self.to(resolve_device(device))
+
+    def _scores(self, scores: Vectors) -> Tensor:
+        return torch.from_numpy(scores)
 
     def _set_steps(self, steps: Iterable[nn.Module]) -> None:
         """Sets the steps, and `dimension` to that of the vectors behind them."""

@@ -3,13 +3,15 @@
 `minibert.encoders.onnx` runs the graph without torch.
 
     model.onnx      input_ids, attention_mask, token_type_ids, each (batch, seq), to
-                      sentence_embedding (batch, dimension) and token_embeddings (batch, seq, D), or
-                      the logits of a head, under the names that its output has in torch
+                      sentence_embedding (batch, dimension), pooled (batch, width) and
+                      last_hidden_state (batch, seq, features), or the logits of a head, under the
+                      names that its output has in torch
     steps.onnx      what follows the pooling, alone: for texts that are read in windows, whose
-    pooled vectors are merged
+                      pooled vectors are merged
 
 Pooling and steps are inside model.onnx. A model whose prompts take no part in pooling has a fourth
-input, pooling_mask.
+input, pooling_mask. Beside the graph are the files of the tokenizer, and those of
+sentence-transformers with limits, prompts and activation.
 """
 
 from __future__ import annotations
@@ -29,19 +31,37 @@ from torch import Tensor, nn
 from minibert.auto import load_with_heads
 from minibert.checkpoints.source import Source
 from minibert.encoders.embedder import SentenceEmbedder
-from minibert.encoders.onnx import open_session
+from minibert.encoders.kinds import kind_of
+from minibert.encoders.onnx import OnnxEmbedder, import_onnxruntime, open_session
+from minibert.encoders.onnx_heads import OnnxHead
 from minibert.encoders.pooling import pool
-from minibert.encoders.sentence_folder import is_embedder, read_sentence_folder
+from minibert.encoders.rerank import CrossEncoder
+from minibert.encoders.sentence_folder import (
+    is_embedder,
+    read_sentence_folder,
+    write_cross_encoder_folder,
+)
 from minibert.extras import need
 from minibert.files import new_folder
-from minibert.heads import BertForMultipleChoice
+from minibert.heads import BertForMultipleChoice, BertForSequenceClassification
 from minibert.model import BertModel
+from minibert.tokenization.tokenizer import BertTokenizer
 
 PRECISIONS = ("fp32", "int8")
 # of the largest number that torch gives: two libraries add up in another order
 MAX_DIFFERENCE = 1e-4
 # of a vector in int8 and the same in float32
 MIN_COSINE = 0.9
+
+# what both backends encode for the comparison, besides texts of the vocabulary's words
+SENTENCES = (
+    "The museum opens at nine.",
+    "How tall do trees grow in Korea?",
+    "나는 어제 도서관에서 책을 빌렸다.",
+    "Où est la gare?",
+    "",
+    "One sentence of a long text. " * 200,
+)
 
 Batch = dict[str, Tensor]
 
@@ -80,24 +100,32 @@ def export(
         raise ValueError(f"{target} exists already: name a folder that does not.")
     if precision not in PRECISIONS:
         raise ValueError(f"precision should be one of {', '.join(PRECISIONS)}, not {precision!r}.")
-    _, runtime = (
-        need(module, "onnx", "Exporting") for module in ("onnxscript", "onnxruntime.quantization")
-    )
-    with new_folder(target) as made, _quiet():
-        graph, path = _prepare(source, made, heads), made / "model.onnx"
-        _write(graph, graph.batch((12, 5)), path)
-        if precision == "int8":
-            _remove_inner_shapes(path)
-            # 7 bits of the weights: with 8, processors without VNNI would overflow in the middle of
-            # a sum
-            runtime.quantize_dynamic(
-                path, path, weight_type=runtime.QuantType.QInt8, per_channel=True, reduce_range=True
-            )
-        compared = [
-            _compare(graph, path, graph.batch(of))
-            for of in ((graph.longest, graph.longest // 2 + 1, 2), (3,))
-        ]
-        difference, cosine = max(one[0] for one in compared), min(one[1] for one in compared)
+    need("onnxscript", "onnx", "Exporting")
+    quantization = import_onnxruntime("Exporting", "onnxruntime.quantization")
+    model, tokenizer = _load(source, heads)
+    with new_folder(target) as made:
+        path = made / "model.onnx"
+        with _quiet():
+            graph = _prepare(source, model, tokenizer, made)
+            _write(graph, graph.batch((12, 5)), path)
+            if precision == "int8":
+                _remove_inner_shapes(path)
+                # 7 bits of the weights: with 8, processors without VNNI would overflow in the
+                # middle of a sum
+                quantization.quantize_dynamic(
+                    path,
+                    path,
+                    weight_type=quantization.QuantType.QInt8,
+                    per_channel=True,
+                    reduce_range=True,
+                )
+            comparisons = [
+                _compare(graph, path, graph.batch(lengths))
+                for lengths in ((graph.longest, graph.longest // 2 + 1, 2), (3,))
+            ]
+            comparisons += _compare_texts(source, model, made)
+        difference = max(difference for difference, _ in comparisons)
+        cosine = min(cosine for _, cosine in comparisons)
         if cosine < MIN_COSINE or (precision == "fp32" and difference > MAX_DIFFERENCE):
             raise ValueError(
                 "nothing was written: in ONNX Runtime the results differ from torch's by up to "
@@ -149,7 +177,7 @@ class _EmbedderGraph(_Graph):
         pooled = pool(states, mask, model.pooling, pooler_output=pooler_output)
         return {
             "sentence_embedding": model.steps(pooled),
-            "token_embeddings": states,
+            "last_hidden_state": states,
             "pooled": pooled,
         }
 
@@ -169,28 +197,46 @@ class _Steps(nn.Module):
         return {"sentence_embedding": self.steps(pooled)}
 
 
-def _prepare(source: Source, folder: Path, heads: bool) -> _Graph:
-    """Return the graph to write, and write the other files."""
-    if heads or not is_embedder(source):
-        model, tokenizer = load_with_heads(source, dtype=torch.float32)
+def _load(source: Source, heads: bool) -> tuple[Any, BertTokenizer]:
+    """The model to export and its tokenizer: an embedder, or a BERT with a head.
+
+    Raises:
+        ValueError: With `heads`, tensors of the checkpoint that no class of minibert has a place
+            for. Without, loading warns of them.
+    """
+    if heads or kind_of(source) not in ("embedder", "base"):
+        folder = read_sentence_folder(source, cross_encoder=not is_embedder(source))
+        model, _ = load_with_heads(folder.transformer, dtype=torch.float32)
+        unexpected = model.load_report.unexpected
+        if heads and unexpected:
+            raise ValueError(
+                f"{source} has {len(unexpected)} tensors that {type(model).__name__} has no place "
+                f"for, such as {unexpected[0]}: a class of your own is exported by "
+                "torch.onnx.export."
+            )
         if not isinstance(model, BertModel):
-            activation = read_sentence_folder(source, cross_encoder=True).activation_fn
-            if activation is not None:  # the export has one config
-                model.config.extra["sentence_transformers"] = {"activation_fn": activation}
-            model.config.architectures = [type(model).__name__]
-            model.config.save_pretrained(folder)
-            tokenizer.save_pretrained(folder)
-            return _HeadGraph(model, model, tokenizer.model_max_length)
+            return model, folder.load_tokenizer()
     embedder = SentenceEmbedder.from_pretrained(source, precision=None)
-    embedder.save_pretrained(folder)
-    (folder / "model.safetensors").unlink()
-    if len(embedder.steps):
-        _write(
-            _Steps(embedder.steps), {"pooled": torch.ones(2, embedder.width)}, folder / "steps.onnx"
-        )
-    return _EmbedderGraph(
-        embedder, embedder.model, embedder.max_length, not embedder.include_prompt
-    )
+    return embedder, embedder.tokenizer
+
+
+def _prepare(source: Source, model: Any, tokenizer: BertTokenizer, folder: Path) -> _Graph:
+    """Return the graph to write, and write the other files."""
+    if isinstance(model, SentenceEmbedder):
+        model.save_pretrained(folder)
+        (folder / "model.safetensors").unlink()
+        if len(model.steps):
+            pooled = torch.ones(2, model.width)
+            _write(_Steps(model.steps), {"pooled": pooled}, folder / "steps.onnx")
+        return _EmbedderGraph(model, model.model, model.max_length, not model.include_prompt)
+    if isinstance(model, BertForSequenceClassification) and not is_embedder(source):
+        # the tokenizer is saved with what the folder says of it
+        settings = read_sentence_folder(source, cross_encoder=True)
+        settings.lower_case = False
+        write_cross_encoder_folder(settings, folder)
+    model.config.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return _HeadGraph(model, model, tokenizer.model_max_length)
 
 
 def _write(module: nn.Module, inputs: Batch, path: Path) -> None:
@@ -251,12 +297,60 @@ def _compare(graph: _Graph, path: Path, batch: Batch) -> tuple[float, float]:
     received = open_session(path).run(
         list(expected), {name: x.numpy() for name, x in batch.items()}
     )
-    pairs = list(zip(received, expected.values(), strict=True))
-    one, other = pairs[0]
-    cosines = (one * other).sum(-1) / np.linalg.norm(one, axis=-1) / np.linalg.norm(other, axis=-1)
-    return max(
-        float(abs(one - other).max() / max(1, abs(other).max())) for one, other in pairs
-    ), float(cosines.min())
+    results = [
+        _difference(values, reference)
+        for values, reference in zip(received, expected.values(), strict=True)
+    ]
+    return max(difference for difference, _ in results), results[0][1]
+
+
+def _difference(values: Any, reference: Any) -> tuple[float, float]:
+    """The largest difference of two arrays (..., D), and the smallest cosine of their vectors.
+
+    The numbers of a single label are one vector.
+    """
+    if values.shape[-1] == 1:
+        values, reference = values[..., 0], reference[..., 0]
+    largest = float(abs(values - reference).max() / max(1, abs(reference).max()))
+    products = (values * reference).sum(-1)
+    cosines = products / np.linalg.norm(values, axis=-1) / np.linalg.norm(reference, axis=-1)
+    return largest, float(cosines.min())
+
+
+def _compare_texts(source: Source, model: Any, folder: Path) -> list[tuple[float, float]]:
+    """Compare what both backends make of texts, with all that the folders say of them.
+
+    Returns:
+        As `_compare`, for each way of encoding.
+    """
+    texts = list(SENTENCES)
+    generator = torch.Generator().manual_seed(0)
+    vocabulary = BertTokenizer.from_pretrained(folder).get_vocab()
+    words = [word for word in vocabulary if word.isalpha()]
+    if words:
+        for length in (1, 5, 40):
+            chosen = torch.randint(len(words), (length,), generator=generator).tolist()
+            texts.append(" ".join(words[index] for index in chosen))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # long texts are truncated on purpose
+        if isinstance(model, SentenceEmbedder):
+            exported = OnnxEmbedder.from_pretrained(folder)
+            return [
+                _difference(exported.encode_query(texts), model.encode_query(texts)),
+                _difference(exported.encode_document(texts), model.encode_document(texts)),
+                _difference(
+                    exported.encode(texts, overflow="mean"), model.encode(texts, overflow="mean")
+                ),
+            ]
+        if isinstance(model, BertForSequenceClassification) and not is_embedder(source):
+            scorer = CrossEncoder.from_pretrained(source, precision=None)
+            pairs = [(texts[0], text) for text in texts]
+            settings = scorer.settings()
+            head = OnnxHead.from_pretrained(folder)
+            expected, _ = scorer.compute_logits(pairs, settings)
+            logits, _ = head.compute_logits(pairs, head.settings())
+            return [_difference(logits, expected)]
+    return []
 
 
 @contextmanager

@@ -8,14 +8,10 @@ import math
 import operator
 from collections.abc import Sequence
 from itertools import groupby
-from pathlib import Path
 from typing import Any, Literal, SupportsFloat
 
 import torch
-import torch.nn.functional as F
-from torch import Tensor, nn
-
-from minibert.checks import check_count
+from torch import Tensor
 
 Pooling = Literal["cls", "pooler", "mean", "max", "mean_sqrt_len"]
 POOLINGS = ("cls", "pooler", "mean", "max", "mean_sqrt_len")
@@ -277,86 +273,3 @@ def _pool_padded(states: Tensor, visible: Tensor, name: str) -> Tensor:
     if name == "mean_sqrt_len":
         return total / count**0.5
     return total / count
-
-
-def merge_windows(pooled: Tensor, lengths: Sequence[int], counts: Sequence[int]) -> Tensor:
-    """The vector of each text: the mean of its windows' vectors, weighted by their tokens.
-
-    Args:
-        pooled: Vectors of all windows, (windows, D).
-        lengths: Tokens of each window.
-        counts: Windows of each text.
-
-    Returns:
-        (texts, D).
-    """
-    weights = torch.tensor(lengths, dtype=pooled.dtype, device=pooled.device)
-    vectors_of_texts = torch.split(pooled, list(counts))
-    weights_of_texts = torch.split(weights, list(counts))
-    merged = []
-    for vectors, tokens in zip(vectors_of_texts, weights_of_texts, strict=True):
-        if len(vectors) == 1:
-            merged.append(vectors[0])
-        else:
-            merged.append(tokens @ vectors / tokens.sum())
-    return torch.stack(merged)
-
-
-_KINDS: tuple[type[nn.Module], ...] = (nn.Identity, nn.Tanh, nn.ReLU, nn.GELU, nn.SiLU, nn.Sigmoid)
-ACTIVATIONS = {kind.__name__: kind for kind in _KINDS}
-
-
-class Dense(nn.Module):
-    """A linear layer and an activation on sentence vectors, (batch, in_features)."""
-
-    def __init__(self, in_features: int, out_features: int, bias: bool, activation: str) -> None:
-        super().__init__()
-        self.linear = nn.Linear(in_features, out_features, bias=bias)
-        self.activation = ACTIVATIONS[activation]()
-
-    def forward(self, vectors: Tensor) -> Tensor:
-        """(batch, in_features) to (batch, out_features)."""
-        activated: Tensor = self.activation(self.linear(vectors))
-        return activated
-
-
-class Normalize(nn.Module):
-    """L2-normalizes each vector."""
-
-    def forward(self, vectors: Tensor) -> Tensor:
-        """(batch, hidden) to (batch, hidden), each of length 1."""
-        return F.normalize(vectors, p=2.0, dim=-1)
-
-
-class Truncate(nn.Module):
-    """Truncates each vector to its first dimensions.
-
-    Models trained for it lose little (Kusupati et al. 2022, Matryoshka representations).
-    """
-
-    def __init__(self, dimension: int) -> None:
-        super().__init__()
-        check_count("truncate_dim", dimension)
-        self.dimension = dimension
-
-    def forward(self, vectors: Tensor) -> Tensor:
-        """(batch, hidden) to (batch, dimension)."""
-        return vectors[:, : self.dimension]
-
-
-def activation_name(path: Path | str, name: object) -> str:
-    """Which of `ACTIVATIONS` a file means by a dotted path.
-
-    Raises:
-        ValueError: Another one.
-    """
-    package = ""
-    activation = ""
-    if isinstance(name, str):
-        package, _, activation = name.rpartition(".")
-    if activation not in ACTIVATIONS or package.split(".")[0] != "torch":
-        raise ValueError(
-            f"{path} asks for activation {name!r:.80}, but minibert has {', '.join(ACTIVATIONS)} "
-            f"of torch.nn."
-        )
-    return activation

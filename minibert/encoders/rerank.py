@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, NotRequired, TypedDict, overload
+from typing import Any, overload
 
 import numpy as np
 import torch
@@ -21,9 +20,14 @@ from minibert.checkpoints.source import Source
 from minibert.checks import check_count
 from minibert.config import BertConfig
 from minibert.devices import resolve_device
-from minibert.encoders.encode import check_device, resolve_max_length
-from minibert.encoders.pooling import ACTIVATIONS, activation_name
-from minibert.encoders.sentence_folder import MODULES, SentenceFolder, read_sentence_folder
+from minibert.encoders.scoring import Ranked, Ranking, TextScorer, relevance_activation
+from minibert.encoders.sentence_folder import (
+    ACTIVATIONS,
+    SentenceFolder,
+    read_sentence_folder,
+    write_cross_encoder_folder,
+)
+from minibert.encoders.text_encoder import check_device
 from minibert.encoders.token_rows import (
     Pair,
     Rows,
@@ -31,19 +35,12 @@ from minibert.encoders.token_rows import (
     Vectors,
     check_collection,
     check_pairs,
-    check_prompt,
-    check_prompts,
-    list_texts,
-    named_prompt,
-    tokenize_rows,
 )
-from minibert.files import write_json
 from minibert.heads import BertForSequenceClassification
 from minibert.inference.batching import BATCH_TOKENS, Report
 from minibert.inference.optimize import Precision, optimize, resolve_precision
 from minibert.inference.packing import run_packed
 from minibert.layouts import PackedLayout
-from minibert.progress import SILENT, Progress
 from minibert.tokenization.tokenizer import BertTokenizer
 
 Activation = Callable[[Tensor], Tensor]
@@ -51,15 +48,7 @@ Activation = Callable[[Tensor], Tensor]
 Pairs = Iterable[Pair | Sequence[str]] | NDArray[Any]
 
 
-class Ranked(TypedDict):
-    """A document's index, its score, and its text unless `return_documents=False`."""
-
-    corpus_id: int
-    score: float
-    text: NotRequired[str]
-
-
-class CrossEncoder:
+class CrossEncoder(TextScorer):
     """A sequence classifier over pairs of texts, its tokenizer, and the activation of its logits.
 
     ```python
@@ -97,29 +86,27 @@ class CrossEncoder:
         device: torch.device | str | None = None,
     ) -> None:
         if isinstance(model, str | os.PathLike | Source):
-            source = Source.of(model)
-            folder = read_sentence_folder(source, cross_encoder=True)
-            model = _load_classifier(folder, precision, device, mmap=True)
-            tokenizer = tokenizer or folder.load_tokenizer()
-            activation_fn = activation_fn or _activation(source, folder, model.config)
-            max_length = max_length or folder.length_within(model.config.max_position_embeddings)
-            prompts = folder.prompts if prompts is None else prompts
-            default_prompt_name = default_prompt_name or folder.default_prompt_name
+            loaded = CrossEncoder.from_pretrained(model, precision=precision, device=device)
+            model = loaded.model
+            tokenizer = tokenizer or loaded.tokenizer
+            activation_fn = activation_fn or loaded.activation_fn
+            max_length = loaded.max_length if max_length is None else max_length
+            prompts = loaded.prompts if prompts is None else prompts
+            default_prompt_name = default_prompt_name or loaded.default_prompt_name
         if tokenizer is None:
             raise TypeError(
                 "CrossEncoder takes a BertForSequenceClassification and its tokenizer, or the name "
                 "of a model, which brings both."
             )
-        self.model: BertForSequenceClassification = model.eval()
-        self.tokenizer = tokenizer
-        if activation_fn is None:
-            activation_fn = nn.Sigmoid() if model.config.num_labels == 1 else nn.Identity()
-        self.activation_fn = activation_fn
         positions = model.config.max_position_embeddings
-        self.max_length = resolve_max_length(max_length, tokenizer, positions)
-        self.prompts = check_prompts(prompts)
-        self.default_prompt_name = default_prompt_name
-        named_prompt(self.prompts, default_prompt_name)  # it must exist
+        super().__init__(tokenizer, positions, max_length, prompts, default_prompt_name)
+        self.model: BertForSequenceClassification = model.eval()
+        self.activation_fn: Activation = activation_fn or _activation(model.config, None)
+
+    @property
+    def config(self) -> BertConfig:  # type: ignore[override]
+        """The model's configuration."""
+        return self.model.config
 
     @classmethod
     def from_pretrained(
@@ -168,13 +155,18 @@ class CrossEncoder:
             token=token,
         )
         folder = read_sentence_folder(source, cross_encoder=True)
-        model = _load_classifier(folder, precision, device, mmap)
+        model = BertForSequenceClassification.from_pretrained(
+            folder.transformer, device=device, dtype=torch.float32, mmap=mmap
+        )
+        resolved = resolve_precision(precision)
+        if resolved is not None:
+            model = optimize(model, precision=resolved)
         if max_length is None:
             max_length = folder.length_within(model.config.max_position_embeddings)
         return cls(
             model,
             folder.load_tokenizer(),
-            _activation(source, folder, model.config),
+            _activation(model.config, folder.activation(model.config)),
             max_length,
             folder.prompts,
             folder.default_prompt_name,
@@ -187,43 +179,28 @@ class CrossEncoder:
             path: Folder, which is created if it does not exist.
 
         Raises:
-            ValueError: An activation other than `minibert.encoders.pooling.ACTIVATIONS`. Nothing
-                is written then.
+            ValueError: An activation other than
+                `minibert.encoders.sentence_folder.ACTIVATIONS`. Nothing is written then.
             OSError: A file cannot be written.
         """
         kind = type(self.activation_fn)
-        if ACTIVATIONS.get(kind.__name__) is not kind:
+        if kind.__name__ not in ACTIVATIONS or getattr(nn, kind.__name__) is not kind:
             raise ValueError(
                 f"activation_fn should be one of {', '.join(ACTIVATIONS)} of torch.nn to be saved, "
                 f"not {self.activation_fn!r:.80}."
             )
-        activation = f"{kind.__module__}.{kind.__name__}"
-        folder = Path(path)
-        folder.mkdir(parents=True, exist_ok=True)
-        module = {"idx": 0, "name": "0", "path": "", "type": f"{MODULES}.Transformer"}
-        write_json(folder / "modules.json", [module])
-        transformer = {
-            "max_seq_length": self.max_length,
-            "do_lower_case": False,
-            "transformer_task": "sequence-classification",
-            "modality_config": {"text": {"method": "forward", "method_output_name": "logits"}},
-            "module_output_name": "scores",
-        }
-        write_json(folder / "sentence_bert_config.json", transformer)
-        settings = {
-            "model_type": "CrossEncoder",
-            "activation_fn": activation,
-            "prompts": self.prompts,
-            "default_prompt_name": self.default_prompt_name,
-        }
-        write_json(folder / "config_sentence_transformers.json", settings)
-        self.tokenizer.save_pretrained(folder)
-        self.model.save_pretrained(folder)
-
-    @property
-    def activation(self) -> Activation:
-        """`activation_fn`, under its earlier name."""
-        return self.activation_fn
+        target = Path(path)
+        target.mkdir(parents=True, exist_ok=True)
+        folder = SentenceFolder(
+            Source(target),
+            max_length=self.max_length,
+            prompts=self.prompts,
+            default_prompt_name=self.default_prompt_name,
+            activation_fn=f"{kind.__module__}.{kind.__name__}",
+        )
+        write_cross_encoder_folder(folder, target)
+        self.tokenizer.save_pretrained(target)
+        self.model.save_pretrained(target)
 
     @overload
     def predict(
@@ -299,12 +276,9 @@ class CrossEncoder:
         if device is not None:
             self.model.to(resolve_device(device))
         checked, is_single = _check_pairs(pairs)
-        settings = self.settings(prompt, prompt_name, batch_tokens=batch_tokens)
-        rows = tokenize_rows(self.tokenizer, checked, self.max_length, settings)
-        bar = Progress(True, len(checked)) if show_progress_bar else nullcontext(SILENT)
-        with bar as progress:
-            report = rows.progress_callback(progress) if show_progress_bar else None
-            logits = torch.from_numpy(self.encode_rows(rows, settings, report))
+        settings = self.settings(prompt, prompt_name, batch_tokens)
+        array, _ = self.compute_logits(checked, settings, "pairs", bool(show_progress_bar))
+        logits = torch.from_numpy(array)
         activate = activation_fn or self.activation_fn
         scores = activate(logits)
         if apply_softmax and scores.shape[1] > 1:
@@ -322,7 +296,7 @@ class CrossEncoder:
             return results[0]
         return results
 
-    def settings(
+    def settings(  # type: ignore[override]
         self,
         prompt: str | None = None,
         prompt_name: str | None = None,
@@ -341,11 +315,7 @@ class CrossEncoder:
         Raises:
             ValueError: A prompt that does not exist, or an impossible `batch_tokens`.
         """
-        check_count("batch_tokens", batch_tokens)
-        check_prompt(prompt)
-        if prompt is None:
-            prompt = named_prompt(self.prompts, prompt_name or self.default_prompt_name)
-        return Settings(prompt, "truncate", batch_tokens)
+        return super().settings(prompt=prompt, prompt_name=prompt_name, batch_tokens=batch_tokens)
 
     def encode_rows(self, rows: Rows, settings: Settings, report: Report | None = None) -> Vectors:
         """Logits of the pairs or texts, (N, labels) float32, in their order.
@@ -398,8 +368,10 @@ class CrossEncoder:
         show_progress_bar: bool | None = False,
         activation_fn: Activation | None = None,
         device: torch.device | str | None = None,
-    ) -> list[Ranked]:
-        """Documents by their scores with a query, best first, ties in the order of the documents.
+    ) -> Ranking:
+        """Documents by their scores with a query, best first.
+
+        Equal scores are in the order of their logits, then in that of the documents.
 
         Args:
             query: The first text of each pair.
@@ -415,38 +387,26 @@ class CrossEncoder:
             device: See there.
 
         Returns:
-            `{"corpus_id", "score", "text"}` of each. `corpus_id` is the document's index.
+            `{"corpus_id", "score", "text"}` of each in a list, whose `truncated` says how many
+            pairs were. `corpus_id` is the document's index.
 
         Raises:
             ValueError: A model with several labels, or something that is not a text.
         """
-        if self.model.config.num_labels != 1:
-            raise ValueError(
-                "ranking needs a model with one label, but this one has "
-                f"{self.model.config.num_labels}."
-            )
-        if top_k is not None:
-            check_count("top_k", top_k)
-        if isinstance(documents, str):
-            raise ValueError(f"documents should be several strings, not {documents!r:.60}.")
-        texts = list_texts(documents)
-        scores = self.predict(
-            [(query, text) for text in texts],
-            prompt=prompt,
-            prompt_name=prompt_name,
-            batch_size=batch_size,
-            batch_tokens=batch_tokens,
-            show_progress_bar=show_progress_bar,
-            activation_fn=activation_fn,
-            device=device,
+        check_count("batch_size", batch_size)
+        check_device(device)
+        if device is not None:
+            self.model.to(resolve_device(device))
+        activate = activation_fn or self.activation_fn
+        return self.rank_documents(
+            query,
+            documents,
+            top_k,
+            return_documents,
+            self.settings(prompt, prompt_name, batch_tokens),
+            lambda logits: activate(torch.from_numpy(logits)).numpy(),
+            bool(show_progress_bar),
         )
-        results = []
-        for index in np.argsort(-scores, kind="stable")[:top_k].tolist():
-            ranked = Ranked(corpus_id=index, score=float(scores[index]))
-            if return_documents:
-                ranked["text"] = texts[index]
-            results.append(ranked)
-        return results
 
 
 def rerank(
@@ -487,30 +447,7 @@ def _check_pairs(pairs: Any) -> tuple[list[Pair], bool]:
     return check_pairs(items), False
 
 
-def _load_classifier(
-    folder: SentenceFolder,
-    precision: str | None,
-    device: torch.device | str | None,
-    mmap: bool,
-) -> BertForSequenceClassification:
-    model = BertForSequenceClassification.from_pretrained(
-        folder.transformer, device=device, dtype=torch.float32, mmap=mmap
-    )
-    resolved = resolve_precision(precision)
-    if resolved is not None:
-        model = optimize(model, precision=resolved)
-    return model
-
-
-def _activation(source: Source, folder: SentenceFolder, config: BertConfig) -> nn.Module | None:
-    """The activation that a folder names, where sentence-transformers looks for it."""
-    section: Mapping[str, Any] = config.extra.get("sentence_transformers") or {}
-    places = [
-        ("config_sentence_transformers.json", folder.activation_fn),
-        ("config.json", section.get("activation_fn")),
-        ("config.json", config.extra.get("sbert_ce_default_activation_function")),
-    ]
-    for file, name in places:
-        if name is not None:
-            return ACTIVATIONS[activation_name(f"{source}/{file}", name)]()
-    return None
+def _activation(config: BertConfig, name: str | None) -> nn.Module:
+    """The activation of this name, or of a model whose folder names none."""
+    activation: nn.Module = getattr(nn, relevance_activation(config, name))()
+    return activation

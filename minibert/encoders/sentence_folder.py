@@ -1,4 +1,4 @@
-"""Reading a sentence-transformers folder: the modules after the BERT, limits and prompts of texts.
+"""The folder of sentence-transformers, read and written for embedders, rerankers and exports.
 
     modules.json                        the modules: Transformer, Pooling, then Dense or Normalize
     sentence_bert_config.json           max_seq_length, do_lower_case (in the transformer's folder)
@@ -8,17 +8,21 @@
 
 A folder without modules.json is a plain BERT: mean pooling, nothing after it. The documentation of
 sentence-transformers describes the format ("Creating Custom Models"). No name in a file is ever
-imported.
+imported. Nothing here imports torch: `steps` reads and writes the weights of a Dense layer.
 """
 
-from collections.abc import Mapping
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, get_args
 
 from minibert.checkpoints.source import Source
-from minibert.encoders.token_rows import named_prompt
-from minibert.files import parse_json, prefix_errors, read_json, read_text
+from minibert.config import BertConfig
+from minibert.encoders.search import Metric
+from minibert.files import parse_json, read_json, read_text, replacing, write_json
 from minibert.tokenization.tokenizer import BertTokenizer
 
 # in the order in which sentence-transformers puts them side by side
@@ -33,6 +37,8 @@ POOLING_FLAGS = {
 POOLINGS = {"cls": "cls", "max": "max", "mean": "mean", "mean_sqrt_len_tokens": "mean_sqrt_len"}
 # the package of the modules in the first versions, which every version still finds
 MODULES = "sentence_transformers.models"
+# the classes of torch.nn that files of sentence-transformers may name
+ACTIVATIONS = ("Identity", "Tanh", "ReLU", "GELU", "SiLU", "Sigmoid")
 # where the vectors or scores come from, for each task that minibert has
 TASK_OUTPUTS = {
     "feature-extraction": "last_hidden_state",
@@ -67,6 +73,30 @@ MODEL_OPTIONS = {
 }
 BATCH_OPTIONS = {"padding", "padding_side", "pad_to_multiple_of", "return_tensors"}
 _KINDS = ("Transformer", "Pooling", "Dense", "Normalize")
+_FILES_OF_A_MODULE = ("config.json", "model.safetensors", "pytorch_model.bin")
+
+
+class Field(NamedTuple):
+    """A field of a file, and the attribute of `SentenceFolder` that holds it."""
+
+    name: str
+    attribute: str
+    kind: type
+    choices: Sequence[str] = ()
+
+
+TRANSFORMER_FIELDS = (
+    Field("max_seq_length", "max_length", int),
+    Field("do_lower_case", "lower_case", bool),
+)
+POOLING_FIELDS = (Field("include_prompt", "include_prompt", bool),)
+SETTINGS_FIELDS = (
+    Field("prompts", "prompts", dict),
+    Field("default_prompt_name", "default_prompt_name", str),
+    Field("similarity_fn_name", "similarity_fn_name", str, get_args(Metric)),
+    Field("truncate_dim", "truncate_dim", int),
+    Field("activation_fn", "activation_fn", str),
+)
 
 
 @dataclass
@@ -99,16 +129,7 @@ class SentenceFolder:
     prompts: dict[str, str] = field(default_factory=dict)
     default_prompt_name: str | None = None
     similarity_fn_name: str = "cosine"
-    activation_fn: Any = None
-
-    def override_prompts(
-        self, prompts: dict[str, str] | None, default_prompt_name: str | None
-    ) -> None:
-        """Replaces the folder's prompts by a caller's. None, or "" for a name, leaves them."""
-        if prompts is not None:
-            self.prompts = prompts
-        if default_prompt_name:
-            self.default_prompt_name = default_prompt_name
+    activation_fn: str | None = None
 
     def length_within(self, positions: int) -> int | None:
         """The folder's `max_length`, as far as the model has positions."""
@@ -125,6 +146,25 @@ class SentenceFolder:
             options["strip_accents"] = bool(tokenizer.strip_accents)
             tokenizer = BertTokenizer.from_pretrained(self.transformer, **options)
         return tokenizer
+
+    def activation(self, config: BertConfig) -> str | None:
+        """The activation of a cross-encoder, one of `ACTIVATIONS`.
+
+        Args:
+            config: The model's, which names it in folders of older versions.
+
+        Raises:
+            ValueError: One that minibert does not have.
+        """
+        section: Mapping[str, Any] = config.extra.get("sentence_transformers") or {}
+        for file, name in (
+            ("config_sentence_transformers.json", self.activation_fn),
+            ("config.json", section.get("activation_fn")),
+            ("config.json", config.extra.get("sbert_ce_default_activation_function")),
+        ):
+            if name is not None:
+                return activation_name(f"{self.transformer}/{file}", name)
+        return None
 
 
 def read_sentence_folder(source: Source, cross_encoder: bool = False) -> SentenceFolder:
@@ -179,17 +219,29 @@ def check_order(path: Path, kinds: list[str], cross_encoder: bool) -> None:
         )
 
 
+def _read_fields(path: Path, fields: Sequence[Field], folder: SentenceFolder) -> dict[str, Any]:
+    """Reads the fields of a file that has them, and returns all that it holds."""
+    content = read_json(path)
+    for name, attribute, kind, choices in fields:
+        value = value_of(path, content, name, kind, None)
+        if choices and value not in (None, *choices):
+            raise ValueError(
+                f"{path}: {name} should be one of {', '.join(choices)}, not {value!r}."
+            )
+        if value is not None:
+            setattr(folder, attribute, value)
+    return content
+
+
 def _read_settings(path: Path, folder: SentenceFolder) -> None:
     """Reads prompts, dimension, similarity and activation."""
-    content = read_json(path)
-    prompts = value_of(path, content, "prompts", dict, {})
+    _read_fields(path, SETTINGS_FIELDS, folder)
+    prompts = folder.prompts
     folder.prompts = {name: value_of(path, prompts, name, str, "") for name in prompts}
-    folder.default_prompt_name = value_of(path, content, "default_prompt_name", str, None)
-    with prefix_errors(str(path)):
-        named_prompt(folder.prompts, folder.default_prompt_name)  # it must exist
-    folder.truncate_dim = value_of(path, content, "truncate_dim", int, None)
-    folder.similarity_fn_name = value_of(path, content, "similarity_fn_name", str, "cosine")
-    folder.activation_fn = content.get("activation_fn")
+    default = folder.default_prompt_name
+    if default is not None and default not in prompts:
+        available = ", ".join(prompts) or "none"
+        raise ValueError(f"{path}: there is no prompt {default!r:.80}. This model has {available}.")
 
 
 def is_embedder(source: Source) -> bool:
@@ -223,6 +275,24 @@ def value_of(path: Path, config: Mapping[str, Any], name: str, kind: type, defau
     return value
 
 
+def activation_name(path: Path | str, name: object) -> str:
+    """Which of `ACTIVATIONS` a file means by a dotted path.
+
+    Raises:
+        ValueError: Another one.
+    """
+    package = ""
+    activation = ""
+    if isinstance(name, str):
+        package, _, activation = name.rpartition(".")
+    if activation not in ACTIVATIONS or package.split(".")[0] != "torch":
+        raise ValueError(
+            f"{path} asks for activation {name!r:.80}, but minibert has {', '.join(ACTIVATIONS)} "
+            f"of torch.nn."
+        )
+    return activation
+
+
 def read_modules(path: Path) -> list[tuple[str, str]]:
     """The class name of each module and its folder, which ends in a slash or is ""."""
     content = parse_json(read_text(path), path, list)
@@ -250,9 +320,7 @@ def _read_transformer(source: Source, path: str, folder: SentenceFolder) -> None
     settings = source.file(f"{path}sentence_bert_config.json")
     if settings is None:
         return
-    config = read_json(settings)
-    folder.max_length = value_of(settings, config, "max_seq_length", int, None)
-    folder.lower_case = value_of(settings, config, "do_lower_case", bool, False)
+    config = _read_fields(settings, TRANSFORMER_FIELDS, folder)
     for name in ("query_length", "document_length", "query_expansion"):
         if config.get(name) is not None:
             raise ValueError(
@@ -331,7 +399,7 @@ def _read_processing_options(path: Path, config: Mapping[str, Any], folder: Sent
 
 
 def _read_pooling(path: Path, folder: SentenceFolder) -> None:
-    config = read_json(path)
+    config = _read_fields(path, POOLING_FIELDS, folder)
     modes = config.get("pooling_mode")
     if not modes:
         modes = [mode for flag, mode in POOLING_FLAGS.items() if config.get(flag)] or "mean"
@@ -343,7 +411,6 @@ def _read_pooling(path: Path, folder: SentenceFolder) -> None:
                 f"{path} asks for pooling {mode!r:.80}, but minibert has {', '.join(POOLINGS)}."
             )
     folder.pooling = [POOLINGS[mode] for mode in modes]
-    folder.include_prompt = value_of(path, config, "include_prompt", bool, True)
 
 
 def _check_input(source: Source, place: str) -> None:
@@ -360,3 +427,122 @@ def _check_input(source: Source, place: str) -> None:
                 f"{path} works on {content[name]!r:.80}, but minibert has it on sentence vectors "
                 f"only."
             )
+
+
+def write_sentence_folder(
+    folder: SentenceFolder, path: Path, hidden_size: int, steps: Sequence[str] = ()
+) -> list[Path]:
+    """Writes the files of an embedder, without weights. `read_sentence_folder` reads them.
+
+    Args:
+        folder: What they say. Its tokenizer is saved beside them with its options applied.
+        path: Where to write. It is created.
+        hidden_size: Dimensions of the BERT's hidden states.
+        steps: "Dense" or "Normalize" of each module after the pooling.
+
+    Returns:
+        The folders of these modules.
+    """
+    places = ["", "1_Pooling", *(f"{index}_{kind}" for index, kind in enumerate(steps, start=2))]
+    for place in places:
+        (path / place).mkdir(parents=True, exist_ok=True)
+    # This file first: without it, an interrupted save would be loaded as a plain BERT. With it, the
+    # folder is refused
+    _write_modules(path, ["Transformer", "Pooling", *steps], places)
+    _write_fields(path / "sentence_bert_config.json", TRANSFORMER_FIELDS, folder)
+    _write_fields(path / "config_sentence_transformers.json", SETTINGS_FIELDS[:-1], folder)
+    pooling = _pooling_config(folder.pooling, hidden_size)
+    _write_fields(path / "1_Pooling" / "config.json", POOLING_FIELDS, folder, pooling)
+    return [path / place for place in places[2:]]
+
+
+def write_cross_encoder_folder(folder: SentenceFolder, path: Path) -> None:
+    """Writes the files of a cross-encoder, without weights. `read_sentence_folder` reads them.
+
+    Args:
+        folder: What they say, as in `write_sentence_folder`.
+        path: Where to write. It is created.
+    """
+    path.mkdir(parents=True, exist_ok=True)
+    _write_modules(path, ["Transformer"], [""])
+    task = {
+        "transformer_task": "sequence-classification",
+        "modality_config": {"text": {"method": "forward", "method_output_name": "logits"}},
+        "module_output_name": "scores",
+    }
+    _write_fields(path / "sentence_bert_config.json", TRANSFORMER_FIELDS, folder, task)
+    settings = {"model_type": "CrossEncoder"}
+    fields = [
+        one for one in SETTINGS_FIELDS if one.name not in ("similarity_fn_name", "truncate_dim")
+    ]
+    _write_fields(path / "config_sentence_transformers.json", fields, folder, settings)
+
+
+def _write_modules(path: Path, kinds: Sequence[str], places: Sequence[str]) -> None:
+    modules = []
+    for index, (kind, place) in enumerate(zip(kinds, places, strict=True)):
+        module = {"idx": index, "name": str(index), "path": place, "type": f"{MODULES}.{kind}"}
+        modules.append(module)
+    write_json(path / "modules.json", modules)
+
+
+def _write_fields(
+    path: Path,
+    fields: Sequence[Field],
+    folder: SentenceFolder,
+    more: Mapping[str, Any] | None = None,
+) -> None:
+    values = {one.name: getattr(folder, one.attribute) for one in fields}
+    write_json(path, {**(more or {}), **values})
+
+
+def _pooling_config(pooling: Sequence[str], hidden: int) -> dict[str, Any]:
+    flags = {flag: POOLINGS.get(mode) in pooling for flag, mode in POOLING_FLAGS.items()}
+    in_order = [POOLINGS[mode] for flag, mode in POOLING_FLAGS.items() if flags[flag]]
+    if in_order == list(pooling):  # every version reads this
+        return {"word_embedding_dimension": hidden, **flags}
+    modes = {ours: theirs for theirs, ours in POOLINGS.items()}
+    return {"embedding_dimension": hidden, "pooling_mode": [modes[name] for name in pooling]}
+
+
+def transformer_folder(source: Source) -> str:
+    """The folder of the BERT inside a sentence-transformers folder, such as "0_Transformer/".
+
+    It is "" for a plain one.
+    """
+    path = source.file("modules.json")
+    if path is None:
+        return ""
+    return dict(read_modules(path)).get("Transformer", "")
+
+
+def copy_modules(source: Source, folder: str | os.PathLike[str]) -> None:
+    """Copies everything around the BERT of a sentence-transformers folder, as it stands.
+
+    Args:
+        source: Where the modules are. Around a plain checkpoint there is nothing.
+        folder: Where the BERT has been written, in the same place as in `source`.
+
+    Raises:
+        ValueError: A module that minibert does not have.
+        OSError: A file cannot be written.
+    """
+    files = ["config_sentence_transformers.json"]
+    path = source.file("modules.json")
+    if path is None:
+        files.append("sentence_bert_config.json")  # cross-encoders may have it alone
+    else:
+        for kind, place in read_modules(path):
+            if kind == "Transformer":
+                files.append(f"{place}sentence_bert_config.json")
+            elif place:
+                files += [f"{place}{name}" for name in _FILES_OF_A_MODULE]
+        files.append("modules.json")  # last: it promises the others
+    for name in files:
+        original = source.file(name)
+        copy = Path(folder, name)
+        if original is None or (copy.exists() and copy.samefile(original)):
+            continue
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(copy) as temporary:
+            temporary.write_bytes(original.read_bytes())

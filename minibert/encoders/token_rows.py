@@ -142,49 +142,6 @@ class Rows:
         return vectors[self.indices]
 
 
-def check_prompt(prompt: Any) -> None:
-    """Check that a prompt is a string or None.
-
-    Raises:
-        ValueError: It is something else.
-    """
-    if prompt is not None and not isinstance(prompt, str):
-        raise ValueError(f"prompt should be a string, not {prompt!r:.80}.")
-
-
-def check_prompts(prompts: Any) -> dict[str, str]:
-    """A copy of the prompts by name. None has none.
-
-    Raises:
-        ValueError: Not a dict, or something in it that is not a string.
-    """
-    if prompts is None:
-        return {}
-    if not isinstance(prompts, Mapping):
-        raise ValueError(
-            'prompts should be a dict of names and texts, such as {"query": "query: "}, not '
-            f"{prompts!r:.80}."
-        )
-    for name, prompt in prompts.items():
-        if not isinstance(name, str) or not isinstance(prompt, str):
-            raise ValueError(f"prompts[{name!r}] should be a string, not {prompt!r:.80}.")
-    return dict(prompts)
-
-
-def named_prompt(prompts: Mapping[str, str], name: str | None) -> str:
-    """The prompt of this name, "" for None.
-
-    Raises:
-        ValueError: There is no prompt of this name.
-    """
-    if name is None:
-        return ""
-    if name not in prompts:
-        available = ", ".join(prompts) or "none"
-        raise ValueError(f"there is no prompt {name!r:.80}. This model has {available}.")
-    return prompts[name]
-
-
 def join_rows(parts: Sequence[Rows]) -> Rows:
     """Joins the rows of several calls. Each input keeps a row of its own."""
     rows = [part.rows[index] for part in parts for index in part.indices]

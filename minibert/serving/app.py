@@ -38,8 +38,8 @@ from starlette.middleware.cors import CORSMiddleware
 
 import minibert
 from minibert.encoders.batched import BusyError
-from minibert.encoders.encode import DOCUMENT_PROMPTS, QUERY_PROMPTS
 from minibert.encoders.search import unit
+from minibert.encoders.text_encoder import PROMPT_NAMES
 from minibert.encoders.token_rows import Vectors
 from minibert.serving.limits import Gate, Metrics, path_in_app, problem, unless_disconnected
 from minibert.serving.models import Input, Served, sigmoid
@@ -589,9 +589,9 @@ def _prompt_of_type(kind: str | None, prompts: Sequence[str]) -> str | None:
         return kind
     candidates: tuple[str, ...] = ()
     if kind in QUERY_TYPES:
-        candidates = QUERY_PROMPTS
+        candidates = PROMPT_NAMES["query"]
     elif kind in DOCUMENT_TYPES:
-        candidates = DOCUMENT_PROMPTS
+        candidates = PROMPT_NAMES["document"]
     return next((name for name in candidates if name in prompts), None)
 
 

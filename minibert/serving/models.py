@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable, Sequence
-from functools import cache, partial
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -27,10 +27,10 @@ from minibert.inference.batching import BATCH_TOKENS
 if TYPE_CHECKING:
     from minibert.base import PreTrainedModel
     from minibert.config import BertConfig
-    from minibert.encoders.encode import TextEncoder
     from minibert.encoders.kinds import Kind
     from minibert.encoders.onnx_heads import OnnxHead
     from minibert.encoders.rerank import CrossEncoder
+    from minibert.encoders.text_encoder import TextEncoder
     from minibert.inference.optimize import Precision
     from minibert.tasks.entities import Entity, TokenClassifier
     from minibert.tokenization.tokenizer import BertTokenizer
@@ -313,8 +313,15 @@ def load(
         from minibert.tasks.thresholds import thresholds_of
 
         about["thresholds"] = dict(zip(labels, thresholds_of(config).tolist(), strict=True))
-    settings = model.settings if backend == "onnx" else partial(model.settings, None)
-    return Served(name, served_kind, model, settings, about, config, **queue)
+    return Served(
+        name,
+        served_kind,
+        model,
+        lambda prompt: model.settings(prompt_name=prompt),
+        about,
+        config,
+        **queue,
+    )
 
 
 def sigmoid(logits: Vectors) -> Vectors:

@@ -27,8 +27,8 @@ from typing import Any, SupportsIndex
 import numpy as np
 from numpy.typing import NDArray
 
-from minibert.encoders.encode import TextEncoder
 from minibert.encoders.search import pairwise_similarity
+from minibert.encoders.text_encoder import TextEncoder
 from minibert.encoders.token_rows import Settings, Vectors
 from minibert.text.location import Location
 from minibert.tokenization.files import tokenizer_digest

@@ -29,8 +29,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minibert.checks import check_count
-from minibert.encoders.encode import DOCUMENT_PROMPTS, Overflow, TextEncoder, encode_chunk
-from minibert.encoders.token_rows import CHUNK_TEXTS, Settings, Vectors, iter_texts, named_prompt
+from minibert.encoders.text_encoder import Overflow, TextEncoder
+from minibert.encoders.token_rows import CHUNK_TEXTS, Settings, Vectors, iter_texts
 from minibert.files import named_in_errors, only_run_in
 from minibert.inference.batching import BATCH_TOKENS
 from minibert.progress import SILENT, Progress, interruptible
@@ -234,9 +234,7 @@ def prompt_of(embedder: TextEncoder, prompt: str | None, prompt_name: str | None
     """The prompt of a corpus: that of the model's documents, unless another is given."""
     if prompt is not None or prompt_name is not None:
         return prompt
-    names = [name for name in DOCUMENT_PROMPTS if name in embedder.prompts]
-    name = names[0] if names else embedder.default_prompt_name
-    return named_prompt(embedder.prompts, name)
+    return embedder.prompt_for("document")
 
 
 def _check_shards(file_format: str, shard_size: int, rank: int, world_size: int) -> None:
@@ -443,7 +441,7 @@ class _Run:
     def _vectors(self, texts: list[str], progress: Progress) -> tuple[Vectors, CorpusReport]:
         """The vectors of texts, (N, D), of which those without old vectors are computed."""
         if self.old_vectors is None:
-            vectors, rows = encode_chunk(self.embedder, texts, self.settings, progress)
+            vectors, rows = self.embedder.encode_chunk(texts, self.settings, progress)
             return vectors, CorpusReport(len(texts), rows.tokens, rows.overlong)
         old_rows = self.old_vectors.rows_of(texts)
         old = [place for place, row in enumerate(old_rows) if row is not None]
@@ -453,8 +451,8 @@ class _Run:
         progress.add(len(old))
         counts = CorpusReport(len(texts), kept=len(old))
         if new:
-            computed, rows = encode_chunk(
-                self.embedder, [texts[place] for place in new], self.settings, progress
+            computed, rows = self.embedder.encode_chunk(
+                [texts[place] for place in new], self.settings, progress
             )
             vectors[new] = computed
             counts.tokens = rows.tokens

@@ -18,7 +18,8 @@ from torch.utils._pytree import tree_leaves
 
 import minibert
 from minibert import BertConfig, BertTokenizer
-from minibert.encoders.pooling import POOLINGS, Normalize, Truncate
+from minibert.encoders.pooling import POOLINGS
+from minibert.encoders.steps import Normalize, Truncate
 
 pytestmark = [
     pytest.mark.ecosystem,

@@ -12,7 +12,6 @@ import torch
 from tiny_folder import sentence_folder, tiny_folder
 
 from minibert import SentenceEmbedder
-from minibert.encoders.encode import encode_chunk
 from minibert.layouts import PackedLayout
 
 METHODS = ("encode", "encode_query", "encode_document", "embed_documents", "words")
@@ -72,7 +71,7 @@ class TestResults:
     def test_equal_texts_are_encoded_once(self, embedder: SentenceEmbedder) -> None:
         settings = embedder.settings()
         (once, rows), (twice, same) = (
-            encode_chunk(embedder, texts, settings) for texts in (TEXTS[:3], TEXTS)
+            embedder.encode_chunk(texts, settings) for texts in (TEXTS[:3], TEXTS)
         )
         assert rows.tokens == same.tokens
         assert np.array_equal(twice[3], once[0])
