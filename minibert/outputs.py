@@ -12,143 +12,19 @@ This is the last file of the reading path.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from torch import Tensor
-from torch.utils import _pytree as pytree
 
+from minibert.compat.outputs import OutputMapping
 from minibert.config import BertConfig
 
 Output = TypeVar("Output", bound="ModelOutput")
 
 
-class ModelOutput:
-    """Base of the outputs: a dataclass in which values that are None count as absent.
-
-    It has the API of the output classes of transformers, with one difference: iterating gives
-    values, so that `last_hidden_state, pooler_output = model(...)` unpacks. There it gives names.
-    Tools that treat an output as a mapping use `keys`, `items` and `[name]`, which are the same in
-    both.
-    """
-
-    def __init_subclass__(cls) -> None:
-        """Make every output a pytree of tensors, for `torch.export`, FSDP and `torch.func`."""
-        super().__init_subclass__()
-        pytree.register_pytree_node(
-            cls,
-            lambda output: (output.values(), output.keys()),
-            lambda values, names: cls._from_pairs(zip(names, values, strict=True)),
-            serialized_type_name=f"{cls.__module__}.{cls.__name__}",
-            flatten_with_keys_fn=lambda output: (
-                [(pytree.MappingKey(name), value) for name, value in output.items()],
-                output.keys(),
-            ),
-        )
-
-    def __post_init__(self) -> None:
-        """Accept a mapping, pairs or values in place of the first field, as tools pass them."""
-        first_field = fields(self)[0].name  # type: ignore[arg-type]
-        argument = getattr(self, first_field)
-        if isinstance(argument, Tensor) or not isinstance(argument, Iterable):
-            return
-        setattr(self, first_field, None)
-        if isinstance(argument, Mapping):
-            values = list(argument.items())
-        else:
-            values = list(argument)
-        if not all(_is_pair(value) for value in values):
-            values = self._match_fields(values)
-        for name, value in values:
-            setattr(self, name, value)
-
-    @classmethod
-    def _from_pairs(cls, pairs: Iterable[tuple[str, Any]]) -> ModelOutput:
-        output = cls()
-        vars(output).update(pairs)  # as they are: a pytree may also hold what is not a tensor
-        return output
-
-    @classmethod
-    def _match_fields(cls, values: list[Any]) -> list[tuple[str, Any]]:
-        """Pair each value with the next field it can belong to.
-
-        `torch.nn.DataParallel` gathers the values that iterating gives, without their names.
-        """
-        names = iter([field.name for field in fields(cls)])  # type: ignore[arg-type]
-        pairs = []
-        for value in values:
-            for name in names:
-                if _fits(name, value):
-                    pairs.append((name, value))
-                    break
-            else:
-                raise ValueError(
-                    f"{cls.__name__} takes values by name, or a mapping of them, not "
-                    f"{values!r:.80}."
-                )
-        return pairs
-
-    def items(self) -> list[tuple[str, Any]]:
-        """Return name and value of everything that is not None, in order."""
-        return [(name, value) for name, value in vars(self).items() if value is not None]
-
-    def keys(self) -> list[str]:
-        """Return the names of everything that is not None."""
-        return [name for name, _ in self.items()]
-
-    def values(self) -> list[Any]:
-        """Return everything that is not None."""
-        return [value for _, value in self.items()]
-
-    def to_tuple(self) -> tuple[Any, ...]:
-        """Return everything that is not None as a plain tuple."""
-        return tuple(self.values())
-
-    def get(self, name: str, default: Any = None) -> Any:
-        """Return the value called `name`, or `default` if it is None or missing."""
-        return dict(self.items()).get(name, default)
-
-    def __getitem__(self, key: str | int | slice) -> Any:
-        if not isinstance(key, str):
-            return self.to_tuple()[key]
-        present = dict(self.items())
-        if key not in present:
-            raise KeyError(f"{key!r} is not in this output, which has {', '.join(present)}")
-        return present[key]
-
-    def __setitem__(self, name: str, value: Any) -> None:
-        setattr(self, name, value)
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self.values())
-
-    def __len__(self) -> int:
-        return len(self.items())
-
-    def __contains__(self, name: object) -> bool:
-        return name in self.keys()
-
-
-Mapping.register(ModelOutput)  # for tools that ask isinstance(output, Mapping)
-
-
-def _is_pair(value: Any) -> bool:
-    """Whether a value is a pair of a name and something."""
-    return isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str)
-
-
-def _fits(name: str, value: Any) -> bool:
-    """Whether a value can belong to a field, judged by its number of dimensions."""
-    if name in ("hidden_states", "attentions"):
-        if not isinstance(value, tuple):
-            return False
-        are_attentions = [tensor.dim() == 4 for tensor in value]
-        return all(is_attention == (name == "attentions") for is_attention in are_attentions)
-    if not isinstance(value, Tensor):
-        return False
-    is_loss = value.dim() < 2
-    return is_loss == (name == "loss")
+class ModelOutput(OutputMapping):
+    """Base of the outputs: a dataclass in which values that are None count as absent."""
 
 
 def to_output(output: Output, return_dict: bool | None, config: BertConfig) -> Output:
