@@ -122,8 +122,11 @@ def _parameters(part: nn.Module) -> Mapping[str, inspect.Parameter]:
 
 @lru_cache(maxsize=256)
 def _class_parameters(forward: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
-    _, *parameters = inspect.signature(forward, follow_wrapped=False).parameters.items()
-    return dict(parameters)
+    parameters = dict(inspect.signature(forward, follow_wrapped=False).parameters)
+    first = next(iter(parameters.values()), None)
+    if first is not None and first.kind is not inspect.Parameter.VAR_POSITIONAL:
+        del parameters[first.name]  # self
+    return parameters
 
 
 def _split_output(

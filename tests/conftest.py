@@ -50,6 +50,16 @@ HEADS = (
     "BertForQuestionAnswering",
     "BertForMultipleChoice",
 )
+# google-research/bert and the paper round these to 4.4, 11.3, 29.1, 41.7, 110 and 340 million,
+# some with a head.
+PARAMETERS = {
+    "tiny": 4_385_920,
+    "mini": 11_170_560,
+    "small": 28_763_648,
+    "medium": 41_373_184,
+    "base": 109_482_240,
+    "large": 335_141_888,
+}
 CHECKOUT = Path(__file__).resolve().parent.parent
 NOT_IN_THE_REPOSITORY = "which is not part of the repository"
 

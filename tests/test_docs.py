@@ -15,8 +15,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from conftest import CHECKOUT
-from test_model import PARAMETERS
+from conftest import CHECKOUT, PARAMETERS
 
 WITH_EXAMPLES = [
     ".".join(path.relative_to(CHECKOUT).with_suffix("").parts)

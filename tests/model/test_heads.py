@@ -1,4 +1,4 @@
-"""Heads: tied weights, missing and unused weights, invalid labels, and logits at chosen positions.
+"""Heads: formulas, tied, missing and unused weights, and logits at chosen positions.
 
 tests/parity/test_heads_parity.py compares their outputs with transformers.
 """
@@ -16,12 +16,11 @@ from typing import Any
 import pytest
 import torch
 from conftest import HEADS, ragged_batch, tiny_config
-from hypothesis import given, strategies as st
 from safetensors.torch import load, load_file, save, save_file
 from torch import Tensor, nn
 
 import minibert
-from minibert.losses import IGNORED, cross_entropy, multi_label_loss, regression_loss, span_loss
+from minibert.losses import IGNORED
 
 MLM_HEADS = HEADS[:2]
 
@@ -52,6 +51,43 @@ def assert_tied(model: Any) -> None:
         predictions.bias[21] += 1
     changed = (model(ids)[0] != before).any(dim=(0, 1)).nonzero().flatten().tolist()
     assert changed == [20, 21]
+
+
+def test_the_formulas() -> None:
+    """Linear layers on the pooler's output or on every state, and the head of words on a state."""
+    ids = torch.randint(1, 99, (2, 5))
+    texts, words = build("BertForSequenceClassification"), build("BertForMaskedLM")
+    pooled = texts.bert(ids).pooler_output
+    logits = pooled @ texts.classifier.weight.T + texts.classifier.bias
+    torch.testing.assert_close(texts(ids).logits, logits)
+
+    transform, states = words.cls.predictions.transform, words.bert(ids).last_hidden_state
+    changed = nn.functional.gelu(states @ transform.dense.weight.T + transform.dense.bias)
+    deviation = changed.var(-1, keepdim=True, unbiased=False) + words.config.layer_norm_eps
+    changed = (changed - changed.mean(-1, keepdim=True)) / deviation.sqrt()
+    changed = changed * transform.LayerNorm.weight + transform.LayerNorm.bias
+    logits = changed @ word_embeddings(words).T + words.cls.predictions.bias
+    torch.testing.assert_close(words(ids).logits, logits)
+
+
+HELPERS = ("_encode", "_logits", "_loss", "_score_words", "_pool", "_join_choices", "loss_of")
+
+
+@each_head
+@pytest.mark.parametrize("helper", HELPERS)
+def test_helpers_of_a_subclass_are_never_called(name: str, helper: str) -> None:
+    """A class that is built on a head may have methods of any name that transformers has not."""
+    head = getattr(minibert, name)
+    ids = torch.randint(1, 99, (2, 3, 5) if name == HEADS[-1] else (2, 5))
+    own = type("Own", (head,), {helper: lambda *_, **__: pytest.fail("called by minibert")})
+    model = own(tiny_config()).eval()
+    model.bert.__class__ = type("OwnBert", (minibert.BertModel,), {helper: vars(own)[helper]})
+    keys = ("start_positions", "end_positions") if "Answering" in name else ("labels",)
+    shape = (2, 5) if "Masked" in name or "Token" in name or "Training" in name else (2,)
+    labels = dict.fromkeys(keys, torch.zeros(shape, dtype=torch.long))
+    if "Training" in name:
+        labels["next_sentence_label"] = torch.zeros(2, dtype=torch.long)
+    assert model(ids, **labels).loss.isfinite()
 
 
 class TestTying:
@@ -331,174 +367,6 @@ def test_regression_code_of_a_blog_post(headless: Path, labels: list[Any]) -> No
     assert output["logits"].shape == (2, 1) and output["loss"].shape == ()
     assert output["loss"].grad_fn.name() == "MseLossBackward0"
     assert torch.equal(output["loss"], nn.MSELoss()(output["logits"].squeeze(), target.squeeze()))
-
-
-class TestBadLabels:
-    @pytest.mark.parametrize(
-        ("name", "arguments", "message"),
-        [
-            (
-                "BertForSequenceClassification",
-                {"labels": [0, 3, 1]},
-                "labels contains 3, but the model has 3 classes (0 to",
-            ),
-            (
-                "BertForSequenceClassification",
-                {"labels": [0, -1, 1]},
-                "labels contains -1, but the model has 3 classes",
-            ),
-            (
-                "BertForSequenceClassification",
-                {"labels": [0, 1]},
-                "labels should be of shape (3,), not (2,)",
-            ),
-            (
-                "BertForSequenceClassification",
-                {"labels": [[0, 1, 2]]},
-                "labels should be of shape (3,), not (1, 3)",
-            ),
-            (
-                "BertForSequenceClassification",
-                {"labels": [0.0, 1.0, 1.0]},
-                "For a single class per text pass integers",
-            ),
-            (
-                "BertForSequenceClassification",
-                {"labels": [[0.0, 1, 2]] * 3},
-                "labels should be from 0.0 to 1.0",
-            ),
-            (
-                "BertForTokenClassification",
-                {"labels": [[0.0] * 5] * 3},
-                "should be integers (torch.long), one",
-            ),
-            (
-                "BertForTokenClassification",
-                {"labels": [[True] * 5] * 3},
-                "one class each, not torch.bool",
-            ),
-            (
-                "BertForTokenClassification",
-                {"labels": [[0] * 3] * 5},
-                "of shape (3, 5), not (5, 3)",
-            ),
-            (
-                "BertForMaskedLM",
-                {"labels": [[99] * 5] * 3},
-                "labels contains 99, but the model has 99 classes (0 to 98)",
-            ),
-            (
-                "BertForNextSentencePrediction",
-                {"labels": [0, 1, 2]},
-                "labels contains 2, but the model has 2 classes",
-            ),
-            (
-                "BertForPreTraining",
-                {"labels": [[0] * 5] * 3, "next_sentence_label": [0, 1]},
-                "labels should be of shape (3,), not (2,)",
-            ),
-            (
-                "BertForQuestionAnswering",
-                {"start_positions": [0, -1, 2], "end_positions": [0, 1, 2]},
-                "positions contains -1. If a text has no answer, use 0, the position of [CLS]",
-            ),
-            (
-                "BertForQuestionAnswering",
-                {"start_positions": [0.0, 1.0, 2.0], "end_positions": [0, 1, 2]},
-                "positions should be integers of shape (3,), not torch.float32 of (3,)",
-            ),
-            (
-                "BertForQuestionAnswering",
-                {"start_positions": [0, 1, 2], "end_positions": [0, 1]},
-                "positions should be integers of shape (3,), not torch.int64 of (2,)",
-            ),
-        ],
-    )
-    def test_the_error_names_the_problem(
-        self, name: str, arguments: dict[str, Any], message: str
-    ) -> None:
-        model = build(name, **({"num_labels": 3} if "Classification" in name else {}))
-        tensors = {argument: torch.tensor(value) for argument, value in arguments.items()}
-        with pytest.raises(ValueError, match=re.escape(message)):
-            model(torch.randint(1, 99, (3, 5)), **tensors)
-
-    def test_regression(self) -> None:
-        model = build("BertForSequenceClassification", num_labels=2, problem_type="regression")
-        with pytest.raises(ValueError, match=r"labels should be of shape \(3, 2\), not \(2, 3\)"):
-            model(torch.randint(1, 99, (3, 5)), labels=torch.zeros(2, 3))
-        model = build("BertForSequenceClassification", num_labels=1)
-        with pytest.raises(ValueError, match=r"labels should be of shape \(3, 1\), not \(2,\)"):
-            model(torch.randint(1, 99, (3, 5)), labels=torch.zeros(2))
-
-    def test_choices(self) -> None:
-        model = build("BertForMultipleChoice")
-        with pytest.raises(
-            ValueError, match=r"input_ids should be of shape \(batch, choices, seq\), not \(3, 5\)"
-        ):
-            model(torch.randint(1, 99, (3, 5)))
-        with pytest.raises(ValueError, match="labels contains 2, but the model has 2 classes"):
-            model(torch.randint(1, 99, (3, 2, 5)), labels=torch.tensor([0, 1, 2]))
-
-    @given(
-        st.integers(1, 4),
-        st.lists(st.integers(-200, 6), min_size=1, max_size=5),
-        st.sampled_from([torch.int8, torch.int16, torch.int32, torch.int64]),
-    )
-    def test_any_integers(self, classes: int, labels: list[int], dtype: torch.dtype) -> None:
-        """The loss is the mean over labels that are not ignored. An error names a wrong label."""
-        labels = [max(label, -128) for label in labels]
-        logits = torch.randn(len(labels), classes)
-        wrong = [label for label in labels if label != IGNORED and not 0 <= label < classes]
-        if wrong:
-            with pytest.raises(
-                ValueError, match=f"labels contains {wrong[0]}, but the model has {classes} classes"
-            ):
-                cross_entropy(logits, torch.tensor(labels, dtype=dtype))
-            return
-        counted = [(row, label) for row, label in enumerate(labels) if label != IGNORED]
-        loss = cross_entropy(logits, torch.tensor(labels, dtype=dtype))
-        if not counted:
-            assert loss.isnan()
-        else:
-            terms = torch.stack(
-                [-logits[row].double().log_softmax(-1)[label] for row, label in counted]
-            )
-            torch.testing.assert_close(loss.double(), terms.mean(), rtol=1e-5, atol=1e-6)
-
-
-@pytest.mark.parametrize(
-    "labels", [torch.bool, torch.int64, torch.bfloat16, torch.float32, torch.float64]
-)
-@pytest.mark.parametrize("logits", [torch.bfloat16, torch.float32])
-def test_labels_of_any_dtype_have_gradients(logits: torch.dtype, labels: torch.dtype) -> None:
-    """They are 2 (x - y) / n for regression and (sigmoid(x) - y) / n for multiple labels."""
-    y = torch.tensor([[1, 0], [0, 1], [1, 1]]).to(labels)
-    for loss, gradient in (
-        (regression_loss, lambda x: 2 * (x - y.double()) / 6),
-        (multi_label_loss, lambda x: (x.sigmoid() - y.double()) / 6),
-    ):
-        x = torch.randn(3, 2).to(logits).requires_grad_()
-        loss(x, y).backward()
-        assert x.grad is not None and x.grad.dtype == logits
-        rounding = 2 * torch.finfo(logits).eps
-        torch.testing.assert_close(
-            x.grad.double(), gradient(x.detach().double()), rtol=rounding, atol=rounding
-        )
-
-
-@pytest.mark.parametrize(
-    ("loss", "labels", "count"),
-    [
-        (cross_entropy, torch.tensor([0, IGNORED, 2]), 2),
-        (regression_loss, torch.rand(3, 4), 12),
-        (multi_label_loss, torch.rand(3, 4), 12),
-        (span_loss, torch.tensor([0, 3, 4]), 2),  # the last position is out of range
-    ],
-)
-def test_the_mean_is_the_sum_divided_by_the_count(loss: Any, labels: Tensor, count: int) -> None:
-    """Training uses sums, so that splitting a batch does not change the loss."""
-    logits = torch.randn(3, 4)
-    torch.testing.assert_close(loss(logits, labels) * count, loss(logits, labels, reduction="sum"))
 
 
 class TestChosenPositions:

@@ -1,4 +1,4 @@
-"""BertModel without a reference: shapes, outputs, errors, and the parameter counts of the paper."""
+"""BertModel without a reference: shapes, outputs, and the parameter counts of the paper."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import HEADS, ragged_batch, tiny_config
+from conftest import HEADS, PARAMETERS, ragged_batch, tiny_config
 from torch.utils import _pytree as pytree
 from torch.utils.data import DataLoader
 
 import minibert
-from minibert import BertConfig, BertForMaskedLM, BertModel, PackedLayout, PaddedLayout
+from minibert import BertConfig, BertForMaskedLM, BertModel
 from minibert.attention import ATTENTION_FUNCTIONS
 from minibert.outputs import (
     BertModelOutput,
@@ -30,6 +30,22 @@ from minibert.outputs import (
 @pytest.fixture
 def model() -> BertModel:
     return BertModel(tiny_config()).eval()
+
+
+def test_the_formula(model: BertModel) -> None:
+    """Embeddings, layers, and tanh(W h + b) of the first token.
+
+    tests/study/test_trace.py computes every step in NumPy.
+    """
+    ids = torch.randint(1, 99, (2, 7))
+    states = model.embeddings(ids)
+    for layer in model.encoder.layer:
+        states = layer(states)
+    out = model(ids)
+    assert torch.equal(out.last_hidden_state, states)
+    dense = model.pooler.dense
+    pooled = torch.tanh(states[:, 0] @ dense.weight.T + dense.bias)
+    torch.testing.assert_close(out.pooler_output, pooled)
 
 
 def test_outputs_by_attribute_index_key_and_unpacking(model: BertModel) -> None:
@@ -147,61 +163,6 @@ def test_empty_batch(model: BertModel) -> None:
     assert out.last_hidden_state.shape == (0, 5, 32) and out.pooler_output.shape == (0, 32)
 
 
-@pytest.mark.parametrize(
-    ("inputs", "message"),
-    [
-        ({}, "exactly one of input_ids and inputs_embeds"),
-        (
-            {"input_ids": [[1]], "inputs_embeds": [[[0.0] * 32]]},
-            "exactly one of input_ids and inputs_embeds",
-        ),
-        (
-            {"input_ids": [[1, 99]]},
-            r"input_ids contains 99, but the embedding table has 99 rows \(valid ids 0 to 98\)",
-        ),
-        ({"input_ids": [[1, -1]]}, "input_ids contains -1"),
-        (
-            {"input_ids": [[1, 2]], "token_type_ids": [[0, 2]]},
-            "token_type_ids contains 2, but the embedding table has 2 rows",
-        ),
-        (
-            {"input_ids": [[1, 2]], "position_ids": [[0, 64]]},
-            "position_ids contains 64, but the embedding table has 64 rows",
-        ),
-        (
-            {"input_ids": [[1] * 65]},
-            "65 tokens, but max_position_embeddings is 64. Pass truncation=True",
-        ),
-        (
-            {"input_ids": [[1, 2]], "attention_mask": [[0, 1, 1]]},
-            r"has shape \(1, 3\), but input_ids has tokens of shape \(1, 2\)",
-        ),
-        (
-            {"input_ids": [[1, 2]], "attention_mask": [0, 1]},
-            r"attention_mask has shape \(2,\), but it should be \(batch, seq\)",
-        ),
-        ({"input_ids": [1, 2]}, r"input_ids should have tokens of shape \(batch, seq\)"),
-    ],
-)
-def test_invalid_input_raises_an_error(
-    model: BertModel, inputs: dict[str, Any], message: str
-) -> None:
-    tensors = {name: torch.tensor(value) for name, value in inputs.items()}
-    with pytest.raises(ValueError, match=message):
-        model(**tensors)
-
-
-def test_a_mask_and_a_layout_exclude_each_other(model: BertModel) -> None:
-    batch = ragged_batch(model.config)
-    with pytest.raises(ValueError, match="takes attention_mask or layout, not both"):
-        model(**batch, layout=PaddedLayout())
-
-
-def test_attentions_of_a_packed_batch_raise_an_error(model: BertModel) -> None:
-    with pytest.raises(ValueError, match="output_attentions needs a padded batch"):
-        model(torch.ones(5, dtype=torch.long), layout=PackedLayout([2, 3]), output_attentions=True)
-
-
 def test_input_embeddings(model: BertModel) -> None:
     batch = ragged_batch(model.config)
     embeds = model.get_input_embeddings()(batch.pop("input_ids"))
@@ -210,169 +171,44 @@ def test_input_embeddings(model: BertModel) -> None:
     assert model.get_input_embeddings().num_embeddings == model.config.vocab_size == 7
 
 
-def test_parts_called_alone(model: BertModel) -> None:
-    """Books and tools call parts: layers and the pooler return tensors, the encoder an output."""
-    ids = torch.randint(1, 99, (2, 7))
-    expected = model(ids, output_hidden_states=True, output_attentions=True)
-    x = model.embeddings(ids)
-    for i, layer in enumerate(model.encoder.layer):
-        attentions: list[torch.Tensor] = []
-        layer(expected.hidden_states[i], attend=ATTENTION_FUNCTIONS["eager"], attentions=attentions)
-        assert torch.equal(attentions[0], expected.attentions[i])
-        x = layer(x)
-    plain = model(ids)
-    assert torch.equal(x, plain.last_hidden_state)
-    assert torch.equal(model.pooler(x), plain.pooler_output)
-    out = model.encoder(model.embeddings(ids), output_hidden_states=True)
-    assert torch.equal(out.last_hidden_state, out[0])
-    assert torch.equal(out[0], x)
-    assert len(out.hidden_states) == 3
-    eager = model.encoder(
-        model.embeddings(ids), attend=ATTENTION_FUNCTIONS["eager"], output_attentions=True
-    )
-    for attentions_of_layer, expected_attentions in zip(
-        eager.attentions, expected.attentions, strict=True
-    ):
-        assert torch.equal(attentions_of_layer, expected_attentions)
-    context, weights = model.encoder.layer[0].attention.self(x)
-    assert context.shape == (2, 7, 32) and weights is None
-    assert model.encoder.layer[0].attention.self.attention_head_size == 8
-    assert torch.equal(
-        model.encoder.layer[0].intermediate.intermediate_act_fn(x), torch.nn.functional.gelu(x)
-    )
-    assert torch.equal(model.embeddings.position_ids, torch.arange(64)[None])
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error", "message"),
-    [
-        (
-            {
-                "use_cache": False,
-                "head_mask": None,
-                "past_key_values": None,
-                "encoder_hidden_states": None,
-            },
-            None,
-            "",
-        ),
-        ({"use_cache": True, "num_items_in_batch": 5, "encoder_attention_mask": None}, None, ""),
-        (
-            {"head_mask": torch.ones(4)},
-            ValueError,
-            r"head_mask is not supported: .* Trace\.switch_off_head",
-        ),
-        (
-            {"past_key_values": (torch.ones(1),)},
-            ValueError,
-            "past_key_values is not supported: it is for decoders",
-        ),
-        (
-            {"encoder_hidden_states": torch.ones(1)},
-            ValueError,
-            "encoder_hidden_states is not supported: it is for decoders",
-        ),
-        ({"inputs_ids": 1}, TypeError, "unexpected keyword argument 'inputs_ids'"),
-    ],
-)
-@pytest.mark.parametrize("name", ["BertModel", "BertForTokenClassification"])
-def test_arguments_of_transformers(
-    name: str, arguments: dict[str, Any], error: type[Exception] | None, message: str
-) -> None:
-    model = getattr(minibert, name)(tiny_config()).eval()
-    ids = torch.ones(1, 3, dtype=torch.long)
-    if error is None:
-        assert torch.equal(model(ids, **arguments)[0], model(ids)[0])
-    else:
-        with pytest.raises(error, match=message):
-            model(ids, **arguments)
-
-
-@pytest.mark.parametrize(
-    ("inputs", "message"),
-    [
-        (
-            {"input_ids": torch.ones(1, 3, dtype=torch.uint8)},
-            "input_ids should be a tensor of integers .*uint8",
-        ),
-        (
-            {"input_ids": torch.ones(1, 3)},
-            "input_ids should be a tensor of integers .*float32",
-        ),
-        (
-            {"input_ids": torch.ones(1, 3).bool()},
-            "input_ids should be a tensor of integers .*bool",
-        ),
-        (
-            {"input_ids": [[1, 2]]},
-            r"input_ids should be a tensor of integers \(torch.long\), not list",
-        ),
-        (
-            {"input_ids": {"input_ids": torch.ones(1, 3).long()}},
-            r"not dict. Pass what the tokenizer returns .* as model\(\*\*batch\)",
-        ),
-        (
-            {"inputs_embeds": [[0.0] * 32]},
-            r"inputs_embeds should be a tensor, torch.float32 of shape .*, not list",
-        ),
-        (
-            {"inputs_embeds": torch.ones(1, 3, 32).double()},
-            r"inputs_embeds should be torch.float32 .*, not torch.float64",
-        ),
-        (
-            {"input_ids": torch.ones(1, 3).long().numpy()},
-            "input_ids should be a tensor .* not ndarray",
-        ),
-        (
-            {"input_ids": torch.ones(1, 3).long(), "position_ids": torch.arange(3).expand(2, 3)},
-            r"position_ids should have the shape of the tokens, \(1, 3\), not \(2, 3\)",
-        ),
-        (
-            {"input_ids": torch.ones(2, 3).long(), "token_type_ids": torch.zeros(3, 3).long()},
-            r"token_type_ids should have the shape of the tokens, \(2, 3\), not \(3, 3\)",
-        ),
-        (
-            {"input_ids": torch.ones(2, 3).long(), "attention_mask": [[1]]},
-            "attention_mask should be a tensor, not list",
-        ),
-        (
-            {
-                "input_ids": torch.ones(5).long(),
-                "layout": PackedLayout([2, 3]),
-                "position_ids": torch.ones(1).long(),
-            },
-            r"position_ids should have the shape of the tokens, \(5,\), not \(1,\)",
-        ),
-    ],
-)
-def test_inputs_of_a_wrong_type_or_shape_raise_an_error(
-    model: BertModel, inputs: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(ValueError, match=message):
-        model(**inputs)
-
-
-def test_methods_that_tools_call() -> None:
+def test_number_of_parameters_and_bytes() -> None:
     model = BertForMaskedLM(tiny_config())
     words, rest = 99 * 32, (64 + 2) * 32
     total = model.num_parameters()
     assert model.num_parameters(exclude_embeddings=True) == total - words - rest
     model.get_input_embeddings().weight.requires_grad_(False)
     assert model.num_parameters(only_trainable=True) == total - words
-    assert model.get_memory_footprint() == 4 * total and not model.can_generate()
-    assert (model.base_model_prefix, model.main_input_name, model.config_class) == (
-        "bert",
-        "input_ids",
-        BertConfig,
-    )
+    assert model.get_memory_footprint() == 4 * total
+
+
+def test_attributes_that_tools_read() -> None:
+    model = BertForMaskedLM(tiny_config())
+    assert (model.base_model_prefix, model.main_input_name) == ("bert", "input_ids")
+    assert model.config_class is BertConfig
+    assert model.vocab_size == 99
+    assert not BertForMaskedLM.can_generate()
+    assert model._can_set_attn_implementation()
+
+
+def test_the_attention_function_can_be_changed_later() -> None:
+    model = BertForMaskedLM(tiny_config())
     model.set_attn_implementation("eager")
     assert model.config.attn_implementation == model.bert.config.attn_implementation == "eager"
     with pytest.raises(ValueError, match="attn_implementation should be one of sdpa, eager"):
         model.set_attn_implementation("flash")
+
+
+def test_output_embeddings() -> None:
+    model = BertForMaskedLM(tiny_config())
     assert model.get_output_embeddings().weight is model.get_input_embeddings().weight
     model.set_output_embeddings(torch.nn.Linear(32, 99))
     assert model.get_output_embeddings().weight is not model.get_input_embeddings().weight
     assert BertModel(tiny_config()).get_output_embeddings() is None
+
+
+def test_gradients_of_frozen_embeddings_for_adapters() -> None:
+    model = BertForMaskedLM(tiny_config())
+    model.get_input_embeddings().weight.requires_grad_(False)
     ids = torch.ones(1, 3, dtype=torch.long)
     model.disable_input_require_grads()  # has no effect before the first enable
     assert not model.get_input_embeddings()(ids).requires_grad
@@ -380,22 +216,26 @@ def test_methods_that_tools_call() -> None:
     assert model.get_input_embeddings()(ids).requires_grad
     model.disable_input_require_grads()
     assert not model.get_input_embeddings()(ids).requires_grad
-    for enable in (model.gradient_checkpointing_enable, model.activation_checkpointing_enable):
-        enable({"use_reentrant": False})
-        assert model.is_gradient_checkpointing
-        model.activation_checkpointing_disable()
-        assert not model.is_activation_checkpointing
-        for options in ({"every_n_layers": 2}, {"offload": True}):
-            with pytest.raises(ValueError, match="takes every_n_layers=1 and offload=False only"):
-                enable(**options)
-        enable(None, every_n_layers=1, offload=False)  # the call of transformers' Trainer
-        assert model.is_gradient_checkpointing
-        model.gradient_checkpointing_disable()
-    other = BertForMaskedLM.from_config(tiny_config(), gradient_checkpointing=True)
-    assert other.is_gradient_checkpointing
-    assert model.vocab_size == 99
-    assert not BertForMaskedLM.can_generate()
-    assert model._can_set_attn_implementation()
+
+
+@pytest.mark.parametrize("kind", ["gradient", "activation"])
+def test_gradient_checkpointing_can_be_switched(kind: str) -> None:
+    model = BertForMaskedLM(tiny_config())
+    enable = getattr(model, f"{kind}_checkpointing_enable")
+    enable({"use_reentrant": False})
+    assert model.is_gradient_checkpointing and model.is_activation_checkpointing
+    getattr(model, f"{kind}_checkpointing_disable")()
+    assert not model.is_gradient_checkpointing
+    for options in ({"every_n_layers": 2}, {"offload": True}):
+        with pytest.raises(ValueError, match="takes every_n_layers=1 and offload=False only"):
+            enable(**options)
+    enable(None, every_n_layers=1, offload=False)  # the call of transformers' Trainer
+    assert model.is_gradient_checkpointing
+
+
+def test_gradient_checkpointing_by_the_config() -> None:
+    model = BertForMaskedLM.from_config(tiny_config(), gradient_checkpointing=True)
+    assert model.is_gradient_checkpointing
 
 
 def test_post_init_leaves_initialized_weights_alone() -> None:
@@ -468,18 +308,6 @@ def test_copies(model: BertModel) -> None:
     expected = model(**batch).pooler_output
     for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
         assert torch.equal(other(**batch).pooler_output, expected)
-
-
-# google-research/bert and the paper round these to 4.4, 11.3, 29.1, 41.7, 110 and 340 million,
-# some with a head.
-PARAMETERS = {
-    "tiny": 4_385_920,
-    "mini": 11_170_560,
-    "small": 28_763_648,
-    "medium": 41_373_184,
-    "base": 109_482_240,
-    "large": 335_141_888,
-}
 
 
 def test_parameter_counts() -> None:

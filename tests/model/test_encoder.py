@@ -1,0 +1,144 @@
+"""The encoder: the formula of a layer, activations as modules, and parts called alone."""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+from conftest import ragged_batch, tiny_config
+from torch import Tensor, nn
+
+import minibert
+from minibert import BertConfig, BertForMaskedLM, BertModel
+from minibert.attention import ATTENTION_FUNCTIONS
+from minibert.encoder import ACTIVATIONS, Activation, BertLayer
+
+
+def test_the_formula() -> None:
+    """a = LayerNorm(x + attention(x)), and LayerNorm(a + W2 gelu(W1 a + b1) + b2)."""
+    layer, x = BertLayer(tiny_config()).eval(), torch.randn(2, 5, 32)
+    attention = layer.attention
+    context, _ = attention.self(x)
+    a = attention.output.LayerNorm(attention.output.dense(context) + x)
+    inner, outer = layer.intermediate.dense, layer.output.dense
+    wide = a @ inner.weight.T + inner.bias
+    wide = wide * 0.5 * (1 + torch.erf(wide / math.sqrt(2)))
+    expected = layer.output.LayerNorm(wide @ outer.weight.T + outer.bias + a)
+    torch.testing.assert_close(layer(x), expected)
+
+
+@pytest.fixture
+def model() -> BertModel:
+    return BertModel(tiny_config()).eval()
+
+
+class TestPartsCalledAlone:
+    """Books and tools call parts: layers return tensors, the encoder an output."""
+
+    def test_layers(self, model: BertModel) -> None:
+        ids = torch.randint(1, 99, (2, 7))
+        states = model.embeddings(ids)
+        for layer in model.encoder.layer:
+            states = layer(states)
+        assert torch.equal(states, model(ids).last_hidden_state)
+        assert torch.equal(model.pooler(states), model(ids).pooler_output)
+
+    def test_a_layer_appends_its_probabilities_to_a_list(self, model: BertModel) -> None:
+        ids = torch.randint(1, 99, (2, 7))
+        expected = model(ids, output_hidden_states=True, output_attentions=True)
+        for i, layer in enumerate(model.encoder.layer):
+            attentions: list[Tensor] = []
+            states = expected.hidden_states[i]
+            layer(states, attend=ATTENTION_FUNCTIONS["eager"], attentions=attentions)
+            assert torch.equal(attentions[0], expected.attentions[i])
+
+    def test_the_encoder(self, model: BertModel) -> None:
+        ids = torch.randint(1, 99, (2, 7))
+        out = model.encoder(model.embeddings(ids), output_hidden_states=True)
+        assert out[0] is out.last_hidden_state and len(out.hidden_states) == 3
+        assert torch.equal(out[0], model(ids).last_hidden_state)
+
+    def test_the_encoder_returns_probabilities(self, model: BertModel) -> None:
+        ids = torch.randint(1, 99, (2, 7))
+        expected = model(ids, output_attentions=True).attentions
+        out = model.encoder(
+            model.embeddings(ids), attend=ATTENTION_FUNCTIONS["eager"], output_attentions=True
+        )
+        assert all(map(torch.equal, out.attentions, expected))
+
+
+class TestActivation:
+    """Activations are modules, as in transformers."""
+
+    @pytest.fixture
+    def model(self) -> Any:
+        return BertForMaskedLM(tiny_config()).eval()
+
+    def places(self, model: Any) -> list[tuple[nn.Module, str]]:
+        layers = [(layer.intermediate, "intermediate_act_fn") for layer in model.bert.encoder.layer]
+        return [*layers, (model.cls.predictions.transform, "transform_act_fn")]
+
+    def test_hooks_see_each_layer_alone(self, model: Any) -> None:
+        seen = []
+        for number, (owner, name) in enumerate(self.places(model)):
+            getattr(owner, name).register_forward_hook(
+                lambda _, __, output, number=number: seen.append((number, tuple(output.shape)))
+            )
+        model(torch.tensor([[1, 5, 2]]))
+        assert seen == [(0, (1, 3, 64)), (1, (1, 3, 64)), (2, (1, 3, 32))]
+
+    def test_names(self, model: Any) -> None:
+        names = [name for name, _ in model.named_modules() if name.endswith("act_fn")]
+        assert len(names) == 3
+        assert not any("act_fn" in name for name in model.state_dict())
+
+    @pytest.mark.parametrize("activation", [nn.ReLU(), torch.relu, nn.PReLU()], ids=str)
+    def test_each_can_be_replaced(self, model: Any, activation: Any) -> None:
+        ids = torch.tensor([[1, 5, 2]])
+        before = model(ids).logits
+        for owner, name in self.places(model):
+            if isinstance(activation, nn.Module):
+                setattr(owner, name, activation)
+            else:
+                delattr(owner, name)
+                setattr(owner, name, activation)
+        assert not torch.allclose(model(ids).logits, before)
+
+    @pytest.mark.parametrize("name", ["gelu", "gelu_new", "relu"])
+    def test_optimize_copies_and_pickles(self, name: str) -> None:
+        model = BertModel(tiny_config(hidden_act=name)).eval()
+        batch = ragged_batch(model.config)
+        expected = model(**batch).last_hidden_state
+        torch.testing.assert_close(minibert.optimize(model)(**batch).last_hidden_state, expected)
+        for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+            assert torch.equal(other(**batch).last_hidden_state, expected)
+
+    def test_it_shows_its_name(self) -> None:
+        assert repr(Activation("gelu_new")) == "Activation(gelu_new)"
+
+
+@pytest.fixture
+def registered() -> Iterator[str]:
+    ACTIVATIONS["squared_relu"] = lambda x: x.relu().square()
+    yield "squared_relu"
+    del ACTIVATIONS["squared_relu"]
+
+
+def test_a_registered_activation_is_used(registered: str) -> None:
+    model = BertForMaskedLM(tiny_config(hidden_act=registered)).eval()
+    x = torch.randn(2, 3, 32)
+    intermediate: Any = model.bert.encoder.layer[0].intermediate
+    assert torch.equal(intermediate(x), intermediate.dense(x).relu().square())
+    ids = torch.tensor([[1, 5, 2]])
+    fast = minibert.optimize(model)
+    torch.testing.assert_close(fast(ids).logits, model(ids).logits)
+
+
+def test_a_name_without_an_activation_raises_an_error() -> None:
+    with pytest.raises(ValueError, match="hidden_act should be one of gelu, gelu_new"):
+        BertConfig(hidden_act="squared_relu")
