@@ -24,15 +24,20 @@ def need(module: str, extra: str, purpose: str) -> Any:
         purpose: Why it is needed, for the error, such as "Writing .parquet".
 
     Raises:
-        ImportError: It is not installed. The message has the command that installs it.
+        ImportError: It is not installed, and the message has the command that installs it; or it is
+            installed and cannot be imported, and the message has the reason.
     """
+    package = module.partition(".")[0]
     try:
         return importlib.import_module(module)
-    except ImportError:
-        package = module.partition(".")[0]
+    except ImportError as error:
+        if isinstance(error, ModuleNotFoundError) and error.name == package:
+            raise ImportError(
+                f"{purpose} needs {package}, which is not installed: {install_line(extra)}"
+            ) from None
         raise ImportError(
-            f"{purpose} needs {package}, which is not installed: {install_line(extra)}"
-        ) from None
+            f"{purpose} needs {package}, which is installed, but cannot be imported: {error}"
+        ) from error
 
 
 def install_line(extra: str = "") -> str:

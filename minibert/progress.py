@@ -12,12 +12,33 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from operator import length_hint
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 T = TypeVar("T")
 
 DELAY = 1.0  # seconds before a bar appears, so that short work shows none
 SECONDS_BETWEEN_LINES = 30.0  # in a pipe or a log
+
+
+class Place(NamedTuple):
+    """The place of this process among those of a run, as torchrun sets it."""
+
+    rank: int
+    size: int
+
+
+def place() -> Place:
+    """Return the rank of this process and the number of processes: 0 and 1 without torchrun.
+
+    Raises:
+        ValueError: The variables RANK and WORLD_SIZE are not whole numbers.
+    """
+    try:
+        return Place(int(os.environ.get("RANK") or 0), int(os.environ.get("WORLD_SIZE") or 1))
+    except ValueError:
+        raise ValueError(
+            "RANK and WORLD_SIZE should be whole numbers, as torchrun sets them."
+        ) from None
 
 
 def is_quiet() -> bool:
@@ -30,7 +51,7 @@ def tell(sentence: object) -> None:
 
     Only the first process of a run by torchrun prints, and none if the logger `minibert` is quiet.
     """
-    if not is_quiet() and int(os.environ.get("RANK") or 0) == 0:
+    if not is_quiet() and place().rank == 0:
         print(sentence, file=sys.stderr, flush=True)
 
 

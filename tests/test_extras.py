@@ -57,3 +57,23 @@ def test_every_extra_that_a_message_names_exists() -> None:
     named = extras_of_messages()
     assert "train" in named
     assert named <= project["project"]["optional-dependencies"].keys()
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        ("raise ImportError('libbroken.so.3: cannot open shared object file')", "libbroken.so.3"),
+        ("import no_such_part_of_it", "No module named 'no_such_part_of_it'"),
+        ("from json import nothing", "cannot import name 'nothing'"),
+    ],
+)
+def test_a_broken_package_is_not_called_missing(
+    code: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "broken_package.py").write_text(code, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(ImportError, match=reason) as caught:
+        extras.need("broken_package", "serve", "This")
+    assert "not installed" not in str(caught.value) and caught.value.__cause__ is not None
+    with pytest.raises(ImportError, match="which is not installed: pip install"):
+        extras.need("no_such_package", "serve", "This")

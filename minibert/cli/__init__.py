@@ -136,6 +136,8 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     if arguments[0] == "help":
         arguments = [*arguments[1:], "--help"]
     first = arguments[0]
+    if first.startswith("-") and first not in parser.options_by_name():
+        parser.error(f"name a command before its options: minibert COMMAND {first}")
     if not first.startswith("-") and first not in parser.commands:
         nearest = nearest_name(first, parser.commands)
         parser.error(f"unknown command {first!r}{nearest}")

@@ -28,8 +28,9 @@ from minibert.cli.results import (
     claim_folder,
     report,
 )
-from minibert.cli.texts import count_texts, place_among_processes, rows_of
+from minibert.cli.texts import count_texts, rows_of
 from minibert.inference.batching import BATCH_TOKENS
+from minibert.progress import place
 
 if TYPE_CHECKING:
     from minibert.encoders.text_encoder import TextEncoder
@@ -100,8 +101,8 @@ def add_embed_output(parser: Parser) -> None:
     parser.add_argument(
         "--update",
         action="store_true",
-        help="Update a folder of shards to the texts of --file: compute the vectors of new and "
-        "changed texts, keep those of the others, drop those of deleted texts.",
+        help="Bring a folder of shards up to date with --file: compute new and changed texts, keep "
+        "the vectors of the others, drop deleted ones.",
     )
     parser.add_argument(
         "--processes",
@@ -114,7 +115,7 @@ def add_embed_output(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     rows = rows_of(options, texts_alone=True)
-    rank, world_size = place_among_processes()
+    rank, world_size = place()
     folder = _folder_of(options)
     if folder is not None and options.format is None:
         options.format = _default_format(options, folder)

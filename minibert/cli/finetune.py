@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +43,7 @@ from minibert.cli.training import (
     options_of_run,
 )
 from minibert.files import read_json
+from minibert.progress import place
 from minibert.text.table import Table
 from minibert.training.options import TrainingOptions
 
@@ -232,7 +232,7 @@ def run(options: argparse.Namespace) -> None:
             max_length=options.max_length,
             resume=options.resume,
         )
-    if int(os.environ.get("RANK") or 0) > 0:  # the first process reports for all
+    if place().rank > 0:  # the first process reports for all
         return
     model = model_folder(options.output)
     measured = ", ".join(f"{name} {score:.4f}" for name, score in scores.items())

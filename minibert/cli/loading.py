@@ -142,11 +142,11 @@ def load_head(options: argparse.Namespace, kind: Kind) -> tuple[Any, Any]:
     """
     backend: Backend = getattr(options, "backend", "torch")
     precision: Precision = getattr(options, "precision", "exact")
-    device = check_device(options.device, backend)
     if backend == "onnx" and precision != "fp32":
         raise UsageError("--backend onnx has the precision of the export: leave --precision out.")
     source = source_of(options)
     check_kind(source, backend)
+    device = check_device(options.device, backend)
     from minibert.encoders.kinds import kind_of, load
     from minibert.encoders.text_encoder import check_max_length
 

@@ -22,8 +22,7 @@ MODEL_HELP = (
 )
 PRECISIONS = ("exact", "fp32", "bf16", "int8")
 PRECISION_HELP = (
-    "Arithmetic of the model. exact runs the operators of transformers, whose results for one text "
-    "are bit-identical. fp32 runs fused operators, whose last bits differ. bf16 and int8 trade "
+    "Arithmetic: exact is bit-identical to transformers, fp32 fuses operators, bf16 and int8 trade "
     "accuracy for speed."
 )
 DEVICE_HELP = "Device to compute on: cpu, cuda, cuda:1 or mps."
@@ -148,7 +147,7 @@ def add_force(parser: Parser) -> None:
     parser.add_argument(
         "--force",
         action="store_true",
-        help="Write even where there is a file already, or a folder with other files in it.",
+        help="Write over a file, or into a folder that holds other files.",
     )
 
 
@@ -204,8 +203,8 @@ def add_texts(parser: Parser, help: str, *columns: str) -> None:
         "--file",
         action="append",
         metavar="FILE",
-        help="File of texts: one per line, or a table (.csv, .tsv, .jsonl, .json or .parquet, "
-        "compressed or not), a folder or a URI. - reads stdin. May be repeated.",
+        help="File of texts, one per line, or a table, a folder or a URI. - reads stdin. May be "
+        "repeated.",
     )
     add_table(parser, *columns)
 
@@ -268,15 +267,15 @@ def add_embedder(parser: Parser) -> None:
         "--pooling",
         type=comma_list(),
         metavar="NAME",
-        help="Pooling of the token vectors: cls, pooler, mean, max or mean_sqrt_len, or several "
-        "with commas between them. Default: the model's own.",
+        help="Pooling of the token vectors: cls, pooler, mean, max, mean_sqrt_len, or several with "
+        "commas. Default: the model's own.",
     )
     parser.add_argument(
         "--layers",
         type=_layers,
         metavar="LAYERS",
         help="Hidden states to pool: last, second_to_last, concat_last_4, ... or a list such as "
-        "11,12, where 0 is the output of the embeddings (h0) and L that of the last layer (hL).",
+        "11,12, where 0 is the output of the embeddings (h0).",
     )
     parser.add_argument(
         "--layer-weights",

@@ -21,11 +21,24 @@ class Command:
     run: Callable[[argparse.Namespace], int | None]
 
 
+_OPTIONS = argparse.Action(["[options]"], "options", nargs=0, required=True)
+
+
 class HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
     """Help that shows a default only where there is one to show."""
 
     def __init__(self, prog: str) -> None:
         super().__init__(prog, max_help_position=32, width=100)
+
+    def add_usage(
+        self, usage: Any, actions: Iterable[argparse.Action], groups: Any, prefix: str | None = None
+    ) -> None:
+        """Show what has to be given. The options have a list of their own."""
+        if prefix == "":  # argparse asks for the beginning of the usage of subcommands
+            super().add_usage(usage, actions, groups, prefix)
+            return
+        needed = [action for action in actions if not action.option_strings or action.required]
+        super().add_usage(usage, [_OPTIONS, *needed], (), prefix)
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         if text.startswith("example: "):  # a command to copy stays on one line
@@ -113,7 +126,7 @@ def nearest_name(word: str, names: Iterable[str]) -> str:
     by_bare_name = {name.lstrip("-"): name for name in names}
     matches = [name for name in by_bare_name if _initials(name) == bare]
     if not matches:
-        matches = difflib.get_close_matches(bare, by_bare_name, n=1, cutoff=0.5)
+        matches = difflib.get_close_matches(bare, by_bare_name, n=1, cutoff=0.6)
     return f". Did you mean {by_bare_name[matches[0]]}?" if matches else ""
 
 

@@ -90,7 +90,7 @@ def end_failed(name: str, error: BaseException, options: argparse.Namespace | No
         options: Of the command, by which the error calls an argument of Python.
     """
     if isinstance(error, BrokenPipeError):
-        return 1
+        return 0
     sentence = _with_options_of_table(_sentence(error))
     if options is not None:
         sentence = _with_option(options, sentence)

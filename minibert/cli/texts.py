@@ -91,16 +91,6 @@ def shown_place(row: Row, source: str) -> str:
     return f"{row.file}:{row.line}"
 
 
-def place_among_processes() -> tuple[int, int]:
-    """The rank of this process and the number of processes, which torchrun sets."""
-    try:
-        return int(os.environ.get("RANK") or 0), int(os.environ.get("WORLD_SIZE") or 1)
-    except ValueError:
-        raise UsageError(
-            "RANK and WORLD_SIZE should be whole numbers, as torchrun sets them."
-        ) from None
-
-
 def checked_texts(texts: list[str], what: str = "text") -> list[str]:
     """Texts from the command line.
 

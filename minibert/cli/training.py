@@ -19,6 +19,7 @@ from minibert.cli.options import add_force, add_json
 from minibert.cli.parser import Parser
 from minibert.cli.results import UsageError, claim_folder
 from minibert.files import read_json, write_json
+from minibert.progress import place
 from minibert.training.options import TrainingOptions
 
 logger = logging.getLogger("minibert")
@@ -204,7 +205,7 @@ def keep_options(options: argparse.Namespace) -> Iterator[None]:
     if options.device is not None:
         check_device(options.device)
     folder = Path(options.output)
-    is_first = int(os.environ.get("RANK") or 0) == 0
+    is_first = place().rank == 0
     has_run = holds_run(folder) or (folder / "run.json").is_file()
     if is_first and not options.resume and not has_run:
         claim_folder(options.output, options.force)

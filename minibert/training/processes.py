@@ -11,10 +11,12 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from minibert.progress import place
+
 
 def is_first_process() -> bool:
     """Whether this is the process that prints and writes. Without torchrun it is the only one."""
-    return int(os.environ.get("RANK") or 0) == 0
+    return place().rank == 0
 
 
 def _device(name: str | None) -> torch.device:
@@ -42,13 +44,7 @@ class Processes:
             device_name: The device to train on. None or "cuda" is this process's GPU. Without one,
                 None is the CPU.
         """
-        try:
-            rank = int(os.environ.get("RANK") or 0)
-            size = int(os.environ.get("WORLD_SIZE") or 1)
-        except ValueError:
-            raise ValueError(
-                "RANK and WORLD_SIZE should be whole numbers, as torchrun sets them."
-            ) from None
+        rank, size = place()
         device = _device(device_name)
         gpu = device.type == "cuda"
         if gpu:

@@ -36,7 +36,8 @@ def test_a_closed_pipe_is_not_an_error(typed: str) -> None:
     reader, writer = os.pipe()
     os.close(reader)
     command = [sys.executable, "-m", "minibert", *typed.split()]
-    assert subprocess.run(command, stdout=writer, stderr=subprocess.PIPE).stderr == b""
+    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE)
+    assert (done.returncode, done.stderr) == (0, b"")
     os.close(writer)
 
 
@@ -45,6 +46,9 @@ def test_a_closed_pipe_is_not_an_error(typed: str) -> None:
     [
         ("emebd hello", "unknown command 'emebd'. Did you mean embed?"),
         ("qqqq", "unknown command 'qqqq'"),
+        ("test", "unknown command 'test' (minibert --help"),  # nothing is like it
+        ("--debug embed x", "name a command before its options: minibert COMMAND --debug"),
+        ("-q embed x", "name a command before its options: minibert COMMAND -q"),
         (
             "view hello --outputs x.html",
             "minibert view: unknown option --outputs. Did you mean --output? "

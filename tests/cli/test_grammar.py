@@ -293,3 +293,8 @@ def test_invalid_values_of_options_are_errors(
         code = int(stop.code or 0)
     assert code in (1, 2) and sentence in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+def test_the_help_of_embed_fits_a_screen() -> None:
+    text = build_parser().commands["embed"].format_help()
+    assert len(text.splitlines()) <= 60
