@@ -193,11 +193,12 @@ class Repository:
 
 def _silent_progress() -> Any:
     """Return a class of progress bars that show nothing, for files that are there in a moment."""
-    from huggingface_hub.utils import tqdm
+    from huggingface_hub.utils.tqdm import tqdm
 
-    class Silent(tqdm):  # type: ignore[misc]
+    class Silent(tqdm):
         def __init__(self, *arguments: Any, **options: Any) -> None:
-            super().__init__(*arguments, **{**options, "disable": True})
+            options["disable"] = True
+            super().__init__(*arguments, **options)  # type: ignore[no-untyped-call]
 
     return Silent
 

@@ -376,11 +376,12 @@ def fill(
     slots = named_tensors(model)
     values = match(model, slots, tensors, report)
     check_shapes(report, ignore_mismatched_sizes)
-    check_any_match(values, tensors, report)
+    check_any_match(type(model).__name__, values, tensors, report)
     resolve_ties(model, slots, values, report)
     dtype = getattr(torch, str(model.config.dtype))
     filled = assign(slots, values, dtype)
-    draw_missing(models, filled)
+    inside = [module for module in model.modules() if hasattr(type(module), "_init_weights")]
+    draw_missing([*models, *inside], filled)  # `__init__` may also have copied models
     cast_rest(model, filled, dtype)
     report_missing(model, slots, filled, report)
 
@@ -444,7 +445,7 @@ def check_shapes(report: LoadReport, ignore_mismatched_sizes: bool) -> None:
 
 
 def check_any_match(
-    values: Mapping[str, Tensor], tensors: Mapping[str, Tensor], report: LoadReport
+    model_name: str, values: Mapping[str, Tensor], tensors: Mapping[str, Tensor], report: LoadReport
 ) -> None:
     """Refuse a checkpoint of which nothing fits, such as that of another architecture.
 
@@ -454,8 +455,8 @@ def check_any_match(
     fitting = [*values, *(name for name, _, _ in report.mismatched)]
     if not any(not HEADS.match(name) or "pooler." in name for name in fitting):
         raise ValueError(
-            f"{report.source} holds no tensor of a BERT ({len(tensors)} tensors, such as "
-            f"{min(tensors, default='')!r})."
+            f"{report.source} holds no tensor of a BERT that {model_name} has a place for "
+            f"({len(tensors)} tensors, such as {min(tensors, default='')!r})."
         )
 
 

@@ -1,0 +1,139 @@
+"""Classes that people write for transformers, with only the import changed (own_classes.py)."""
+
+from __future__ import annotations
+
+import types
+import warnings
+from pathlib import Path
+from typing import Any
+
+import own_classes
+import pytest
+import torch
+from own_classes import CLASSES, HeadsConfig
+
+from minibert import BertConfig, BertModel
+
+SIZES = {
+    "vocab_size": 40,
+    "hidden_size": 16,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 4,
+    "intermediate_size": 24,
+    "max_position_embeddings": 32,
+    "num_labels": 3,
+    "attn_implementation": "eager",
+}
+BATCH = {
+    "input_ids": torch.tensor([[1, 5, 6, 7, 8, 2], [1, 9, 10, 11, 2, 0]]),
+    "attention_mask": torch.tensor([[1, 1, 1, 1, 1, 1], [1, 1, 1, 1, 1, 0]]),
+    "token_type_ids": torch.tensor([[0, 0, 0, 1, 1, 1], [0, 0, 0, 0, 0, 0]]),
+    "labels": torch.tensor([[0, 1, 2, 0, 1, 2], [2, 1, 0, 2, 1, 0]]),
+}
+each_class = pytest.mark.parametrize("name", [model_class.__name__ for model_class in CLASSES])
+
+
+def build(name: str, module: Any = own_classes) -> Any:
+    torch.manual_seed(0)
+    config_class = module.HeadsConfig if name == "OwnConfig" else module.BertConfig
+    fields = {**SIZES, "head_layers": 2} if name == "OwnConfig" else SIZES
+    return getattr(module, name)(config_class(**fields))
+
+
+@pytest.fixture(scope="module")
+def twins() -> Any:
+    """The same file on transformers."""
+    pytest.importorskip("transformers")
+    source = Path(own_classes.__file__).read_text(encoding="utf-8")
+    assert source.count("from minibert import (") == 1
+    twins = types.ModuleType("own_classes_on_transformers")
+    source = source.replace("from minibert import (", "from transformers import (")
+    # which works in version 4, but not in version 5 of transformers
+    source = source.replace("self.init_weights()", "self.post_init()")
+    exec(compile(source, "own_classes_on_transformers", "exec"), vars(twins))
+    return twins
+
+
+def test_there_are_forty() -> None:
+    assert len(CLASSES) >= 40
+
+
+@each_class
+def test_it_computes_what_it_does_on_transformers(name: str, twins: Any) -> None:
+    ours, theirs = build(name).eval(), build(name, twins).eval()
+    assert ours.state_dict().keys() == theirs.state_dict().keys()
+    theirs.load_state_dict(ours.state_dict())
+    loss, scores = ours(**BATCH)
+    their_loss, their_scores = theirs(**BATCH)
+    assert torch.equal(scores, their_scores)
+    assert torch.equal(loss, their_loss)
+    trainable = {n for n, p in ours.named_parameters() if p.requires_grad}
+    assert trainable == {n for n, p in theirs.named_parameters() if p.requires_grad}
+    loss.backward()
+    their_loss.backward()
+    for (parameter_name, ours_p), theirs_p in zip(
+        ours.named_parameters(), theirs.parameters(), strict=True
+    ):
+        assert (ours_p.grad is None) == (theirs_p.grad is None), parameter_name
+        if ours_p.grad is not None:
+            assert torch.equal(ours_p.grad, theirs_p.grad), parameter_name
+
+
+@each_class
+def test_it_trains_and_comes_back_as_it_was(name: str, tmp_path: Path) -> None:
+    model = build(name).train()
+    groups = model.parameter_groups() if name == "LayerwiseRates" else model.parameters()
+    optimizer = torch.optim.AdamW(groups, lr=1e-2)
+    for _ in range(3):
+        loss = model(**BATCH)[0]
+        assert loss.isfinite()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    model.eval()
+    expected = model(**BATCH)[1]
+    if not hasattr(model, "save_pretrained"):
+        again = build(name).eval()
+        again.load_state_dict(model.state_dict())
+    else:
+        model.save_pretrained(tmp_path)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            again = type(model).from_pretrained(tmp_path, attn_implementation="eager")
+    assert torch.equal(again(**BATCH)[1], expected)
+    for parameter_name, tensor in model.state_dict().items():
+        assert torch.equal(again.state_dict()[parameter_name], tensor), parameter_name
+
+
+@each_class
+def test_it_starts_from_a_checkpoint_of_the_encoder(name: str, tmp_path: Path) -> None:
+    model_class: Any = getattr(own_classes, name)
+    if not issubclass(model_class, own_classes.BertPreTrainedModel):
+        return
+    encoder = BertModel(BertConfig(**SIZES))
+    encoder.save_pretrained(tmp_path)
+    if name in ("DualEncoder", "JointMaskedLM"):  # the encoder has another name
+        with pytest.raises(ValueError, match=f"holds no tensor of a BERT that {name} has a place"):
+            model_class.from_pretrained(tmp_path)
+        return
+    if name == "LongPositions":  # more positions than the file has
+        with pytest.raises(ValueError, match="position_embeddings.weight is .32, 16. in the file"):
+            model_class.from_pretrained(tmp_path)
+        return
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # new parts are named in a warning
+        model = model_class.from_pretrained(tmp_path)
+    if name == "Mixout":  # its `__init__` copies weights that are not loaded yet
+        return
+    assert all(tensor.isfinite().all() for tensor in model.state_dict().values())
+    if isinstance(getattr(model, "bert", None), BertModel):
+        weight = model.bert.encoder.layer[0].intermediate.dense
+        original = encoder.encoder.layer[0].intermediate.dense.weight
+        assert torch.equal(weight.weight, original)
+    assert model(**BATCH)[0].isfinite()
+
+
+def test_a_config_of_ones_own_is_loaded(tmp_path: Path) -> None:
+    build("OwnConfig").save_pretrained(tmp_path)
+    again = own_classes.OwnConfig.from_pretrained(tmp_path)
+    assert isinstance(again.config, HeadsConfig) and len(again.layers) == 2
