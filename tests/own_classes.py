@@ -735,9 +735,11 @@ class LongPositions(BertForSequenceClassification):
         table = self.bert.embeddings.position_embeddings
         old = table.weight.data
         table.weight.data = torch.cat([old, old])
-        self.bert.embeddings.register_buffer(
-            "position_ids", torch.arange(2 * len(old)).expand(1, -1), persistent=False
-        )
+        count = 2 * len(old)
+        embeddings = self.bert.embeddings
+        embeddings.register_buffer("position_ids", torch.arange(count)[None], persistent=False)
+        token_types = torch.zeros(1, count, dtype=torch.long)
+        embeddings.register_buffer("token_type_ids", token_types, persistent=False)
 
     def forward(self, input_ids=None, attention_mask=None, token_type_ids=None, labels=None):
         ids, mask = input_ids.repeat(1, 7), attention_mask.repeat(1, 7)  # 42 of 32 positions
