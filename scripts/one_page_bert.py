@@ -1,4 +1,4 @@
-"""BERT on one page: loads a checkpoint such as bert-base-uncased and fills a mask.
+"""BERT on one page: loads a checkpoint from a folder and fills a mask.
 
     python scripts/one_page_bert.py
     python scripts/one_page_bert.py minibert-en "Paris is the [MASK] of France."
