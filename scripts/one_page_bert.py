@@ -157,7 +157,7 @@ class Bert(nn.Module):
         )
 
 
-def load(folder):  # in full: minibert/checkpoints/, minibert/loading.py
+def load(folder):  # in full: minibert/checkpoints/, minibert/checkpoints/loading.py
     """Loads a model, and its vocabulary as a list of pieces, from a folder."""
     model = Bert(json.loads((folder / "config.json").read_text(encoding="utf-8"))).eval()
     old = {"gamma": "weight", "beta": "bias"}  # TensorFlow's names for the parts of a LayerNorm
