@@ -628,8 +628,9 @@ def _faults(table: Table, needed: Sequence[str]) -> Callable[[Any], str]:
         for name in texts:
             value = values[name]
             if not isinstance(value, str):
-                shown = "null" if value is None else f"{value!r:.80}"
-                return f"{name} should be a text, not {shown}"
+                if value is None:
+                    return f"{name} is null"
+                return f"{name} should be a text, not {value!r:.80}"
         for name in ids:
             value = values[name]
             if not isinstance(value, str | int) or isinstance(value, bool):
