@@ -262,7 +262,11 @@ class VectorFolder:
                 texts.
         """
         current = describe(embedder, embedder.settings(prompt=prompt))
-        _check_settings(self.location, _comparable(self.manifest or {}), _comparable(current))
+        recorded_settings = self.manifest or {}
+        if embedder.similarity_fn_name == "cosine":
+            recorded_settings = _without_normalization(recorded_settings)
+            current = _without_normalization(current)
+        _check_settings(self.location, recorded_settings, current)
         recorded = self.digests()
         current_digests = np.array([text_digest(text) for text in texts], dtype=recorded.dtype)
         common = min(len(recorded), len(texts))
@@ -485,15 +489,20 @@ def describe(embedder: TextEncoder, settings: Settings) -> dict[str, Any]:
     }
 
 
-def _comparable(settings: dict[str, Any]) -> dict[str, Any]:
+def _without_normalization(settings: dict[str, Any]) -> dict[str, Any]:
     """Settings without the L2 normalization, which does not change a cosine."""
     steps = [step for step in settings.get("steps", []) if step != "Normalize()"]
-    return {**settings, "precision": settings.get("precision") or "fp32", "steps": steps}
+    return {**settings, "normalize_embeddings": False, "steps": steps}
 
 
 def _check_settings(folder: Location, recorded: dict[str, Any], current: dict[str, Any]) -> None:
     names = ("precision", "pooling", "layers", "layer_weights", "include_prompt", "steps", "prompt")
-    difference = _difference(recorded, current, names)
+    # the operators of fp32 differ from those of transformers in the last bits alone
+    recorded, current = (
+        {**settings, "precision": settings.get("precision") or "fp32"}
+        for settings in (recorded, current)
+    )
+    difference = _difference(recorded, current, (*names, "normalize_embeddings"))
     # weights also differ with the precision, which is then the better explanation
     if recorded.get("model") != current["model"] and not difference.startswith("precision"):
         # a model of another depth has other layers, and one whose pooler is not used has none

@@ -96,6 +96,10 @@ def test_settings_that_keep_cosines_are_accepted(bert: Path, tmp_path: Path) -> 
         batch_tokens=99,
     )
     check_vectors(tmp_path, load(bert), LINES)
+    by_dot_products = load(bert)
+    by_dot_products.similarity_fn_name = "dot"
+    with pytest.raises(ValueError, match="was made with steps"):
+        check_vectors(tmp_path, by_dot_products, LINES)
 
 
 @pytest.mark.parametrize("ending", ["npy", "jsonl"])
