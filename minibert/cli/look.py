@@ -9,10 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import locale
 import math
-import os
-import re
 import sys
 import tempfile
 import warnings
@@ -339,6 +336,7 @@ def add_learn(parser: Parser) -> None:
 
 
 def run_learn(options: argparse.Namespace) -> None:
+    from minibert.learn.language import locale_language
     from minibert.learn.lesson import article, articles, fitting_article
     from minibert.tokenization.tokenizer import BertTokenizer
 
@@ -351,15 +349,6 @@ def run_learn(options: argparse.Namespace) -> None:
     if options.lang is not None:
         more["language"] = options.lang
     write(options, source, articles()[fitting]["text"], **more)
-
-
-def locale_language() -> str:
-    """Return "ko" in a Korean locale, else "en"."""
-    names = ("LC_ALL", "LC_MESSAGES", "LANG")
-    chosen = next((os.environ[name] for name in names if os.environ.get(name)), None)
-    if chosen is None:  # as on Windows, where the names are such as Korean_Korea
-        chosen = locale.getlocale()[0] or ""
-    return "ko" if re.match(r"(ko|korean)([_.\-]|$)", chosen, re.IGNORECASE) else "en"
 
 
 LEARN = Command(

@@ -220,16 +220,21 @@ class Bert {
   /**
    * @param config as in config.json.
    * @param parameters Map from official names, without "bert.", to tensors.
+   * @param product a `Product` that holds the parameters, or null.
    */
-  constructor(config, parameters) {
-    Object.assign(this, { config, parameters, activation: ACTIVATIONS[config.hidden_act] });
+  constructor(config, parameters, product = null) {
+    const activation = ACTIVATIONS[config.hidden_act];
+    Object.assign(this, { config, parameters, product, activation });
   }
 
   parameter(name) {
     return this.parameters.get(name);
   }
   linear(x, name) {
-    return linear(x, this.parameter(`${name}.weight`), this.parameter(`${name}.bias`));
+    return this.multiply(x, this.parameter(`${name}.weight`), this.parameter(`${name}.bias`));
+  }
+  multiply(x, weight, bias) {
+    return this.product?.multiply(x, weight, bias) ?? linear(x, weight, bias);
   }
   layerNorm(x, name) {
     return layerNorm(
@@ -374,7 +379,7 @@ class Bert {
     const decoder =
       this.parameter("cls.predictions.decoder.weight") ??
       this.parameter("embeddings.word_embeddings.weight");
-    return linear(transformed, decoder, this.parameter("cls.predictions.bias"));
+    return this.multiply(transformed, decoder, this.parameter("cls.predictions.bias"));
   }
 
   /**

@@ -62,8 +62,8 @@ SCRIPTS = (
     "training",
     "carriers",
     "river",
-    "evidence",
     "many",
+    "evidence",
     "sentences",
     "guesses",
     "terms",
@@ -73,13 +73,14 @@ SCRIPTS = (
     "task",
     "scenes",
     "scenes_ko",
+    "question",
     "lesson",
     "ending",
     "ask",
     "tour",
     "main",
 )
-WORKER = ("inflate", "sides", "bert", "worker")
+WORKER = ("inflate", "sides", "bert", "kernel", "product", "worker")
 # The code of each part of the model in the strip above the page.
 _CODE: dict[str, Any] = {
     "pieces": WordPiece,
@@ -191,6 +192,12 @@ def write_page(
             f"{source.name} is too large for the article, whose model has to compute: take "
             "minibert-en."
         )
+    if (
+        more
+        and "lesson" in more
+        and more["lesson"]["measured"].get("weights") != data["live"]["digest"]
+    ):
+        more = {**more, "lesson": {**more["lesson"], "measured": None}}  # of another model
     with replacing(path) as temporary:
         content = render(
             {"name": _title(source.name), "source": source.name, **data, **(more or {})}

@@ -25,18 +25,19 @@ function buildCompare() {
 }
 
 const EXAMPLES = {
-  // A well-known ambiguous word: in one sense, in another, and again in the first.
+  // A well-known ambiguous word: in one sense, in another, and again in the first. It stands in the
+  // same place of texts of the same length, so that its h0 is the same in all of them.
   en: [
     "bank",
     "he walked along the bank of the river",
-    "he borrowed money from the bank",
+    "he worked for the bank in the city",
     "she swam to the bank of the river",
   ],
   ko: [
     "배를",
-    "어부들이 배를 타고 바다로 나갔다",
-    "아이들이 배를 깎아서 먹었다",
-    "사람들이 배를 타고 섬으로 갔다",
+    "사람들이 배를 타고 바다로 나갔다",
+    "아이들이 배를 접시에 담아 먹었다",
+    "아이들이 배를 타고 바다로 나갔다",
   ],
 };
 
@@ -221,7 +222,11 @@ function drawCompare() {
     verdict = "";
   } else if (!told) {
     verdict = t("compare.alone");
-  } else if (pieces.size === 1) {
+  } else if (pieces.size > 1) {
+    verdict = t("compare.pieces");
+  } else if (new Set([i, ...pairs.map(([, k]) => k)]).size > 1) {
+    verdict = t("compare.places", told); // even h0 differs then
+  } else {
     verdict = t(same > other ? "compare.apart" : "compare.together", told);
   }
   $("compare-verdict").textContent = verdict;

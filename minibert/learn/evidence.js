@@ -3,73 +3,7 @@
 
 // ---------------------------------------------------------------- many sentences
 
-const evidence = { count: 0, rule: "previous", sums: new Map(), even: {}, running: false };
-
-/** Returns the share of attention that a uniform head would give to each pattern. */
-function evenShare(own) {
-  const { real, rules } = patternRules(own);
-  const mean = (values) =>
-    values.length ? values.reduce((a, b) => a + b, 0) / values.length : null;
-  return Object.fromEntries(
-    Object.entries(rules).map(([name, rule]) => [
-      name,
-      mean(
-        real
-          .map((i) => rule(i).length)
-          .filter(Boolean)
-          .map((keys) => keys / own.length),
-      ),
-    ]),
-  );
-}
-
-function gather(key, value) {
-  if (value === null) {
-    return;
-  }
-  const own = evidence.sums.get(key) ?? { sum: 0, count: 0 };
-  own.sum += value;
-  own.count += 1;
-  evidence.sums.set(key, own);
-}
-
-const meanOf = (key) => {
-  const own = evidence.sums.get(key);
-  return own ? own.sum / own.count : 0;
-};
-const evidenceOf = (layer, head, rule = evidence.rule) => meanOf(`${rule}.${layer}.${head}`);
-
-/**
- * Runs all sentences of the article and adds up the attention that each head gives to each pattern.
- */
-async function gatherEvidence() {
-  if (evidence.running || evidence.count === page.lesson.sentences.length) {
-    return;
-  }
-  evidence.running = true;
-  while (evidence.count < page.lesson.sentences.length && showsFigure(evidenceFigure)) {
-    const text = page.lesson.sentences[evidence.count];
-    const { tokens: own, steps } = await live.compute({ text });
-    const { real, rules } = patternRules(own);
-    const even = evenShare(own);
-    for (const [name, rule] of Object.entries(rules)) {
-      gather(`${name}.even`, even[name]);
-      evidence.even[name] = { mean: meanOf(`${name}.even`) };
-      for (let layer = 0; layer < sizes.layers; layer++) {
-        const values = steps.get(`layer.${layer}.attention.probabilities`);
-        for (let head = 0; head < sizes.heads; head++) {
-          gather(`${name}.${layer}.${head}`, patternShare(values, head, real, rule));
-        }
-      }
-    }
-    evidence.count += 1;
-    if (evidence.count % 20 === 0) {
-      drawLesson();
-    }
-  }
-  evidence.running = false;
-  drawLesson();
-}
+const NO_SHARE = 255; // in a sentence that a pattern does not apply to
 
 const everyHead = () =>
   Array.from({ length: sizes.layers * sizes.heads }, (_, i) => [
@@ -77,9 +11,82 @@ const everyHead = () =>
     i % sizes.heads,
   ]);
 
-/** Returns how many heads give a pattern more than twice its share by chance. */
-const aboveChance = () =>
-  everyHead().filter((own) => evidenceOf(...own) > 2 * evidence.even[evidence.rule].mean).length;
+/** Returns the share of attention that a uniform head would give to each pattern. */
+function evenShare(own) {
+  const { real, rules } = patternRules(own);
+  return Object.fromEntries(
+    Object.entries(rules).map(([name, rule]) => {
+      const counts = real.map((i) => rule(i).length).filter(Boolean);
+      return [name, counts.length ? average(counts) / own.length : null];
+    }),
+  );
+}
+
+/**
+ * The attention that every head gives to every pattern in each sentence of the article. A result
+ * holds one byte for each pattern and head, after one for a uniform head: 254 times the share.
+ */
+const evidence = new Experiment(
+  "evidence",
+  () => page.lesson.sentences,
+  async (text) => {
+    const { tokens: own, steps } = await live.compute({ text });
+    const { real, rules } = patternRules(own);
+    const even = evenShare(own);
+    const shares = Object.keys(rules).flatMap((name) => [
+      even[name],
+      ...everyHead().map(([layer, head]) =>
+        patternShare(steps.get(`layer.${layer}.attention.probabilities`), head, real, rules[name]),
+      ),
+    ]);
+    const bytes = shares.map((share) => (share === null ? NO_SHARE : Math.round(254 * share)));
+    return btoa(String.fromCharCode(...bytes));
+  },
+  (a, b) => {
+    const [one, other] = [atob(a), atob(b)];
+    return [...one].every((byte, i) => Math.abs(byte.charCodeAt(0) - other.charCodeAt(i)) <= 2);
+  },
+);
+
+/** Returns the shares of a pattern in all sentences: those of a uniform head, then of each head. */
+function evidenceFor(rule) {
+  return keep(`evidence.${rule}.${evidence.results.length}`, () => {
+    const all = evidence.results.map((result) => atob(result));
+    const width = 1 + sizes.layers * sizes.heads;
+    const from = patternNames().indexOf(rule) * width;
+    return Array.from({ length: width }, (_, i) =>
+      all
+        .map((bytes) => bytes.charCodeAt(from + i))
+        .filter((value) => value !== NO_SHARE)
+        .map((value) => value / 254),
+    );
+  });
+}
+const patternNames = () => Object.keys(patternRules(tokens).rules);
+const sharesOfHead = (layer, head, rule = state.rule) =>
+  evidenceFor(rule)[1 + layer * sizes.heads + head];
+const evidenceOf = (layer, head) => average(sharesOfHead(layer, head));
+const evenEvidence = (rule = state.rule) => average(evidenceFor(rule)[0]);
+
+/**
+ * Returns by how much a head's share exceeds that of a uniform head in the same sentences, with the
+ * half width of its interval. `heads` is the number of heads that are looked at together.
+ */
+function aboveChance(layer, head, heads = 1) {
+  const even = evidenceFor(state.rule)[0];
+  const differences = sharesOfHead(layer, head).map((share, i) => share - even[i]);
+  const wide = heads > 1 ? 3.3 / 1.96 : 1; // 0.05 / 48 for each of 48 heads
+  return { mean: average(differences), error: wide * errorOf(differences) };
+}
+
+/** Returns how many heads exceed chance by more than the error of all of them together. */
+function headsAboveChance() {
+  const all = everyHead();
+  return all.filter(([layer, head]) => {
+    const { mean, error } = aboveChance(layer, head, all.length);
+    return mean > error;
+  }).length;
+}
 
 /** Returns the head with the largest `share(probabilities, head)` on the current text. */
 function largestHead(share) {
@@ -89,26 +96,22 @@ function largestHead(share) {
 }
 
 const evidenceFigure = {
-  /** Resumes where the reader left the scene. */
-  begin: () => {
-    if (evidence.count > 0) {
-      gatherEvidence();
-    }
-  },
-  ready: () => evidence.count > 0,
+  ready: () => evidence.complete,
   caption: () =>
     t("lesson.heads.caption", {
-      rule: t(`pattern.${evidence.rule}`),
-      count: soFar(evidence.count, page.lesson.sentences.length),
+      rule: t(`pattern.${state.rule}`),
+      count: sharesOfHead(0, 0).length,
     }),
   choices: () =>
-    Object.keys(evidence.even).map((name) => [
+    patternNames().map((name) => [
       t(`pattern.${name}`),
-      name === evidence.rule,
+      name === state.rule,
       () => {
         const { real, rules } = patternRules(tokens);
-        evidence.rule = name;
-        change(largestHead((values, head) => patternShare(values, head, real, rules[name]) ?? 0));
+        const head = largestHead(
+          (values, own) => patternShare(values, own, real, rules[name]) ?? 0,
+        );
+        change({ ...head, rule: name });
       },
     ]),
   legend: () => ["sequential", "0", "1"],
@@ -127,7 +130,7 @@ const evidenceFigure = {
     write: (r, c) => evidenceOf(r, c).toFixed(2),
     describe: (r, c) => {
       const head = t("attention.chosen", { layer: r, head: c });
-      return `${head} · ${t(`pattern.${evidence.rule}`)}: ${written(evidenceOf(r, c))}`;
+      return `${head} · ${t(`pattern.${state.rule}`)}: ${written(evidenceOf(r, c))}`;
     },
     python: () => "",
     move: (layer, head) => change({ layer, head }),

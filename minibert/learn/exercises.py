@@ -10,6 +10,8 @@ with a hint in English and in Korean. The first step that fails gives the hint. 
 five exercises here are the package's own functions. `short_exercises` has the others.
 """
 
+import difflib
+import traceback
 from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
@@ -20,6 +22,7 @@ from torch import Tensor
 
 from minibert.attention import eager_attention
 from minibert.layouts import UNMASKED, Layout, PackedLayout, PaddedLayout
+from minibert.learn.language import locale_language
 from minibert.learn.short_exercises import SHORT_EXERCISES
 from minibert.losses import IGNORED
 from minibert.tokenization.wordpiece import MAX_WORD
@@ -32,41 +35,65 @@ With None in place of a truth value, the texts are a remark on an answer that is
 """
 
 
-def check(exercise: str, answer: Answer) -> str:
-    """Return a hint on what is wrong with an answer, in English and in Korean.
+def check(exercise: str, answer: Answer, language: str | None = None) -> str:
+    """Return a hint on what is wrong with an answer.
 
     Where nothing is wrong, it names the code to compare the answer with.
 
-    >>> print(check("gelu", torch.relu))
+    >>> print(check("gelu", torch.relu, "en"))
     Not yet. That is ReLU: below 0 GELU is not 0, it bends softly.
-    아직 아닙니다. 이것은 ReLU입니다. GELU는 x가 0보다 작아도 곧바로 0이 되지 않습니다.
 
     Args:
         exercise: The name that the notebook gives it, such as "attention".
         answer: The function to check. The notebook describes its arguments and result.
+        language: "en" or "ko". None: that of the locale.
 
     Raises:
-        ValueError: No exercise has this name.
-        Exception: Whatever the answer itself raises.
+        ValueError: No exercise has this name, or `answer` is not a function.
     """
     if exercise not in _EXERCISES:
-        raise ValueError(f"exercise should be one of {', '.join(_EXERCISES)}, not {exercise!r}.")
+        similar = difflib.get_close_matches(exercise, _EXERCISES, n=1, cutoff=0.5)
+        advice = f" Did you mean {similar[0]!r}?" if similar else ""
+        raise ValueError(
+            f"exercise should be one of {', '.join(_EXERCISES)}, not {exercise!r}.{advice}"
+        )
     if not callable(answer):
         raise ValueError(
             f"answer should be your function, such as check({exercise!r}, my_function), not "
             f"{answer!r:.80}."
         )
+    which = 1 if (language or locale_language()) == "ko" else 0
     steps, home = _EXERCISES[exercise]
-    english_remarks, korean_remarks = "", ""
-    for holds, english, korean in steps(answer):
-        if holds is None:
-            english_remarks += f" {english}"
-            korean_remarks += f" {korean}"
-        elif not holds:
-            return f"Not yet. {english}\n아직 아닙니다. {korean}"
+    remarks = ""
+    try:
+        for holds, *hints in steps(answer):
+            if holds is None:
+                remarks += f" {hints[which]}"
+            elif not holds:
+                return f"{_NOT_YET[which]} {hints[which]}"
+    except Exception as error:  # whatever the learner's function raises
+        return f"{_NOT_YET[which]} {_raised(error, answer)[which]}"
+    return f"{_RIGHT[which].format(home=home)}{remarks}"
+
+
+_NOT_YET = ("Not yet.", "아직 아닙니다.")
+_RIGHT = ("Right. Compare it with {home}.", "맞습니다. {home}와 비교해 보세요.")
+
+
+def _raised(error: Exception, answer: Answer) -> tuple[str, str]:
+    """Return a hint on an exception: what it says, and the last line of the answer it came from."""
+    code = getattr(answer, "__code__", None)
+    lines = [
+        frame.lineno
+        for frame in traceback.extract_tb(error.__traceback__)
+        if code is not None and frame.filename == code.co_filename
+    ]
+    kind = type(error).__name__
+    at = f" (line {lines[-1]} of its file or cell)" if lines else ""
+    at_korean = f"({lines[-1]}번째 줄)" if lines else ""
     return (
-        f"Right. Compare it with {home}.{english_remarks}\n"
-        f"맞습니다. {home}와 비교해 보세요.{korean_remarks}"
+        f"Your function raised {kind}{at}: {error}",
+        f"함수에서 {kind} 오류가 났습니다{at_korean}: {error}",
     )
 
 

@@ -1,15 +1,7 @@
 // The scene on the B in BERT: how many masked words the model finds with context from both sides,
 // from one side, or with none.
 
-// One piece is masked in each of up to `most` sentences of the article.
-const hiding = {
-  most: 300,
-  count: 0,
-  found: { both: 0, left: 0, right: 0, none: 0 },
-  still: 0, // found from both sides, and also from the left alone
-  hidden: new Map(), // how often each piece was masked
-  running: false,
-};
+const HIDDEN = 300; // sentences of the article in which one piece is masked
 
 /**
  * Returns the places that can be masked: whole words, or word endings that the article lists, such
@@ -44,49 +36,34 @@ async function answersBySides(request, place) {
 
 /** Returns the sentences with a place to mask. Each sentence is tokenized once. */
 function sentencesToHide() {
-  hiding.sentences ??= page.lesson.sentences
-    .filter((text) => placesToHide(live.tokens({ text })).length > 0)
-    .slice(0, hiding.most);
-  return hiding.sentences;
+  return keep("hidden words", () =>
+    page.lesson.sentences
+      .filter((text) => placesToHide(live.tokens({ text })).length > 0)
+      .slice(0, HIDDEN),
+  );
 }
-const inHidingScene = () => SCENES[state.scene]?.id === "sides";
 
-/** Counts the sides from which the best answer was the masked piece. */
-function keepHidden(piece, answers) {
-  const isFound = (sides) => answers[sides][0] === piece;
-  for (const sides of Object.keys(SIDES)) {
-    hiding.found[sides] += Number(isFound(sides));
-  }
-  hiding.still += Number(isFound("both") && isFound("left"));
-  hiding.hidden.set(piece, (hiding.hidden.get(piece) ?? 0) + 1);
-  hiding.count += 1;
-}
+/** Masks one piece of each sentence, and keeps the sides from which the model finds it. */
+const hiding = new Experiment("hiding", sentencesToHide, async (text, number) => {
+  const own = live.tokens({ text });
+  const place = placeToHide(own, number);
+  const answers = await answersBySides({ text, masked: [place] }, place);
+  const { piece: hidden } = own[place];
+  return {
+    piece: hidden,
+    sides: Object.keys(SIDES).filter((sides) => answers[sides][0] === hidden),
+  };
+});
 
 /**
  * Returns the piece that was masked most often, and how often. Always answering it is the baseline.
  */
-const mostHidden = () => [...hiding.hidden].reduce((a, b) => (b[1] > a[1] ? b : a));
-
-/** Masks one word of each sentence and counts how often it is found. Resumes where it stopped. */
-async function hideWords() {
-  if (hiding.running) {
-    return;
+function mostHidden() {
+  const counts = new Map();
+  for (const { piece: hidden } of hiding.results) {
+    counts.set(hidden, (counts.get(hidden) ?? 0) + 1);
   }
-  hiding.running = true;
-  for (const text of sentencesToHide().slice(hiding.count)) {
-    if (!inHidingScene()) {
-      break;
-    }
-    const own = live.tokens({ text });
-    const place = placeToHide(own, hiding.count);
-    const answers = await answersBySides({ text, masked: [place] }, place);
-    keepHidden(own[place].piece, answers);
-    if (hiding.count % 10 === 0) {
-      drawLesson();
-    }
-  }
-  hiding.running = false;
-  drawLesson();
+  return [...counts].reduce((a, b) => (b[1] > a[1] ? b : a));
 }
 
 const SIDES_SCENE = {
@@ -95,50 +72,38 @@ const SIDES_SCENE = {
     const { text, key } = example("sides");
     return { section: "attention", text, token: placeIn(text, "[MASK]"), key };
   },
+  act: () => ({ sides: "left" }),
+  experiments: () => [hiding],
   amounts: () => ({ hidden_words: sentencesToHide().length }),
-  act: () => {
-    hideWords(); // shows its progress while the reader sees the triangle
-    return { sides: "left" };
-  },
-  done: () => hiding.count > 0,
-  progress: () => ({ running: hiding.running, part: hiding.count / sentencesToHide().length }),
-  then: () => {
-    if (hiding.count > 0) {
-      hideWords(); // it was interrupted
-    }
-    return {};
-  },
   measure: async (before) => {
     const place = before.tokens.findIndex((token) => token.piece === "[MASK]");
-    before.bySides ??= answersBySides({ text: before.request.text }, place);
-    const answers = await before.bySides;
-    const { count, found } = hiding;
-    const percent = (amount) => `${((100 * amount) / count).toFixed(1)}%`;
-    const kept = hiding.still / Math.max(found.both, 1);
+    const answers = await answersBySides({ text: before.request.text }, place);
+    const { results } = hiding;
+    const count = results.length;
+    const from = (...sides) =>
+      results.filter((own) => sides.every((side) => own.sides.includes(side))).length;
     const shares = Object.fromEntries(
-      Object.keys(SIDES).map((sides) => [sides, percent(found[sides])]),
+      Object.keys(SIDES).map((sides) => [sides, shareOf(from(sides), count)]),
     );
-    const [piece, times] = mostHidden();
-    const rows = Object.keys(SIDES).map((sides) => [
-      sides,
-      `${answers[sides][0]} ${answers[sides][1].toFixed(2)}`,
-      shares[sides],
-    ]);
-    if (example("sides").pieces) {
-      rows.push(["always", piece, percent(times)]);
-    }
+    const [often, times] = mostHidden();
+    const still = from("both", "left");
     return {
-      rows,
+      rows: [
+        ...Object.keys(SIDES).map((sides) => [
+          sides,
+          `${answers[sides][0]} ${brief(answers[sides][1])}`,
+          shares[sides],
+        ]),
+        ["always", often, shareOf(times, count)],
+      ],
       heads: ["example", "found"],
-      open: count < sentencesToHide().length,
-      outcome: choiceOf(kept > 0.75, kept > 0.45),
+      outcome: choiceOf(still > 0.75 * from("both"), still > 0.45 * from("both")),
       values: {
         count,
         ...shares,
-        kept: hiding.still,
-        of: found.both,
-        piece,
-        always: percent(times),
+        kept: shareOf(still, from("both")),
+        piece: often,
+        always: shareOf(times, count),
       },
     };
   },

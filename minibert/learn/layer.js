@@ -24,6 +24,7 @@ const cosineThrough = (layer, what, place) =>
  * and the cosine between its input and output.
  */
 const skipping = new Experiment(
+  "skipping",
   () => example("layer").many ?? [],
   async (text) => {
     const what = await live.compute({ text });
@@ -37,35 +38,30 @@ const skipping = new Experiment(
   },
 );
 
-/** Measures the other sentences while the scene is open. */
-function skipInMany() {
-  skipping.run(() => SCENES[state.scene]?.id === "layer", 5);
-}
-
-/** Returns the rows and values of the other sentences, if the article has any. */
+/** Returns the rows and values of the other sentences. */
 function skippedInMany(layer) {
   const { results } = skipping;
-  if (results.length === 0) {
-    return { rows: [], values: {} };
-  }
   const layers = [...Array(sizes.layers).keys()];
-  const kept = layers.map((own) => results.filter(({ spared }) => spared[own]).length);
+  const survivors = layers.map((own) => results.filter(({ spared }) => spared[own]).length);
   const turn = layers.map((own) => average(results.map((result) => result.turn[own])));
-  const [least, most] = [Math.min, Math.max].map((choose) => kept.indexOf(choose(...kept)));
+  const [least, most] = [Math.min, Math.max].map((choose) =>
+    survivors.indexOf(choose(...survivors)),
+  );
   const each = (values) => values.map((value, own) => `${own}:\u00a0${value}`).join(", ");
   return {
     rows: [
-      ["kept", "", each(kept)],
-      ["turn", "", each(turn.map((value) => value.toFixed(2)))],
+      ["kept", "", each(survivors)],
+      ["turn", "", each(turn.map(brief))],
     ],
     values: {
-      kept: kept[layer],
+      kept: shareOf(survivors[layer], results.length),
       all: results.length,
       least,
       most,
-      few: kept[least],
-      lots: kept[most],
+      few: survivors[least],
+      lots: survivors[most],
       turning: turn.indexOf(Math.min(...turn)),
+      turned: brief(Math.min(...turn)),
     },
   };
 }
@@ -91,42 +87,32 @@ const LAYER_SCENE = {
   },
   then: () => {
     const main = document.querySelector("main"); // scrolled to where the heads are mixed and added
-    skipInMany(); // runs while the reader reads
     river.opened = partIndex("add", MIDDLE);
     main.scrollTop = $("head-mix").closest("figure").offsetTop - main.offsetTop;
-    return {};
   },
   act: () => ({ off: [[MIDDLE]] }),
-  progress: () => progressOf(skipping),
+  experiments: () => [skipping],
   measure: async (before, now) => {
-    skipInMany();
-    if (isAwaited(skipping)) {
-      return null;
-    }
-    const layer = now.request.off.find((at) => at.length === 1)?.[0] ?? state.layer;
-    const token = (what) => what.tokens.findIndex((own) => own.piece === "[MASK]");
     const [a, b] = await Promise.all([answersOf(before), answersOf(now)]);
     const word = a[0][0];
     before.spared ??= sparingLayers(before.request, word);
     const spared = (await before.spared).filter(Boolean).length;
-    const many = skippedInMany(layer);
-    const places = [before, now].map((what) => Math.max(token(what), 0));
-    const added = [before, now].map((what, i) => addedBy(what, layer, places[i]));
-    const kept = [before, now].map((what, i) => written(cosineThrough(layer, what, places[i])));
+    const many = skippedInMany(MIDDLE);
+    const place = before.tokens.findIndex((own) => own.piece === "[MASK]");
+    const added = [before, now].map((what) => addedBy(what, MIDDLE, place));
+    const turned = [before, now].map((what) => brief(cosineThrough(MIDDLE, what, place)));
     const percents = (part) => added.map((own) => `${Math.round(100 * own[part])}%`);
-    const best = b[0]?.[0] ?? "–";
-    const moved = best === word && Math.abs(a[0][1] - b[0][1]) > 0.0005;
+    const best = b[0][0];
     return {
       rows: [
         ["answer", saidWords(a), saidWords(b)],
         ["attention", ...percents(0)],
         ["ff", ...percents(1)],
-        ["cosine", ...kept],
+        ["cosine", ...turned],
         ...many.rows,
       ],
-      open: !skipping.complete,
-      outcome: choiceOf(best !== word, moved),
-      values: { layer, word, best, spared, layers: sizes.layers, ...many.values },
+      outcome: choiceOf(best !== word, brief(a[0][1]) !== brief(b[0][1])),
+      values: { layer: MIDDLE, word, best, spared, layers: sizes.layers, ...many.values },
     };
   },
 };

@@ -55,13 +55,10 @@ async function enter(scene) {
   if (state.scene !== scene) {
     return;
   }
-  if (then) {
-    change(then());
-  }
+  then?.();
+  draw();
   $("scene-title").focus();
 }
-
-const pressed = new Set(); // ids of the scenes whose button the reader has pressed
 
 /**
  * Performs the scene's action. After the door of a question, it first returns to the beginning of
@@ -72,13 +69,13 @@ async function act() {
   if (state.ask) {
     await enter(scene);
   }
-  pressed.add(SCENES[scene].id);
-  const changes = await SCENES[scene].act();
+  const { id, set, act: asked, work } = SCENES[scene];
+  pressed.add(id);
+  Object.assign(state, BLANK(), set(), asked());
+  await Promise.all([take(), work?.()]);
   if (state.scene !== scene) {
     return;
   }
-  Object.assign(state, changes);
-  await take();
   await judge.latest;
   $("scene-verdict").scrollIntoView({ block: "nearest" });
 }
@@ -94,8 +91,6 @@ async function take() {
   }
   await refresh();
 }
-
-const sceneRequest = (scene) => requestOf({ ...BLANK(), ...scene.set() });
 
 /** Draws the scene: its text at once, its verdict as soon as it is measured. */
 function drawLesson() {
@@ -116,10 +111,8 @@ function drawLesson() {
   }
   drawLesson.written = written;
   drawChoices(scene);
-  const { running, part } = scene.progress?.() ?? {
-    running: evidence.running && showsFigure(evidenceFigure),
-    part: evidence.count / page.lesson.sentences.length,
-  };
+  const own = scene.progress?.();
+  const { running, part } = own?.running ? own : progressOf(scene.experiments?.() ?? []);
   Object.assign($("scene-progress"), { hidden: !running, value: part });
   judge.latest = judge(scene);
 }
@@ -194,56 +187,62 @@ function drawSceneNumbers() {
   $("scene-next").hidden = state.scene === SCENE_COUNT;
 }
 
-/**
- * Returns whether the reader has done something that the scene can judge. Opening the door of a
- * question does not count.
- */
-function hasActed(scene) {
-  if (state.ask) {
-    return false;
-  }
-  return scene.done ? scene.done() : !same(sceneRequest(scene), shown.request);
-}
-
-/** Compares the current state with the beginning of the scene. Only the newest state is shown. */
+/** Shows what the page may say about the current state. Only the newest state is shown. */
 async function judge(scene) {
   const turn = (judge.turn = {});
-  const found = hasActed(scene) ? await measured(scene).catch(() => null) : null;
+  const { may, changed } = standing(scene);
+  const found = may === "nothing" ? null : await measured(scene, may).catch(failedMeasure);
   if (turn !== judge.turn) {
     return;
   }
+  const isVerdict = Boolean(found && may === "verdict");
   const { figure } = scene;
-  const drawn = Boolean(found && figure?.ready());
+  const drawn = isVerdict && Boolean(figure?.ready());
   $("scene-wait").hidden = Boolean(found || state.ask);
   $("scene-aside").hidden = !state.ask;
   $("scene-table").hidden = !found;
   $("scene-figure").hidden = !drawn;
   $("scene-wire").hidden = true;
-  if (found) {
+  $("scene-verdict").dataset.may = may;
+  if (isVerdict) {
     keepGuess(scene.id, found, pressed.has(scene.id));
+  }
+  if (found) {
     fillVerdict(found, scene);
   }
-  drawChoices(scene, found);
-  tellVerdict(scene, found);
+  drawChoices(scene, isVerdict ? found : null);
+  tellVerdict(scene, found, may, changed);
   if (drawn) {
     drawFigure(figure);
   }
 }
 
+/** Returns nothing to show. The cause is kept, so that tests can see it. */
+function failedMeasure(error) {
+  judge.error = error;
+  return null;
+}
+
 /** Shows the result, its first sentence in bold, and what the reader predicted. */
-function tellVerdict(scene, found) {
+function tellVerdict(scene, found, may, changed) {
   $("scene-found").replaceChildren();
   $("scene-guess").textContent = "";
+  $("scene-again-said").textContent = found ? saidAgain(scene.experiments?.() ?? []) : "";
   if (!found) {
     return;
   }
-  const said = t(`lesson.${scene.id}.verdict.${found.verdict ?? found.outcome}`, {
-    ...amounts(),
-    ...found.values,
-  });
-  const whole = found.open ? `${t("lesson.open")} ${said}` : said;
+  const whole =
+    may === "verdict"
+      ? t(`lesson.${scene.id}.verdict.${found.verdict ?? found.outcome}`, {
+          ...amounts(),
+          ...found.values,
+        })
+      : t("lesson.changed", { parts: changed.map((name) => t(`lesson.part.${name}`)).join(", ") });
   const [, first, rest] = /^(.+?[.?!])\s+(.*)$/s.exec(whole) ?? [null, whole, ""];
   $("scene-found").append(element("strong", first), " ", ...rich(rest));
+  if (may !== "verdict") {
+    return;
+  }
   if (state.guess < 0) {
     $("scene-guess").textContent = t("lesson.unasked");
   } else {
@@ -285,12 +284,32 @@ function drawFigure(figure) {
   }
 }
 
-async function measured(scene) {
+/**
+ * Returns what the page has to say: the measurements of the verdict, once all experiments are
+ * complete, or those of any text.
+ */
+async function measured(scene, may) {
   const own = shown;
-  scene.before ??= live.compute(sceneRequest(scene));
+  const isOpen = () => SCENES[state.scene] === scene;
+  scene.before ??= live.compute(requestOf(firstState(scene)));
   const before = await scene.before;
+  if (may === "changed") {
+    return measuredAnyway(scene, before, own);
+  }
+  const experiments = scene.experiments?.() ?? [];
+  conduct(experiments, isOpen);
+  if (!experiments.every(({ complete }) => complete)) {
+    return null;
+  }
   scene.figure?.begin?.(before, own);
   return scene.measure(before, own);
+}
+
+/** Runs experiments one after the other. */
+async function conduct(experiments, isOpen) {
+  for (const experiment of experiments) {
+    await experiment.begin(isOpen);
+  }
 }
 
 /** Fills the table of a verdict with the measurements before and after. */

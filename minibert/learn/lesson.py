@@ -123,6 +123,19 @@ def missing_words(tokenizer: Any, needs: Mapping[str, Iterable[str]]) -> list[st
     return missing
 
 
+def article_texts(article: str) -> dict[str, dict[str, str]]:
+    """Return the texts of an article by their name and the language of the reader.
+
+    A file holds all texts in one language: those of both articles, and those of each.
+    """
+    texts: dict[str, dict[str, str]] = {}
+    for language in ("en", "ko"):
+        contents = json.loads(part(f"texts_{language}.json"))
+        for name, text in {**contents["both"], **contents[article]}.items():
+            texts.setdefault(name, {})[language] = text
+    return texts
+
+
 def article(language: str = "en") -> dict[str, Any]:
     """Return the content that an article adds to a page of its first text.
 
@@ -134,18 +147,14 @@ def article(language: str = "en") -> dict[str, Any]:
         scenes shows it.
     """
     content = articles()[language]
-    texts: dict[str, Any] = {}
-    for name in content["texts"]:
-        texts.update(json.loads(part(name)))
     lesson: dict[str, Any] = {
         "language": language,
-        "texts": texts,
+        "texts": article_texts(language),
         "sentences": part(content["sentences"]).splitlines(),
         "terms": json.loads(part("terms.json")),
     }
-    for name in ("crowds", "examples", "labeled"):
-        if name in content:
-            lesson[name] = json.loads(part(content[name]))
+    for name in ("crowds", "measured", "examples", "labeled"):
+        lesson[name] = json.loads(part(content[name]))
     added: dict[str, Any] = {"lesson": lesson}
     if content["run"] is not None:
         added["run"] = json.loads(lzma.decompress((PARTS / content["run"]).read_bytes()))

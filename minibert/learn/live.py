@@ -7,6 +7,7 @@ computes in Python what the page's `window.minibert.run` computes.
 
 import base64
 import copy
+import hashlib
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -62,6 +63,7 @@ def embed(model: Any, tokenizer: Any, largest: int = 127) -> dict[str, Any]:
     return {
         "config": {name: getattr(model.config, name) for name in _SETTINGS},
         "parameters": table,
+        "digest": hashlib.sha256(b"".join(whole)).hexdigest()[:16],
         "floats": deflated(b"".join(floats)),
         "whole": deflated(b"".join(whole)),
         "max_tokens": model.config.max_position_embeddings,

@@ -93,6 +93,7 @@ const WORDS = [
   "view",
   "compare",
   "unit",
+  "rule",
   "language",
   "theme",
   "other",
@@ -105,6 +106,7 @@ const CHOICES = {
   view: ["lines", "steps"],
   compare: ["moved", "kept"],
   unit: ["words", "sentences"],
+  rule: ["previous", "next", "itself", "[CLS]", "[SEP]", "same"],
   language: ["en", "ko"],
   theme: ["", "light", "dark"],
 };

@@ -1,74 +1,153 @@
 // Experiments over many sentences. One sentence suggests a result, and a scene then tests it on
-// dozens and shows mean and spread.
+// dozens.
 //
-// An experiment computes one item at a time while its scene is open. It keeps its results and
-// resumes when the reader comes back. Its figure shows the results so far and says that they are
-// incomplete.
+// The results for the bundled models are shipped with the page: scripts/measure_scenes.py wrote
+// them, and tests compare them with PyTorch. The page measures some of them again while the reader
+// reads, and says how many came out the same. With another model it measures all of them itself. A
+// scene concludes only when its experiments are complete.
+
+const REPEATED = 20; // items of a shipped experiment that are measured again
+const PATIENCE = 5000; // milliseconds that this may take
 
 class Experiment {
   /**
+   * @param name key of the shipped results.
    * @param items () => list of the items to measure.
-   * @param measure (item) => promise of its result.
+   * @param measure (item, index) => promise of its result, ready for JSON.
+   * @param alike (result, result) => whether two results of one item agree.
    */
-  constructor(items, measure) {
-    Object.assign(this, { items, measure, results: [], running: false });
+  constructor(name, items, measure, alike = isAlike) {
+    const again = { count: 0, alike: 0, tried: false };
+    Object.assign(this, { name, items, measure, alike, again, running: false });
+    Experiment.all.set(name, this);
+  }
+
+  get results() {
+    this.found ??= page.lesson?.measured?.[this.name] ?? [];
+    return this.found;
   }
 
   get complete() {
-    return this.results.length === this.items().length;
+    return this.results.length >= this.items().length;
   }
 
-  /** Measures the remaining items while `wanted()`, and draws the results after every batch. */
-  async run(wanted, batch) {
-    if (this.running || this.complete) {
+  /** Returns whether the results came with the page. */
+  get isShipped() {
+    return Boolean(page.lesson?.measured?.[this.name]);
+  }
+
+  /** Measures the missing items while `wanted()`, or repeats some if none is missing. */
+  async begin(wanted) {
+    if (this.running || (this.complete && (this.again.tried || !this.isShipped))) {
       return;
     }
     this.running = true;
     try {
-      while (!this.complete && wanted()) {
-        this.results.push(await this.measure(this.items()[this.results.length]));
-        if (this.results.length % batch === 0 || this.complete) {
-          drawLesson();
-        }
-      }
+      await (this.complete ? this.repeat(wanted) : this.finish(wanted));
     } finally {
       this.running = false;
     }
+    drawLesson();
+  }
+
+  async finish(wanted) {
+    while (!this.complete && wanted()) {
+      const index = this.results.length;
+      this.results.push(await this.measure(this.items()[index], index));
+      if (index % 10 === 0) {
+        drawLesson();
+      }
+    }
+  }
+
+  /** Measures items that are spread over the list again, and compares them with the results. */
+  async repeat(wanted) {
+    const items = this.items();
+    const many = Math.min(REPEATED, items.length);
+    const end = performance.now() + PATIENCE;
+    for (let i = this.again.count; i < many && wanted() && performance.now() < end; i++) {
+      const index = Math.floor((i * items.length) / many);
+      const result = await this.measure(items[index], index);
+      this.again.count += 1;
+      this.again.alike += Number(this.alike(result, this.results[index]));
+    }
+    this.again.tried = wanted();
   }
 }
+Experiment.all = new Map();
 
-/** Returns the progress of an experiment for its scene. */
-const progressOf = ({ running, results, items }) => ({
-  running,
-  part: results.length / Math.max(items().length, 1),
-});
+/** Returns whether two results agree: numbers within 0.01, everything else exactly. */
+function isAlike(a, b) {
+  if (typeof a === "number" && typeof b === "number") {
+    return Math.abs(a - b) <= 0.01 * Math.max(1, Math.abs(b));
+  }
+  if (a && b && typeof a === "object" && typeof b === "object") {
+    const names = Object.keys(a);
+    return names.length === Object.keys(b).length && names.every((key) => isAlike(a[key], b[key]));
+  }
+  return a === b;
+}
 
-/** Returns whether an experiment has no result yet. */
-const isAwaited = ({ results, items }) => items().length > 0 && results.length === 0;
+/** Returns the progress of experiments, from 0 to 1. */
+function progressOf(experiments) {
+  const part = ({ results, items }) => Math.min(results.length / Math.max(items().length, 1), 1);
+  return {
+    running: experiments.some(({ running, complete }) => running && !complete),
+    part: experiments.length ? average(experiments.map(part)) : 1,
+  };
+}
+
+/** Returns how many results of experiments were measured again, in words. */
+function saidAgain(experiments) {
+  const shipped = experiments.filter(({ isShipped, again }) => isShipped && again.count > 0);
+  const sum = (f) => shipped.reduce((total, own) => total + f(own), 0);
+  return shipped.length
+    ? t("lesson.again.said", {
+        count: sum(({ again }) => again.count),
+        alike: sum(({ again }) => again.alike),
+        total: sum(({ results }) => results.length),
+      })
+    : "";
+}
+
+/**
+ * Returns "14 of 20 (95%: 48 to 85%)", the share with the interval of Wilson (1927) that contains
+ * the true share in 95 of 100 such samples.
+ */
+function shareOf(part, all) {
+  const z = 1.96;
+  const middle = (part + (z * z) / 2) / (all + z * z);
+  const wide = (z / (all + z * z)) * Math.sqrt((part * (all - part)) / all + (z * z) / 4);
+  const percent = (value) => Math.round(100 * clamp(value, 0, 1));
+  return t("lesson.share", {
+    part,
+    all,
+    low: percent(middle - wide),
+    high: percent(middle + wide),
+  });
+}
+
+/** Returns the half width of the 95% interval of a mean. */
+const errorOf = (values) => (1.96 * spread(values)) / Math.sqrt(values.length);
+
+/** Formats a number of a verdict: two digits, or three where two would all be 1.00. */
+const brief = (value) => {
+  const digits = Math.abs(value) > 0.975 && Math.abs(value) < 1 ? 3 : 2;
+  return value.toFixed(digits).replace(/^-(0\.0+)$/, "$1");
+};
 
 const crowd = (name) => page.lesson.crowds[name];
 const example = (name) => page.lesson.examples[name]; // what a shared scene takes from its article
 
-const counts = new Map(); // results over many sentences by name
-function counted(name, count) {
-  if (!counts.has(name)) {
-    counts.set(name, count());
+const kept = new Map(); // computed values by name
+function keep(name, compute) {
+  if (!kept.has(name)) {
+    kept.set(name, compute());
   }
-  return counts.get(name);
+  return kept.get(name);
 }
 
 const showsFigure = (figure) => SCENES[state.scene]?.figure === figure;
-
-/** Returns "500 sentences", or "so far 20 of 500 sentences" while they are being processed. */
-function soFar(count, total, unit = "sentences") {
-  return t(count < total ? `lesson.${unit}.some` : `lesson.${unit}.all`, { count, total });
-}
-
-/** Returns the conclusion from an experiment, marked as provisional until it is complete. */
-function saidSoFar(experiment, key, values = {}) {
-  const said = t(key, values);
-  return experiment.complete ? said : `${t("lesson.open")} ${said}`;
-}
 
 const average = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
 const spread = (values) => {
@@ -80,6 +159,7 @@ const spread = (values) => {
 // ---------------------------------------------------------------- sixty professions
 
 const professions = new Experiment(
+  "professions",
   () => crowd("professions").words,
   async (word) => {
     const { text, answers: words } = crowd("professions");
@@ -98,23 +178,14 @@ function times({ she, he }) {
 }
 
 const professionsFigure = {
-  begin: () => {
-    professions.run(() => showsFigure(professionsFigure), 10);
-  },
-  ready: () => professions.results.length > 0,
-  caption: () => {
-    const count = professions.results.length;
-    return t("lesson.guess.caption", {
-      count: soFar(count, crowd("professions").words.length, "professions"),
-    });
-  },
+  ready: () => professions.complete,
+  caption: () => t("lesson.guess.caption", { count: professions.results.length }),
   choices: () => [],
   said: () => {
     const { results } = professions;
     const logs = results.map(({ she, he }) => Math.log(he / she));
-    return saidSoFar(professions, "lesson.guess.said", {
-      he: results.filter(({ she, he }) => he > she).length,
-      she: results.filter(({ she, he }) => she > he).length,
+    return t("lesson.guess.said", {
+      he: shareOf(results.filter(({ she, he }) => he > she).length, results.length),
       mean: Math.exp(average(logs)).toFixed(1),
     });
   },
@@ -183,7 +254,7 @@ function statesOfWord(text, word) {
   return statesKept.get(text);
 }
 
-const senses = new Experiment(comparisons, async ({ word, text, same, other }) => {
+const senses = new Experiment("senses", comparisons, async ({ word, text, same, other }) => {
   const [own, alike, unlike] = await Promise.all(
     [text, same, other].map((sentence) => statesOfWord(sentence, word)),
   );
@@ -191,19 +262,14 @@ const senses = new Experiment(comparisons, async ({ word, text, same, other }) =
 });
 
 const sensesFigure = {
-  begin: () => {
-    senses.run(() => showsFigure(sensesFigure), 5);
-  },
-  ready: () => senses.results.length > 1,
-  caption: () => {
-    const count = senses.results.length;
-    return t("lesson.layers.caption", {
-      count: soFar(count, comparisons().length, "comparisons"),
+  ready: () => senses.complete,
+  caption: () =>
+    t("lesson.layers.caption", {
+      count: senses.results.length,
       words: crowd("senses")
         .map(({ word }) => word)
         .join(", "),
-    });
-  },
+    }),
   choices: () => [],
   said: () => {
     const { results } = senses;
@@ -212,12 +278,11 @@ const sensesFigure = {
     );
     const most = Math.max(...means);
     const from = means.findIndex((mean) => mean >= most / 2);
-    return saidSoFar(senses, "lesson.layers.said", {
+    return t("lesson.layers.said", {
       from,
       mean: means[from].toFixed(3),
       spread: spread(results.map((row) => row[from])).toFixed(3),
-      closer: results.filter((row) => row[from] > 0).length,
-      count: results.length,
+      closer: shareOf(results.filter((row) => row[from] > 0).length, results.length),
       last: sizes.layers,
       most: means.at(-1).toFixed(3),
     });
@@ -256,11 +321,12 @@ const plainLast = () => `layer.${page.run.config.num_hidden_layers - 1}.output`;
  * the last layer, and in the plain model.
  */
 const paraphrases = new Experiment(
+  "paraphrases",
   () => crowd("paraphrases"),
   async (texts) => {
-    const plain = await plainModel();
+    const models = page.run ? [live, await plainModel()] : [live];
     const [own, others] = await Promise.all(
-      [live, plain].map((model) => Promise.all(texts.map((text) => model.compute({ text })))),
+      models.map((model) => Promise.all(texts.map((text) => model.compute({ text })))),
     );
     const cosinesOf = (runs, name) => {
       const [first, ...rest] = runs.map((what) => meanOfStates(what, name));
@@ -269,24 +335,16 @@ const paraphrases = new Experiment(
     return {
       first: cosinesOf(own, stateName(0)),
       last: cosinesOf(own, stateName(sizes.layers)),
-      plain: cosinesOf(others, plainLast()),
+      ...(others ? { plain: cosinesOf(others, plainLast()) } : {}),
     };
   },
 );
 
 const paraphrasesFigure = {
-  begin: () => {
-    paraphrases.run(() => showsFigure(paraphrasesFigure), 4);
-  },
-  ready: () => paraphrases.results.length > 0,
-  caption: () => {
-    const count = paraphrases.results.length;
-    return t("lesson.sentence.caption", {
-      count: soFar(count, crowd("paraphrases").length, "triples"),
-    });
-  },
+  ready: () => paraphrases.complete,
+  caption: () => t("lesson.sentence.caption", { count: paraphrases.results.length }),
   choices: () => [],
-  said: () => saidSoFar(paraphrases, "lesson.sentence.said"),
+  said: () => t("lesson.sentence.said"),
   draw: (box) => {
     const { results } = paraphrases;
     const table = element("table");
@@ -312,13 +370,118 @@ const paraphrasesFigure = {
         element("td", average(pairs.map(([, meaning]) => meaning)).toFixed(2)),
         element(
           "td",
-          `${pairs.filter(([words, meaning]) => meaning > words).length} / ${pairs.length}`,
+          shareOf(pairs.filter(([words, meaning]) => meaning > words).length, pairs.length),
         ),
       );
     }
     box.replaceChildren(table);
   },
 };
+
+/** Whether the sentence of the same meaning is nearer than the same-meaning sentences of others. */
+const nearest = new Experiment(
+  "nearest",
+  () => crowd("paraphrases"),
+  async (texts, index) => {
+    const all = crowd("paraphrases");
+    const meanings = await Promise.all(all.map(([, , text]) => computeOnce(text)));
+    const own = await computeOnce(texts[0]);
+    const isNearest = (depth) => {
+      const alike = meanings.map((what) => cosine(meanState(own, depth), meanState(what, depth)));
+      return alike.indexOf(Math.max(...alike)) === index;
+    };
+    return { first: isNearest(0), last: isNearest(sizes.layers) };
+  },
+);
+
+/** Returns the mean difference of the cosines with the same and the other sense, for each depth. */
+const sensesApart = () =>
+  Array.from({ length: sizes.layers + 1 }, (_, depth) =>
+    average(senses.results.map((row) => row[depth])),
+  );
+
+// ---------------------------------------------------------------- who does what to whom
+
+/** Cosines of the mean vectors of a sentence with both nouns swapped, and with its passive. */
+const roles = new Experiment(
+  "roles",
+  () => crowd("roles"),
+  async ([agent, patient, past, participle]) => {
+    const texts = [
+      `The ${agent} ${past} the ${patient}.`,
+      `The ${patient} ${past} the ${agent}.`,
+      `The ${patient} was ${participle} by the ${agent}.`,
+    ];
+    const [own, ...others] = await Promise.all(
+      texts.map(async (text) => meanState(await live.compute({ text }), sizes.layers)),
+    );
+    return others.map((other) => cosine(own, other));
+  },
+);
+
+// ---------------------------------------------------------------- what "it" stands for
+
+/** Returns both sentences of a pair: "it" is the first noun in one, and the second in the other. */
+const pronounTexts = ({ text, words: both }) => both.map((word) => text.replace("{}", word));
+
+/** Returns for each head how much more "it" attends to a noun than the tokens do on average. */
+function leads(what, noun) {
+  const [query, key] = [placeOf(what, "it"), placeOf(what, noun)];
+  return everyHead().map(([layer, head]) => {
+    const values = what.steps.get(`layer.${layer}.attention.probabilities`);
+    const everyone = average(what.tokens.map((_, from) => values.at(head, from, key)));
+    return values.at(head, query, key) - everyone;
+  });
+}
+
+/** For each head, how far the attention of "it" moves from the first noun to the second. */
+const pronouns = new Experiment(
+  "pronouns",
+  () => crowd("pronouns"),
+  async (pair) => {
+    const runs = await Promise.all(pronounTexts(pair).map((text) => live.compute({ text })));
+    const [first, second] = pair.nouns.map((noun) => runs.map((what) => leads(what, noun)));
+    const ahead = (run, i) => first[run][i] - second[run][i];
+    return { moved: everyHead().map((_, i) => ahead(0, i) - ahead(1, i)) };
+  },
+);
+
+/** Returns log p(first noun) - log p(second noun) at the [MASK] in the place of "it". */
+async function marginOf(text, nouns, off) {
+  const what = await live.compute({ text: hideIt(text), off });
+  const word = nouns.map((noun) => live.tokenizer.ids.get(noun));
+  const [[a, b]] = await live.ask("shares", {
+    word,
+    states: oneRow(what, placeOf(what, "[MASK]")),
+  });
+  return Math.log(a) - Math.log(b);
+}
+
+/** How far the answer moves from the first noun to the second: untouched, and without each head. */
+const silenced = new Experiment(
+  "silenced",
+  () => crowd("pronouns"),
+  async (pair) => {
+    const texts = pronounTexts(pair);
+    const shift = async (off) => {
+      const [a, b] = await Promise.all(texts.map((text) => marginOf(text, pair.nouns, off)));
+      return a - b;
+    };
+    const without = [];
+    for (const head of everyHead()) {
+      without.push(await shift([head]));
+    }
+    return { whole: await shift([]), without };
+  },
+);
+
+/** Returns for each head which part of the answer's shift remains without it, over all pairs. */
+function remainingShift() {
+  const whole = average(silenced.results.map((own) => own.whole));
+  return everyHead().map((_, i) => average(silenced.results.map((own) => own.without[i])) / whole);
+}
+
+const nameOfHead = (i) => everyHead()[i].join(".");
 
 // ---------------------------------------------------------------- a curve over the layers
 

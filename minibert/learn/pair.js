@@ -50,10 +50,10 @@ async function segmentsAndPads(what) {
  * of other pairs.
  */
 const judging = new Experiment(
+  "judging",
   () => example("pair").many ?? [],
-  async ([first, second]) => {
+  async ([first, second], place) => {
     const { many } = example("pair");
-    const place = judging.results.length;
     const others = SHIFTS.map((shift) => many[(place + shift) % many.length][1]);
     const texts = [[first, second], [second, first], ...others.map((other) => [first, other])];
     const likely = [];
@@ -65,33 +65,20 @@ const judging = new Experiment(
   },
 );
 
-/** Measures the other pairs while the scene is open. */
-function judgePairs() {
-  judging.run(() => SCENES[state.scene]?.id === "pair", 4);
-}
-
-/** Returns the rows and values of the other pairs, if the article has any. */
+/** Returns the rows and values of the other pairs. */
 function judgedPairs() {
   const { results } = judging;
-  if (results.length === 0) {
-    return { rows: [], values: {} };
-  }
   const follow = (values) => values.filter((value) => value > 0.5).length;
   const swapped = results.flatMap((own) => own.swapped);
+  const likelier = results.flatMap((own) => own.swapped.filter((other) => own.real > other));
   const said = {
-    real: follow(results.map((own) => own.real)),
-    turned: follow(results.map((own) => own.turned)),
-    swapped: follow(swapped),
-    likelier: results.flatMap((own) => own.swapped.filter((other) => own.real > other)).length,
-    all: results.length,
-    mixed: swapped.length,
+    real: shareOf(follow(results.map((own) => own.real)), results.length),
+    turned: shareOf(follow(results.map((own) => own.turned)), results.length),
+    swapped: shareOf(follow(swapped), swapped.length),
+    likelier: shareOf(likelier.length, swapped.length),
   };
   return {
-    rows: [
-      ["real", "", `${said.real} / ${said.all}`],
-      ["swapped", "", `${said.swapped} / ${said.mixed}`],
-      ["turned", "", `${said.turned} / ${said.all}`],
-    ],
+    rows: ["real", "swapped", "turned", "likelier"].map((name) => [name, "", said[name]]),
     values: said,
   };
 }
@@ -102,47 +89,38 @@ const PAIR_SCENE = {
     const [text, pair] = example("pair").texts;
     return { section: "pooler", text, pair, token: 0 };
   },
-  then: () => {
-    judgePairs(); // runs while the reader reads
-    return {};
-  },
   act: () => {
     const { texts, other } = example("pair");
     return { text: texts[0], pair: other };
   },
-  progress: () => progressOf(judging),
+  experiments: () => [judging],
   measure: async (before, now) => {
-    judgePairs();
-    if (isAwaited(judging)) {
-      return null;
-    }
     const both = [before, now];
-    const follows = both.map((what) => (what.request.pair === null ? null : followsOf(what)));
+    const [a, b] = both.map(followsOf);
     const found = await Promise.all(
       both.map((what) => (what.segmentsAndPads ??= segmentsAndPads(what))),
     );
     const many = judgedPairs();
-    const [a, b] = follows;
     const each = (name, digits) => found.map((own) => own[name].toFixed(digits));
     return {
       rows: [
-        ["follows", ...follows.map((value) => (value === null ? "–" : written(value)))],
+        ["follows", brief(a), brief(b)],
         ...many.rows,
-        ["segments", ...each("segments", 4)],
+        ["segments", ...each("segments", 3)],
         ["difference", ...each("difference", 6)],
-        ["pad", ...each("pad", 2)],
+        ["pad", ...each("pad", 1)],
       ],
-      open: !judging.complete,
-      outcome: choiceOf(b !== null && b < 0.5, b !== null && b < a),
-      verdict: b === null ? 3 : undefined,
+      outcome: choiceOf(b < 0.5, b < a),
       values: {
-        before: a.toFixed(2),
-        after: (b ?? 0).toFixed(2),
-        ...found[1],
+        before: brief(a),
+        after: brief(b),
         segments: each("segments", 3)[1],
         pad: each("pad", 1)[1],
         ...many.values,
       },
     };
   },
+  own: (before, now) => [
+    ["follows", ...[before, now].map((what) => (what.request.pair ? brief(followsOf(what)) : "–"))],
+  ],
 };

@@ -1,12 +1,17 @@
 // The scenes of the English article: their initial state, their action, and the measurement of the
 // verdict.
 //
-// A scene is {id, set, then?, act, done?, measure, figure?}. `set` and `act` return changes of the
-// state, and `then` returns changes that need the scene's results. `measure(before, now)` compares
-// the scene's initial text with the current one. It returns {rows: [[label, before, after], ...],
-// heads?, outcome, verdict?, values?}. `outcome` is the index of the choice that turned out right,
-// and `verdict` the index of the text that explains it. Everything is computed, nothing is known
-// beforehand.
+// A scene is an object with these properties:
+// - set() and act() return changes of the state: where the scene begins, and what it asks about.
+//   question.js compares the page with both.
+// - concerns: names of what matters beside the input of the model, such as the chosen head.
+// - then(), work(): what is done after entering the scene, and while the act is shown.
+// - experiments(): what has to be measured on many items before the scene concludes anything.
+// - measure(before, now): the verdict on the question of the scene, {rows: [[label, before, after],
+//   ...], heads?, outcome, verdict?, values?}. `outcome` is the index of the choice that turned out
+//   right, and `verdict` the index of the text that explains it.
+// - own(before, now): rows that can be measured on any two texts.
+// - figure: what is drawn below the verdict.
 
 /** Returns the state that every scene starts from. */
 const BLANK = () => ({
@@ -22,12 +27,15 @@ const BLANK = () => ({
   other: "",
   same: "",
   unit: "words",
+  rule: "previous",
   special: true,
   threshold: 0,
   stage: "probabilities",
   view: "lines",
   tour: -1,
   depth: sizes.layers,
+  layer: 0,
+  head: 0,
   token: 0,
   key: 0,
   row: 0,
@@ -43,15 +51,15 @@ const banks = [
   "She swam to the bank of the river.",
 ];
 
-/**
- * Returns the index of a word in a text, or in a computed text. If the reader has removed the word,
- * the chosen token is used.
- */
-const placeIn = (text, word) => live.tokens({ text }).findIndex((token) => token.piece === word);
-function placeOf(what, word) {
-  const place = what.tokens.findIndex((token) => token.piece === word);
-  return place < 0 ? clamp(state.token, 0, what.tokens.length - 1) : place;
-}
+/** Returns the index of a piece in a text, or in a computed text, and -1 where it is missing. */
+const placeOf = (what, piece) => what.tokens.findIndex((token) => token.piece === piece);
+const placeIn = (text, piece) => placeOf({ tokens: live.tokens({ text }) }, piece);
+
+/** Returns a head that an article names, or the last one of a smaller model. */
+const namedHead = ({ layer, head }) => ({
+  layer: Math.min(layer, sizes.layers - 1),
+  head: Math.min(head, sizes.heads - 1),
+});
 
 /** Returns the index of the first condition that holds, or their number if none does. */
 function choiceOf(...conditions) {
@@ -61,11 +69,10 @@ function choiceOf(...conditions) {
 
 const inner = (what) =>
   what.tokens.map((token) => token.piece).filter((piece) => !/^\[(CLS|SEP)\]$/.test(piece));
-const sortedPieces = (what) => inner(what).sort().join(" ");
 const firstNumbers = (row) =>
   `${row
     .slice(0, 3)
-    .map((value) => value.toFixed(3))
+    .map((value) => value.toFixed(2))
     .join("  ")} …`;
 const meanState = (what, depth) =>
   centerOf(what.tokens.map((_, i) => hiddenState(depth, what).row(i)));
@@ -90,7 +97,7 @@ async function answersOf(what) {
 const saidWords = (best) =>
   best
     .slice(0, 3)
-    .map(([word, share]) => `${word} ${share.toFixed(3)}`)
+    .map(([word, share]) => `${word} ${brief(share)}`)
     .join(", ");
 
 /** Returns the three sentences of the comparison, once they are computed. */
@@ -98,50 +105,121 @@ async function threeTexts() {
   if (!compared || compared.wish !== wished().join("\n")) {
     await compareTexts();
   }
-  return compared?.length === 3 ? compared : null;
+  if (compared?.length !== 3) {
+    throw new Error("the three sentences are not computed");
+  }
+  return compared;
+}
+
+/** Returns the cosines of the first compared sentence with the other two at two depths, as rows. */
+async function comparedRows(alike) {
+  const texts = await threeTexts();
+  return [1, 2].map((other) => [
+    state[other === 1 ? "other" : "same"],
+    ...[0, state.depth].map((depth) => brief(alike(texts, depth, other))),
+  ]);
 }
 
 /**
- * Compares the chosen head's share for the chosen rule in the scene's own sentence and over many
+ * Compares the chosen head's share for the chosen pattern in the scene's own sentence and over many
  * sentences.
  */
 function measurePattern(before) {
-  const { layer, head } = state;
-  const { rule } = evidence;
+  const { layer, head, rule } = state;
   const { real, rules } = patternRules(before.tokens);
   const values = before.steps.get(`layer.${layer}.attention.probabilities`);
   const share = patternShare(values, head, real, rules[rule]) ?? 0;
-  const mean = evidenceOf(layer, head);
-  const even = evidence.even[rule].mean;
+  const all = sharesOfHead(layer, head);
+  const mean = average(all);
+  const error = errorOf(all);
+  const even = evenEvidence();
+  const above = aboveChance(layer, head);
+  const heads = sizes.layers * sizes.heads;
   return {
     rows: [
-      ["chosen", written(share), written(mean)],
-      ["even", written(evenShare(before.tokens)[rule] ?? 0), written(even)],
-      ["above", "", `${aboveChance()} / ${sizes.layers * sizes.heads}`],
+      ["chosen", brief(share), `${brief(mean)} ± ${error.toFixed(3)}`],
+      ["even", brief(evenShare(before.tokens)[rule] ?? 0), brief(even)],
+      ["above", "", `${headsAboveChance()} / ${heads}`],
     ],
     heads: ["one", "many"],
-    open: evidence.count < page.lesson.sentences.length,
-    outcome: choiceOf(mean > 2 * even && mean > 0.75 * share, mean > 2 * even),
+    outcome: choiceOf(
+      share <= mean + 1.96 * spread(all), // no unusual sentence
+      above.mean > above.error,
+    ),
     values: {
       layer,
       head,
       rule: t(`pattern.${rule}`),
-      count: soFar(evidence.count, page.lesson.sentences.length),
-      here: share.toFixed(2),
-      mean: mean.toFixed(2),
+      count: all.length,
+      here: brief(share),
+      mean: brief(mean),
+      error: error.toFixed(3),
+      even: brief(even),
       times: (mean / even).toFixed(1),
+      above: headsAboveChance(),
     },
   };
 }
 
-/**
- * Returns the head that attends most from the chosen token to the key, compared with other tokens.
- * A head that attends to the key from every token would say nothing about this one.
- */
-function contrastingHead() {
-  const { token, key } = state;
-  const everyone = (values, head) => average(tokens.map((_, query) => values.at(head, query, key)));
-  return largestHead((values, head) => values.at(head, token, key) - everyone(values, head));
+/** Rows on the chosen head and pattern, whatever they are. */
+function ownPattern(before) {
+  if (!evidence.complete) {
+    return [];
+  }
+  const { rows, values } = measurePattern(before);
+  return [
+    ["pattern", "", `${values.rule} (${values.layer}.${values.head})`],
+    ["many.mean", rows[0][1], rows[0][2]],
+    rows[1],
+  ];
+}
+
+/** Returns the score and the share between the chosen tokens of a text, with their names. */
+function chosenPair(what) {
+  const [query, key] = [state.token, state.key].map((at) => Math.min(at, what.tokens.length - 1));
+  const of = (name) =>
+    what.steps.get(`layer.${state.layer}.attention.${name}`).at(state.head, query, key);
+  return {
+    name: `${what.tokens[query].piece} → ${what.tokens[key].piece}`,
+    score: of("scores"),
+    share: of("probabilities"),
+    sum: what.steps
+      .get(`layer.${state.layer}.attention.probabilities`)
+      .row(state.head, query)
+      .reduce((a, b) => a + b, 0),
+  };
+}
+
+/** Rows on a word in two texts: its places, and the cosines of its vectors if both have it. */
+function sameWordRows(before, now, word) {
+  const places = [before, now].map((what) => placeOf(what, word));
+  const rows = [[`place of “${word}”`, ...places.map((at) => (at < 0 ? "–" : at))]];
+  if (places.includes(-1)) {
+    return rows;
+  }
+  const alike = (depth) =>
+    cosine(...[before, now].map((what, i) => hiddenState(depth, what).row(places[i])));
+  return [
+    ...rows,
+    ["alike.any", `h0: ${brief(alike(0))}`, `h${sizes.layers}: ${brief(alike(sizes.layers))}`],
+  ];
+}
+
+/** Rows on the chosen token in the compared sentences, if all of them have it. */
+async function ownComparison() {
+  const texts = await threeTexts();
+  const piece = texts[0].tokens[clamp(state.token, 0, texts[0].tokens.length - 1)].piece;
+  const places = texts.map((what) => placeOf(what, piece));
+  if (places.includes(-1)) {
+    return [["missing", piece, places.map((at) => (at < 0 ? "–" : at)).join(", ")]];
+  }
+  const rows = [1, 2].map((other) => [
+    `${piece}: ${texts[other].request.text}`,
+    ...[0, state.depth].map(
+      (depth) => `h${depth}: ${brief(compareCosine(depth, places[0], places[other], other))}`,
+    ),
+  ]);
+  return rows;
 }
 
 const ENGLISH = [
@@ -161,6 +239,10 @@ const ENGLISH = [
         outcome: choiceOf(unknown(now) > 0, parts(now) > 0),
       };
     },
+    own: (before, now) => [
+      ["count", before.tokens.length, now.tokens.length],
+      ["unknown", unknownIn(before.tokens), unknownIn(now.tokens)],
+    ],
   },
   {
     id: "numbers",
@@ -171,27 +253,19 @@ const ENGLISH = [
       const [i, j, k] = [before, now, scale].map((what) => placeOf(what, "bank"));
       const first = (depth) => hiddenState(depth, before).row(i);
       const other = (depth) => cosine(first(depth), hiddenState(depth, now).row(j));
-      const same = (depth) => cosine(first(depth), hiddenState(depth, scale).row(k));
+      const riverside = (depth) => cosine(first(depth), hiddenState(depth, scale).row(k));
       const last = sizes.layers;
       return {
         rows: [
-          [
-            "h0",
-            firstNumbers(hiddenState(0, before).row(i)),
-            firstNumbers(hiddenState(0, now).row(j)),
-          ],
-          ["alike", "h0", `h${last}`],
-          ["alike.other", written(other(0)), written(other(last))],
-          ["alike.same", written(same(0)), written(same(last))],
+          ["alike.other", brief(other(0)), brief(other(last))],
+          ["alike.same", brief(riverside(0)), brief(riverside(last))],
         ],
-        outcome: choiceOf(other(0) > 0.9999, other(0) > 0.7),
-        values: {
-          first: written(other(0)),
-          last: other(last).toFixed(2),
-          scale: same(last).toFixed(2),
-        },
+        heads: ["h0", `h${last}`],
+        outcome: choiceOf(other(0) > 0.9999, other(0) > 0.5),
+        values: { last: brief(other(last)), scale: brief(riverside(last)) },
       };
     },
+    own: (before, now) => sameWordRows(before, now, "bank"),
   },
   {
     id: "place",
@@ -201,39 +275,45 @@ const ENGLISH = [
       token: placeIn("The dog bit the man.", "dog"),
     }),
     act: () => ({ text: "The man bit the dog.", token: placeIn("The man bit the dog.", "dog") }),
+    experiments: () => [roles],
     measure: async (before, now) => {
-      const passive = await computeOnce("The man was bitten by the dog.");
       const [i, j] = [before, now].map((what) => placeOf(what, "dog"));
       const names = ["word", "token_type", "position"];
       const row = (what, name, at) => what.steps.get(`embeddings.${name}`).row(at);
       const alike = names.map((name) => cosine(row(before, name, i), row(now, name, j)));
-      const least = Math.min(...alike);
-      const swapped = sortedPieces(before) === sortedPieces(now);
-      const sentence = (what) =>
-        written(cosine(meanState(before, sizes.layers), meanState(what, sizes.layers)));
-      const outcome = least > 0.9999 ? 3 : alike.indexOf(least);
+      const places = inner(before).map((_, at) => at + 1);
+      const angles = places.flatMap((at) =>
+        places.map((to) => Math.abs(cosine(row(before, "word", at), row(before, "position", to)))),
+      );
+      const { results } = roles;
+      const swap = average(results.map(([own]) => own));
+      const passive = average(results.map(([, own]) => own));
+      const closer = results.filter(([own, other]) => own > other).length;
       return {
         rows: [
-          ...[...names, "output"].map((name) => [
-            name,
-            firstNumbers(row(before, name, i)),
-            firstNumbers(row(now, name, j)),
-          ]),
-          ["sentence", "", sentence(now)],
-          ["passive", "", sentence(passive)],
+          ...names.map((name, n) => [name, brief(1), brief(alike[n])]),
+          ["output", brief(1), brief(cosine(row(before, "output", i), row(now, "output", j)))],
+          ["sentence", "", brief(swap)],
+          ["passive", "", brief(passive)],
+          ["closer", "", shareOf(closer, results.length)],
         ],
-        outcome,
-        verdict: outcome === 2 && !swapped ? 4 : outcome,
+        outcome: alike.indexOf(Math.min(...alike)),
+        verdict: 2,
         values: {
-          alike: written(cosine(row(before, "output", i), row(now, "output", j))),
-          sentence: Number(sentence(now)).toFixed(3),
-          passive: Number(sentence(passive)).toFixed(3),
+          alike: brief(cosine(row(before, "output", i), row(now, "output", j))),
+          angle: average(angles).toFixed(2),
+          random: Math.sqrt(2 / (Math.PI * sizes.hidden)).toFixed(2),
+          sentence: swap.toFixed(3),
+          passive: passive.toFixed(3),
+          closer: shareOf(closer, results.length),
         },
       };
     },
+    own: (before, now) => sameWordRows(before, now, "dog"),
   },
   {
     id: "head",
+    concerns: ["layer", "head", "token", "key"],
     set: () => ({
       section: "head",
       text: "The cat sat on the mat.",
@@ -244,102 +324,112 @@ const ENGLISH = [
     }),
     act: () => ({ text: "The cat sat on the mat because the sun was warm." }),
     measure: (before, now) => {
-      const at = [
-        state.head,
-        Math.min(state.token, before.tokens.length - 1),
-        Math.min(state.key, before.tokens.length - 1),
-      ];
-      const of = (what, name) => what.steps.get(`layer.${state.layer}.attention.${name}`);
-      const [scores, shares] = ["scores", "probabilities"].map((name) =>
-        [before, now].map((what) => of(what, name).at(...at)),
-      );
-      const sums = [before, now].map((what) =>
-        of(what, "probabilities")
-          .row(at[0], at[1])
-          .reduce((a, b) => a + b, 0),
-      );
-      const moved = ([a, b]) => Math.abs(a - b) > 0.0005;
+      const [a, b] = [before, now].map(chosenPair);
+      const moved = (name) => Math.abs(a[name] - b[name]) > 0.0005; // as the page would show it
       return {
-        rows: [
-          ["score", ...scores.map((value) => written(value))],
-          ["share", ...shares.map((value) => written(value))],
-          ["sum", ...sums.map((value) => written(value))],
-        ],
-        outcome: choiceOf(moved(scores), moved(shares)),
-        values: { query: before.tokens[at[1]].piece, key: before.tokens[at[2]].piece },
+        rows: ["score", "share", "sum"].map((name) => [name, brief(a[name]), brief(b[name])]),
+        outcome: choiceOf(moved("score"), moved("share")),
+        values: { pair: a.name, before: brief(a.share), after: brief(b.share) },
       };
+    },
+    own: (before, now) => {
+      const pairs = [before, now].map(chosenPair);
+      return [
+        ["pair", ...pairs.map(({ name }) => name)],
+        ...["score", "share"].map((name) => [name, ...pairs.map((pair) => brief(pair[name]))]),
+      ];
     },
   },
   {
     id: "heads",
+    concerns: ["layer", "head", "rule"],
+    // This head has a clear pattern in this sentence, but not in others.
     set: () => ({
       section: "attention",
       text: "The old man sat on the bank of the river.",
       token: 6,
       key: 1,
+      rule: "same",
+      ...namedHead(example("heads")),
     }),
-    // This head has a clear pattern in this sentence, but not in others.
-    then: () => {
-      evidence.rule = "same";
-      return { layer: Math.min(4, sizes.layers - 1), head: Math.min(1, sizes.heads - 1) };
-    },
-    act: () => gatherEvidence(),
-    done: () => evidence.count > 0,
+    act: () => ({}),
+    experiments: () => [evidence],
     figure: evidenceFigure,
     measure: measurePattern,
+    own: ownPattern,
   },
   {
     id: "it",
+    concerns: ["layer", "head"],
     set: () => {
-      const text = "The animal did not cross the street because it was too tired.";
+      const [text] = pronounTexts(crowd("pronouns")[0]);
       const [token, key] = ["it", "animal"].map((word) => placeIn(text, word));
-      return { section: "attention", text, token, key };
+      return { section: "attention", text, token, key, ...namedHead(example("it")) };
     },
-    then: contrastingHead,
-    act: () => ({ text: "The animal did not cross the street because it was too wide." }),
+    act: () => ({ text: pronounTexts(crowd("pronouns")[0])[1] }),
+    experiments: () => [pronouns, silenced],
     figure: patchFigure,
     measure: async (before, now) => {
       const { layer, head } = state;
-      const shareAt = (what, query, to) =>
-        what.steps.get(`layer.${layer}.attention.probabilities`).at(head, query, placeOf(what, to));
-      const share = (what, from, to) => shareAt(what, placeOf(what, from), to);
-      const everyone = (what) => average(what.tokens.map((_, i) => shareAt(what, i, "animal")));
-      const hidden = await Promise.all(
-        [before, now].map((what) =>
-          live.compute({ text: hideIt(what.request.text), off: what.request.off }),
-        ),
-      );
-      const words = await Promise.all(hidden.map((what) => answersOf(what)));
+      const own = layer * sizes.heads + head;
+      const lead = (what, noun) => leads(what, noun)[own];
       const both = [before, now];
-      const [a, b] = both.map((what) => share(what, "it", "animal"));
-      const [c, d] = both.map((what) => share(what, "it", "street"));
-      const outcome = choiceOf(d > b, Math.abs(a - b) < 0.1);
+      const [animal, street] = ["animal", "street"].map((noun) =>
+        both.map((what) => lead(what, noun)),
+      );
+      const hidden = await Promise.all(both.map((what) => computeOnce(hideIt(what.request.text))));
+      const words = await Promise.all(hidden.map((what) => answersOf(what)));
+      const followed = pronouns.results.filter(({ moved }) => moved[own] > 0).length;
+      const remaining = remainingShift();
+      const others = remaining.filter((_, i) => i !== own);
+      const least = remaining.indexOf(Math.min(...remaining));
+      const percent = (value) => `${Math.round(100 * value)}%`;
+      const movedBy = (which) => average(pronouns.results.map(({ moved }) => moved[which]));
       return {
         rows: [
-          ["it.animal", written(a), written(b)],
-          ["it.street", written(c), written(d)],
-          ["all.animal", ...both.map((what) => written(everyone(what)))],
+          ["lead.animal", ...animal.map(brief)],
+          ["lead.street", ...street.map(brief)],
           ["answer", ...words.map(saidWords)],
+          ["followed", "", shareOf(followed, pronouns.results.length)],
+          ["remains", "", percent(remaining[own])],
+          ["remains.others", "", percent(average(others))],
+          ["remains.least", "", `${percent(remaining[least])} (${nameOfHead(least)})`],
         ],
-        outcome,
-        verdict: outcome === 1 && words[0][0]?.[0] === words[1][0]?.[0] ? 3 : outcome,
+        outcome: choiceOf(street[1] > animal[1], animal[1] >= animal[0]),
         values: {
-          before: a.toFixed(2),
-          after: b.toFixed(2),
-          street: c.toFixed(2),
-          road: d.toFixed(2),
-          all: everyone(now).toFixed(2),
           layer,
           head,
-          old: words[0][0]?.[0],
-          new: words[1][0]?.[0],
+          old: words[0][0][0],
+          new: words[1][0][0],
+          animal: brief(animal[0]),
+          animal_now: brief(animal[1]),
+          street: brief(street[0]),
+          street_now: brief(street[1]),
+          followed: shareOf(followed, pronouns.results.length),
+          pairs: pronouns.results.length,
+          moved: brief(movedBy(own)),
+          remains: percent(remaining[own]),
+          others: percent(average(others)),
+          other: nameOfHead(least),
+          least: percent(remaining[least]),
+          other_moved: brief(movedBy(least)),
         },
       };
     },
+    own: (before, now) => [
+      [
+        "pair.share",
+        ...[before, now].map((what) => {
+          const { name, share } = chosenPair(what);
+          return `${name}: ${brief(share)}`;
+        }),
+      ],
+    ],
   },
   LAYER_SCENE,
   {
     id: "layers",
+    concerns: ["other", "same", "depth", "token"],
     set: () => ({
       section: "compare",
       text: banks[0],
@@ -349,35 +439,33 @@ const ENGLISH = [
       depth: 0,
     }),
     act: () => ({ depth: sizes.layers }),
-    done: () => state.depth > 0,
+    experiments: () => [senses],
     figure: sensesFigure,
     measure: async () => {
       const texts = await threeTexts();
-      if (!texts) {
-        return null;
-      }
-      const own = state.token;
-      const alike = (depth, other) => compareCosine(depth, own, twin(texts[other]), other);
-      const apart = Array.from(
-        { length: sizes.layers + 1 },
-        (_, depth) => alike(depth, 2) - alike(depth, 1),
-      );
-      const most = Math.max(...apart);
-      const from = apart.findIndex((value) => value >= most / 2);
-      const pair = (f) => [f(0), f(state.depth)].map((value) => written(value));
-      const outcome = choiceOf(from === 0, from <= sizes.layers / 2);
+      const alike = (depth, other) => compareCosine(depth, state.token, twin(texts[other]), other);
+      const apart = sensesApart();
+      const from = apart.findIndex((value) => value >= Math.max(...apart) / 2);
+      const pair = (f) => [f(0), f(state.depth)].map(brief);
+      const half = senses.results.filter((row) => row[from] > 0).length;
       return {
         rows: [
           ["other", ...pair((depth) => alike(depth, 1))],
           ["same", ...pair((depth) => alike(depth, 2))],
-          ["difference", ...pair((depth) => apart[depth])],
+          ["many", ...pair((depth) => apart[depth])],
         ],
         heads: ["h0", `h${state.depth}`],
-        outcome,
-        verdict: most < 0.01 ? 3 : outcome,
-        values: { from, most: most.toFixed(2) },
+        outcome: choiceOf(from === 0, from <= sizes.layers / 2),
+        values: {
+          from,
+          count: senses.results.length,
+          closer: shareOf(half, senses.results.length),
+          other: brief(alike(sizes.layers, 1)),
+          same: brief(alike(sizes.layers, 2)),
+        },
       };
     },
+    own: () => ownComparison(),
   },
   {
     id: "guess",
@@ -387,18 +475,25 @@ const ENGLISH = [
       token: placeIn("The doctor said that [MASK] was tired.", "[MASK]"),
     }),
     act: () => ({ text: "The nurse said that [MASK] was tired." }),
+    experiments: () => [professions],
     figure: professionsFigure,
     measure: async (before, now) => {
       const [a, b] = await Promise.all([answersOf(before), answersOf(now)]);
-      const old = a[0][0];
-      const best = b[0]?.[0];
-      const outcome = choiceOf(best === "he", best === "she");
-      const verdict = choiceOf(best === old, outcome < 2);
+      const best = b[0][0];
+      const { results } = professions;
+      const she = results.filter((own) => own.she > own.he);
       return {
-        rows: [["words", saidWords(a), saidWords(b)]],
-        outcome,
-        verdict,
-        values: { old, new: best ?? "–" },
+        rows: [
+          ["words", saidWords(a), saidWords(b)],
+          ["he", "", shareOf(results.length - she.length, results.length)],
+        ],
+        outcome: choiceOf(best === "he", best === "she"),
+        values: {
+          old: a[0][0],
+          new: best,
+          he: shareOf(results.length - she.length, results.length),
+          she: she.map(({ word }) => word).join(", ") || "–",
+        },
       };
     },
   },
@@ -406,6 +501,7 @@ const ENGLISH = [
   PAIR_SCENE,
   {
     id: "sentence",
+    concerns: ["other", "same", "depth"],
     set: () => ({
       section: "compare",
       text: aging[0],
@@ -416,79 +512,36 @@ const ENGLISH = [
       depth: 0,
     }),
     act: () => ({ depth: sizes.layers }),
-    done: () => state.depth > 0,
+    experiments: () => [paraphrases, nearest],
     measure: async () => {
-      const texts = await threeTexts();
-      if (!texts) {
-        return null;
-      }
-      const alike = (depth, other) => sentenceCosine(texts, depth, other);
-      const plain = await plainModel();
-      const means = await Promise.all(
-        wished().map(async (text) => meanOfStates(await plain.compute({ text }), plainLast())),
-      );
-      const plainAlike = (other) => cosine(means[0], means[other]);
-      const row = (other) => [
-        state[other === 1 ? "other" : "same"],
-        written(alike(0, other)),
-        written(alike(state.depth, other)),
-        written(plainAlike(other)),
-      ];
-      const closer = (depth) => (alike(depth, 1) > alike(depth, 2) ? 0 : 1);
-      const outcome = closer(state.depth);
+      const { results } = paraphrases;
+      const closer = (name) => results.filter((own) => own[name][1] > own[name][0]).length;
+      const wins = closer("last");
+      const among = (name) => nearest.results.filter((own) => own[name]).length;
       return {
-        rows: [row(1), row(2)],
-        heads: [`${page.name} h0`, `${page.name} h${state.depth}`, "plain"],
-        outcome,
-        verdict: outcome && closer(0) ? 2 : outcome,
+        rows: [
+          ...(await comparedRows(sentenceCosine)),
+          ["closer", shareOf(closer("first"), results.length), shareOf(wins, results.length)],
+          ["nearest", ...["first", "last"].map((name) => shareOf(among(name), results.length))],
+        ],
+        heads: ["h0", `h${state.depth}`],
+        outcome: choiceOf(wins > 0.75 * results.length, wins > 0.25 * results.length),
         values: {
-          depth: state.depth,
           name: page.name,
-          words: alike(state.depth, 1).toFixed(2),
-          meaning: alike(state.depth, 2).toFixed(2),
-          plainWords: plainAlike(1).toFixed(2),
-          plainMeaning: plainAlike(2).toFixed(2),
+          first: shareOf(closer("first"), results.length),
+          last: shareOf(wins, results.length),
+          plain: shareOf(closer("plain"), results.length),
+          nearest: shareOf(among("last"), results.length),
+          nearest_first: shareOf(among("first"), results.length),
         },
       };
     },
+    own: () => comparedRows(sentenceCosine),
     figure: paraphrasesFigure,
   },
   TASK_SCENE,
-  {
-    id: "training",
-    set: () => ({ section: "training", snapshot: 0 }),
-    act: () => ({ snapshot: 2 }),
-    done: () => state.snapshot > 0,
-    measure: async () => {
-      pupils ?? (await (drawTraining.waking ??= wakePupils()));
-      const answered = await Promise.all(
-        [0, state.snapshot].map(async (i) =>
-          (await questionPupil(i)).prompts.map(({ best }) => best?.[0]?.[0] ?? "–"),
-        ),
-      );
-      const different = answered.map((words) => new Set(words).size);
-      const common = answered[1].every((word) => COMMON.test(word));
-      return {
-        rows: [
-          ...page.run.prompts.map((prompt, i) => [prompt, answered[0][i], answered[1][i]]),
-          ["different", ...different],
-          ["loss", lossAt(0), lossAt(state.snapshot)],
-        ],
-        heads: [0, state.snapshot].map(snapshotName),
-        outcome: choiceOf(lossAt(state.snapshot) > 0.95 * lossAt(0), different[1] <= 2 || common),
-        values: {
-          step: snapshotName(state.snapshot),
-          answers: t(`lesson.training.answers.${different[1] === 1 ? "one" : "some"}`, {
-            different: different[1],
-          }),
-        },
-      };
-    },
-  },
+  TRAINING_SCENE,
 ];
-
-// The most frequent English words.
-const COMMON = /^(the|a|to|of|and|is|in|i|you|it|he|was|that|\p{P})$/iu;
 
 /** Replaces "it" by a noun phrase with [MASK], to see which noun the model predicts. */
 const hideIt = (text) => text.replace(/\bit\b/i, "the [MASK]");

@@ -158,14 +158,11 @@ const topic = (word) => withParticle(word, ["은", "는"]);
 function wordFrom(what, letters) {
   const pieces = what.tokens.map((token) => token.piece);
   const from = pieces.findIndex((piece) => piece.startsWith(letters));
-  if (from < 0) {
-    return { place: clamp(state.token, 0, pieces.length - 1), pieces: [] };
-  }
   let end = from + 1;
-  while (pieces[end]?.startsWith("##")) {
+  while (from >= 0 && pieces[end]?.startsWith("##")) {
     end += 1;
   }
-  return { place: from, pieces: pieces.slice(from, end) };
+  return { place: from, pieces: pieces.slice(Math.max(from, 0), end) };
 }
 
 const wordVector = (what, place) => what.steps.get("embeddings.word").row(place);
@@ -181,8 +178,7 @@ async function maskedStates(texts) {
   const rows = [];
   for (const text of texts) {
     const what = await live.compute({ text });
-    const place = what.tokens.findIndex((token) => token.piece === "[MASK]");
-    rows.push(hiddenState(sizes.layers, what).row(place));
+    rows.push(hiddenState(sizes.layers, what).row(placeOf(what, "[MASK]")));
   }
   return { shape: [rows.length, sizes.hidden], data: Float32Array.from(rows.flat()) };
 }
@@ -193,34 +189,38 @@ const sharesOf = (states, pieces) =>
     pieces.map((piece) => live.ask("shares", { word: live.tokenizer.ids.get(piece), states })),
   );
 
-/**
- * Counts the words after which the model predicts the right particle: 을 after a consonant, 를 after
- * a vowel.
- */
-async function rightParticles(words) {
-  const states = await maskedStates(words.map((word) => `나는 ${word}[MASK] 읽었다.`));
-  const [afterConsonant, afterVowel] = await sharesOf(states, ["##을", "##를"]);
-  const right = words.map((word, i) => afterConsonant[i] > afterVowel[i] === endsInConsonant(word));
-  const of = (kind) => right.filter((own, i) => own && endsInConsonant(words[i]) === kind).length;
-  return { consonant: of(true), vowel: of(false) };
+/** Whether the model predicts the right particle after a word: 을 after a consonant, else 를. */
+const particlesAfter = new Experiment(
+  "particles",
+  () => [...NOUNS, ...RARE],
+  async (word) => {
+    const states = await maskedStates([`나는 ${word}[MASK] 읽었다.`]);
+    const [[afterConsonant], [afterVowel]] = await sharesOf(states, ["##을", "##를"]);
+    return afterConsonant > afterVowel === endsInConsonant(word);
+  },
+);
+
+/** Counts the right particles after some words: [after a consonant, after a vowel]. */
+function rightParticles(words) {
+  const items = particlesAfter.items();
+  const right = words.filter((word) => particlesAfter.results[items.indexOf(word)]);
+  return [true, false].map((kind) => right.filter((word) => endsInConsonant(word) === kind).length);
 }
 
-/**
- * Counts the DEEDS whose vector changes more with swapped particles than with another word order.
- */
-async function particlesRead() {
-  let found = 0;
-  for (const [agent, patient, verb] of DEEDS) {
+/** Cosines of a sentence with its other word order, and with swapped particles. */
+const deeds = new Experiment(
+  "deeds",
+  () => DEEDS,
+  async ([agent, patient, verb]) => {
     const texts = [
       `${subject(agent)} ${object(patient)} ${verb}.`,
       `${object(patient)} ${subject(agent)} ${verb}.`,
       `${subject(patient)} ${object(agent)} ${verb}.`,
     ];
-    const [plain, order, particles] = await Promise.all(texts.map((text) => sentenceVector(text)));
-    found += cosine(plain, order) > cosine(plain, particles) ? 1 : 0;
-  }
-  return found;
-}
+    const [plain, ...others] = await Promise.all(texts.map((text) => sentenceVector(text)));
+    return others.map((other) => cosine(plain, other));
+  },
+);
 
 /** Returns the states of a word in the sentences of its two senses: [sense][sentence][depth]. */
 async function statesOfSenses([word, ...senses]) {
@@ -229,7 +229,7 @@ async function statesOfSenses([word, ...senses]) {
     const own = [];
     for (const text of texts) {
       const what = await live.compute({ text });
-      const place = what.tokens.findIndex((token) => token.piece === word);
+      const place = placeOf(what, word);
       own.push(Array.from({ length: sizes.layers + 1 }, (_, d) => hiddenState(d, what).row(place)));
     }
     found.push(own);
@@ -252,33 +252,32 @@ function nearerToOwnSense(senses, depth) {
   return nearer;
 }
 
+/** For each ambiguous word, how many of its sentences are nearer to their own sense, by depth. */
+const ownSenses = new Experiment(
+  "own senses",
+  () => SENSES,
+  async (word) => {
+    const states = await statesOfSenses(word);
+    return Array.from({ length: sizes.layers + 1 }, (_, depth) => nearerToOwnSense(states, depth));
+  },
+);
+
+/** The best prediction of what a person is good at. */
+const talents = new Experiment(
+  "talents",
+  () => PEOPLE,
+  async (person) => {
+    const states = await maskedStates([`${topic(person)} [MASK]를 잘한다.`]);
+    const [[[word]]] = await live.words(states);
+    return word;
+  },
+);
+
 /** Returns the probabilities of 을 and 를 at the [MASK] of a computed text. */
 async function bothParticles(what) {
   const shares = await sharesOf(oneRow(what, placeOf(what, "[MASK]")), ["##을", "##를"]);
   return shares.map(([share]) => share);
 }
-const countParticles = () => Promise.all([rightParticles(NOUNS), rightParticles(RARE)]);
-
-/** Counts the PEOPLE whose best prediction is acting (연기). */
-async function countActing() {
-  const texts = PEOPLE.map((person) => `${topic(person)} [MASK]를 잘한다.`);
-  const best = await live.words(await maskedStates(texts));
-  return best.filter(([[word]]) => word === "연기").length;
-}
-
-async function countSenses() {
-  const found = [];
-  for (const own of SENSES) {
-    found.push(await statesOfSenses(own));
-  }
-  return found;
-}
-
-/** Starts a count in the background while the reader reads. */
-const inAdvance = (name, count) => () => {
-  counted(name, count);
-  return {};
-};
 
 const SIGNIFICANT = 15; // of 20 sentences, which a coin reaches in 2 of 100 tries
 
@@ -289,52 +288,53 @@ const KOREAN = [
     act: () => ({ text: "어부들이 배도 타고 바다로 나갔다.", token: 4 }),
     measure: async (before, now) => {
       const [a, b] = [before, now].map((what) => wordFrom(what, "배"));
-      const scale = await counted("scale", () => live.compute({ text: "배를 사람을" }));
+      const scale = await keep("scale", () => live.compute({ text: "배를 사람을" }));
       const alike = cosine(wordVector(before, a.place), wordVector(now, b.place));
       const far = cosine(wordVector(scale, 1), wordVector(scale, 2));
       return {
         rows: [
-          ["pieces", a.pieces.join(" · "), b.pieces.join(" · ") || "–"],
+          ["pieces", a.pieces.join(" · "), b.pieces.join(" · ")],
           ["count", before.tokens.length, now.tokens.length],
-          ["alike", written(1), written(alike)],
-          ["far", "", written(far)],
+          ["alike", brief(1), brief(alike)],
+          ["far", "", brief(far)],
         ],
-        outcome: choiceOf(b.pieces.length === 1, b.pieces.length > 1, unknownIn(now.tokens) > 0),
+        outcome: choiceOf(b.pieces.length === 1, unknownIn(now.tokens) === 0),
         values: {
           pieces: b.pieces.join(" "),
           first: b.pieces[0],
-          alike: alike.toFixed(2),
-          far: far.toFixed(2),
+          alike: brief(alike),
+          far: brief(far),
         },
       };
     },
+    own: (before, now) => [
+      ["count", before.tokens.length, now.tokens.length],
+      ["unknown", unknownIn(before.tokens), unknownIn(now.tokens)],
+      ["word", ...[before, now].map((what) => wordFrom(what, "배").pieces.join(" · ") || "–")],
+    ],
   },
   {
     id: "spaces",
     set: () => ({ section: "text", text: FATHERS[0], token: 1 }),
     act: () => ({ text: FATHERS[0].replaceAll(" ", "") }),
     measure: async (before, now) => {
-      const readings = await counted("fathers", () =>
-        Promise.all(FATHERS.map((text) => sentenceVector(text))),
-      );
+      const readings = await Promise.all(FATHERS.map((text) => sentenceVector(text)));
       const alike = (what) =>
-        readings.map((reading) => cosine(reading, meanState(what, sizes.layers)));
+        readings.map((reading) => brief(cosine(reading, meanState(what, sizes.layers))));
       const [a, b] = [before, now].map(alike);
-      const outcome = choiceOf(b[0] > b[1] + 0.02, b[1] > b[0] + 0.02);
       return {
         rows: [
           ["pieces", inner(before).join(" · "), inner(now).join(" · ")],
-          ["room", written(a[0]), written(b[0])],
-          ["bag", written(a[1]), written(b[1])],
+          ["room", a[0], b[0]],
+          ["bag", a[1], b[1]],
         ],
-        outcome,
-        verdict: now.request.text.includes(" ") ? 3 : outcome,
+        outcome: choiceOf(Number(b[0]) > Number(b[1]), Number(b[1]) > Number(b[0])),
         values: {
           pieces: inner(now)
             .join(" ")
             .replace(/ \p{P}+$/u, ""),
-          room: b[0].toFixed(2),
-          bag: b[1].toFixed(2),
+          room: b[0],
+          bag: b[1],
         },
       };
     },
@@ -361,68 +361,60 @@ const KOREAN = [
         values: { unknown, before: unknownIn(before.tokens), lower: lowered(before) },
       };
     },
+    own: (before, now) => [
+      ["characters", ...[before, now].map((what) => Array.from(what.request.text).length)],
+      ["unknown", unknownIn(before.tokens), unknownIn(now.tokens)],
+    ],
   },
   {
     id: "order",
+    concerns: ["other", "same", "depth"],
     set: () => ({
       section: "compare",
       text: BITES[0],
       other: BITES[1],
       same: BITES[2],
+      unit: "sentences",
       token: 1,
       depth: 0,
     }),
-    then: inAdvance("deeds", particlesRead),
     act: () => ({ depth: sizes.layers }),
-    done: () => state.depth > 0,
+    experiments: () => [deeds],
     measure: async () => {
-      const texts = await threeTexts();
-      if (!texts) {
-        return null;
-      }
-      const many = await counted("deeds", particlesRead);
-      const alike = (depth, other) => sentenceCosine(texts, depth, other);
-      const row = (other) => [
-        state[other === 1 ? "other" : "same"],
-        written(alike(0, other)),
-        written(alike(state.depth, other)),
-      ];
-      const [order, particles] = [1, 2].map((other) => alike(state.depth, other));
+      const rows = await comparedRows(sentenceCosine);
+      const { results } = deeds;
+      const many = results.filter(([order, particles]) => order > particles).length;
+      const [order, particles] = rows.map(([, , value]) => value);
       return {
-        rows: [row(1), row(2), ["many", "", `${many} / ${DEEDS.length}`]],
+        rows: [...rows, ["many", "", shareOf(many, results.length)]],
         heads: ["h0", `h${state.depth}`],
-        outcome: choiceOf(order > particles + 0.005, particles > order + 0.005),
-        values: {
-          depth: state.depth,
-          order: order.toFixed(3),
-          particles: particles.toFixed(3),
-          many,
-          all: DEEDS.length,
-        },
+        outcome: choiceOf(Number(order) > Number(particles), Number(particles) > Number(order)),
+        values: { order, particles, many: shareOf(many, results.length) },
       };
     },
+    own: () => comparedRows(sentenceCosine),
   },
   {
     id: "heads",
+    concerns: ["layer", "head", "rule"],
     set: () => ({
       section: "attention",
       text: "오래전에 본 영화인데 지금 다시 봐도 정말 재미있다.",
       token: 3,
       key: 2,
+      rule: "previous",
+      ...namedHead(example("heads")),
     }),
-    then: () => {
-      const { real, rules } = patternRules(tokens);
-      evidence.rule = "previous";
-      return largestHead((values, head) => patternShare(values, head, real, rules.previous));
-    },
-    act: () => gatherEvidence(),
-    done: () => evidence.count > 0,
+    act: () => ({}),
+    experiments: () => [evidence],
     figure: evidenceFigure,
     measure: measurePattern,
+    own: ownPattern,
   },
   LAYER_SCENE,
   {
     id: "senses",
+    concerns: ["other", "same", "depth"],
     set: () => ({
       section: "compare",
       text: SENSES[0][1][0],
@@ -431,45 +423,43 @@ const KOREAN = [
       token: placeIn(SENSES[0][1][0], "배를"),
       depth: 0,
     }),
-    then: inAdvance("senses", countSenses),
     act: () => ({ depth: sizes.layers }),
-    done: () => state.depth > 0,
-    measure: async () => {
-      const texts = await threeTexts();
-      if (!texts) {
-        return null;
-      }
-      const all = await counted("senses", countSenses);
-      const at = (depth) => all.map((senses) => nearerToOwnSense(senses, depth));
-      const [first, last] = [at(0), at(state.depth)];
+    experiments: () => [ownSenses],
+    measure: () => {
       const total = 2 * SENSES[0][1].length;
+      const last = ownSenses.results.map((depths) => depths.at(-1));
       const nouns = SENSES.map(([word]) => word.slice(0, -1));
-      const apart = nouns.filter((_, i) => last[i] >= SIGNIFICANT);
-      const mixed = nouns.filter((_, i) => last[i] < SIGNIFICANT);
-      const own = (depth) => {
-        const place = clamp(state.token, 0, texts[0].tokens.length - 1);
-        const alike = (other) => compareCosine(depth, place, twin(texts[other]), other);
-        return written(alike(2) - alike(1));
-      };
+      const list = (keepsApart) =>
+        nouns
+          .map((noun, i) => [noun, last[i]])
+          .filter(([, count]) => count >= SIGNIFICANT === keepsApart)
+          .map(([noun, count]) => `${noun} ${count}`)
+          .join(", ");
       return {
-        rows: [
-          ...SENSES.map(([word], i) => [word, `${first[i]} / ${total}`, `${last[i]} / ${total}`]),
-          ["shown", own(0), own(state.depth)],
-        ],
-        heads: ["h0", `h${state.depth}`],
-        outcome: choiceOf(mixed.length === 0, apart.length > 0),
+        rows: SENSES.map(([word], i) => [
+          word,
+          shareOf(ownSenses.results[i][0], total),
+          shareOf(last[i], total),
+        ]),
+        heads: ["h0", `h${sizes.layers}`],
+        outcome: choiceOf(
+          last.every((count) => count >= SIGNIFICANT),
+          last.some((count) => count >= SIGNIFICANT),
+        ),
         values: {
-          depth: state.depth,
-          apart: apart.join(", "),
-          mixed: mixed.join(", "),
+          depth: sizes.layers,
+          apart: list(true),
+          mixed: list(false),
           least: SIGNIFICANT,
           total,
         },
       };
     },
+    own: () => ownComparison(),
   },
   {
     id: "patch",
+    concerns: ["layer", "head"],
     set: () => {
       const text = "낡은 배를 [MASK] 싶다.";
       return {
@@ -477,40 +467,53 @@ const KOREAN = [
         text,
         token: placeIn(text, "[MASK]"),
         key: placeIn(text, "배를"),
+        ...namedHead(example("patch")),
       };
     },
-    then: contrastingHead,
     act: () => ({ text: "달콤한 배를 [MASK] 싶다." }),
     figure: patchFigure,
     measure: async (before, now) => {
       const { layer, head } = state;
       const both = [before, now];
-      const values = (what) => what.steps.get(`layer.${layer}.attention.probabilities`);
-      const [a, b] = both.map((what) =>
-        values(what).at(head, placeOf(what, "[MASK]"), placeOf(what, "배를")),
-      );
+      const values = (what, own = layer) => what.steps.get(`layer.${own}.attention.probabilities`);
+      const share = (what, own, at) =>
+        values(what, own).at(at, placeOf(what, "[MASK]"), placeOf(what, "배를"));
+      const [a, b] = both.map((what) => share(what, layer, head));
+      const others = everyHead()
+        .filter(([own, at]) => own !== layer || at !== head)
+        .map(([own, at]) => Math.abs(share(now, own, at) - share(before, own, at)));
+      const control = average(others);
       const { real, rules } = patternRules(now.tokens);
-      const previous = patternShare(values(now), head, real, rules.previous) ?? 0;
+      const previous = patternShare(values(now), head, real, rules.previous);
       const best = await Promise.all(both.map((what) => answersOf(what)));
-      const [old, current] = best.map((words) => words[0]?.[0] ?? "–");
-      const outcome = choiceOf(b < a - 0.1, Math.abs(a - b) <= 0.1);
+      const outcome = choiceOf(b < a - control, Math.abs(a - b) <= control);
       return {
         rows: [
-          ["mask.noun", written(a), written(b)],
-          ["previous", "", written(previous)],
+          ["mask.noun", brief(a), brief(b)],
+          ["others", "", brief(control)],
+          ["previous", "", brief(previous)],
           ["answer", ...best.map(saidWords)],
         ],
         outcome,
-        verdict: old === current ? 3 : outcome,
         values: {
-          before: a.toFixed(2),
-          after: b.toFixed(2),
-          previous: previous.toFixed(2),
-          old,
-          new: current,
+          before: brief(a),
+          after: brief(b),
+          control: brief(control),
+          previous: brief(previous),
+          old: best[0][0][0],
+          new: best[1][0][0],
         },
       };
     },
+    own: (before, now) => [
+      [
+        "pair.share",
+        ...[before, now].map((what) => {
+          const { name, share } = chosenPair(what);
+          return `${name}: ${brief(share)}`;
+        }),
+      ],
+    ],
   },
   {
     id: "batchim",
@@ -518,36 +521,36 @@ const KOREAN = [
       const text = "나는 책[MASK] 읽었다.";
       return { section: "predictions", text, token: placeIn(text, "[MASK]") };
     },
-    then: inAdvance("particles", countParticles),
     act: () => ({ text: "나는 뙤[MASK] 읽었다." }),
+    experiments: () => [particlesAfter],
     measure: async (before, now) => {
-      const [nouns, rare] = await counted("particles", countParticles);
+      const [nouns, rare] = [NOUNS, RARE].map(rightParticles);
       const half = NOUNS.length / 2;
       const [old, [consonant, vowel]] = await Promise.all([before, now].map(bothParticles));
-      const noun = now.request.text.match(/([가-힣]+)\s*\[MASK\]/)?.[1] ?? "";
-      const right = noun !== "" && consonant > vowel === endsInConsonant(noun);
-      const knowsRule = rare.consonant + rare.vowel >= 0.75 * RARE.length;
-      const outcome = choiceOf(vowel > consonant, consonant > vowel);
       return {
         rows: [
-          ["##을", ...[old[0], consonant].map((share) => written(share))],
-          ["##를", ...[old[1], vowel].map((share) => written(share))],
-          ["nouns", "", `${nouns.consonant} / ${half}, ${nouns.vowel} / ${half}`],
-          ["rare", "", `${rare.consonant} / ${half}, ${rare.vowel} / ${half}`],
+          ["##을", ...[old[0], consonant].map(brief)],
+          ["##를", ...[old[1], vowel].map(brief)],
+          ["nouns", ...nouns.map((right) => shareOf(right, half))],
+          ["rare", ...rare.map((right) => shareOf(right, half))],
         ],
-        outcome,
-        verdict: noun !== "" && knowsRule ? 3 : choiceOf(noun === "", right),
+        outcome: choiceOf(vowel > consonant, true),
         values: {
-          noun,
-          said: outcome === 0 ? "를" : "을",
-          expected: endsInConsonant(noun || "가") ? "을" : "를",
-          nouns: nouns.consonant + nouns.vowel,
-          all: NOUNS.length,
-          half,
-          consonant: rare.consonant,
-          vowel: rare.vowel,
+          nouns: shareOf(nouns[0] + nouns[1], NOUNS.length),
+          consonant: shareOf(rare[0], half),
+          vowel: shareOf(rare[1], half),
         },
       };
+    },
+    own: async (before, now) => {
+      const both = [before, now];
+      const shares = await Promise.all(
+        both.map(async (what) => (placeOf(what, "[MASK]") < 0 ? null : bothParticles(what))),
+      );
+      return ["##을", "##를"].map((name, i) => [
+        name,
+        ...shares.map((own) => (own ? brief(own[i]) : "–")),
+      ]);
     },
   },
   SIDES_SCENE,
@@ -557,59 +560,64 @@ const KOREAN = [
       const text = "그 배우는 [MASK]를 잘한다.";
       return { section: "predictions", text, token: placeIn(text, "[MASK]") };
     },
-    then: inAdvance("people", countActing),
     act: () => {
       const text = "선생님은 [MASK]를 잘한다.";
       return { text, token: placeIn(text, "[MASK]") };
     },
+    experiments: () => [talents],
     measure: async (before, now) => {
-      const acting = await counted("people", countActing);
+      const acting = talents.results.filter((word) => word === "연기").length;
       const [a, b] = await Promise.all([answersOf(before), answersOf(now)]);
-      const said = b[0]?.[0] ?? "–";
       return {
         rows: [
           ["words", saidWords(a), saidWords(b)],
-          ["acting", "", `${acting} / ${PEOPLE.length}`],
+          ["acting", "", shareOf(acting, PEOPLE.length)],
         ],
-        outcome: choiceOf(said === "영어", said === "연기"),
-        values: { said, acting, all: PEOPLE.length },
+        outcome: choiceOf(b[0][0] === "영어", b[0][0] === "연기"),
+        values: { said: b[0][0], acting: shareOf(acting, PEOPLE.length) },
       };
     },
   },
   PAIR_SCENE,
   {
     id: "meaning",
+    concerns: ["other", "same", "depth"],
     set: () => ({
       section: "compare",
       text: AGES[0],
       other: AGES[1],
       same: AGES[2],
+      unit: "sentences",
       token: 2,
       depth: 0,
     }),
     act: () => ({ depth: sizes.layers }),
-    done: () => state.depth > 0,
+    experiments: () => [paraphrases, nearest],
     measure: async () => {
-      const texts = await threeTexts();
-      if (!texts) {
-        return null;
-      }
-      const alike = (depth, other) => sentenceCosine(texts, depth, other);
-      const row = (other) => [
-        state[other === 1 ? "other" : "same"],
-        written(alike(0, other)),
-        written(alike(state.depth, other)),
-      ];
-      const closer = (depth) => (alike(depth, 1) > alike(depth, 2) ? 0 : 1);
-      const outcome = closer(state.depth);
+      const { results } = paraphrases;
+      const closer = (name) =>
+        shareOf(results.filter((own) => own[name][1] > own[name][0]).length, results.length);
+      const among = (name) =>
+        shareOf(nearest.results.filter((own) => own[name]).length, results.length);
+      const wins = results.filter(({ last }) => last[1] > last[0]).length;
       return {
-        rows: [row(1), row(2)],
+        rows: [
+          ...(await comparedRows(sentenceCosine)),
+          ["closer", closer("first"), closer("last")],
+          ["nearest", among("first"), among("last")],
+        ],
         heads: ["h0", `h${state.depth}`],
-        outcome,
-        verdict: outcome === 1 && closer(0) === 1 ? 2 : outcome,
-        values: { depth: state.depth },
+        outcome: choiceOf(wins > 0.75 * results.length, wins > 0.25 * results.length),
+        values: {
+          depth: state.depth,
+          first: closer("first"),
+          last: closer("last"),
+          nearest: among("last"),
+          nearest_first: among("first"),
+        },
       };
     },
+    own: () => comparedRows(sentenceCosine),
   },
   TASK_SCENE,
 ];

@@ -93,10 +93,17 @@ def _shown(value: Any) -> str:
     if isinstance(value, Tensor):
         if value.numel() > 8:
             return f"a tensor of shape {tuple(value.shape)}"
-        return str([round(number, 4) for number in value.flatten().tolist()])
+        return str(_rounded(value.tolist()))
     if isinstance(value, float):
         return f"{value:.4f}"
     return repr(value)
+
+
+def _rounded(value: Any) -> Any:
+    """Return numbers in nested lists with four digits after the point. Rows stay rows."""
+    if isinstance(value, list):
+        return [_rounded(item) for item in value]
+    return round(value, 4)
 
 
 def _random(*shape: int) -> Tensor:
@@ -180,6 +187,11 @@ def _split_heads(x: Tensor, heads: int) -> Tensor:
 
 def _reshaped_heads(x: Tensor, heads: int) -> Tensor:
     return x.reshape(heads, len(x), -1)
+
+
+def _softmax_by_one_maximum(scores: Tensor) -> Tensor:
+    powers = (scores - scores.max()).exp()
+    return powers / powers.sum(-1, keepdim=True)
 
 
 def _softmax(scores: Tensor) -> Tensor:
@@ -475,7 +487,7 @@ SHORT_EXERCISES = {
     ),
     "softmax": ShortExercise(
         _softmax,
-        [(_random(2, 3),), (torch.tensor([[1000.0, 999.0]]),)],
+        [(_random(2, 3),), (torch.tensor([[1000.0, 999.0], [1.0, 2.0]]),)],
         "torch.softmax",
         [
             Mistake(
@@ -487,6 +499,13 @@ SHORT_EXERCISES = {
                 lambda scores: scores.exp() / scores.exp().sum(-1, keepdim=True),
                 "exp(1000) overflows: subtract the maximum of the row first.",
                 "exp(1000)은 너무 커서 오버플로가 납니다. 먼저 행의 최댓값을 빼세요.",
+            ),
+            Mistake(
+                _softmax_by_one_maximum,
+                "That subtracts the maximum of all rows, so a row of small scores becomes nan: "
+                "subtract the maximum of each row.",
+                "모든 행의 최댓값을 빼면 점수가 작은 행이 nan이 됩니다. 행마다 그 행의 최댓값을 "
+                "빼세요.",
             ),
         ],
     ),

@@ -14,7 +14,7 @@ const logistic = (logit) => 1 / (1 + Math.exp(-logit));
  *   end.
  * @returns (row) => probability of label 1.
  */
-function fitClassifier(rows, labels, watch = () => {}) {
+async function fitClassifier(rows, labels, watch = () => {}) {
   const mean = centerOf(rows);
   const centered = rows.map((row) => row.map((value, c) => value - mean[c]));
   const weights = new Float64Array(mean.length);
@@ -22,6 +22,9 @@ function fitClassifier(rows, labels, watch = () => {}) {
   const classify = (row) =>
     logistic(row.reduce((sum, value, c) => sum + (value - mean[c]) * weights[c], bias));
   for (let step = 0; step < STEPS_OF_TASK; step++) {
+    if (step % 50 === 0) {
+      await breath();
+    }
     watch(step, classify);
     const slopes = new Float64Array(mean.length);
     let slope = 0;
@@ -49,7 +52,10 @@ function unitMean(what, depth) {
   return mean.map((value) => value / length);
 }
 
-const taskwork = { done: 0, total: 1, running: false, learned: null };
+const taskwork = { done: 0, total: 1, running: false, classifiers: null };
+
+/** Lets the browser update the screen. */
+const breath = () => new Promise((resolve) => setTimeout(resolve));
 
 /**
  * Returns the classifiers to train: the number of labeled sentences and the depth of their vectors.
@@ -63,27 +69,28 @@ function trialsOfTask() {
   ];
 }
 
-/** Draws the progress and lets the browser update the screen. */
-const drawTaskwork = () => {
-  drawLesson();
-  return new Promise((resolve) => setTimeout(resolve));
-};
+const labeledTexts = () => [...page.lesson.labeled.train, ...page.lesson.labeled.test];
 
 /** Returns the vectors of all labeled sentences: {depth: [vector, ...]}. */
-async function readLabeled(texts) {
-  const vectors = { 0: [], [sizes.layers]: [] };
-  for (const [text] of texts) {
-    const what = await live.compute({ text });
-    for (const depth of Object.keys(vectors)) {
-      vectors[depth].push(unitMean(what, Number(depth)));
+const labeledVectors = () =>
+  keep("labeled vectors", async () => {
+    const texts = labeledTexts();
+    const vectors = { 0: [], [sizes.layers]: [] };
+    Object.assign(taskwork, { running: true, total: texts.length });
+    for (const [text] of texts) {
+      const what = await live.compute({ text });
+      for (const depth of Object.keys(vectors)) {
+        vectors[depth].push(unitMean(what, Number(depth)));
+      }
+      taskwork.done += 1;
+      if (taskwork.done % 10 === 0) {
+        drawLesson();
+        await breath();
+      }
     }
-    taskwork.done += 1;
-    if (taskwork.done % 10 === 0) {
-      await drawTaskwork();
-    }
-  }
-  return vectors;
-}
+    taskwork.running = false;
+    return vectors;
+  });
 
 /**
  * Returns the order of the sentences in one of several splits. Praise and complaint about the same
@@ -99,71 +106,82 @@ function orderOfSplit(split, splits, count) {
 const lossOver = (classify, rows, labels) =>
   average(rows.map((row, i) => -Math.log(labels[i] ? classify(row) : 1 - classify(row))));
 
-/** Trains one classifier on one split, and keeps its accuracy on new sentences and its losses. */
-function learnSplit(trial, vectors, labels, order, seen) {
-  const rows = order.map((i) => vectors[trial.depth][i]);
+/**
+ * Trains one classifier on one split of the sentences. Returns it with its accuracy on new
+ * sentences and its losses on the old and the new ones at each recorded step.
+ */
+async function learnSplit({ amount, depth }, vectors, order) {
+  const labels = labeledTexts().map(([, label]) => label);
+  const seen = page.lesson.labeled.train.length;
+  const rows = order.map((i) => vectors[depth][i]);
   const own = order.map((i) => labels[i]);
   const parts = [
-    [rows.slice(0, trial.amount), own.slice(0, trial.amount)],
+    [rows.slice(0, amount), own.slice(0, amount)],
     [rows.slice(seen), own.slice(seen)],
   ];
   const losses = [];
-  const classify = fitClassifier(...parts[0], (step, present) => {
+  const classify = await fitClassifier(...parts[0], (step, present) => {
     if (SEEN_STEPS.includes(step)) {
       losses.push(parts.map(([some, theirs]) => lossOver(present, some, theirs)));
     }
   });
   const [test, answers] = parts[1];
   const right = test.filter((row, i) => classify(row) > 0.5 === (answers[i] === 1)).length;
-  trial.classify ??= classify; // the first split has the order of the file
-  trial.rights.push(right / test.length);
-  trial.losses.push(losses);
+  return { classify, right: right / test.length, losses };
 }
 
-/**
- * Computes the vectors of all labeled sentences once, then trains every classifier on every split.
- */
+/** Accuracy and losses of every classifier on one split of the labeled sentences. */
+const splits = new Experiment(
+  "splits",
+  () => Array.from({ length: example("task").splits }, (_, split) => split),
+  async (split, index) => {
+    const vectors = await labeledVectors();
+    const count = vectors[0].length;
+    const order = orderOfSplit(index, splits.items().length, count);
+    const found = [];
+    for (const trial of trialsOfTask()) {
+      const { right, losses } = await learnSplit(trial, vectors, order);
+      found.push({ right, losses });
+    }
+    return found;
+  },
+);
+
+/** Trains the classifiers of the first split, which has the order of the file. */
 async function learnTask() {
-  if (taskwork.running || taskwork.learned) {
-    return;
+  const vectors = await labeledVectors();
+  const order = [...vectors[0].keys()];
+  const found = [];
+  for (const trial of trialsOfTask()) {
+    found.push({ ...trial, ...(await learnSplit(trial, vectors, order)) });
   }
-  const { train, test } = page.lesson.labeled;
-  const { splits } = example("task");
-  const texts = [...train, ...test];
-  taskwork.running = true;
-  taskwork.total = texts.length + splits;
-  const vectors = await readLabeled(texts);
-  const labels = texts.map(([, label]) => label);
-  const trials = trialsOfTask().map((trial) => ({ ...trial, rights: [], losses: [] }));
-  for (let split = 0; split < splits; split++) {
-    const order = orderOfSplit(split, splits, texts.length);
-    trials.forEach((trial) => learnSplit(trial, vectors, labels, order, train.length));
-    taskwork.done += 1;
-    await drawTaskwork();
-  }
-  taskwork.learned = trials;
-  taskwork.running = false;
+  taskwork.classifiers = found;
   drawLesson();
 }
 
-/** Returns the classifier trained on the most sentences, with the vectors of one depth. */
-const mostTaught = (depth) => taskwork.learned.findLast((own) => own.depth === depth);
+/** Returns the index of the classifier trained on the most sentences, with vectors of one depth. */
+const mostTaught = (depth) => trialsOfTask().findLastIndex((own) => own.depth === depth);
+
+/** Returns the accuracies of a classifier on all splits. */
+const rightsOf = (trial) => splits.results.map((own) => own[trial].right);
 
 /**
  * Returns the mean losses over the splits, on training and on new sentences, at each recorded step.
  */
 function lossesOfTask() {
-  const { losses } = mostTaught(sizes.layers);
+  const trial = mostTaught(sizes.layers);
   return [0, 1].map((part) =>
-    SEEN_STEPS.map((_, step) => average(losses.map((own) => own[step][part]))),
+    SEEN_STEPS.map((_, step) =>
+      average(splits.results.map((own) => own[trial].losses[step][part])),
+    ),
   );
 }
 
 const taskFigure = {
-  ready: () => taskwork.learned !== null,
+  ready: () => splits.complete,
   caption: () =>
     t("lesson.task.caption", {
-      amount: mostTaught(sizes.layers).amount,
+      amount: trialsOfTask()[mostTaught(sizes.layers)].amount,
       splits: example("task").splits,
     }),
   choices: () => [],
@@ -205,45 +223,61 @@ const TASK_SCENE = {
     asked: example("task").asked,
     splits: example("task").splits,
   }),
-  act: async () => {
-    await learnTask();
-    return {};
-  },
-  done: () => taskwork.learned !== null,
+  act: () => ({}),
+  work: learnTask,
   progress: () => ({ running: taskwork.running, part: taskwork.done / taskwork.total }),
+  experiments: () => [splits],
   figure: taskFigure,
   measure: (before, now) => {
     const { test, train } = page.lesson.labeled;
     const { asked, bounds } = example("task");
-    const opinion = ({ classify, depth }) => {
-      const good = classify(unitMean(now, depth));
-      const name = t(good > 0.5 ? "lesson.task.good" : "lesson.task.bad");
-      return `${name} ${Math.max(good, 1 - good).toFixed(2)}`;
-    };
-    const { learned } = taskwork;
-    const percentOf = ({ rights }) => Math.round(100 * average(rights));
-    const ofAsked = (depth) => learned.find((own) => own.depth === depth && own.amount === asked);
-    const [few, fewFirst] = [sizes.layers, 0].map((depth) => ofAsked(depth) ?? mostTaught(depth));
-    const share = percentOf(few);
-    const better = few.rights.filter((right, i) => right > fewFirst.rights[i]).length;
+    const trials = trialsOfTask();
+    const percent = (value) => Math.round(100 * value);
+    const ofAsked = (depth) =>
+      trials.findIndex(
+        (own) => own.depth === depth && own.amount === Math.min(asked, train.length),
+      );
+    const [few, fewFirst] = [sizes.layers, 0].map((depth) => rightsOf(ofAsked(depth)));
+    const best = rightsOf(mostTaught(sizes.layers));
+    const range = (rights) => `${percent(Math.min(...rights))}–${percent(Math.max(...rights))}%`;
+    const share = percent(average(few));
     return {
-      rows: learned.map((own) => [
+      rows: trials.map((own, i) => [
         t(own.depth ? "lesson.task.row.last" : "lesson.task.row.first", { amount: own.amount }),
-        `${percentOf(own)}%`,
-        opinion(own),
+        `${percent(average(rightsOf(i)))}% (${range(rightsOf(i))})`,
+        opinionOf(i, now),
       ]),
       heads: ["right", "yours"],
       outcome: choiceOf(share < bounds[0], share < bounds[1]),
       values: {
         count: train.length,
         test: test.length,
-        best: percentOf(mostTaught(sizes.layers)),
-        first: percentOf(mostTaught(0)),
+        best: percent(average(best)),
+        range: range(best),
+        first: percent(average(rightsOf(mostTaught(0)))),
         few: share,
-        few_first: percentOf(fewFirst),
-        better,
+        few_range: range(few),
+        few_first: percent(average(fewFirst)),
+        better: shareOf(few.filter((right, i) => right > fewFirst[i]).length, few.length),
         parameters: sizes.parameters.toLocaleString("en"),
       },
     };
   },
+  own: (before, now) =>
+    trialsOfTask().map((own, i) => [
+      t(own.depth ? "lesson.task.row.last" : "lesson.task.row.first", { amount: own.amount }),
+      opinionOf(i, before),
+      opinionOf(i, now),
+    ]),
 };
+
+/** Returns what a classifier of the first split makes of a text. */
+function opinionOf(trial, what) {
+  if (!taskwork.classifiers) {
+    return "–";
+  }
+  const { classify, depth } = taskwork.classifiers[trial];
+  const good = classify(unitMean(what, depth));
+  const name = t(good > 0.5 ? "lesson.task.good" : "lesson.task.bad");
+  return `${name} ${brief(Math.max(good, 1 - good))}`;
+}

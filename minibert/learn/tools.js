@@ -41,6 +41,7 @@ const state = {
   threshold: 0, // lines with less attention are not drawn
   special: true, // whether [CLS] and [SEP] are drawn
   compare: "moved",
+  rule: "previous", // pattern of attention that the article measures over many sentences
   unit: "words", // whether the section "compare" compares words or whole sentences
   number: 0, // the chosen dimension of a vector
   row: 0, // the chosen vector of the embeddings and the pooler

@@ -6,15 +6,22 @@ async function load({ config, parameters, floats, whole }) {
   const scales = new Float32Array(await inflate(floats));
   const numbers = new Int8Array(await inflate(whole));
   const found = new Map();
+  const product = Product.for(parameters);
+  const place = (shape) => {
+    const length = shape.reduce((a, b) => a * b, 1);
+    return tensor(shape, product?.allocate(length) ?? new Float32Array(length));
+  };
   let f = 0;
   let w = 0;
   for (const [name, shape] of parameters) {
     if (shape.length === 1) {
-      found.set(name, tensor(shape, scales.slice(f, (f += shape[0]))));
+      const vector = place(shape);
+      vector.data.set(scales.subarray(f, (f += shape[0])));
+      found.set(name, vector);
       continue;
     }
     const [rows, columns] = shape;
-    const matrix = tensor(shape);
+    const matrix = place(shape);
     for (let r = 0; r < rows; r++) {
       const scale = scales[f++];
       for (let end = w + columns; w < end; w++) {
@@ -23,7 +30,7 @@ async function load({ config, parameters, floats, whole }) {
     }
     found.set(name, matrix);
   }
-  return new Bert(config, found);
+  return new Bert(config, found, product);
 }
 
 const models = new Map(); // by id: the page's model, or the snapshots of a run

@@ -35,7 +35,7 @@ def test_a_second_sense_is_compared_with_the_same_sense(browser: Any, file: Path
         cells = opened.page.locator("#compare-layers tbody tr:last-child td").all_inner_texts()
         other, same = (float(cell) for cell in cells[1:])
         assert same > other and cells[1] in opened.page.inner_text("#compare-verdict")
-        assert "tells the two apart" in opened.page.inner_text("#compare-verdict")
+        assert "the two senses have parted" in opened.page.inner_text("#compare-verdict")
         opened.page.click("#compare-layers tbody tr:last-child td:last-child")
         printed = subprocess.run(
             [sys.executable, "-c", opened.copied], capture_output=True, encoding="utf-8", check=True

@@ -18,8 +18,8 @@ FILES = sorted(
     if path.suffix in (".js", ".css", ".html")
 )
 BROWSER_NAMES = (
-    "Blob CSS DecompressionStream ImageData OffscreenCanvas Response TextDecoder URL "
-    "URLSearchParams Worker atob cancelAnimationFrame clearTimeout console document "
+    "Blob CSS WebAssembly DecompressionStream ImageData OffscreenCanvas Response TextDecoder URL "
+    "URLSearchParams Worker atob btoa cancelAnimationFrame clearTimeout console document "
     "getComputedStyle history innerHeight innerWidth localStorage location matchMedia navigator "
     "performance requestAnimationFrame sessionStorage setTimeout window postMessage onmessage"
 )

@@ -9,12 +9,10 @@ from typing import Any
 
 import pytest
 import torch
-from opened import Opened, browser as browser, shown
+from opened import STILL, Opened, browser as browser
 
 from minibert import BertForPreTraining, BertTokenizer
 from minibert.cli import main
-from minibert.learn import live
-from minibert.learn.build import load
 from minibert.learn.lesson import article
 from minibert.study import patching_sweep, rounded, run
 
@@ -34,11 +32,12 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Reader(Opened):
-    """An opened article, which computes statistics on few sentences to save time."""
+    """An opened article. Only one test repeats its shipped measurements."""
 
-    def __init__(self, browser: Any, file: Path, sentences: int = 12, **options: Any) -> None:
+    def __init__(self, browser: Any, file: Path, repeats: bool = False, **options: Any) -> None:
         super().__init__(browser, file, **options)
-        self.page.evaluate(f"page.lesson.sentences.length = {sentences}")
+        if not repeats:
+            self.page.evaluate(STILL)
 
     def enter(self, scene: int | str) -> None:
         """Open a scene by its number, which counts from 1, or by its id."""
@@ -74,7 +73,7 @@ class Reader(Opened):
     def verdict(self) -> list[list[str]]:
         self.settle()
         self.page.wait_for_function(
-            "() => !evidence.running && !SCENES[state.scene].progress?.().running"
+            "() => !SCENES[state.scene].progress?.().running"
             " && document.getElementById('scene-wait').hidden"
             " && document.getElementById('scene-table').rows.length"
         )
@@ -84,7 +83,11 @@ class Reader(Opened):
 
     @property
     def outcome(self) -> int:
-        return int(self.page.evaluate("measured(SCENES[state.scene]).then(found => found.outcome)"))
+        return int(
+            self.page.evaluate(
+                "measured(SCENES[state.scene], 'verdict').then(found => found.outcome)"
+            )
+        )
 
     def write(self, text: str) -> list[list[str]]:
         """Edit the text and return the rows of the new verdict."""
@@ -93,27 +96,10 @@ class Reader(Opened):
         return self.verdict()
 
 
-def shorten_crowds(reader: Reader) -> None:
-    """Shorten the experiments, so that tests do not wait for all of them."""
-    reader.page.evaluate(
-        """() => {
-            const { professions, senses, paraphrases } = page.lesson.crowds;
-            professions.words.splice(3);
-            senses.splice(1);
-            senses[0].texts = senses[0].texts.map((own) => own.slice(0, 2));
-            paraphrases.splice(2);
-            hiding.most = 2;
-            page.lesson.labeled.train.splice(12);
-            page.lesson.labeled.test.splice(4);
-        }"""
-    )
-
-
 @pytest.mark.parametrize("language", ["en-US", KOREAN_TOO])
 def test_every_scene_by_keyboard_has_a_verdict(browser: Any, file: Path, language: str) -> None:
     assert file.stat().st_size <= 25e6
     with Reader(browser, file, language=language) as reader:
-        shorten_crowds(reader)
         page = reader.page
         verdicts = set()
         scenes = page.evaluate("SCENE_COUNT")
@@ -152,8 +138,7 @@ def test_a_screen_reader_finds_the_parts_of_every_scene(
     browser: Any, file: Path, language: str
 ) -> None:
     words = {key: texts[language[:2]] for key, texts in article()["lesson"]["texts"].items()}
-    with Reader(browser, file, 2, language=language) as reader:
-        shorten_crowds(reader)
+    with Reader(browser, file, language=language) as reader:
         lesson = reader.page.get_by_role("article", name=words["title"], exact=True)
         steps = lesson.get_by_role("navigation", name=words["scenes"]).get_by_role("button")
         scenes = reader.page.evaluate("SCENE_COUNT")
@@ -193,90 +178,75 @@ def test_verdicts_are_those_of_python(browser: Any, file: Path) -> None:
         return t["embeddings.output" if depth == 0 else f"layer.{depth - 1}.output"][0]
 
     with Reader(browser, file) as reader:
-        reader.enter(2)
+        reader.enter("numbers")
         rows = reader.act()
         a, b = (run("minibert-en", text, rounded=True) for text in BANKS)
         for column, depth in ((1, 0), (2, 6)):
             expected = torch.cosine_similarity(state(a, depth)[5], state(b, depth)[5], dim=0)
-            assert float(rows[2][column]) == pytest.approx(expected.item(), abs=2e-4)
-        assert float(rows[3][1]) == 1.0 and float(rows[3][2]) > float(rows[2][2])
-        reader.enter(6)
+            assert float(rows[0][column]) == pytest.approx(expected.item(), abs=6e-3)
+        assert float(rows[1][1]) == 1.0 and float(rows[1][2]) > float(rows[0][2])
+        reader.enter("it")
         layer, head = reader.page.evaluate("[state.layer, state.head]")
+        assert (layer, head) == (3, 0)
         rows = reader.act()
         for place, word in enumerate(("tired", "wide"), 1):
             t = run("minibert-en", ANIMAL.format("it", word), rounded=True)
-            layers = range(reader.page.evaluate("sizes.layers"))
-            to_animal = torch.stack(
-                [t[f"layer.{i}.attention.probabilities"][0, :, :, 2] for i in layers]
-            )
-            # the head in which "it" attends to "animal" more than other tokens do
-            contrast = to_animal[:, :, 9] - to_animal.mean(-1)
-            assert place == 2 or contrast[layer, head] == contrast.max()
             probabilities = t[f"layer.{layer}.attention.probabilities"][0, head]
-            assert float(rows[0][place]) == pytest.approx(probabilities[9, 2].item(), abs=2e-4)
-            assert float(rows[2][place]) == pytest.approx(
-                probabilities[:, 2].mean().item(), abs=2e-4
-            )
+            for row, key in ((0, 2), (1, 7)):
+                lead = probabilities[9, key] - probabilities[:, key].mean()
+                assert float(rows[row][place]) == pytest.approx(lead.item(), abs=6e-3)
             t = run("minibert-en", ANIMAL.format("the [MASK]", word), rounded=True)
-            best = t["mlm.logits"][0, 10].softmax(-1).max()
-            assert rows[3][place].split()[1].rstrip(",") == shown(best, 3)
-        shorten_crowds(reader)
+            best, share = rows[2][place].split(", ")[0].split()
+            expected_share, expected_id = t["mlm.logits"][0, 10].softmax(-1).max(-1)
+            tokenizer = BertTokenizer.from_pretrained("minibert-en")
+            assert tokenizer.convert_ids_to_tokens([int(expected_id)]) == [best]
+            assert float(share) == pytest.approx(expected_share.item(), abs=6e-3)
         reader.enter("sentence")
         rows = reader.act()
-        means = [
-            state(run("minibert-en", text, rounded=True), 6).mean(0)
-            for text in ("How old are you?", rows[1][0])
-        ]
+        texts = ("How old are you?", "What is your age?")
+        means = [state(run("minibert-en", text, rounded=True), 6).mean(0) for text in texts]
         cosine = torch.cosine_similarity(*means, dim=0).item()
-        assert float(rows[1][2]) == pytest.approx(cosine, abs=2e-4)
+        assert float(rows[1][2]) == pytest.approx(cosine, abs=6e-3)
         assert reader.trouble == []
 
 
-def test_verdicts_depend_on_what_the_reader_does(browser: Any, file: Path) -> None:
+def test_a_changed_question_is_measured_and_not_judged(browser: Any, file: Path) -> None:
     with Reader(browser, file) as reader:
-        shorten_crowds(reader)
-        assert reader.act()[1][2].count("##") == 3 and reader.outcome == 1
+        page = reader.page
+        rows = reader.act()
+        assert rows[1][2].count("##") == 3 and reader.outcome == 1
         reader.write("The cat was walking on the mat.")
-        assert reader.outcome == 2 and "Nothing was split" in reader.page.inner_text("#scene-found")
-        reader.write("The cat was ꙮꙮ on the mat.")
-        assert reader.outcome == 0
-        reader.page.click("#scene-again")
-        assert reader.page.is_visible("#scene-wait")
-        assert reader.page.input_value("#edit").startswith("The cat was sl")
-        reader.enter(3)
-        for text, outcome, sentence in (
-            ("The dog bit the cat.", 3, "Nothing changed"),
-            ("Yesterday the dog bit the man.", 2, "Now swap"),
-            ("The man bit the dog.", 2, "who bit whom. Does it use it?"),
-        ):
-            rows = reader.write(text)
-            assert reader.outcome == outcome
-            assert sentence in reader.page.inner_text("#scene-found")
-        # swapping who bit whom changes the sentence vector less than the passive does
-        swapped, passive = (float(row[2]) for row in rows[4:6])
-        assert 1 > swapped > passive + 0.05
-        reader.enter("guess")
-        for text in (
-            None,
-            "The king said that he was tired, for [MASK] had not slept.",
-            "She washed [MASK] hands.",
-        ):
-            rows = reader.write(text) if text else reader.act()
-            before, after = (cell.split()[0] for cell in rows[0][1:])
-            assert reader.outcome == {"he": 0, "she": 1}.get(after, 2)
-            is_same = "does not change the guess" in reader.page.inner_text("#scene-found")
-            assert is_same == (before == after)
-        reader.enter(4)
+        found = page.inner_text("#scene-found")
+        assert found.startswith("You changed the question: another text.")
+        assert page.inner_text("#scene-guess") == "" and not page.is_visible("#scene-figure")
+        page.click("#scene-again")
+        reader.settle()
+        assert page.input_value("#edit").startswith("The cat was sl")
+        reader.enter("head")
         reader.act()
         assert reader.outcome == 1
-        reader.page.select_option("#head-layer", "4")  # in later layers the score changes, too
+        rows = reader.write("Yesterday the cat sat on the mat.")
+        # the score is that of the tokens that are named beside it
+        assert dict((row[0], row[1:]) for row in rows)["the chosen tokens"] == [
+            "cat → sat",
+            "the → cat",
+        ]
+        assert float(rows[2][2]) == pytest.approx(-1.59, abs=0.01)
+        page.evaluate("ask({off: [[0, 1]]})")
         reader.verdict()
-        assert reader.outcome == 0 and reader.trouble == []
+        found = page.inner_text("#scene-found")
+        assert "another text, other heads or layers are switched off" in found
+        reader.enter("layer")
+        reader.act()
+        assert page.get_attribute("#scene-verdict", "data-may") == "verdict"
+        reader.write("The sky is [MASK] today.")
+        assert page.inner_text("#scene-found").startswith("You changed the question")
+        assert reader.trouble == []
 
 
 def test_a_click_patches_one_state(browser: Any, file: Path) -> None:
     with Reader(browser, file) as reader:
-        reader.enter(6)
+        reader.enter("it")
         reader.act()
         reader.page.wait_for_function(
             "() => patching.cells.length === 6 && patching.cells[5].length === 16", timeout=120_000
@@ -307,65 +277,63 @@ def test_a_click_patches_one_state(browser: Any, file: Path) -> None:
         assert reader.trouble == []
 
 
-def average_shares(sentences: list[str], layer: int, head: int) -> tuple[float, float]:
-    """Return a head's average attention to the previous token, and that of uniform attention."""
-    shares, even = [], []
-    model, tokenizer = load("minibert-en")
-    model = live.rounded(model)
-    for sentence in sentences:
-        t, _ = live.compute(model, tokenizer, sentence)
-        probabilities = t[f"layer.{layer}.attention.probabilities"][0, head]
-        shares.append(probabilities.diagonal(-1)[:-1].mean().item())
-        even.append(1 / len(probabilities))
-    return sum(shares) / len(shares), sum(even) / len(even)
-
-
-def check_evidence(reader: Reader, count: int) -> None:
-    reader.enter(5)
-    assert reader.page.evaluate("evidence.rule") == "same"
-    rows = reader.act()
-    assert float(rows[0][1]) > 3 * float(rows[0][2])  # true of the single sentence only
-    assert reader.outcome == 2 and "no reason to call" in reader.page.inner_text("#scene-found")
-    reader.page.click("#scene-caption button:has-text('previous')")
-    rows = reader.verdict()
-    layer, head = reader.page.evaluate("[state.layer, state.head]")
-    assert reader.outcome == 0 and "this is a pattern" in reader.page.inner_text("#scene-found")
-    share, even = average_shares(article()["lesson"]["sentences"][:count], layer, head)
-    print(f"{count} sentences: head {layer}.{head} to the previous token: {share:.3f}")
-    print(f"uniform attention: {even:.3f}")
-    assert float(rows[0][2]) == pytest.approx(share, abs=2e-4)
-    assert float(rows[1][2]) == pytest.approx(even, abs=2e-4) and share > 10 * even
-    heads = reader.page.evaluate("everyHead().map(head => evidenceOf(...head))")
-    assert max(heads) == pytest.approx(share, abs=2e-4) and sorted(heads)[-2] < 0.5 * share
-
-
-def test_many_sentences_against_chance(browser: Any, file: Path) -> None:
-    assert len(article()["lesson"]["sentences"]) == 500
-    with Reader(browser, file, sentences=12) as reader:
-        check_evidence(reader, 12)
-        reader.page.click("#scene-caption button:has-text('[CLS]')")
-        assert reader.page.evaluate("evidence.rule") == "[CLS]"
-        # A reader who leaves early sees a partial result, and the experiment resumes on return
-        reader.page.evaluate("page.lesson.sentences.push(...page.lesson.sentences)")
-        reader.enter(4)
-        reader.page.wait_for_function("() => !evidence.running")
-        assert reader.page.evaluate("evidence.count") == 12
-        reader.page.evaluate("evidence.running = true")  # as if the first sentences took long
-        reader.enter(5)
-        assert reader.page.inner_text("#scene-found").startswith("So far:")
-        assert "12 of 24 sentences" in reader.page.inner_text("#scene-found")
-        reader.page.evaluate("evidence.running = false; drawLesson()")
-        reader.page.wait_for_function("() => evidence.count === 24 && !evidence.running")
-        reader.verdict()
-        assert "over 24 sentences" in reader.page.inner_text("#scene-found")
+def test_five_hundred_sentences_against_chance(browser: Any, file: Path) -> None:
+    with Reader(browser, file) as reader:
+        page = reader.page
+        reader.enter("heads")
+        assert page.evaluate("state.rule") == "same"
+        rows = reader.act()
+        assert float(rows[0][1]) > 2 * float(rows[1][1])  # true of the single sentence only
+        assert reader.outcome > 0
+        page.click("#scene-caption button:has-text('previous')")
+        rows = reader.verdict()
+        assert "another pattern" in page.inner_text(
+            "#scene-found"
+        )  # a question of the reader's own
+        heads = page.evaluate("everyHead().map(head => evidenceOf(...head))")
+        assert max(heads) > 10 * page.evaluate("evenEvidence()") and sorted(heads)[-2] < 0.6
         assert reader.trouble == []
 
 
-@pytest.mark.slow
-def test_five_hundred_sentences_against_chance(browser: Any, file: Path) -> None:
-    with Reader(browser, file, sentences=500) as reader:
-        reader.page.set_default_timeout(900_000)  # ms, of which an idle machine needs 30,000
-        check_evidence(reader, 500)
+def test_shipped_measurements_are_repeated(browser: Any, file: Path) -> None:
+    """Up to twenty items are measured again within five seconds, with the same results."""
+    with Reader(browser, file, repeats=True) as reader:
+        for scene, experiment in (("guess", "professions"), ("place", "roles")):
+            reader.enter(scene)
+            assert reader.act()
+            reader.page.wait_for_function(f"() => {experiment}.again.tried", timeout=60_000)
+            again = reader.page.evaluate(f"{experiment}.again")
+            assert 0 < again["count"] == again["alike"] <= 20
+            reader.page.evaluate("judge.latest")
+            said = reader.page.inner_text("#scene-again-said")
+            assert f"{again['count']} were repeated here just now" in said
+        assert reader.trouble == []
+
+
+def test_another_model_measures_everything_itself(browser: Any, file: Path) -> None:
+    """Without shipped results, a scene concludes only when its experiment is complete."""
+    with Reader(browser, file) as reader:
+        page = reader.page
+        page.evaluate(
+            """() => {
+                page.lesson.measured = null;
+                Experiment.all.forEach((own) => { own.found = undefined; });
+                page.lesson.crowds.roles.splice(4);
+                window.paused = true;
+                const { measure } = roles;
+                roles.measure = async (item, i) => {
+                    while (i === 2 && window.paused) await new Promise((w) => setTimeout(w, 20));
+                    return measure(item, i);
+                };
+            }"""
+        )
+        reader.enter("place")
+        page.click("#scene-act")
+        page.wait_for_function("() => roles.results.length === 2")
+        assert page.inner_text("#scene-found") == "" and page.is_visible("#scene-wait")
+        page.evaluate("window.paused = false")
+        rows = reader.verdict()
+        assert "of 4" in rows[-1][2] and reader.trouble == []
 
 
 def test_the_address_restores_a_scene(browser: Any, file: Path) -> None:
@@ -395,7 +363,7 @@ def test_opening_a_question_is_not_an_act(browser: Any, file: Path) -> None:
     with Reader(browser, file) as reader:
         page = reader.page
         reader.enter("place")
-        first_request = page.evaluate("sceneRequest(SCENES[state.scene])")
+        first_request = page.evaluate("requestOf(firstState(SCENES[state.scene]))")
 
         def go_through(question: str) -> None:
             page.evaluate("id => { clearTimeout(remember.later); openDoor({ id }); }", question)
@@ -444,10 +412,7 @@ def test_opening_a_question_is_not_an_act(browser: Any, file: Path) -> None:
 def test_nothing_is_wider_than_the_window(
     browser: Any, file: Path, width: int, language: str, scheme: str
 ) -> None:
-    with Reader(
-        browser, file, 2, width=width, language=language, scheme=scheme, height=760
-    ) as reader:
-        shorten_crowds(reader)
+    with Reader(browser, file, width=width, language=language, scheme=scheme, height=760) as reader:
         for scene in range(1, reader.page.evaluate("SCENE_COUNT") + 1):
             reader.enter(scene)
             reader.act()
@@ -471,70 +436,6 @@ def test_nothing_is_wider_than_the_window(
             reader.page.click("#to-lesson")
             assert reader.page.is_visible("#scene-act")
         assert reader.trouble == []
-
-
-def test_scenes_continue_with_many_sentences(browser: Any, file: Path) -> None:
-    """Three scenes repeat their experiment on many sentences, with the results of Python."""
-    with Reader(browser, file) as reader:
-        shorten_crowds(reader)
-        page = reader.page
-        reader.enter("guess")
-        reader.act()
-        page.wait_for_function("() => professions.complete")
-        assert page.locator(".ranking li").count() == 3
-        for result in page.evaluate("professions.results"):
-            text = f"The {result['word']} said that [MASK] was tired."
-            shares = run("minibert-en", text, rounded=True)["mlm.logits"][0, 5].softmax(-1)
-            ids = BertTokenizer.from_pretrained("minibert-en").convert_tokens_to_ids(["she", "he"])
-            assert [result["she"], result["he"]] == pytest.approx(shares[ids].tolist(), abs=1e-4)
-        reader.enter("layers")
-        reader.act()
-        page.wait_for_function("() => senses.complete")
-        page.evaluate("judge.latest")
-        texts = page.evaluate("comparisons()[0]")
-        first, same, other = (
-            run("minibert-en", texts[name], rounded=True)["layer.5.output"][0, 5]
-            for name in ("text", "same", "other")
-        )
-        closer = torch.cosine_similarity(first, same, dim=0)
-        expected = closer - torch.cosine_similarity(first, other, dim=0)
-        assert page.evaluate("senses.results[0].at(-1)") == pytest.approx(expected.item(), abs=2e-4)
-        assert page.evaluate("senses.results.length") == 4
-        assert "of 4" in page.inner_text("#scene-said")
-        reader.enter("sentence")
-        rows = reader.act()
-        page.wait_for_function("() => paraphrases.complete")
-        page.evaluate("judge.latest")
-        # sentences with the same words are closer in a BERT with masked language modeling only
-        assert float(rows[0][3]) > float(rows[1][3]) and float(rows[0][2]) < float(rows[1][2])
-        assert "plain BERT" in page.inner_text("#scene-drawn") and reader.trouble == []
-
-
-@pytest.mark.slow
-def test_experiments_support_the_texts_of_the_scenes(browser: Any, file: Path) -> None:
-    """The complete experiments support the claims in the texts of the scenes."""
-    with Reader(browser, file) as reader:
-        page = reader.page
-        page.set_default_timeout(600_000)  # ms
-        for scene, experiment in (
-            ("layers", "senses"),
-            ("guess", "professions"),
-            ("sentence", "paraphrases"),
-        ):
-            reader.enter(scene)
-            reader.act()
-            page.wait_for_function(f"() => {experiment}.complete")
-        he = page.evaluate("professions.results.filter(({ she, he }) => he > she).length")
-        assert he >= 55  # of 60 professions, as the text claims
-        means = page.evaluate("sizes && [1, 6].map(h => average(senses.results.map(r => r[h])))")
-        assert (
-            0 < means[0] and means[0] >= means[1] / 2
-        )  # the senses differ from the first layers on
-        wins = page.evaluate(
-            "['first', 'last', 'plain'].map(name => "
-            "paraphrases.results.filter(r => r[name][1] > r[name][0]).length)"
-        )
-        assert wins[0] == wins[2] == 0 and 5 <= wins[1] <= 15
 
 
 def test_rows_of_a_sum_share_a_color_scale(browser: Any, file: Path) -> None:
@@ -561,7 +462,7 @@ def test_the_page_next_to_the_article(browser: Any, file: Path) -> None:
     """At 1280 x 800 the maps are visible, and they show the tokens and sentences of the page."""
     with Reader(browser, file, width=1280, height=800) as reader:
         page = reader.page
-        reader.enter(6)
+        reader.enter("it")
         assert page.inner_text("#tab-attention") == "Attention"  # without a number
         assert not page.is_visible("#pin")
         for canvas in ("grid", "attention-map", "lines"):
@@ -574,11 +475,12 @@ def test_the_page_next_to_the_article(browser: Any, file: Path) -> None:
         # enter the next scene during a measurement
         page.evaluate("enter(6), judge(SCENES[6])")
         reader.settle()
-        shorten_crowds(reader)
         reader.enter("sentence")
         rows = reader.act()
         cosines = page.locator("#compare-layers tbody tr").last.locator("td").all_inner_texts()
-        assert cosines[1:] == [row[2] for row in rows[:2]]
+        assert [float(cell) for cell in cosines[1:]] == pytest.approx(
+            [float(row[2]) for row in rows[:2]], abs=6e-3
+        )
         assert page.evaluate("sentenceMap.now.rows") == 3
         reader.open("pooler")
         page.click("#next button")

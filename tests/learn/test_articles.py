@@ -10,7 +10,8 @@ import pytest
 
 from minibert import BertTokenizer
 from minibert.cli import main
-from minibert.cli.look import ARTICLE_MODELS, locale_language
+from minibert.cli.look import ARTICLE_MODELS
+from minibert.learn.language import locale_language
 from minibert.learn.lesson import article, articles, fitting_article
 
 

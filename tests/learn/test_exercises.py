@@ -29,6 +29,11 @@ def mask_tokens(ids: Any, rng: Any, mask_id: int, special: Any) -> Any:
     return Masking(mask_id, special, continues=np.zeros_like(special))(ids, rng)
 
 
+def both(exercise: str, answer: Any) -> list[str]:
+    """Return the hint in English and in Korean."""
+    return [check(exercise, answer, language) for language in ("en", "ko")]
+
+
 RIGHT = {
     "attention": eager_attention,
     "mask": eager_attention,
@@ -40,9 +45,9 @@ RIGHT = {
 
 @pytest.mark.parametrize("exercise", RIGHT)
 def test_the_packages_own_code_is_right(exercise: str) -> None:
-    english, korean = check(exercise, RIGHT[exercise]).splitlines()
+    english, korean = both(exercise, RIGHT[exercise])
     assert english.startswith("Right. Compare it with ") and korean.startswith("맞습니다.")
-    english, korean = check(exercise, lambda *_: None).splitlines()
+    english, korean = both(exercise, lambda *_: None)
     assert english.startswith("Not yet. Nothing came back") and korean.startswith("아직 아닙니다.")
 
 
@@ -313,7 +318,7 @@ WRONG: dict[str, tuple[str, Any, str, str]] = {
 @pytest.mark.parametrize("mistake", WRONG)
 def test_a_wrong_answer_gets_the_right_hint(mistake: str) -> None:
     exercise, answer, english, korean = WRONG[mistake]
-    lines = check(exercise, answer).splitlines()
+    lines = both(exercise, answer)
     assert lines[0].startswith("Not yet. ") and english in lines[0]
     assert lines[1].startswith("아직 아닙니다. ") and korean in lines[1]
 
@@ -324,29 +329,65 @@ def test_the_answers_without_a_mistake_pass(exercise: str) -> None:
     answer = {"gelu": F.gelu, "wordpiece": wordpiece(), "masking": masking()}.get(
         exercise, attention()
     )
-    assert check(exercise, answer).startswith("Right.")
+    assert check(exercise, answer, "en").startswith("Right.")
 
 
 @pytest.mark.parametrize("exercise", SHORT_EXERCISES)
 def test_a_short_exercise(exercise: str) -> None:
     short = SHORT_EXERCISES[exercise]
-    assert check(exercise, short.answer).startswith("Right. Compare it with ")
-    assert "Nothing came back" in check(exercise, lambda *_: None)
-    assert "should return" in check(exercise, lambda *_: "something else")
+    assert check(exercise, short.answer, "en").startswith("Right. Compare it with ")
+    assert "Nothing came back" in check(exercise, lambda *_: None, "en")
+    assert "should return" in check(exercise, lambda *_: "something else", "en")
     for mistake in short.mistakes:
-        english, korean = check(exercise, mistake.answer).splitlines()
+        english, korean = both(exercise, mistake.answer)
         assert english == f"Not yet. {mistake.english}"
         assert korean == f"아직 아닙니다. {mistake.korean}"
 
 
 def test_random_special_tokens_are_accepted_with_a_remark() -> None:
     """The code of Google and of transformers can draw special tokens, too."""
-    english, korean = check("masking", masking(any_words=True)).splitlines()
+    english, korean = both("masking", masking(any_words=True))
     assert english.startswith("Right.") and "as in the code of Google" in english
     assert korean.startswith("맞습니다.") and "특수 토큰도 뽑는 방식" in korean
-    assert "special tokens" not in check("masking", masking())
+    assert "special tokens" not in check("masking", masking(), "en")
 
 
 def test_an_answer_that_is_not_a_function() -> None:
     with pytest.raises(ValueError, match=r"answer should be your function, .* not 3"):
         check("gelu", 3)  # type: ignore[arg-type]
+
+
+def test_a_name_that_is_nearly_right_is_suggested() -> None:
+    for name, suggestion in (
+        ("layernorm", "layer_norm"),
+        ("Softmax", "softmax"),
+        ("wrdpiece", "wordpiece"),
+    ):
+        with pytest.raises(ValueError, match=f"Did you mean '{suggestion}'"):
+            check(name, torch.relu)
+
+
+def test_an_exception_becomes_a_hint() -> None:
+    english, korean = both("softmax", lambda scores: scores.no_such_method())
+    assert english.startswith("Not yet. Your function raised AttributeError (line ")
+    assert korean.startswith("아직 아닙니다. 함수에서 AttributeError 오류가")
+    assert "TypeError" in check("f1", lambda only_one: 1, "en")
+
+
+@pytest.mark.parametrize("language", ["en", "ko"])
+def test_a_hint_is_in_the_language_of_the_locale(
+    language: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LC_ALL", {"en": "en_US.UTF-8", "ko": "ko_KR.UTF-8"}[language])
+    hint = check("gelu", torch.relu)
+    assert len(hint.splitlines()) == 1 and ("아직" in hint) == (language == "ko")
+
+
+def test_a_softmax_that_is_nan_for_one_row_is_not_right() -> None:
+    def softmax(scores: Tensor) -> Tensor:
+        powers = torch.exp(scores - scores.max())
+        return powers / powers.sum(-1, keepdim=True)
+
+    assert "maximum of each row" in check("softmax", softmax, "en")
+    # a matrix is shown with its rows
+    assert "[[" in check("softmax", lambda scores: (scores / 2).softmax(-1), "en")

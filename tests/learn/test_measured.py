@@ -1,0 +1,311 @@
+"""The results that the scenes of `minibert learn` are shipped with are those of PyTorch.
+
+A sample of every experiment is computed again. The slow test computes more of each.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from minibert.learn import live
+from minibert.learn.build import load
+from minibert.learn.lesson import article, articles
+from minibert.learn.live import SIDES
+
+LANGUAGES = ("en", "ko")
+
+
+class Model:
+    """The model of an article with the weights of the page."""
+
+    def __init__(self, language: str) -> None:
+        network, self.tokenizer = load(articles()[language]["model"])
+        self.network = live.rounded(network)
+        self.layers = self.network.config.num_hidden_layers
+        self.heads = self.network.config.num_attention_heads
+        self.lesson = article(language)["lesson"]
+        self.measured = self.lesson["measured"]
+
+    def run(self, text: str, pair: str | None = None, **options: Any) -> tuple[Any, list[str]]:
+        trace, encoding = live.compute(self.network, self.tokenizer, text, pair, **options)
+        return trace, self.tokenizer.convert_ids_to_tokens(encoding["input_ids"])
+
+    def state(self, trace: Any, depth: int) -> torch.Tensor:
+        name = "embeddings.output" if depth == 0 else f"layer.{depth - 1}.output"
+        state: torch.Tensor = trace[name][0]
+        return state
+
+    def mean(self, text: str, depth: int | None = None) -> torch.Tensor:
+        return self.state(self.run(text)[0], self.layers if depth is None else depth).mean(0)
+
+    def answer(self, text: str, place: int | None = None, **options: Any) -> str:
+        """Return the best piece for the [MASK] of a text."""
+        masked = [] if place is None else [place]
+        trace, pieces = self.run(text, masked=masked, **options)
+        best = int(trace["mlm.logits"][0, pieces.index("[MASK]")].argmax())
+        word: str = self.tokenizer.convert_ids_to_tokens([best])[0]
+        return word
+
+    def shares(self, text: str, words: list[str], **options: Any) -> list[float]:
+        """Return the probabilities of words at the [MASK] of a text."""
+        trace, pieces = self.run(text, **options)
+        ids = self.tokenizer.convert_tokens_to_ids(words)
+        found: list[float] = (
+            trace["mlm.logits"][0, pieces.index("[MASK]")].softmax(-1)[ids].tolist()
+        )
+        return found
+
+
+def cosine(a: torch.Tensor, b: torch.Tensor) -> float:
+    return torch.cosine_similarity(a, b, dim=0).item()
+
+
+@pytest.fixture(scope="module", params=LANGUAGES)
+def model(request: pytest.FixtureRequest) -> Model:
+    return Model(request.param)
+
+
+@pytest.fixture(params=[2, pytest.param(12, marks=pytest.mark.slow)])
+def sample(request: pytest.FixtureRequest) -> Any:
+    """A function that returns the indices of a few items, spread over a list."""
+    return lambda items: sorted({i * len(items) // request.param for i in range(request.param)})
+
+
+def crowd(model: Model, name: str) -> Any:
+    if name not in model.lesson["crowds"]:
+        pytest.skip(f"only the other article measures {name}")
+    return model.lesson["crowds"][name]
+
+
+def test_results_belong_to_the_bundled_weights(model: Model) -> None:
+    assert model.measured["weights"] == live.embed(model.network, model.tokenizer)["digest"]
+
+
+def test_patterns_of_heads(model: Model, sample: Any) -> None:
+    sentences = model.lesson["sentences"]
+    results = model.measured["evidence"]
+    assert len(results) == len(sentences) == 500
+    width = 1 + model.layers * model.heads
+    for i in sample(sentences):
+        trace, pieces = model.run(sentences[i])
+        real = [at for at, piece in enumerate(pieces) if piece not in ("[CLS]", "[SEP]")]
+        shares = np.frombuffer(base64.b64decode(results[i]), dtype=np.uint8)[:width] / 254
+        expected = [1 / len(pieces)]
+        for layer in range(model.layers):
+            probabilities = trace[f"layer.{layer}.attention.probabilities"][0]
+            expected += probabilities[:, real, [at - 1 for at in real]].mean(-1).tolist()
+        np.testing.assert_allclose(shares, expected, atol=0.006)
+
+
+def test_hidden_pieces(model: Model, sample: Any) -> None:
+    results = model.measured["hiding"]
+    allowed = model.lesson["examples"]["sides"].get("pieces")
+    number = 0
+    wanted = sample(range(len(results)))[: 4 if len(sample(range(100))) > 2 else 2]
+    for text in model.lesson["sentences"]:
+        pieces = ["[CLS]", *model.tokenizer.tokenize(text), "[SEP]"]
+        places = [
+            place
+            for place, (piece, after) in enumerate(pairwise(pieces))
+            if (piece in allowed if allowed else re.fullmatch(r"[^\W\d_]{2,}", piece))
+            and not after.startswith("##")
+        ]
+        if not places or number >= len(results):
+            continue
+        place = places[7 * number % len(places)]
+        assert results[number]["piece"] == pieces[place]
+        if number in wanted:
+            found = [
+                sides for sides in SIDES if model.answer(text, place, sides=sides) == pieces[place]
+            ]
+            assert results[number]["sides"] == found
+        number += 1
+    assert number == len(results)
+
+
+def test_skipped_layers(model: Model, sample: Any) -> None:
+    texts = model.lesson["examples"]["layer"]["many"]
+    results = model.measured["skipping"]
+    assert len(results) == len(texts) >= 40
+    for i in sample(texts):
+        answer = model.answer(texts[i])
+        spared = [model.answer(texts[i], off=[(layer,)]) == answer for layer in range(model.layers)]
+        assert results[i]["spared"] == spared
+        trace, pieces = model.run(texts[i])
+        place = pieces.index("[MASK]")
+        turn = [
+            cosine(model.state(trace, depth)[place], model.state(trace, depth + 1)[place])
+            for depth in range(model.layers)
+        ]
+        assert results[i]["turn"] == pytest.approx(turn, abs=1e-3)
+
+
+def test_pairs_of_sentences(model: Model, sample: Any) -> None:
+    def follows(text: str, pair: str) -> float:
+        return float(model.run(text, pair)[0]["nsp.logits"][0].softmax(-1)[0])
+
+    pairs = model.lesson["examples"]["pair"]["many"]
+    results = model.measured["judging"]
+    assert len(results) == len(pairs) >= 20
+    for i in sample(pairs):
+        first, second = pairs[i]
+        assert results[i]["real"] == pytest.approx(follows(first, second), abs=1e-3)
+        assert results[i]["turned"] == pytest.approx(follows(second, first), abs=1e-3)
+        others = [pairs[(i + shift) % len(pairs)][1] for shift in (3, 7, 11, 17)]
+        swapped = [follows(first, other) for other in others]
+        assert results[i]["swapped"] == pytest.approx(swapped, abs=1e-3)
+
+
+def test_same_meaning_and_same_words(model: Model, sample: Any) -> None:
+    triples = model.lesson["crowds"]["paraphrases"]
+    results, nearest = model.measured["paraphrases"], model.measured["nearest"]
+    assert len(results) == len(nearest) == len(triples) == 20
+    meanings = {depth: [model.mean(t[2], depth) for t in triples] for depth in (0, model.layers)}
+    for i in sample(triples):
+        for name, depth in (("first", 0), ("last", model.layers)):
+            own, words = (model.mean(text, depth) for text in triples[i][:2])
+            alike = [cosine(own, words), cosine(own, meanings[depth][i])]
+            assert results[i][name] == pytest.approx(alike, abs=1e-3)
+            ranks = [cosine(own, meaning) for meaning in meanings[depth]]
+            assert nearest[i][name] == (max(ranks) == ranks[i])
+
+
+def test_professions(model: Model, sample: Any) -> None:
+    content = crowd(model, "professions")
+    results = model.measured["professions"]
+    assert [own["word"] for own in results] == content["words"]
+    for i in sample(results):
+        text = content["text"].replace("{word}", results[i]["word"])
+        shares = model.shares(text, ["she", "he"])
+        assert [results[i]["she"], results[i]["he"]] == pytest.approx(shares, abs=1e-3)
+
+
+def test_two_senses(model: Model) -> None:
+    senses = crowd(model, "senses")
+    results = model.measured["senses"]
+    assert len(results) == sum(len(own) for sense in senses for own in sense["texts"])
+    word, texts = senses[0]["word"], senses[0]["texts"]
+
+    def state(text: str) -> torch.Tensor:
+        trace, pieces = model.run(text)
+        return model.state(trace, model.layers)[pieces.index(word)]
+
+    own, same, other = (state(text) for text in (texts[0][0], texts[0][1], texts[1][0]))
+    difference = cosine(own, same) - cosine(own, other)
+    assert results[0][-1] == pytest.approx(difference, abs=1e-3)
+
+
+def test_who_does_what(model: Model, sample: Any) -> None:
+    verbs = crowd(model, "roles")
+    results = model.measured["roles"]
+    assert len(results) == len(verbs)
+    for i in sample(verbs):
+        agent, patient, past, participle = verbs[i]
+        own = model.mean(f"The {agent} {past} the {patient}.")
+        others = (
+            f"The {patient} {past} the {agent}.",
+            f"The {patient} was {participle} by the {agent}.",
+        )
+        assert results[i] == pytest.approx(
+            [cosine(own, model.mean(text)) for text in others], abs=1e-3
+        )
+
+
+def test_pronouns(model: Model, sample: Any) -> None:
+    pairs = crowd(model, "pronouns")
+    moved, silenced = model.measured["pronouns"], model.measured["silenced"]
+    assert len(moved) == len(silenced) == len(pairs) == 20
+    for i in sample(pairs):
+        pair = pairs[i]
+        texts = [pair["text"].replace("{}", word) for word in pair["words"]]
+        ahead = []
+        for text in texts:
+            trace, pieces = model.run(text)
+            leads = []
+            for noun in pair["nouns"]:
+                query, key = pieces.index("it"), pieces.index(noun)
+                maps = torch.stack(
+                    [
+                        trace[f"layer.{layer}.attention.probabilities"][0]
+                        for layer in range(model.layers)
+                    ]
+                ).flatten(0, 1)
+                leads.append(maps[:, query, key] - maps[:, :, key].mean(-1))
+            ahead.append(leads[0] - leads[1])
+        assert moved[i]["moved"] == pytest.approx((ahead[0] - ahead[1]).tolist(), abs=1e-3)
+        for head in (None, 24):
+            margins = []
+            for text in texts:
+                hidden = re.sub(r"\bit\b", "the [MASK]", text)
+                off = [] if head is None else [divmod(head, model.heads)]
+                shares = model.shares(hidden, pair["nouns"], off=off)
+                margins.append(np.log(shares[0]) - np.log(shares[1]))
+            own = silenced[i]["whole"] if head is None else silenced[i]["without"][head]
+            assert own == pytest.approx(margins[0] - margins[1], abs=5e-3)
+
+
+def fitted(rows: Any, labels: Any, others: Any) -> Any:
+    """Train a classifier on rows as the page does, and return its logits for other rows."""
+    mean = rows.mean(0)
+    weights = np.zeros(rows.shape[1])
+    bias = 0.0
+    for _ in range(300):
+        error = (1 / (1 + np.exp(-((rows - mean) @ weights + bias))) - labels) / len(rows)
+        weights = weights - 10 * ((rows - mean).T @ error + 0.001 * weights)
+        bias -= 10 * error.sum()
+    return (others - mean) @ weights + bias
+
+
+@pytest.mark.slow
+def test_classifiers_on_several_splits(model: Model) -> None:
+    labeled, task = model.lesson["labeled"], model.lesson["examples"]["task"]
+    seen = len(labeled["train"])
+    texts = [*labeled["train"], *labeled["test"]]
+    labels = np.array([label for _, label in texts])
+    results = model.measured["splits"]
+    assert len(results) == task["splits"] == 20
+    for depth, amounts, first in ((model.layers, task["amounts"]["last"], 0),):
+        means = [model.mean(text, depth).double() for text, _ in texts]
+        vectors = np.stack([(mean / mean.norm()).numpy() for mean in means])
+        for trial, amount in enumerate(amounts, first):
+            for split in (0, 7):
+                start = split * (len(labels) // 2) // len(results)
+                order = np.roll(np.arange(len(labels)), -2 * start)
+                train, test = order[:amount], order[seen:]
+                logits = fitted(vectors[train], labels[train], vectors[test])
+                right = ((logits > 0) == (labels[test] == 1)).mean()
+                assert results[split][trial]["right"] == pytest.approx(right, abs=0.026)
+
+
+def test_the_texts_are_true_of_the_results() -> None:
+    """What the verdicts say in words about the shipped results."""
+    english, korean = (article(language)["lesson"]["measured"] for language in LANGUAGES)
+    he = sum(own["he"] > own["she"] for own in english["professions"])
+    assert he >= 55
+    closer = sum(swapped > passive for swapped, passive in english["roles"])
+    assert closer == len(english["roles"])  # the vector holds words far more than roles
+    for measured in (english, korean):
+        wins = sum(own["last"][1] > own["last"][0] for own in measured["paraphrases"])
+        first = sum(own["first"][1] > own["first"][0] for own in measured["paraphrases"])
+        assert first < wins
+        assert sum(own["last"] for own in measured["nearest"]) >= 17
+        # no layer of so small a model is idle
+        kept = np.array([own["spared"] for own in measured["skipping"]]).mean(0)
+        assert kept.max() < 0.9
+        both = sum("both" in own["sides"] for own in measured["hiding"])
+        left = sum({"both", "left"} <= set(own["sides"]) for own in measured["hiding"])
+        assert left < 0.6 * both
+    moved = np.array([own["moved"] for own in english["pronouns"]]).mean(0)
+    whole = np.mean([own["whole"] for own in english["silenced"]])
+    remaining = np.array([own["without"] for own in english["silenced"]]).mean(0) / whole
+    assert moved.argmax() == 24 and 0.7 < remaining[24] < 0.95  # a part, and a small one
+    assert abs(moved[remaining.argmin()]) < 0.01 and remaining.min() < remaining[24] - 0.05
+    particles = korean["particles"]
+    assert sum(particles[:24]) >= 22 and sum(particles[24:]) <= 14
