@@ -31,7 +31,7 @@ const EXAMPLES = {
     "bank",
     "he walked along the bank of the river",
     "he worked for the bank in the city",
-    "she swam to the bank of the river",
+    "they stood on the bank of the river",
   ],
   ko: [
     "배를",
