@@ -66,7 +66,7 @@ class Activation(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Apply the function to every number of `x`, of any shape."""
-        return self.function(x)
+        return ACTIVATIONS[self.name](x)
 
     def extra_repr(self) -> str:
         """Return the name of the function."""
