@@ -1,9 +1,7 @@
 """BertConfig: the sizes and switches of a model, under the names of the official config.json.
 
-The first file of the reading path. Sizes are those of Devlin et al. 2019, section 3: L =
-num_hidden_layers, H = hidden_size, A = num_attention_heads.
-
-Next file: layouts.py. (The tokenizer in tokenization/ turns text into ids.)
+Sizes are those of Devlin et al. 2019, section 3: L = num_hidden_layers, H = hidden_size, A =
+num_attention_heads. The reading path begins with tokenization/wordpiece.py.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ and `forward` leads from ids to the loss. `with initial_weights(self):` draws th
 as for pre-training, unless a checkpoint has them. `self.post_init()` at the end of your own
 `__init__` does the same for new layers.
 
-Next file: outputs.py.
+This is the last file of the reading path.
 """
 
 from __future__ import annotations

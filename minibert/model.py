@@ -1,9 +1,12 @@
 """BertModel: embeddings, encoder and pooler (Devlin et al. 2019, section 3).
 
-The reading path, one short file each, starts with config.py and the tokenizer:
+The reading path, one short file each:
 
-    config.py -> tokenization/ -> layouts.py -> embeddings.py -> attention.py -> encoder.py
-    -> model.py -> losses.py -> heads.py -> outputs.py
+    tokenization/wordpiece.py -> layouts.py -> embeddings.py -> attention.py -> encoder.py
+    -> model.py -> losses.py -> heads.py
+
+config.py has the sizes, inputs.py the checks of what is passed, custom.py the calls of parts, and
+base.py what all models share. None of them is needed to understand BERT.
 
 References in all of them:
 

@@ -6,8 +6,6 @@ out["last_hidden_state"], out[0]          # by key or index
 out.keys()                                # the names of all values that are not None
 last_hidden_state, pooler_output = out    # by unpacking: iterating gives values, not names
 ```
-
-This is the last file of the reading path.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import shutil
 import subprocess
@@ -55,6 +56,56 @@ def test_the_page_of_a_wheel_has_no_relative_links(address: str, tmp_path: Path)
     assert any(target.startswith(ADDRESS) for target in targets) == bool(address)
     assert "[]" not in page and "![" not in page
     assert "constraints.txt" not in page and "pip install minibert-torch" in page
+
+
+def next_files(first: str) -> list[str]:
+    """Follow the lines "Next file: ..." of the docstrings, and fail if they go in a circle."""
+    path = [first]
+    while line := re.search(
+        r"^Next file: ([\w/]+\.py)\.",
+        ast.get_docstring(ast.parse((CHECKOUT / path[-1]).read_text(encoding="utf-8"))) or "",
+        re.MULTILINE,
+    ):
+        name = line[1]
+        # A name without a folder is that of a file in the same one.
+        path.append(name if "/" in name else str(Path(path[-1]).with_name(name).as_posix()))
+        assert len(path) == len(set(path)), path
+    return path
+
+
+def test_the_lines_of_the_docstrings_lead_through_the_model_as_the_readmes_do() -> None:
+    path = next_files("minibert/tokenization/wordpiece.py")
+    assert path[-1] == "minibert/heads.py"
+    for readme in READMES:
+        table = re.findall(r"\]\((minibert/[\w/]+\.py)\)", readme.read_text(encoding="utf-8"))
+        assert table == path
+    shown = re.search(
+        r"The reading path.*?:\n\n(.*?)\n\n",
+        (CHECKOUT / "minibert/model.py").read_text(encoding="utf-8"),
+        re.DOTALL,
+    )
+    assert shown is not None
+    assert [f"minibert/{name.strip()}" for name in shown[1].split("->")] == path
+
+
+def test_the_lines_of_the_docstrings_lead_through_the_tokenizer() -> None:
+    folder = CHECKOUT / "minibert" / "tokenization"
+    lesson = ast.get_docstring(ast.parse((folder / "__init__.py").read_text(encoding="utf-8")))
+    assert lesson is not None
+    names = re.findall(r"^(\w+\.py) ", lesson, re.MULTILINE)
+    assert names[0] == "wordpiece.py"  # which the model's path begins with
+    assert next_files(f"minibert/tokenization/{names[1]}") == [
+        f"minibert/tokenization/{name}" for name in names[1:]
+    ]
+
+
+def test_no_other_file_has_such_a_line() -> None:
+    paths = [*next_files("minibert/tokenization/wordpiece.py")]
+    paths += next_files("minibert/tokenization/added.py")
+    for path in (CHECKOUT / "minibert").rglob("*.py"):
+        name = path.relative_to(CHECKOUT).as_posix()
+        if "\nNext file: " in path.read_text(encoding="utf-8"):
+            assert name in paths
 
 
 def test_the_reading_order_is_the_import_order() -> None:

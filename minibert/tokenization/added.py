@@ -2,7 +2,7 @@
 
 They are not split into pieces. They are looked up in the text before it is split.
 
-Next: `vocabulary.py`.
+Next file: vocabulary.py.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ words       "hello" "," "paintings" "!"      split at white space and around pun
 The steps are those of google-research/bert (tokenization.py, BasicTokenizer). Published models are
 used with the `tokenizers` library today, so this follows the library where the two differ.
 
-Next step: `wordpiece.py`, which is the easier one to read first.
+This is the last file of the tokenizer. The words go to wordpiece.py, the first and easiest one.
 """
 
 import re

@@ -2,7 +2,7 @@
 
 torch is imported only where tensors are requested, so that `minibert tokenize` starts without it.
 
-Next: `files.py`.
+Next file: tokenizer_json.py.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ vocab.txt, options from tokenizer_config.json, and the flags of tokens from its
 `added_tokens_decoder`, else from tokenizer.json, added_tokens.json and special_tokens_map.json.
 Unlike transformers, a tokenizer.json without tokenizer_config.json decides whether to lower-case.
 
-Next: `tokenizer.py`.
+Next file: tokenizer.py.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ one text     [CLS] a a a [SEP] [PAD]        type ids 0 0 0 0 0 0
 two texts    [CLS] a a [SEP] b b [SEP]      type ids 0 0 0 0 1 1 1
 ```
 
-Next: `encoding.py`.
+Next file: encoding.py.
 """
 
 import warnings

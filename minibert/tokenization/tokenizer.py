@@ -8,7 +8,7 @@ tokenizer("Hello [MASK]!")        [CLS] hello [MASK] ! [SEP]
 tokenizer("How?", "Like this.")   [CLS] how ? [SEP] like this . [SEP]      type ids 0 0 0 0 1 1 1 1
 ```
 
-Last: `basic.py`, how a text is split into words.
+Next file: basic.py.
 """
 
 from __future__ import annotations

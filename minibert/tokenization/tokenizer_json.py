@@ -12,7 +12,7 @@ decoder          WordPiece, or none
 model            WordPiece with the prefix ##, whatever its max_input_chars_per_word
 ```
 
-Next: `files.py`.
+Next file: files.py.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ vocab.txt   [PAD] [UNK] ... the ##s painting     ids 0 1 ... by line
 added       <name>                               the next id; the embeddings of the model must grow
 ```
 
-Next: `pipeline.py`.
+Next file: pipeline.py.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ pieces      "hello" "," "painting" "##s" "!"      pieces inside a word begin wit
 The algorithm is that of google-research/bert (tokenization.py, WordpieceTokenizer), after
 Wu et al. 2016, section 4.1.
 
-Next: `added.py`.
+Next file: minibert/layouts.py. The rest of the tokenizer can be skipped; it begins with added.py.
 """
 
 from collections.abc import Mapping
