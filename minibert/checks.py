@@ -8,6 +8,19 @@ from numbers import Integral
 from typing import Any
 
 
+class TruncationWarning(UserWarning):
+    """Texts have more tokens than a model takes, and the rest of them was not read.
+
+    Args:
+        sentence: The message.
+        count: How many texts were truncated.
+    """
+
+    def __init__(self, sentence: str, count: int) -> None:
+        super().__init__(sentence)
+        self.count = count
+
+
 def check_count(name: str, value: Any, minimum: int = 1) -> None:
     """Check that a value is a whole number of at least `minimum`.
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import math
+import warnings
 from collections.abc import Callable, Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from minibert.checks import TruncationWarning
 from minibert.cli.loading import load_head
 from minibert.cli.options import (
     add_backend,
@@ -37,6 +40,9 @@ from minibert.cli.texts import (
 if TYPE_CHECKING:
     from minibert.config import BertConfig
     from minibert.text.rows import Row
+
+T = TypeVar("T")
+logger = logging.getLogger("minibert")
 
 BATCH_ROWS = 1024  # rows that are sorted by length and packed together
 BATCH_MASKED = 64  # the logits of a [MASK] are as many as the vocabulary has words
@@ -90,11 +96,15 @@ def _show_predictions(
     from minibert.progress import Progress, is_watched
 
     several = options.file is not None or len(options.texts) > 1
+    truncated = 0
     with Progress(is_watched(options.output is None), count_texts(options)) as progress:
 
         def results() -> Iterator[dict[str, Any]]:
+            nonlocal truncated
             while batch := list(islice(rows, BATCH_ROWS)):
-                for row, result in zip(batch, predict(batch), strict=True):
+                predictions, count = _counting_truncated(lambda: predict(batch))
+                truncated += count
+                for row, result in zip(batch, predictions, strict=True):
                     yield {**row.values, **result}
                 progress.add(len(batch))
 
@@ -103,12 +113,37 @@ def _show_predictions(
                 for result in results():
                     heading = [result[options.text_column]] if several else []
                     printer.show(result, "\n".join([*heading, *describe(result)]))
-            return
-        from minibert.text.write import write_rows
+                printer.more = {"truncated": truncated}
+        else:
+            from minibert.text.write import write_rows
 
-        count = write_rows(options.output, results())
-    content = {"output": options.output, "rows": count}
-    report(options, content, f"{count:,} rows written to {options.output}.")
+            count = write_rows(options.output, results())
+            content = {"output": options.output, "rows": count, "truncated": truncated}
+            report(options, content, f"{count:,} rows written to {options.output}.")
+    _warn_of_truncated(truncated)
+
+
+def _counting_truncated(work: Callable[[], T]) -> tuple[T, int]:
+    """The result of some work, and how many texts it truncated. Other warnings are passed on."""
+    with warnings.catch_warnings(record=True) as records:
+        warnings.simplefilter("always")
+        result = work()
+    truncated = 0
+    for record in records:
+        if isinstance(record.message, TruncationWarning):
+            truncated += record.message.count
+        else:
+            warnings.warn_explicit(record.message, record.category, record.filename, record.lineno)
+    return result, truncated
+
+
+def _warn_of_truncated(count: int) -> None:
+    if count:
+        texts = "text has" if count == 1 else "texts have"
+        were = "was" if count == 1 else "were"
+        logger.warning(
+            "%d %s more tokens than the model takes and %s truncated.", count, texts, were
+        )
 
 
 # --- minibert classify
@@ -320,19 +355,16 @@ def run_rerank(options: argparse.Namespace) -> None:
     rows = list(rows_of_file(options, options.file))
     texts = [row.text for row in rows]
     encoder, _ = load_head(options, "reranker")
-    if options.backend == "onnx":
-        scores = encoder.scores([(query, text) for text in texts])[:, 0]
-        order = (-scores).argsort(kind="stable")[: options.top_k].tolist()
-        ranking = [{"corpus_id": index, "score": float(scores[index])} for index in order]
-    else:
-        ranking = encoder.rank(query, texts, options.top_k)
+    ranking, truncated = _counting_truncated(lambda: encoder.rank(query, texts, options.top_k))
     with ResultPrinter(options) as results:
+        results.more = {"truncated": truncated}
         for entry in ranking:
             index = entry["corpus_id"]
             row = rows[index]
             result = {**place_of(row, index + 1), "score": entry["score"], "text": row.text}
             place = shown_place(row, options.file)
             results.show(result, f"{entry['score']:.4f}  {place:>6}  {row.text}")
+    _warn_of_truncated(truncated)
 
 
 # --- minibert fill-mask

@@ -48,6 +48,7 @@ class ResultPrinter(AbstractContextManager["ResultPrinter"]):
     def __init__(self, options: argparse.Namespace) -> None:
         self.as_document = options.json
         self.as_lines = options.jsonl
+        self.more: dict[str, Any] = {}  # further fields of the document, known at its end
         self._count = 0
 
     @property
@@ -76,7 +77,10 @@ class ResultPrinter(AbstractContextManager["ResultPrinter"]):
 
     def __exit__(self, kind: Any, *_: object) -> None:
         if self.as_document:
-            print("]}" if kind is None else "")
+            further = "".join(
+                f", {json_text(key)}: {json_text(self.more[key])}" for key in self.more
+            )
+            print(f"]{further}}}" if kind is None else "")
 
 
 def claim_file(path: str, force: bool) -> None:

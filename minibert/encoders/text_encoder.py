@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, Unpack, over
 
 import numpy as np
 
-from minibert.checks import check_count
+from minibert.checks import TruncationWarning, check_count
 from minibert.encoders.token_rows import (
     CHUNK_TEXTS,
     Matrix,
@@ -301,7 +301,7 @@ class TextModel:
                 f"{overlong} of {count} {kind} have more than {self.max_length} tokens and were "
                 f"truncated. {advice}"
             )
-            warnings.warn(sentence.rstrip(), stacklevel=3 + depth)
+            warnings.warn(TruncationWarning(sentence.rstrip(), overlong), stacklevel=3 + depth)
 
     def _prompt_of(self, name: str | None) -> str:
         """The prompt of this name, "" for None.

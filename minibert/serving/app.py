@@ -27,7 +27,6 @@ from contextlib import asynccontextmanager
 from itertools import groupby
 from typing import Annotated, Any, Literal, NamedTuple
 
-import numpy as np
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from prometheus_client import generate_latest
@@ -38,11 +37,12 @@ from starlette.middleware.cors import CORSMiddleware
 
 import minibert
 from minibert.encoders.batched import BusyError
+from minibert.encoders.scoring import activate, best_first
 from minibert.encoders.search import unit
 from minibert.encoders.text_encoder import PROMPT_NAMES
 from minibert.encoders.token_rows import Vectors
 from minibert.serving.limits import Gate, Metrics, path_in_app, problem, unless_disconnected
-from minibert.serving.models import Input, Served, sigmoid
+from minibert.serving.models import Input, Served
 from minibert.serving.options import Limits
 
 TokenIds = Annotated[list[StrictInt], Field(min_length=1)]
@@ -195,7 +195,7 @@ class Answer(NamedTuple):
         labels = self.model.about["labels"]
         predictions = []
         for row, logits in zip(scores, self.values, strict=True):
-            order = _best_first(logits)
+            order = best_first(row, logits)
             predictions.append([{"label": labels[i], "score": float(row[i])} for i in order])
         return predictions
 
@@ -444,9 +444,9 @@ def _add_openai(app: FastAPI, service: Service) -> None:
         answer = await service.answer(
             request, body, RERANKERS, [(body.query, document) for document in documents]
         )
-        scores = sigmoid(answer.values)[:, 0]
+        scores = activate(answer.values, "Sigmoid")[:, 0]
         results: list[dict[str, Any]] = []
-        for index in _best_first(answer.values)[: body.top_n]:
+        for index in best_first(scores.ravel(), answer.values.ravel())[: body.top_n]:
             results.append({"index": index, "relevance_score": float(scores[index])})
             if body.return_documents:
                 results[-1]["document"] = {"text": documents[index]}
@@ -499,9 +499,9 @@ def _add_tei(app: FastAPI, service: Service) -> None:
         answer = await service.answer(
             request, body, RERANKERS, [(body.query, text) for text in body.texts]
         )
-        scores = answer.values if body.raw_scores else sigmoid(answer.values)
+        scores = answer.values if body.raw_scores else activate(answer.values, "Sigmoid")
         results: list[dict[str, Any]] = []
-        for index in _best_first(answer.values):
+        for index in best_first(scores.ravel(), answer.values.ravel()):
             results.append({"index": index, "score": float(scores[index, 0])})
             if body.return_text:
                 results[-1]["text"] = body.texts[index]
@@ -630,12 +630,6 @@ def _text_of(document: str | Document) -> str:
 def _base64(vector: Vectors) -> str:
     """A vector as OpenAI's clients decode it: float32, little-endian, in base64."""
     return base64.b64encode(vector.astype("<f4").tobytes()).decode()
-
-
-def _best_first(logits: Vectors) -> list[int]:
-    """Indices of logits, best first. Scores can be equal where the logits are not."""
-    order: list[int] = np.argsort(-logits.ravel(), kind="stable").tolist()
-    return order
 
 
 def _usage(answer: Answer) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 
 from minibert.checkpoints.source import Source
 from minibert.encoders.batched import Batched
+from minibert.encoders.scoring import activate, class_activation
 from minibert.encoders.token_rows import (
     Pair,
     Row,
@@ -144,12 +145,11 @@ class Served:
         one, and the numbers of a regression as they are.
         """
         assert self.config is not None
-        if self.config.problem_type == "regression":
-            return logits
-        if self.config.problem_type == "multi_label_classification" or logits.shape[1] == 1:
-            return sigmoid(logits)
-        powers = np.exp(logits - logits.max(axis=-1, keepdims=True))
-        return np.asarray(powers / powers.sum(axis=-1, keepdims=True), dtype=np.float32)
+        activation = class_activation(self.config)
+        if self.kind == "reranker" and self.config.problem_type != "regression":
+            activation = "Sigmoid"  # as text-embeddings-inference, for a model with one label
+        scores: Vectors = activate(logits, activation)
+        return scores
 
     async def run(self, requests: Sequence[Request]) -> Any:
         """Compute rows in batches with those of other requests.
@@ -322,12 +322,6 @@ def load(
         config,
         **queue,
     )
-
-
-def sigmoid(logits: Vectors) -> Vectors:
-    """Return the scores of a reranker, as text-embeddings-inference and Cohere's API do."""
-    with np.errstate(over="ignore"):  # the exponential of a large number is infinite, its inverse 0
-        return np.asarray(1 / (1 + np.exp(-logits)), dtype=np.float32)
 
 
 def _warm_up(model: PreTrainedModel) -> None:

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from minibert.base import PreTrainedModel
-from minibert.checks import check_count
+from minibert.checks import TruncationWarning, check_count
 from minibert.config import BertConfig
 from minibert.heads import BertForSequenceClassification
 from minibert.losses import IGNORED, cross_entropy, regression_loss
@@ -548,9 +548,8 @@ def warn_of_truncation(count: int, limit: int, stacklevel: int = 3) -> None:
     if count:
         texts = "1 text has" if count == 1 else f"{count:,} texts have"
         were = "was" if count == 1 else "were"
-        warnings.warn(
-            f"{texts} more than {limit} tokens and {were} truncated.", stacklevel=stacklevel
-        )
+        sentence = f"{texts} more than {limit} tokens and {were} truncated."
+        warnings.warn(TruncationWarning(sentence, count), stacklevel=stacklevel)
 
 
 def label_scores(config: BertConfig, logits: Tensor) -> list[LabelScore]:

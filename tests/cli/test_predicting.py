@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 from conftest import tiny_config
-from tiny_folder import VOCABULARY, tiny_folder
+from tiny_folder import VOCABULARY, classifier_folder, tiny_folder
 
 import minibert
 from minibert.cli import main
@@ -43,3 +44,36 @@ def test_a_file_is_not_a_model(tmp_path: Path, capsys: pytest.CaptureFixture[str
         assert main(["embed", "hello", "-m", path, "--offline"]) == 1
     first, second = capsys.readouterr().err.splitlines()
     assert f"{file}' is a file" in first and "offline mode" in second
+
+
+@pytest.mark.parametrize("onnx", [False, True])
+@pytest.mark.parametrize("command", ["classify", "rerank"])
+def test_truncated_texts_are_counted(
+    command: str, onnx: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On stderr for people, and in --json by a field, with texts of several batches."""
+    folder = str(classifier_folder(tmp_path / "model", 1 if command == "rerank" else 3))
+    backend: list[str] = []
+    if onnx:
+        pytest.importorskip("onnxscript")
+        pytest.importorskip("onnxruntime")
+        assert main(["export", folder, str(tmp_path / "onnx")]) == 0
+        folder, backend = str(tmp_path / "onnx"), ["--backend", "onnx"]
+    lines = tmp_path / "lines.txt"
+    long = "tall trees grow in korea hello world\n"
+    lines.write_text("tall trees\n" * 5 + long * 2, encoding="utf-8")
+    query = ["tall"] if command == "rerank" else []
+    typed = [command, *query, "-m", folder, "--file", str(lines), "--max-length", "6", *backend]
+    capsys.readouterr()
+    assert main([*typed, "--json"]) == 0
+    captured = capsys.readouterr()
+    content = json.loads(captured.out)
+    assert content["truncated"] == 2 and len(content["output"]) == 7
+    assert captured.err.count("2 texts have more tokens than the model takes") == 1
+    if command == "classify":
+        assert main([*typed, "-o", str(tmp_path / "out.csv"), "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["truncated"] == 2
+    lines.write_text("tall trees\n" * 5, encoding="utf-8")
+    assert main([*typed, "--json"]) == 0
+    captured = capsys.readouterr()
+    assert json.loads(captured.out)["truncated"] == 0 and "truncated" not in captured.err
