@@ -25,7 +25,16 @@ from minibert.cli.texts import check_single_files
 if TYPE_CHECKING:
     from minibert.tasks.evaluation import Evaluation
 
-TASKS = ("classification", "multi_label", "regression", "tokens", "answers", "pairs", "scores")
+TASKS = (
+    "classification",
+    "multi_label",
+    "regression",
+    "tokens",
+    "answers",
+    "pairs",
+    "scores",
+    "reranking",
+)
 HEADS = (
     "BertForSequenceClassification",
     "BertForTokenClassification",
@@ -171,9 +180,10 @@ def _load(options: argparse.Namespace, device: str) -> tuple[Any, Any]:
 
 def describe(result: Evaluation) -> str:
     """The scores in tables."""
-    heading = f"{result.task}, {result.rows:,} rows"
+    unit = "queries" if result.task == "reranking" else "rows"
+    heading = f"{result.task}, {result.rows:,} {unit}"
     if result.candidates is not None:
-        heading += f", ranked among {result.candidates:,} texts"
+        heading += f", ranked among {result.candidates:,} texts each"
     if result.task not in ("regression", "scores"):  # every number is a little off
         heading += f", {len(result.errors):,} errors"
     lines = [heading, ""]

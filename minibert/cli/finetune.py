@@ -55,6 +55,7 @@ TASKS = {
     "regression": "Learn a number for a text or for a pair of texts.",
     "tokens": "Learn a tag for each word (CoNLL files), such as the names in a text.",
     "answers": "Learn where in a text the answer to a question is (SQuAD files).",
+    "reranker": "Learn how well a document answers a query, to rank what a search has found.",
     "pairs": "Make the vectors of two texts that belong together similar.",
     "triplets": "As pairs, with hard negatives: texts that do not belong to the first.",
     "scores": "Make the similarity of two texts what a score says.",
@@ -66,6 +67,7 @@ _NEXT = {
     "regression": "minibert classify --model {model} TEXT",
     "tokens": "minibert entities --model {model} TEXT",
     "answers": "minibert answer --model {model} --question QUESTION TEXT",
+    "reranker": "minibert rerank --model {model} QUERY --file FILE",
     "pairs": "minibert search --model {model} QUERY --corpus FILE",
     "triplets": "minibert search --model {model} QUERY --corpus FILE",
     "scores": "minibert embed --model {model} TEXT",
@@ -120,7 +122,7 @@ def _add_data_options(parser: Parser, task: str) -> None:
     if task in ("tokens", "answers"):
         add_fields(group, Table, "encoding")
         return
-    has_label = task in ("classification", "regression", "scores")
+    has_label = task in ("classification", "regression", "scores", "reranker")
     add_table(group, "pair", *(["label"] if has_label else []))
     if has_label:
         group.set_defaults(label_column="label")
@@ -268,6 +270,12 @@ def task_of(options: argparse.Namespace) -> Task:
     """
     if options.task in _SIMILARITY:
         return _similarity_task(options)
+    if options.task == "reranker":
+        if options.pair_column is None:
+            raise UsageError("reranker needs --pair-column, the column of the document.")
+        from minibert.tasks.reranking import RerankTask
+
+        return RerankTask(table_of(options), _dev_table(options, table_of(options)))
     if options.task == "tokens":
         from minibert.tasks.tokens import TokenTask
 

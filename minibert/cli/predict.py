@@ -179,9 +179,12 @@ def run_classify(options: argparse.Namespace) -> None:
         raise UsageError("give --pair or --pair-column, not both.")
     rows = _rows_of_input(options)
     model, tokenizer = load_head(options, "classifier")
-    from minibert.tasks.sequence import classify
+    from minibert.tasks.arguments import length_limit
+    from minibert.tasks.sequence import label_scores, warn_of_truncation
+    from minibert.tasks.task import encode_texts, logits_of
 
     config = model.config
+    limit = length_limit(model, tokenizer)
     is_number = config.problem_type == "regression" or config.num_labels == 1
     top_k, thresholds = _limits(options, config)
 
@@ -192,21 +195,23 @@ def run_classify(options: argparse.Namespace) -> None:
             pairs = [options.pair] * len(rows)
         elif options.pair_column is not None:
             pairs = [str(row.pair) for row in rows]
+        examples = encode_texts(tokenizer, texts, pairs, limit)
+        warn_of_truncation(sum(example["truncated"] for example in examples), limit)
         if options.backend == "onnx":
             rankings = model.classify(
                 texts if pairs is None else list(zip(texts, pairs, strict=True))
             )
         else:
-            rankings = classify(model, tokenizer, texts, pairs)
+            rankings = [label_scores(config, logits) for logits in logits_of(model, examples)]
         results = []
-        for ranking in rankings:
+        for ranking, example in zip(rankings, examples, strict=True):
             labels = [label for label in ranking if label["score"] >= thresholds[label["label"]]]
             labels = labels[:top_k]
-            if is_number:
-                results.append({"predicted": labels[0]["score"], "labels": labels})
-                continue
             best = labels[0] if labels else {"label": None, "score": None}
-            results.append({"predicted": best["label"], "score": best["score"], "labels": labels})
+            columns = {"predicted": best["label"], "score": best["score"]}
+            if is_number:
+                columns = {"predicted": best["score"]}
+            results.append({**columns, "labels": labels, "truncated": example["truncated"]})
         return results
 
     def describe(result: dict[str, Any]) -> list[str]:

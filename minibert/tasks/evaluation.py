@@ -27,6 +27,7 @@ from minibert.heads import (
 from minibert.tasks.answers import AnswerTask
 from minibert.tasks.arguments import length_limit
 from minibert.tasks.metrics import ClassScores
+from minibert.tasks.reranking import RerankTask
 from minibert.tasks.rows import items_of
 from minibert.tasks.sequence import SequenceTask, warn_of_truncation
 from minibert.tasks.similarity import SimilarityTask
@@ -37,7 +38,14 @@ from minibert.text.table import Quoting
 from minibert.tokenization.tokenizer import BertTokenizer
 
 TaskName = Literal[
-    "classification", "multi_label", "regression", "tokens", "answers", "pairs", "scores"
+    "classification",
+    "multi_label",
+    "regression",
+    "tokens",
+    "answers",
+    "pairs",
+    "scores",
+    "reranking",
 ]
 Data = str | os.PathLike[str] | Sequence[Any]
 
@@ -147,6 +155,7 @@ def evaluate(
         - "tokens": f1, macro_f1, precision, recall, accuracy, loss
         - "answers": exact_match, f1, loss
         - "pairs": mrr, recall@k
+        - "reranking": mrr@10, ndcg@10, loss
 
     Raises:
         TypeError: The model is of another kind.
@@ -267,6 +276,9 @@ def _task_of(
         own, task = "answers", AnswerTask(table)
     elif isinstance(model, BertForSequenceClassification):
         problem = problem_type(model.config)
+        is_reranker = model.config.problem_type is None and model.config.num_labels == 1
+        if is_reranker and table.pair is not None and name != "regression":
+            return RerankTask(table)
         own = {"multi_label_classification": "multi_label", "regression": "regression"}.get(
             problem, "classification"
         )

@@ -145,10 +145,11 @@ def _average_precision(expected: npt.NDArray[np.bool_], scores: Floats) -> float
     return float((np.diff(hits, prepend=0) * hits / (last_of_equal + 1)).sum() / hits[-1])
 
 
-def ranking_scores(labels: Sequence[float], scores: Sequence[float], k: int = 10) -> Floats:
+def ranking_scores(labels: npt.ArrayLike, scores: npt.ArrayLike, k: int = 10) -> Floats:
     """Reciprocal rank and nDCG of one query, both among the first `k` documents, (2,).
 
-    Documents of equal scores share the mean of their ranks, and of their gains.
+    Documents of equal scores are in a random order: the rank is the expected one, and so are the
+    gains.
 
     Args:
         labels: How relevant each document is. 0 or less is not at all.
@@ -162,7 +163,11 @@ def ranking_scores(labels: Sequence[float], scores: Sequence[float], k: int = 10
     values = np.asarray(scores, dtype=np.float64)
     if not relevance.any():
         return np.zeros(2)
-    best = average_ranks(-values)[relevance > 0].min()
+    is_relevant = relevance > 0
+    highest = values[is_relevant].max()
+    is_equal = values == highest
+    others_before = (is_equal & ~is_relevant).sum() / (1 + (is_equal & is_relevant).sum())
+    best = 1 + (values > highest).sum() + others_before
     _, groups = np.unique(-values, return_inverse=True)
     gains = np.bincount(groups, relevance) / np.bincount(groups)
     discounts = 1 / np.log2(np.arange(min(k, len(values))) + 2)

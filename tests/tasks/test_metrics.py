@@ -262,6 +262,7 @@ def test_scores_are_those_of_scikit_learn() -> None:
 def test_reciprocal_ranks() -> None:
     assert ranking_scores([0, 1, 0], [0.9, 0.5, 0.1])[0] == 0.5
     assert ranking_scores([1, 0], [0.9, 0.1]).tolist() == [1.0, 1.0]
-    assert ranking_scores([1, 0, 0], [0.5, 0.5, 0.5])[0] == 0.5  # the mean of ranks 1 to 3
+    assert ranking_scores([1, 0, 0], [0.5, 0.5, 0.5])[0] == 0.5  # the second of three on average
+    assert ranking_scores([1, 1], [0.5, 0.5])[0] == 1.0
     assert ranking_scores([0, 0], [0.5, 0.1]).tolist() == [0.0, 0.0]
     assert ranking_scores([0] * 10 + [1], list(range(11, 0, -1)))[0] == 0.0  # behind the tenth

@@ -1,0 +1,166 @@
+"""Rank documents by how well they answer a query: a task in one file, as an example of adding one.
+
+    task = RerankTask(Table("query", pair="document", label="label"))
+    finetune(task, "minibert-ko", "train.tsv", "dev.tsv", "out/")
+    CrossEncoder.from_pretrained("out/").rank("a query", ["a document", "another"])
+
+The model reads query and document together, and the sigmoid of its only logit is the score.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from torch import Tensor, nn
+
+from minibert.base import PreTrainedModel
+from minibert.checkpoints.source import Source
+from minibert.config import BertConfig
+from minibert.heads import BertForSequenceClassification
+from minibert.losses import multi_label_loss
+from minibert.tasks.metrics import ranking_scores
+from minibert.tasks.rows import read_checked, rows_of_values
+from minibert.tasks.task import (
+    Batch,
+    Example,
+    FilePath,
+    Mistake,
+    Scores,
+    Skipped,
+    Task,
+    encode_texts,
+    inputs_of,
+    logits_of,
+)
+from minibert.text import Row, Table
+from minibert.tokenization.tokenizer import BertTokenizer
+
+SIGMOID = "torch.nn.modules.activation.Sigmoid"
+AMONG = 10  # documents that MRR and nDCG consider
+
+
+@dataclass(frozen=True)
+class RerankTask(Task):
+    """How relevant a document is to a query, from 0 (not at all) to 1, in rows of a table.
+
+    The rows of a query need not stand together. Each query should have relevant documents and
+    others, best such that a first search takes for relevant.
+
+    Attributes:
+        table: How files are read: the columns of the query (`text`), the document (`pair`) and the
+            label.
+        dev_table: How evaluation files are read, where they differ.
+    """
+
+    table: Table = Table("query", pair="document", label="label")
+    dev_table: Table | None = None
+
+    model_class: ClassVar[type[PreTrainedModel]] = BertForSequenceClassification
+    metrics: ClassVar[Sequence[str]] = (f"mrr@{AMONG}", f"ndcg@{AMONG}", "loss")
+
+    def __post_init__(self) -> None:
+        if self.table.pair is None or self.table.label is None:
+            raise ValueError("table should name a pair and a label: pass pair_column.")
+
+    def read(self, path: FilePath, dev: bool = False, skip: Skipped = None) -> list[Row]:
+        """Rows of a table."""
+        table = (self.dev_table or self.table) if dev else self.table
+        return read_checked(path, table, table.needed, _fault, skip)
+
+    def from_values(self, values: Sequence[Any]) -> list[Row]:
+        """Rows of data in memory."""
+        table = self.dev_table or self.table
+        return rows_of_values(values, table, table.needed, _fault)
+
+    def texts_of(self, row: Row) -> tuple[str, ...]:
+        """Query and document."""
+        return (row.text, row.pair or "")
+
+    def group_of(self, row: Row) -> Hashable:
+        """The query: its documents are compared with each other."""
+        return row.text
+
+    def config(self, rows: Sequence[Row]) -> dict[str, Any]:
+        """One logit. The type of problem would decide how it is served, so there is none."""
+        return {"num_labels": 1, "problem_type": None}
+
+    def load(self, checkpoint: FilePath | Source, rows: Sequence[Row]) -> tuple[Any, BertTokenizer]:
+        """As any task, and `CrossEncoder` takes the sigmoid of the logit."""
+        model, tokenizer = super().load(checkpoint, rows)
+        model.config.extra["sentence_transformers"] = {"activation_fn": SIGMOID}
+        return model, tokenizer
+
+    def encode(
+        self, rows: Sequence[Row], tokenizer: BertTokenizer, config: BertConfig, max_length: int
+    ) -> list[Example]:
+        """Query and document, together truncated to `max_length` tokens, and the label."""
+        queries, documents = zip(*map(self.texts_of, rows), strict=True)
+        examples = encode_texts(tokenizer, queries, documents, max_length)
+        return [
+            {**example, "labels": float(row.label)}
+            for example, row in zip(examples, rows, strict=True)
+        ]
+
+    def loss(self, model: nn.Module, batch: Batch) -> dict[str, Tensor]:
+        """The binary cross entropy of the score that is served."""
+        logits = model(**inputs_of(batch)).logits
+        labels = batch["labels"][:, None].to(logits.dtype)
+        return {"labels": multi_label_loss(logits, labels, "sum")}
+
+    def predict(self, model: Any, rows: Sequence[Row], examples: Sequence[Example]) -> list[float]:
+        """The score of each document."""
+        scores: list[float] = logits_of(model, examples)[:, 0].double().sigmoid().tolist()
+        return scores
+
+    def score(self, rows: Sequence[Row], predictions: Sequence[float]) -> Scores:
+        """MRR and nDCG of the queries that have a relevant document, and the loss of their rows."""
+        queries: dict[str, list[int]] = {}
+        for index, row in enumerate(rows):
+            queries.setdefault(row.text, []).append(index)
+        labels = np.array([float(row.label) for row in rows])
+        scores = np.clip(predictions, 1e-12, 1 - 1e-12)
+        losses = -(labels * np.log(scores) + (1 - labels) * np.log(1 - scores))
+        groups = [indices for indices in queries.values() if labels[indices].max() > 0]
+        if not groups:
+            raise ValueError("No query has a relevant document: there is nothing to rank.")
+        ranked = np.array([ranking_scores(labels[group], scores[group], AMONG) for group in groups])
+        errors = []
+        for number, group in enumerate(groups):
+            best, first = group[labels[group].argmax()], group[scores[group].argmax()]
+            if labels[first] < labels[best]:
+                documents = rows[best].pair or "", rows[first].pair or ""
+                score = float(scores[first] - scores[best])
+                errors.append(Mistake(number, rows[first].text, *documents, score))
+        sizes = np.array([len(group) for group in groups])
+        notice = ""
+        if sizes.max() == 1:
+            notice = "every query has a single document, so nothing is ranked."
+        elif len(groups) < len(queries):
+            notice = f"{len(queries) - len(groups)} queries have no relevant document."
+        values: dict[str, npt.ArrayLike] = {
+            f"mrr@{AMONG}": ranked[:, 0],
+            f"ndcg@{AMONG}": ranked[:, 1],
+            "loss": [float(losses[group].mean()) for group in groups],
+        }
+        return Scores.means(
+            "reranking",
+            values,
+            errors=sorted(errors, key=lambda mistake: -mistake.score),
+            notice=notice,
+            candidates=round(float(sizes.mean())),
+        )
+
+
+def _fault(row: Row) -> str | None:
+    """What is certainly wrong with a row."""
+    try:
+        label = float(row.label)
+    except (TypeError, ValueError):
+        label = -1.0
+    if not 0 <= label <= 1:
+        return f"{row.table.label} should be a number from 0 to 1, not {row.label!r:.60}"
+    return None

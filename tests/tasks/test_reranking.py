@@ -1,0 +1,181 @@
+"""Rerankers: trained with the loss of the score that is served, and scored query by query."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from conftest import tiny_config
+from tiny_folder import tiny_folder
+
+from minibert import BertForSequenceClassification, CrossEncoder, evaluate
+from minibert.auto import load_with_heads
+from minibert.cli import main
+from minibert.tasks.reranking import RerankTask
+from minibert.tasks.sequence import SequenceTask
+from minibert.tasks.task import Example, Scores, Task
+from minibert.text import Row, Table
+from minibert.training.data import pack
+from minibert.training.finetuning import finetune
+from minibert.training.options import TrainingOptions
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+LETTERS = "abcdefgh"
+
+
+def rows(seed: int, queries: int = 40) -> list[dict[str, Any]]:
+    """A document is relevant if it begins with y."""
+    rng = np.random.default_rng(seed)
+    result = []
+    for _ in range(queries):
+        first, second, other = rng.choice(list(LETTERS), 3, replace=False)
+        query = f"{first} {second}"
+        result += [
+            {"query": query, "document": f"y {second} {first}", "label": 1},
+            {"query": query, "document": f"x {first} {other}", "label": 0},
+            {"query": query, "document": f"z {other} {other}", "label": 0},
+        ]
+    return result
+
+
+def write(path: Path, content: list[dict[str, Any]]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in content), encoding="utf-8")
+    return path
+
+
+def test_scores_are_means_over_the_queries() -> None:
+    task = RerankTask()
+    values = [
+        ("q", "a", 0), ("r", "d", 1), ("q", "b", 1), ("q", "c", 0), ("r", "e", 0), ("s", "f", 0),
+    ]  # fmt: skip
+    data = task.from_values(
+        [{"query": query, "document": text, "label": label} for query, text, label in values]
+    )
+    scores = task.score(data, [0.9, 0.8, 0.5, 0.4, 0.1, 0.2])
+    assert scores.rows == 2 and scores.candidates == 2  # 3 and 2 documents, and "s" has none
+    assert scores.metrics["mrr@10"] == pytest.approx((1 / 2 + 1) / 2)
+    assert scores.metrics["ndcg@10"] == pytest.approx((1 / np.log2(3) + 1) / 2)
+    assert scores.notice == "1 queries have no relevant document."
+    (mistake,) = scores.errors
+    assert (mistake.text, mistake.expected, mistake.predicted) == ("q", "b", "a")
+    with pytest.raises(ValueError, match="No query has a relevant document"):
+        task.score(data[:1], [0.5])
+
+
+@pytest.mark.parametrize("label", ["2", "x", None, -0.5, float("nan")])
+def test_labels_lie_between_0_and_1(label: Any) -> None:
+    row = {"query": "a", "document": "b", "label": label}
+    with pytest.raises(ValueError, match="label should be a number from 0 to 1"):
+        RerankTask().from_values([row])
+
+
+def test_the_loss_is_that_of_the_served_score(tmp_path: Path) -> None:
+    task = RerankTask()
+    data = task.from_values([{**row, "label": row["label"] / 2} for row in rows(0, 2)])
+    model, tokenizer = task.load(tiny_folder(tmp_path / "base"), data)
+    examples = task.encode(data, tokenizer, model.config, 16)
+    loss = task.loss(model.eval(), pack(examples))["labels"]
+    served = CrossEncoder(model, tokenizer).predict([task.texts_of(row) for row in data])
+    labels = torch.tensor([float(row.label) for row in data])
+    expected = torch.nn.functional.binary_cross_entropy(
+        torch.as_tensor(np.asarray(served)).float(), labels, reduction="sum"
+    )
+    torch.testing.assert_close(loss, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_a_trained_reranker_is_served_and_evaluated(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train = write(tmp_path / "train.jsonl", rows(0, 60))
+    dev = write(tmp_path / "dev.jsonl", rows(1))
+    model = str(tmp_path / "out")
+    command = ["finetune", "reranker", "--model", str(tiny_folder(tmp_path / "base"))]
+    command += ["--train", str(train), "--dev", str(dev), "--text-column", "query"]
+    assert main([*command, "--output", model]) == 2
+    assert "reranker needs --pair-column" in capsys.readouterr().err
+    command += ["--pair-column", "document", "--epochs", "8", "--learning-rate", "3e-3"]
+    assert main([*command, "--output", model, "--json"]) == 0
+    scores = json.loads(capsys.readouterr().out)
+    assert scores["mrr@10"] > 0.9
+    reranker = CrossEncoder.from_pretrained(model)
+    ranking = reranker.rank("a b", ["x c c", "y b a", "z a c"])
+    assert ranking[0]["corpus_id"] == 1
+    command = ["evaluate", model, str(dev), "--text-column", "query", "--pair-column", "document"]
+    assert main(command) == 0
+    shown = capsys.readouterr().out
+    assert "reranking, 26 queries, ranked among 5 texts each, 0 errors" in shown
+    assert "mrr@10" in shown and "ndcg@10" in shown
+
+
+def test_a_regression_without_pairs_is_no_reranker(tmp_path: Path) -> None:
+    model = BertForSequenceClassification(tiny_config(num_labels=1)).eval()
+    _, tokenizer = load_with_heads(tiny_folder(tmp_path / "base"))
+    data = [{"text": letter, "label": number} for number, letter in enumerate("abc")]
+    assert evaluate(model, tokenizer, data, bootstrap=0).task == "regression"
+
+
+class Stars(SequenceTask):
+    """A task of one's own: ratings, where a neighboring one is half right."""
+
+    metrics = ("half_right",)  # type: ignore[assignment]
+
+    def score(self, rows: Any, predictions: Any) -> Scores:
+        predicted = [int(p.names[p.scores.argmax()]) for p in predictions]
+        distances = np.abs([int(row.label) for row in rows] - np.array(predicted))
+        return Scores.means("stars", {"half_right": np.maximum(0, 1 - distances / 2)})
+
+
+def test_a_task_of_ones_own_is_trained_and_evaluated(tmp_path: Path) -> None:
+    data = [{"text": letter, "label": number % 5 + 1} for number, letter in enumerate("abcdefghij")]
+    file = write(tmp_path / "train.jsonl", data)
+    options = TrainingOptions(epochs=40, learning_rate=3e-3)
+    base = tiny_folder(tmp_path / "base")
+    scores = finetune(Stars(), base, file, file, tmp_path / "out", options)
+    model, tokenizer = load_with_heads(tmp_path / "out")
+    result = evaluate(model, tokenizer, file, task=Stars(), bootstrap=10)
+    assert result.task == "stars" and result.metrics == scores
+    low, high = result.intervals["half_right"]
+    assert low <= scores["half_right"] <= high
+
+
+class Lengths(Task):
+    """The least that a task needs: how many tokens a text has, as a regression."""
+
+    model_class = BertForSequenceClassification
+    metrics = ("mae",)
+
+    def read(self, path: Any, dev: bool = False, skip: Any = None) -> list[Row]:
+        lines = Path(path).read_text(encoding="utf-8").splitlines()
+        return [Row(str(path), n, {"text": line}, Table()) for n, line in enumerate(lines, 1)]
+
+    def config(self, rows: Any) -> dict[str, Any]:
+        return {"num_labels": 1}
+
+    def encode(self, rows: Any, tokenizer: Any, config: Any, max_length: int) -> list[Example]:
+        ids = tokenizer([row.text for row in rows])["input_ids"]
+        return [{"input_ids": np.array(row), "labels": float(len(row))} for row in ids]
+
+    def loss(self, model: Any, batch: Any) -> dict[str, Any]:
+        logits = model(batch["input_ids"], layout=batch["layout"]).logits[:, 0]
+        return {"labels": (logits - batch["labels"]).square().sum()}
+
+    def predict(self, model: Any, rows: Any, examples: Any) -> Any:
+        from minibert.tasks.task import logits_of
+
+        return list(zip(logits_of(model, examples)[:, 0].tolist(), examples, strict=True))
+
+    def score(self, rows: Any, predictions: Any) -> Scores:
+        errors = [abs(value - example["labels"]) for value, example in predictions]
+        return Scores.means("lengths", {"mae": errors})
+
+
+def test_a_task_needs_five_methods(tmp_path: Path) -> None:
+    file = tmp_path / "train.txt"
+    file.write_text("\n".join("a " * number for number in range(1, 30)), encoding="utf-8")
+    options = TrainingOptions(epochs=2, learning_rate=3e-3)
+    base = tiny_folder(tmp_path / "base")
+    assert finetune(Lengths(), base, file, None, tmp_path / "out", options)["mae"] < 30
