@@ -12,8 +12,8 @@ class EmbeddingBuffers(nn.Module):
     """`position_ids` and `token_type_ids`, by which public code reads and extends embeddings.
 
     They are not stored, because they can be computed.
-    Code that extends a model to longer sequences assigns `position_ids` or registers it again, so
-    both accept 0, 1, 2, ...
+    Code that extends a model to longer sequences assigns both or registers them again, so that is
+    accepted for the values that are computed anyway.
     """
 
     position_embeddings: Any
@@ -37,10 +37,18 @@ class EmbeddingBuffers(nn.Module):
         """The default segments, all 0, in the shape of `position_ids`."""
         return torch.zeros_like(self.position_ids)
 
+    @token_type_ids.setter
+    def token_type_ids(self, value: Tensor) -> None:
+        if value.any():
+            raise ValueError(
+                "embeddings.token_type_ids should be 0. Pass other segments to the model: "
+                "model(input_ids, token_type_ids=...)."
+            )
+
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
-        """As `nn.Module.register_buffer`, except for the property `position_ids`."""
-        if name == "position_ids" and tensor is not None:
-            self.position_ids = tensor
+        """As `nn.Module.register_buffer`, except for the two properties."""
+        if name in ("position_ids", "token_type_ids") and tensor is not None:
+            setattr(self, name, tensor)
         else:
             super().register_buffer(name, tensor, persistent)
 
