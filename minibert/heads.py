@@ -6,7 +6,7 @@ like `BertModel`, with `labels` if there are any, and returns the logits, and wi
 Each class can be read alone, and copied to start a head of your own: `__init__` builds the layers,
 and `forward` leads from ids to the loss. `with initial_weights(self):` draws the weights of a layer
 as for pre-training, unless a checkpoint has them. `self.post_init()` at the end of your own
-`__init__` does the same for new layers.
+`__init__` does the same for new layers (docs/own-models.md).
 
 This is the last file of the reading path.
 """
