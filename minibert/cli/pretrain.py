@@ -97,7 +97,7 @@ def add(parser: Parser) -> None:
     _add_masking(parser)
     add_training_options(
         parser,
-        leave_out=("epochs",),
+        leave_out=("epochs", "metric"),
         steps=10_000,
         batch_size=256,
         learning_rate=1e-4,
@@ -178,7 +178,7 @@ def run(options: argparse.Namespace) -> None:
             options.output,
             "A BERT pre-trained on plain text",
             {"corpus": ", ".join(options.corpus), "base": options.model, "config": options.config},
-            {"max_length": options.max_length, **vars(settings)},
+            {"max_length": options.max_length, **vars(settings), "epochs": None},
             _last_losses(options.output),
             f'minibert fill-mask --model {options.output} "... [MASK] ..."',
         )

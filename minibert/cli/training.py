@@ -9,6 +9,7 @@ import argparse
 import dataclasses
 import logging
 import os
+import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -232,8 +233,11 @@ def _end_explained(folder: Path, forget: bool) -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        if forget:
-            _forget_start(folder, existed)
+        if forget:  # ids of a corpus are of use to the same command, but not after an error
+            names = (
+                ("run.json",) if isinstance(error, KeyboardInterrupt) else ("run.json", "tokens")
+            )
+            _forget_start(folder, existed, names)
         if isinstance(error, KeyboardInterrupt) and not str(error) and not holds_run(folder):
             error.args = (
                 "stopped: no step of the training is saved. Run the same command to start again.",
@@ -248,11 +252,12 @@ def _write_start(folder: Path, options: argparse.Namespace) -> None:
         logger.info("training on %s.", default_training_device())
 
 
-def _forget_start(folder: Path, existed: bool) -> None:
+def _forget_start(folder: Path, existed: bool, names: Sequence[str]) -> None:
     """Leave nothing of a run that ended before it had written anything but its arguments."""
     with suppress(OSError):
-        if [entry.name for entry in folder.iterdir()] == ["run.json"]:
+        if {entry.name for entry in folder.iterdir()} <= set(names):
             (folder / "run.json").unlink()
+            shutil.rmtree(folder / "tokens", ignore_errors=True)
         if not existed:
             folder.rmdir()  # fails where something else was written
 

@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,11 +21,13 @@ import torch
 from torch import Tensor, nn
 
 from minibert.base import PreTrainedModel
+from minibert.coverage import coverage_warning
 from minibert.inference.batching import rounded_rows
 from minibert.losses import IGNORED, cross_entropy
-from minibert.text.table import Table
+from minibert.progress import tell
+from minibert.text import Table, parts_of
 from minibert.tokenization.tokenizer import BertTokenizer
-from minibert.training.corpora import Corpus, Document, Ids, mix
+from minibert.training.corpora import Corpus, Document, Ids, mix, read_documents
 from minibert.training.data import Batch, Example, pack, split_by_tokens, to_device
 from minibert.training.journal import Record
 from minibert.training.loop import Trainer
@@ -39,6 +42,9 @@ Pair = tuple[Ids, Ids | None, int]
 _LABELS = ("labels", "next_sentence_label")
 # Share of pairs that are shorter than they could be, so that a model learns from short texts, too.
 SHORT_PAIRS = 0.1
+# Of the first documents, to find out whether the vocabulary covers their script.
+SAMPLE_DOCUMENTS = 20
+SAMPLE_CHARACTERS = 10_000
 # Number of texts that are masked together, which is faster than one at a time.
 TEXTS_AT_ONCE = 1000
 # Number of held-out tokens to evaluate with: more take longer, fewer give noisier scores.
@@ -364,6 +370,7 @@ def pretraining_scores(
             new = torch.stack([loss, correct, is_labeled.sum()])
             totals[name] = totals.get(name, torch.zeros(3)) + new.double().cpu()
     loss_of_words, correct_words, words = totals["labels"].tolist()
+    words = words or math.nan  # nothing is masked where every token is unknown
     scores = {
         "held_out_loss": loss_of_words / words,
         "perplexity": math.exp(loss_of_words / words),
@@ -449,8 +456,14 @@ def pretrain(
     if not options.evaluate_every:
         options = replace(options, evaluate_every=options.save_every)
     with run_folder(folder, bool(resume)):
+        _report_coverage(next(iter(corpus)), tokenizer, table)
         corpora = _open_corpora(corpus, Path(folder), open_corpus)
         dev_examples = _held_out_examples(corpora, make_data)
+        if not dev_examples and held_out:
+            tell(
+                "notice: nothing is held out and nothing is evaluated: that needs two documents or "
+                "more. Put empty lines between documents, or name a table with a document a row."
+            )
         evaluate = None
         if dev_examples:
             tokens = options.tokens_per_forward
@@ -473,6 +486,16 @@ def pretrain(
         if trainer.is_first:
             remove_states(folder, options.keep_states)
     return trainer
+
+
+def _report_coverage(source: str, tokenizer: BertTokenizer, table: Table | None) -> None:
+    """Say if the vocabulary does not cover the script of the beginning of a corpus."""
+    part = next(iter(parts_of(source, table).values()))
+    documents = islice(read_documents(part, table), SAMPLE_DOCUMENTS)
+    sample = " ".join(" ".join(document[:SAMPLE_DOCUMENTS]) for document in documents)
+    warning = coverage_warning(tokenizer, sample[:SAMPLE_CHARACTERS])
+    if warning:
+        tell(f"notice: {warning}")
 
 
 def _open_corpora(

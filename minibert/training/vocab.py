@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import re
 from collections import Counter
 from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor
@@ -13,7 +14,7 @@ from itertools import chain
 import numpy as np
 
 from minibert.checks import check_count
-from minibert.progress import counted, is_watched
+from minibert.progress import counted, is_watched, tell
 from minibert.text.read import Part, parts_of, read_part
 from minibert.text.table import Table
 from minibert.tokenization.basic import BasicTokenizer
@@ -23,6 +24,7 @@ from minibert.tokenization.tokenizer import BertTokenizer
 SPECIAL_TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 PART_BYTES = 1 << 22  # of text that a process counts at a time
 MAX_WORDS = 5_000_000  # distinct words; above it, those that occurred once are dropped
+HANGUL_LETTERS = re.compile("[\u1100-\u11ff]")
 
 
 def train_vocabulary(
@@ -62,6 +64,11 @@ def train_vocabulary(
         min_frequency=min_frequency,
         show_progress=bool(is_watched()),
     )
+    if lowercase and any(map(HANGUL_LETTERS.search, words)):
+        tell(
+            "notice: the syllables of Hangul are split into letters, because lower case also "
+            "strips accents. Learn a cased vocabulary for Korean (--cased)."
+        )
     tokenizer = BertTokenizer(pieces, do_lower_case=lowercase)
     tokenizer.save_pretrained(folder)
     return tokenizer

@@ -1,0 +1,58 @@
+"""What vocab and pretrain say where an option has no effect or a vocabulary does not fit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tiny_folder import tiny_folder
+
+from minibert.cli import main
+
+KOREAN = "나는 오늘 학교에 갔다\n그는 어제 서울에 왔다\n\n우리는 내일 바다에 간다\n비가 온다\n" * 20
+
+
+def test_vocab_says_that_hangul_is_split(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text(KOREAN, encoding="utf-8")
+    command = ["vocab", "--corpus", str(corpus), "--vocab-size", "100", "--output"]
+    assert main([*command, str(tmp_path / "lower")]) == 0
+    assert "the syllables of Hangul are split into letters" in capsys.readouterr().err
+    assert main([*command, str(tmp_path / "cased"), "--cased"]) == 0
+    assert "Hangul" not in capsys.readouterr().err
+    corpus.write_text("the tree\n\nthe house\n" * 20, encoding="utf-8")
+    assert main([*command, str(tmp_path / "english")]) == 0
+    assert "Hangul" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("content", "covers", "holds_out"),
+    [
+        (KOREAN, False, True),
+        ("a b c\nd e f\n\ng h i\nj k\n" * 40, True, True),
+        ("a b c\n" * 200, True, False),  # one document
+    ],
+)
+def test_pretrain_says_what_it_does_without(
+    content: str, covers: bool, holds_out: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text(content, encoding="utf-8")
+    command = ["pretrain", "--model", str(tiny_folder(tmp_path / "base")), "--steps", "1"]
+    command += ["--corpus", str(corpus), "--no-next-sentence", "--batch-size", "2"]
+    command += ["--held-out", "0.2", "--max-length", "16", "--output", str(tmp_path / "out")]
+    assert main(command) == 0
+    told = capsys.readouterr().err
+    assert ("notice: nothing is held out" not in told) == holds_out
+    assert ("this model's vocabulary does not know" not in told) == covers
+
+
+def test_a_refused_pretraining_leaves_nothing(tmp_path: Path) -> None:
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text("a b c\n" * 20, encoding="utf-8")
+    command = ["pretrain", "--model", str(tiny_folder(tmp_path / "base")), "--steps", "1"]
+    command += ["--corpus", str(corpus), "--output", str(tmp_path / "out"), "--max-length", "16"]
+    assert main(command) == 1  # next-sentence prediction needs two documents
+    assert not (tmp_path / "out").exists()
