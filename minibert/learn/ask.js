@@ -1,9 +1,29 @@
-// The panel "Ask": common questions about BERT. The page finds the nearest questions with its own
-// sentence vectors and answers each in three sentences. Then it opens the question's door: a state
-// of the page that shows the answer, with its own address (#ask=...).
+// The panel "Ask": common questions about BERT, and a glossary. The page finds the nearest entries
+// with its own sentence vectors. A term is explained in the list. A question is answered in three
+// sentences, and opens its door: a state of the page that shows the answer, with its own address
+// (#ask=...). When the reader leaves a door, everything is as it was before.
 
 const questions = page.questions ?? [];
+/** All entries: the questions, and the terms in the same form. */
+const entries = [
+  ...questions,
+  ...Object.entries(page.terms ?? {}).map(([name, term]) => ({
+    id: name,
+    isTerm: true,
+    ...Object.fromEntries(
+      ["en", "ko"].map((language) => {
+        const { forms, say, ask: [question, ...also] = [] } = term[language];
+        return [
+          language,
+          { question: question ?? forms[0], also: [...also, ...forms], answer: say },
+        ];
+      }),
+    ),
+  })),
+];
 const NEAREST = 3;
+// An entry below these scores does not fit. A test holds them against questions in other words.
+const FLOORS = { letters: 0.2, vectors: 0.68 };
 
 /** Default state of a door, as on a page that was just opened. */
 const FRESH = {
@@ -58,7 +78,7 @@ const vectorOf = (text) => {
 function questionVectors() {
   questionVectors.all ??= (async () => {
     const vectors = [];
-    for (const question of questions) {
+    for (const question of entries) {
       const own = [];
       for (const text of phrasings(question[modelLanguage()])) {
         // One at a time, so that other computations can run in between.
@@ -93,15 +113,15 @@ const letterIndex = {};
  */
 function lettersOf(language) {
   letterIndex[language] ??= (() => {
-    const short = questions.map((one) => trigrams(phrasings(one[language]).join(" ")));
-    const long = questions.map((one) =>
+    const short = entries.map((one) => trigrams(phrasings(one[language]).join(" ")));
+    const long = entries.map((one) =>
       trigrams([...phrasings(one[language]), one[language].answer].join(" ")),
     );
     const counts = new Map();
     for (const gram of long.flatMap((grams) => [...grams])) {
       counts.set(gram, (counts.get(gram) ?? 0) + 1);
     }
-    const rarity = (gram) => Math.log(questions.length / (counts.get(gram) ?? 1)) + 0.1;
+    const rarity = (gram) => Math.log(entries.length / (counts.get(gram) ?? 1)) + 0.1;
     return { short, long, rarity };
   })();
   return letterIndex[language];
@@ -117,12 +137,12 @@ function sharedLetters(text, language) {
   const total = grams.reduce((sum, gram) => sum + rarity(gram), 0) || 1;
   const within = (own) =>
     grams.reduce((sum, gram) => sum + (own.has(gram) ? rarity(gram) : 0), 0) / total;
-  return questions.map((_, i) => (within(short[i]) + within(long[i])) / 2);
+  return entries.map((_, i) => (within(short[i]) + within(long[i])) / 2);
 }
 
 /**
- * Returns the nearest questions by shared trigrams, plus the cosine of the nearest phrasing if
- * vectors are passed. Vectors are centered, because what all phrasings have in common does not tell
+ * Returns the nearest entries with their scores: shared trigrams, plus the cosine of the nearest
+ * phrasing if vectors are passed. Vectors are centered, because what all phrasings have in common does not tell
  * them apart.
  */
 function nearestQuestions(text, known = null, own = null) {
@@ -131,11 +151,10 @@ function nearestQuestions(text, known = null, own = null) {
   known?.vectors.forEach((some, i) => {
     scores[i] += Math.max(...some.map((vector) => cosine(wanted, vector)));
   });
-  return questions
+  return entries
     .map((question, i) => [question, scores[i]])
     .sort((a, b) => b[1] - a[1])
-    .slice(0, NEAREST)
-    .map(([question]) => question);
+    .slice(0, NEAREST);
 }
 
 // ---------------------------------------------------------------- the panel
@@ -190,11 +209,19 @@ function openAsk() {
   questionVectors();
 }
 
-/**
- * Leaves a door. What it showed stays on the page, but next to the article the scene starts over.
- */
+/** Leaves a door. The page returns to what the reader was doing before. */
 async function leaveDoor() {
-  if (page.lesson && askedQuestion()) {
+  if (askedQuestion() && work) {
+    Object.assign(state, work, {
+      ask: "",
+      language: state.language,
+      theme: state.theme,
+      guesses: state.guesses,
+    });
+    work = null;
+    await take();
+    draw();
+  } else if (page.lesson && askedQuestion()) {
     await enter(state.scene);
   } else {
     change({ ask: "" });
@@ -222,7 +249,7 @@ async function listQuestions() {
     return;
   }
   const language = languageOf(text);
-  fillQuestions("letters", nearestQuestions(text), language);
+  fillNearest("letters", nearestQuestions(text), language);
   if (language !== modelLanguage()) {
     return;
   }
@@ -234,32 +261,59 @@ async function listQuestions() {
   }
   const own = await vectorOf(text).catch(() => null);
   if (own && listQuestions.text === text) {
-    fillQuestions("vectors", nearestQuestions(text, known, own), language);
+    fillNearest("vectors", nearestQuestions(text, known, own), language);
   }
 }
 
-function fillQuestions(by, list, language) {
+/** Lists the nearest entries, and says so if not even the nearest one fits. */
+function fillNearest(by, found, language) {
+  const fits = found[0][1] >= FLOORS[by];
+  fillQuestions(
+    by,
+    found.map(([entry]) => entry),
+    language,
+    fits,
+  );
+}
+
+function fillQuestions(by, list, language, fits = true) {
   $("ask-list").dataset.by = by;
-  $("ask-say").textContent = t(`ask.${by}`, { count: list.length });
+  $("ask-list").toggleAttribute("data-far", !fits);
+  $("ask-say").textContent = t(fits ? `ask.${by}` : "ask.none", { count: list.length });
   $("ask-whole").hidden = list.length === questions.length;
   $("ask-whole").textContent = t("ask.whole", { count: questions.length });
   $("ask-list").replaceChildren(
     ...list.map((one) => {
       const item = element("li");
-      item.append(
-        element("button", one[language].question, {
-          type: "button",
-          lang: language,
-          onclick: () => openDoor(one),
-        }),
-      );
+      const button = element("button", one[language].question, { type: "button", lang: language });
+      item.append(button);
+      button.onclick = () => (one.isTerm ? explain(item, button, one[language]) : openDoor(one));
+      if (one.isTerm) {
+        button.setAttribute("aria-expanded", "false");
+      }
       return item;
     }),
   );
 }
 
+/** Shows or hides the explanation of a term below its button. */
+function explain(item, button, { answer }) {
+  const isOpen = item.querySelector("p") !== null;
+  button.setAttribute("aria-expanded", !isOpen);
+  if (isOpen) {
+    item.querySelector("p").remove();
+  } else {
+    item.append(element("p", answer));
+  }
+}
+
+let work = null; // the state in which the reader opened a door
+
 /** Shows the answer through its address, so that the browser's back button works. */
 function openDoor({ id }) {
+  if (!state.ask) {
+    work = { ...state };
+  }
   location.hash = `ask=${id}`;
 }
 

@@ -400,10 +400,11 @@ def code_places() -> dict[str, tuple[str, int, int]]:
 
 
 def _texts(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the words of the page, and the questions if a live model can answer them."""
+    """Return the words of the page, and what "Ask" searches if a live model can show it."""
     texts = {"words": json.loads(part("words.json"))}
     if data.get("live"):
         texts["questions"] = json.loads(part("questions.json"))
+        texts["terms"] = json.loads(part("terms.json"))
     return texts
 
 

@@ -151,7 +151,6 @@ def article(language: str = "en") -> dict[str, Any]:
         "language": language,
         "texts": article_texts(language),
         "sentences": part(content["sentences"]).splitlines(),
-        "terms": json.loads(part("terms.json")),
     }
     for name in ("crowds", "measured", "examples", "labeled"):
         lesson[name] = json.loads(part(content[name]))

@@ -8,7 +8,8 @@
 function termForms() {
   const { language } = state;
   termForms.known ??= {};
-  termForms.known[language] ??= Object.entries(page.lesson.terms)
+  termForms.known[language] ??= Object.entries(page.terms)
+    .filter(([, { quiet }]) => !quiet) // terms that only Ask explains
     .flatMap(([name, term]) => term[language].forms.map((form) => [form, name]))
     .sort(([a], [b]) => b.length - a.length);
   return termForms.known[language];
@@ -67,7 +68,7 @@ function explain(node, name) {
     return;
   }
   node.setAttribute("aria-expanded", true);
-  const said = page.lesson.terms[name][state.language].say;
+  const said = page.terms[name][state.language].say;
   const note = element("p", said, { className: "explained" });
   note.setAttribute("role", "note");
   block.after(note);

@@ -122,7 +122,7 @@ def test_the_nearest_questions_and_their_answer(opened: Opened) -> None:
         ("왜 루트로 나누나요?", "root-d"),
     ):
         page.fill("#ask-box", text)
-        nearest = page.evaluate("text => nearestQuestions(text).map(({id}) => id)", text)
+        nearest = page.evaluate("text => nearestQuestions(text).map(([{id}]) => id)", text)
         assert (
             page.locator("#ask-list button").count() == len(nearest) == 3 and expected_id in nearest
         )
@@ -202,7 +202,7 @@ def test_paraphrased_questions_are_found(
 def test_the_answer_takes_the_focus_of_the_list(opened: Opened) -> None:
     opened.page.evaluate("change({ ask: '' })")
     opened.page.evaluate("openAsk()")
-    opened.page.fill("#ask-box", "what is a query")
+    opened.page.fill("#ask-box", "what are query, key and value vectors")
     opened.press("Enter")
     opened.page.wait_for_selector("#ask-answer:not([hidden])")
     opened.page.wait_for_function("() => document.activeElement.id === 'ask-title'")
@@ -231,3 +231,76 @@ def test_padding_and_type_ids_are_those_of_python(opened: Opened) -> None:
     page.click("#all-on")
     opened.settle()
     assert not page.is_visible("#off") and opened.trouble == []
+
+
+BEGINNERS = {
+    "en": {
+        "what is a token": "token",
+        "Why are some words cut into bits?": "wordpiece",
+        "what does the feed forward network do": "feed-forward",
+        "how was BERT trained": "pre-training",
+        "what happens when I fine-tune": "fine-tuning",
+        "What is LayerNorm for": "LayerNorm",
+        "what is dropout": "dropout",
+        "why 15%": "masked language modeling",
+        "which layer for word embeddings": "which-layer",
+        "why do we need several heads": "multi-head",
+        "how do I get a vector for a whole sentence": "sentence vector",
+        "how long can a text be": "512",
+        "is nsp necessary": "next-sentence prediction",
+        "how do I bake bread": None,
+        "who won the football match": None,
+    },
+    "ko": {
+        "토큰이 뭐예요": "token",
+        "파인튜닝하면 뭐가 바뀌나요": "fine-tuning",
+        "NSP는 정말 필요한가요": "next-sentence prediction",
+        "조사는 어떻게 쪼개지나요": "particle",
+        "왜 12번째 레이어만 쓰나요": "which-layer",
+        "헤드가 왜 여러 개예요": "multi-head",
+        "피드포워드는 무슨 일을 해요": "feed-forward",
+        "임베딩이란": "embedding",
+        "BERT는 어떻게 배웠어요": "pre-training",
+        "문장 벡터 만드는 법": "sentence vector",
+        "빵은 어떻게 굽나요": None,
+        "축구 경기는 누가 이겼나요": None,
+    },
+}
+NEAREST = """async (text) => {
+    const [[entry, score]] = nearestQuestions(text, await questionVectors(), await vectorOf(text));
+    return score >= FLOORS.vectors ? entry.id : null;
+}"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("language", ["en", "ko"])
+def test_questions_of_beginners(browser: Any, tmp_path: Path, language: str) -> None:
+    """The first answer fits, or the panel says that none does."""
+    write_page(tmp_path / "page.html", f"minibert-{language}", "BERT")
+    with Opened(browser, tmp_path / "page.html", language=language) as opened:
+        found = {text: opened.page.evaluate(NEAREST, text) for text in BEGINNERS[language]}
+        assert found == BEGINNERS[language]
+        opened.page.click("#ask-open")
+        opened.page.fill("#ask-box", next(t for t, e in BEGINNERS[language].items() if e is None))
+        opened.page.wait_for_selector("#ask-list[data-by=vectors][data-far]")
+        assert opened.trouble == []
+
+
+def test_a_term_is_explained_in_the_list_and_work_is_kept(opened: Opened) -> None:
+    page = opened.page
+    page.evaluate("closeAsk()")
+    opened.open("text")
+    page.fill("#edit", "My own sentence.")
+    opened.settle()
+    page.click("#ask-open")
+    page.fill("#ask-box", "what is dropout")
+    page.locator("#ask-list button[aria-expanded]").first.click()
+    assert "random numbers to 0" in page.inner_text("#ask-list p")
+    assert page.evaluate("[state.ask, state.text]") == ["", "My own sentence."]
+    # a door shows another text, and gives the page back as it was
+    page.evaluate("openDoor(questions.find(({ id }) => id === 'pad-states'))")
+    page.wait_for_function("() => state.ask === 'pad-states' && !running")
+    assert page.input_value("#edit") != "My own sentence."
+    page.click("#ask-close")
+    page.wait_for_function("() => state.ask === '' && !running")
+    assert page.input_value("#edit") == "My own sentence." and opened.trouble == []
