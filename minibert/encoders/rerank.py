@@ -387,8 +387,8 @@ class CrossEncoder(TextScorer):
             device: See there.
 
         Returns:
-            `{"corpus_id", "score", "text"}` of each in a list, whose `truncated` says how many
-            pairs were. `corpus_id` is the document's index.
+            `{"corpus_id", "score", "text"}` of each in a list, whose `truncated` has the indices of
+            those that were. `corpus_id` is the document's index.
 
         Raises:
             ValueError: A model with several labels, or something that is not a text.

@@ -30,9 +30,13 @@ class Ranked(TypedDict):
 
 
 class Ranking(list[Ranked]):
-    """Documents, best first, and how many of the pairs were truncated."""
+    """Documents, best first.
 
-    truncated: int = 0
+    Attributes:
+        truncated: The indices of the documents that were truncated, or whose query was.
+    """
+
+    truncated: Sequence[int] = ()
 
 
 def class_activation(config: BertConfig) -> str:
@@ -142,8 +146,8 @@ class TextScorer(TextModel):
         settings: Settings,
         kind: str = "texts",
         show_progress_bar: bool = False,
-    ) -> tuple[Vectors, int]:
-        """Logits of texts or pairs, and how many of these were truncated, which is warned of.
+    ) -> tuple[Vectors, list[int]]:
+        """Logits of texts or pairs, and which of these were truncated, which is warned of.
 
         Args:
             texts: Texts, or pairs of texts.
@@ -152,15 +156,16 @@ class TextScorer(TextModel):
             show_progress_bar: Show a bar with tokens per second and the time left.
 
         Returns:
-            (N, labels) float32, and the number of truncated texts.
+            (N, labels) float32, and the indices of the truncated texts.
         """
         rows = self.rows(texts, settings)
         bar = Progress(True, len(texts)) if show_progress_bar else nullcontext(SILENT)
         with bar as progress:
             report = rows.progress_callback(progress) if show_progress_bar else None
             logits = self.encode_rows(rows, settings, report)
-        self.warn_of_truncation(rows.overlong, len(texts), kind=kind, depth=1)
-        return logits, rows.overlong
+        truncated = rows.truncated
+        self.warn_of_truncation(len(truncated), len(texts), kind=kind)
+        return logits, truncated
 
     def rank_documents(
         self,

@@ -12,6 +12,7 @@ in `OnnxEmbedder`.
 from __future__ import annotations
 
 import inspect
+import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
@@ -51,6 +52,8 @@ Overflow = Literal["truncate", "mean"]
 OutputValue = Literal["sentence_embedding", "token_embeddings"]
 VectorPrecision = Literal["float32", "int8", "uint8", "binary", "ubinary"]
 Task = Literal["query", "document"]
+
+PACKAGE = os.path.dirname(os.path.dirname(__file__))
 
 # names under which models have the prompt of each task
 PROMPT_NAMES: dict[str, tuple[str, ...]] = {
@@ -285,7 +288,7 @@ class TextModel:
         return tokenize_rows(self.tokenizer, list(texts), self.max_length, settings)
 
     def warn_of_truncation(
-        self, overlong: int, count: int, advice: str = "", kind: str = "texts", depth: int = 0
+        self, overlong: int, count: int, advice: str = "", kind: str = "texts"
     ) -> None:
         """Warns if texts were truncated.
 
@@ -294,14 +297,20 @@ class TextModel:
             count: How many there are.
             advice: What helps.
             kind: What they are.
-            depth: How many calls lie between the caller's caller and the user.
         """
-        if overlong:
-            sentence = (
-                f"{overlong} of {count} {kind} have more than {self.max_length} tokens and were "
-                f"truncated. {advice}"
-            )
-            warnings.warn(TruncationWarning(sentence.rstrip(), overlong), stacklevel=3 + depth)
+        if not overlong:
+            return
+        level = 2  # of the first caller outside the package, whose line the warning names
+        caller = inspect.currentframe()
+        caller = caller and caller.f_back
+        while caller is not None and caller.f_code.co_filename.startswith(PACKAGE):
+            level += 1
+            caller = caller.f_back
+        sentence = (
+            f"{overlong} of {count} {kind} have more than {self.max_length} tokens and were "
+            f"truncated. {advice}"
+        )
+        warnings.warn(TruncationWarning(sentence.rstrip(), overlong), stacklevel=level)
 
     def _prompt_of(self, name: str | None) -> str:
         """The prompt of this name, "" for None.
@@ -644,7 +653,7 @@ class TextEncoder(TextModel):
                 prompt=prompt, prompt_name=prompt_name, batch_tokens=max_tokens
             )
             rows = self.rows([text], settings)
-            self.warn_of_truncation(rows.overlong, 1, depth=1)
+            self.warn_of_truncation(rows.overlong, 1)
             return rows, settings
 
         return Batched(read, self.encode_rows, max_wait_ms, max_tokens, max_pending)

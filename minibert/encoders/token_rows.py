@@ -105,7 +105,12 @@ class Rows:
     @property
     def overlong(self) -> int:
         """How many inputs have more tokens than one sequence holds."""
-        return sum(self.rows[index].is_overlong for index in self.indices)
+        return len(self.truncated)
+
+    @property
+    def truncated(self) -> list[int]:
+        """The indices of the inputs that have more tokens than one sequence holds."""
+        return [place for place, index in enumerate(self.indices) if self.rows[index].is_overlong]
 
     def progress_callback(self, progress: Progress) -> Callable[[list[int]], None]:
         """A function that counts finished sequences, by their indices, as inputs and tokens.

@@ -12,13 +12,13 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypedDict, overload
 
 import numpy as np
 import numpy.typing as npt
-import torch
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from minibert.base import PreTrainedModel
 from minibert.checks import TruncationWarning, check_count
 from minibert.config import BertConfig
+from minibert.encoders.scoring import activate, class_activation
 from minibert.heads import BertForSequenceClassification
 from minibert.losses import IGNORED, cross_entropy, regression_loss
 from minibert.progress import tell
@@ -38,7 +38,6 @@ from minibert.tasks.task import (
     label_ids,
     label_names,
     logits_of,
-    problem_type,
 )
 from minibert.tasks.thresholds import THRESHOLDS, best_thresholds, thresholds_of
 from minibert.text import BadRow, Row, Table
@@ -563,9 +562,5 @@ def label_scores(config: BertConfig, logits: Tensor) -> list[LabelScore]:
 
 def class_scores(config: BertConfig, logits: Tensor) -> Tensor:
     """Scores of a classifier's logits, both (..., labels), as `classify` explains them."""
-    problem = problem_type(config)
-    if problem == "multi_label_classification":
-        return logits.sigmoid()
-    if problem == "regression" or config.num_labels == 1:
-        return logits
-    return torch.softmax(logits, -1)
+    scores: Tensor = activate(logits, class_activation(config))
+    return scores

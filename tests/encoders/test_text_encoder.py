@@ -1,0 +1,108 @@
+"""What all embedders share: their options, their prompts, and what a folder says of them."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tiny_folder import classifier_folder, sentence_folder
+
+from minibert import CrossEncoder, SentenceEmbedder, nearest
+from minibert.checkpoints.source import Source
+from minibert.encoders.search import METRICS
+from minibert.encoders.sentence_folder import copy_modules
+from minibert.encoders.text_encoder import EncodeKeywords, EncodeOptions, TextEncoder, merge_windows
+
+
+class TestOptions:
+    def test_type_checkers_see_all_of_them(self) -> None:
+        names = [option.name for option in fields(EncodeOptions)]
+        assert sorted(names) == sorted(EncodeKeywords.__annotations__)
+        assert all(option.metadata["help"] for option in fields(EncodeOptions))
+
+    @pytest.mark.parametrize("method", ["encode", "encode_query", "encode_document"])
+    def test_signatures_show_them(self, method: str) -> None:
+        parameters = inspect.signature(getattr(TextEncoder, method)).parameters
+        assert list(parameters) == ["self", "texts", *(one.name for one in fields(EncodeOptions))]
+
+
+class TestPrompts:
+    @pytest.mark.parametrize(
+        ("prompts", "default", "query", "document"),
+        [
+            ({}, None, "", ""),
+            ({"query": "q: "}, None, "q: ", ""),
+            ({"query": "q: ", "passage": "p: "}, None, "q: ", "p: "),
+            ({"query": "q: ", "passage": "p: ", "document": "d: "}, "query", "q: ", "d: "),
+            ({"corpus": "c: ", "other": "o: "}, "other", "o: ", "c: "),
+            ({"other": "o: "}, "other", "o: ", "o: "),
+        ],
+    )
+    def test_prompt_for(
+        self,
+        embedder: SentenceEmbedder,
+        prompts: dict[str, str],
+        default: str | None,
+        query: str,
+        document: str,
+    ) -> None:
+        model = SentenceEmbedder(
+            embedder.model, embedder.tokenizer, prompts=prompts, default_prompt_name=default
+        )
+        assert (model.prompt_for("query"), model.prompt_for("document")) == (query, document)
+        for method, prompt in ((model.encode_query, query), (model.encode_document, document)):
+            expected = model.encode(["trees grow", "x"], prompt=prompt)
+            assert np.array_equal(method(["trees grow", "x"]), expected)
+
+
+def test_windows_are_weighted_by_their_tokens() -> None:
+    pooled = np.array([[1, 0], [0, 3], [5, 5], [1, 1], [2, 2]], dtype=np.float32)
+    merged = merge_windows(pooled, [3, 1, 4, 1, 1], [2, 1, 2])
+    assert merged.tolist() == [[0.75, 0.75], [5, 5], [1.5, 1.5]]
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("rows", [0, 5, 40])
+def test_the_similarity_of_the_folder(
+    tmp_path: Path, metric: str, rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("minibert.encoders.search.BLOCK_ROWS", 7)
+    settings = {"similarity_fn_name": metric}
+    sentence_folder(tmp_path, ("Pooling", {}), config_sentence_transformers=settings)
+    model = SentenceEmbedder.from_pretrained(tmp_path, precision=None)
+    random = np.random.default_rng(rows)
+    queries, corpus = random.normal(size=(2, 64)), random.normal(size=(rows, 64))
+    indices, scores = nearest(queries, corpus, 3, metric=model.similarity_fn_name)
+    expected = model.similarity(queries, corpus).numpy()
+    order = np.argsort(-expected, axis=1, kind="stable")[:, :3]
+    assert np.array_equal(indices, order)
+    np.testing.assert_allclose(scores, np.take_along_axis(expected, order, axis=1), atol=1e-5)
+
+
+def test_an_unknown_similarity(tmp_path: Path) -> None:
+    settings = {"similarity_fn_name": "hamming"}
+    sentence_folder(tmp_path, ("Pooling", {}), config_sentence_transformers=settings)
+    with pytest.raises(ValueError, match="similarity_fn_name should be one of cosine, dot, .*ham"):
+        SentenceEmbedder.from_pretrained(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"sentence_bert_config.json": '{"max_seq_length": 16}'},
+        {"config_sentence_transformers.json": '{"prompts": {"q": "hello "}}'},
+    ],
+)
+def test_a_copy_keeps_what_the_folder_says(tmp_path: Path, files: dict[str, Any]) -> None:
+    """A cross-encoder may have the files of its settings without a modules.json."""
+    folder = classifier_folder(tmp_path / "model", 1)
+    for name, content in files.items():
+        (folder / name).write_text(content, encoding="utf-8")
+    copy = classifier_folder(tmp_path / "copy", 1)
+    copy_modules(Source(folder), copy)
+    original, copied = CrossEncoder(folder), CrossEncoder(copy)
+    assert (copied.max_length, copied.prompts) == (original.max_length, original.prompts)
