@@ -196,12 +196,12 @@ def run_classify(options: argparse.Namespace) -> None:
         elif options.pair_column is not None:
             pairs = [str(row.pair) for row in rows]
         examples = encode_texts(tokenizer, texts, pairs, limit)
-        warn_of_truncation(sum(example["truncated"] for example in examples), limit)
         if options.backend == "onnx":
-            rankings = model.classify(
+            rankings = model.classify(  # it warns of truncation itself
                 texts if pairs is None else list(zip(texts, pairs, strict=True))
             )
         else:
+            warn_of_truncation(sum(example["truncated"] for example in examples), limit)
             rankings = [label_scores(config, logits) for logits in logits_of(model, examples)]
         results = []
         for ranking, example in zip(rankings, examples, strict=True):
