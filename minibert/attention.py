@@ -31,9 +31,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from minibert import inputs
 from minibert.config import ATTENTION_FUNCTIONS as ATTENTION_FUNCTIONS, BertConfig
-from minibert.custom import run
-from minibert.layouts import UNMASKED, Layout, LayoutOrMask, additive, as_layout
+from minibert.custom import as_layout, run
+from minibert.layouts import UNMASKED, Layout, LayoutOrMask, additive
 
 AttentionOutput = tuple[Tensor, Tensor | None]
 """The context, and the attention probabilities or None."""
@@ -135,11 +136,7 @@ class BertSelfAttention(nn.Module):
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
         self.config = config
-        if config.hidden_size % config.num_attention_heads:
-            raise ValueError(
-                f"config field hidden_size ({config.hidden_size}) should be a multiple of "
-                f"num_attention_heads ({config.num_attention_heads})."
-            )
+        inputs.check_heads(config)
         self.num_attention_heads = config.num_attention_heads
         self.attention_head_size = config.hidden_size // config.num_attention_heads
         self.all_head_size = self.num_attention_heads * self.attention_head_size

@@ -19,10 +19,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from minibert import inputs
 from minibert.attention import ATTENTION_FUNCTIONS, AttentionFunction, BertAttention
 from minibert.config import ACTIVATIONS as ACTIVATIONS, BertConfig
-from minibert.custom import run
-from minibert.layouts import UNMASKED, LayoutOrMask, as_layout
+from minibert.custom import as_layout, run
+from minibert.layouts import UNMASKED, LayoutOrMask
 from minibert.outputs import BertModelOutput
 
 
@@ -219,11 +220,6 @@ class BertEncoder(nn.Module):
         if output_hidden_states:
             output.hidden_states = tuple(states)
         if attentions is not None:
-            if len(attentions) != len(self.layer):
-                raise ValueError(
-                    f"output_attentions needs the attention probabilities of {len(self.layer)} "
-                    f"layers, but {len(attentions)} returned some. Use eager_attention, and layers "
-                    "that return (hidden_states, attentions)."
-                )
+            inputs.check_attentions(attentions, len(self.layer))
             output.attentions = tuple(attentions)
         return output

@@ -20,18 +20,29 @@ from torch import Tensor, nn
 
 from minibert import inputs
 from minibert.base import PreTrainedModel
+from minibert.compat.arguments import UnusedArguments
 from minibert.compat.embeddings import OutputEmbeddings
 from minibert.config import BertConfig
 from minibert.encoder import Activation
 from minibert.initialization import initial_weights
+from minibert.layouts import Layout
 from minibert.losses import cross_entropy, multi_label_loss, regression_loss, span_loss
-from minibert.model import BertModel, ForwardOptions
+from minibert.model import BertModel
 from minibert.outputs import (
     LogitsOutput,
     PreTrainingOutput,
     QuestionAnsweringOutput,
     to_output,
 )
+
+
+class ForwardOptions(UnusedArguments, total=False):
+    """Keywords that the `forward` of every head passes on to `BertModel.forward`."""
+
+    output_hidden_states: bool | None
+    output_attentions: bool | None
+    return_dict: bool | None
+    layout: Layout | None
 
 
 class BertPredictionHeadTransform(nn.Module):

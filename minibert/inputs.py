@@ -191,6 +191,33 @@ def check_batch(
         raise ValueError("BertModel takes exactly one of input_ids and inputs_embeds.")
 
 
+def check_heads(config: BertConfig) -> None:
+    """Check that the attention heads divide the hidden dimensions evenly.
+
+    Raises:
+        ValueError: They do not.
+    """
+    if config.hidden_size % config.num_attention_heads:
+        raise ValueError(
+            f"config field hidden_size ({config.hidden_size}) should be a multiple of "
+            f"num_attention_heads ({config.num_attention_heads})."
+        )
+
+
+def check_attentions(attentions: list[Tensor], layers: int) -> None:
+    """Check that each layer has returned its attention probabilities.
+
+    Raises:
+        ValueError: Some have not.
+    """
+    if len(attentions) != layers:
+        raise ValueError(
+            f"output_attentions needs the attention probabilities of {layers} layers, but "
+            f"{len(attentions)} returned some. Use eager_attention, and layers that return "
+            "(hidden_states, attentions)."
+        )
+
+
 # --- the embeddings
 
 # What to check first if an id has no row in the embedding table of this argument.

@@ -22,7 +22,7 @@ Next file: embeddings.py.
 
 from collections.abc import Sequence
 from itertools import accumulate, groupby
-from typing import Any, ClassVar, Union
+from typing import ClassVar, Union
 
 import torch
 from torch import Tensor
@@ -228,49 +228,3 @@ def additive(mask: Tensor, scores: Tensor) -> Tensor:
     """
     offsets = torch.zeros(mask.shape, dtype=scores.dtype, device=scores.device)
     return offsets.masked_fill(~mask, torch.finfo(scores.dtype).min)
-
-
-def make_layout(layout: Layout | None, attention_mask: Tensor | None) -> Layout:
-    """Return the layout that a model was called with, or that of its mask.
-
-    Raises:
-        ValueError: Both a layout and a mask.
-    """
-    if layout is None:
-        return PaddedLayout(attention_mask)
-    if attention_mask is not None:
-        raise ValueError(
-            "BertModel takes attention_mask or layout, not both. Pass "
-            "PaddedLayout(attention_mask) or a PackedLayout."
-        )
-    return layout
-
-
-def as_layout(
-    layout: LayoutOrMask, hidden_states: Tensor, attend: Any = None, unused: Any = None
-) -> Layout:
-    """Return the layout that a part of the encoder was called with.
-
-    Every part calls it, so that each can also be called alone, as in transformers.
-
-    Args:
-        layout: A layout, which is returned as it is, or an attention mask. None hides nothing.
-        hidden_states: (batch, seq, hidden), which a mask has to fit.
-        attend: The attention function.
-        unused: Further keywords, as in transformers. `attention_mask` is that of `layout` there.
-
-    Raises:
-        ValueError: A mask that does not fit, something that is neither, or a keyword that asks for
-            something that minibert does not have.
-    """
-    if unused or not (attend is None or callable(attend)):
-        mask = unused.pop("attention_mask", None)
-        layout = layout if mask is None else mask
-        inputs.check_part(attend, unused)
-    if isinstance(layout, (PaddedLayout, PackedLayout)):
-        return layout
-    if layout is None:
-        return UNMASKED
-    padded = PaddedLayout(layout)
-    padded.check(hidden_states.shape[:-1], "hidden_states")
-    return padded

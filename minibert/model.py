@@ -25,20 +25,21 @@ Next file: losses.py.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Unpack
 
 import torch
 from torch import Tensor, nn
 
 from minibert.attention import ATTENTION_FUNCTIONS
 from minibert.base import PreTrainedModel, use_one_thread_after_fork
+from minibert.compat.arguments import UnusedArguments
 from minibert.config import BertConfig
-from minibert.custom import embed, pool
+from minibert.custom import embed, make_layout, pool
 from minibert.embeddings import BertEmbeddings
 from minibert.encoder import BertEncoder
 from minibert.initialization import initial_weights
 from minibert.inputs import check_batch
-from minibert.layouts import UNMASKED, Layout, make_layout
+from minibert.layouts import UNMASKED, Layout
 from minibert.outputs import BertModelOutput, to_output
 
 
@@ -60,26 +61,6 @@ class BertPooler(nn.Module):
         return self.activation(self.dense(first_tokens))
 
     layout_forward = forward
-
-
-class UnusedArguments(TypedDict, total=False):
-    """Arguments that tools for transformers pass, accepted as long as they ask for nothing."""
-
-    use_cache: bool | None
-    past_key_values: None
-    encoder_hidden_states: None
-    encoder_attention_mask: None
-    num_items_in_batch: Any
-    head_mask: None
-
-
-class ForwardOptions(UnusedArguments, total=False):
-    """Keywords that the `forward` of every head passes on to `BertModel.forward`."""
-
-    output_hidden_states: bool | None
-    output_attentions: bool | None
-    return_dict: bool | None
-    layout: Layout | None
 
 
 class BertModel(PreTrainedModel):

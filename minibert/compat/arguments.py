@@ -3,9 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypedDict
 
 from minibert.compat.keywords import drop_ignored_keywords
+
+
+class UnusedArguments(TypedDict, total=False):
+    """Arguments that tools for transformers pass, accepted as long as they ask for nothing."""
+
+    use_cache: bool | None
+    past_key_values: None
+    encoder_hidden_states: None
+    encoder_attention_mask: None
+    num_items_in_batch: Any
+    head_mask: None
+
 
 # With the reason why they have no effect.
 WITHOUT_EFFECT = {

@@ -25,6 +25,7 @@ from minibert.attention import (
     sdpa_attention,
 )
 from minibert.config import BertConfig
+from minibert.custom import as_layout
 from minibert.encoder import Activation, BertEncoder, BertIntermediate, BertLayer, BertOutput
 from minibert.inference.attention import bf16_attention, packed_attention
 from minibert.inference.batching import rounded_tokens
@@ -42,7 +43,6 @@ from minibert.layouts import (
     Layout,
     LayoutOrMask,
     PackedLayout,
-    as_layout,
 )
 from minibert.outputs import BertModelOutput
 
