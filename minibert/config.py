@@ -84,6 +84,8 @@ class BertConfig(ConfigCompatibility):
         num_attention_heads: Number A of attention heads. It divides `hidden_size`.
         intermediate_size: Width of the feed-forward network, 4 H in every official model.
         hidden_act: Activation of the feed-forward network, a key of `minibert.encoder.ACTIVATIONS`.
+        attn_implementation: `"sdpa"`, `"eager"`, or another key of
+            `minibert.attention.ATTENTION_FUNCTIONS`. It is not written to config.json.
         hidden_dropout_prob: Dropout probability after the embeddings and after each block.
         attention_probs_dropout_prob: Dropout probability of the attention weights.
         max_position_embeddings: Length of the longest sequence, in tokens.
@@ -104,7 +106,6 @@ class BertConfig(ConfigCompatibility):
             otherwise.
         return_dict: Whether models return an output object. False: plain tuples.
         dtype: Type of the saved weights, such as `"float32"`. None: unknown.
-        attn_implementation: `"sdpa"` or `"eager"`. It is not written to config.json.
         is_decoder: False, because minibert is an encoder.
         add_cross_attention: False, because minibert is an encoder.
         position_embedding_type: `"absolute"`, as in every official BERT.
@@ -119,12 +120,14 @@ class BertConfig(ConfigCompatibility):
         ValueError: A value that no BERT can have, or that minibert does not support.
     """
 
+    # BERT computes with these.
     vocab_size: int = 30522
     hidden_size: int = 768
     num_hidden_layers: int = 12
     num_attention_heads: int = 12
     intermediate_size: int = 3072
     hidden_act: str = "gelu"
+    attn_implementation: str = "sdpa"
     hidden_dropout_prob: float = 0.1
     attention_probs_dropout_prob: float = 0.1
     max_position_embeddings: int = 512
@@ -137,11 +140,11 @@ class BertConfig(ConfigCompatibility):
     gradient_checkpointing: bool = False
     problem_type: str | None = None
     id2label: dict[int, str] = field(default_factory=dict)
+    # Tools expect these.
     output_hidden_states: bool = False
     output_attentions: bool = False
     return_dict: bool = True
     dtype: str | None = None
-    attn_implementation: str = "sdpa"
     is_decoder: bool = False
     add_cross_attention: bool = False
     position_embedding_type: str = "absolute"
