@@ -58,7 +58,9 @@ def test_public_names_are_those_of_the_record() -> None:
     now = signatures()
     gone = {name for name in recorded if name.rpartition(".")[2] in REMOVED_METHODS}
     assert recorded.keys() - now.keys() - gone <= REMOVED
-    assert set(recorded.pop("BertConfig")) <= set(now["BertConfig"])
+    config = recorded["BertConfig"]
+    for name in [name for name, names in recorded.items() if names == config]:
+        assert set(recorded.pop(name)) <= set(now[name])
     changed = {
         name: (expected, now[name])
         for name, expected in recorded.items()
