@@ -86,8 +86,11 @@ def draw_missing(models: Iterable[Any], filled: set[int]) -> None:
     """
     for model in models:
         for module in modules_of(model):
-            empty = [p for p in module.parameters(recurse=False) if id(p) not in filled]
-            missing = {id(parameter) for parameter in empty if _has_no_value(parameter)}
+            missing = set()
+            for parameter in module._parameters.values():
+                if parameter is not None and id(parameter) not in filled:
+                    if _has_no_value(parameter):
+                        missing.add(id(parameter))
             if missing:
                 _draw(model, module, missing)
 

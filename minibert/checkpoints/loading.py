@@ -381,7 +381,8 @@ def fill(
     dtype = getattr(torch, str(model.config.dtype))
     filled = assign(slots, values, dtype)
     inside = [module for module in model.modules() if hasattr(type(module), "_init_weights")]
-    draw_missing([*models, *inside], filled)  # `__init__` may also have copied models
+    owners = {id(owner): owner for owner in [*models, *inside]}  # `__init__` may copy models, too
+    draw_missing(owners.values(), filled)
     cast_rest(model, filled, dtype)
     report_missing(model, slots, filled, report)
 
@@ -468,7 +469,7 @@ def resolve_ties(
     A file may have the value under any of the names. Names with different values in the file become
     tensors of their own, as in transformers.
     """
-    for alias, name in shared_names(model).items():
+    for alias, name in shared_names(model, slots).items():
         if alias not in values:
             continue
         value = values.pop(alias)
@@ -520,7 +521,6 @@ def report_missing(
 ) -> None:
     """Report what the checkpoint lacks, each tensor by its first name."""
     mismatched = {name for name, _, _ in report.mismatched}
-    aliases = shared_names(model)
-    for name, slot in slots.items():
-        if id(slot) not in filled and name not in mismatched and name not in aliases:
-            report.missing.append(name)
+    missing = [name for name, slot in slots.items() if id(slot) not in filled]
+    aliases = shared_names(model, slots) if missing else {}
+    report.missing += [n for n in missing if n not in mismatched and n not in aliases]

@@ -32,12 +32,16 @@ def declared_ties(model: nn.Module) -> dict[str, str]:
     return ties
 
 
-def shared_names(model: nn.Module) -> dict[str, str]:
+def shared_names(model: nn.Module, tensors: Mapping[str, Tensor] | None = None) -> dict[str, str]:
     """Return the further names of every tensor that has several, each with the first name.
 
     Declared aliases come after the names that they stand for.
+
+    Args:
+        model: The model.
+        tensors: Its `named_tensors`, if they are at hand.
     """
-    names = named_tensors(model)
+    names = named_tensors(model) if tensors is None else tensors
     aliases = declared_ties(model)
     first_names: dict[int, str] = {}
     shared = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -82,13 +83,15 @@ def translate(
     return {**arguments, "extra": extra}
 
 
-def field_names(config_class: Any) -> set[str]:
+@functools.lru_cache(64)
+def field_names(config_class: Any) -> frozenset[str]:
     """Return the fields of a config class: those of the dataclass, and what `__init__` names."""
     parameters = inspect.signature(config_class).parameters.values()
     named = {p.name for p in parameters if p.kind is not inspect.Parameter.VAR_KEYWORD}
-    return {*named, *(f.name for f in dataclasses.fields(config_class)), *LABELS}
+    return frozenset({*named, *(f.name for f in dataclasses.fields(config_class)), *LABELS})
 
 
+@functools.lru_cache(64)
 def takes_any_field(config_class: Any) -> bool:
     """Whether `__init__` of a config class takes any keyword."""
     parameters = inspect.signature(config_class).parameters.values()
