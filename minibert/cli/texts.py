@@ -149,8 +149,8 @@ def count_texts(options: argparse.Namespace, at_most: int | None = None) -> int 
 
     With `at_most`, no more lines than that are read.
     """
+    from minibert.text.file_rows import has_columns
     from minibert.text.location import Location
-    from minibert.text.read import has_columns
 
     if options.texts:
         return len(options.texts)
@@ -158,8 +158,8 @@ def count_texts(options: argparse.Namespace, at_most: int | None = None) -> int 
     names = options.file or ["-"]
     for name in names:
         path = Path(name)
-        is_table = has_columns(name, table_of(options))
-        if not path.is_file() or is_table or Location(path).compressed:
+        location = Location(path)
+        if not path.is_file() or has_columns(location, table_of(options)) or location.compressed:
             return None
         with path.open("rb") as file:
             remaining = None if at_most is None else max(0, at_most - lines)

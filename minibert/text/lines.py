@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import IO
 
 from minibert.text.location import Location
@@ -37,13 +37,11 @@ _WIDE_MARKS = {
     codecs.BOM_UTF16_BE: "utf-16",
 }
 
-OnBad = Callable[[BadRow], object]
-
 
 def text_lines(
     location: Location,
     encoding: str | None,
-    on_bad: OnBad,
+    skip: list[BadRow] | None = None,
     start: int = 0,
     end: int | None = None,
 ) -> Iterator[tuple[int, str]]:
@@ -52,7 +50,7 @@ def text_lines(
     Args:
         location: The file, compressed or not.
         encoding: Its encoding. None: UTF-8, or UTF-16 or UTF-32 where a mark says so.
-        on_bad: Receives each line that cannot be decoded.
+        skip: Receives the lines that cannot be decoded. None: the first is an error.
         start: First byte. Above 0 only for files that can be split (see `is_wide`).
         end: Byte after the last. None reads to the end.
 
@@ -61,7 +59,7 @@ def text_lines(
         the line.
 
     Raises:
-        ValueError: The file is not text, or what `on_bad` raises.
+        ValueError: The file is not text, or a line cannot be decoded and there is no `skip`.
     """
     with location.open() as file:
         if start == 0:
@@ -80,7 +78,10 @@ def text_lines(
             except ValueError:
                 unit = "byte" if start else "line"
                 place = f"{location}, {unit} {number}"
-                on_bad(BadRow(place, _decoding_fault(line, name, encoding), repr(line[:200])))
+                reason = _decoding_fault(line, name, encoding)
+                if skip is None:
+                    raise ValueError(f"{place}: {reason}.") from None
+                skip.append(BadRow(place, reason, repr(line[:200])))
             else:
                 yield number, text
 
@@ -163,12 +164,17 @@ def _decoding_fault(line: bytes, name: str, encoding: str | None) -> str:
         )
     if encoding is not None:
         return f"the line is not {name}, as Table(encoding={encoding!r}) says"
-    advice = "Pass its encoding by Table(encoding=...), or get the file again if it is damaged"
     try:
         line.decode("cp949")
     except ValueError:
-        return f"the line is not UTF-8. {advice}"
-    return f"the line is not UTF-8, but may be Korean: pass Table(encoding='cp949'). {advice}"
+        return (
+            "the line is not UTF-8. Pass its encoding by Table(encoding=...), or get the file "
+            "again if it is damaged"
+        )
+    return (
+        "the line is not UTF-8, but may be Korean: pass Table(encoding='cp949'), or the name of "
+        "another encoding"
+    )
 
 
 def _wide_lines(file: IO[bytes], encoding: str, location: Location) -> Iterator[tuple[int, str]]:

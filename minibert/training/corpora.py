@@ -25,8 +25,9 @@ import numpy.typing as npt
 
 from minibert.files import read_json, replacing, write_json
 from minibert.progress import Progress, counted, is_watched
+from minibert.text.file_rows import has_columns
 from minibert.text.location import Location
-from minibert.text.read import Part, has_columns, parts_of, read_part
+from minibert.text.read import Part, parts_of, read_part
 from minibert.text.table import Table
 from minibert.tokenization.files import tokenizer_digest
 
@@ -56,7 +57,7 @@ def read_documents(part: Part, table: Table | None = None) -> Iterator[list[str]
     """
     table = table or Table()
     lines: Iterable[str] = (row.text for row in read_part(part, table, only=True))
-    if has_columns(part.file, table):
+    if has_columns(Location(part.file), table):
         lines = chain.from_iterable(map(_lines_of_row, lines))
     for has_text, document in groupby(map(str.strip, lines), bool):
         if has_text:
