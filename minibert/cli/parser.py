@@ -60,6 +60,7 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, **settings: Any) -> None:
         settings.setdefault("formatter_class", HelpFormatter)
+        settings.setdefault("allow_abbrev", False)  # an option has one spelling
         super().__init__(**settings)
         self.commands: dict[str, Parser] = {}
 

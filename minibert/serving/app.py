@@ -126,12 +126,18 @@ class EmbedRequest(_Request):
 
 
 class RankTextsRequest(_Request):
-    """Body of `/rerank`, as in text-embeddings-inference: a query and the texts to rank."""
+    """Body of `/rerank`, as in text-embeddings-inference: a query and the texts to rank.
+
+    With `documents` instead of `texts` it is that of `/v1/rerank`, as vLLM and Infinity have it.
+    """
 
     query: str
-    texts: Annotated[list[str], Field(min_length=1)]
+    texts: Annotated[list[str], Field(min_length=1)] | None = None
     raw_scores: bool = False
     return_text: bool = False
+    documents: Annotated[list[str | Document], Field(min_length=1)] | None = None
+    top_n: PositiveInt | None = None
+    return_documents: bool = False
 
 
 class PredictRequest(_Request):
@@ -440,17 +446,7 @@ def _add_openai(app: FastAPI, service: Service) -> None:
     @app.post("/v2/rerank")
     @app.post("/v1/rerank")
     async def rerank(body: RankRequest, request: Request) -> Response:
-        documents = [_text_of(document) for document in body.documents]
-        answer = await service.answer(
-            request, body, RERANKERS, [(body.query, document) for document in documents]
-        )
-        scores = activate(answer.values, "Sigmoid")[:, 0]
-        results: list[dict[str, Any]] = []
-        for index in best_first(scores.ravel(), answer.values.ravel())[: body.top_n]:
-            results.append({"index": index, "relevance_score": float(scores[index])})
-            if body.return_documents:
-                results[-1]["document"] = {"text": documents[index]}
-        return _reply({"object": "list", "results": results, **_usage(answer)}, answer)
+        return await _rank_documents(service, body, request)
 
     @app.post("/v1/classify")
     async def classify(body: ClassifyRequest, request: Request) -> Response:
@@ -469,6 +465,21 @@ def _add_openai(app: FastAPI, service: Service) -> None:
                     if score >= thresholds[label]
                 ]
         return _reply({"object": "list", "data": data, **_usage(answer)}, answer)
+
+
+async def _rank_documents(service: Service, body: RankRequest, request: Request) -> Response:
+    """The answer to a request with documents, as Cohere, Jina and vLLM give it."""
+    documents = [_text_of(document) for document in body.documents]
+    answer = await service.answer(
+        request, body, RERANKERS, [(body.query, document) for document in documents]
+    )
+    scores = activate(answer.values, "Sigmoid")[:, 0]
+    results: list[dict[str, Any]] = []
+    for index in best_first(scores, answer.values[:, 0], body.top_n):
+        results.append({"index": index, "relevance_score": float(scores[index])})
+        if body.return_documents:
+            results[-1]["document"] = {"text": documents[index]}
+    return _reply({"object": "list", "results": results, **_usage(answer)}, answer)
 
 
 def _about(service: Service, model: Served) -> dict[str, Any]:
@@ -496,6 +507,10 @@ def _add_tei(app: FastAPI, service: Service) -> None:
 
     @app.post("/rerank")
     async def rerank(body: RankTextsRequest, request: Request) -> Response:
+        if body.texts is None and body.documents is not None:
+            return await _rank_documents(service, RankRequest(**body.model_dump()), request)
+        if body.texts is None:
+            raise HTTPException(422, "texts: Field required")
         answer = await service.answer(
             request, body, RERANKERS, [(body.query, text) for text in body.texts]
         )

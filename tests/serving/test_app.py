@@ -832,6 +832,14 @@ def test_thresholds_of_several_labels(tmp_path: Path) -> None:
         assert client.get("/v1/models").json()["data"][0]["thresholds"] == thresholds
 
 
+def test_documents_at_the_path_of_texts(client: Any) -> None:
+    """vLLM and Infinity have the API of Cohere at /rerank."""
+    body = {"query": "trees", "documents": TEXTS[:4], "top_n": 2, "return_documents": True}
+    assert client.post("/rerank", json=body).json() == client.post("/v1/rerank", json=body).json()
+    refused = client.post("/rerank", json={"query": "trees"})
+    assert refused.status_code == 422 and "texts: Field required" in refused.text
+
+
 class TestBehindAProxy:
     def test_probes_need_no_key(self, url: str) -> None:
         for path in ("/", "/ping", "/health", "/health/"):
