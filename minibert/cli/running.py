@@ -222,7 +222,7 @@ def _with_options_of_table(sentence: str) -> str:
 
     def option_of(match: re.Match[str]) -> str:
         field = of_table[match[1]]
-        value = str({"...": field["metavar"], r"'\\t'": "tab"}.get(match[2], match[2]))
+        value = str({"...": field["metavar"], r"'\t'": "tab"}.get(match[2], match[2]))
         if re.fullmatch(r"'[\w,.-]*'", value):  # needs no quotation marks in a shell
             value = value[1:-1]
         return f"{field['option']} {value}"
