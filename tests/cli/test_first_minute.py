@@ -88,7 +88,7 @@ def test_the_version_names_the_package(capsys: pytest.CaptureFixture[str]) -> No
 
 @pytest.mark.needs("terminals")
 def test_a_terminal_shows_a_summary_of_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only a terminal gets a summary. In a pipe, the command prints all values (see test_commands)."""
+    """Only a terminal gets a summary. A pipe gets all values (see test_commands)."""
     import pty
 
     reading_end, writing_end = pty.openpty()
