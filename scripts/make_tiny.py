@@ -46,8 +46,8 @@ from minibert.files import write_json
 from minibert.losses import IGNORED
 from minibert.training.corpora import encode_documents
 from minibert.training.data import Epochs, Example, epoch_order, pack, split_by_tokens
-from minibert.training.loop import linear_schedule
 from minibert.training.pretraining import PretrainingData
+from minibert.training.steps import linear_schedule
 
 SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z\"'(])")
 

@@ -27,9 +27,10 @@ from minibert.tasks.task import Task
 from minibert.text import BadRow, Row
 from minibert.training.checks import check_data
 from minibert.training.journal import Record
-from minibert.training.loop import Trainer, default_learning_rate
+from minibert.training.loop import Trainer
 from minibert.training.options import TrainingOptions
 from minibert.training.state import remove_states, run_folder
+from minibert.training.steps import default_learning_rate
 
 FilePath = str | os.PathLike[str]
 

@@ -1,9 +1,6 @@
-"""The training loop: one for pre-training and fine-tuning, one process or many.
+"""A run of training: its folder, data, evaluations and best model, in one process or many.
 
-One *step* is one update of the weights by one batch of `batch_size` examples: forward and backward,
-reduce, update, record. The batch is divided among the processes, and each splits its share into
-forward passes of at most `tokens_per_forward` tokens. Every loss is a sum over labels divided by
-the number of labels in the whole batch, so the result does not depend on how the batch was split.
+One loop serves pre-training and fine-tuning. What a step does is in steps.py.
 """
 
 from __future__ import annotations
@@ -12,12 +9,9 @@ import hashlib
 import logging
 import math
 import os
-import re
-import statistics
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -25,29 +19,21 @@ from typing import Any, Literal
 import numpy as np
 import torch
 import torch.distributed as dist
-from torch import Tensor, nn
 
 from minibert.base import PreTrainedModel
 from minibert.extras import need
-from minibert.losses import IGNORED
 from minibert.progress import interruptible
 from minibert.tasks.metrics import is_lower_better
 from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.training.data import (
-    Batch,
     Epochs,
     Example,
     epoch_order,
     length,
-    pack,
-    pad,
-    split_by_tokens,
-    to_device,
 )
 from minibert.training.journal import Record, journal
 from minibert.training.options import TrainingOptions
 from minibert.training.processes import Processes
-from minibert.training.speedups import faster_operators
 from minibert.training.state import (
     LOG_FILE,
     POSITION,
@@ -60,9 +46,7 @@ from minibert.training.state import (
     training_state,
     write_state,
 )
-
-Objective = Callable[[nn.Module, Batch], dict[str, Tensor]]
-"""Computes the summed loss of each kind of label in a batch, by its name in the examples."""
+from minibert.training.steps import LossWatch, Objective, Steps, count_labels, default_learning_rate
 
 # The names in the log where a batch has several losses.
 logger = logging.getLogger("minibert")
@@ -80,67 +64,6 @@ RESUME_MAY_DIFFER = (
     "output_hidden_states",
     "return_dict",
 )
-
-
-def make_optimizer(model: Any, options: TrainingOptions) -> torch.optim.AdamW:
-    """Make AdamW (Loshchilov and Hutter 2019) for the parameters that are trained.
-
-    Only matrices decay: biases and LayerNorms are vectors. The `share` of a group scales the
-    learning rate. Lower layers learn more slowly (Howard and Ruder 2018, section 3.2).
-    """
-    layers = model.config.num_hidden_layers
-    groups: dict[tuple[float, float], list[nn.Parameter]] = {}
-    for name, parameter in model.named_parameters():
-        if parameter.requires_grad:
-            layers_above = max(0, layers + 1 - _depth(name))  # 0 for the head
-            decay = options.weight_decay if parameter.dim() > 1 else 0.0
-            share = options.layer_decay**layers_above
-            groups.setdefault((decay, share), []).append(parameter)
-    described = [
-        {"params": parameters, "weight_decay": decay, "share": share}
-        for (decay, share), parameters in groups.items()
-    ]
-    return torch.optim.AdamW(described, lr=options.learning_rate or 0.0, fused=True)
-
-
-def default_learning_rate(hidden_size: int) -> float:
-    """The default peak learning rate of a model.
-
-    It is 5e-5 for BERT base (paper, appendix A.3), whose hidden size is 768. Smaller models need
-    larger steps: it grows with the square of 768 / hidden_size, up to 1e-3.
-    """
-    return float(f"{min(1e-3, 5e-5 * (768 / hidden_size) ** 2):.2g}")
-
-
-def _depth(name: str) -> float:
-    """Return the depth of a parameter.
-
-    It is 0 in the embeddings, 1 in the first layer and so on, and infinite above the layers.
-    """
-    layer = re.search(r"encoder\.layer\.(\d+)\.", name)
-    if layer:
-        return int(layer[1]) + 1
-    if "embeddings." in name:
-        return 0
-    return math.inf
-
-
-def linear_schedule(step: int, steps: int, warmup: float, decay_steps: int | None = None) -> float:
-    """The share of the peak learning rate in a step.
-
-    Args:
-        step: The step, counted from 0.
-        steps: Number of steps of the run.
-        warmup: Share of the steps in which the learning rate rises.
-        decay_steps: Number of last steps in which it falls to 0. None: all steps after the warm-up.
-    """
-    rising = round(steps * warmup)
-    falling = steps - rising
-    if decay_steps is not None:
-        falling = min(decay_steps, falling)
-    if step < rising:
-        return step / max(1, rising)
-    return min(1.0, max(0.0, (steps - step) / max(1, falling)))
 
 
 @dataclass(eq=False, repr=False)
@@ -190,7 +113,6 @@ class Trainer:
             need("tensorboard", "train", "A log for TensorBoard")
         self.processes = Processes.join(options.device)
         self.is_first = self.processes.rank == 0
-        self.model.to(self.processes.device).train()
         # dropout draws from the generator of this module
         self._random: Any = torch.cuda if self.processes.device.type == "cuda" else torch
         self.step = 0
@@ -209,19 +131,7 @@ class Trainer:
         self._states_to_keep = max(2, options.keep_states)
         self._snapshot_steps = _snapshot_steps(self.steps, options.checkpoints)
         self._about = _describe_run(self.model, options, self._examples)
-        self._check_freeze()
-        for name, parameter in self.model.named_parameters():
-            if options.freeze and _depth(name) <= options.freeze:
-                parameter.requires_grad_(False)
-        self.processes.broadcast(self.model)
-        self.optimizer = make_optimizer(self.model, options)
-
-    def _check_freeze(self) -> None:
-        layers = self.model.config.num_hidden_layers
-        if self.options.freeze > layers:
-            raise ValueError(
-                f"freeze is {self.options.freeze}, but the model has only {layers} layers."
-            )
+        self.updates = Steps(self.model, self.objective, options, self.steps, self.processes)
 
     def run(self) -> None:
         """Train to the end, or until the score stops improving.
@@ -330,11 +240,27 @@ class Trainer:
     def train_step(self, batch: Sequence[Example]) -> Record:
         """Update the weights by a batch: forward and backward, reduce, update, record."""
         start = time.perf_counter()
-        rate = self._set_learning_rate()
-        losses = self._reduce(self._forward_backward(batch))
-        loss = math.fsum(losses.values())
-        norm = self._update(loss)
-        return self._record(batch, losses, rate, norm, time.perf_counter() - start)
+        try:
+            update = self.updates.take(batch, self.step, self._stop_requested)
+        except FloatingPointError as error:
+            examples = ", ".join(map(str, self._batches[self.batch_in_epoch - 1][:8]))
+            raise ValueError(
+                f"{error} in step {self.step + 1} (epoch {self.epoch}, batch "
+                f"{self.batch_in_epoch}: examples {examples}, ...): lower --learning-rate, and "
+                f"look at these examples. {self._advice_after_failure()}"
+            ) from None
+        self.step += 1
+        self._stops = update.stops
+        rise = self._watch.rise(math.fsum(update.losses.values()))
+        if rise and self.is_first:
+            logger.warning(
+                "the loss has risen from %.3g to %.3g by step %d: a lower learning rate may help.",
+                *rise,
+                self.step,
+            )
+        return self._record(
+            batch, update.losses, update.rate, update.norm, time.perf_counter() - start
+        )
 
     def _record(
         self,
@@ -359,91 +285,6 @@ class Trainer:
         record["tokens_per_second"] = round(tokens / seconds)
         return record
 
-    def _set_learning_rate(self) -> float:
-        """Set the learning rate of this step, and return that of the head."""
-        options = self.options
-        share = linear_schedule(self.step, self.steps, options.warmup, options.decay_steps)
-        rate = (options.learning_rate or 0.0) * share
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate * group["share"]
-        return rate
-
-    def _forward_backward(self, batch: Sequence[Example]) -> dict[str, Tensor]:
-        """Compute the gradients of this process's share of a batch.
-
-        Returns:
-            The share of its examples in the losses of the batch.
-        """
-        rank = self.processes.rank
-        ordered = sorted(batch, key=length)
-        examples = ordered[rank :: self.processes.size]
-        weight = 1.0
-        if not examples:
-            # all processes must take part, so this one computes an example that does not count
-            examples = ordered[:1]
-            weight = 0.0
-        losses: dict[str, Tensor] = {}
-        for part in split_by_tokens(examples, self.options.tokens_per_forward):
-            with self._operators():
-                shares = self._losses(part, batch)
-                share_of_loss = torch.stack(list(shares.values())).sum() * weight
-                share_of_loss.backward()  # type: ignore[no-untyped-call]
-            for name, share in shares.items():
-                losses[name] = losses.get(name, 0) + share.detach() * weight
-        return losses
-
-    def _operators(self) -> AbstractContextManager[None]:
-        if self.options.exact:
-            return nullcontext()
-        return faster_operators(self.processes.device, self.model)
-
-    def _reduce(self, losses: dict[str, Tensor]) -> dict[str, float]:
-        """Sum gradients and losses over all processes, and find out whether one of them stops."""
-        self.processes.sum_gradients(self.model)
-        values = torch.stack(list(losses.values()))
-        # torchrun sends its signal to all processes, but they may not be in the same step
-        stops = values.new_tensor([self._stop_requested()])
-        values = self.processes.sum(torch.cat([values, stops]))
-        *sums, stops_in_all = values.tolist()
-        self._stops = stops_in_all > 0
-        return dict(zip(losses, sums, strict=True))
-
-    def _update(self, loss: float) -> float:
-        """Update the weights, unless the loss or a gradient is not finite.
-
-        Returns:
-            The norm of the gradients before clipping.
-        """
-        max_norm = self.options.max_grad_norm
-        norm = float(nn.utils.clip_grad_norm_(self.model.parameters(), max_norm))
-        self._check_loss(loss, norm)
-        self.optimizer.step()
-        self.optimizer.zero_grad()
-        self.step += 1
-        return norm
-
-    def _check_loss(self, loss: float, norm: float) -> None:
-        """Raise ValueError for a loss or a gradient that is not finite. Report a rising loss."""
-        problem = ""
-        if not math.isfinite(loss):
-            problem = f"The loss is {loss}"
-        elif not math.isfinite(norm):
-            problem = f"The gradient's norm is {norm}"
-        if problem:
-            examples = ", ".join(map(str, self._batches[self.batch_in_epoch - 1][:8]))
-            raise ValueError(
-                f"{problem} in step {self.step + 1} (epoch {self.epoch}, batch "
-                f"{self.batch_in_epoch}: examples {examples}, ...): lower --learning-rate, and "
-                f"look at these examples. {self._advice_after_failure()}"
-            )
-        rise = self._watch.rise(loss)
-        if rise and self.is_first:
-            logger.warning(
-                "the loss has risen from %.3g to %.3g by step %d: a lower learning rate may help.",
-                *rise,
-                self.step + 1,
-            )
-
     def _advice_after_failure(self) -> str:
         """How to continue after a step that failed."""
         if self.step == self._saved_step > 0:
@@ -454,16 +295,6 @@ class Trainer:
                     "and --resume continues from the previous state."
                 )
         return self._resume_hint()
-
-    def _losses(self, part: Sequence[Example], batch: Sequence[Example]) -> dict[str, Tensor]:
-        """The share of `part` in the mean losses of `batch`."""
-        padded = self.options.exact and "lengths" not in part[0]  # as a plain loop does
-        inputs = pad(part, self.model.config.pad_token_id or 0) if padded else pack(part)
-        device = self.processes.device
-        inputs = to_device(inputs, device)
-        with torch.autocast(device.type, torch.bfloat16, enabled=self.options.bf16):
-            sums = self.objective(self.model, inputs)
-        return {name: summed / max(1, count_labels(batch, name)) for name, summed in sums.items()}
 
     # --- the position in the data
 
@@ -492,7 +323,7 @@ class Trainer:
         """Write everything that the next step depends on, atomically."""
         random = self.processes.gather(self._random.get_rng_state())
         if self.is_first:
-            state = training_state(self.model, self.optimizer)
+            state = training_state(self.model, self.updates.optimizer)
             state |= {"about": self._about, "random": random}
             state |= {"metric": self.metric, "best_scores": self.best_scores}
             state["position"] = {name: getattr(self, name) for name in POSITION}
@@ -517,7 +348,7 @@ class Trainer:
             ) from error
 
     def _restore(self, state: dict[str, Any]) -> None:
-        load_training_state(state, self.model, self.optimizer)
+        load_training_state(state, self.model, self.updates.optimizer)
         for name in POSITION:
             setattr(self, name, state["position"][name])
         if state["metric"] == self.metric:
@@ -593,41 +424,6 @@ def compare_scores(
     return 0
 
 
-class LossWatch:
-    """Notices, once, that the loss of a run rises.
-
-    It compares the medians of many steps, because one batch of rare labels or large numbers may
-    have a loss that is many times that of the others.
-    """
-
-    STEPS = 50
-
-    def __init__(self) -> None:
-        self._losses: deque[float] = deque(maxlen=self.STEPS)
-        self._first: float | None = None
-        self._lowest = math.inf
-        self._is_reported = False
-
-    def rise(self, loss: float) -> tuple[float, float] | None:
-        """Add the loss of a step.
-
-        Returns:
-            The lowest median and that of the last steps, if the latter is more than three times
-            the former and half of the first. None otherwise, and after it was returned once.
-        """
-        self._losses.append(loss)
-        if len(self._losses) < self.STEPS or self._is_reported:
-            return None
-        median = statistics.median(self._losses)
-        if self._first is None:
-            self._first = median
-        self._lowest = min(self._lowest, median)
-        if median <= max(3 * self._lowest, self._first / 2):
-            return None
-        self._is_reported = True
-        return self._lowest, median
-
-
 def _snapshot_steps(steps: int, count: int) -> set[int]:
     """The steps after which a snapshot is saved, denser at first since most is learned early."""
     last = max(1, count - 1)
@@ -682,8 +478,3 @@ def _digest(examples: Sequence[Example]) -> str:
             digest.update(name.encode())
             digest.update(np.asarray(example[name]).tobytes())
     return digest.hexdigest()[:16]
-
-
-def count_labels(examples: Sequence[Example], name: str) -> int:
-    """Count the labels of this name in the examples, without `IGNORED` ones."""
-    return sum(int(np.count_nonzero(np.asarray(example[name]) != IGNORED)) for example in examples)

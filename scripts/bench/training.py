@@ -33,9 +33,10 @@ from minibert.losses import IGNORED
 from minibert.tasks.sequence import SequenceTask
 from minibert.text import Table
 from minibert.training.data import Example, pad
-from minibert.training.loop import Trainer, make_optimizer
+from minibert.training.loop import Trainer
 from minibert.training.options import TrainingOptions
 from minibert.training.pretraining import Masking, PretrainingData, pretraining_losses
+from minibert.training.steps import make_optimizer
 
 # lowest acceptable ratios to the loop in transformers: fine-tuning in float32 and bfloat16, and
 # pre-training; then to the Trainer of transformers
@@ -79,7 +80,7 @@ def finetuning(batches: int, rounds: int) -> list[dict[str, Any]]:
         f"{batches} updates of 32 SST-2 sentences, MiniLM, packed",
         ours,
         theirs,
-        task.losses,
+        task.loss,
         examples,
         32,
         (batches, rounds),

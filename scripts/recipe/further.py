@@ -45,10 +45,10 @@ from minibert.files import replacing
 from minibert.losses import IGNORED
 from minibert.training.corpora import TokenCache
 from minibert.training.data import Batch, Epochs, Example, pack
-from minibert.training.loop import make_optimizer
 from minibert.training.options import TrainingOptions
 from minibert.training.pretraining import PretrainingData
 from minibert.training.speedups import faster_operators, word_loss
+from minibert.training.steps import make_optimizer
 from recipe import measures, table, texts
 from recipe.distillation import SENTENCE, TaughtSentences, sentence_loss
 from recipe.mixtures import AsAsked, Portions, complete, documents_of

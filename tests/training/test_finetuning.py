@@ -35,8 +35,8 @@ from minibert.tasks.tokens import TokenTask
 from minibert.text import Table
 from minibert.training.data import length, pack, pad
 from minibert.training.finetuning import finetune, hold_out
-from minibert.training.loop import count_labels, default_learning_rate
 from minibert.training.options import TrainingOptions
+from minibert.training.steps import count_labels, default_learning_rate
 
 WORDS = [
     "[PAD]",

@@ -20,16 +20,10 @@ from minibert import BertForSequenceClassification
 from minibert.losses import IGNORED
 from minibert.tasks.sequence import SequenceTask
 from minibert.training.data import Example, epoch_order, pad
-from minibert.training.loop import (
-    LossWatch,
-    Trainer,
-    compare_scores,
-    count_labels,
-    linear_schedule,
-    make_optimizer,
-)
+from minibert.training.loop import Trainer, compare_scores
 from minibert.training.options import TrainingOptions
 from minibert.training.state import read_state, remove_states, saved_states
+from minibert.training.steps import LossWatch, count_labels, linear_schedule, make_optimizer
 
 OPTIONS = TrainingOptions(steps=50, batch_size=8, learning_rate=1e-3, exact=True)
 losses_of = SequenceTask().loss
@@ -281,7 +275,7 @@ def test_lower_layers_have_smaller_rates_and_frozen_ones_stay_unchanged(tmp_path
     names = {id(parameter): name for name, parameter in model.named_parameters()}
     shares = {
         names[id(parameter)]: group["share"]
-        for group in trainer.optimizer.param_groups
+        for group in trainer.updates.optimizer.param_groups
         for parameter in group["params"]
     }
     assert shares["classifier.weight"] == shares["bert.pooler.dense.bias"] == 1.0
@@ -393,7 +387,7 @@ def test_a_loss_of_nan_ends_the_run(tmp_path: Path) -> None:
     model = BertForSequenceClassification(tiny_config(num_labels=1, problem_type="regression"))
     for example in examples:
         example["labels"] = float("nan")
-    losses = SequenceTask(regression=True).losses
+    losses = SequenceTask(regression=True).loss
     with pytest.raises(
         ValueError,
         match=r"loss is nan in step 1 .epoch 0, batch 1: .*: lower --learning-rate.* from step 0",
@@ -409,7 +403,7 @@ def test_the_error_names_a_state_that_reproduces_the_failure(tmp_path: Path) -> 
         ValueError, match=r"in step 3 .*2\.pt reproduces this failure: delete it, and --resume"
     ):
         trainer = trainer_of(model, tmp_path, replace(OPTIONS, steps=4), resume=True)
-        trainer.objective = lambda model, batch: {
+        trainer.updates.objective = lambda model, batch: {
             "labels": losses_of(model, batch)["labels"] * math.inf
         }
         trainer.run()
@@ -417,7 +411,7 @@ def test_the_error_names_a_state_that_reproduces_the_failure(tmp_path: Path) -> 
     # The error does not suggest deleting the only state.
     with pytest.raises(ValueError, match=r"Start again with --resume"):
         trainer = trainer_of(model, tmp_path, replace(OPTIONS, steps=4), resume=True)
-        trainer.objective = lambda model, batch: {
+        trainer.updates.objective = lambda model, batch: {
             "labels": losses_of(model, batch)["labels"] * math.inf
         }
         trainer.run()

@@ -1,0 +1,62 @@
+"""Steps without a folder: they update a model, and equal those of a run."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from conftest import tiny_config
+
+from minibert import BertForSequenceClassification
+from minibert.tasks.sequence import SequenceTask
+from minibert.tasks.task import Example
+from minibert.training.data import epoch_order
+from minibert.training.loop import Trainer
+from minibert.training.options import TrainingOptions
+from minibert.training.steps import Steps
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+OPTIONS = TrainingOptions(steps=6, batch_size=8, learning_rate=1e-3, tokens_per_forward=40)
+
+
+def examples() -> list[Example]:
+    rng = np.random.default_rng(0)
+    texts = [rng.integers(5, 99, rng.integers(2, 21)) for _ in range(48)]
+    return [
+        {"input_ids": ids, "token_type_ids": np.zeros_like(ids), "labels": int(ids[0] % 2)}
+        for ids in texts
+    ]
+
+
+def model() -> Any:
+    torch.manual_seed(0)
+    return BertForSequenceClassification(tiny_config())
+
+
+def test_steps_are_those_of_a_run(tmp_path: Path) -> None:
+    data, whole, alone = examples(), model(), model()
+    loss = SequenceTask().loss
+    torch.manual_seed(1)
+    Trainer(whole, lambda _: data, loss, tmp_path, OPTIONS).run()
+    torch.manual_seed(1)
+    steps = Steps(alone, loss, OPTIONS, total=6)
+    order = epoch_order([len(example["input_ids"]) for example in data], 8, 0, 0)
+    for number, batch in enumerate(order):
+        update = steps.take([data[index] for index in batch], number)
+        assert math.isfinite(update.losses["labels"]) and update.norm > 0 and not update.stops
+    for name, weight in whole.state_dict().items():
+        assert torch.equal(weight, alone.state_dict()[name]), name
+
+
+def test_a_loss_that_is_not_finite_changes_nothing() -> None:
+    changed = model()
+    before = {name: weight.clone() for name, weight in changed.state_dict().items()}
+    steps = Steps(changed, lambda m, b: {"labels": SequenceTask().loss(m, b)["labels"] * math.nan},
+                  OPTIONS, total=6)  # fmt: skip
+    with pytest.raises(FloatingPointError, match="The loss is nan"):
+        steps.take(examples()[:8], 0)
+    assert all(torch.equal(before[name], weight) for name, weight in changed.state_dict().items())
