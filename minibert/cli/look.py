@@ -353,7 +353,7 @@ def run_learn(options: argparse.Namespace) -> None:
 
 LEARN = Command(
     "learn",
-    "Open an article in fourteen scenes next to a live BERT.",
+    "Open an article in scenes next to a live BERT.",
     "--output learn.html",
     add_learn,
     run_learn,

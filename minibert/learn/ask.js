@@ -287,7 +287,7 @@ function fillQuestions(by, list, language, fits = true) {
       const item = element("li");
       const button = element("button", one[language].question, { type: "button", lang: language });
       item.append(button);
-      button.onclick = () => (one.isTerm ? explain(item, button, one[language]) : openDoor(one));
+      button.onclick = () => (one.isTerm ? unfoldTerm(item, button, one[language]) : openDoor(one));
       if (one.isTerm) {
         button.setAttribute("aria-expanded", "false");
       }
@@ -297,7 +297,7 @@ function fillQuestions(by, list, language, fits = true) {
 }
 
 /** Shows or hides the explanation of a term below its button. */
-function explain(item, button, { answer }) {
+function unfoldTerm(item, button, { answer }) {
   const isOpen = item.querySelector("p") !== null;
   button.setAttribute("aria-expanded", !isOpen);
   if (isOpen) {

@@ -197,6 +197,23 @@ const maskScores = (scores, visible) =>
     scores.data.map((score, at) => (visible[at % visible.length] ? score : score + LOWEST)),
   );
 
+/** Replaces the weights of every `sharing` heads in a row by their mean, in place. */
+function shareWeights({ shape: [heads, seq], data }, sharing) {
+  const size = seq * seq;
+  for (let from = 0; from < heads; from += sharing) {
+    const count = Math.min(sharing, heads - from);
+    for (let i = 0; i < size; i++) {
+      let mean = 0;
+      for (let h = 0; h < count; h++) {
+        mean += data[(from + h) * size + i] / count;
+      }
+      for (let h = 0; h < count; h++) {
+        data[(from + h) * size + i] = mean;
+      }
+    }
+  }
+}
+
 /** Returns the values weighted by the probabilities, with heads concatenated: (seq, hidden). */
 function weighValues(probabilities, value) {
   const [heads, seq, size] = value.shape;
@@ -251,11 +268,15 @@ class Bert {
    * - ids, types, mask: one entry for each token.
    * - sides: which side of itself a token may attend to, a name in SIDES.
    * - off: heads to switch off as [layer, head], and layers to skip as [layer].
+   * - idle: layers whose feed-forward network is skipped.
+   * - sharing: how many heads in a row share one set of weights, the mean of their own.
    * - from: the first layer to run.
    * - states: the input of that layer, instead of the embeddings.
    * @returns Map from the names of minibert.trace to tensors, in order of computation.
    */
-  run({ ids, types, mask, sides = "both", off = [], from = 0, states = null }) {
+  run(input) {
+    const { ids, types, mask, sides = "both", off = [], from = 0, states = null } = input;
+    const { idle = [], sharing = 1 } = input;
     const steps = new Map();
     const visible = visibleKeys(mask, sides);
     let hidden = states ?? this.embed(ids, types, steps);
@@ -269,9 +290,13 @@ class Bert {
         hidden,
         visible,
         own.filter((at) => at.length > 1).map((at) => at[1]),
+        sharing,
         steps,
       );
-      hidden = own.some((at) => at.length === 1) ? hidden : output;
+      const attended = steps.get(`layer.${layer}.attention.output`);
+      if (!own.some((at) => at.length === 1)) {
+        hidden = idle.includes(layer) ? attended : output;
+      }
       steps.set(`layer.${layer}.output`, hidden);
     }
     if (this.parameter("pooler.dense.weight")) {
@@ -310,7 +335,7 @@ class Bert {
    * Runs one encoder layer: attention between tokens, then a feed-forward network on each token.
    * Both add their output to their input.
    */
-  layer(number, hidden, visible, silent, steps) {
+  layer(number, hidden, visible, silent, sharing, steps) {
     const own = `encoder.layer.${number}`;
     const keep = (name, value) => {
       steps.set(`layer.${number}.${name}`, value);
@@ -335,6 +360,9 @@ class Bert {
     const seq = hidden.shape[0];
     for (let at = 0; at < probabilities.data.length; at += seq) {
       softmax(probabilities.data.subarray(at, at + seq));
+    }
+    if (sharing > 1) {
+      shareWeights(probabilities, sharing);
     }
     for (const head of silent) {
       probabilities.data.fill(0, head * seq * seq, (head + 1) * seq * seq);

@@ -71,6 +71,7 @@ SCRIPTS = (
     "layer",
     "pair",
     "task",
+    "whys",
     "scenes",
     "scenes_ko",
     "question",

@@ -133,6 +133,7 @@ class Live {
   async compute(request) {
     const tokens = this.tokens(request);
     const { text, pair = null, off = [], sides = "both", from = 0, states = null } = request;
+    const { idle = [], sharing = 1 } = request;
     const column = (name) => tokens.map((token) => token[name]);
     const found = await this.ask("run", {
       ids: column("id"),
@@ -140,6 +141,8 @@ class Live {
       mask: column("mask"),
       sides,
       off,
+      idle,
+      sharing,
       from,
       states,
     });

@@ -541,6 +541,9 @@ const ENGLISH = [
   },
   TASK_SCENE,
   TRAINING_SCENE,
+  STEP_SCENE,
+  SEVERAL_SCENE,
+  TRANSFORM_SCENE,
 ];
 
 /** Replaces "it" by a noun phrase with [MASK], to see which noun the model predicts. */

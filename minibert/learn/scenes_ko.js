@@ -620,4 +620,7 @@ const KOREAN = [
     own: () => comparedRows(sentenceCosine),
   },
   TASK_SCENE,
+  STEP_SCENE,
+  SEVERAL_SCENE,
+  TRANSFORM_SCENE,
 ];

@@ -1,4 +1,4 @@
-"""The fourteen scenes of the Korean article of `minibert learn --lang ko`."""
+"""The scenes of the Korean article of `minibert learn --lang ko`."""
 
 from __future__ import annotations
 
@@ -35,6 +35,9 @@ VERDICTS = [
     (1, "둘째 문장을 뒤섞어도 80개 중 68개"),
     (1, "뜻이 같은 쪽이 더 가까운 것은 20개 중"),
     (2, "마지막 레이어로 평균 83%"),
+    (0, "커지고, 손실은 줄어듭니다"),
+    (2, "비율 한 벌"),
+    (2, "피드포워드"),
 ]
 
 FITS = """() => ["lesson", "scene-verdict", "scenes"].every((id) => {
@@ -80,7 +83,7 @@ def test_every_scene_has_a_measured_verdict(browser: Any, file: Path) -> None:
     with Reader(browser, file, language="en-US") as reader:
         # --lang ko opens the page in Korean, whatever the language of the browser
         assert reader.page.get_attribute("html", "lang") == "ko"
-        assert reader.page.evaluate("SCENE_COUNT") == len(VERDICTS) == 14
+        assert reader.page.evaluate("SCENE_COUNT") == len(VERDICTS) == 17
         check_scenes(reader, "ko")
 
 
