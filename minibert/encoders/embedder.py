@@ -147,7 +147,18 @@ class SentenceEmbedder(TextEncoder, nn.Module):
             include_prompt,
         )
         self.model = model
-        self.pooling = _check_poolings(pooling, model)
+        self.pooling = [pooling] if isinstance(pooling, str) else list(pooling)
+        unknown = [name for name in self.pooling if name not in POOLINGS]
+        if unknown or not self.pooling:
+            raise ValueError(
+                f"pooling should be one or more of {', '.join(POOLINGS)}, not "
+                f"{unknown or pooling!r}."
+            )
+        if "pooler" in self.pooling and model.pooler is None:
+            raise ValueError(
+                'pooling="pooler" needs a model with a pooler: BertModel(config, '
+                "add_pooling_layer=True)."
+            )
         depth = config.num_hidden_layers
         self.layers, self.layer_weights = resolve_layers(layers, depth, layer_weights)
         self._needs_hidden_states = self.layers != [depth] or self.layer_weights is not None
@@ -688,23 +699,3 @@ class SentenceEmbedder(TextEncoder, nn.Module):
                         f"Dense layer of this model takes {step.linear.in_features}."
                     )
                 self.dimension = step.linear.out_features
-
-
-def _check_poolings(pooling: str | Sequence[str], model: BertModel) -> list[str]:
-    """The poolings as a list.
-
-    Raises:
-        ValueError: An unknown one, none at all, or "pooler" for a model without it.
-    """
-    poolings = [pooling] if isinstance(pooling, str) else list(pooling)
-    unknown = [name for name in poolings if name not in POOLINGS]
-    if unknown or not poolings:
-        raise ValueError(
-            f"pooling should be one or more of {', '.join(POOLINGS)}, not {unknown or pooling!r}."
-        )
-    if "pooler" in poolings and model.pooler is None:
-        raise ValueError(
-            'pooling="pooler" needs a model with a pooler: BertModel(config, '
-            "add_pooling_layer=True)."
-        )
-    return poolings

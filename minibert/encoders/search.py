@@ -37,22 +37,6 @@ def unit(vectors: Vectors) -> Vectors:
     return normalized
 
 
-def _cosine(a: Vectors, b: Vectors) -> Vectors:
-    return unit(a) @ unit(b).T
-
-
-def _dot(a: Vectors, b: Vectors) -> Vectors:
-    return a @ b.T
-
-
-def _euclidean(a: Vectors, b: Vectors) -> Vectors:
-    return -_distances(a, b, 2)
-
-
-def _manhattan(a: Vectors, b: Vectors) -> Vectors:
-    return -_distances(a, b, 1)
-
-
 def _distances(a: Vectors, b: Vectors, order: int) -> Vectors:
     # (m,) for each vector: never (n, m, D) at once
     rows = [np.linalg.norm(vector - b, ord=order, axis=1) for vector in a]
@@ -61,10 +45,10 @@ def _distances(a: Vectors, b: Vectors, order: int) -> Vectors:
 
 # similarity of every two rows, (n, D) and (m, D) to (n, m), the larger the more alike
 METRICS: dict[str, Callable[[Vectors, Vectors], Vectors]] = {
-    "cosine": _cosine,
-    "dot": _dot,
-    "euclidean": _euclidean,
-    "manhattan": _manhattan,
+    "cosine": lambda a, b: unit(a) @ unit(b).T,
+    "dot": lambda a, b: a @ b.T,
+    "euclidean": lambda a, b: -_distances(a, b, 2),
+    "manhattan": lambda a, b: -_distances(a, b, 1),
 }
 
 

@@ -473,6 +473,7 @@ class TextEncoder(TextModel):
             texts = texts.item()
         single = isinstance(texts, str)
         inputs: list[Any] = [texts] if single else list_texts(texts)
+        overlong = 0
         results: Any
         if chosen.output_value == "token_embeddings":
             truncated = Settings(settings.prompt, "truncate", settings.batch_tokens)
@@ -481,9 +482,14 @@ class TextEncoder(TextModel):
             results = [states[index] for index in rows.indices]
             overlong = rows.overlong
         else:
-            vectors, overlong = self._encode_chunks(
-                inputs, settings, bool(chosen.show_progress_bar)
-            )
+            dimension = min(self.dimension, settings.truncate_dim or self.dimension)
+            vectors = np.empty((len(inputs), dimension), np.float32)
+            is_watched = bool(chosen.show_progress_bar)
+            with Progress(True, len(inputs)) if is_watched else nullcontext(SILENT) as progress:
+                for start in range(0, len(inputs), CHUNK_TEXTS):
+                    chunk = slice(start, start + CHUNK_TEXTS)
+                    vectors[chunk], rows = self.encode_chunk(inputs[chunk], settings, progress)
+                    overlong += rows.overlong
             results = quantize(vectors, chosen.precision or "float32")
             if chosen.convert_to_tensor or not chosen.convert_to_numpy:
                 import torch
@@ -771,21 +777,6 @@ class TextEncoder(TextModel):
         """
         vector: list[float] = self.encode_query(text).tolist()
         return vector
-
-    def _encode_chunks(
-        self, inputs: list[Any], settings: Settings, show_progress_bar: bool
-    ) -> tuple[Vectors, int]:
-        """Vectors (N, D), and how many inputs are overlong."""
-        dimension = min(self.dimension, settings.truncate_dim or self.dimension)
-        vectors = np.empty((len(inputs), dimension), np.float32)
-        overlong = 0
-        bar = Progress(True, len(inputs)) if show_progress_bar else nullcontext(SILENT)
-        with bar as progress:
-            for start in range(0, len(inputs), CHUNK_TEXTS):
-                chunk = slice(start, start + CHUNK_TEXTS)
-                vectors[chunk], rows = self.encode_chunk(inputs[chunk], settings, progress)
-                overlong += rows.overlong
-        return vectors, overlong
 
     def _scores(self, scores: Vectors) -> Any:
         """Similarities in the form that the backend's users expect."""
