@@ -30,6 +30,7 @@ from minibert.cli.options import (
     add_negative_column,
     add_table,
     comma_list,
+    filled,
     table_of,
 )
 from minibert.cli.parser import Command, Parser
@@ -38,7 +39,6 @@ from minibert.cli.texts import check_single_files
 from minibert.cli.training import (
     add_run_options,
     add_training_options,
-    fill,
     keep_options,
     options_of_run,
 )
@@ -214,7 +214,7 @@ def with_task_of_run(arguments: list[str]) -> list[str]:
 
 def run(options: argparse.Namespace) -> None:
     options = options_of_run(options, "train", tasks=tuple(TASKS))
-    settings = fill(TrainingOptions, options)
+    settings = filled(TrainingOptions, options)
     check_single_files((options.train, options.dev, options.test))
     source = source_of(options)
     task = task_of(options)
@@ -321,7 +321,7 @@ def _similarity_task(options: argparse.Namespace) -> Task:
     from minibert.tasks.similarity import SimilarityTask
 
     table = table_of(options)
-    return fill(
+    return filled(
         SimilarityTask,
         options,
         table=table,

@@ -23,14 +23,13 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from minibert.cli.loading import source_of
-from minibert.cli.options import add_model, add_table, table_of
+from minibert.cli.options import add_model, add_table, filled, table_of
 from minibert.cli.parser import Command, Parser
 from minibert.cli.results import UsageError, report
 from minibert.cli.texts import check_files
 from minibert.cli.training import (
     add_run_options,
     add_training_options,
-    fill,
     keep_options,
     options_of_run,
 )
@@ -142,7 +141,7 @@ def run(options: argparse.Namespace) -> None:
         )
     if options.model is not None and options.vocab_size is not None:
         raise UsageError("--vocab-size has no effect on --model, which has a vocabulary: drop it.")
-    settings = fill(TrainingOptions, options)
+    settings = filled(TrainingOptions, options)
     corpus = weighted_files(options.corpus)
     check_files(corpus)
     from minibert.training.pretraining import pretrain

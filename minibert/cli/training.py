@@ -10,13 +10,13 @@ import dataclasses
 import logging
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from minibert.cli.loading import check_device, default_training_device
-from minibert.cli.options import add_force, add_json
+from minibert.cli.options import add_fields, add_force, add_json
 from minibert.cli.parser import Parser
 from minibert.cli.results import UsageError, claim_folder
 from minibert.files import read_json, write_json
@@ -24,16 +24,7 @@ from minibert.progress import place
 from minibert.training.options import TrainingOptions
 
 logger = logging.getLogger("minibert")
-T = TypeVar("T")
 
-_TYPES: Mapping[str, tuple[Callable[[str], Any], str]] = {
-    "int": (int, "N"),
-    "int | None": (int, "N"),
-    "float": (float, "X"),
-    "float | None": (float, "X"),
-    "str | None": (str, "NAME"),
-}
-_METAVARS = {"learning_rate": "RATE", "warmup": "PROB", "weight_decay": "RATE"}
 # the help shows the options in these groups; what is named in none belongs to the training
 _GROUPS: Mapping[str, tuple[str, ...]] = {
     "schedule": ("epochs", "steps", "batch_size", "learning_rate", "warmup", "decay_steps", "seed"),
@@ -59,16 +50,14 @@ def add_training_options(parser: Parser, leave_out: Sequence[str] = (), **defaul
         defaults: The defaults of this command, where they differ from those of the fields.
     """
     names = [field.name for field in dataclasses.fields(TrainingOptions)]
-    fields = dict(zip(names, dataclasses.fields(TrainingOptions), strict=True))
     grouped = {name for group in _GROUPS.values() for name in group}
     groups = {**_GROUPS, "other": tuple(name for name in names if name not in grouped)}
     for title, members in groups.items():
-        present = [name for name in members if name in fields and name not in leave_out]
+        present = [name for name in members if name not in leave_out]
         if not present:
             continue
         group = parser.add_argument_group(title)
-        for name in present:
-            _add_field(group, fields[name], defaults.get(name, fields[name].default))
+        add_fields(group, TrainingOptions, *present, **defaults)
         if title == "schedule":
             group.add_argument(
                 "--max-length",
@@ -77,19 +66,6 @@ def add_training_options(parser: Parser, leave_out: Sequence[str] = (), **defaul
                 metavar="N",
                 help="Maximum number of tokens per example.",
             )
-
-
-def _add_field(group: Any, field: Any, default: Any) -> None:
-    flag = f"--{field.name.replace('_', '-')}"
-    help = field.metadata["help"].replace("%", "%%")
-    if default is not None:  # the parser shows it
-        help, _, _ = help.partition(" Default: ")
-    if field.type == "bool":
-        group.add_argument(flag, action="store_true", help=help)
-        return
-    kind, metavar = _TYPES[str(field.type)]
-    metavar = _METAVARS.get(field.name, metavar)
-    group.add_argument(flag, type=kind, default=default, metavar=metavar, help=help)
 
 
 def add_run_options(parser: Parser) -> None:
@@ -260,10 +236,3 @@ def _forget_start(folder: Path, existed: bool, names: Sequence[str]) -> None:
             shutil.rmtree(folder / "tokens", ignore_errors=True)
         if not existed:
             folder.rmdir()  # fails where something else was written
-
-
-def fill(kind: Callable[..., T], options: argparse.Namespace, **more: Any) -> T:
-    """A dataclass whose fields are the options of the same names, and `more`."""
-    names = {field.name for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
-    values = {name: value for name, value in vars(options).items() if name in names}
-    return kind(**{**values, **more})

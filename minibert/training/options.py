@@ -6,22 +6,21 @@ makes their options of it. Nothing heavy is imported, so that `--help` answers a
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass
 from typing import Any
+
+from minibert.checks import check_fields, option
 
 
 def _option(
-    default: Any, description: str, minimum: float | None = None, data_order: bool = False
+    default: Any,
+    description: str,
+    minimum: float | None = None,
+    data_order: bool = False,
+    metavar: str | None = None,
 ) -> Any:
-    """Declare a field of numbers from `minimum` on.
-
-    With `data_order`, a run cannot be resumed with another value.
-    """
-    return field(
-        default=default,
-        metadata={"help": description, "minimum": minimum, "data_order": data_order},
-    )
+    """Declare a field. With `data_order`, a run cannot be resumed with another value."""
+    return option(default, description, minimum=minimum, metavar=metavar, data_order=data_order)
 
 
 @dataclass(frozen=True)
@@ -41,9 +40,13 @@ class TrainingOptions:
         "Peak learning rate of AdamW. Default: 5e-5 for BERT base and more for smaller models. "
         "It is printed.",
         0.0,
+        metavar="RATE",
     )
     warmup: float = _option(
-        0.1, "Share of the steps in which the learning rate rises linearly from 0.", 0.0
+        0.1,
+        "Share of the steps in which the learning rate rises linearly from 0.",
+        0.0,
+        metavar="PROB",
     )
     decay_steps: int | None = _option(
         None,
@@ -53,7 +56,10 @@ class TrainingOptions:
         0,
     )
     weight_decay: float = _option(
-        0.01, "Weight decay of AdamW, for all weights but biases and LayerNorms.", 0.0
+        0.01,
+        "Weight decay of AdamW, for all weights but biases and LayerNorms.",
+        0.0,
+        metavar="RATE",
     )
     layer_decay: float = _option(
         1.0, "Layer-wise decay factor of the learning rate, from the last layer down.", 0.0
@@ -71,6 +77,7 @@ class TrainingOptions:
         None,
         "Device to train on: cpu, cuda, cuda:1 or mps. "
         "Default: CUDA if there is a GPU, else the CPU.",
+        metavar="DEVICE",
     )
     bf16: bool = _option(
         False,
@@ -105,7 +112,9 @@ class TrainingOptions:
         0, "Steps between two evaluations (0: at the end of each epoch).", 0
     )
     metric: str | None = _option(
-        None, "Score that chooses the best model. Default: the first one that is reported."
+        None,
+        "Score that chooses the best model. Default: the first one that is reported.",
+        metavar="NAME",
     )
     patience: int = _option(
         0, "Evaluations without a better score before early stopping (0: never).", 0
@@ -114,18 +123,7 @@ class TrainingOptions:
 
     def __post_init__(self) -> None:
         """ValueError for numbers out of range."""
-        for each in fields(self):
-            value = getattr(self, each.name)
-            minimum = each.metadata["minimum"]
-            if minimum is None or (value is None and "None" in str(each.type)):
-                continue
-            if type(minimum) is int and type(value) is not int:
-                raise ValueError(f"{each.name} should be a whole number, not {value!r}.")
-            if not minimum <= value < math.inf:
-                finite = "" if type(minimum) is int else " and finite"
-                raise ValueError(
-                    f"{each.name} should be {minimum:g} or more{finite}, not {value!r}."
-                )
+        check_fields(self)
         if self.warmup > 1:
             raise ValueError(
                 f"warmup should be a share of the steps from 0 to 1, not {self.warmup!r}."
