@@ -11,7 +11,7 @@ calls it: with a padded batch (batch, seq, hidden) whatever the layout, and with
                                                    own parts, and hidden states as it has them
 
 A layer, its attention and the self-attention in it may return hidden states, or a tuple of hidden
-states and attention probabilities.
+states and attention probabilities. An encoder may return a tuple or an output.
 """
 
 import inspect
@@ -23,6 +23,7 @@ from torch import Tensor, nn
 
 from minibert import inputs
 from minibert.layouts import UNMASKED, Layout, LayoutOrMask, PackedLayout, PaddedLayout
+from minibert.outputs import BertModelOutput
 
 
 def make_layout(layout: Layout | None, attention_mask: Tensor | None) -> Layout:
@@ -102,6 +103,51 @@ def run(
         result = part(hidden_states, layout, *arguments.values())
         return result if isinstance(result, tuple) else (result, None)
 
+    result, states = _call_own(part, hidden_states, layout, arguments)
+    output, probabilities = _split_output(part, result, states)
+    return output if states is hidden_states else layout.unpad(output), probabilities
+
+
+def encode(
+    encoder: nn.Module, hidden_states: Tensor, layout: Layout, attend: Any, **options: bool
+) -> BertModelOutput:
+    """Call the encoder.
+
+    Args:
+        encoder: The module.
+        hidden_states: (batch, seq, hidden), or (tokens, hidden) when packed.
+        layout: Where sequences begin and end.
+        attend: The attention function.
+        options: `output_hidden_states` and `output_attentions`.
+
+    Returns:
+        A `BertModelOutput` without `pooler_output`. A user's encoder may also return a tuple, or an
+        output with these names.
+    """
+    if takes_layout(encoder):
+        return encoder(hidden_states, layout, attend, **options)
+    arguments = {"attend": attend, **options, "return_dict": True}
+    result, states = _call_own(encoder, hidden_states, layout, arguments)
+    if isinstance(result, tuple):  # in this order, without what was not asked for
+        names = ["last_hidden_state"]
+        names += [name.removeprefix("output_") for name, asked in options.items() if asked]
+        result = BertModelOutput(**dict(zip(names, result, strict=False)))
+    output = BertModelOutput(
+        *_split_output(encoder, result.last_hidden_state, states)[:1],
+        hidden_states=getattr(result, "hidden_states", None),
+        attentions=getattr(result, "attentions", None),
+    )
+    if states is not hidden_states:
+        output.last_hidden_state = layout.unpad(output.last_hidden_state)
+        if output.hidden_states is not None:
+            output.hidden_states = tuple(map(layout.unpad, output.hidden_states))
+    return output
+
+
+def _call_own(
+    part: nn.Module, hidden_states: Tensor, layout: Layout, arguments: Mapping[str, Any]
+) -> tuple[Any, Tensor]:
+    """Call a user's part. Return its result, and the hidden states that it received."""
     parameters = _parameters(part)
     kinds = [parameter.kind for parameter in parameters.values()]
     takes_any_keyword = inspect.Parameter.VAR_KEYWORD in kinds
@@ -111,23 +157,19 @@ def run(
         if name in parameters or (takes_any_keyword and value is not None)
     }
     if "layout" in parameters:
-        result = part(hidden_states, layout=layout, **keywords)
-        return _split_output(part, result, hidden_states)
+        return part(hidden_states, layout=layout, **keywords), hidden_states
 
     states = layout.pad(hidden_states)  # (batch, seq, hidden)
     mask = layout.additive_mask(states)  # (batch, 1, 1, seq) or None
     positional = kinds.count(inspect.Parameter.POSITIONAL_OR_KEYWORD)
     positional += kinds.count(inspect.Parameter.POSITIONAL_ONLY)
     if "attention_mask" in parameters:
-        result = part(states, attention_mask=mask, **keywords)
-    elif positional > 1 or inspect.Parameter.VAR_POSITIONAL in kinds:
-        result = part(states, mask, **keywords)
-    elif takes_any_keyword:
-        result = part(states, attention_mask=mask, **keywords)
-    else:
-        result = part(states, **keywords)
-    output, probabilities = _split_output(part, result, states)
-    return layout.unpad(output), probabilities
+        return part(states, attention_mask=mask, **keywords), states
+    if positional > 1 or inspect.Parameter.VAR_POSITIONAL in kinds:
+        return part(states, mask, **keywords), states
+    if takes_any_keyword:
+        return part(states, attention_mask=mask, **keywords), states
+    return part(states, **keywords), states
 
 
 def embed(

@@ -223,3 +223,5 @@ class BertEncoder(nn.Module):
             inputs.check_attentions(attentions, len(self.layer))
             output.attentions = tuple(attentions)
         return output
+
+    layout_forward = forward

@@ -32,15 +32,17 @@ from torch import Tensor, nn
 
 from minibert.attention import ATTENTION_FUNCTIONS
 from minibert.base import PreTrainedModel, use_one_thread_after_fork
-from minibert.compat.arguments import UnusedArguments
 from minibert.config import BertConfig
-from minibert.custom import embed, make_layout, pool
+from minibert.custom import embed, encode, make_layout, pool
 from minibert.embeddings import BertEmbeddings
 from minibert.encoder import BertEncoder
 from minibert.initialization import initial_weights
 from minibert.inputs import check_batch
 from minibert.layouts import UNMASKED, Layout
 from minibert.outputs import BertModelOutput, to_output
+
+if TYPE_CHECKING:
+    from minibert.compat.arguments import UnusedArguments
 
 
 class BertPooler(nn.Module):
@@ -135,7 +137,8 @@ class BertModel(PreTrainedModel):
         hidden_states = embed(
             self.embeddings, layout, input_ids, token_type_ids, position_ids, inputs_embeds
         )  # (batch, seq, hidden) or (tokens, hidden)
-        output: BertModelOutput = self.encoder(
+        output = encode(
+            self.encoder,
             hidden_states,
             layout,
             ATTENTION_FUNCTIONS[attention],

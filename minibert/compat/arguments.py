@@ -22,6 +22,9 @@ class UnusedArguments(TypedDict, total=False):
 # With the reason why they have no effect.
 WITHOUT_EFFECT = {
     "use_cache": "an encoder computes a text once and has nothing to keep",
+    # of the parts of a model: the encoder collects hidden states, and the model makes the output
+    "output_hidden_states": "a layer has only its own",
+    "return_dict": "what a part returns has one form",
     "num_items_in_batch": "the Trainer's count of labels, but BERT's losses are means of a batch",
 }
 # They raise an error with any other value than this. The sentence ends the message.
@@ -40,8 +43,6 @@ REFUSED_BY_PARTS: dict[str, tuple[Any, str]] = {
     "past_key_value": REFUSED["past_key_values"],
     "layer_head_mask": REFUSED["head_mask"],
     "output_attentions": (False, "pass attend=eager_attention, which returns the probabilities."),
-    "output_hidden_states": (False, "call the encoder, which has all hidden states."),
-    "return_dict": (True, "call the model, which returns a tuple if it is False."),
     "cache_position": (None, "an encoder computes a text once and has nothing to keep."),
     "position_ids": (None, "positions are added by the embeddings."),
 }

@@ -150,6 +150,8 @@ class FusedEncoder(BertEncoder):
         pool = workers(len(shares), torch.get_num_threads(), os.getpid())
         return _join_outputs(list(pool.map(run_share, shares)))
 
+    layout_forward = forward
+
     def _run(
         self,
         hidden_states: Tensor,

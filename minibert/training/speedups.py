@@ -30,6 +30,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from minibert.attention import AttentionOutput, sdpa_attention
+from minibert.custom import takes_layout
 from minibert.encoder import BertEncoder
 from minibert.inference.batching import rounded_rows
 from minibert.inference.fused import as_rows
@@ -61,7 +62,8 @@ def faster_operators(device: torch.device, model: nn.Module | None = None) -> It
         return
     encoders: list[BertEncoder] = []
     if model is not None:
-        encoders = [module for module in model.modules() if isinstance(module, BertEncoder)]
+        # A user's own encoder does not receive a layout, which blocks are made from.
+        encoders = [m for m in model.modules() if isinstance(m, BertEncoder) and takes_layout(m)]
     hooks = [encoder.register_forward_pre_hook(_use_blocks) for encoder in encoders]
     hooks += [encoder.register_forward_hook(_remove_padding_rows) for encoder in encoders]
     products = onednn_products() if onednn_is_faster() else nullcontext()

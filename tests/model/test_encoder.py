@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import pickle
+import types
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,9 +15,10 @@ from conftest import ragged_batch, tiny_config
 from torch import Tensor, nn
 
 import minibert
-from minibert import BertConfig, BertForMaskedLM, BertModel
+from minibert import BertConfig, BertForMaskedLM, BertModel, PackedLayout
 from minibert.attention import ATTENTION_FUNCTIONS
-from minibert.encoder import ACTIVATIONS, Activation, BertLayer
+from minibert.encoder import ACTIVATIONS, Activation, BertEncoder, BertLayer
+from minibert.outputs import BertModelOutput
 
 
 def test_the_formula() -> None:
@@ -142,3 +144,51 @@ def test_a_registered_activation_is_used(registered: str) -> None:
 def test_a_name_without_an_activation_raises_an_error() -> None:
     with pytest.raises(ValueError, match="hidden_act should be one of gelu, gelu_new"):
         BertConfig(hidden_act="squared_relu")
+
+
+def by_hand(self: Any, hidden_states: Tensor, attention_mask: Any = None, **options: Any) -> Any:
+    """Run the layers as code for transformers does."""
+    states = [hidden_states]
+    for layer in self.layer:
+        states.append(layer(states[-1], attention_mask))
+    if options.get("output_hidden_states"):
+        return states[-1], tuple(states)
+    return (states[-1],)
+
+
+class OwnEncoder(BertEncoder):
+    forward = by_hand
+
+
+class PlainEncoder(nn.Module):
+    """An encoder of another class, which returns an output."""
+
+    def __init__(self, encoder: BertEncoder) -> None:
+        super().__init__()
+        self.layer = encoder.layer
+
+    def forward(self, hidden_states: Tensor, attention_mask: Any = None) -> Any:
+        return BertModelOutput(by_hand(self, hidden_states, attention_mask)[0])
+
+
+@pytest.mark.parametrize("kind", ["module", "subclass", "class"])
+def test_an_encoder_with_a_forward_of_its_own(model: BertModel, kind: str) -> None:
+    """It receives the additive mask, and a padded batch whatever the layout."""
+    batch = ragged_batch(model.config)
+    mask = batch["attention_mask"].bool()
+    rows = {name: batch[name][mask] for name in ("input_ids", "token_type_ids")}
+    layout = PackedLayout(mask.sum(1).tolist())
+    expected = model(**batch, output_hidden_states=True)
+    if kind == "module":
+        model.encoder.forward = types.MethodType(by_hand, model.encoder)
+    elif kind == "subclass":
+        model.encoder.__class__ = OwnEncoder
+    else:
+        model.encoder = PlainEncoder(model.encoder)
+    assert torch.equal(model(**batch).last_hidden_state, expected.last_hidden_state)
+    packed = model(**rows, layout=layout)
+    torch.testing.assert_close(packed.last_hidden_state, expected.last_hidden_state[mask])
+    torch.testing.assert_close(packed.pooler_output, expected.pooler_output)
+    if kind != "class":
+        states = model(**batch, output_hidden_states=True).hidden_states
+        assert all(map(torch.equal, states, expected.hidden_states))
