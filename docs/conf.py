@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+import pydoc
 import re
 import textwrap
 from pathlib import Path
@@ -159,14 +160,13 @@ def api() -> str:
     groups = re.split(r"^# (.*)$", stub, flags=re.MULTILINE)[3:]
     guides = "".join(path.read_text(encoding="utf-8") for path in sorted(DOCS.glob("*.md")))
     imports = re.findall(r"^from (minibert\.[\w.]+) import ([\w, ]+)", guides, re.MULTILINE)
-    further = sorted(
-        {f"{module}.{name}" for module, names in imports for name in names.split(", ")}
-    )
+    further = [f"{where}.{name}" for where, names in imports for name in names.split(", ")]
+    further = [name for name in further if callable(pydoc.locate(name))]
     text = "API\n===\n\nThe public names of ``minibert``, and those that the guides use.\n\n"
     for title, lines in zip(groups[::2], groups[1::2], strict=True):
         names = [f"minibert.{name}" for name in re.findall(r" as (\w+)", lines)]
         text += listing(title, names)
-    return text + listing("Further names in the guides", further)
+    return text + listing("Further names in the guides", sorted(set(further)))
 
 
 def listing(title: str, names: list[str]) -> str:
@@ -194,7 +194,9 @@ def prepare_docstring(
     text = re.sub(r"^```(\w+)\n(.*?)^```$", code_block, text, flags=re.DOTALL | re.MULTILINE)
     text = re.sub(r"^(.*[ `].*):\n\n((?:    .*\n|\n)+)", literal_block, text, flags=re.MULTILINE)
     text = re.sub(r"(?<![`:])`([^`]+)`(?!`)", r"``\1``", text)
-    lines[:] = text.split("\n")
+    parts = re.split(r"(``[^`]+``)", text)  # code is between the others, in which test_ is a link
+    parts[::2] = [re.sub(r"(?<=\w)_(?!\w)", r"\_", part) for part in parts[::2]]
+    lines[:] = "".join(parts).split("\n")
 
 
 def literal_block(match: re.Match[str]) -> str:
