@@ -143,11 +143,11 @@ const STEP_SCENE = {
     const best = await answersOf(before);
     return {
       rows: [
-        ["answer", saidWords(best), ""],
+        ["answer", saidWords(best), "–"],
         ["probability", brief(share), brief(after)],
         ["loss", brief(loss), brief(-Math.log(after))],
-        ["gradient", brief(gradient), ""],
-        ["slope", brief(slope), ""],
+        ["gradient", brief(gradient), "–"],
+        ["slope", brief(slope), "–"],
       ],
       outcome: choiceOf(growth > 0, growth < 0),
       values: {
