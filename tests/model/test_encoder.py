@@ -99,7 +99,9 @@ class TestActivation:
         assert len(names) == 3
         assert not any("act_fn" in name for name in model.state_dict())
 
-    @pytest.mark.parametrize("activation", [nn.ReLU(), torch.relu, nn.PReLU()], ids=str)
+    @pytest.mark.parametrize(
+        "activation", [nn.ReLU(), torch.relu, nn.PReLU()], ids=["a module", "a function", "weights"]
+    )
     def test_each_can_be_replaced(self, model: Any, activation: Any) -> None:
         ids = torch.tensor([[1, 5, 2]])
         before = model(ids).logits
