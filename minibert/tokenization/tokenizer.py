@@ -358,6 +358,12 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
             stacklevel=3,
         )
 
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}(vocab_size={self.vocab_size}, "
+            f"model_max_length={self.model_max_length}, do_lower_case={self.do_lower_case})"
+        )
+
     # ---- texts to a batch
 
     def __call__(

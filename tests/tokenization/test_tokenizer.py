@@ -1084,3 +1084,10 @@ def test_spaces_between_special_tokens_has_no_effect(tokenizer: BertTokenizer) -
     for value in (None, True, False):
         text = tokenizer.decode([CLS, I, SEP], spaces_between_special_tokens=value)
         assert text == "[CLS] i [SEP]"
+
+
+def test_a_notebook_shows_what_a_tokenizer_is() -> None:
+    tokenizer = BertTokenizer.from_pretrained("minibert-tiny")
+    assert repr(tokenizer) == (
+        "BertTokenizer(vocab_size=30522, model_max_length=512, do_lower_case=True)"
+    )
