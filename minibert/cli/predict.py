@@ -211,7 +211,10 @@ def run_classify(options: argparse.Namespace) -> None:
             columns = {"predicted": best["label"], "score": best["score"]}
             if is_number:
                 columns = {"predicted": best["score"]}
-            results.append({**columns, "labels": labels, "truncated": example["truncated"]})
+            result = {**columns, "labels": labels}
+            if example["truncated"] and options.output is None:  # a file has the same columns
+                result["truncated"] = True
+            results.append(result)
         return results
 
     def describe(result: dict[str, Any]) -> list[str]:

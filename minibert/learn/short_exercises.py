@@ -558,7 +558,7 @@ SHORT_EXERCISES = {
     "learning_rate": ShortExercise(
         _learning_rate,
         [(step, 100, 10, 1e-1) for step in (0, 5, 10, 55, 100)],
-        "minibert/training/loop.py",
+        "minibert/training/steps.py",
         [
             Mistake(
                 _rate_without_warmup,
@@ -575,7 +575,7 @@ SHORT_EXERCISES = {
     "word_labels": ShortExercise(
         _word_labels,
         [(_WORD_IDS, [1, 2, 0]), ([None, 0, 0, 0, 1, None], [3, 4])],
-        "minibert/training/entities.py",
+        "minibert/tasks/tokens.py",
         [
             Mistake(
                 _labels_of_all_pieces,
