@@ -186,7 +186,7 @@ def end_page(names: dict[str, Any]) -> None:
 pytest_collect_file = Sybil(
     [blocks],
     patterns=["README.md", "docs/*.md"],
-    excludes=["docs/*/*", "*.ko.md", ".*/*", "*/*/README.md"],
+    excludes=["docs/*/*", "*.ko.md", ".*/*", "scripts/*", "tests/*", "*/*/README.md"],
     setup=begin_page,
     teardown=end_page,
 ).pytest()

@@ -43,7 +43,7 @@ def k_fold(
         fold.mkdir(parents=True)
         others = np.concatenate([other for other in parts if other is not part])
         for name, indices in (("train", others), ("dev", part)):
-            lines = [json.dumps(rows[index]) + "\n" for index in indices.tolist()]
+            lines = [json.dumps(rows[index].values) + "\n" for index in indices.tolist()]
             (fold / f"{name}.jsonl").write_text("".join(lines), encoding="utf-8")
         files = fold / "train.jsonl", fold / "dev.jsonl"
         scores.append(finetune(task, model, *files, fold / "model", options)[task.metric])

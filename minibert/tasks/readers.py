@@ -123,8 +123,7 @@ def _sentences_of_lines(location: Location, table: Table) -> Iterator[Row]:
     A fault in the columns concerns the whole file, so it is always an error.
     """
     lines = [
-        (number, line, _columns(line))
-        for number, line in text_lines(location, table.encoding, _raise)
+        (number, line, _columns(line)) for number, line in text_lines(location, table.encoding)
     ]
     words = [
         columns
@@ -156,10 +155,6 @@ def _sentences_of_lines(location: Location, table: Table) -> Iterator[Row]:
         tokens = [columns[word_column] for _, columns in sentence]
         values = {"tokens": tokens, "tags": [columns[-1] for _, columns in sentence]}
         yield Row(str(location), sentence[0][0], values, table)
-
-
-def _raise(row: BadRow) -> None:
-    raise ValueError(f"{row.place}: {row.reason}.")
 
 
 def _columns(line: str) -> list[str]:

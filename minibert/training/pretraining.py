@@ -490,8 +490,10 @@ def pretrain(
 
 def _report_coverage(source: str, tokenizer: BertTokenizer, table: Table | None) -> None:
     """Say if the vocabulary does not cover the script of the beginning of a corpus."""
-    part = next(iter(parts_of(source, table).values()))
-    documents = islice(read_documents(part, table), SAMPLE_DOCUMENTS)
+    parts = list(parts_of(source, table).values())
+    if not parts:  # an empty file, which the corpus reports
+        return
+    documents = islice(read_documents(parts[0], table), SAMPLE_DOCUMENTS)
     sample = " ".join(" ".join(document[:SAMPLE_DOCUMENTS]) for document in documents)
     warning = coverage_warning(tokenizer, sample[:SAMPLE_CHARACTERS])
     if warning:

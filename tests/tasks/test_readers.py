@@ -160,13 +160,15 @@ def test_invalid_objects(content: str, message: str, tmp_path: Path) -> None:
 
 
 def test_bad_sentences_and_questions_are_left_out_on_request(tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl").write_text(JSON_TAGS + '{"tokens": ["a"], "tags": []}\n')
+    (tmp_path / "a.jsonl").write_text(
+        JSON_TAGS + '{"tokens": ["a"], "tags": []}\n', encoding="utf-8"
+    )
     skipped: list[BadRow] = []
     assert len(read_conll(tmp_path / "a.jsonl", skip=skipped)) == 1
     assert skipped[0].place == f"{tmp_path / 'a.jsonl'}, line 2"
     wrong = {**ENTRY, "answers": answers("oak", 0), "context": CONTEXT}
     rows = [json.dumps(ROW), json.dumps(wrong)]
-    (tmp_path / "b.jsonl").write_text("\n".join(rows) + "\n")
+    (tmp_path / "b.jsonl").write_text("\n".join(rows) + "\n", encoding="utf-8")
     assert len(read_squad(tmp_path / "b.jsonl", skip=skipped)) == 1
     assert "'oak' is not in the context" in skipped[1].reason
 

@@ -272,7 +272,7 @@ def test_a_resumed_run_ends_with_the_same_weights(tmp_path: Path) -> None:
         ([{"anchor": "a"}], "line 1: there is no column 'positive'. The columns are anchor"),
         (
             [{"anchor": "a", "positive": None, "score": 1}],
-            "line 1: positive should be a text, not null",
+            "line 1: positive is null",
         ),
         (
             [{"anchor": "a", "positive": "b", "score": 4.5}],

@@ -281,7 +281,7 @@ def test_a_named_pipe_is_read_like_a_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("table", [None, Table(delimiter="\t")])
 def test_stdin(table: Table | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    stdin = io.TextIOWrapper(io.BytesIO(b"text\tn\na\t1\n"))
+    stdin = io.TextIOWrapper(io.BytesIO(b"text\tn\na\t1\n"), encoding="utf-8")
     monkeypatch.setattr(sys, "stdin", stdin)
     rows = list(read("-", table))
     assert [row.text for row in rows] == (["text\tn", "a\t1"] if table is None else ["a"])

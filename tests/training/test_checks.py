@@ -78,7 +78,7 @@ def write(path: Path, content: str) -> Path:
             r"no column 'text'. The columns are Text, label\. Name the right one by Table",
         ),
         ("text;label\na;x\n", r"a single column, 'text;label'. Pass Table\(delimiter=';'\)"),
-        ("a great film,1\nbad,0\n", r"no header, name them by Table\(columns="),
+        ("a great film,1\nbad,0\n", r"no header, pass Table\(columns="),
     ],
 )
 def test_certain_mistakes_are_errors(content: str, message: str, tmp_path: Path) -> None:

@@ -34,7 +34,8 @@ def test_every_row_is_evaluated_once(data: tuple[str, str], tmp_path: Path) -> N
     scores = k_fold(*data, str(tmp_path / "out"), 3, SequenceTask(), TrainingOptions(steps=2))
     assert len(scores) == 3 and all(0 <= score <= 1 for score in scores)
     rows = SequenceTask().read(data[1])
+    contents = sorted(str(row.values) for row in rows)
     folds = [SequenceTask().read(tmp_path / "out" / str(fold) / "dev.jsonl") for fold in range(3)]
-    assert sorted(str(row) for fold in folds for row in fold) == sorted(map(str, rows))
-    trained = [str(row) for row in SequenceTask().read(tmp_path / "out" / "0" / "train.jsonl")]
-    assert sorted([*trained, *map(str, folds[0])]) == sorted(map(str, rows))
+    assert sorted(str(row.values) for fold in folds for row in fold) == contents
+    trained = SequenceTask().read(tmp_path / "out" / "0" / "train.jsonl")
+    assert sorted(str(row.values) for row in [*trained, *folds[0]]) == contents
