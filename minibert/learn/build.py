@@ -81,6 +81,7 @@ SCRIPTS = (
     "tour",
     "main",
 )
+STYLES = ("page.css", "river.css", "ask.css", "stage.css")
 WORKER = ("inflate", "sides", "bert", "kernel", "product", "worker")
 # The code of each part of the model in the strip above the page.
 _CODE: dict[str, Any] = {
@@ -373,7 +374,7 @@ def render(data: dict[str, Any]) -> str:
     script, worker = (
         "\n".join(part(f"{name}.js") for name in names) for names in (SCRIPTS, WORKER)
     )
-    style = part("page.css") + part("river.css") + part("ask.css")
+    style = "".join(map(part, STYLES))
     content = {
         "style": style,
         "script": script,

@@ -8,6 +8,7 @@ const SCENE_COUNT = page.lesson ? SCENES.length : 0;
 function buildLesson() {
   if (!page.lesson) {
     $("lesson").remove();
+    $("explore").remove();
     return;
   }
   root.dataset.lesson = "";
@@ -30,8 +31,27 @@ function buildLesson() {
   $("scene-next").onclick = () => enter(state.scene + 1);
   $("scene-again").onclick = () => enter(state.scene);
   $("scene-act").onclick = act;
+  $("explore").onclick = () => change({ explore: state.explore ? "" : "yes" });
   $("to-model").onclick = () => $("page").scrollIntoView();
   $("to-lesson").onclick = () => $("scene-verdict").scrollIntoView({ block: "center" });
+}
+
+// What a scene only shows: it can be used once the reader explores everything.
+const SHOWN_ONLY = ["river-parts", "compare-edit", "prompts"];
+
+/**
+ * Shows either the scene's own controls alone, or everything that the page has. A question opened
+ * from outside and the end of the article belong to the latter.
+ */
+function drawStage() {
+  const calm = Boolean(page.lesson && SCENES[state.scene]) && !state.explore && !state.ask;
+  root.toggleAttribute("data-calm", calm);
+  for (const id of SHOWN_ONLY) {
+    $(id).inert = calm;
+  }
+  if (page.lesson) {
+    $("explore").setAttribute("aria-pressed", !calm);
+  }
 }
 
 let drawnFigure = null; // the figure whose map is shown, which may belong to an earlier scene
@@ -76,8 +96,12 @@ async function act() {
   if (state.scene !== scene) {
     return;
   }
-  await judge.latest;
-  $("scene-verdict").scrollIntoView({ block: "nearest" });
+  await judged();
+  // The prediction, the act and the verdict fit the window together.
+  $("scene-predict").scrollIntoView({ block: "start" });
+  if (!$("scene-act").checkVisibility()) {
+    $("scene-result").focus({ preventScroll: true }); // the button has gone
+  }
 }
 
 /** Applies a state that the article has set. */
@@ -138,6 +162,7 @@ function amounts() {
 function writeScene(scene) {
   const say = (key) => t(`lesson.${scene.id}.${key}`, amounts());
   const has = (key) => words.en[`lesson.${scene.id}.${key}`];
+  $("scene-more").open = false;
   $("scene-title").textContent = `${state.scene + 1}. ${say("title")}`;
   const seen = new Set();
   const paragraphs = say("say").split("\n");
@@ -200,10 +225,13 @@ async function judge(scene) {
   const drawn = isVerdict && Boolean(figure?.ready());
   $("scene-wait").hidden = Boolean(found || state.ask);
   $("scene-aside").hidden = !state.ask;
-  $("scene-table").hidden = !found;
+  $("scene-more").hidden = !found;
   $("scene-figure").hidden = !drawn;
   $("scene-wire").hidden = true;
   $("scene-verdict").dataset.may = may;
+  if (may === "changed") {
+    $("scene-more").open = true; // nothing else is said
+  }
   if (isVerdict) {
     keepGuess(scene.id, found, pressed.has(scene.id));
   }
@@ -217,15 +245,36 @@ async function judge(scene) {
   }
 }
 
+/** Waits for the newest judgment: another may begin while one is awaited. */
+async function judged() {
+  let latest;
+  do {
+    ({ latest } = judge);
+    await latest;
+  } while (latest !== judge.latest);
+}
+
 /** Returns nothing to show. The cause is kept, so that tests can see it. */
 function failedMeasure(error) {
   judge.error = error;
   return null;
 }
 
-/** Shows the result, its first sentence in bold, and what the reader predicted. */
+const BRIEF = { en: 280, ko: 150 }; // characters of a verdict that are shown at once
+
+/** Returns the first sentence of a verdict, those that follow in brief, and the others. */
+function inParts(whole) {
+  const [first, ...others] = whole.split(/(?<=[.?!])\s+/);
+  let room = BRIEF[state.language] - first.length;
+  const end = others.findIndex((sentence) => (room -= sentence.length + 1) < 0);
+  const count = end < 0 ? others.length : end;
+  return [first, others.slice(0, count).join(" "), others.slice(count).join(" ")];
+}
+
+/** Shows what the reader predicted, and the result in brief, its first sentence in bold. */
 function tellVerdict(scene, found, may, changed) {
-  $("scene-found").replaceChildren();
+  $("scene-brief").replaceChildren();
+  $("scene-rest").replaceChildren();
   $("scene-guess").textContent = "";
   $("scene-again-said").textContent = found ? saidAgain(scene.experiments?.() ?? []) : "";
   if (!found) {
@@ -238,8 +287,10 @@ function tellVerdict(scene, found, may, changed) {
           ...found.values,
         })
       : t("lesson.changed", { parts: changed.map((name) => t(`lesson.part.${name}`)).join(", ") });
-  const [, first, rest] = /^(.+?[.?!])\s+(.*)$/s.exec(whole) ?? [null, whole, ""];
-  $("scene-found").append(element("strong", first), " ", ...rich(rest));
+  const [first, brief, rest] = inParts(whole);
+  const seen = new Set();
+  $("scene-brief").append(element("strong", first), " ", ...rich(brief, seen));
+  $("scene-rest").append(...rich(rest, seen));
   if (may !== "verdict") {
     return;
   }

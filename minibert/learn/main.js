@@ -51,6 +51,7 @@ function type(changes) {
 }
 
 function draw() {
+  drawStage();
   if (running && Math.max(state.token, state.key) >= count) {
     return; // The tokens are still being computed. The page is drawn when they are ready.
   }
@@ -99,6 +100,7 @@ const WORDS = [
   "other",
   "same",
   "guesses",
+  "explore",
 ];
 const CHOICES = {
   section: SECTIONS,
@@ -109,6 +111,7 @@ const CHOICES = {
   rule: ["previous", "next", "itself", "[CLS]", "[SEP]", "same"],
   language: ["en", "ko"],
   theme: ["", "light", "dark"],
+  explore: ["", "yes"],
 };
 
 function remember() {

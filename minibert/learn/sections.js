@@ -23,6 +23,11 @@ function buildFrame() {
     }
   });
   $("mask").onclick = toggleMask;
+  $("skip").onclick = (event) => {
+    event.preventDefault(); // the address holds the state
+    const article = SCENES[state.scene] ? "scene-title" : "ending-title";
+    $(page.lesson ? article : `tab-${state.section}`).focus();
+  };
   SECTIONS.forEach((name, i) => {
     const tab = element("button", "", {
       type: "button",

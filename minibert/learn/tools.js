@@ -51,6 +51,7 @@ const state = {
   scene: 0, // scene of the article
   guess: -1, // the reader's prediction in the scene, or -1 before there is one
   guesses: "", // all predictions so far, encoded as in the address
+  explore: "", // "yes" if the article shows everything, not only what a scene needs
   ask: "", // id of the question that is answered
   tour: -1, // stop of the guided tour, or -1 outside the tour
   trouble: "", // error message about the text

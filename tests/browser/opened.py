@@ -71,7 +71,13 @@ class Opened:
     def __exit__(self, *_: object) -> None:
         self.context.close()
 
+    def explore(self) -> None:
+        """Show everything beside a scene of the article, not only what the scene needs."""
+        if self.page.get_attribute("html", "data-calm") is not None:
+            self.page.click("#explore")
+
     def open(self, section: str) -> None:
+        self.explore()
         self.page.click(f"#tab-{section}")
 
     def press(self, key: str, times: int = 1) -> None:

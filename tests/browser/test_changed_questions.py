@@ -129,7 +129,7 @@ TRY = """async ([scene, tries]) => {
         await enter(scene);
         pressed.delete(SCENES[scene].id);
         $("scene-act").click();
-        for (let i = 0; i < 400 && !$("scene-found").textContent && !judge.error; i++) {
+        for (let i = 0; i < 400 && !$("scene-brief").textContent && !judge.error; i++) {
             await new Promise((wait) => setTimeout(wait, 50));
         }
         await settle();

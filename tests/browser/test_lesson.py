@@ -46,6 +46,7 @@ class Reader(Opened):
             number = 1 + self.page.evaluate(
                 "id => SCENES.findIndex(scene => scene.id === id)", scene
             )
+        self.explore()
         self.page.click(f"#scene-{number - 1}")
         self.settle()
 
@@ -78,6 +79,7 @@ class Reader(Opened):
             " && document.getElementById('scene-table').rows.length"
         )
         self.page.evaluate("judge.latest")
+        self.page.evaluate("$('scene-more').open = true")
         rows = self.page.locator("#scene-table tbody tr").all()
         return [row.locator("th, td").all_inner_texts() for row in rows]
 

@@ -38,6 +38,7 @@ def model() -> Any:
 def act(reader: Any, scene: str) -> list[list[str]]:
     """Press the button of a scene and return the rows of its verdict."""
     number = reader.page.evaluate(f"SCENES.findIndex(({{ id }}) => id === '{scene}')")
+    reader.explore()
     reader.page.click(f"#scene-{number}")
     reader.settle()
     assert reader.page.is_visible("#scene-wait")
@@ -53,6 +54,7 @@ def verdict(reader: Any) -> list[list[str]]:
         timeout=120_000,
     )
     reader.page.evaluate("judge.latest")
+    reader.page.evaluate("$('scene-more').open = true")
     text = reader.page.inner_text("#scene-found")
     assert len(text) > 40 and "{" not in text and "undefined" not in text
     rows = reader.page.locator("#scene-table tbody tr").all()

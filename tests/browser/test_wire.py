@@ -111,6 +111,7 @@ def test_scene_six_ends_at_the_heads_that_carry_it(browser: Any, tmp_path: Path)
     assert main(["learn", "--output", str(path)]) == 0
     with Opened(browser, path) as opened:
         opened.page.set_default_timeout(300_000)  # ms
+        opened.explore()
         opened.page.click("#scene-5")
         opened.settle()
         opened.page.click("#scene-act")

@@ -1,0 +1,123 @@
+"""A scene shows its own controls alone, and its prediction, act and verdict together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from opened import STILL, Opened, browser as browser
+
+from minibert.cli import main
+from minibert.learn.build import write_page
+
+pytestmark = pytest.mark.browser
+
+# Controls that can be used, with their sizes. Choices of a prediction are counted by themselves,
+# and terms and commands are parts of sentences.
+CONTROLS = """() => [...document.querySelectorAll("button, input, select, textarea, summary")]
+  .filter(item => item.checkVisibility() && !item.closest("[inert], #scene-choices"))
+  .filter(item => !item.matches(".term, .command button"))
+  .map(item => [item.id || item.outerHTML, item.offsetWidth, item.offsetHeight])"""
+# the top of the prediction and the bottom of the verdict, from those of the article
+ROOM = """() => {
+  const box = id => $(id).getBoundingClientRect();
+  return [
+    box("scene-predict").top - box("lesson").top,
+    box("lesson").bottom - box("scene-brief").bottom,
+  ];
+}"""
+
+
+@pytest.fixture(scope="module", params=["en", "ko"])
+def file(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("learn") / "learn.html"
+    assert main(["learn", "--lang", request.param, "--output", str(path)]) == 0
+    return path
+
+
+def test_a_scene_has_five_controls_and_one_view(browser: Any, file: Path) -> None:
+    with Opened(browser, file, width=1280, height=800) as opened:
+        page = opened.page
+        page.evaluate(STILL)
+        page.set_default_timeout(120_000)
+        for scene in range(page.evaluate("SCENE_COUNT")):
+            page.evaluate(f"enter({scene})")
+            opened.settle()
+            name = page.evaluate("SCENES[state.scene].id")
+            before = page.evaluate(CONTROLS)
+            page.click("#scene-act")
+            page.wait_for_function("() => document.activeElement.id === 'scene-result'")
+            page.wait_for_function("() => $('scene-brief').textContent")
+            after = page.evaluate(CONTROLS)
+            for controls in (before, after):
+                assert 3 <= len(controls) <= 5, (name, controls)
+                assert all(min(sizes) >= 24 for _, *sizes in controls), (name, controls)
+            for height in page.locator("#scene-choices label").evaluate_all(
+                "all => all.map(item => item.offsetHeight)"
+            ):
+                assert height >= 24, name
+            assert min(page.evaluate(ROOM)) >= -1, (name, page.evaluate(ROOM))
+        # a changed question has one way back instead of the act
+        page.evaluate("enter(0)")
+        opened.settle()
+        page.evaluate("ask({text: state.text + ' !'})")
+        page.wait_for_function("() => $('scene-verdict').dataset.may === 'changed'")
+        names = [name for name, *_ in page.evaluate(CONTROLS)]
+        assert "scene-again" in names and "scene-act" not in names and len(names) <= 5
+        assert opened.trouble == []
+
+
+def test_everything_is_behind_one_control(browser: Any, file: Path) -> None:
+    with Opened(browser, file) as opened:
+        page = opened.page
+        # the parts of the strip are a picture until then
+        assert page.evaluate("$('river-parts').inert") and not page.is_visible("#tab-text")
+        assert page.get_attribute("#explore", "aria-pressed") == "false"
+        page.focus("#explore")
+        opened.press("Enter")
+        assert page.get_attribute("#explore", "aria-pressed") == "true"
+        assert page.evaluate("document.activeElement.id") == "explore"
+        assert len(page.evaluate(CONTROLS)) > 60 and not page.evaluate("$('river-parts').inert")
+        for item in ("#tab-text", "#scenes", "#edit", "#ask-open", "[data-sides=left]"):
+            assert page.locator(item).is_visible(), item
+        # it stays in the next scene and in the address
+        page.click("#scene-next")
+        opened.settle()
+        page.wait_for_timeout(300)
+        page.reload()
+        page.wait_for_selector("html[data-ready]")
+        assert page.is_visible("#tab-text")
+        page.click("#explore")
+        assert not page.is_visible("#tab-text") and opened.trouble == []
+
+
+def test_the_first_stop_of_tab_skips_to_the_content(
+    browser: Any, file: Path, tmp_path: Path
+) -> None:
+    view = tmp_path / "view.html"
+    write_page(view, "minibert-tiny", "So it goes.")
+    for path, target in ((file, "scene-title"), (view, "tab-text")):
+        with Opened(browser, path) as opened:
+            page = opened.page
+            page.evaluate("document.activeElement.blur(), window.getSelection().removeAllRanges()")
+            first = page.evaluate(
+                "document.querySelector('a[href], button, input, [tabindex=\"0\"]').id"
+            )
+            assert first == "skip"
+            address = page.url
+            page.focus("#skip")
+            box = page.locator("#skip").bounding_box()
+            assert box["height"] >= 24
+            opened.press("Enter")
+            assert page.evaluate("document.activeElement.id") == target
+            assert page.url == address and opened.trouble == []
+
+
+def test_minibert_view_shows_everything(browser: Any, tmp_path: Path) -> None:
+    view = tmp_path / "view.html"
+    write_page(view, "minibert-tiny", "So it goes.")
+    with Opened(browser, view) as opened:
+        assert opened.page.locator("#explore").count() == 0
+        assert opened.page.get_attribute("html", "data-calm") is None
+        assert opened.page.is_visible("#tab-text") and opened.page.is_visible("#edit")
