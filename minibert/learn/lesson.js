@@ -287,9 +287,9 @@ function tellVerdict(scene, found, may, changed) {
           ...found.values,
         })
       : t("lesson.changed", { parts: changed.map((name) => t(`lesson.part.${name}`)).join(", ") });
-  const [first, brief, rest] = inParts(whole);
+  const [first, next, rest] = inParts(whole);
   const seen = new Set();
-  $("scene-brief").append(element("strong", first), " ", ...rich(brief, seen));
+  $("scene-brief").append(element("strong", first), " ", ...rich(next, seen));
   $("scene-rest").append(...rich(rest, seen));
   if (may !== "verdict") {
     return;

@@ -23,8 +23,8 @@ function buildFrame() {
     }
   });
   $("mask").onclick = toggleMask;
-  $("skip").onclick = (event) => {
-    event.preventDefault(); // the address holds the state
+  // A link would change the address, which holds the state.
+  $("skip").onclick = () => {
     const article = SCENES[state.scene] ? "scene-title" : "ending-title";
     $(page.lesson ? article : `tab-${state.section}`).focus();
   };

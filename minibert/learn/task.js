@@ -52,7 +52,7 @@ function unitMean(what, depth) {
   return mean.map((value) => value / length);
 }
 
-const taskwork = { done: 0, total: 1, running: false, classifiers: null };
+const taskwork = { done: 0, total: 1, running: false, learning: false, classifiers: null };
 
 /** Lets the browser update the screen. */
 const breath = () => new Promise((resolve) => setTimeout(resolve));
@@ -149,13 +149,14 @@ const splits = new Experiment(
 
 /** Trains the classifiers of the first split, which has the order of the file. */
 async function learnTask() {
+  taskwork.learning = true;
   const vectors = await labeledVectors();
   const order = [...vectors[0].keys()];
   const found = [];
   for (const trial of trialsOfTask()) {
     found.push({ ...trial, ...(await learnSplit(trial, vectors, order)) });
   }
-  taskwork.classifiers = found;
+  Object.assign(taskwork, { classifiers: found, learning: false });
   drawLesson();
 }
 
@@ -225,7 +226,10 @@ const TASK_SCENE = {
   }),
   act: () => ({}),
   work: learnTask,
-  progress: () => ({ running: taskwork.running, part: taskwork.done / taskwork.total }),
+  progress: () => ({
+    running: taskwork.running || taskwork.learning,
+    part: taskwork.done / taskwork.total,
+  }),
   experiments: () => [splits],
   figure: taskFigure,
   measure: (before, now) => {

@@ -141,6 +141,7 @@ def test_a_screen_reader_finds_the_parts_of_every_scene(
 ) -> None:
     words = {key: texts[language[:2]] for key, texts in article()["lesson"]["texts"].items()}
     with Reader(browser, file, language=language) as reader:
+        reader.explore()
         lesson = reader.page.get_by_role("article", name=words["title"], exact=True)
         steps = lesson.get_by_role("navigation", name=words["scenes"]).get_by_role("button")
         scenes = reader.page.evaluate("SCENE_COUNT")
