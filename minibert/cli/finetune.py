@@ -112,7 +112,7 @@ def _add_data_options(parser: Parser, task: str) -> None:
         type=float,
         default=0.1,
         metavar="PROB",
-        help="Share of --train that is held out without --dev, of each label alike.",
+        help="Share of --train that is held out without --dev. With labels, of each alike.",
     )
     group.add_argument(
         "--skip-bad-rows",

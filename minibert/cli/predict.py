@@ -186,6 +186,7 @@ def run_classify(options: argparse.Namespace) -> None:
     config = model.config
     limit = length_limit(model, tokenizer)
     is_number = config.problem_type == "regression" or config.num_labels == 1
+    has_several = config.problem_type == "multi_label_classification"
     top_k, thresholds = _limits(options, config)
 
     def predict(rows: list[Row]) -> list[dict[str, Any]]:
@@ -211,6 +212,8 @@ def run_classify(options: argparse.Namespace) -> None:
             columns = {"predicted": best["label"], "score": best["score"]}
             if is_number:
                 columns = {"predicted": best["score"]}
+            elif has_several:
+                columns = {"predicted": [label["label"] for label in labels]}
             result = {**columns, "labels": labels}
             if example["truncated"] and options.output is None:  # a file has the same columns
                 result["truncated"] = True

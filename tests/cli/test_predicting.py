@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 
@@ -77,3 +78,22 @@ def test_truncated_texts_are_counted(
     assert main([*typed, "--json"]) == 0
     captured = capsys.readouterr()
     assert json.loads(captured.out)["truncated"] == 0 and "truncated" not in captured.err
+
+
+@pytest.mark.parametrize("threshold", [0.0, 1.0])
+@pytest.mark.parametrize("ending", ["jsonl", "csv"])
+def test_all_labels_of_a_text_are_predicted_where_it_may_have_several(
+    threshold: float, ending: str, tmp_path: Path
+) -> None:
+    folder = classifier_folder(tmp_path / "m", 3, problem_type="multi_label_classification")
+    output = tmp_path / f"out.{ending}"
+    options = ["-m", str(folder), "--threshold", str(threshold), "-o", str(output)]
+    assert main(["classify", *options, "tall trees"]) == 0
+    with output.open(encoding="utf-8", newline="") as file:
+        if ending == "csv":
+            (row,) = csv.DictReader(file)
+            predicted = json.loads(row["predicted"])
+        else:
+            predicted = json.load(file)["predicted"]
+    expected = [] if threshold else ["LABEL_0", "LABEL_1", "LABEL_2"]
+    assert sorted(predicted) == expected
