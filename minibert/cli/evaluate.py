@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from minibert.cli.loading import check_device, check_kind, source_of
 from minibert.cli.options import (
+    add_backend,
     add_device,
     add_force,
     add_json,
@@ -58,6 +59,7 @@ def add(parser: Parser) -> None:
     parser.set_defaults(label_column="label")
     add_label_columns(parser)
     add_negative_column(parser)
+    add_backend(parser)
     add_device(parser)
     add_max_length(parser)
     parser.add_argument(
@@ -93,7 +95,7 @@ def run(options: argparse.Namespace) -> None:
     file = _model_and_file(options)
     check_single_files([file])
     _claim_outputs(options)
-    device = check_device(options.device)
+    device = check_device(options.device, options.backend)
     model, tokenizer = _load(options, device)
     from minibert.tasks.evaluation import evaluate
 
@@ -159,7 +161,12 @@ def _model_and_file(options: argparse.Namespace) -> str:
 def _load(options: argparse.Namespace, device: str) -> tuple[Any, Any]:
     """The model with its head and its tokenizer. An embedder has its own."""
     source = source_of(options)
-    check_kind(source, "torch", has_option=False)
+    check_kind(source, options.backend)
+    if options.backend == "onnx":
+        from minibert.encoders.kinds import load
+
+        _, model, tokenizer = load(source, backend="onnx")
+        return model, tokenizer
     from minibert.encoders.sentence_folder import is_embedder
 
     if is_embedder(source):

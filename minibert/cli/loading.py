@@ -173,13 +173,12 @@ def load_head(options: argparse.Namespace, kind: Kind) -> tuple[Any, Any]:
     return model, tokenizer
 
 
-def check_kind(source: Source, backend: str, has_option: bool = True) -> None:
+def check_kind(source: Source, backend: str) -> None:
     """Check that the model can run in the chosen backend.
 
     Args:
         source: The model.
         backend: "torch" or "onnx".
-        has_option: The command has --backend.
 
     Raises:
         UsageError: The folder holds an ONNX graph and no weights, and the backend is torch.
@@ -190,10 +189,7 @@ def check_kind(source: Source, backend: str, has_option: bool = True) -> None:
     names = ("model.safetensors", "pytorch_model.bin", "model.safetensors.index.json")
     has_weights = any((folder / name).is_file() for name in names)
     if (folder / "model.onnx").is_file() and not has_weights:
-        advice = "run it with --backend onnx"
-        if not has_option:
-            advice = "name the model that it was exported from"
-        raise UsageError(f"{source} was written by minibert export: {advice}.")
+        raise UsageError(f"{source} was written by minibert export: run it with --backend onnx.")
 
 
 def warn_of_head(source: Source) -> None:

@@ -364,16 +364,9 @@ def answer_question(
 
 def _span_logits(model: QuestionAnswerer, examples: Sequence[Example]) -> list[Tensor]:
     """Start and end logits of each window, (tokens, 2)."""
-    if not isinstance(model, OnnxHead):
-        return outputs_of(model, examples, span_logits)
-    if not model.answers_questions:
+    if isinstance(model, OnnxHead) and not model.answers_questions:
         raise ValueError(f"{model.source} is not the export of a question answerer.")
-    outputs = model.run_ids(
-        [example["input_ids"].tolist() for example in examples],
-        [example["token_type_ids"].tolist() for example in examples],
-    )
-    pairs = zip(outputs["start_logits"], outputs["end_logits"], strict=True)
-    return [torch.from_numpy(np.stack(pair, axis=-1)) for pair in pairs]
+    return outputs_of(model, examples, span_logits)
 
 
 def _result(context: str, best: BestAnswer, no_answer: bool) -> Answer:

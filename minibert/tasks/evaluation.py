@@ -18,7 +18,8 @@ from typing import Any, Literal
 import numpy as np
 
 from minibert.checks import check_count
-from minibert.encoders.embedder import SentenceEmbedder
+from minibert.encoders.onnx_heads import OnnxHead
+from minibert.encoders.text_encoder import TextEncoder
 from minibert.heads import (
     BertForQuestionAnswering,
     BertForSequenceClassification,
@@ -118,8 +119,9 @@ def evaluate(
 
     Args:
         model: A sequence classifier, a token classifier, a question answerer, or a
-            `SentenceEmbedder`.
-        tokenizer: The model's tokenizer. None for a `SentenceEmbedder`, which has its own.
+            `SentenceEmbedder`. Or what `minibert.load(..., backend="onnx")` returns for an export
+            of one.
+        tokenizer: The model's tokenizer. None for an embedder, which has its own.
         data: A file as for fine-tuning: a table, tagged words, or questions in SQuAD format. Or
             rows: dicts with the columns of a table or of a question, or the words and tags of a
             sentence, as (words, tags) or as {"tokens": words, "ner_tags": tags}. A pandas DataFrame
@@ -187,11 +189,11 @@ def evaluate(
     examples = []
     unknown: dict[str, int] = {}
     limit = 0
-    if isinstance(model, SentenceEmbedder):
+    if isinstance(model, TextEncoder):
         if max_length is not None:
             raise ValueError("max_length has no effect on an embedder, which has its own: drop it.")
     elif tokenizer is None:
-        raise ValueError("tokenizer is None. Only a SentenceEmbedder has its own.")
+        raise ValueError("tokenizer is None. Only an embedder has its own.")
     else:
         limit = length_limit(model, tokenizer, max_length)
         unknown = unknown_labels(task, rows, model.config)
@@ -256,7 +258,7 @@ def _task_of(
     data: Data,
 ) -> Task:
     """The task of a model, which reads a table as the arguments of `evaluate` say."""
-    if isinstance(model, SentenceEmbedder):
+    if isinstance(model, TextEncoder):
         if table.pair is None:
             raise ValueError(
                 "Evaluating an embedder needs the column of the second text: pass pair_column."
@@ -270,11 +272,12 @@ def _task_of(
     if negatives:
         raise ValueError("negative_columns is for an embedder: drop it.")
     task: Task
-    if isinstance(model, BertForTokenClassification):
+    is_export = isinstance(model, OnnxHead)
+    if isinstance(model, BertForTokenClassification) or (is_export and model.tags_tokens):
         own, task = "tokens", TokenTask(table)
-    elif isinstance(model, BertForQuestionAnswering):
+    elif isinstance(model, BertForQuestionAnswering) or (is_export and model.answers_questions):
         own, task = "answers", AnswerTask(table)
-    elif isinstance(model, BertForSequenceClassification):
+    elif isinstance(model, BertForSequenceClassification) or (is_export and model.classifies_texts):
         problem = problem_type(model.config)
         is_reranker = model.config.problem_type is None and model.config.num_labels == 1
         if is_reranker and table.pair is not None and name != "regression":
@@ -293,7 +296,7 @@ def _task_of(
     else:
         raise TypeError(
             "model should be a sequence classifier, a token classifier, a question answerer or a "
-            f"SentenceEmbedder, not a {type(model).__name__}."
+            f"SentenceEmbedder, or an export of one, not a {type(model).__name__}."
         )
     if name is not None and name != own:
         raise ValueError(

@@ -15,6 +15,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -27,6 +28,7 @@ from minibert.base import PreTrainedModel
 from minibert.checkpoints.source import Source
 from minibert.checkpoints.tensors import read_tensors
 from minibert.config import BertConfig
+from minibert.encoders.onnx_heads import OnnxHead
 from minibert.files import read_json
 from minibert.inference.logits import run_rows
 from minibert.progress import tell
@@ -338,8 +340,10 @@ def outputs_of(
 ) -> list[Tensor]:
     """What `choose` selects from the outputs of a model for each example, on the CPU.
 
-    See `run_rows`.
+    See `run_rows`. An exported model has outputs of the same names.
     """
+    if isinstance(model, OnnxHead):
+        return _exported_outputs(model, examples, choose)
 
     def compute(row_ids: Tensor, **inputs: Any) -> Tensor:
         return choose(model(row_ids, **inputs))
@@ -351,9 +355,26 @@ def outputs_of(
     return run_rows(model, compute, ids, types, sizes)
 
 
+def _exported_outputs(
+    model: OnnxHead, examples: Sequence[Example], choose: Callable[[Any], Tensor]
+) -> list[Tensor]:
+    types = [
+        example.get("token_type_ids", np.zeros_like(example["input_ids"])) for example in examples
+    ]
+    arrays = model.run_ids(
+        [example["input_ids"].tolist() for example in examples], [row.tolist() for row in types]
+    )
+    results = []
+    for index in range(len(examples)):
+        tensors = {name: torch.from_numpy(rows[index]) for name, rows in arrays.items()}
+        results.append(choose(SimpleNamespace(**tensors)))
+    return results
+
+
 def logits_of(model: Any, examples: Sequence[Example]) -> Tensor:
     """The logits of a sequence classifier, (examples, labels), float32 on the CPU."""
     if not examples:
         return torch.empty(0, model.config.num_labels)
     sizes = [1] * len(examples)
-    return torch.cat(outputs_of(model, examples, lambda output: output.logits, sizes))
+    rows = outputs_of(model, examples, lambda output: output.logits, sizes)
+    return torch.cat(rows).view(len(examples), -1)

@@ -202,7 +202,7 @@ class TokenTask(Task):
             return {
                 **metrics.entity_scores_of_counts(counts[sample].sum(0)),
                 "accuracy": float(metrics.ratio(right, words)),
-                "loss": loss / count if count else math.nan,
+                "loss": float(loss / count) if count else math.nan,
             }
 
         separator = _separator(rows)

@@ -100,7 +100,7 @@ def test_the_error_for_an_embedder_names_the_option_of_the_second_text(
     assert "--pair-column" in capsys.readouterr().err
 
 
-def test_the_error_for_an_export_names_its_original_model(
+def test_an_export_without_its_backend_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     model = save(tmp_path / "model", "BertForSequenceClassification", id2label=TOPICS)
@@ -108,7 +108,7 @@ def test_the_error_for_an_export_names_its_original_model(
     file = write_topics(tmp_path / "topics.csv")
     for command in (["evaluate", str(file)], ["info"], ["verify"]):
         assert main([*command, "-m", str(model)]) in (1, 2)
-        assert "name the model that it was exported from" in capsys.readouterr().err
+        assert "written by minibert export" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("option", ["--errors", "--plot"])

@@ -1,0 +1,122 @@
+"""An export is evaluated as its model is, and has the same scores."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from conftest import tiny_config
+from tiny_folder import VOCABULARY, sentence_folder, tiny_folder
+
+import minibert
+from minibert import evaluate
+from minibert.checkpoints.source import Source
+from minibert.cli import main
+
+pytest.importorskip("onnxscript")
+pytest.importorskip("onnxruntime")
+
+from minibert.encoders.export import export  # noqa: E402
+
+pytestmark = pytest.mark.ecosystem
+
+LONG = "tall trees grow " * 40
+SEVERAL = "multi_label_classification"
+LABELED = [{"text": "hello", "label": "a"}, {"text": LONG, "label": "b"}]
+PAIRS = [
+    {"text": "tall", "pair": "trees", "label": 1.0},
+    {"text": "tall", "pair": "world", "label": 0.0},
+    {"text": "hello", "pair": "world", "label": 0.5},
+]
+# the class of the head, its config, data, and arguments of `evaluate`
+HEADS: dict[str, tuple[str, dict[str, Any], list[Any], dict[str, Any]]] = {
+    "classifier": ("SequenceClassification", {"id2label": {0: "a", 1: "b"}}, LABELED, {}),
+    "several labels": (
+        "SequenceClassification",
+        {"id2label": {0: "a", 1: "b"}, "problem_type": SEVERAL},
+        [{"text": "hello", "label": []}, {"text": LONG, "label": ["b", "a"]}],
+        {},
+    ),
+    "regression": (
+        "SequenceClassification",
+        {"num_labels": 1, "problem_type": "regression"},
+        PAIRS,
+        {},
+    ),
+    "reranker": ("SequenceClassification", {"num_labels": 1}, PAIRS, {"pair_column": "pair"}),
+    "tagger": (
+        "TokenClassification",
+        {"id2label": {0: "O", 1: "B-P"}},
+        [(["hello", "world"], ["O", "B-P"]), (LONG.split(), ["B-P"] * len(LONG.split()))],
+        {},
+    ),
+    "answers": (
+        "QuestionAnswering",
+        {},
+        [
+            {
+                "question": "how",
+                "context": text,
+                "answers": {"text": ["trees"], "answer_start": [5]},
+            }
+            for text in ("tall trees", LONG)
+        ],
+        {},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_scores_of_an_exported_head(name: str, tmp_path: Path) -> None:
+    head, config, data, arguments = HEADS[name]
+    tiny_folder(tmp_path)
+    torch.manual_seed(0)
+    config = {**config, "vocab_size": len(VOCABULARY), "initializer_range": 0.3}
+    model = getattr(minibert, f"BertFor{head}")(tiny_config(**config)).eval()
+    model.save_pretrained(tmp_path)
+    export(Source.of(tmp_path), tmp_path / "onnx")
+    tokenizer = minibert.BertTokenizer.from_pretrained(tmp_path)
+    exported = minibert.load(tmp_path / "onnx", backend="onnx")
+    expected = evaluate(model, tokenizer, data, bootstrap=0, **arguments)
+    found = evaluate(exported.model, exported.tokenizer, data, bootstrap=0, **arguments)
+    assert found.metrics == pytest.approx(expected.metrics, abs=1e-4, nan_ok=True)
+    assert (found.task, found.truncated) == (expected.task, expected.truncated)
+    assert [error.row for error in found.errors] == [error.row for error in expected.errors]
+
+
+@pytest.mark.parametrize("task", ["scores", "pairs"])
+def test_scores_of_an_exported_embedder(task: Any, tmp_path: Path) -> None:
+    folder = sentence_folder(tmp_path / "model", ("Pooling", {}))
+    export(Source.of(folder), tmp_path / "onnx")
+    results = [
+        evaluate(
+            minibert.load(path, backend=backend).model,
+            None,
+            PAIRS,
+            task=task,
+            pair_column="pair",
+            bootstrap=0,
+        )
+        for path, backend in ((folder, "torch"), (tmp_path / "onnx", "onnx"))
+    ]
+    assert results[1].metrics == pytest.approx(results[0].metrics, abs=1e-4)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "int8"])
+def test_the_command_scores_an_export(
+    precision: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, config, data, _ = HEADS["classifier"]
+    tiny_folder(tmp_path)
+    torch.manual_seed(0)
+    config = {**config, "vocab_size": len(VOCABULARY)}
+    minibert.BertForSequenceClassification(tiny_config(**config)).save_pretrained(tmp_path)
+    file, onnx = tmp_path / "dev.jsonl", tmp_path / "onnx"
+    file.write_text("\n".join(map(json.dumps, data)), encoding="utf-8")
+    export(Source.of(tmp_path), onnx, precision)
+    options = ["-m", str(onnx), str(file), "--bootstrap", "0", "--json"]
+    assert main(["evaluate", *options, "--backend", "onnx"]) == 0
+    assert json.loads(capsys.readouterr().out)["rows"] == len(data)
