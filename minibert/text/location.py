@@ -169,6 +169,9 @@ class Location:
         The name is the path below this folder, and "" for a file itself. Names that begin with a
         dot or an underscore are left out, as every reader of such folders does. A path that does
         not exist has no files.
+
+        Raises:
+            OSError: A folder cannot be listed.
         """
         if self.fs is None:
             return self._local_files()
@@ -317,15 +320,21 @@ def _open_stdin() -> IO[bytes]:
 
 
 def _walk(top: str) -> Iterator[tuple[str, list[str]]]:
-    """Each folder below a path and the names of its files.
+    """Each folder below a path that is not hidden, and the names of its files.
 
     Links to folders are followed, except to a folder that has been listed or is above the link.
     """
+
+    def fail(error: OSError) -> None:
+        """Raise what os.walk would leave out in silence, but for a folder that is not there."""
+        if not isinstance(error, FileNotFoundError | NotADirectoryError):
+            raise error
+
     listed = {os.path.realpath(top)}
-    for folder, folders, names in os.walk(top, followlinks=True):
+    for folder, folders, names in os.walk(top, onerror=fail, followlinks=True):
         real_folder = os.path.realpath(folder)
         new = []
-        for name in sorted(folders):
+        for name in _shown(folders):
             target = os.path.realpath(os.path.join(folder, name))
             is_above = f"{real_folder}{os.sep}".startswith(f"{target.rstrip(os.sep)}{os.sep}")
             if target not in listed and not is_above:

@@ -75,3 +75,23 @@ def test_a_link_to_nothing_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "b.txt").symlink_to("nowhere.txt")
     with pytest.raises(FileNotFoundError, match=r"b\.txt"):
         texts_of(tmp_path)
+
+
+@pytest.mark.parametrize("locked", [".", "letters", "letters/old"])
+def test_a_folder_that_cannot_be_listed_is_an_error(
+    locked: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And not one without texts, nor are its texts left out in silence."""
+    write(tmp_path / "a.txt")
+    write(tmp_path / "letters" / "old" / "b.txt")
+    write(tmp_path / ".cache" / "c.txt")
+    scandir = os.scandir
+
+    def refuse(path: str) -> object:
+        if Path(path) in (tmp_path / locked, tmp_path / ".cache"):  # root may list any folder
+            raise PermissionError(13, "Permission denied", str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    with pytest.raises(PermissionError):
+        texts_of(tmp_path)
