@@ -258,8 +258,8 @@ def hold_out(
         return hold_out(rows, labels, share, seed)
     if not chosen:
         raise ValueError(
-            f"None of the training rows ({len(rows)}) can be held out, as each has a label of its "
-            "own: pass a dev file."
+            f"None of the training rows ({len(rows)}) can be held out, as each has a label that no "
+            "other has: pass a dev file."
         )
     training = [row for index, row in enumerate(rows) if index not in chosen]
     held_rows = [row for index, row in enumerate(rows) if index in chosen]

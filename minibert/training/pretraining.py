@@ -461,8 +461,9 @@ def pretrain(
         dev_examples = _held_out_examples(corpora, make_data)
         if not dev_examples and held_out:
             tell(
-                "notice: nothing is held out and nothing is evaluated: that needs two documents or "
-                "more. Put empty lines between documents, or name a table with a document a row."
+                "notice: nothing is held out and nothing is evaluated: a share of "
+                f"{held_out:g} is less than two documents here. Hold out a larger share, and put "
+                "empty lines between documents, or name a table with a document a row."
             )
         evaluate = None
         if dev_examples:
@@ -520,7 +521,7 @@ def _open_corpora(
 def _held_out_examples(
     corpora: Sequence[tuple[Corpus, float]], make_data: Callable[..., PretrainingData]
 ) -> list[Example]:
-    """Examples of the documents that are held out, if there are two documents or more."""
+    """Examples of the documents that are held out, if those are two documents or more."""
     documents: list[Document] = []
     for corpus, _ in corpora:
         documents += corpus.held_out(HELD_OUT_TOKENS // len(corpora))
