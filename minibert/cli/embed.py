@@ -263,6 +263,10 @@ def _check(options: argparse.Namespace, folder: str | None, world_size: int) -> 
         _check_room_for_ids(options, folder)
     if world_size > 1:
         _check_torchrun(options, folder)
+    if options.format is not None and folder is None:
+        raise UsageError(
+            "--format is that of shards: give --output DIR/, or name a file by ending."
+        )
     if options.update and (folder is None or world_size > 1):
         raise UsageError("--update takes --output DIR/, a folder of shards, without torchrun.")
     if options.processes is not None:

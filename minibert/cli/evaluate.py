@@ -108,7 +108,7 @@ def run(options: argparse.Namespace) -> None:
         pair_column=options.pair_column,
         label_column=options.label_column,
         label_columns=options.label_columns,
-        negative_columns=options.negative_column,
+        negative_columns=options.negative_columns,
         columns=options.columns,
         delimiter=options.delimiter,
         quoting=options.quoting,

@@ -315,7 +315,7 @@ def _dev_table(options: argparse.Namespace, table: Table) -> Table:
 def _similarity_task(options: argparse.Namespace) -> Task:
     if options.pair_column is None:
         raise UsageError(f"{options.task} needs --pair-column, the column of the second text.")
-    negatives = getattr(options, "negative_column", [])
+    negatives = getattr(options, "negative_columns", [])
     if options.task == "triplets" and not negatives:
         raise UsageError("triplets need --negative-column, the column of a text that is unlike.")
     from minibert.tasks.similarity import SimilarityTask

@@ -238,6 +238,7 @@ def add_negative_column(parser: Any) -> None:
     """`--negative-column`, of a parser or of a group of options."""
     parser.add_argument(
         "--negative-column",
+        dest="negative_columns",
         type=comma_list(),
         action="extend",
         default=[],

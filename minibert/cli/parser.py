@@ -46,7 +46,7 @@ class HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
         return super()._fill_text(text, width, indent)
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
-        if action.default is None or action.default is False or action.default == []:
+        if action.default is None or action.default is False or action.default in ([], ()):
             return action.help
         return super()._get_help_string(action)
 

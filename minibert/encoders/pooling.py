@@ -44,8 +44,8 @@ def resolve_layers(
         indices = [index + last + 1 if index < 0 else index for index in layers]
     if not indices or min(indices) < 0 or max(indices) > last:
         raise ValueError(
-            f"layers {layers!r} should lie between 0 (embeddings) and {last}, the model's last "
-            "layer."
+            f"layers should lie between 0 (embeddings) and {last}, the model's last layer, not "
+            f"{layers!r}."
         )
     if weights is not None:
         _check_weights(weights, layers, len(indices))
@@ -78,7 +78,7 @@ def _weights_of_named(
     if name.startswith("sum"):
         return [1.0] * count if weights is None else weights
     if weights is not None:
-        raise ValueError(f"layer weights fit a sum or a list of layers, not layers={name!r}.")
+        raise ValueError(f"layer_weights is for a sum or a list of layers, not for {name!r}.")
     return None
 
 

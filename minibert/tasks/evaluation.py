@@ -177,6 +177,8 @@ def evaluate(
     if not isinstance(task, Task):
         task = _task_of(model, task, table, label_columns, negative_columns, data)
     is_multi_label = isinstance(task, SequenceTask) and task.multi_label
+    if label_columns and not is_multi_label:
+        raise ValueError("label_columns is for models with several labels a text: drop it.")
     if threshold is not None and not is_multi_label:
         raise ValueError(
             "threshold has no effect on this model: drop it. It is for models with several labels "

@@ -52,6 +52,14 @@ def test_the_error_for_a_format_without_ids_names_the_option(
     assert "--format" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("output", [(), ("-o", "vectors.npy")])
+def test_a_format_without_shards_is_refused(
+    output: tuple[str, ...], docs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert embed("--file", docs, "--format", "parquet", *output) == 2
+    assert "--output DIR/" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("ids", [(), ("--id-column", "id")])
 def test_vectors_with_ids_are_searched(
     ids: tuple[str, ...], docs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]

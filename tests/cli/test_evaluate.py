@@ -129,3 +129,15 @@ def test_a_folder_is_not_a_file_of_examples(
         assert main([*command, str(tmp_path)]) == 1
         assert f"{tmp_path} is a folder. Name a file." in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("option", ["--negative-column", "--label-columns"])
+def test_columns_that_have_no_effect_on_the_model_are_refused_by_their_option(
+    option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = save(tmp_path / "model", "BertForSequenceClassification", id2label=TOPICS)
+    data = tmp_path / "topics.csv"
+    data.write_text("text,label\n" + "".join(f"{word},trees\n" for word in WORDS))
+    assert main(["evaluate", str(folder), str(data), option, "trees"]) == 1
+    error = capsys.readouterr().err
+    assert f"{option} is for" in error and "drop it" in error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -124,6 +125,11 @@ def test_devices_and_precisions() -> None:
             precision = options["--precision"]
             assert list(precision.choices or []) == ["exact", "fp32", "bf16", "int8"], name
             assert "bit-identical" in str(precision.help)
+
+
+def test_help_shows_no_empty_default() -> None:
+    for name, parser in parsers():
+        assert not re.search(r"default: (\(\)|\[\]|None|False)", parser.format_help()), name
 
 
 def test_columns_are_named_in_one_way() -> None:
