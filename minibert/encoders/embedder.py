@@ -343,6 +343,10 @@ class SentenceEmbedder(TextEncoder, nn.Module):
         embedder.similarity_fn_name = folder.similarity_fn_name  # type: ignore[assignment]
         return embedder
 
+    def extra_repr(self) -> str:
+        """What the representation says besides the layers."""
+        return f"pooling={list(self.pooling)}, max_length={self.max_length}"
+
     def forward(
         self,
         input_ids: Tensor,

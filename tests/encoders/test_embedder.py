@@ -619,3 +619,8 @@ class TestCounts:
             ValueError, match="chunk_size should be a whole number of 1 or more, not 0"
         ):
             list(embedder.encode_stream(["a"], chunk_size=0))
+
+
+def test_the_representation_says_how_texts_become_vectors() -> None:
+    embedder = SentenceEmbedder.from_pretrained("minibert-tiny", max_length=20, pooling="cls")
+    assert "pooling=['cls'], max_length=20" in repr(embedder)
