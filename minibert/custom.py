@@ -132,8 +132,9 @@ def encode(
         names = ["last_hidden_state"]
         names += [name.removeprefix("output_") for name, asked in options.items() if asked]
         result = BertModelOutput(**dict(zip(names, result, strict=False)))
+    last_hidden_state, _ = _split_output(encoder, result.last_hidden_state, states)
     output = BertModelOutput(
-        *_split_output(encoder, result.last_hidden_state, states)[:1],
+        last_hidden_state,
         hidden_states=getattr(result, "hidden_states", None),
         attentions=getattr(result, "attentions", None),
     )
@@ -203,7 +204,10 @@ def pool(pooler: nn.Module, hidden_states: Tensor, layout: Layout) -> Tensor:
 
 
 def _parameters(part: nn.Module) -> Mapping[str, inspect.Parameter]:
-    """Return the parameters of `forward` without `self`."""
+    """Return the parameters of `forward` without `self`.
+
+    Those of a wrapper itself, even if `functools.wraps` gives it the name of what it wraps.
+    """
     if "forward" in vars(part):  # assigned to the module
         return inspect.signature(part.forward, follow_wrapped=False).parameters
     return _class_parameters(type(part).forward)

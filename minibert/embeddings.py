@@ -84,4 +84,4 @@ class BertEmbeddings(EmbeddingBuffers):
             ) from None
         return self.dropout(self.LayerNorm(embeddings))
 
-    layout_forward = forward
+    layout_forward = forward  # by which custom.py tells it from a user's `forward`

@@ -155,7 +155,7 @@ class BertLayer(nn.Module):
         intermediate_output = self.intermediate(attention_output)  # (..., intermediate)
         return self.output(intermediate_output, attention_output)
 
-    layout_forward = forward
+    layout_forward = forward  # by which custom.py tells it from a user's `forward`
 
 
 class BertEncoder(nn.Module):
@@ -212,7 +212,8 @@ class BertEncoder(nn.Module):
                 hidden_states, probabilities = run(
                     layer, hidden_states, layout, attend=attend, attentions=attentions
                 )
-            if attentions is not None and probabilities is not None:  # of a user's own layer
+            # A `BertLayer` has appended its own. A user's layer returns them.
+            if attentions is not None and probabilities is not None:
                 attentions.append(probabilities)
             if output_hidden_states:
                 states.append(hidden_states)
@@ -224,4 +225,4 @@ class BertEncoder(nn.Module):
             output.attentions = tuple(attentions)
         return output
 
-    layout_forward = forward
+    layout_forward = forward  # by which custom.py tells it from a user's `forward`

@@ -117,7 +117,7 @@ class BertForMaskedLM(OutputEmbeddings, PreTrainedModel):
         super().__init__(config)
         self.bert = BertModel(self.config, add_pooling_layer=False)
         with initial_weights(self):
-            self.cls = BertPreTrainingHeads(config, nsp=False)
+            self.cls = BertPreTrainingHeads(self.config, nsp=False)
 
     def forward(
         self,
@@ -184,7 +184,7 @@ class BertForPreTraining(OutputEmbeddings, PreTrainedModel):
         super().__init__(config)
         self.bert = BertModel(self.config)
         with initial_weights(self):
-            self.cls = BertPreTrainingHeads(config)
+            self.cls = BertPreTrainingHeads(self.config)
 
     def forward(
         self,
@@ -257,7 +257,7 @@ class BertForNextSentencePrediction(PreTrainedModel):
         super().__init__(config)
         self.bert = BertModel(self.config)
         with initial_weights(self):
-            self.cls = BertPreTrainingHeads(config, mlm=False)
+            self.cls = BertPreTrainingHeads(self.config, mlm=False)
 
     def forward(
         self,
@@ -321,9 +321,9 @@ class BertForSequenceClassification(PreTrainedModel):
     def __init__(self, config: BertConfig) -> None:
         super().__init__(config)
         self.bert = BertModel(self.config)
-        self.dropout = nn.Dropout(classifier_dropout(config))
+        self.dropout = nn.Dropout(classifier_dropout(self.config))
         with initial_weights(self):
-            self.classifier = nn.Linear(config.hidden_size, config.num_labels)
+            self.classifier = nn.Linear(self.config.hidden_size, self.config.num_labels)
 
     def forward(
         self,
@@ -382,9 +382,9 @@ class BertForTokenClassification(PreTrainedModel):
     def __init__(self, config: BertConfig) -> None:
         super().__init__(config)
         self.bert = BertModel(self.config, add_pooling_layer=False)
-        self.dropout = nn.Dropout(classifier_dropout(config))
+        self.dropout = nn.Dropout(classifier_dropout(self.config))
         with initial_weights(self):
-            self.classifier = nn.Linear(config.hidden_size, config.num_labels)
+            self.classifier = nn.Linear(self.config.hidden_size, self.config.num_labels)
 
     def forward(
         self,
@@ -444,9 +444,9 @@ class BertForMultipleChoice(PreTrainedModel):
     def __init__(self, config: BertConfig) -> None:
         super().__init__(config)
         self.bert = BertModel(self.config)
-        self.dropout = nn.Dropout(classifier_dropout(config))
+        self.dropout = nn.Dropout(classifier_dropout(self.config))
         with initial_weights(self):
-            self.classifier = nn.Linear(config.hidden_size, 1)
+            self.classifier = nn.Linear(self.config.hidden_size, 1)
 
     def forward(
         self,
@@ -518,7 +518,7 @@ class BertForQuestionAnswering(PreTrainedModel):
         super().__init__(config)
         self.bert = BertModel(self.config, add_pooling_layer=False)
         with initial_weights(self):
-            self.qa_outputs = nn.Linear(config.hidden_size, 2)
+            self.qa_outputs = nn.Linear(self.config.hidden_size, 2)
 
     def forward(
         self,
@@ -560,6 +560,7 @@ class BertForQuestionAnswering(PreTrainedModel):
         )
         logits = self.qa_outputs(encoded.last_hidden_state)  # (batch, seq, 2)
         start_logits, end_logits = logits.unbind(-1)
+        # Tensors of their own, as in transformers, and not views of `logits`.
         start_logits = start_logits.contiguous()  # (batch, seq)
         end_logits = end_logits.contiguous()  # (batch, seq)
         loss = None

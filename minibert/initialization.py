@@ -108,6 +108,7 @@ def _draw(model: Any, module: nn.Module, missing: set[int]) -> None:
             # `_init_weights` leaves alone.
             parameter.data = torch.zeros_like(parameter.data)
         else:
+            # `_init_weights` draws into other memory meanwhile.
             kept.append((parameter, parameter.data))
             parameter.data = torch.empty_like(parameter.data)
     model._init_weights(module)

@@ -94,6 +94,7 @@ class PaddedLayout:
     ) -> Tensor:
         """Return 0, 1, 2, ... for tokens of shape `tokens`, (batch, seq): (1, seq) on `device`."""
         positions = torch.arange(tokens[-1], device=device)
+        # Embeddings called alone also take a single sequence, (seq,).
         return positions if len(tokens) == 1 else positions[None]
 
     def first_tokens(self, hidden_states: Tensor) -> Tensor:

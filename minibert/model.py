@@ -62,7 +62,7 @@ class BertPooler(nn.Module):
         first_tokens = layout.first_tokens(hidden_states)  # (batch, hidden)
         return self.activation(self.dense(first_tokens))
 
-    layout_forward = forward
+    layout_forward = forward  # by which custom.py tells it from a user's `forward`
 
 
 class BertModel(PreTrainedModel):
@@ -124,7 +124,7 @@ class BertModel(PreTrainedModel):
                 longer than `max_position_embeddings`.
             TypeError: An unknown argument.
         """
-        if not torch.compiler.is_compiling():
+        if not torch.compiler.is_compiling():  # it would record a process id in the graph
             use_one_thread_after_fork()
         if output_hidden_states is None:
             output_hidden_states = self.config.output_hidden_states
