@@ -215,12 +215,17 @@ class PreTrainedModel(ModelCompatibility, nn.Module):
     def _load_from_state_dict(
         self, state_dict: dict[str, Any], prefix: str, local_metadata: Any, *arguments: Any
     ) -> None:
-        """Let tensors that are one now be one afterwards, with the value of their first name."""
+        """Let tensors that are one now be one afterwards, with the value of their first name.
+
+        With `assign=True`, two that differ in `state_dict` replace the one.
+        """
         assigns = local_metadata.get("assign_to_params_buffers", False)
         for alias, name in shared_names(self).items():
             tensor = state_dict.get(prefix + name)
             if tensor is None:
                 continue
+            if assigns and not _are_equal(tensor, state_dict.get(prefix + alias)):
+                continue  # both are assigned as they are, and no longer one
             if assigns and not isinstance(tensor, nn.Parameter):  # torch makes one for each name
                 tensor = state_dict[prefix + name] = nn.Parameter(tensor, requires_grad=False)
             state_dict[prefix + alias] = tensor
@@ -288,6 +293,14 @@ def _first_tensor(model: nn.Module) -> Tensor:
             if isinstance(value, Tensor):
                 return value
     raise ValueError(f"{type(model).__name__} has no parameters.")
+
+
+def _are_equal(tensor: Tensor, alias: Tensor | None) -> bool:
+    """Whether the tensor of another name is missing, or has the same values in the same form."""
+    if alias is None or alias is tensor or (alias.is_meta and tensor.is_meta):
+        return True
+    forms = [(type(x.detach()), x.shape, x.dtype, x.device) for x in (tensor, alias)]
+    return forms[0] == forms[1] and torch.allclose(tensor, alias, rtol=0, atol=0, equal_nan=True)
 
 
 def _copy_aliases(model: Any, state: dict[str, Any], prefix: str, _metadata: Any) -> None:

@@ -11,6 +11,8 @@ table ends there.
 Next file: attention.py.
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -43,6 +45,7 @@ class BertEmbeddings(EmbeddingBuffers):
         position_ids: Tensor | None = None,
         inputs_embeds: Tensor | None = None,
         layout: Layout | None = None,
+        **unused: Any,
     ) -> Tensor:
         """Embed tokens.
 
@@ -55,6 +58,7 @@ class BertEmbeddings(EmbeddingBuffers):
             inputs_embeds: Word embeddings to use instead of looking up `input_ids`,
                 (batch, seq, hidden).
             layout: Where sequences begin and end. None: each row is a sequence.
+            unused: Keywords of transformers, which have no effect or raise an error.
 
         Returns:
             The first hidden states h0, (batch, seq, hidden) or (tokens, hidden).
@@ -63,6 +67,8 @@ class BertEmbeddings(EmbeddingBuffers):
             ValueError: An id has no row in its embedding table, or a tensor has another dtype or
                 shape. (A GPU raises its own error for the first.)
         """
+        if unused:
+            inputs.check_embeddings_arguments(unused)
         inputs.check_ids(self, layout, input_ids, token_type_ids, position_ids, inputs_embeds)
         try:
             words = self.word_embeddings(input_ids) if inputs_embeds is None else inputs_embeds

@@ -220,6 +220,19 @@ def check_attentions(attentions: list[Tensor], layers: int) -> None:
 
 # --- the embeddings
 
+
+def check_embeddings_arguments(unused: Mapping[str, Any]) -> None:
+    """Check further keywords of `BertEmbeddings.forward`.
+
+    Raises:
+        ValueError: A value asks for something that minibert does not have.
+        TypeError: An unknown argument.
+    """
+    from minibert.compat.arguments import REFUSED_BY_EMBEDDINGS, check_unused
+
+    check_unused("BertEmbeddings", unused, REFUSED_BY_EMBEDDINGS)
+
+
 # What to check first if an id has no row in the embedding table of this argument.
 _ADVICE = {
     "input_ids": "Are the tokenizer and the model from the same checkpoint?",

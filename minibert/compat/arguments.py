@@ -46,6 +46,9 @@ REFUSED_BY_PARTS: dict[str, tuple[Any, str]] = {
     "cache_position": (None, "an encoder computes a text once and has nothing to keep."),
     "position_ids": (None, "positions are added by the embeddings."),
 }
+REFUSED_BY_EMBEDDINGS: dict[str, tuple[Any, str]] = {
+    "past_key_values_length": (0, "it is for decoders. Pass position_ids to count from elsewhere."),
+}
 
 
 def check_unused(

@@ -213,7 +213,8 @@ def _refuse_fields(owner: str, unknown: Iterable[str], names: Iterable[str]) -> 
     name = next(iter(unknown))
     import difflib
 
-    similar = difflib.get_close_matches(name, list(names), n=1)
+    # "model_type", which every config.json has, is no misspelling of "dtype".
+    similar = difflib.get_close_matches(name, list(names), n=1, cutoff=0.7)
     advice = f" Did you mean {similar[0]!r}?" if similar else ""
     raise TypeError(
         f"{owner} got an unexpected keyword argument {name!r}.{advice} {owner}.from_dict(values) "

@@ -271,3 +271,18 @@ def test_models_that_init_builds_or_copies_are_drawn(tmp_path: Path) -> None:
             assert parameter.isfinite().all() and parameter.abs().max() <= 1, name
         weights = [p for name, p in part.named_parameters() if name.endswith("dense.weight")]
         assert all(0.015 < weight.std() < 0.025 for weight in weights)
+
+
+@pytest.mark.parametrize("head", ["BertForMaskedLM", "BertForPreTraining"])
+@pytest.mark.parametrize("name", ["decoder.weight", "decoder.bias"])
+def test_assign_keeps_a_decoder_with_values_of_its_own(head: str, name: str) -> None:
+    """Such as a quantized one: both tensors are assigned, and none is passed over."""
+    model = getattr(minibert, head)(tiny_config()).eval()
+    state = model.state_dict()
+    state[f"cls.predictions.{name}"] = torch.randn_like(state[f"cls.predictions.{name}"])
+    model.load_state_dict(state, assign=True)
+    for key, value in model.state_dict().items():
+        assert torch.equal(value, state[key]), key
+    tied = getattr(minibert, head)(tiny_config())
+    tied.load_state_dict(tied.state_dict(), assign=True)
+    assert tied.cls.predictions.decoder.weight is tied.bert.embeddings.word_embeddings.weight

@@ -169,3 +169,18 @@ def test_a_replica_of_data_parallel(name: str) -> None:
     packed = {"input_ids": ids.flatten(), "layout": PackedLayout([3, 3])}
     for inputs in ({"input_ids": ids}, {"inputs_embeds": words}, packed):
         assert torch.equal(replica(model)(**inputs)[0], model(**inputs)[0])
+
+
+@pytest.mark.parametrize("value", [0, None])
+def test_keywords_of_transformers_that_ask_for_nothing(value: Any) -> None:
+    """A forward that is copied from transformers passes the length of its empty cache."""
+    embeddings, ids = BertEmbeddings(tiny_config()).eval(), torch.tensor([[5, 7, 9]])
+    assert torch.equal(embeddings(ids, past_key_values_length=value), embeddings(ids))
+
+
+def test_keywords_that_ask_for_something_are_refused() -> None:
+    embeddings, ids = BertEmbeddings(tiny_config()), torch.tensor([[5, 7, 9]])
+    with pytest.raises(ValueError, match="past_key_values_length=3 is not supported.*position_ids"):
+        embeddings(ids, past_key_values_length=3)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'segments'"):
+        embeddings(ids, segments=ids)
