@@ -224,6 +224,7 @@ def perform(name: str, start: Path, folder: Path) -> Result:
     files = {path.relative_to(folder).as_posix(): describe(path) for path in written}
     result = {"code": code, "stdout": stdout.getvalue(), "stderr": stderr.getvalue()}
     text = json.dumps({**result, "files": files}).replace(str(folder), "HERE")
+    text = text.replace(str(HERE.parent.parent), "CHECKOUT")
     return dict(json.loads(VECTOR.sub(r"\1, ...", text)))
 
 
