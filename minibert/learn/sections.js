@@ -465,11 +465,7 @@ function drawPooler() {
     const text = value.toFixed(4);
     const say = () =>
       tell(`${t(`pooler.${name}`)}: ${text}`, null, python(`t['nsp.logits'][0].softmax(-1)[${i}]`));
-    list.append(
-      element("span", t(`pooler.${name}`)),
-      bar(value),
-      element("button", text, { type: "button", onclick: say, onfocus: say }),
-    );
+    list.append(element("span", t(`pooler.${name}`)), bar(value), numberNode(text, say));
   });
   $("next").replaceChildren(
     heading,
@@ -726,11 +722,7 @@ function drawPredictions() {
     const words = element("div", "", { className: "words" });
     (best ?? []).forEach(([word, share], rank) => {
       const number = say
-        ? element("button", share.toFixed(4), {
-            type: "button",
-            onclick: () => say(rank),
-            onfocus: () => say(rank),
-          })
+        ? numberNode(share.toFixed(4), () => say(rank))
         : element("span", share.toFixed(4));
       words.append(element("b", word, { dir: "auto" }), bar(share), number);
     });

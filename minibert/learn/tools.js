@@ -45,6 +45,8 @@ const state = {
   unit: "words", // whether the section "compare" compares words or whole sentences
   number: 0, // the chosen dimension of a vector
   row: 0, // the chosen vector of the embeddings and the pooler
+  turn: 40, // direction of the arrow in the prologue, in degrees
+  reach: 1, // its length
   other: "", // the second sentence of the comparison
   same: "", // a third sentence, in which the word has the same sense as in the first
   snapshot: (page.run?.snapshots.length ?? 1) - 1, // snapshot of the pre-training run
@@ -128,6 +130,16 @@ function tell(text, event = null, python = "") {
     `${Math.max(4, Math.min(event.clientX + 14, innerWidth - box.width - 8))}px`;
   const isBelow = event.clientY + box.height + 24 <= innerHeight;
   $("tip").style.top = `${event.clientY + (isBelow ? 18 : -box.height - 8)}px`;
+}
+
+/**
+ * Returns a number that tells its line of Python when it is selected, or its text alone while a
+ * scene shows only its own controls.
+ */
+function numberNode(text, say) {
+  return root.hasAttribute("data-calm")
+    ? element("span", text)
+    : element("button", text, { type: "button", onclick: say, onfocus: say });
 }
 
 async function copyPython() {
