@@ -103,21 +103,6 @@ function layerNorm(x, weight, bias, epsilon) {
   return y;
 }
 
-/** Computes exp(x) / sum of exp(x) in place. Subtracting the maximum first prevents overflow. */
-function softmax(row) {
-  let largest = -Infinity;
-  let sum = 0;
-  for (const value of row) {
-    largest = Math.max(largest, value);
-  }
-  for (let i = 0; i < row.length; i++) {
-    sum += row[i] = Math.exp(row[i] - largest);
-  }
-  for (let i = 0; i < row.length; i++) {
-    row[i] /= sum;
-  }
-}
-
 const add = (x, y) =>
   tensor(
     x.shape,

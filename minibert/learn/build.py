@@ -49,6 +49,7 @@ PARTS = packaged("learn")
 SCRIPTS = (
     "inflate",
     "sides",
+    "softmax",
     "wordpiece",
     "particles",
     "tools",
@@ -67,6 +68,7 @@ SCRIPTS = (
     "sentences",
     "guesses",
     "terms",
+    "prologue",
     "hidden_words",
     "layer",
     "pair",
@@ -82,7 +84,7 @@ SCRIPTS = (
     "main",
 )
 STYLES = ("page.css", "river.css", "ask.css", "stage.css")
-WORKER = ("inflate", "sides", "bert", "kernel", "product", "worker")
+WORKER = ("inflate", "sides", "softmax", "bert", "kernel", "product", "worker")
 # The code of each part of the model in the strip above the page.
 _CODE: dict[str, Any] = {
     "pieces": WordPiece,

@@ -222,7 +222,7 @@ async function judge(scene) {
   }
   const isVerdict = Boolean(found && may === "verdict");
   const { figure } = scene;
-  const drawn = isVerdict && Boolean(figure?.ready());
+  const drawn = Boolean(figure?.opening || (isVerdict && figure?.ready()));
   $("scene-wait").hidden = Boolean(found || state.ask);
   $("scene-aside").hidden = !state.ask;
   $("scene-more").hidden = !found;
@@ -314,6 +314,10 @@ function drawFigure(figure) {
       return button;
     }),
   );
+  const above = $(figure.opening ? "scene-say" : "scene-verdict");
+  if (above.nextElementSibling !== $("scene-figure")) {
+    above.after($("scene-figure"));
+  }
   const isMap = Boolean(figure.plan);
   $("scene-map").parentElement.hidden = !isMap;
   $("scene-legend").hidden = !isMap;

@@ -11,7 +11,7 @@
 //   ...], heads?, outcome, verdict?, values?}. `outcome` is the index of the choice that turned out
 //   right, and `verdict` the index of the text that explains it.
 // - own(before, now): rows that can be measured on any two texts.
-// - figure: what is drawn below the verdict.
+// - figure: what is drawn below the verdict, or at the opening of the scene below its text.
 
 /** Returns the state that every scene starts from. */
 const BLANK = () => ({
@@ -42,6 +42,8 @@ const BLANK = () => ({
   step: 0,
   number: 0,
   snapshot: 0,
+  turn: TURN,
+  reach: 1,
 });
 
 const aging = ["How old are you?", "How tall are you?", "What is your age?"];
@@ -223,6 +225,7 @@ async function ownComparison() {
 }
 
 const ENGLISH = [
+  prologueScene("The cat was sleeping on the [MASK]."),
   {
     id: "pieces",
     set: () => ({ section: "text", token: 1 }),

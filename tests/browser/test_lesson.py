@@ -60,7 +60,7 @@ class Reader(Opened):
         # Tab moves over terms and commands to the choices, and Space selects the first one
         self.press("Tab")
         while self.page.evaluate("document.activeElement.name") != "guess":
-            assert self.page.evaluate("document.activeElement.closest('#scene-say') !== null")
+            assert self.page.evaluate("document.activeElement.closest('#scene-say, #scene-figure')")
             self.press("Tab")
         self.press("Space")
         assert self.page.evaluate("state.guess") == 0
@@ -216,6 +216,7 @@ def test_verdicts_are_those_of_python(browser: Any, file: Path) -> None:
 def test_a_changed_question_is_measured_and_not_judged(browser: Any, file: Path) -> None:
     with Reader(browser, file) as reader:
         page = reader.page
+        reader.enter("pieces")
         rows = reader.act()
         assert rows[1][2].count("##") == 3 and reader.outcome == 1
         reader.write("The cat was walking on the mat.")
@@ -350,14 +351,14 @@ def test_the_address_restores_a_scene(browser: Any, file: Path) -> None:
         assert other.verdict() == rows
         assert "predicted it" in other.page.inner_text("#scene-guess") and other.trouble == []
         # the first guess is kept when the reader returns, and is listed at the end
-        other.enter(6)
+        other.enter("it")
         other.enter("layers")
         assert other.page.is_checked("#scene-choices label:nth-of-type(2) input")
         assert other.page.is_disabled("#scene-choices label:nth-of-type(2) input")
         other.page.click("#scenes li:last-child button")
         assert "1 of" in other.page.inner_text("#ending-score")
-        assert "✓" in other.page.inner_text("#ending-guesses tr:nth-child(8)")
-        other.page.click("#ending-guesses tr:nth-child(8) button")
+        assert "✓" in other.page.inner_text("#ending-guesses tr:nth-child(9)")
+        other.page.click("#ending-guesses tr:nth-child(9) button")
         other.settle()
         assert other.page.is_visible("#scene-title") and not other.page.is_visible("#ending")
 
@@ -444,7 +445,7 @@ def test_nothing_is_wider_than_the_window(
 def test_rows_of_a_sum_share_a_color_scale(browser: Any, file: Path) -> None:
     """In "one head", colors of weighted values have one scale. A click explains a term."""
     with Reader(browser, file) as reader:
-        reader.enter(4)
+        reader.enter("head")
         colors = reader.page.evaluate(
             """() => {
                 const step = HEAD_STEPS.find(({ id }) => id === "values");

@@ -112,7 +112,7 @@ def test_scene_six_ends_at_the_heads_that_carry_it(browser: Any, tmp_path: Path)
     with Opened(browser, path) as opened:
         opened.page.set_default_timeout(300_000)  # ms
         opened.explore()
-        opened.page.click("#scene-5")
+        opened.page.click("#scene-6")
         opened.settle()
         opened.page.click("#scene-act")
         result = cut(opened, "scene-wire", "patching", presses=5)
