@@ -137,7 +137,8 @@ def test_columns_that_have_no_effect_on_the_model_are_refused_by_their_option(
 ) -> None:
     folder = save(tmp_path / "model", "BertForSequenceClassification", id2label=TOPICS)
     data = tmp_path / "topics.csv"
-    data.write_text("text,label\n" + "".join(f"{word},trees\n" for word in WORDS))
+    rows = "".join(f"{word},trees\n" for word in WORDS)
+    data.write_text(f"text,label\n{rows}", encoding="utf-8")
     assert main(["evaluate", str(folder), str(data), option, "trees"]) == 1
     error = capsys.readouterr().err
     assert f"{option} is for" in error and "drop it" in error
