@@ -46,7 +46,8 @@ def k_fold(
             lines = [json.dumps(rows[index].values) + "\n" for index in indices.tolist()]
             (fold / f"{name}.jsonl").write_text("".join(lines), encoding="utf-8")
         files = fold / "train.jsonl", fold / "dev.jsonl"
-        scores.append(finetune(task, model, *files, fold / "model", options)[task.metric])
+        results = finetune(task, model, *files, fold / "model", options)
+        scores.append(results[options.metric or task.metrics[0]])
     return scores
 
 
