@@ -57,6 +57,8 @@ class Reader(Opened):
 
     def act_by_keyboard(self) -> list[list[str]]:
         """Select the first choice and press the button, starting at the title of a scene."""
+        # a scene takes the focus when it is drawn
+        self.page.wait_for_function("document.activeElement.id === 'scene-title'")
         # Tab moves over terms and commands to the choices, and Space selects the first one
         self.press("Tab")
         while self.page.evaluate("document.activeElement.name") != "guess":
