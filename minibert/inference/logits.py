@@ -1,13 +1,10 @@
 """Logits of many rows of token ids, whatever head the model has."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
-import torch
 from torch import Tensor
 
 from minibert.base import PreTrainedModel
-from minibert.heads import BertForSequenceClassification
 from minibert.inference.packing import IdRows, run_packed
 from minibert.layouts import PackedLayout
 
@@ -50,27 +47,3 @@ def run_rows(
         return logits
 
     return run_packed(model, forward, ids, types, sizes)
-
-
-def logits_of_rows(
-    model: BertForSequenceClassification, ids: IdRows, types: IdRows | None = None
-) -> Tensor:
-    """Logits of a sequence classifier.
-
-    Args:
-        model: The classifier.
-        ids: Token ids of each row.
-        types: Token types of each row. None: all 0.
-
-    Returns:
-        The logits, (rows, labels), float32.
-    """
-
-    def compute(row_ids: Tensor, **inputs: Any) -> Tensor:
-        logits: Tensor = model(row_ids, **inputs).logits
-        return logits
-
-    rows = run_rows(model, compute, ids, types, sizes=[1] * len(ids))
-    if not rows:
-        return torch.empty(0, model.config.num_labels)
-    return torch.cat(rows)
