@@ -4,7 +4,7 @@ Neither basic splitting nor WordPiece looks across white space, so a text may be
 there, and the tokens of each chunk be remembered. That is what makes pure Python fast: most chunks
 of most texts were seen before.
 
-Next file: rows.py.
+Next file: batch_rows.py.
 """
 
 import re

@@ -1,7 +1,7 @@
 """Text to token ids and back.
 
-The whole: `pipeline.py` turns a text into tokens, `vocabulary.py` has their ids, `rows.py` lays
-them out:
+The whole: `pipeline.py` turns a text into tokens, `vocabulary.py` has their ids, `batch_rows.py`
+lays them out:
 
 ```
 tokenizer("Hello [MASK]!")        [CLS] hello [MASK] ! [SEP]
@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from minibert.checkpoints.source import Source, split_source
 from minibert.checks import check_count
-from minibert.compat.tokenizer import (
+from minibert.compat.tokenizer_names import (
     OLDER_NAMES,
     TokenizerCompatibility,
     check_saving_keywords,
@@ -31,13 +31,10 @@ from minibert.compat.tokenizer import (
 )
 from minibert.files import prefix_errors
 from minibert.progress import collector_paused
-from minibert.tokenization import files
+from minibert.tokenization import spec
 from minibert.tokenization.added import AddedToken
 from minibert.tokenization.basic import BasicTokenizer
-from minibert.tokenization.encoding import BatchEncoding, Encoding
-from minibert.tokenization.learning import count_words, learn_vocabulary
-from minibert.tokenization.pipeline import Pipeline, Token
-from minibert.tokenization.rows import (
+from minibert.tokenization.batch_rows import (
     SIDES,
     RowContent,
     RowTemplate,
@@ -48,6 +45,9 @@ from minibert.tokenization.rows import (
     round_up,
     split_columns,
 )
+from minibert.tokenization.encoding import BatchEncoding, Encoding
+from minibert.tokenization.learning import count_words, learn_vocabulary
+from minibert.tokenization.pipeline import Pipeline, Token
 from minibert.tokenization.tokenizer_json import Components
 from minibert.tokenization.unicode import CJK
 from minibert.tokenization.vocabulary import ALL_NAMED, NAMED, Vocabulary, as_list, to_list
@@ -120,7 +120,7 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
             them. `tokenizer_json.py` lists them.
         options: `unk_token`, `sep_token`, `pad_token`, `cls_token` and `mask_token` if they are not
             [UNK], [SEP], [PAD], [CLS] and [MASK], also `bos_token`, `eos_token`, and keywords of
-            transformers that `compat/tokenizer.py` lists.
+            transformers that `compat/tokenizer_names.py` lists.
 
     Raises:
         FileNotFoundError: The vocabulary file does not exist.
@@ -164,7 +164,7 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
         if tokenizer_file is not None:
             if vocab is not None:
                 raise ValueError("Pass either vocab or tokenizer_file, not both.")
-            from_file = files.read_single_file(Path(tokenizer_file))
+            from_file = spec.read_single_file(Path(tokenizer_file))
             vocab = from_file["vocab"]
             named_tokens["unk_token"] = from_file["unk_token"]
             if added_tokens_decoder is None:
@@ -189,7 +189,7 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
         self.name_or_path = name_or_path
         if model_input_names is not None:
             self.model_input_names = as_list("model_input_names", model_input_names)
-        files.check_options(self._options())
+        spec.check_options(self._options())
         self.model_max_length = int(min(self.model_max_length, _NO_LIMIT))
         self._warned_of_length = False
         self._build()
@@ -219,13 +219,13 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
         overrides = drop_ignored_keywords(options)
         if not isinstance(name, Source) and Path(name).is_file():
             overrides.pop("subfolder", None)
-            settings = files.read_single_file(Path(name))
+            settings = spec.read_single_file(Path(name))
         else:
             source, overrides = split_source(name, overrides)
-            settings = files.read_source(source)
+            settings = spec.read_source(source)
         tokenizer_file = overrides.pop("tokenizer_file", None)
         if tokenizer_file is not None:
-            settings |= files.read_single_file(Path(tokenizer_file))
+            settings |= spec.read_single_file(Path(tokenizer_file))
         for older, name_today in OLDER_NAMES.items():
             if older in overrides:
                 overrides[name_today] = overrides.pop(older)
@@ -251,7 +251,7 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
         """
         check_saving_keywords(options)
         templates = (self._template(1), self._template(2))
-        return files.write(self, self._options(), self._components, templates, Path(save_directory))
+        return spec.write(self, self._options(), self._components, templates, Path(save_directory))
 
     def save_vocabulary(
         self, save_directory: str, filename_prefix: str | None = None
@@ -270,7 +270,7 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
         """
         prefix = f"{filename_prefix}-" if filename_prefix else ""
         path = Path(save_directory, f"{prefix}vocab.txt")
-        files.write_vocabulary(self, path)
+        spec.write_vocabulary(self, path)
         return (str(path),)
 
     @property
@@ -287,7 +287,7 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
 
     def _options(self) -> dict[str, Any]:
         """Return the options that files store."""
-        return {name: getattr(self, name) for name in files.OPTIONS}
+        return {name: getattr(self, name) for name in spec.OPTIONS}
 
     def _build(self) -> None:
         """Build what follows from the other attributes and is not pickled."""
@@ -414,7 +414,7 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
             return_offsets_mapping: Also return the span of each token in its text, `[start, end)`.
             return_length: Also return the length of each row.
             verbose: Warn once about a row that is longer than `model_max_length`.
-            ignored: Keywords of transformers that `compat/tokenizer.py` lists.
+            ignored: Keywords of transformers that `compat/tokenizer_names.py` lists.
 
         Returns:
             `input_ids`, `token_type_ids`, `attention_mask` and what was requested, (batch, seq).

@@ -12,7 +12,7 @@ decoder          WordPiece, or none
 model            WordPiece with the prefix ##, whatever its max_input_chars_per_word
 ```
 
-Next file: files.py.
+Next file: spec.py.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any
 
 from minibert.tokenization import basic
 from minibert.tokenization.added import AddedToken
-from minibert.tokenization.rows import RowTemplate
+from minibert.tokenization.batch_rows import RowTemplate
 from minibert.tokenization.vocabulary import MAX_VOCAB_SIZE, Vocabulary
 from minibert.tokenization.wordpiece import CONTINUED, MAX_WORD
 

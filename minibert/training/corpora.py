@@ -29,7 +29,7 @@ from minibert.text.file_rows import has_columns
 from minibert.text.location import Location
 from minibert.text.read import Part, parts_of, read_part
 from minibert.text.table import Table
-from minibert.tokenization.files import tokenizer_digest
+from minibert.tokenization.spec import tokenizer_digest
 
 Ids = npt.NDArray[np.int64]
 Document = Sequence[Ids]

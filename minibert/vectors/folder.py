@@ -31,7 +31,7 @@ from minibert.encoders.search import pairwise_similarity
 from minibert.encoders.text_encoder import TextEncoder
 from minibert.encoders.token_rows import Settings, Vectors
 from minibert.text.location import Location
-from minibert.tokenization.files import tokenizer_digest
+from minibert.tokenization.spec import tokenizer_digest
 from minibert.vectors.formats import open_vector_file
 
 MANIFEST = ".manifest"

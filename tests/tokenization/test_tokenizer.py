@@ -34,9 +34,9 @@ from minibert.tokenization.basic import (
     space_cjk,
     split_words,
 )
+from minibert.tokenization.batch_rows import plan_rows
 from minibert.tokenization.encoding import BatchEncoding
 from minibert.tokenization.pipeline import CHUNK, ChunkCache, Pipeline
-from minibert.tokenization.rows import plan_rows
 from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.tokenization.wordpiece import WordPiece
 

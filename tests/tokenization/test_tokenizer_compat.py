@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from minibert.compat.tokenizer import REFUSED, WITHOUT_EFFECT
+from minibert.compat.tokenizer_names import REFUSED, WITHOUT_EFFECT
 from minibert.files import write_json
 from minibert.tokenization.encoding import BatchEncoding
 from minibert.tokenization.tokenizer import BertTokenizer

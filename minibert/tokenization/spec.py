@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from minibert.checkpoints.source import WEIGHTS, Source
-from minibert.compat.tokenizer import OLDER_NAMES
+from minibert.compat.tokenizer_names import OLDER_NAMES
 from minibert.files import prefix_errors, read_json, replacing, write_json
 from minibert.tokenization import tokenizer_json
 from minibert.tokenization.added import AddedToken
-from minibert.tokenization.rows import SIDES, parse_choice
+from minibert.tokenization.batch_rows import SIDES, parse_choice
 from minibert.tokenization.tokenizer_json import SPLITTING, Components, Templates, check_ids
 from minibert.tokenization.vocabulary import ALL_NAMED, Vocabulary, as_list, check_size
 

@@ -14,7 +14,7 @@ WITHOUT_EFFECT = {
     **keywords.WITHOUT_EFFECT,
     "use_fast": "there is one implementation",
     "add_prefix_space": "words are split at white space, wherever it is",
-    "tokenizer_class": "files.py has read it",
+    "tokenizer_class": "spec.py has read it",
     "processor_class": "it names a class of transformers",
     "auto_map": "it names code of a checkpoint",
     "special_tokens_map_file": "special tokens are read from every file",
