@@ -26,6 +26,8 @@ except ImportError:  # Windows
 
 T = TypeVar("T")
 
+RECIPES = 'The guide "What minibert does not do" converts such files'
+
 NOT_WRITTEN = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EIO, errno.EBADF)
 
 

@@ -12,6 +12,7 @@ import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from minibert.files import RECIPES
 from minibert.text import BadRow, Row, Table, read, read_json
 from minibert.text.lines import text_lines
 from minibert.text.location import Location
@@ -23,7 +24,8 @@ DOCUMENT = "-DOCSTART-"
 TAG_KEYS = ("ner_tags", "tags", "labels", "ner")
 OBJECT_ENDINGS = (".json", ".jsonl", ".ndjson", ".parquet")
 # what occurs in annotations, addresses and JSON, but not in a tag
-_NOT_IN_TAGS = re.compile(r"[=\[\]{}\"]|https?:|\s")
+# (the parentheses and stars are those of CoNLL-2012)
+_NOT_IN_TAGS = re.compile(r"[=\[\]{}\"]|https?:|\s|\(\w|\w\)|\*")
 _SCHEME_TAG = re.compile(r"O|[BIELSUM](-\S+)?")
 # as the datasets of Naver (PER_B and -) and programs in lower case write them
 _OTHER_SPELLING = re.compile(r"[Oo-]|[BIELSUMbielsum][-_]\S+|\S+[-_][BIELSUMbielsum]")
@@ -94,7 +96,7 @@ def tagged_values(values: Mapping[str, Any]) -> dict[str, Any]:
     if word_key is None or tag_key is None:
         raise ValueError(
             f"the keys are {', '.join(values)}, but expected are tokens (or words) and ner_tags "
-            "(or tags, labels, ner)."
+            f"(or tags, labels, ner). {RECIPES}."
         )
     words, tags = values[word_key], values[tag_key]
     if not isinstance(words, list) or not isinstance(tags, list) or len(words) != len(tags):
@@ -112,9 +114,11 @@ def tagged_values(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _tag_fault(tag: str) -> str:
     """What is wrong with a tag, a sentence, or nothing."""
+    if " " in tag.strip():
+        return f"{tag!r:.80} is more than one tag. Write a word and its tag in a line. {RECIPES}."
     if tag.strip() and not _NOT_IN_TAGS.search(tag):
         return ""
-    return f"{tag!r} does not look like a tag."
+    return f"{tag!r:.80} does not look like a tag, which the last column should be."
 
 
 def _sentences_of_lines(location: Location, table: Table) -> Iterator[Row]:
@@ -140,7 +144,7 @@ def _sentences_of_lines(location: Location, table: Table) -> Iterator[Row]:
         elif len(columns) != width or width == 1:
             raise ValueError(
                 f"{location}, line {number}: {line.strip()!r:.80} has {len(columns)} columns, not "
-                f"{max(2, width)}. Every line should be a word and, last, its tag."
+                f"{max(2, width)}. Every line should be a word and, last, its tag. {RECIPES}."
             )
         elif fault := _tag_fault(columns[-1]):
             raise ValueError(f"{location}, line {number}: {fault}")

@@ -19,6 +19,7 @@ from minibert.base import PreTrainedModel
 from minibert.checks import TruncationWarning, check_count
 from minibert.config import BertConfig
 from minibert.encoders.scoring import activate, class_activation
+from minibert.files import RECIPES
 from minibert.heads import BertForSequenceClassification
 from minibert.losses import IGNORED, cross_entropy, regression_loss
 from minibert.progress import tell
@@ -134,8 +135,8 @@ class SequenceTask(Task):
         name = row.table.label
         if self.multi_label:
             values = as_label_list(row.label) if not self.label_columns else []
-            if values is None:
-                return f"{name} should be a list of labels, not {row.label!r:.80}"
+            if values is None or any(isinstance(value, list | dict) for value in values):
+                return f"{name} should be a list of labels, not {row.label!r:.80}. {RECIPES}"
             for column in self.label_columns:
                 if as_flag(row.values[column]) is None:
                     shown = f"{row.values[column]!r:.80}"
@@ -450,6 +451,8 @@ def label_fault(label: Any) -> str | None:
         return "NaN is not a label"
     if isinstance(label, float) and math.isinf(label):
         return "infinity is not a label"
+    if isinstance(label, list | tuple) and any(isinstance(item, list | dict) for item in label):
+        return f"{label!r:.80} are no labels. For spans, write words and tags. {RECIPES}"
     if isinstance(label, list | tuple):
         return f"{label!r:.80} is a list of labels: pass multi_label=True, or write a single one"
     if not isinstance(label, str | int | float):

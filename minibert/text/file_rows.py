@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from minibert.extras import need
-from minibert.files import json_fault, json_kind
+from minibert.files import RECIPES, json_fault, json_kind
 from minibert.text.lines import HEAD_BYTES, check_kind, text_lines
 from minibert.text.location import Location
 from minibert.text.rows import BadRow, Row
@@ -104,9 +104,12 @@ class FileRows:
             name for name in (*self.needed, *(self.table.columns or ())) if name != Table.text
         ]
         if others:
+            with self.file.open() as file:
+                check_kind(file.read(HEAD_BYTES), self.file)
             raise ValueError(
                 f"{self.file} is read as lines, which have no column {others[0]!r}. A table ends "
-                "in .csv, .tsv, .jsonl or .parquet, or is read with Table(delimiter=...)."
+                "in .csv, .tsv, .jsonl or .parquet, or is read with Table(delimiter=...). "
+                f"{RECIPES}."
             )
         # looked up once, because there may be millions of lines
         name, table, unit, column = self.name, self.table, self.unit, self.table.text
@@ -365,10 +368,7 @@ def _entries(file: Location, text: str) -> Iterator[tuple[int, Any]]:
     if position == len(text):
         return
     if text[position] != "[":
-        raise ValueError(
-            f"{file} is not an array of objects, as .json files are. Rename it to end in .jsonl if "
-            "it has an object a line, else write an object for each row."
-        )
+        raise ValueError(f"{file} is not an array of objects, as .json files are{_other(text)}")
     line = 1
     counted = 0
     position = _SPACE.match(text, position + 1).end()  # type: ignore[union-attr]
@@ -390,6 +390,20 @@ def _entries(file: Location, text: str) -> Iterator[tuple[int, Any]]:
         position = separator.end()
     if text[position:].strip(" \t\r\n]"):
         raise ValueError(f"{file}: there is more text after the end of its array.")
+
+
+def _other(text: str) -> str:
+    """The end of a sentence about a .json file that is no array: what it is, and what to do."""
+    try:
+        value, end = json.JSONDecoder().raw_decode(text.lstrip())
+    except (ValueError, RecursionError):
+        value, end = None, len(text)
+    if text.lstrip()[end:].strip():
+        return ", but has several values. Rename it to end in .jsonl if it has an object a line."
+    if isinstance(value, dict):
+        keys = ", ".join(f"{key:.40}" for key in list(value)[:8]) or "none"
+        return f", but one object with the keys {keys}. Write an array of the rows in it."
+    return ". Write an object for each row."
 
 
 def _has_surrogate(values: Any) -> bool:

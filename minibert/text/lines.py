@@ -27,7 +27,13 @@ _KINDS = {
     b"version https://git-lfs.github.com/": "a pointer of Git LFS and not the file itself: "
     "get the file (git lfs pull)",
 }
-_HTML = (b"<!doctype html", b"<html")
+# the same for markup, by the first tag in lower case
+_MARKUP = {
+    b"<!doctype html": "an HTML page: extract its text",
+    b"<html": "an HTML page: extract its text",
+    b"<doc id=": "of WikiExtractor, with tags around each document: run it with --json and let its "
+    r"files end in .jsonl, or delete the tags (sed 's/^<\/*doc.*//')",
+}
 
 # UTF-32 first: its little-endian mark begins with that of UTF-16
 _WIDE_MARKS = {
@@ -106,8 +112,10 @@ def kind_of(head: bytes) -> str | None:
     for magic, kind in _KINDS.items():
         if head.startswith(magic):
             return kind
-    if head.removeprefix(codecs.BOM_UTF8).lstrip().lower().startswith(_HTML):
-        return "an HTML page: extract its text"
+    first = head.removeprefix(codecs.BOM_UTF8).lstrip().lower()
+    for tag, kind in _MARKUP.items():
+        if first.startswith(tag):
+            return kind
     if head[8:10] == b'{"' and int.from_bytes(head[:8], "little") < 1 << 27:
         return "a safetensors file of tensors, not of text"
     return None

@@ -170,12 +170,16 @@ LINES_OF_OTHERS: dict[str, tuple[str, bytes, Outcome]] = {
 # .jsonl has an object a line, .json an array of objects.
 JSON: dict[str, tuple[str, bytes, Outcome]] = {
     "lines as .json": ("a.json", JSON_LINES.encode(), NO_ARRAY),
-    "one object as .json": ("a.json", b'{"text": "a"}', NO_ARRAY),
-    "SQuAD": ("a.json", b'{"data": [{"text": "a"}]}', "write an object for each row"),
-    "columns": ("a.json", b'{"text": ["a"], "label": [1]}', NO_ARRAY),
-    "indices": ("a.json", b'{"text": {"0": "a"}}', NO_ARRAY),
-    "rows by their index": ("a.json", b'{"0": {"text": "a"}}', NO_ARRAY),
-    "null": ("a.json", b"null", NO_ARRAY),
+    "one object as .json": ("a.json", b'{"text": "a"}', "one object with the keys text"),
+    "SQuAD": (
+        "a.json",
+        b'{"data": [{"text": "a"}]}',
+        "keys data. Write an array of the rows in it",
+    ),
+    "columns": ("a.json", b'{"text": ["a"], "label": [1]}', "one object with the keys text, label"),
+    "indices": ("a.json", b'{"text": {"0": "a"}}', "one object with the keys text"),
+    "rows by their index": ("a.json", b'{"0": {"text": "a"}}', "one object with the keys 0"),
+    "null": ("a.json", b"null", "is not an array of objects"),
     "strings": ("a.json", b'["a"]', "line 1: the row should be a JSON object but is a str"),
     "array as .jsonl": ("a.jsonl", json.dumps(ROWS).encode(), "should be a JSON object but is a l"),
     "printed .jsonl": ("a.jsonl", b'{\n "text": "a"\n}\n', "line 1: the line is not JSON"),

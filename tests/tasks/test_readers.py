@@ -138,6 +138,14 @@ def test_unicode_spaces_are_part_of_a_word(tmp_path: Path) -> None:
         ("Ann id=1\n", "line 1: 'id=1' does not look like a tag"),
         ("Ann O\nsee https://a.b\n", "line 2: 'https://a.b' does not look like a tag"),
         ("Ann\nB-PER\n", "line 1: 'Ann' has 1 columns, not 2"),
+        # a sentence and its tags in a line, CoNLL-U, CoNLL-2012
+        (
+            "Ann sang\tPER-B O\n",
+            "line 1: 'PER-B O' is more than one tag.*What minibert does not do",
+        ),
+        ("BOS to Seoul EOS\t O O B-city I\n", "line 1: 'O O B-city I' is more than one tag"),
+        ("1\tKori\t_\tPROPN\tTranslit=Kori\n", "'Translit=Kori' .*which the last column"),
+        ("bc/cctv 0 Taiwan NNP (NP*)) - (GPE) (5)\n", "'\\(5\\)' does not look like a tag"),
         ("\n\n", "has no rows"),
     ],
 )
@@ -152,6 +160,9 @@ def test_invalid_files(content: str, message: str, tmp_path: Path) -> None:
         ('{"tokens": ["Ann"], "ner_tags": ["O", "O"]}\n', "line 1: tokens and ner_tags should be"),
         ('{"tokens": ["Ann"], "ner_tags": [3]}\n', "line 1: words and tags should be strings"),
         ('{"text": "Ann"}\n', r"line 1: the keys are text, but expected are tokens"),
+        # doccano, Label Studio
+        ('{"text": "Ann", "label": [[0, 3, "PER"]]}\n', "What minibert does not do"),
+        ('{"id": 1, "data": {}, "annotations": []}\n', "What minibert does not do"),
     ],
 )
 def test_invalid_objects(content: str, message: str, tmp_path: Path) -> None:

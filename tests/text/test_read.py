@@ -371,3 +371,30 @@ def test_errors_of_other_file_systems_become_an_oserror() -> None:
     for reach in (location.files, location.open):
         with pytest.raises(OSError, match=r"a\.txt cannot be reached: no route to host"):
             reach()
+
+
+@pytest.mark.parametrize(
+    ("head", "message"),
+    [
+        ("\n<!DOCTYPE html>", "is an HTML page"),
+        ('<doc id="12" url="" title="A">\nA\n</doc>', "of WikiExtractor.*--json.*sed"),
+    ],
+)
+def test_markup_is_no_text(head: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=message):
+        list(read(write(tmp_path, "a.txt", head + "\n")))
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "message"),
+    [
+        ("a.xlsx", b"PK\x03\x04" + bytes(80), "is a zip archive"),
+        ("a.xls", b"\xd0\xcf\x11\xe0" + bytes(80), "Hangul or Office"),
+        ("a.txt", b"__label__good a film\n", "no column 'label'.*What minibert does not do"),
+    ],
+)
+def test_a_column_of_a_file_without_columns(
+    name: str, data: bytes, message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        list(read(write(tmp_path, name, data), Table(label="label")))
