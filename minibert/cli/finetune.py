@@ -41,6 +41,7 @@ from minibert.cli.training import (
     add_training_options,
     keep_options,
     options_of_run,
+    read_run,
 )
 from minibert.files import read_json
 from minibert.progress import place
@@ -194,26 +195,21 @@ def with_task_of_run(arguments: list[str]) -> list[str]:
     if not resumes or arguments[0] in TASKS:
         return arguments
     folders = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    folders.add_argument("-o", "--output", default="")
+    folders.add_argument("-o", "--output")
     output = folders.parse_known_args(arguments)[0].output
-    path = Path(output, "run.json")
-    if not path.is_file():
-        if output:
-            raise UsageError(
-                f"{output} holds no run to resume: start one by minibert finetune TASK --train "
-                f"FILE --output {output}"
-            )
+    if output is None:
         return arguments
-    starts = read_json(path).get("starts")
-    if not isinstance(starts, list):
-        return arguments
-    named = [start[0] for start in starts if isinstance(start, list) and start]
-    tasks = [task for task in named if task in TASKS]
-    return [*tasks[:1], *arguments]
+    command, _, task = read_run(Path(output)).get("command", "").partition(" ")
+    if not task:
+        raise UsageError(
+            f"{output} holds no run to resume: start one by minibert finetune TASK --train FILE "
+            f"--output {output}"
+        )
+    return [task, *arguments]
 
 
 def run(options: argparse.Namespace) -> None:
-    options = options_of_run(options, "train", tasks=tuple(TASKS))
+    options = options_of_run(options, "train")
     settings = filled(TrainingOptions, options)
     check_single_files((options.train, options.dev, options.test))
     source = source_of(options)

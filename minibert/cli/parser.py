@@ -117,6 +117,12 @@ class Parser(argparse.ArgumentParser):
         parser.error(f"unknown option {argument}{nearest_name(name, parser.options_by_name())}")
 
 
+def parser_of(options: argparse.Namespace) -> Parser:
+    """The parser that has read the options of a command: its own, or that of its task."""
+    parser: Parser = options.command_parser
+    return parser.commands.get(getattr(options, "task", None) or "", parser)
+
+
 def nearest_name(word: str, names: Iterable[str]) -> str:
     """Suggest a name for a misspelled one.
 

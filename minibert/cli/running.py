@@ -22,6 +22,7 @@ from dataclasses import fields
 from types import FrameType
 from typing import Any
 
+from minibert.cli.parser import parser_of
 from minibert.cli.results import EXPECTED_ERRORS, UsageError
 from minibert.files import NOT_WRITTEN
 from minibert.text.table import Table
@@ -196,13 +197,11 @@ def _what_was_kept(options: argparse.Namespace) -> str:
 
 def _with_option(options: argparse.Namespace, sentence: str) -> str:
     """The sentence with options for the arguments of Python that it begins with or advises."""
-    parser = getattr(options, "command_parser", None)
-    if parser is None:
+    if not hasattr(options, "command_parser"):
         return sentence
-    parser = parser.commands.get(getattr(options, "task", None), parser)
     names = {
         action.dest: name
-        for name, action in reversed(parser.options_by_name().items())
+        for name, action in reversed(parser_of(options).options_by_name().items())
         if name.startswith("--")
     }
     argument, _, rest = sentence.partition(" ")

@@ -10,20 +10,23 @@ import dataclasses
 import logging
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from minibert.cli.loading import check_device, default_training_device
 from minibert.cli.options import add_fields, add_force, add_json
-from minibert.cli.parser import Parser
+from minibert.cli.parser import Parser, parser_of
 from minibert.cli.results import UsageError, claim_folder
 from minibert.files import read_json, write_json
 from minibert.progress import place
 from minibert.training.options import TrainingOptions
 
 logger = logging.getLogger("minibert")
+RUN_FILE = "run.json"
+OF_A_START = ("help", "output", "resume", "force", "json", "quiet", "debug")
+"""Options that are not those of a run, but of the start that they are given to."""
 
 # the help shows the options in these groups; what is named in none belongs to the training
 _GROUPS: Mapping[str, tuple[str, ...]] = {
@@ -94,52 +97,59 @@ def add_run_options(parser: Parser) -> None:
     add_json(parser)
 
 
-def options_of_run(
-    options: argparse.Namespace, *needed: str, tasks: Sequence[str] = ()
-) -> argparse.Namespace:
-    """Combine the options of this start with those that the folder of the run keeps.
-
-    To resume, no other arguments are needed. Later arguments take precedence over earlier ones.
+def options_of_run(options: argparse.Namespace, *needed: str) -> argparse.Namespace:
+    """The options of this start. To resume, the options of the run are the defaults.
 
     Args:
         options: Of this start.
         needed: Options that a run cannot do without.
-        tasks: The subcommands, one of which comes first.
 
     Raises:
-        UsageError: An option that is needed is missing.
-        ValueError: The command does not take the arguments that the folder keeps.
+        UsageError: The folder holds a run of another command, or an option that is needed is
+            missing.
+        ValueError: The file of the options is damaged.
     """
-    path = Path(options.output, "run.json")
-    start = options.arguments[1:]
-    starts = [start]
-    resume = options.resume or _is_restarted(path.parent)
-    if resume and path.is_file():
-        command, arguments = options.command, options.arguments
-        try:
-            kept = read_json(path)["starts"]
-            starts = [earlier for earlier in kept if earlier != start] + [start]
-            merged = _merge(starts, tasks)
-            parsed = options.command_parser.parse_args(merged)
-        except (SystemExit, KeyError, TypeError):  # argparse has printed which argument
-            raise ValueError(
-                f"{path} holds arguments that minibert {command} does not take: correct it, or "
-                "delete the file and give all options."
-            ) from None
-        parsed.command, parsed.arguments = command, arguments
-        parsed.json, parsed.debug, parsed.quiet = options.json, options.debug, options.quiet
-        options = parsed
+    folder = Path(options.output)
+    resume = options.resume or _is_restarted(folder)
+    run = read_run(folder)
+    if resume and run:
+        if run["command"] != command_of(options):
+            raise UsageError(
+                f"{folder} holds a run of minibert {run['command']}: resume it by minibert "
+                f"{run['command'].split()[0]} --resume --output {folder}"
+            )
+        parser_of(options).set_defaults(**run["options"])
+        options = options.root_parser.parse_command_line(options.arguments)
     options.resume = resume
-    options.starts = starts
     missing = [name for name in needed if getattr(options, name, None) is None]
     if missing:
         advice = f"give {' and '.join(f'--{name}' for name in missing)}"
         if resume:
-            raise UsageError(f"{path.parent} holds no run to resume: {advice} to start one.")
-        if path.is_file():
-            advice += f", or resume the run in {path.parent} by --resume"
+            raise UsageError(f"{folder} holds no run to resume: {advice} to start one.")
+        if run:
+            advice += f", or resume the run in {folder} by --resume"
         raise UsageError(f"{advice}.")
     return options
+
+
+def command_of(options: argparse.Namespace) -> str:
+    """The command with its task, such as "finetune pairs"."""
+    return " ".join(filter(None, (options.command, getattr(options, "task", None))))
+
+
+def read_run(folder: Path) -> dict[str, Any]:
+    """The command of the run in a folder and its options, or nothing where there is no run.
+
+    Raises:
+        ValueError: The file is damaged.
+    """
+    path = folder / RUN_FILE
+    if not path.is_file():
+        return {}
+    content: dict[str, Any] = read_json(path)
+    if not isinstance(content.get("command"), str) or not isinstance(content.get("options"), dict):
+        raise ValueError(f"{path} is damaged: delete it, and give all options.")
+    return content
 
 
 def _is_restarted(folder: Path) -> bool:
@@ -151,88 +161,56 @@ def _is_restarted(folder: Path) -> bool:
     return bool(saved_states(folder))
 
 
-def _merge(starts: Sequence[Sequence[str]], tasks: Sequence[str]) -> list[str]:
-    """The arguments of all starts as those of one. The task stands first, once."""
-    task: list[str] = []
-    merged: list[str] = []
-    for start in starts:
-        if not start or not all(isinstance(argument, str) for argument in start):
-            raise TypeError("arguments are strings")
-        if start and start[0] in tasks:
-            task = [start[0]]
-            merged += start[1:]
-        else:
-            merged += start
-    return task + merged
-
-
 @contextmanager
 def keep_options(options: argparse.Namespace) -> Iterator[None]:
-    """Write the arguments of a run into its folder and lock the folder until the block ends.
+    """Write the options of a run into its folder and lock the folder until the block ends.
 
-    `options_of_run` reads them.
+    `options_of_run` reads them. A run that ends before its first state leaves nothing.
 
     Raises:
         UsageError: The folder holds something else.
         ValueError: Another run is there.
-        OSError: Another process works there, and its arguments stay.
+        OSError: Another process works there, and its options stay.
     """
     from minibert.training.state import holds_run, run_folder
 
     if options.device is not None:
         check_device(options.device)
     folder = Path(options.output)
+    existed = folder.exists()
     is_first = place().rank == 0
-    has_run = holds_run(folder) or (folder / "run.json").is_file()
+    has_run = holds_run(folder) or (folder / RUN_FILE).is_file()
     if is_first and not options.resume and not has_run:
         claim_folder(options.output, options.force)
-    with (
-        _end_explained(folder, forget=is_first and not has_run),
-        run_folder(folder, bool(options.resume)),
-    ):
-        if is_first:
-            _write_start(folder, options)
-        yield
-
-
-@contextmanager
-def _end_explained(folder: Path, forget: bool) -> Iterator[None]:
-    """Let an interrupt before the first state say what was kept.
-
-    Args:
-        folder: The folder of the run.
-        forget: Leave nothing of a run that has only written its arguments.
-    """
-    from minibert.training.state import holds_run
-
-    existed = folder.exists()
+    kept = {
+        action.dest: getattr(options, action.dest)
+        for action in parser_of(options).arguments()
+        if action.dest not in OF_A_START
+    }
     try:
-        yield
+        with run_folder(folder, bool(options.resume)):
+            if is_first:
+                write_json(folder / RUN_FILE, {"command": command_of(options), "options": kept})
+                if options.device is None:
+                    logger.info("training on %s.", default_training_device())
+            yield
     except BaseException as error:
-        if forget:  # ids of a corpus are of use to the same command, but not after an error
-            names = (
-                ("run.json",) if isinstance(error, KeyboardInterrupt) else ("run.json", "tokens")
-            )
-            _forget_start(folder, existed, names)
-        if isinstance(error, KeyboardInterrupt) and not str(error) and not holds_run(folder):
+        is_stopped = isinstance(error, KeyboardInterrupt)
+        if is_first and not has_run:
+            # ids of a corpus are of use to the same command, but not after an error
+            _forget_start(folder, existed, {RUN_FILE} if is_stopped else {RUN_FILE, "tokens"})
+        if is_stopped and not str(error) and not holds_run(folder):
             error.args = (
                 "stopped: no step of the training is saved. Run the same command to start again.",
             )
         raise
 
 
-def _write_start(folder: Path, options: argparse.Namespace) -> None:
-    """Write the arguments of a run, and say which device was chosen for it."""
-    write_json(folder / "run.json", {"starts": options.starts})
-    if options.device is None:
-        logger.info("training on %s.", default_training_device())
-
-
-def _forget_start(folder: Path, existed: bool, names: Sequence[str]) -> None:
-    """Leave nothing of a run that ended before it had written anything but its arguments."""
+def _forget_start(folder: Path, existed: bool, names: Collection[str]) -> None:
+    """Leave nothing of a run that ended before it had written anything but these."""
     with suppress(OSError):
         if {entry.name for entry in folder.iterdir()} <= set(names):
-            (folder / "run.json").unlink()
+            (folder / RUN_FILE).unlink()
             shutil.rmtree(folder / "tokens", ignore_errors=True)
         if not existed:
             folder.rmdir()  # fails where something else was written

@@ -466,7 +466,7 @@ def _check_same_run(
                 "resume with the same data, or pass --resume-with-other-data."
             )
         raise ValueError(
-            f"{path} was saved by a run with {name} {before}, not {value}: resume with the same."
+            f"{name} is {value}, but {path} was saved by a run with {before}: resume with the same."
         )
 
 

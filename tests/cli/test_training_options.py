@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from minibert.cli import build_parser, main, parse
-from minibert.cli.finetune import TASKS, task_of
+from minibert.cli.finetune import task_of
 from minibert.cli.options import filled
 from minibert.cli.pretrain import _read_config, start as start_model
 from minibert.cli.training import keep_options, options_of_run
@@ -23,7 +23,6 @@ CHANGING_OPTIONS = {
     "root_parser",
     "json",
     "resume",
-    "starts",
     "steps",
 }
 FINETUNE = ["finetune", "pairs", "--train", "a", "--dev", "b", "--output", "c"]
@@ -68,7 +67,7 @@ def test_a_published_size_is_a_config(size: str, layers: int) -> None:
 def test_a_run_keeps_its_options(arguments: list[str], tmp_path: Path) -> None:
     def start(*arguments: str) -> argparse.Namespace:
         options = parse([command, *arguments, "--output", str(tmp_path)])
-        options = options_of_run(options, tasks=tuple(TASKS))
+        options = options_of_run(options)
         with keep_options(options):
             return options
 
@@ -94,28 +93,49 @@ def test_negatives_may_be_repeated_and_given_again() -> None:
 
 
 @pytest.mark.parametrize(
-    "starts",
-    [
-        None,
-        5,
-        ["x"],
-        [5],
-        [["--output", "o", "--steps", 5.5]],
-        [["--output", "o", "--steps", "many"]],
-    ]
-    + [[["--output", "o", "--what", "5"]], [["--output", "o", "a"]], [[]]],
+    "content",
+    ["{", "[]", "{}", '{"command": "pretrain"}', '{"command": 5, "options": {}}']
+    + ['{"command": "pretrain", "options": []}'],
 )
-def test_a_run_json_with_invalid_arguments(
-    starts: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_run_json_that_is_damaged(
+    content: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "run.json").write_text(json.dumps({"starts": starts}), encoding="utf-8")
-    assert main(["pretrain", "--resume", "--output", str(tmp_path)]) == 1
-    *details, message = capsys.readouterr().err.splitlines()
-    assert message == (
-        f"minibert pretrain: {tmp_path / 'run.json'} holds arguments that minibert pretrain "
-        "does not take: correct it, or delete the file and give all options."
-    )
-    assert all(line.startswith("minibert pretrain: ") for line in details) and len(details) < 2
+    (tmp_path / "run.json").write_text(content, encoding="utf-8")
+    for command in (["pretrain"], ["finetune"], ["finetune", "pairs"]):
+        assert main([*command, "--resume", "--output", str(tmp_path)]) == 1
+        error = capsys.readouterr().err
+        assert error.count("\n") == 1 and f"{tmp_path / 'run.json'}" in error, error
+
+
+@pytest.mark.parametrize(
+    ("values", "flag"),
+    [
+        ({"steps": 5.5}, "--steps"),
+        ({"steps": "many"}, "--steps"),
+        ({"warmup": "much"}, "--warmup"),
+    ],
+)
+def test_a_run_json_with_a_wrong_value(
+    values: dict[str, object], flag: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = {"command": "pretrain", "options": {"config": "tiny", "corpus": ["x.txt"], **values}}
+    (tmp_path / "run.json").write_text(json.dumps(kept), encoding="utf-8")
+    try:
+        code = main(["pretrain", "--resume", "--output", str(tmp_path)])
+    except SystemExit as stop:
+        code = int(stop.code or 0)
+    error = capsys.readouterr().err
+    assert code == 2 and error.count("\n") == 1 and flag in error
+
+
+def test_a_run_is_resumed_by_its_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = {"command": "finetune pairs", "options": {"train": "x.tsv"}}
+    (tmp_path / "run.json").write_text(json.dumps(kept), encoding="utf-8")
+    for command in (["pretrain"], ["finetune", "scores"]):
+        assert main([*command, "--resume", "--output", str(tmp_path)]) == 2
+        assert "holds a run of minibert finetune pairs" in capsys.readouterr().err
 
 
 def test_help_lists_every_training_option(capsys: pytest.CaptureFixture[str]) -> None:
@@ -135,7 +155,8 @@ def test_resuming_without_a_run(
 ) -> None:
     assert main([*command, "--resume", "--output", str(tmp_path)]) == 2
     assert f"holds no run to resume: give {option}" in capsys.readouterr().err
-    (tmp_path / "run.json").write_text('{"starts": []}', encoding="utf-8")
+    kept = {"command": " ".join(command), "options": {}}
+    (tmp_path / "run.json").write_text(json.dumps(kept), encoding="utf-8")
     assert main([*command, "--output", str(tmp_path)]) == 2
     assert "by --resume." in capsys.readouterr().err
 
