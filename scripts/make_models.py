@@ -55,9 +55,9 @@ from minibert import BertForMaskedLM, BertForPreTraining, BertModel, BertTokeniz
 from minibert.files import read_json, replacing, write_json
 from minibert.training.corpora import TokenCache
 from minibert.training.data import Batch, Epochs, pack
-from minibert.training.loop import Trainer
-from minibert.training.options import TrainingOptions
+from minibert.training.options import PretrainOptions, TrainingOptions
 from minibert.training.pretraining import PretrainingData, pretraining_losses
+from minibert.training.run import Run
 from minibert.training.state import LOG_FILE, saved_states
 
 LABELS = {"token_labels": ["labels"], "labels": ["next_sentence_label", SENTENCE]}
@@ -229,10 +229,12 @@ class Recipe:
             epochs: Epochs = PretrainingData(
                 partial(documents_of, cache, Portions(cache.lengths, corpus.tokens, seed), pairs),
                 self.tokenizer(model),
-                max_length=corpus.max_length,
-                next_sentence=pairs,
-                mask_probability=mask_probability,
-                seed=seed,
+                PretrainOptions(
+                    max_length=corpus.max_length,
+                    next_sentence=pairs,
+                    mask_probability=mask_probability,
+                    seed=seed,
+                ),
             ).epoch
             if model.language == "ko":
                 epochs = AsAsked(epochs, self.tokenizer(model), seed=seed)
@@ -285,7 +287,7 @@ class Recipe:
         )
         data = Mixture(self.words(english, next_sentence=False), ["labels"], [])
         resume = bool(saved_states(folder))
-        trainer = Trainer(
+        trainer = Run(
             model,
             data.epoch,
             pretraining_losses,
@@ -294,7 +296,7 @@ class Recipe:
             tokenizer=self.tokenizer(english),
             resume=resume,
         )
-        trainer.run()
+        trainer.train()
         trainer.save_model(folder / "model")
 
     # --- initial models ---
@@ -374,7 +376,7 @@ class Recipe:
 
     def trainer(
         self, model: Model, folder: Path, steps: int = 1_000_000, decay_steps: int = 1
-    ) -> Trainer:
+    ) -> Run:
         """Returns the trainer of a run, which resumes if the folder has a checkpoint."""
         resume = bool(saved_states(folder))
         student = BertForPreTraining(model.config) if resume else self.initialize(model)
@@ -395,7 +397,7 @@ class Recipe:
         )
         weights = {"pair_weight": model.pair_weight, "sentence_weight": 9.0, "token_weight": 9.0}
         losses = TaughtPretraining(vectors, token_teacher=teacher, **weights)
-        return Trainer(student, data.epoch, losses, folder, options, resume=resume)
+        return Run(student, data.epoch, losses, folder, options, resume=resume)
 
     def token_teacher(self) -> TokenTeacher:
         """Returns MiniLM as a teacher, with its token states mapped to the space.
@@ -417,7 +419,7 @@ class Recipe:
 
     def train(self, model: Model) -> None:
         """Trains at a constant learning rate until interrupted."""
-        self.trainer(model, self.work / model.language).run()
+        self.trainer(model, self.work / model.language).train()
 
     def decay(self, model: Model, steps: int) -> None:
         """Trains a copy of the last checkpoint while the learning rate falls to zero."""
@@ -431,7 +433,7 @@ class Recipe:
                 end["steps"] += torch.load(state, weights_only=True)["position"]["step"]
             write_json(folder / "end.json", end)
         trainer = self.trainer(model, folder, **read_json(folder / "end.json"))
-        trainer.run()
+        trainer.train()
         trainer.save_model(folder / "model")
 
     # --- release ---

@@ -46,6 +46,7 @@ from minibert.files import write_json
 from minibert.losses import IGNORED
 from minibert.training.corpora import encode_documents
 from minibert.training.data import Epochs, Example, epoch_order, pack, split_by_tokens
+from minibert.training.options import PretrainOptions
 from minibert.training.pretraining import PretrainingData
 from minibert.training.steps import linear_schedule
 
@@ -341,7 +342,7 @@ def main() -> None:
     encoded_articles = list(encode_documents(articles, tokenizer))
     encoded_meanings = list(encode_documents(meanings, tokenizer))
     paired = PretrainingData(encoded_articles, tokenizer)
-    unpaired = PretrainingData(encoded_meanings, tokenizer, next_sentence=False)
+    unpaired = PretrainingData(encoded_meanings, tokenizer, PretrainOptions(next_sentence=False))
     counts: Counter[int] = Counter()
     for sentence in itertools.chain.from_iterable([*encoded_articles, *encoded_meanings]):
         counts.update(sentence.tolist())
@@ -404,7 +405,9 @@ def measure(folder: Path, data: Path) -> dict[str, float]:
     model = BertForPreTraining.from_pretrained(folder)
     tokenizer = BertTokenizer.from_pretrained(folder)
     articles = wikitext_sentences(data / "wikitext2" / "test.txt")
-    test = PretrainingData(list(encode_documents(articles, tokenizer)), tokenizer, seed=7)
+    test = PretrainingData(
+        list(encode_documents(articles, tokenizer)), tokenizer, PretrainOptions(seed=7)
+    )
     for text in (
         "Paris is the [MASK] of France.",
         "The cat sat on the [MASK].",

@@ -91,7 +91,7 @@ def add(parser: Parser) -> None:
         add_model(options)
         if task in _SIMILARITY:
             _add_vector_options(options)
-        add_training_options(options)
+        add_training_options(options, TrainingOptions)
         add_run_options(options)
         add_common(options)
     parser.commands = dict(tasks.choices)
@@ -114,6 +114,13 @@ def _add_data_options(parser: Parser, task: str) -> None:
         default=0.1,
         metavar="PROB",
         help="Share of --train that is held out without --dev. With labels, of each alike.",
+    )
+    group.add_argument(
+        "--max-length",
+        type=int,
+        default=128,
+        metavar="N",
+        help="Maximum number of tokens per example.",
     )
     group.add_argument(
         "--skip-bad-rows",

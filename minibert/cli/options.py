@@ -54,8 +54,9 @@ def add_fields(parser: Any, kind: Any, *names: str, **defaults: Any) -> None:
         if default is not None:  # the parser shows it
             help, _, _ = help.partition(" Default: ")
         flag = _flag_of(declared)
-        if declared.type == "bool":
-            parser.add_argument(flag, action="store_true", help=help)
+        if declared.type == "bool":  # one that is true has an option --no-...
+            action = "store_false" if default else "store_true"
+            parser.add_argument(flag, dest=_dest_of(declared), action=action, help=help)
             continue
         read, metavar = _reader_of(declared)
         choices = about.get("choices")
@@ -88,20 +89,24 @@ def filled(kind: Callable[..., T], options: argparse.Namespace, **more: Any) -> 
     Raises:
         UsageError: The dataclass refuses a value.
     """
-    flags = {declared.name: _flag_of(declared) for declared in fields(kind)}  # type: ignore[arg-type]
-    values = {
-        name: getattr(options, flag[2:].replace("-", "_"), None) for name, flag in flags.items()
-    }
+    declared = {field.name: field for field in fields(kind)}  # type: ignore[arg-type]
+    values = {name: getattr(options, _dest_of(field), None) for name, field in declared.items()}
     given = {name: value for name, value in values.items() if value is not None}
     try:
         return kind(**{**given, **more})
     except ValueError as error:
         argument, _, rest = str(error).partition(" ")
-        raise UsageError(f"{flags.get(argument, argument)} {rest}") from None
+        flag = _flag_of(declared[argument]) if argument in declared else argument
+        raise UsageError(f"{flag} {rest}") from None
 
 
 def _flag_of(declared: Field[Any]) -> str:
     return declared.metadata.get("option") or f"--{declared.name.replace('_', '-')}"
+
+
+def _dest_of(declared: Field[Any]) -> str:
+    """Where argparse keeps the value of a field."""
+    return _flag_of(declared)[2:].removeprefix("no-").replace("-", "_")
 
 
 def add_common(parser: Parser) -> None:

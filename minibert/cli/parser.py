@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import difflib
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -46,7 +46,7 @@ class HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
         return super()._fill_text(text, width, indent)
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
-        if action.default is None or action.default is False or action.default in ([], ()):
+        if action.nargs == 0 or action.default in (None, [], ()):
             return action.help
         return super()._get_help_string(action)
 
@@ -83,7 +83,7 @@ class Parser(argparse.ArgumentParser):
             error.message += nearest_name(str(value), choices)
             raise
 
-    def options_by_name(self) -> Mapping[str, argparse.Action]:
+    def options_by_name(self) -> dict[str, argparse.Action]:
         """Every option string that is documented, with its action."""
         return {
             name: action

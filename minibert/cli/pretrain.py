@@ -23,7 +23,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from minibert.cli.loading import source_of
-from minibert.cli.options import add_model, add_table, filled, table_of
+from minibert.cli.options import add_fields, add_model, add_table, filled, table_of
 from minibert.cli.parser import Command, Parser
 from minibert.cli.results import UsageError, report
 from minibert.cli.texts import check_files
@@ -33,7 +33,7 @@ from minibert.cli.training import (
     keep_options,
     options_of_run,
 )
-from minibert.training.options import TrainingOptions
+from minibert.training.options import PretrainOptions
 
 if TYPE_CHECKING:
     from minibert.config import BertConfig
@@ -64,13 +64,7 @@ def add(parser: Parser) -> None:
         "of tokens to take of each. Without weights, all are taken as they are.",
     )
     add_table(parser)
-    parser.add_argument(
-        "--held-out",
-        type=float,
-        default=0.01,
-        metavar="PROB",
-        help="Share of the documents to hold out for evaluation.",
-    )
+    add_fields(parser, PretrainOptions, "held_out")
     parser.add_argument(
         "--vocab",
         metavar="DIR",
@@ -93,43 +87,8 @@ def add(parser: Parser) -> None:
         action="store_true",
         help="Keep upper case and accents (needed for Korean).",
     )
-    _add_masking(parser)
-    add_training_options(
-        parser,
-        leave_out=("epochs", "metric"),
-        steps=10_000,
-        batch_size=256,
-        learning_rate=1e-4,
-        warmup=0.01,
-        save_every=500,
-        pool=50,
-    )
+    add_training_options(parser, PretrainOptions, leave_out=("epochs", "metric"))
     add_run_options(parser)
-
-
-def _add_masking(parser: Parser) -> None:
-    group = parser.add_argument_group("objective")
-    group.add_argument(
-        "--no-next-sentence", action="store_true", help="Train on masked words only."
-    )
-    group.add_argument(
-        "--sentence-order",
-        action="store_true",
-        help="Sentence-order prediction instead of next-sentence prediction (ALBERT).",
-    )
-    group.add_argument(
-        "--whole-words", action="store_true", help="Mask all tokens of a word together."
-    )
-    group.add_argument(
-        "--spans", action="store_true", help="Mask spans of several words (SpanBERT)."
-    )
-    group.add_argument(
-        "--mask-probability",
-        type=float,
-        default=0.15,
-        metavar="PROB",
-        help="Share of the tokens to mask.",
-    )
 
 
 def run(options: argparse.Namespace) -> None:
@@ -141,49 +100,42 @@ def run(options: argparse.Namespace) -> None:
         )
     if options.model is not None and options.vocab_size is not None:
         raise UsageError("--vocab-size has no effect on --model, which has a vocabulary: drop it.")
-    settings = filled(TrainingOptions, options)
+    settings = filled(PretrainOptions, options)
     corpus = weighted_files(options.corpus)
     check_files(corpus)
     from minibert.training.pretraining import pretrain
 
     with keep_options(options):
         model, tokenizer = start(options, corpus)
-        trainer = pretrain(
+        trained = pretrain(
             model,
             tokenizer,
             corpus,
             options.output,
             settings,
             table=table_of(options),
-            held_out=options.held_out,
             resume=options.resume,
-            max_length=options.max_length,
-            next_sentence=not options.no_next_sentence,
-            sentence_order=options.sentence_order,
-            mask_probability=options.mask_probability,
-            whole_words=options.whole_words,
-            spans=options.spans,
         )
-        if trainer.is_first and options.model is not None:
+        if trained.is_first and options.model is not None:
             from minibert.encoders.sentence_folder import copy_modules, transformer_folder
 
             source = source_of(options)
             if not transformer_folder(source):
                 copy_modules(source, options.output)
-    if trainer.is_first:
+    if trained.is_first:
         from minibert.training.card import write_card
 
         write_card(
             options.output,
             "A BERT pre-trained on plain text",
             {"corpus": ", ".join(options.corpus), "base": options.model, "config": options.config},
-            {"max_length": options.max_length, **vars(settings), "epochs": None},
+            {**vars(settings), "epochs": None},
             _last_losses(options.output),
             f'minibert fill-mask --model {options.output} "... [MASK] ..."',
         )
         report(
             options,
-            {"output": options.output, "steps": trainer.step, **_last_losses(options.output)},
+            {"output": options.output, "steps": trained.step, **_last_losses(options.output)},
             _outcome(options),
         )
 
@@ -246,7 +198,7 @@ def start(
     from minibert.heads import BertForMaskedLM, BertForPreTraining
     from minibert.tokenization.tokenizer import BertTokenizer
 
-    model_class = BertForMaskedLM if options.no_next_sentence else BertForPreTraining
+    model_class = BertForPreTraining if options.next_sentence else BertForMaskedLM
     cased: dict[str, Any] = {"do_lower_case": False} if options.cased else {}
     torch.manual_seed(options.seed)
     if options.model is not None:

@@ -207,9 +207,9 @@ def _with_option(options: argparse.Namespace, sentence: str) -> str:
     argument, _, rest = sentence.partition(" ")
     if argument in names and rest.startswith(("should be ", "is ")):
         sentence = f"{names[argument]} {rest}"
-    # such as "pass pair_column" and "pass multi_label=True"
+    # such as "pass pair_column", "pass multi_label=True" and "pass next_sentence=False"
     return re.sub(
-        r"(?<![\w./\\-])([a-z]+(?:_[a-z]+)+)(?:=True)?(?![\w/\\]|\.\w)",
+        r"(?<![\w./\\-])([a-z]+(?:_[a-z]+)+)(?:=True|=False)?(?![\w/\\]|\.\w)",
         lambda match: names.get(match[1], match[0]),
         sentence,
     )

@@ -10,7 +10,7 @@ import dataclasses
 import logging
 import os
 import shutil
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -28,9 +28,25 @@ RUN_FILE = "run.json"
 OF_A_START = ("help", "output", "resume", "force", "json", "quiet", "debug")
 """Options that are not those of a run, but of the start that they are given to."""
 
-# the help shows the options in these groups; what is named in none belongs to the training
+# the help shows the options in these groups; what is named in none is not of a training command
 _GROUPS: Mapping[str, tuple[str, ...]] = {
-    "schedule": ("epochs", "steps", "batch_size", "learning_rate", "warmup", "decay_steps", "seed"),
+    "objective": (
+        "next_sentence",
+        "sentence_order",
+        "whole_words",
+        "spans",
+        "mask_probability",
+    ),
+    "schedule": (
+        "epochs",
+        "steps",
+        "batch_size",
+        "max_length",
+        "learning_rate",
+        "warmup",
+        "decay_steps",
+        "seed",
+    ),
     "regularization": ("weight_decay", "layer_decay", "freeze", "max_grad_norm", "patience"),
     "speed and memory": ("device", "tokens_per_forward", "bf16", "exact", "pool"),
     "saving and evaluation": (
@@ -44,31 +60,15 @@ _GROUPS: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def add_training_options(parser: Parser, leave_out: Sequence[str] = (), **defaults: Any) -> None:
-    """Add an option for each field that is not left out.
-
-    Args:
-        parser: The command's.
-        leave_out: Fields that do not become options.
-        defaults: The defaults of this command, where they differ from those of the fields.
-    """
-    names = [field.name for field in dataclasses.fields(TrainingOptions)]
-    grouped = {name for group in _GROUPS.values() for name in group}
-    groups = {**_GROUPS, "other": tuple(name for name in names if name not in grouped)}
-    for title, members in groups.items():
-        present = [name for name in members if name not in leave_out]
-        if not present:
-            continue
-        group = parser.add_argument_group(title)
-        add_fields(group, TrainingOptions, *present, **defaults)
-        if title == "schedule":
-            group.add_argument(
-                "--max-length",
-                type=int,
-                default=128,
-                metavar="N",
-                help="Maximum number of tokens per example.",
-            )
+def add_training_options(
+    parser: Parser, kind: type[TrainingOptions], leave_out: Collection[str] = ()
+) -> None:
+    """Add an option for each field of the dataclass that is in a group and not left out."""
+    declared = {field.name for field in dataclasses.fields(kind)} - set(leave_out)
+    for title, members in _GROUPS.items():
+        present = [name for name in members if name in declared]
+        if present:
+            add_fields(parser.add_argument_group(title), kind, *present)
 
 
 def add_run_options(parser: Parser) -> None:

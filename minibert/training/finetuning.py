@@ -27,8 +27,8 @@ from minibert.tasks.task import Task
 from minibert.text import BadRow, Row
 from minibert.training.checks import check_data
 from minibert.training.journal import Record
-from minibert.training.loop import Trainer
 from minibert.training.options import TrainingOptions
+from minibert.training.run import Run
 from minibert.training.state import remove_states, run_folder
 from minibert.training.steps import default_learning_rate
 
@@ -68,8 +68,8 @@ def finetune(
         skip_bad_rows: Leave out rows that are certainly wrong, and count them. Otherwise they are
             errors.
         max_length: Tokens after which an example is truncated, at most the positions of the model.
-        resume: Continue the run in `folder`, as in `Trainer`.
-        callback: See `Trainer`.
+        resume: Continue the run in `folder`, as in `Run`.
+        callback: See `Run`.
 
     Returns:
         The best model's scores on `dev`, and with `test` its scores there as "test_...".
@@ -117,7 +117,7 @@ def finetune(
                 tell(f"notice: {scores.notice}")
             return scores.metrics
 
-        trainer = Trainer(
+        trainer = Run(
             model,
             lambda _: examples,
             task.loss,
@@ -129,7 +129,7 @@ def finetune(
             metric=metric,
             callback=callback,
         )
-        trainer.run()
+        trainer.train()
         if trainer.is_first:
             remove_states(folder, options.keep_states)
         scores = dict(trainer.best_scores)

@@ -1,4 +1,4 @@
-"""Declare the options of `Trainer`, `minibert finetune` and `minibert pretrain`.
+"""Declare the options of `Run`, `minibert finetune` and `minibert pretrain`.
 
 Each is declared here alone, with its default and its description. `minibert.cli.training`
 makes their options of it. Nothing heavy is imported, so that `--help` answers at once.
@@ -6,6 +6,7 @@ makes their options of it. Nothing heavy is imported, so that `--help` answers a
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
@@ -127,4 +128,46 @@ class TrainingOptions:
         if self.warmup > 1:
             raise ValueError(
                 f"warmup should be a share of the steps from 0 to 1, not {self.warmup!r}."
+            )
+
+
+def _with_default(name: str, default: Any) -> Any:
+    """Declare a field of `TrainingOptions` again, with another default."""
+    declared = TrainingOptions.__dataclass_fields__[name]
+    return dataclasses.field(default=default, metadata=declared.metadata)
+
+
+@dataclass(frozen=True)
+class PretrainOptions(TrainingOptions):
+    """How to pre-train: what is learned from a corpus, and how.
+
+    The fields that `TrainingOptions` has, too, have the defaults of pre-training.
+    """
+
+    steps: int | None = _with_default("steps", 10_000)
+    batch_size: int = _with_default("batch_size", 256)
+    learning_rate: float | None = _with_default("learning_rate", 1e-4)
+    warmup: float = _with_default("warmup", 0.01)
+    save_every: int = _with_default("save_every", 500)
+    pool: int = _with_default("pool", 50)
+    held_out: float = _option(
+        0.01, "Share of the documents to hold out for evaluation.", 0.0, metavar="PROB"
+    )
+    max_length: int = _option(128, "Maximum number of tokens per example.", 5)
+    next_sentence: bool = option(
+        True, "Train on masked words only.", flag="--no-next-sentence", data_order=False
+    )
+    sentence_order: bool = _option(
+        False, "Sentence-order prediction instead of next-sentence prediction (ALBERT)."
+    )
+    whole_words: bool = _option(False, "Mask all tokens of a word together.")
+    spans: bool = _option(False, "Mask spans of several words (SpanBERT).")
+    mask_probability: float = _option(0.15, "Share of the tokens to mask.", 0.0, metavar="PROB")
+
+    def __post_init__(self) -> None:
+        """ValueError for numbers out of range."""
+        super().__post_init__()
+        if self.mask_probability > 1:
+            raise ValueError(
+                f"mask_probability should be a share from 0 to 1, not {self.mask_probability!r}."
             )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -30,9 +30,9 @@ from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.training.corpora import Corpus, Document, Ids, mix, read_documents
 from minibert.training.data import Batch, Example, pack, split_by_tokens, to_device
 from minibert.training.journal import Record
-from minibert.training.loop import Trainer
-from minibert.training.options import TrainingOptions
+from minibert.training.options import PretrainOptions
 from minibert.training.processes import is_first_process
+from minibert.training.run import Run
 from minibert.training.speedups import word_loss
 from minibert.training.state import remove_states, run_folder
 
@@ -135,8 +135,7 @@ def sentence_pairs(
     if len(documents) < 2 and not sentence_order:
         raise ValueError(
             f"Next-sentence prediction needs two or more documents, not {len(documents)}: "
-            "put empty lines between documents, or turn it off (--no-next-sentence, in Python "
-            "next_sentence=False)."
+            "put empty lines between documents, or pass next_sentence=False."
         )
     pairs: list[Pair] = []
     for number, document in enumerate(documents):
@@ -231,58 +230,38 @@ class PretrainingData:
         documents: The documents of every epoch, or a function that returns those of an epoch by its
             number.
         tokenizer: Its vocabulary and its special tokens are used.
-        max_length: Maximum number of tokens of an example, including special tokens.
-        next_sentence: Make pairs of texts instead of single texts.
-        sentence_order: See `sentence_pairs`.
-        mask_probability: See `Masking`.
-        whole_words: See `Masking`.
-        spans: See `Masking`.
-        seed: Seed of everything random.
+        options: The objective, the length of the examples, and the seed of everything random.
 
     Raises:
-        ValueError: There is no room for words, a probability is impossible, or no document has a
-            next sentence.
+        ValueError: No document has a next sentence.
     """
 
     documents: Sequence[Document] | Callable[[int], Sequence[Document]]
     tokenizer: Any
-    _: KW_ONLY
-    max_length: int = 128
-    next_sentence: bool = True
-    sentence_order: bool = False
-    mask_probability: float = 0.15
-    whole_words: bool = False
-    spans: bool = False
-    seed: int = 0
+    options: PretrainOptions = PretrainOptions()
 
     def __post_init__(self) -> None:
-        """Check the values, and read the vocabulary."""
-        if self.max_length < 5:
-            raise ValueError(
-                f"max_length should be 5 or more, not {self.max_length}: three are special tokens."
-            )
-        if not 0 <= self.mask_probability <= 1:
-            raise ValueError(
-                f"mask_probability should lie between 0 and 1, not {self.mask_probability}."
-            )
+        """Read the vocabulary."""
+        options = self.options
         self._masking = Masking.for_tokenizer(
-            self.tokenizer, self.mask_probability, self.whole_words, self.spans
+            self.tokenizer, options.mask_probability, options.whole_words, options.spans
         )
 
     def epoch(self, number: int) -> list[Example]:
         """The examples of one epoch."""
-        rng = np.random.default_rng([self.seed, number])
+        options = self.options
+        rng = np.random.default_rng([options.seed, number])
         documents = self.documents(number) if callable(self.documents) else self.documents
-        if self.next_sentence:
+        if options.next_sentence:
             if len(documents) > 1 and all(len(document) == 1 for document in documents):
                 raise ValueError(
                     "Next-sentence prediction needs documents of several sentences, "
-                    "a line each. Otherwise turn it off (--no-next-sentence, in Python "
-                    "next_sentence=False)."
+                    "a line each: put them so, or pass next_sentence=False."
                 )
-            texts = sentence_pairs(documents, self.max_length - 3, rng, self.sentence_order)
+            room = options.max_length - 3
+            texts = sentence_pairs(documents, room, rng, options.sentence_order)
         else:
-            texts = single_texts(documents, self.max_length - 2, rng)
+            texts = single_texts(documents, options.max_length - 2, rng)
         parts = [
             texts[start : start + TEXTS_AT_ONCE] for start in range(0, len(texts), TEXTS_AT_ONCE)
         ]
@@ -304,7 +283,7 @@ class PretrainingData:
                 "token_type_ids": segments,
                 "labels": labels[start:end],
             }
-            if self.next_sentence:
+            if self.options.next_sentence:
                 example["next_sentence_label"] = next_sentence_label
             yield example
             start = end
@@ -388,19 +367,12 @@ def pretrain(
     tokenizer: BertTokenizer,
     corpus: Sequence[str] | Mapping[str, float],
     folder: str | os.PathLike[str],
-    options: TrainingOptions,
+    options: PretrainOptions | None = None,
     *,
     table: Table | None = None,
-    held_out: float = 0.01,
     resume: bool | Literal["with other data"] = False,
     callback: Callable[[Record], object] | None = None,
-    max_length: int = 128,
-    next_sentence: bool = True,
-    sentence_order: bool = False,
-    mask_probability: float = 0.15,
-    whole_words: bool = False,
-    spans: bool = False,
-) -> Trainer:
+) -> Run:
     """Pre-train a model, and save it in `folder` with its tokenizer.
 
     Args:
@@ -409,20 +381,13 @@ def pretrain(
         corpus: Files, folders or URIs of texts, see `Corpus`. A mapping gives each of them its
             share of the tokens.
         folder: For the ids of the corpus, the states, the log and the model.
-        options: How to train.
+        options: What to learn from the corpus, and how.
         table: How the files are read. None: by their endings, with the text in the column "text".
-        held_out: Share of the documents that are held out for evaluation.
-        resume: Continue the run in `folder`, as in `Trainer`.
-        callback: See `Trainer`.
-        max_length: See `PretrainingData`, as for the arguments that follow.
-        next_sentence: See `PretrainingData`.
-        sentence_order: See `PretrainingData`.
-        mask_probability: See `PretrainingData`.
-        whole_words: See `PretrainingData`.
-        spans: See `PretrainingData`.
+        resume: Continue the run in `folder`, as in `Run`.
+        callback: See `Run`.
 
     Returns:
-        The trainer, after its run.
+        The run, after its end.
 
     Raises:
         FileNotFoundError: A file of the corpus does not exist, or there is nothing to resume.
@@ -430,28 +395,15 @@ def pretrain(
         ValueError: The corpus has no text, the texts are longer than the model has positions, or
             the folder already holds a run.
     """
+    options = options or PretrainOptions()
     positions = model.config.max_position_embeddings
-    if max_length > positions:
+    if options.max_length > positions:
         raise ValueError(
-            f"max_length is {max_length}, but the config has only {positions} positions."
+            f"max_length is {options.max_length}, but the config has only {positions} positions."
         )
-    make_data: Callable[..., PretrainingData] = partial(
-        PretrainingData,
-        tokenizer=tokenizer,
-        max_length=max_length,
-        next_sentence=next_sentence,
-        sentence_order=sentence_order,
-        mask_probability=mask_probability,
-        whole_words=whole_words,
-        spans=spans,
-        seed=options.seed,
-    )
+    make_data = partial(PretrainingData, tokenizer=tokenizer, options=options)
     open_corpus = partial(
-        Corpus,
-        tokenizer=tokenizer,
-        table=table,
-        held_out=held_out,
-        seed=options.seed,
+        Corpus, tokenizer=tokenizer, table=table, held_out=options.held_out, seed=options.seed
     )
     if not options.evaluate_every:
         options = replace(options, evaluate_every=options.save_every)
@@ -459,17 +411,17 @@ def pretrain(
         _report_coverage(next(iter(corpus)), tokenizer, table)
         corpora = _open_corpora(corpus, Path(folder), open_corpus)
         dev_examples = _held_out_examples(corpora, make_data)
-        if not dev_examples and held_out:
+        if not dev_examples and options.held_out:
             tell(
                 "notice: nothing is held out and nothing is evaluated: a share of "
-                f"{held_out:g} is less than two documents here. Hold out a larger share, and put "
-                "empty lines between documents, or name a table with a document a row."
+                f"{options.held_out:g} is less than two documents here. Hold out a larger share, "
+                "and put empty lines between documents, or name a table with a document a row."
             )
         evaluate = None
         if dev_examples:
             tokens = options.tokens_per_forward
             evaluate = partial(pretraining_scores, model, dev_examples, tokens)
-        trainer = Trainer(
+        run = Run(
             model,
             _epochs_of(corpora, make_data),
             pretraining_losses,
@@ -481,12 +433,12 @@ def pretrain(
             metric="held_out_loss" if options.patience else None,
             callback=callback,
         )
-        trainer.run()
-        if trainer.metric is None:  # otherwise the best model is saved already
-            trainer.save_model(folder)
-        if trainer.is_first:
+        run.train()
+        if run.metric is None:  # otherwise the best model is saved already
+            run.save_model(folder)
+        if run.is_first:
             remove_states(folder, options.keep_states)
-    return trainer
+    return run
 
 
 def _report_coverage(source: str, tokenizer: BertTokenizer, table: Table | None) -> None:

@@ -1,4 +1,4 @@
-"""Replace operators of PyTorch by faster ones on a CPU during a step of the `Trainer`.
+"""Replace operators of PyTorch by faster ones on a CPU during a step of a `Run`.
 
 * Dropout draws 16 random bits for a number, in 2/5 of the time of `bernoulli_`.
 * Attention with dropout, or in bfloat16: packed sequences of similar length form a block, which

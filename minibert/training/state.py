@@ -36,7 +36,7 @@ _open_folders: ContextVar[tuple[Path, ...]] = ContextVar("open_folders", default
 def run_folder(folder: str | os.PathLike[str], resume: bool) -> Iterator[None]:
     """Lock the folder of a run until the block ends, and check that the run may use it.
 
-    A command enters this context, so do `pretrain` and `finetune`, and so does the `Trainer`. The
+    A command enters this context, so do `pretrain` and `finetune`, and so does `Run`. The
     outermost one locks and checks the folder. The others find it open and do nothing.
 
     Args:
@@ -147,7 +147,7 @@ def read_state(path: Path) -> dict[str, Any]:
 
 
 def _check_content(state: dict[str, Any]) -> None:
-    """Raise ValueError or KeyError for a state that `Trainer` has not written."""
+    """Raise ValueError or KeyError for a state that `Run` has not written."""
     is_complete = {"model", "random", "metric"} <= state.keys()
     dicts = (state["about"], state["best_scores"])
     if not is_complete or not all(isinstance(entry, dict) for entry in dicts):

@@ -33,9 +33,9 @@ from minibert.losses import IGNORED
 from minibert.tasks.sequence import SequenceTask
 from minibert.text import Table
 from minibert.training.data import Example, pad
-from minibert.training.loop import Trainer
 from minibert.training.options import TrainingOptions
 from minibert.training.pretraining import Masking, PretrainingData, pretraining_losses
+from minibert.training.run import Run
 from minibert.training.steps import make_optimizer
 
 # lowest acceptable ratios to the loop in transformers: fine-tuning in float32 and bfloat16, and
@@ -117,7 +117,7 @@ def pretraining(batches: int, rounds: int) -> list[dict[str, Any]]:
 def beside_their_trainer(batches: int, rounds: int) -> list[dict[str, Any]]:
     """Compares masked-language modeling with the collator and Trainer of transformers.
 
-    The model has the size of bert-base, and an update has 16 texts of 6 to 128 tokens. The Trainer
+    The model has the size of bert-base, and an update has 16 texts of 6 to 128 tokens. The Run
     of transformers masks during training and does not log. A round is one call of `train()`.
     """
     import transformers
@@ -137,9 +137,7 @@ def beside_their_trainer(batches: int, rounds: int) -> list[dict[str, Any]]:
                 steps=batches * (rounds + 2), batch_size=size, bf16=name == "bf16", pool=POOL
             )
             ours = BertForMaskedLM(BertConfig.from_dict(config))
-            trainer = Trainer(
-                ours, lambda _: hidden, pretraining_losses, Path(folder, name), options
-            )
+            trainer = Run(ours, lambda _: hidden, pretraining_losses, Path(folder, name), options)
             updates[name] = partial(_updates, trainer, batches)
         about = transformers.TrainingArguments(
             folder,
@@ -152,9 +150,9 @@ def beside_their_trainer(batches: int, rounds: int) -> list[dict[str, Any]]:
         )
         theirs = transformers.BertForMaskedLM(transformers.BertConfig(**config))
         rows = [{"input_ids": text, "attention_mask": np.ones_like(text)} for text in texts]
-        updates["theirs"] = transformers.Trainer(theirs, about, collator, rows).train
+        updates["theirs"] = transformers.Run(theirs, about, collator, rows).train
         times = interleaved(updates, rounds)
-    peer, theirs_took = "transformers' collator and Trainer, fp32", times.pop("theirs")
+    peer, theirs_took = "transformers' collator and Run, fp32", times.pop("theirs")
     work = f"{batches} updates of {size} texts of 6 to 128 tokens, hidden words, bert-base"
     return [
         row(f"{work}, {name}", took, peer, theirs_took, LIKE_THEIRS[name])
@@ -200,7 +198,7 @@ def ragged(batches: int, rounds: int) -> list[dict[str, Any]]:
                     steps=batches * (rounds + 2), batch_size=len(batch), bf16=bf16, pool=POOL
                 )
                 where = Path(folder, f"{name}-{bf16}")
-                trainer = Trainer(
+                trainer = Run(
                     copy.deepcopy(ours), lambda _, b=batch: b, pretraining_losses, where, options
                 )
                 updates[name] = partial(_updates, trainer, batches)
@@ -212,7 +210,7 @@ def ragged(batches: int, rounds: int) -> list[dict[str, Any]]:
     return rows
 
 
-def _updates(trainer: Trainer, count: int) -> None:
+def _updates(trainer: Run, count: int) -> None:
     for _ in range(count):
         trainer.train_step(trainer.next_batch())
 
@@ -233,7 +231,7 @@ def compare(
         work: Description of the work.
         ours: The minibert model.
         theirs: The model of transformers.
-        losses: Losses of `ours`, as `Trainer` takes them.
+        losses: Losses of `ours`, as `Run` takes them.
         examples: Training data.
         batch_size: Number of examples in an update.
         repeats: Number of updates in a round, and number of rounds.
@@ -252,7 +250,7 @@ def compare(
         trainers = {}
         for name in precisions:
             chosen = TrainingOptions(**{**vars(options), "bf16": name == "bf16"})
-            trainers[name] = Trainer(
+            trainers[name] = Run(
                 copy.deepcopy(ours), lambda _: examples, losses, Path(folder, name), chosen
             )
 

@@ -45,7 +45,7 @@ from minibert.files import replacing
 from minibert.losses import IGNORED
 from minibert.training.corpora import TokenCache
 from minibert.training.data import Batch, Epochs, Example, pack
-from minibert.training.options import TrainingOptions
+from minibert.training.options import PretrainOptions, TrainingOptions
 from minibert.training.pretraining import PretrainingData
 from minibert.training.speedups import faster_operators, word_loss
 from minibert.training.steps import make_optimizer
@@ -222,10 +222,12 @@ class Steps:
             epochs: Epochs = PretrainingData(
                 partial(documents_of, cache, portions, source.pairs),
                 tokenizer,
-                max_length=source.max_length,
-                next_sentence=source.pairs,
-                mask_probability=0.2,
-                seed=seed,
+                PretrainOptions(
+                    max_length=source.max_length,
+                    next_sentence=source.pairs,
+                    mask_probability=0.2,
+                    seed=seed,
+                ),
             ).epoch
             if source.masking:
                 nouns, rest = source.masking

@@ -18,6 +18,7 @@ from minibert import BertForPreTraining, BertModel
 from minibert.losses import IGNORED
 from minibert.training.corpora import Document
 from minibert.training.data import Example, pack, split_by_tokens
+from minibert.training.options import PretrainOptions
 from minibert.training.pretraining import PretrainingData, single_texts
 
 TOKENS_PER_FORWARD = 2048
@@ -98,7 +99,7 @@ def next_sentences(
     model: BertForPreTraining, tokenizer: Any, documents: Sequence[Document]
 ) -> float:
     """Measures the accuracy of next-sentence prediction without masks. Chance is 0.5."""
-    data = PretrainingData(documents, tokenizer, mask_probability=0.0, seed=7)
+    data = PretrainingData(documents, tokenizer, PretrainOptions(mask_probability=0.0, seed=7))
     correct = []
     for batch in _forwards(data.epoch(0)):
         labels = batch.pop("next_sentence_label")

@@ -26,8 +26,8 @@ from tiny_folder import tiny_folder
 
 from minibert import BertForSequenceClassification, BertModel, BertTokenizer, SentenceEmbedder
 from minibert.tasks.sequence import SequenceTask
-from minibert.training.loop import Trainer
 from minibert.training.options import TrainingOptions
+from minibert.training.run import Run
 from minibert.training.state import cut_log, read_state
 
 # errors with a message for users
@@ -164,15 +164,15 @@ def seeds(tmp_path_factory: pytest.TempPathFactory) -> Path:
     SentenceEmbedder.from_pretrained(folder / "model", precision=None).save_pretrained(
         folder / "sentences"
     )
-    trainer(folder / "run", steps=3).run()
+    trainer(folder / "run", steps=3).train()
     return folder
 
 
-def trainer(folder: Path, steps: int) -> Trainer:
+def trainer(folder: Path, steps: int) -> Run:
     examples = [{"input_ids": torch.arange(5, 12).numpy(), "labels": n % 2} for n in range(8)]
     model = BertForSequenceClassification(tiny_config(num_hidden_layers=1))
     options = TrainingOptions(steps=steps, batch_size=4)
-    return Trainer(model, lambda _: examples, SequenceTask().loss, folder, options)
+    return Run(model, lambda _: examples, SequenceTask().loss, folder, options)
 
 
 def load_model(folder: Path) -> None:

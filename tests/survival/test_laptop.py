@@ -25,8 +25,8 @@ from minibert.checkpoints.source import Source
 from minibert.files import read_json, replacing, write_json
 from minibert.tasks.sequence import SequenceTask
 from minibert.text.location import Location
-from minibert.training.loop import Trainer
 from minibert.training.options import TrainingOptions
+from minibert.training.run import Run
 from minibert.vectors.shards import encode_to_shards
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -102,14 +102,14 @@ class TestOpenFiles:
             training_options = TrainingOptions(
                 steps=steps, batch_size=4, learning_rate=1e-4, warmup=0, decay_steps=0, save_every=1
             )
-            trainer = Trainer(
+            trainer = Run(
                 model,
                 lambda _: examples,
                 SequenceTask().loss,
                 **options,
                 options=training_options,
             )
-            trainer.run()
+            trainer.train()
             trainer.save_model(options["folder"])
             return model.state_dict()
 

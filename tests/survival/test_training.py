@@ -24,9 +24,9 @@ from minibert import BertForMaskedLM, BertForSequenceClassification, BertTokeniz
 from minibert.cli import main
 from minibert.files import only_run_in
 from minibert.tasks.sequence import SequenceTask
-from minibert.training.loop import Trainer
-from minibert.training.options import TrainingOptions
+from minibert.training.options import PretrainOptions, TrainingOptions
 from minibert.training.pretraining import pretrain
+from minibert.training.run import Run
 from minibert.training.state import read_state, run_folder, saved_states
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -198,7 +198,7 @@ def test_a_signal_while_the_last_step_is_saved(
         save(state, path)
 
     monkeypatch.setattr(torch, "save", interrupted)
-    training.run()
+    training.train()
     assert read_state(saved_states(tmp_path)[-1])["position"]["step"] == 4
 
 
@@ -236,7 +236,7 @@ def test_a_second_process_stops_before_it_writes(
         model = BertForMaskedLM(tiny_config())
         tokenizer = BertTokenizer.from_pretrained(tiny_folder(tmp_path / "tokenizer"))
         with pytest.raises(OSError, match=f"{tmp_path} is in use by process {os.getpid()} on "):
-            pretrain(model, tokenizer, [__file__], tmp_path, TrainingOptions(), max_length=32)
+            pretrain(model, tokenizer, [__file__], tmp_path, PretrainOptions(max_length=32))
     assert not (tmp_path / "tokens").exists()
     assert (tmp_path / "run.json").read_text(encoding="utf-8") == "of the first"
 
@@ -244,7 +244,7 @@ def test_a_second_process_stops_before_it_writes(
 def test_a_folder_is_locked_and_checked_once(tmp_path: Path) -> None:
     """Code inside a run shares its lock, and its files do not count as another run."""
     with run_folder(tmp_path, resume=False):
-        trainer(tmp_path, steps=1).run()
+        trainer(tmp_path, steps=1).train()
         with pytest.raises(OSError, match="is in use by"), only_run_in(tmp_path):
             pass
     with pytest.raises(ValueError, match="already holds a run"), run_folder(tmp_path, resume=False):
@@ -291,15 +291,13 @@ def trainer(
     examples: list[dict[str, Any]] = EXAMPLES,
     config: dict[str, Any] | None = None,
     **options: Any,
-) -> Trainer:
+) -> Run:
     torch.manual_seed(0)
     model = BertForSequenceClassification(tiny_config(**config or {}))
     settings = {"steps": steps, "batch_size": 4, "save_every": save_every, **options}
     training_options = TrainingOptions(**settings)
     compute_losses = SequenceTask().loss
-    return Trainer(
-        model, lambda _: examples, compute_losses, folder, training_options, resume=resume
-    )
+    return Run(model, lambda _: examples, compute_losses, folder, training_options, resume=resume)
 
 
 @pytest.mark.parametrize(
@@ -322,16 +320,16 @@ def trainer(
 def test_resuming_with_other_data_models_or_options_is_an_error(
     tmp_path: Path, others: dict[str, Any], message: str
 ) -> None:
-    trainer(tmp_path).run()
+    trainer(tmp_path).train()
     with pytest.raises(
         ValueError,
         match=rf"{message}.*: resume with the same",
     ):
-        trainer(tmp_path, resume=True, steps=6, **others).run()
+        trainer(tmp_path, resume=True, steps=6, **others).train()
 
 
 def test_the_error_names_a_damaged_state(tmp_path: Path) -> None:
-    trainer(tmp_path).run()
+    trainer(tmp_path).train()
     path, draw = saved_states(tmp_path)[-1], random.Random(0)
     whole = path.read_bytes()
     before = read_state(path)["model"]
@@ -354,7 +352,7 @@ def test_the_error_names_a_damaged_state(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("part", ["model", "about", "random", "position", "step"])
 def test_the_error_names_an_edited_state(tmp_path: Path, part: str) -> None:
-    trainer(tmp_path).run()
+    trainer(tmp_path).train()
     path = saved_states(tmp_path)[-1]
     whole = path.read_bytes()
     for value in (None, "gone", -1):
@@ -367,7 +365,7 @@ def test_the_error_names_an_edited_state(tmp_path: Path, part: str) -> None:
         with pytest.raises(
             ValueError, match=r"\d\.pt (is damaged|does not fit this model|was saved by a run with)"
         ):
-            trainer(tmp_path, resume=True, steps=6).run()
+            trainer(tmp_path, resume=True, steps=6).train()
         path.write_bytes(whole)
 
 
@@ -375,7 +373,7 @@ def test_the_error_names_an_edited_state(tmp_path: Path, part: str) -> None:
     "line", [b'{"step": 2, "lo', b"\xff\xfe", b"[]", b"", b'{"step": "2"}', b"1" * 5000]
 )
 def test_the_error_names_a_damaged_log(tmp_path: Path, line: bytes) -> None:
-    trainer(tmp_path).run()
+    trainer(tmp_path).train()
     lines = (tmp_path / "log.jsonl").read_bytes().splitlines()
     lines[1] = line
     (tmp_path / "log.jsonl").write_bytes(b"\n".join(lines) + b"\n")
@@ -383,13 +381,13 @@ def test_the_error_names_a_damaged_log(tmp_path: Path, line: bytes) -> None:
         ValueError,
         match=r"log\.jsonl, line 2 is damaged: repair or delete it, then start with --res",
     ):
-        trainer(tmp_path, resume=True, steps=6).run()
+        trainer(tmp_path, resume=True, steps=6).train()
 
 
 def test_the_previous_state_is_kept_until_the_new_one_is_complete(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    trainer(tmp_path).run()
+    trainer(tmp_path).train()
     before = saved_states(tmp_path)[-1].read_bytes()
     save = torch.save
 
@@ -405,23 +403,23 @@ def test_the_previous_state_is_kept_until_the_new_one_is_complete(
         OSError,
         match=r"6\.pt cannot be written \(is the disk full\?\)\. The previous state is intact",
     ):
-        trainer(tmp_path, resume=True, steps=6).run()
+        trainer(tmp_path, resume=True, steps=6).train()
     assert saved_states(tmp_path)[-1].read_bytes() == before
 
 
 def test_resuming_from_the_state_before_a_damaged_one(tmp_path: Path) -> None:
     """The steps since that state are repeated with the same results."""
-    trainer(tmp_path / "whole", save_every=3).run()
+    trainer(tmp_path / "whole", save_every=3).train()
     shutil.copytree(tmp_path / "whole", tmp_path / "damaged")
     path = saved_states(tmp_path / "damaged")[-1]
     path.write_bytes(path.read_bytes()[:-1000])
     with pytest.raises(
         ValueError, match=r"state-000000004\.pt is damaged .*: delete it, and --resume continues"
     ):
-        trainer(tmp_path / "damaged", resume=True).run()
+        trainer(tmp_path / "damaged", resume=True).train()
     path.unlink()
     assert read_state(saved_states(tmp_path / "damaged")[-1])["position"]["step"] == 3
-    trainer(tmp_path / "damaged", resume=True).run()
+    trainer(tmp_path / "damaged", resume=True).train()
     assert losses(tmp_path / "damaged") == losses(tmp_path / "whole")
     for name, weight in weights(tmp_path / "whole").items():
         assert torch.equal(weights(tmp_path / "damaged")[name], weight)
@@ -429,7 +427,7 @@ def test_resuming_from_the_state_before_a_damaged_one(tmp_path: Path) -> None:
 
 def test_a_full_disk(tmp_path: Path) -> None:
     """The previous state is intact, and the error names the state or the log that did not fit."""
-    trainer(tmp_path).run()
+    trainer(tmp_path).train()
     before = saved_states(tmp_path)[-1].read_bytes()
     for size, message in (
         (50_000, r"state-000000006\.pt cannot be written"),
@@ -437,7 +435,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
     ):
         resuming = trainer(tmp_path, resume=True, steps=6)
         with full_disk(size), pytest.raises(OSError, match=message):
-            resuming.run()
+            resuming.train()
     assert saved_states(tmp_path)[-1].read_bytes() == before
 
 

@@ -18,8 +18,8 @@ from minibert import BertForSequenceClassification, BertTokenizer, SentenceEmbed
 from minibert.cli import main
 from minibert.files import lock, only_run_in, read_json, replacing, write_json
 from minibert.tasks.sequence import SequenceTask
-from minibert.training.loop import Trainer
 from minibert.training.options import TrainingOptions
+from minibert.training.run import Run
 from minibert.vectors.shards import encode_to_shards
 
 WRITER = """
@@ -116,7 +116,7 @@ class TestReplacing:
             rows = [{"input_ids": np.arange(5, 12), "labels": 0}]
             model = BertForSequenceClassification(tiny_config())
             options = TrainingOptions(steps=2, save_every=1)
-            Trainer(model, lambda _: rows, SequenceTask().loss, tmp_path / "run", options).run()
+            Run(model, lambda _: rows, SequenceTask().loss, tmp_path / "run", options).train()
             output = str(tmp_path / "page.html")
             assert main(["view", "hello", "--model", str(folder), "--output", output]) == 0
         finally:

@@ -21,6 +21,7 @@ from minibert.text import Table
 from minibert.text.location import Location
 from minibert.training.corpora import Corpus, TokenCache, encode_documents, mix
 from minibert.training.data import pack
+from minibert.training.options import PretrainOptions
 from minibert.training.pretraining import PretrainingData
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "sat", "dog", "ran", "##s"]
@@ -269,8 +270,7 @@ def test_an_epoch_of_pretraining_reads_its_portion(tokenizer: BertTokenizer) -> 
     data = PretrainingData(
         partial(documents_of, documents, Portions(lengths, 16), False),
         tokenizer,
-        next_sentence=False,
-        mask_probability=0.5,
+        PretrainOptions(next_sentence=False, mask_probability=0.5),
     )
     portions = Portions(lengths, 16)
     for epoch in range(3):
@@ -287,7 +287,7 @@ def test_an_epoch_within_one_long_document_still_has_pairs(tokenizer: BertTokeni
     single = [epoch for epoch in range(11) if len(portions(epoch)) < 2]
     assert len(single) > 5
     data = PretrainingData(
-        partial(documents_of, documents, portions, True), tokenizer, max_length=16
+        partial(documents_of, documents, portions, True), tokenizer, PretrainOptions(max_length=16)
     )
     labels = set()
     for epoch in single:

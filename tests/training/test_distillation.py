@@ -23,9 +23,9 @@ from minibert import BertForMaskedLM, BertForPreTraining, BertModel, BertTokeniz
 from minibert.losses import IGNORED
 from minibert.training.corpora import TokenCache
 from minibert.training.data import pack
-from minibert.training.loop import Trainer
 from minibert.training.options import TrainingOptions
 from minibert.training.pretraining import pretraining_losses
+from minibert.training.run import Run
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 LABELS = {"token_labels": ["labels"], "labels": ["next_sentence_label", SENTENCE]}
@@ -135,7 +135,7 @@ def test_a_student_learns_the_vectors_of_its_teacher(tmp_path: Path) -> None:
     )
     options = TrainingOptions(steps=200, batch_size=16, learning_rate=1e-2, pool=1)
     data = Mixture([sentences.epoch, lambda _: PAIRS], **LABELS)
-    Trainer(model, data.epoch, TaughtPretraining(vectors), tmp_path / "run", options).run()
+    Run(model, data.epoch, TaughtPretraining(vectors), tmp_path / "run", options).train()
     losses = [
         json.loads(line)["loss"]
         for line in (tmp_path / "run" / "log.jsonl").read_text(encoding="utf-8").splitlines()

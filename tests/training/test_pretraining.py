@@ -21,8 +21,7 @@ from minibert.cli import main
 from minibert.losses import IGNORED
 from minibert.training.corpora import Corpus, encode_documents
 from minibert.training.data import pack, pad
-from minibert.training.loop import Trainer
-from minibert.training.options import TrainingOptions
+from minibert.training.options import PretrainOptions
 from minibert.training.pretraining import (
     Masking,
     PretrainingData,
@@ -31,6 +30,7 @@ from minibert.training.pretraining import (
     sentence_pairs,
     single_texts,
 )
+from minibert.training.run import Run
 
 WORDS = [
     "[PAD]",
@@ -174,8 +174,8 @@ def test_texts_without_pairs_are_the_documents_in_order() -> None:
     ("options", "message"),
     [
         ({"max_length": 4}, "max_length should be 5 or more, not 4"),
-        ({"mask_probability": 1.5}, "mask_probability should lie between 0 and 1, not 1.5"),
-        ({}, "needs documents of several sentences, a line each. Otherwise turn it off"),
+        ({"mask_probability": 1.5}, "mask_probability should be a share from 0 to 1, not 1.5"),
+        ({}, "needs documents of several sentences, a line each: put them so"),
     ],
 )
 def test_impossible_options_and_documents_raise_an_error(
@@ -183,7 +183,9 @@ def test_impossible_options_and_documents_raise_an_error(
 ) -> None:
     with pytest.raises(ValueError, match=message):
         PretrainingData(
-            list(encode_documents([["cat sat"], ["dog sat"]], tokenizer)), tokenizer, **options
+            list(encode_documents([["cat sat"], ["dog sat"]], tokenizer)),
+            tokenizer,
+            PretrainOptions(**options),
         ).epoch(0)
 
 
@@ -207,7 +209,9 @@ def pretraining_data(tokenizer: BertTokenizer, **options: Any) -> PretrainingDat
         ["word4 word5", "word6 word7"] * 5,
     ]
     return PretrainingData(
-        list(encode_documents(documents, tokenizer)), tokenizer, max_length=24, **options
+        list(encode_documents(documents, tokenizer)),
+        tokenizer,
+        PretrainOptions(max_length=24, **options),
     )
 
 
@@ -287,15 +291,17 @@ def test_scores_of_a_run_equal_those_of_transformers(
     documents = [f"{lines[n]}\n{lines[n + 1]}\n" for n in range(0, len(lines), 2)]
     (tmp_path / "corpus.txt").write_text("\n".join(documents), "utf-8")
     model = BertForPreTraining(tiny_config(vocab_size=len(WORDS)))
-    options = TrainingOptions(steps=4, batch_size=8, evaluate_every=4)
-    records: list[dict[str, Any]] = []
-    arguments: dict[str, Any] = {"max_length": 32, "held_out": 0.1, "callback": records.append}
-    pretrain(
-        model, tokenizer, [str(tmp_path / "corpus.txt")], tmp_path / "run", options, **arguments
+    options = PretrainOptions(
+        steps=4, batch_size=8, evaluate_every=4, pool=1, max_length=32, held_out=0.1
     )
+    records: list[dict[str, Any]] = []
+    corpus_file = str(tmp_path / "corpus.txt")
+    pretrain(model, tokenizer, [corpus_file], tmp_path / "run", options, callback=records.append)
 
     corpus = Corpus([str(tmp_path / "corpus.txt")], tokenizer, tmp_path / "again", held_out=0.1)
-    examples = PretrainingData(corpus.held_out(10**6), tokenizer, max_length=32).epoch(0)
+    examples = PretrainingData(
+        corpus.held_out(10**6), tokenizer, PretrainOptions(max_length=32)
+    ).epoch(0)
     reference = transformers.BertForPreTraining.from_pretrained(tmp_path / "run").eval()
     batch = pad(examples, 0)
     with torch.no_grad():
@@ -370,15 +376,15 @@ def test_a_run_is_resumed_from_its_folder_alone(
     command += ["--corpus", str(tmp_path / "corpus.txt"), "--max-length", "16", "--steps", "6"]
     command += ["--batch-size", "4", "--save-every", "2", "--checkpoints", "2"]
     assert main([*command, "--output", str(tmp_path / "whole")]) == 0
-    train_step = Trainer.train_step
+    train_step = Run.train_step
 
-    def power_cut(self: Trainer, batch: Any) -> Any:
+    def power_cut(self: Run, batch: Any) -> Any:
         if self.step == 5:
             raise OSError("the power went off.")
         return train_step(self, batch)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Trainer, "train_step", power_cut)
+        patch.setattr(Run, "train_step", power_cut)
         assert main([*command, "--output", str(tmp_path / "interrupted")]) == 1
     assert main(["pretrain", "--output", str(tmp_path / "interrupted"), "--resume"]) == 0
     whole, resumed = (

@@ -19,7 +19,7 @@ from minibert.inference.batching import rounded_tokens
 from minibert.layouts import PackedLayout, PaddedLayout
 from minibert.losses import IGNORED
 from minibert.training import speedups
-from minibert.training.loop import Trainer
+from minibert.training.run import Run
 from minibert.training.speedups import (
     BlockAttention,
     dropout,
@@ -233,8 +233,8 @@ def test_a_step_without_dropout_equals_the_exact_one(tmp_path: Path) -> None:
         torch.manual_seed(0)
         model = BertForSequenceClassification(config)
         options = replace(OPTIONS, steps=5, exact=exact)
-        Trainer(
+        Run(
             model, lambda _: classification_examples(), losses_of, tmp_path / str(exact), options
-        ).run()
+        ).train()
         weights.append(dict(model.state_dict()))
     assert_same_weights(*weights, tolerance=1e-5)

@@ -15,8 +15,8 @@ from minibert import BertForSequenceClassification
 from minibert.tasks.sequence import SequenceTask
 from minibert.tasks.task import Example
 from minibert.training.data import epoch_order
-from minibert.training.loop import Trainer
 from minibert.training.options import TrainingOptions
+from minibert.training.run import Run
 from minibert.training.steps import Steps
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -41,7 +41,7 @@ def test_steps_are_those_of_a_run(tmp_path: Path) -> None:
     data, whole, alone = examples(), model(), model()
     loss = SequenceTask().loss
     torch.manual_seed(1)
-    Trainer(whole, lambda _: data, loss, tmp_path, OPTIONS).run()
+    Run(whole, lambda _: data, loss, tmp_path, OPTIONS).train()
     torch.manual_seed(1)
     steps = Steps(alone, loss, OPTIONS, total=6)
     order = epoch_order([len(example["input_ids"]) for example in data], 8, 0, 0)

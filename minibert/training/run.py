@@ -67,7 +67,7 @@ RESUME_MAY_DIFFER = (
 
 
 @dataclass(eq=False, repr=False)
-class Trainer:
+class Run:
     """Trains a model, and saves everything that is needed to resume after any interruption.
 
     Args:
@@ -133,7 +133,7 @@ class Trainer:
         self._about = _describe_run(self.model, options, self._examples)
         self.updates = Steps(self.model, self.objective, options, self.steps, self.processes)
 
-    def run(self) -> None:
+    def train(self) -> None:
         """Train to the end, or until the score stops improving.
 
         Raises:
@@ -162,22 +162,19 @@ class Trainer:
                 journal(log, self.steps, self.step, options.tensorboard, self.callback) as report,
                 self._lost_connections_explained(),
             ):
-                while self.step < self.steps and not self._is_patience_exhausted():
+                patience = options.patience or math.inf
+                while self.step < self.steps and self.evaluations_since_best < patience:
                     self._advance(report)
                 if self._saved_step < self.step:
                     self._save()
-            self._explain_early_end()
-
-    def _explain_early_end(self) -> None:
-        """Say that a run ended before its last step, by `patience`."""
-        if self.step < self.steps and self.is_first:
-            logger.info(
-                "stopped after step %d of %d: no better %s in %d evaluations (--patience).",
-                self.step,
-                self.steps,
-                self.metric,
-                self.evaluations_since_best,
-            )
+            if self.step < self.steps and self.is_first:
+                logger.info(
+                    "stopped after step %d of %d: no better %s in %d evaluations (--patience).",
+                    self.step,
+                    self.steps,
+                    self.metric,
+                    self.evaluations_since_best,
+                )
 
     def _begin(self) -> None:
         """Resume from the last state, or save the first one."""
@@ -206,10 +203,6 @@ class Trainer:
                 f"Process {self.processes.rank}: another process of this run has ended. "
                 f"{self._resume_hint()}"
             ) from error
-
-    def _is_patience_exhausted(self) -> bool:
-        patience = self.options.patience
-        return patience > 0 and self.evaluations_since_best >= patience
 
     def _advance(self, report: Callable[[Record], None]) -> None:
         """Make a step, then evaluate and save where that is due."""
@@ -258,32 +251,23 @@ class Trainer:
                 *rise,
                 self.step,
             )
-        return self._record(
-            batch, update.losses, update.rate, update.norm, time.perf_counter() - start
-        )
-
-    def _record(
-        self,
-        batch: Sequence[Example],
-        losses: dict[str, float],
-        rate: float,
-        norm: float,
-        seconds: float,
-    ) -> Record:
-        """The line of the log for a step that took `seconds`."""
-        tokens = sum(map(length, batch))
-        loss = math.fsum(losses.values())
-        record: Record = {"step": self.step, "epoch": self.epoch, "loss": loss}
-        if len(losses) > 1:
-            for name, value in losses.items():
-                if count_labels(batch, name) == 0:  # as without a pair: nothing was measured
-                    continue
+        seconds = time.perf_counter() - start
+        record: Record = {
+            "step": self.step,
+            "epoch": self.epoch,
+            "loss": math.fsum(update.losses.values()),
+        }
+        for name, value in update.losses.items():
+            # without a pair in the batch, nothing of pairs was measured
+            if len(update.losses) > 1 and count_labels(batch, name) > 0:
                 record[_LOSS_NAMES.get(name, f"{name}_loss")] = value
-        record["learning_rate"] = rate
-        record["gradient_norm"] = norm
-        record["tokens"] = tokens
-        record["tokens_per_second"] = round(tokens / seconds)
-        return record
+        tokens = sum(map(length, batch))
+        return record | {
+            "learning_rate": update.rate,
+            "gradient_norm": update.norm,
+            "tokens": tokens,
+            "tokens_per_second": round(tokens / seconds),
+        }
 
     def _advice_after_failure(self) -> str:
         """How to continue after a step that failed."""

@@ -20,8 +20,8 @@ from minibert import BertForSequenceClassification
 from minibert.losses import IGNORED
 from minibert.tasks.sequence import SequenceTask
 from minibert.training.data import Example, epoch_order, pad
-from minibert.training.loop import Trainer, compare_scores
 from minibert.training.options import TrainingOptions
+from minibert.training.run import Run, compare_scores
 from minibert.training.state import read_state, remove_states, saved_states
 from minibert.training.steps import LossWatch, count_labels, linear_schedule, make_optimizer
 
@@ -42,15 +42,13 @@ def classification_examples(count: int = 100) -> list[Example]:
     ]
 
 
-def trainer_of(model: Any, folder: Path, options: TrainingOptions, **arguments: Any) -> Trainer:
-    return Trainer(
-        model, lambda _: classification_examples(), losses_of, folder, options, **arguments
-    )
+def trainer_of(model: Any, folder: Path, options: TrainingOptions, **arguments: Any) -> Run:
+    return Run(model, lambda _: classification_examples(), losses_of, folder, options, **arguments)
 
 
 def run(model: Any, folder: Path, options: TrainingOptions, **arguments: Any) -> list[float]:
     """Train, and return the losses of the log."""
-    trainer_of(model, folder, options, **arguments).run()
+    trainer_of(model, folder, options, **arguments).train()
     return logged(folder, "loss")
 
 
@@ -127,9 +125,9 @@ def test_an_endless_run_can_be_resumed_with_an_end(tmp_path: Path) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         model = BertForSequenceClassification(tiny_config())
-        Trainer(model, lambda _: classification_examples(), interrupted, tmp_path, endless).run()
+        Run(model, lambda _: classification_examples(), interrupted, tmp_path, endless).train()
     ending = replace(endless, steps=30, decay_steps=10)
-    trainer_of(BertForSequenceClassification(tiny_config()), tmp_path, ending, resume=True).run()
+    trainer_of(BertForSequenceClassification(tiny_config()), tmp_path, ending, resume=True).train()
     decay = [1e-3 * share / 10 for share in range(10, 0, -1)]
     expected = [0.75e-3, *[1e-3] * 16, *decay]
     assert logged(tmp_path, "learning_rate")[3:] == pytest.approx(expected)
@@ -141,9 +139,9 @@ def test_a_resumed_run_may_change_its_schedule(tmp_path: Path) -> None:
         BertForSequenceClassification(tiny_config()),
         tmp_path,
         replace(OPTIONS, steps=3, warmup=1.0),
-    ).run()
+    ).train()
     slower = replace(OPTIONS, steps=10, warmup=0.5, learning_rate=1e-4)
-    trainer_of(BertForSequenceClassification(tiny_config()), tmp_path, slower, resume=True).run()
+    trainer_of(BertForSequenceClassification(tiny_config()), tmp_path, slower, resume=True).train()
     expected = [0.6e-4, 0.8e-4, 1e-4, 0.8e-4, 0.6e-4, 0.4e-4, 0.2e-4]
     assert logged(tmp_path, "learning_rate")[3:] == pytest.approx(expected)
 
@@ -250,7 +248,7 @@ def test_resuming_without_a_state_raises_an_error(tmp_path: Path) -> None:
 
 def test_training_without_examples_raises_an_error(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="There are no examples to train on"):
-        Trainer(
+        Run(
             BertForSequenceClassification(tiny_config()), lambda _: [], losses_of, tmp_path, OPTIONS
         )
 
@@ -281,7 +279,7 @@ def test_lower_layers_have_smaller_rates_and_frozen_ones_stay_unchanged(tmp_path
     assert shares["classifier.weight"] == shares["bert.pooler.dense.bias"] == 1.0
     assert shares["bert.encoder.layer.1.output.dense.weight"] == 0.5
     assert not [name for name in shares if "embeddings" in name or "layer.0." in name]
-    trainer.run()
+    trainer.train()
     unchanged = {
         name for name, weight in model.state_dict().items() if torch.equal(weight, before[name])
     }
@@ -314,7 +312,7 @@ def test_early_stopping_keeps_the_best_model(
     )
     trainer = trainer_of(model, tmp_path, options, evaluate=evaluate, metric="score")
     caplog.set_level("INFO", "minibert")
-    trainer.run()
+    trainer.train()
 
     assert trainer.step == 20
     assert "stopped after step 20 of 100: no better score in 2 evaluations" in caplog.text
@@ -333,12 +331,18 @@ def test_more_frozen_layers_than_there_are_raise_an_error(tmp_path: Path) -> Non
 
 def test_a_loss_without_labels_is_not_in_the_record(tmp_path: Path) -> None:
     """A batch of single texts has no loss of pairs, which would else read 0."""
+
+    def objective(model: nn.Module, batch: dict[str, Any]) -> dict[str, torch.Tensor]:
+        loss = SequenceTask().loss(model, batch)["labels"]
+        return {"labels": loss, "next_sentence_label": 0 * loss}
+
+    examples = [
+        {**example, "next_sentence_label": IGNORED} for example in classification_examples()[:8]
+    ]
     model = BertForSequenceClassification(tiny_config())
-    trainer = trainer_of(model, tmp_path, OPTIONS)
-    batch = [{"input_ids": np.array([2, 5]), "labels": 1, "next_sentence_label": IGNORED}]
-    losses = {"labels": 0.5, "next_sentence_label": 0.0}
-    record = trainer._record(batch, losses, 1e-3, 1.0, 1.0)
-    assert record["mlm_loss"] == 0.5 and "nsp_loss" not in record
+    trainer = Run(model, lambda _: examples, objective, tmp_path, OPTIONS)
+    record = trainer.train_step(trainer.next_batch())
+    assert record["mlm_loss"] == record["loss"] and "nsp_loss" not in record
 
 
 def test_without_tensorboard_no_folder_is_created(
@@ -376,7 +380,7 @@ def test_each_epoch_is_saved_and_partial_files_are_removed(tmp_path: Path) -> No
     (tmp_path / "states" / ".state-000000007.pt.0.tmp").write_bytes(b"half")
     options = TrainingOptions(epochs=2, batch_size=8, learning_rate=1e-3)
     options = replace(options, keep_states=9)
-    trainer_of(BertForSequenceClassification(tiny_config()), tmp_path, options).run()
+    trainer_of(BertForSequenceClassification(tiny_config()), tmp_path, options).train()
     saved = [read_state(path)["position"]["step"] for path in saved_states(tmp_path)]
     assert saved == [0, 13, 26]
     assert not list(tmp_path.glob("*.tmp")) + list(tmp_path.glob(".*.tmp"))
@@ -392,13 +396,13 @@ def test_a_loss_of_nan_ends_the_run(tmp_path: Path) -> None:
         ValueError,
         match=r"loss is nan in step 1 .epoch 0, batch 1: .*: lower --learning-rate.* from step 0",
     ):
-        Trainer(model, lambda _: examples, losses, tmp_path, OPTIONS).run()
+        Run(model, lambda _: examples, losses, tmp_path, OPTIONS).train()
 
 
 def test_the_error_names_a_state_that_reproduces_the_failure(tmp_path: Path) -> None:
     """The next step's loss is that of the saved weights, whatever the learning rate."""
     model = BertForSequenceClassification(tiny_config())
-    trainer_of(model, tmp_path, replace(OPTIONS, steps=2, save_every=1)).run()
+    trainer_of(model, tmp_path, replace(OPTIONS, steps=2, save_every=1)).train()
     with pytest.raises(
         ValueError, match=r"in step 3 .*2\.pt reproduces this failure: delete it, and --resume"
     ):
@@ -406,7 +410,7 @@ def test_the_error_names_a_state_that_reproduces_the_failure(tmp_path: Path) -> 
         trainer.updates.objective = lambda model, batch: {
             "labels": losses_of(model, batch)["labels"] * math.inf
         }
-        trainer.run()
+        trainer.train()
     saved_states(tmp_path)[0].unlink()
     # The error does not suggest deleting the only state.
     with pytest.raises(ValueError, match=r"Start again with --resume"):
@@ -414,15 +418,15 @@ def test_the_error_names_a_state_that_reproduces_the_failure(tmp_path: Path) -> 
         trainer.updates.objective = lambda model, batch: {
             "labels": losses_of(model, batch)["labels"] * math.inf
         }
-        trainer.run()
+        trainer.train()
 
 
 def test_files_with_other_names_are_not_states(tmp_path: Path) -> None:
     model = BertForSequenceClassification(tiny_config())
-    trainer_of(model, tmp_path, replace(OPTIONS, steps=2, save_every=1)).run()
+    trainer_of(model, tmp_path, replace(OPTIONS, steps=2, save_every=1)).train()
     states = tmp_path / "states"
     (states / "state-previous.pt").write_bytes((states / "state-000000001.pt").read_bytes())
-    trainer_of(model, tmp_path, replace(OPTIONS, steps=3), resume=True).run()
+    trainer_of(model, tmp_path, replace(OPTIONS, steps=3), resume=True).train()
     assert (states / "state-previous.pt").is_file()
     assert saved_states(tmp_path)[-1].name == "state-000000003.pt"
 
@@ -432,7 +436,7 @@ def test_a_score_may_be_named_loss(tmp_path: Path) -> None:
         BertForSequenceClassification(tiny_config()), tmp_path, replace(OPTIONS, steps=2)
     )
     trainer.evaluate, trainer.metric = lambda: {"loss": 0.3}, "loss"
-    trainer.run()
+    trainer.train()
     assert trainer.best_scores == {"loss": 0.3}
 
 
@@ -448,10 +452,8 @@ def test_one_batch_of_a_large_loss_does_not_end_a_run(tmp_path: Path) -> None:
 
     model = BertForSequenceClassification(tiny_config())
     options = replace(OPTIONS, steps=8)
-    trainer = Trainer(
-        model, lambda _: classification_examples(), with_an_outlier, tmp_path, options
-    )
-    trainer.run()
+    trainer = Run(model, lambda _: classification_examples(), with_an_outlier, tmp_path, options)
+    trainer.train()
     assert trainer.step == 8
 
 
@@ -496,7 +498,7 @@ def test_of_equal_scores_the_later_model_is_kept_and_patience_runs_out(tmp_path:
     options = replace(OPTIONS, steps=20, evaluate_every=5, patience=2)
     model = BertForSequenceClassification(tiny_config())
     trainer = trainer_of(model, tmp_path, options, evaluate=lambda: {"score": 0.0}, metric="score")
-    trainer.run()
+    trainer.train()
     assert trainer.step == 15
     kept = BertForSequenceClassification.from_pretrained(tmp_path)
     assert_same_weights(kept.state_dict(), model.state_dict())
@@ -524,7 +526,7 @@ def test_the_first_model_is_saved_even_if_its_score_is_nan(tmp_path: Path) -> No
     trainer = trainer_of(
         model, tmp_path, options, evaluate=lambda: {"score": next(scores)}, metric="score"
     )
-    trainer.run()
+    trainer.train()
     assert trainer.best_scores == {"score": 0.5} and (tmp_path / "config.json").is_file()
 
 
@@ -536,10 +538,10 @@ def test_bf16_gives_slightly_different_weights(tmp_path: Path) -> None:
 
 def test_a_run_may_be_resumed_with_other_data(tmp_path: Path) -> None:
     model = BertForSequenceClassification(tiny_config())
-    trainer_of(model, tmp_path, replace(OPTIONS, steps=2)).run()
+    trainer_of(model, tmp_path, replace(OPTIONS, steps=2)).train()
     flipped = [
         {**example, "labels": 1 - example["labels"]} for example in classification_examples()
     ]
     options = replace(OPTIONS, steps=4)
-    Trainer(model, lambda _: flipped, losses_of, tmp_path, options, resume="with other data").run()
+    Run(model, lambda _: flipped, losses_of, tmp_path, options, resume="with other data").train()
     assert len((tmp_path / "log.jsonl").read_text(encoding="utf-8").splitlines()) == 4
