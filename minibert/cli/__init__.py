@@ -26,7 +26,6 @@ from minibert.cli import (
     pretrain,
     search,
     serve,
-    vocab,
 )
 from minibert.cli.options import add_common
 from minibert.cli.parser import Command, Parser, nearest_name
@@ -45,7 +44,7 @@ GROUPS: Mapping[str, tuple[Command, ...]] = {
         serve.SERVE,
     ),
     "learn": (look.LEARN, look.VIEW, look.TOKENIZE),
-    "train": (vocab.VOCAB, pretrain.PRETRAIN, finetune.FINETUNE, evaluate.EVALUATE),
+    "train": (pretrain.VOCAB, pretrain.PRETRAIN, finetune.FINETUNE, evaluate.EVALUATE),
     "check and convert": (
         look.VERIFY,
         look.INFO,

@@ -1,4 +1,4 @@
-"""`minibert pretrain`: train a BERT on plain text.
+"""`minibert pretrain`: train a BERT on plain text, and `minibert vocab`: learn its vocabulary.
 
 The text has one sentence a line and an empty line between documents.
 
@@ -12,6 +12,11 @@ The text has one sentence a line and an empty line between documents.
 
 The vocabulary is learned from the corpus (needs the extra `[train]`), unless `--vocab FOLDER` names
 one.
+
+    minibert vocab --corpus wiki.txt books/ --vocab-size 30000 --output out/vocabulary
+
+Words are counted in parallel, in memory that does not grow with the text. The `tokenizers` library
+learns the pieces from the counts.
 """
 
 from __future__ import annotations
@@ -20,12 +25,21 @@ import argparse
 import os
 import re
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from minibert.cli.loading import source_of
-from minibert.cli.options import add_fields, add_model, add_table, filled, table_of
+from minibert.cli.options import (
+    add_fields,
+    add_json,
+    add_model,
+    add_output_folder,
+    add_table,
+    filled,
+    table_of,
+)
 from minibert.cli.parser import Command, Parser
-from minibert.cli.results import UsageError, report
+from minibert.cli.results import UsageError, claim_folder, report
 from minibert.cli.texts import check_files
 from minibert.cli.training import (
     add_run_options,
@@ -33,6 +47,7 @@ from minibert.cli.training import (
     keep_options,
     options_of_run,
 )
+from minibert.files import new_folder
 from minibert.training.options import PretrainOptions
 
 if TYPE_CHECKING:
@@ -122,44 +137,30 @@ def run(options: argparse.Namespace) -> None:
             source = source_of(options)
             if not transformer_folder(source):
                 copy_modules(source, options.output)
-    if trained.is_first:
-        from minibert.training.card import write_card
-
-        write_card(
-            options.output,
-            "A BERT pre-trained on plain text",
-            {"corpus": ", ".join(options.corpus), "base": options.model, "config": options.config},
-            {**vars(settings), "epochs": None},
-            _last_losses(options.output),
-            f'minibert fill-mask --model {options.output} "... [MASK] ..."',
-        )
-        report(
-            options,
-            {"output": options.output, "steps": trained.step, **_last_losses(options.output)},
-            _outcome(options),
-        )
-
-
-def _last_losses(folder: str) -> dict[str, float]:
-    """The last value of each loss in the log of a run."""
-    from pathlib import Path
-
+    if not trained.is_first:
+        return
     from minibert.cli.look import read_curves
+    from minibert.training.card import write_card
 
-    curves = read_curves(Path(folder, "log.jsonl"))
-    return {name: values[-1] for name, (_, values) in curves.items() if "loss" in name}
-
-
-def _outcome(options: argparse.Namespace) -> str:
-    losses = _last_losses(options.output)
+    curves = read_curves(Path(options.output, "log.jsonl"))
+    losses = {name: values[-1] for name, (_, values) in curves.items() if "loss" in name}
+    usage = f'minibert fill-mask --model {options.output} "... [MASK] ..."'
+    write_card(
+        options.output,
+        "A BERT pre-trained on plain text",
+        {"corpus": ", ".join(options.corpus), "base": options.model, "config": options.config},
+        {**vars(settings), "epochs": None},
+        losses,
+        usage,
+    )
     measured = ", ".join(f"{name} {value:.4f}" for name, value in losses.items())
-    sentence = f"The model is in {options.output}"
-    if measured:
-        sentence += f": {measured}"
-    return (
-        f'{sentence}.\nUse it: minibert fill-mask --model {options.output} "... [MASK] ...".\n'
+    report(
+        options,
+        {"output": options.output, "steps": trained.step, **losses},
+        f"The model is in {options.output}{': ' if measured else ''}{measured}.\n"
+        f"Use it: {usage}.\n"
         f"Fine-tune it: minibert finetune classification --model {options.output} "
-        "--train train.tsv --output out/labels"
+        "--train train.tsv --output out/labels",
     )
 
 
@@ -284,4 +285,65 @@ PRETRAIN = Command(
     "--config tiny --corpus corpus.txt --output out/tiny",
     add,
     run,
+)
+
+
+def add_vocab(parser: Parser) -> None:
+    parser.add_argument(
+        "--corpus",
+        metavar="FILE",
+        nargs="+",
+        required=True,
+        help="Files, folders or URIs of text, as for minibert pretrain.",
+    )
+    add_table(parser)
+    parser.add_argument(
+        "--vocab-size", type=int, default=30000, metavar="N", help="Maximum number of tokens."
+    )
+    parser.add_argument(
+        "--min-frequency",
+        type=int,
+        default=2,
+        metavar="N",
+        help="Minimum number of occurrences of a token.",
+    )
+    parser.add_argument(
+        "--cased",
+        action="store_true",
+        help="Keep upper case and accents (needed for Korean).",
+    )
+    add_output_folder(parser, "Folder for vocab.txt and tokenizer_config.json.")
+    add_json(parser)
+
+
+def run_vocab(options: argparse.Namespace) -> None:
+    check_files(options.corpus)
+    claim_folder(options.output, options.force)
+    from minibert.training.vocab import count_words_of_files, train_vocabulary
+
+    lowercase = not options.cased
+    words = count_words_of_files(options.corpus, table=table_of(options), lowercase=lowercase)
+    if not words:
+        raise ValueError(f"there is no text in {', '.join(options.corpus)}.")
+    settings: dict[str, Any] = {
+        "vocab_size": options.vocab_size,
+        "min_frequency": options.min_frequency,
+    }
+    with new_folder(options.output) as folder:
+        tokenizer = train_vocabulary(words, folder, lowercase=lowercase, **settings)
+    sentence = (
+        f"{len(tokenizer):,} tokens, learned from {len(words):,} different words, are in "
+        f"{options.output}.\nTrain with them: minibert pretrain --config tiny --vocab "
+        f"{options.output} --corpus {' '.join(options.corpus)} --output out/model"
+    )
+    content = {"output": options.output, "pieces": len(tokenizer), "words": len(words)}
+    report(options, content, sentence)
+
+
+VOCAB = Command(
+    "vocab",
+    "Learn a WordPiece vocabulary from text.",
+    "--corpus corpus.txt --output out/vocabulary",
+    add_vocab,
+    run_vocab,
 )
