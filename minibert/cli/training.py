@@ -111,8 +111,8 @@ def options_of_run(options: argparse.Namespace, *needed: str) -> argparse.Namesp
     """
     folder = Path(options.output)
     resume = options.resume or _is_restarted(folder)
-    run = read_run(folder)
-    if resume and run:
+    run = read_run(folder) if resume else {}
+    if run:
         if run["command"] != command_of(options):
             raise UsageError(
                 f"{folder} holds a run of minibert {run['command']}: resume it by minibert "
@@ -126,7 +126,7 @@ def options_of_run(options: argparse.Namespace, *needed: str) -> argparse.Namesp
         advice = f"give {' and '.join(f'--{name}' for name in missing)}"
         if resume:
             raise UsageError(f"{folder} holds no run to resume: {advice} to start one.")
-        if run:
+        if (folder / RUN_FILE).is_file():
             advice += f", or resume the run in {folder} by --resume"
         raise UsageError(f"{advice}.")
     return options
