@@ -31,7 +31,7 @@ from minibert.tasks.task import (
     label_ids,
     outputs_of,
 )
-from minibert.tasks.windows import encode_windows
+from minibert.tasks.windows import encode_windows, words_of_texts
 from minibert.text import BadRow, Row, Table
 from minibert.tokenization.tokenizer import BertTokenizer
 
@@ -114,9 +114,10 @@ class TokenTask(Task):
     ) -> list[Example]:
         """Encode sentences. Only the first token of a word or character has a label.
 
-        A sentence of more than `max_length` tokens is split into windows that share a quarter. A
-        word that is in two windows has its label in the first one. `words` has the index of the
-        word that each token represents, else -1. A tag that the model does not have is `IGNORED`.
+        A sentence of more than `max_length` tokens is split into windows that share a quarter. Of
+        the windows that show a word, the one with more around it has its label. `words` has the
+        index of the word that each token represents, else -1. A tag that the model does not have
+        is `IGNORED`.
         """
         by_character = are_characters(rows)
         texts: list[Any] = [row.values["tokens"] for row in rows]
@@ -126,29 +127,23 @@ class TokenTask(Task):
         batch = encode_windows(
             tokenizer, texts, None, max_length, stride, is_split_into_words=not by_character
         )
-        ids = label_ids(config)
-        examples = []
-        seen: set[tuple[int, int]] = set()
-        for window, sentence in enumerate(batch["overflow_to_sample_mapping"]):
-            tags = rows[sentence].values["tags"]
-            length = len(batch["input_ids"][window])
-            words, labels = np.full(length, -1), np.full(length, IGNORED)
-            places = zip(batch.word_ids(window), batch["offset_mapping"][window], strict=True)
-            for position, (word_id, (start, _)) in enumerate(places):
-                word = start if by_character else word_id
-                if word_id is None or (sentence, word) in seen:
-                    continue
-                seen.add((sentence, word))
-                words[position] = word
-                labels[position] = ids.get(tags[word], IGNORED)
-            examples.append(
-                {
-                    "input_ids": np.array(batch["input_ids"][window]),
-                    "labels": labels,
-                    "words": words,
-                    "row": sentence,
-                }
+        examples: list[Example] = [
+            {
+                "input_ids": np.array(window),
+                "labels": np.full(len(window), IGNORED),
+                "words": np.full(len(window), -1),
+                "row": sentence,
+            }
+            for window, sentence in zip(
+                batch["input_ids"], batch["overflow_to_sample_mapping"], strict=True
             )
+        ]
+        ids = label_ids(config)
+        for row, words in zip(rows, words_of_texts(batch, len(rows), by_character), strict=True):
+            for number, word in words.items():
+                example = examples[word.window]
+                example["words"][word.position] = number
+                example["labels"][word.position] = ids.get(row.values["tags"][number], IGNORED)
         return examples
 
     def loss(self, model: nn.Module, batch: Batch) -> dict[str, Tensor]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -57,6 +57,57 @@ def encode_windows(
         return_overflowing_tokens=True,
         return_offsets_mapping=True,
     )
+
+
+class WordView(NamedTuple):
+    """A word of a text, as one window shows it.
+
+    Attributes:
+        window: The index of the window.
+        position: The token of its first piece.
+        start: Where it begins, in characters.
+        end: Where it ends, as far as any window shows it.
+        margin: Tokens from its first piece to the nearer end of the window.
+    """
+
+    window: int
+    position: int
+    start: int
+    end: int
+    margin: int
+
+
+def words_of_texts(batch: Any, texts: int, by_piece: bool = False) -> list[dict[int, WordView]]:
+    """The words of each text by their index, or its pieces by where they begin.
+
+    Of the windows that show a word, the one that shows its beginning counts, and of those the one
+    with more around it.
+
+    Args:
+        batch: What `encode_windows` returned.
+        texts: The number of texts.
+        by_piece: Each piece is a word of its own.
+    """
+    words: list[dict[int, WordView]] = [{} for _ in range(texts)]
+    windows = zip(batch["overflow_to_sample_mapping"], batch.encodings, strict=True)
+    for window, (index, encoding) in enumerate(windows):
+        shown: dict[int, WordView] = {}
+        places = zip(encoding.word_ids, encoding.offsets, strict=True)
+        for position, (word_id, (start, end)) in enumerate(places):
+            if word_id is None:
+                continue
+            number = start if by_piece else word_id
+            if number in shown:
+                shown[number] = shown[number]._replace(end=end)
+                continue
+            margin = min(position, len(encoding.ids) - 1 - position)
+            shown[number] = WordView(window, position, start, end, margin)
+        for number, view in shown.items():
+            known = words[index].setdefault(number, view)
+            end = max(known.end, view.end)
+            best = min(known, view, key=lambda other: (other.start, -other.margin))
+            words[index][number] = best._replace(end=end)
+    return words
 
 
 def context_offsets(batch: Any, window: int) -> Offsets:
