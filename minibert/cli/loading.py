@@ -147,7 +147,7 @@ def load_head(options: argparse.Namespace, kind: Kind) -> tuple[Any, Any]:
     source = source_of(options)
     check_kind(source, backend)
     device = check_device(options.device, backend)
-    from minibert.encoders.kinds import kind_of, load
+    from minibert.encoders.kinds import NOUN_OF_KIND, kind_of, load
     from minibert.encoders.text_encoder import check_max_length
 
     with warnings.catch_warnings():
@@ -161,7 +161,7 @@ def load_head(options: argparse.Namespace, kind: Kind) -> tuple[Any, Any]:
             if actual == kind or actual not in _COMMANDS:
                 raise
             raise ValueError(
-                f"{source} is of the kind {actual!r}, not {kind!r}: use it by minibert "
+                f"{source} is {NOUN_OF_KIND[actual]}, not {NOUN_OF_KIND[kind]}: use it by minibert "
                 f"{_COMMANDS[actual]}, or train another one by minibert finetune."
             ) from None
     if getattr(options, "max_length", None) is not None:

@@ -46,6 +46,19 @@ KIND_OF_CLASS: dict[str, Kind] = {
 }
 """The kind of a model, by the class that has a place for its tensors."""
 
+NOUN_OF_KIND: dict[Kind, str] = {
+    "embedder": "an embedder",
+    "reranker": "a reranker",
+    "classifier": "a classifier",
+    "tagger": "a tagger of words",
+    "answers": "a question answerer",
+    "choices": "a multiple-choice model",
+    "masked": "a masked language model",
+    "next_sentence": "a model of next sentences",
+    "base": "a BERT without a head",
+}
+"""What an error calls a model of each kind."""
+
 
 class Loaded(NamedTuple):
     """A checkpoint in memory.
@@ -130,7 +143,8 @@ def load(
         kind = actual
     elif kind != actual and not {kind, actual} <= {"classifier", "reranker"}:
         raise ValueError(
-            f"{source} is of the kind {actual!r} ({model_class.__name__}), not {kind!r}. "
+            f"{source} is {NOUN_OF_KIND[actual]} ({model_class.__name__}), not "
+            f"{NOUN_OF_KIND[kind]}. "
             "minibert finetune trains heads for other tasks."
         )
     if kind == "reranker":
@@ -198,8 +212,8 @@ def _load_exported(source: Source, kind: Kind | None) -> Loaded:
         model = OnnxHead.from_pretrained(source)
         (class_name,) = model.config.architectures or ("BertModel",)
         actual = _kind_of_model(source, class_name)
-    if kind not in (None, actual) and not {kind, actual} <= {"classifier", "reranker"}:
+    if kind is not None and kind != actual and not {kind, actual} <= {"classifier", "reranker"}:
         raise ValueError(
-            f"{source} was exported from a model of the kind {actual!r}, not {kind!r}."
+            f"{source} was exported from {NOUN_OF_KIND[actual]}, not from {NOUN_OF_KIND[kind]}."
         )
     return Loaded(kind or actual, model, model.tokenizer)

@@ -271,14 +271,14 @@ def load(
         FileNotFoundError: The checkpoint does not exist, or one of its files is missing.
         ValueError: A damaged file, or another kind of model.
     """
-    from minibert.encoders.kinds import kind_of, load as load_kind
+    from minibert.encoders.kinds import NOUN_OF_KIND, kind_of, load as load_kind
 
     kind: Kind | None = None  # of an export: what its graph says
     if backend == "torch":
         actual = kind_of(source)
         kind = _LOADED_AS.get(actual)
         if kind is None:
-            raise ValueError(f"{source} is of the kind {actual!r}. {SERVED_KINDS}")
+            raise ValueError(f"{source} is {NOUN_OF_KIND[actual]}. {SERVED_KINDS}")
     kind, model, tokenizer = load_kind(
         source, kind, backend=backend, precision=precision, device=device, mmap=False
     )
@@ -307,7 +307,7 @@ def load(
         tagger = Tagger(model, tokenizer)
         return Served(name, kind, tagger, tagger.settings, about, reads_windows=True, **queue)
     if kind not in ("classifier", "reranker"):
-        raise ValueError(f"{source} is of the kind {kind!r}. {SERVED_KINDS}")
+        raise ValueError(f"{source} is {NOUN_OF_KIND[kind]}. {SERVED_KINDS}")
     served_kind = "reranker" if config.num_labels == 1 else "classifier"
     if config.problem_type == "multi_label_classification":
         from minibert.tasks.thresholds import thresholds_of

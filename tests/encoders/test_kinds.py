@@ -70,7 +70,7 @@ def test_an_embedder_and_a_cross_encoder_of_sentence_transformers(tmp_path: Path
 def test_the_kind_that_is_needed(tmp_path: Path) -> None:
     tagger = saved(tmp_path / "tagger", "BertForTokenClassification")
     with pytest.raises(
-        ValueError, match=r"is of the kind 'tagger' \(BertForTokenClassification\), not 'class"
+        ValueError, match=r"is a tagger of words \(BertForTokenClassification\), not a class"
     ):
         minibert.load(tagger, "classifier")
     assert minibert.load(tagger, "embedder").kind == "embedder"

@@ -583,7 +583,7 @@ class TestCommand:
         tokenizer.save_pretrained(tmp_path)
         assert main(["fill-mask", "[MASK]", "--model", str(tmp_path)]) == 1
         captured = capsys.readouterr()
-        expected = f"minibert fill-mask: {tmp_path} is of the kind 'classifier', not 'masked'"
+        expected = f"minibert fill-mask: {tmp_path} is a classifier, not a masked language model"
         assert captured.err.startswith(expected) and captured.err.count("\n") == 1
 
 
