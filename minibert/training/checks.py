@@ -51,11 +51,12 @@ class FileReport:
         parts = [f"{self.rows:,} rows"]
         if self.labels:
             shown = [
-                f"{label} {count:,}" for label, count in self.labels.most_common(MAX_LABELS_SHOWN)
+                f"{label} ({'once' if count == 1 else f'{count:,} times'})"
+                for label, count in self.labels.most_common(MAX_LABELS_SHOWN)
             ]
             hidden = len(self.labels) - len(shown)
             more = f" and {hidden} other labels" if hidden else ""
-            parts.append(f"{', '.join(shown)}{more}")
+            parts.append(f"labels {', '.join(shown)}{more}")
         if self.truncated is not None:
             parts.append(f"{self.truncated:.1%} of the texts are truncated")
         if self.duplicates:

@@ -36,7 +36,10 @@ def test_counts() -> None:
     first = report.files[0]
     assert (first.rows, first.labels, first.duplicates) == (4, {"1": 2, "2": 2}, 1)
     assert (first.truncated, first.blank_texts) == (0.25, 1)
-    line = "train: 4 rows; 1 2, 2 2; 25.0% of the texts are truncated; 1 duplicate; 1 blank text"
+    line = (
+        "train: 4 rows; labels 1 (2 times), 2 (2 times); 25.0% of the texts are truncated; "
+        "1 duplicate; 1 blank text"
+    )
     assert str(report).splitlines()[0] == line
 
 
