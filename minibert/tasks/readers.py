@@ -155,6 +155,13 @@ def _sentences_of_lines(location: Location, table: Table) -> Iterator[Row]:
         word_column = 1
         # CoNLL-U numbers 1-2 what is written as one word, and 1.1 what is not written
         sentences = [[word for word in words if word[1][0].isdecimal()] for words in sentences]
+    texts = sum(" " in columns[word_column].strip() for columns in words)
+    if len(list(filter(None, sentences))) == 1 and texts > len(words) // 2:
+        raise ValueError(
+            f"{location} has texts where words should be, and no empty line: write a word and its "
+            "tag a line, and an empty line after each sentence. Labels of whole texts are those of "
+            "a classification."
+        )
     for sentence in filter(None, sentences):
         tokens = [columns[word_column] for _, columns in sentence]
         values = {"tokens": tokens, "tags": [columns[-1] for _, columns in sentence]}
