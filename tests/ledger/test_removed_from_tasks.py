@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from minibert import BertConfig, BertForMaskedLM, BertTokenizer, evaluate
 from minibert.tasks.readers import read_conll, read_squad
 from minibert.tasks.sequence import SequenceTask
 from minibert.tasks.tokens import TokenTask
@@ -29,8 +30,6 @@ def conll(folder: Path, content: str, name: str = "tags.txt") -> list[Row]:
         # words joined to their tags, and tags in front of their words
         ("Ann/B-PER sang/O\n", [(["Ann/B-PER"], ["sang/O"])]),
         ("B-PER Ann\nO sang\n", [(["B-PER", "O"], ["Ann", "sang"])]),
-        # whole texts are words, too
-        ("so good a film\t1\n", [(["so good a film"], ["1"])]),
     ],
 )
 def test_tags_are_read_literally(
@@ -38,6 +37,19 @@ def test_tags_are_read_literally(
 ) -> None:
     rows = conll(tmp_path, content)
     assert [(row.values["tokens"], row.values["tags"]) for row in rows] == expected
+
+
+def test_a_table_of_texts_is_not_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="has texts where words should be, and no empty line"):
+        conll(tmp_path, "text\tlabel\nso good a film\t1\nso bad a film\t0\nso so\t0\n")
+
+
+def test_masked_words_are_not_scored() -> None:
+    """Texts with a [MASK] and its word could be read and scored by a task that nothing used."""
+    model = BertForMaskedLM(BertConfig.from_preset("tiny"))
+    rows = [{"text": "Paris is the [MASK] of France.", "label": "capital"}]
+    with pytest.raises(TypeError, match="model should be a sequence classifier"):
+        evaluate(model, BertTokenizer.from_pretrained("minibert-tiny"), rows)
 
 
 def test_a_column_without_values_is_a_single_tag(tmp_path: Path) -> None:
