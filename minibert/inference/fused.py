@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial, wraps
 from typing import Any
 
@@ -36,7 +35,13 @@ from minibert.inference.kernels import (
     float_kernel,
     has_instructions,
 )
-from minibert.inference.threads import even_shares, workers
+from minibert.inference.packing import without_autocast
+from minibert.inference.threads import (
+    MIN_BATCHES_PER_THREAD,
+    even_shares,
+    usable_threads,
+    workers,
+)
 from minibert.inputs import is_traced
 from minibert.layouts import (
     UNMASKED,
@@ -189,6 +194,18 @@ class FusedEncoder(BertEncoder):
             return output
         return _unpad_output(output, rows, shape)
 
+    def map_for(self, count: int, device: torch.device) -> Callable[..., Iterable[Any]]:
+        """A `map` for so many batches: in worker threads if there are enough for all of them.
+
+        Args:
+            count: How many batches.
+            device: Where they are computed.
+        """
+        threads = usable_threads() if device.type == "cpu" else 1
+        if threads > 1 and count >= MIN_BATCHES_PER_THREAD * threads:
+            return workers(threads, threads, os.getpid()).map
+        return map
+
     @torch.inference_mode()
     def compile_products(self, max_rows: int) -> None:
         """Lets oneDNN compile the products of batches of up to `max_rows` rows.
@@ -289,16 +306,6 @@ class FusedEncoder(BertEncoder):
         kinds = [type(kernel).__name__ for kernel in self._kernels()]
         counts = ", ".join(f"{kinds.count(kind)} {kind}" for kind in sorted(set(kinds)))
         return f"precision={self.precision!r}, {counts}"
-
-
-def without_autocast(device_type: str) -> AbstractContextManager[Any]:
-    """A context without `torch.autocast` on devices of this type.
-
-    That is slow to enter, so it does nothing where autocast is off.
-    """
-    if torch.is_autocast_enabled(device_type):
-        return torch.autocast(device_type, enabled=False)
-    return nullcontext()
 
 
 def as_rows(hidden_states: Tensor, layout: Layout) -> tuple[Tensor, PackedLayout]:

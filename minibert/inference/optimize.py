@@ -11,6 +11,7 @@ share through all layers. Of many batches each thread takes whole ones.
 """
 
 import copy
+import os
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal, cast
 
@@ -18,8 +19,15 @@ import torch
 from torch import Tensor, nn
 
 from minibert.base import Model, PreTrainedModel
+from minibert.inference.batching import BATCH_TOKENS
 from minibert.inference.fused import FusedEncoder
 from minibert.inference.kernels import PRECISIONS
+from minibert.inference.threads import (
+    MAX_IMBALANCE,
+    MIN_TOKENS_PER_THREAD,
+    usable_threads,
+    workers,
+)
 
 FastPrecision = Literal["fp32", "bf16", "int8"]
 Precision = Literal["exact", FastPrecision]
@@ -135,3 +143,29 @@ def _sample(base: Any) -> Tensor:
     )
     states: Tensor = base.embeddings(ids.to(base.device))
     return states.flatten(0, 1)
+
+
+def warm_up(model: PreTrainedModel, batch_tokens: int = BATCH_TOKENS) -> None:
+    """Does now what the first batch of each size would do, so that the memory of a service is flat.
+
+    oneDNN keeps what it compiles: with two threads a third of a gigabyte, most of which would
+    otherwise come within an hour. It takes a second or two, up to seven for a BERT of base size. A
+    model whose products are not compiled needs nothing.
+
+    Args:
+        model: An optimized model, or any other.
+        batch_tokens: Tokens of the largest batch.
+    """
+    encoder = model.base_model.encoder
+    threads = usable_threads()
+    if not isinstance(encoder, FusedEncoder) or not encoder.is_compiled:
+        return
+    for count in range(min(threads, batch_tokens // MIN_TOKENS_PER_THREAD), 1, -1):
+        if threads % count == 0:
+            share = int(MAX_IMBALANCE * batch_tokens / count)
+            workers(count, threads, os.getpid()).submit(encoder.compile_products, share).result()
+    # Batches that are not shared out; with several threads such batches are seldom larger. In a
+    # thread that ends: OpenMP threads kept for the caller would outnumber the cores, and then those
+    # of all callers sleep whenever they wait
+    with ThreadPoolExecutor(1, initializer=torch.get_num_threads) as worker:
+        worker.submit(encoder.compile_products, batch_tokens // min(threads, 2)).result()

@@ -1,9 +1,7 @@
 """Many rows through a model: sorted by length, packed without padding, returned in their order."""
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import chain
 from typing import Any
 
@@ -13,14 +11,6 @@ from torch import Tensor
 
 from minibert.base import PreTrainedModel
 from minibert.inference.batching import BATCH_TOKENS, Report, batches
-from minibert.inference.fused import FusedEncoder, without_autocast
-from minibert.inference.threads import (
-    MAX_IMBALANCE,
-    MIN_BATCHES_PER_THREAD,
-    MIN_TOKENS_PER_THREAD,
-    usable_threads,
-    workers,
-)
 from minibert.layouts import PackedLayout
 
 IdRows = Sequence[Sequence[int]]  # token ids or token types, a list or an array for each row
@@ -78,9 +68,7 @@ def run_packed(
     lengths = [len(row) for row in rows]
     if sizes is None:
         sizes = lengths
-    encoder = model.base_model.encoder
     device = model.device
-    is_fused = isinstance(encoder, FusedEncoder) and device.type == "cpu"
 
     def run(indices: list[int]) -> Tensor:
         batch = PackedBatch(indices, rows, types, device)
@@ -88,9 +76,10 @@ def run_packed(
             return forward(batch.ids, batch.layout, batch.types)
 
     groups = batches(lengths, batch_tokens)
+    encoder = model.base_model.encoder
     run_all: Callable[..., Iterable[Tensor]] = map
-    if is_fused:
-        run_all = _side_by_side(len(groups))
+    if hasattr(encoder, "map_for"):  # an optimized encoder has threads for many batches
+        run_all = encoder.map_for(len(groups), device)
     results = [torch.empty(0)] * len(rows)
     with eval_mode(model):
         for indices, outputs in zip(groups, run_all(run, groups), strict=True):
@@ -100,6 +89,16 @@ def run_packed(
             if report is not None:
                 report(indices)
     return results
+
+
+def without_autocast(device_type: str) -> AbstractContextManager[Any]:
+    """A context without `torch.autocast` on devices of this type.
+
+    That is slow to enter, so it does nothing where autocast is off.
+    """
+    if torch.is_autocast_enabled(device_type):
+        return torch.autocast(device_type, enabled=False)
+    return nullcontext()
 
 
 @contextmanager
@@ -113,38 +112,3 @@ def eval_mode(model: PreTrainedModel) -> Iterator[None]:
         yield
     finally:
         model.train()
-
-
-def _side_by_side(count: int) -> Callable[..., Iterable[Tensor]]:
-    """A `map` in worker threads if there are batches enough for all of them, else Python's."""
-    if count > 1:
-        threads = usable_threads()
-        if threads > 1 and count >= MIN_BATCHES_PER_THREAD * threads:
-            return workers(threads, threads, os.getpid()).map
-    return map
-
-
-def warm_up(model: PreTrainedModel, batch_tokens: int = BATCH_TOKENS) -> None:
-    """Does now what the first batch of each size would do, so that the memory of a service is flat.
-
-    oneDNN keeps what it compiles: with two threads a third of a gigabyte, most of which would
-    otherwise come within an hour. It takes a second or two, up to seven for a BERT of base size. A
-    model whose products are not compiled needs nothing.
-
-    Args:
-        model: An optimized model, or any other.
-        batch_tokens: Tokens of the largest batch.
-    """
-    encoder = model.base_model.encoder
-    threads = usable_threads()
-    if not isinstance(encoder, FusedEncoder) or not encoder.is_compiled:
-        return
-    for count in range(min(threads, batch_tokens // MIN_TOKENS_PER_THREAD), 1, -1):
-        if threads % count == 0:
-            share = int(MAX_IMBALANCE * batch_tokens / count)
-            workers(count, threads, os.getpid()).submit(encoder.compile_products, share).result()
-    # Batches that are not shared out; with several threads such batches are seldom larger. In a
-    # thread that ends: OpenMP threads kept for the caller would outnumber the cores, and then those
-    # of all callers sleep whenever they wait
-    with ThreadPoolExecutor(1, initializer=torch.get_num_threads) as worker:
-        worker.submit(encoder.compile_products, batch_tokens // min(threads, 2)).result()

@@ -326,7 +326,7 @@ def load(
 
 def _warm_up(model: PreTrainedModel) -> None:
     """Compile what the first batches would. On a GPU nothing is compiled by size."""
-    from minibert.inference.packing import warm_up
+    from minibert.inference.optimize import warm_up
 
     if model.device.type == "cpu":
         warm_up(model)

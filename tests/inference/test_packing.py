@@ -80,7 +80,8 @@ def test_nothing_is_compiled_after_a_warm_up(precision: str, threads: int) -> No
         import random, warnings
         import torch
         from minibert import BertConfig, BertModel, PackedLayout, optimize
-        from minibert.inference.packing import run_packed, warm_up
+        from minibert.inference.optimize import warm_up
+        from minibert.inference.packing import run_packed
 
         warnings.simplefilter("ignore")  # the processor may lack the instructions
         torch.set_num_threads({threads})

@@ -983,7 +983,7 @@ def test_a_model_that_cannot_be_served(
 
 def test_loading_warms_up_the_models(folders: Folders, monkeypatch: pytest.MonkeyPatch) -> None:
     warmed: list[Any] = []
-    monkeypatch.setattr("minibert.inference.packing.warm_up", warmed.append)
+    monkeypatch.setattr("minibert.inference.optimize.warm_up", warmed.append)
     for folder in (folders.embedder, folders.classifier):
         load("tiny", Source(folder), precision="fp32", **QUEUE).batched.close()
     assert [type(model).__name__ for model in warmed] == [
