@@ -118,19 +118,17 @@ def load_embedder(
         "layer_weights": options.layer_weights,
         "precision": options.precision,
         "normalize": normalize,
+        "max_length": options.max_length,
     }
     if options.backend == "onnx":
-        from minibert.encoders.onnx import OnnxEmbedder, refuse_settled
+        from minibert.encoders.encoder_options import EmbedderOptions
+        from minibert.encoders.onnx import load_exported
 
-        refuse_settled(**settings)
-        return OnnxEmbedder.from_pretrained(source, max_length=options.max_length)
+        return load_exported(source, EmbedderOptions(**settings))
     warn_of_head(source)
     from minibert.encoders.embedder import SentenceEmbedder
 
-    embedder: TextEncoder = SentenceEmbedder.from_pretrained(
-        source, max_length=options.max_length, device=device, **settings
-    )
-    return embedder
+    return SentenceEmbedder.from_pretrained(source, device=device, **settings)
 
 
 def load_head(options: argparse.Namespace, kind: Kind) -> tuple[Any, Any]:

@@ -1,21 +1,30 @@
-"""SentenceEmbedder: texts to vectors, sorted by length and packed without padding."""
+"""SentenceEmbedder: texts to vectors, sorted by length and packed without padding.
+
+An embedder is given its model and its tokenizer. Only `from_pretrained`, `save_pretrained` and
+`as_sentence_transformer` know folders, and import `embedder_folder` when they are called: turning
+texts into vectors needs no files.
+"""
 
 from __future__ import annotations
 
-import inspect
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from minibert.checkpoints.source import Source
 from minibert.devices import resolve_device
+from minibert.encoders.encoder_options import (
+    EmbedderKeywords,
+    EmbedderOptions,
+    TextModelKeywords,
+    options_of,
+    takes,
+)
 from minibert.encoders.pooling import (
     POOLINGS,
     Layers,
@@ -24,49 +33,19 @@ from minibert.encoders.pooling import (
     pool,
     resolve_layers,
 )
-from minibert.encoders.sentence_folder import (
-    SentenceFolder,
-    read_sentence_folder,
-    write_sentence_folder,
-)
-from minibert.encoders.steps import Dense, Truncate, load_steps, without_truncate, write_dense
+from minibert.encoders.steps import Dense, Truncate
 from minibert.encoders.text_encoder import TextEncoder
 from minibert.encoders.token_rows import Rows, Settings, Vectors
-from minibert.extras import need
-from minibert.files import replacing
 from minibert.inference.batching import Report
-from minibert.inference.optimize import Precision, optimize, resolve_precision
 from minibert.inference.packing import run_packed
 from minibert.layouts import Layout, PackedLayout
 from minibert.model import BertModel
-from minibert.tokenization.tokenizer import BertTokenizer
 
 if TYPE_CHECKING:
+    from minibert.checkpoints.source import Source
     from minibert.encoders.onnx import OnnxEmbedder
     from minibert.tokenization.encoding import BatchEncoding
-
-_CARD = """---
-library_name: sentence-transformers
-pipeline_tag: sentence-similarity
-tags:
-- sentence-transformers
-- sentence-similarity
-- feature-extraction
-- minibert
----
-
-# A sentence embedder
-
-Turns texts of up to {max_length} tokens into vectors of {dimension} dimensions ({similarity}).
-Pooling: {pooling}.
-
-```python
-from minibert import SentenceEmbedder  # or: from sentence_transformers import SentenceTransformer
-
-embedder = SentenceEmbedder.from_pretrained("path/of/this/folder")  # or: SentenceTransformer(...)
-vectors = embedder.encode(["I love Korea", "Paris"])
-```
-"""
+    from minibert.tokenization.tokenizer import BertTokenizer
 
 
 class SentenceEmbedder(TextEncoder, nn.Module):
@@ -176,14 +155,7 @@ class SentenceEmbedder(TextEncoder, nn.Module):
         name: str | os.PathLike[str] | Source,
         *,
         backend: Literal["onnx"],
-        max_length: int | None = ...,
-        prompts: dict[str, str] | None = ...,
-        default_prompt_name: str | None = ...,
-        revision: str | None = ...,
-        cache_dir: str | os.PathLike[str] | None = ...,
-        local_files_only: bool = ...,
-        token: str | bool | None = ...,
-        subfolder: str | None = ...,
+        **options: Unpack[TextModelKeywords],
     ) -> OnnxEmbedder: ...
     @overload
     @classmethod
@@ -192,46 +164,17 @@ class SentenceEmbedder(TextEncoder, nn.Module):
         name: str | os.PathLike[str] | Source,
         *,
         backend: Literal["torch"] = ...,
-        pooling: Pooling | Sequence[Pooling] | None = ...,
-        layers: Layers | None = ...,
-        layer_weights: Sequence[float] | None = ...,
-        normalize: bool | None = ...,
-        truncate_dim: int | None = ...,
-        precision: Precision | None = ...,
-        max_length: int | None = ...,
-        prompts: dict[str, str] | None = ...,
-        default_prompt_name: str | None = ...,
-        device: torch.device | str | None = ...,
-        mmap: bool = ...,
-        revision: str | None = ...,
-        cache_dir: str | os.PathLike[str] | None = ...,
-        local_files_only: bool = ...,
-        token: str | bool | None = ...,
-        subfolder: str | None = ...,
+        **options: Unpack[EmbedderKeywords],
     ) -> SentenceEmbedder: ...
 
     @classmethod
+    @takes(EmbedderOptions)
     def from_pretrained(
         cls,
         name: str | os.PathLike[str] | Source,
         *,
         backend: Literal["torch", "onnx"] = "torch",
-        pooling: Pooling | Sequence[Pooling] | None = None,
-        layers: Layers | None = None,
-        layer_weights: Sequence[float] | None = None,
-        normalize: bool | None = None,
-        truncate_dim: int | None = None,
-        precision: Precision | None = "fp32",
-        max_length: int | None = None,
-        prompts: dict[str, str] | None = None,
-        default_prompt_name: str | None = None,
-        device: torch.device | str | None = None,
-        mmap: bool = True,
-        revision: str | None = None,
-        cache_dir: str | os.PathLike[str] | None = None,
-        local_files_only: bool = False,
-        token: str | bool | None = None,
-        subfolder: str | None = None,
+        **options: Any,
     ) -> SentenceEmbedder | OnnxEmbedder:
         """Loads a sentence-transformers folder as its files say, or any BERT.
 
@@ -240,29 +183,8 @@ class SentenceEmbedder(TextEncoder, nn.Module):
             backend: "torch", or "onnx" for an `OnnxEmbedder`, which runs what `minibert export` has
                 written by ONNX Runtime on the CPU. The graph then settles pooling, layers,
                 layer_weights, normalize, truncate_dim, precision and device.
-            pooling: None follows the folder's modules.json. A plain BERT has none and gets "mean".
-            layers: As in `minibert.encoders.pooling.resolve_layers`. None: "last". Layers above
-                the highest one that is needed are dropped.
-            layer_weights: As in `minibert.encoders.pooling.combine_layers`.
-            normalize: Whether vectors are L2-normalized at the end. None follows the folder. A
-                plain BERT's are not.
-            truncate_dim: Truncate each vector to its first N dimensions, before `normalize=True`
-                normalizes it. None follows the folder.
-            precision: "fp32", "bf16" or "int8" as in `minibert.optimize`. "exact" (or None) runs
-                the model unchanged: the vector of a single text equals that of transformers bit
-                for bit. Several texts are packed without padding, so products have other shapes
-                and last bits may differ.
-            max_length: As in the class. None: what the folder says.
-            prompts: None: the folder's.
-            default_prompt_name: None: the folder's.
-            device: Where to run. None: the CPU.
-            mmap: As in `BertModel.from_pretrained`. An optimized model has its weights in memory
-                in any case.
-            revision: Branch, tag or commit on the Hub.
-            cache_dir: Where the Hub's files are cached.
-            local_files_only: Never download.
-            token: For private repositories.
-            subfolder: A folder inside the repository.
+            options: The fields of `minibert.encoders.encoder_options.EmbedderOptions`, which
+                describes them.
 
         Returns:
             The embedder.
@@ -271,76 +193,12 @@ class SentenceEmbedder(TextEncoder, nn.Module):
             FileNotFoundError: The checkpoint does not exist, or a file of it is missing.
             ValueError: A damaged file, or something in the folder that minibert does not have. The
                 error names it.
+            TypeError: An option that does not exist.
         """
-        source = Source.of(
-            name,
-            subfolder=subfolder,
-            revision=revision,
-            cache_dir=cache_dir,
-            local_files_only=local_files_only,
-            token=token,
-        )
-        if backend == "onnx":
-            from minibert.encoders.onnx import OnnxEmbedder, refuse_settled
+        from minibert.encoders.embedder_folder import load_embedder
 
-            refuse_settled(
-                pooling=pooling,
-                layers=layers,
-                layer_weights=layer_weights,
-                normalize=normalize,
-                truncate_dim=truncate_dim,
-                device=device,
-                precision=precision,
-            )
-            return OnnxEmbedder.from_pretrained(
-                source,
-                max_length=max_length,
-                prompts=prompts,
-                default_prompt_name=default_prompt_name,
-            )
-        if backend != "torch":
-            raise ValueError(f'backend should be "torch" or "onnx", not {backend!r}.')
-        folder = read_sentence_folder(source)
-        if pooling is not None:
-            folder.pooling = [pooling] if isinstance(pooling, str) else list(pooling)
-        if truncate_dim is not None:
-            folder.truncate_dim = truncate_dim
-        precision_name = resolve_precision(precision)
-        # it has a pooler only where that is used: sentence models come without one
-        with_pooler = "pooler" in folder.pooling
-        model = BertModel.from_pretrained(
-            folder.transformer,
-            dtype=torch.float32,
-            add_pooling_layer=with_pooler,
-            device=device,
-            mmap=mmap,
-        )
-        depth = model.config.num_hidden_layers
-        indices, weights = resolve_layers(
-            "last" if layers is None else layers, depth, layer_weights
-        )
-        if max(indices) < depth and not with_pooler:
-            del model.encoder.layer[max(indices) :]
-            model.config = model.config.replace(num_hidden_layers=max(indices))
-        if precision_name is not None:
-            model = optimize(model, precision=precision_name)
-        if max_length is None:
-            max_length = folder.length_within(model.config.max_position_embeddings)
-        embedder = cls(
-            model,
-            folder.load_tokenizer(),
-            pooling=folder.pooling,  # type: ignore[arg-type]
-            layers=indices,
-            layer_weights=weights,
-            steps=load_steps(folder, normalize),
-            max_length=max_length,
-            prompts=folder.prompts if prompts is None else prompts,
-            default_prompt_name=default_prompt_name or folder.default_prompt_name,
-            include_prompt=folder.include_prompt,
-        )
-        embedder.precision = precision_name
-        embedder.model_name = str(source)
-        embedder.similarity_fn_name = folder.similarity_fn_name  # type: ignore[assignment]
+        chosen = options_of(EmbedderOptions, "SentenceEmbedder.from_pretrained", options)
+        embedder: SentenceEmbedder | OnnxEmbedder = load_embedder(cls, name, backend, chosen)
         return embedder
 
     def extra_repr(self) -> str:
@@ -544,73 +402,9 @@ class SentenceEmbedder(TextEncoder, nn.Module):
             ValueError: Layers or poolings that the format cannot express. Nothing is written then.
             OSError: A file cannot be written.
         """
-        bert, pooling, steps = self._portable()
-        target = Path(path)
-        target.mkdir(parents=True, exist_ok=True)
-        folder = SentenceFolder(
-            Source(target),
-            pooling,
-            include_prompt=self.include_prompt,
-            truncate_dim=self.truncate_dim,
-            max_length=self.max_length,
-            prompts=self.prompts,
-            default_prompt_name=self.default_prompt_name,
-            similarity_fn_name=self.similarity_fn_name,
-        )
-        kinds = [type(step).__name__ for step in steps]
-        places = write_sentence_folder(folder, target, bert.config.hidden_size, kinds)
-        for step, place in zip(steps, places, strict=True):
-            if isinstance(step, Dense):
-                write_dense(step, place)
-        self.tokenizer.save_pretrained(target)
-        bert.save_pretrained(target)
-        card = _CARD.format(
-            max_length=self.max_length,
-            dimension=self.dimension,
-            similarity=self.similarity_fn_name,
-            pooling=", ".join(pooling),
-        )
-        with replacing(target / "README.md") as temporary:
-            temporary.write_text(card, encoding="utf-8")
+        from minibert.encoders.embedder_folder import save_embedder
 
-    def _portable(self) -> tuple[BertModel, list[str], list[nn.Module]]:
-        """The BERT, the poolings and the steps in terms of the format.
-
-        It has only the vectors of the last layer, and no pooler. A truncation at the end is a
-        setting there.
-
-        Raises:
-            ValueError: The format cannot express them.
-        """
-        if len(self.layers) > 1 or self.layer_weights not in (None, [1.0]):
-            raise ValueError(
-                "a sentence-transformers folder has the vectors of one layer, but this embedder "
-                f"combines {self.layers}."
-            )
-        config = self.model.config
-        steps = list(self.steps)
-        if self.truncate_dim is not None:
-            steps.pop()
-        pooling = self.pooling
-        depth = self.layers[0]
-        if pooling == ["pooler"]:
-            pooler: Any = self.model.pooler
-            with torch.device("meta"):  # the weights are the pooler's
-                dense = Dense(1, 1, True, "Tanh")
-            dense.linear = pooler.dense
-            steps.insert(0, dense)
-            pooling = ["cls"]
-            depth = config.num_hidden_layers
-        elif "pooler" in pooling:
-            raise ValueError(
-                "a sentence-transformers folder has no pooler beside other poolings, but this "
-                f"embedder has {pooling}."
-            )
-        with torch.device("meta"):
-            bert = BertModel(config.replace(num_hidden_layers=depth), add_pooling_layer=False)
-        weights = self.model.state_dict()
-        bert.load_state_dict({name: weights[name] for name in bert.state_dict()}, assign=True)
-        return bert, pooling, without_truncate(steps, self.width)
+        save_embedder(self, Path(path))
 
     def as_sentence_transformer(self) -> Any:
         """A `sentence_transformers.SentenceTransformer` that runs this model.
@@ -624,25 +418,9 @@ class SentenceEmbedder(TextEncoder, nn.Module):
             ImportError: sentence-transformers is not installed.
             ValueError: Layers or poolings that sentence-transformers does not have.
         """
-        library = need("sentence_transformers", "parity", "as_sentence_transformer()")
-        # a SentenceTransformer is loaded from files, which Windows does not remove while mapped
-        with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-            path = os.path.join(folder, "minibert")
-            self.save_pretrained(path)
-            # for the BERT that gives way to this embedder's own
-            unused = {"add_pooling_layer": False}
-            transformer = library.SentenceTransformer(
-                path, device=str(self.device), model_kwargs=unused
-            )
-            is_saved_as_it_is = self.layers == [self.model.config.num_hidden_layers]
-            if is_saved_as_it_is and self.pooling != ["pooler"]:
-                step = transformer[0]
-                attribute, _ = next(step.named_children())  # "auto_model" before version 6
-                setattr(step, attribute, self.model)
-                # what other steps add to the features, such as token_embeddings, is not for a model
-                # that refuses what it does not know
-                step.model_forward_params = set(inspect.signature(self.model.forward).parameters)
-        return transformer
+        from minibert.encoders.embedder_folder import as_sentence_transformer
+
+        return as_sentence_transformer(self)
 
     @property
     def truncate_dim(self) -> int | None:

@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,12 +17,23 @@ from numpy.typing import NDArray
 from minibert.checkpoints.source import Source
 from minibert.checks import check_count
 from minibert.config import BertConfig
+from minibert.encoders.encoder_options import (
+    EmbedderOptions,
+    HubOptions,
+    TextModelKeywords,
+    TextModelOptions,
+    options_of,
+    part_of,
+    takes,
+)
 from minibert.encoders.sentence_folder import read_sentence_folder
 from minibert.encoders.text_encoder import TextEncoder
 from minibert.encoders.token_rows import Rows, Settings, Vectors
 from minibert.extras import need
 from minibert.inference.batching import BATCH_TOKENS, Report, batches
-from minibert.tokenization.tokenizer import BertTokenizer
+
+if TYPE_CHECKING:
+    from minibert.tokenization.tokenizer import BertTokenizer
 
 Array = NDArray[np.float32]
 
@@ -163,31 +174,16 @@ class OnnxEmbedder(TextEncoder):
         self.truncate_dim = None
 
     @classmethod
+    @takes(TextModelOptions)
     def from_pretrained(
-        cls,
-        name: str | os.PathLike[str] | Source,
-        *,
-        max_length: int | None = None,
-        prompts: dict[str, str] | None = None,
-        default_prompt_name: str | None = None,
-        revision: str | None = None,
-        cache_dir: str | os.PathLike[str] | None = None,
-        local_files_only: bool = False,
-        token: str | bool | None = None,
-        subfolder: str | None = None,
+        cls, name: str | os.PathLike[str] | Source, **options: Unpack[TextModelKeywords]
     ) -> OnnxEmbedder:
         """Loads a folder that `minibert export` has written.
 
         Args:
             name: Folder or Hub id.
-            max_length: As in the class. None: what the folder says.
-            prompts: None: the folder's.
-            default_prompt_name: None: the folder's.
-            revision: Branch, tag or commit on the Hub.
-            cache_dir: Where the Hub's files are cached.
-            local_files_only: Never download.
-            token: For private repositories.
-            subfolder: A folder inside the repository.
+            options: The fields of `minibert.encoders.encoder_options.TextModelOptions`, which
+                describes them.
 
         Returns:
             The embedder.
@@ -195,18 +191,14 @@ class OnnxEmbedder(TextEncoder):
         Raises:
             FileNotFoundError: The folder does not exist, or a file of it is missing.
             ValueError: A damaged file, or the export of a model with a head.
+            TypeError: An option that does not exist.
             ImportError: onnxruntime is not installed.
         """
-        source = Source.of(
-            name,
-            subfolder=subfolder,
-            revision=revision,
-            cache_dir=cache_dir,
-            local_files_only=local_files_only,
-            token=token,
-        )
+        chosen = options_of(TextModelOptions, "OnnxEmbedder.from_pretrained", options)
+        source = Source.of(name, **part_of(chosen, HubOptions))
         folder = read_sentence_folder(source)
         model = OnnxGraph(folder.transformer)
+        max_length = chosen.max_length
         if max_length is None:
             max_length = folder.length_within(model.config.max_position_embeddings)
         embedder = cls(
@@ -214,8 +206,8 @@ class OnnxEmbedder(TextEncoder):
             folder.load_tokenizer(),
             pooling=folder.pooling,
             max_length=max_length,
-            prompts=folder.prompts if prompts is None else prompts,
-            default_prompt_name=default_prompt_name or folder.default_prompt_name,
+            prompts=folder.prompts if chosen.prompts is None else chosen.prompts,
+            default_prompt_name=chosen.default_prompt_name or folder.default_prompt_name,
             include_prompt=folder.include_prompt,
         )
         embedder.truncate_dim = folder.truncate_dim
@@ -345,6 +337,37 @@ class OnnxEmbedder(TextEncoder):
         return graph.run(rows.ids, rows.token_types, [output], batch_tokens=batch_tokens)[output]
 
 
+# options whose meaning is part of an exported graph
+SETTLED = (
+    "pooling",
+    "layers",
+    "layer_weights",
+    "normalize",
+    "truncate_dim",
+    "device",
+    "precision",
+)
+
+
+def load_exported(name: str | os.PathLike[str] | Source, options: EmbedderOptions) -> OnnxEmbedder:
+    """Loads an exported embedder by the options of a `SentenceEmbedder`.
+
+    Args:
+        name: Folder or Hub id.
+        options: Those that the graph settles should be left out.
+
+    Raises:
+        ValueError: One of these has another value than None, or than "fp32" for the precision.
+    """
+    for option in SETTLED:
+        value = getattr(options, option)
+        if value is not None and (option, value) != ("precision", "fp32"):
+            raise ValueError(
+                f'leave {option} out with backend="onnx": the exported graph settles it.'
+            )
+    return OnnxEmbedder.from_pretrained(name, **part_of(options, TextModelOptions))
+
+
 def open_session(path: Path) -> Any:
     """A graph, ready to run on the CPU with as many threads as `openmp_threads` says.
 
@@ -378,19 +401,6 @@ def import_onnxruntime(purpose: str, module: str = "onnxruntime") -> Any:
     """
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
     return need(module, "onnx", purpose)
-
-
-def refuse_settled(**options: Any) -> None:
-    """Refuses options of `SentenceEmbedder.from_pretrained` that an exported graph settles.
-
-    Raises:
-        ValueError: One of them has another value than None, or than "fp32" for the precision.
-    """
-    for name, value in options.items():
-        if value is not None and value != "fp32":
-            raise ValueError(
-                f'leave {name} out with backend="onnx": the exported graph settles it.'
-            )
 
 
 def openmp_threads() -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, Unpack, overload
 
 import numpy as np
 import torch
@@ -20,6 +20,14 @@ from minibert.checkpoints.source import Source
 from minibert.checks import check_count
 from minibert.config import BertConfig
 from minibert.devices import resolve_device
+from minibert.encoders.encoder_options import (
+    HubOptions,
+    RerankerKeywords,
+    RerankerOptions,
+    options_of,
+    part_of,
+    takes,
+)
 from minibert.encoders.scoring import Ranked, Ranking, TextScorer, relevance_activation
 from minibert.encoders.sentence_folder import (
     ACTIVATIONS,
@@ -109,34 +117,16 @@ class CrossEncoder(TextScorer):
         return self.model.config
 
     @classmethod
+    @takes(RerankerOptions)
     def from_pretrained(
-        cls,
-        name: str | os.PathLike[str] | Source,
-        *,
-        precision: Precision | None = "fp32",
-        max_length: int | None = None,
-        device: torch.device | str | None = None,
-        mmap: bool = True,
-        revision: str | None = None,
-        cache_dir: str | os.PathLike[str] | None = None,
-        local_files_only: bool = False,
-        token: str | bool | None = None,
-        subfolder: str | None = None,
+        cls, name: str | os.PathLike[str] | Source, **options: Unpack[RerankerKeywords]
     ) -> CrossEncoder:
         """Loads a cross-encoder's folder with the activation that it names.
 
         Args:
             name: Folder or Hub id.
-            precision: "fp32", "bf16" or "int8" as in `minibert.optimize`. "exact" (or None) runs
-                the model unchanged.
-            max_length: As in the class.
-            device: Where to run. None: the CPU.
-            mmap: As in `BertModel.from_pretrained`.
-            revision: Branch, tag or commit on the Hub.
-            cache_dir: Where the Hub's files are cached.
-            local_files_only: Never download.
-            token: For private repositories.
-            subfolder: A folder inside the repository.
+            options: The fields of `minibert.encoders.encoder_options.RerankerOptions`, which
+                describes them.
 
         Returns:
             The cross-encoder.
@@ -145,22 +135,18 @@ class CrossEncoder(TextScorer):
             FileNotFoundError: The checkpoint does not exist, or a file of it is missing.
             ValueError: A damaged file, or an activation or module that minibert does not have. The
                 error names it.
+            TypeError: An option that does not exist.
         """
-        source = Source.of(
-            name,
-            subfolder=subfolder,
-            revision=revision,
-            cache_dir=cache_dir,
-            local_files_only=local_files_only,
-            token=token,
-        )
+        chosen = options_of(RerankerOptions, "CrossEncoder.from_pretrained", options)
+        source = Source.of(name, **part_of(chosen, HubOptions))
         folder = read_sentence_folder(source, cross_encoder=True)
         model = BertForSequenceClassification.from_pretrained(
-            folder.transformer, device=device, dtype=torch.float32, mmap=mmap
+            folder.transformer, device=chosen.device, dtype=torch.float32, mmap=chosen.mmap
         )
-        resolved = resolve_precision(precision)
+        resolved = resolve_precision(chosen.precision)
         if resolved is not None:
             model = optimize(model, precision=resolved)
+        max_length = chosen.max_length
         if max_length is None:
             max_length = folder.length_within(model.config.max_position_embeddings)
         return cls(

@@ -6,7 +6,7 @@ heads are such models. A `TextEncoder` is an embedder:
     texts -> prompts -> rows of token ids -> pooled vectors -> windows merged -> steps -> vectors
 
 Only the pooled vectors and the steps come from a backend: torch in `SentenceEmbedder`, ONNX Runtime
-in `OnnxEmbedder`.
+in `OnnxEmbedder`. Tokenizers and folders are not imported: an encoder is given its tokenizer.
 """
 
 from __future__ import annotations
@@ -14,15 +14,27 @@ from __future__ import annotations
 import inspect
 import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, fields
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 import numpy as np
 
 from minibert.checks import TruncationWarning, check_count
+from minibert.encoders.batched import Batched
+from minibert.encoders.encoder_options import (
+    ArrayKeywords,
+    EncodeKeywords,
+    EncodeOptions,
+    VectorKeywords,
+    VectorOptions,
+    options_of,
+    part_of,
+    takes,
+)
+from minibert.encoders.quantization import PRECISIONS, quantize
+from minibert.encoders.search import Metric, pairwise_similarity, similarity, unit
 from minibert.encoders.token_rows import (
     CHUNK_TEXTS,
     Matrix,
@@ -36,21 +48,16 @@ from minibert.encoders.token_rows import (
     list_texts,
     tokenize_rows,
 )
+from minibert.encoders.words import WordVectors, merge_tokens
 from minibert.inference.batching import BATCH_TOKENS, Report
 from minibert.progress import SILENT, Progress
-from minibert.tokenization.tokenizer import BertTokenizer
 
 if TYPE_CHECKING:
     import torch
 
-    from minibert.encoders.batched import Batched
-    from minibert.encoders.search import Metric
-    from minibert.encoders.words import WordVectors
+    from minibert.tokenization.tokenizer import BertTokenizer
 
 Texts = str | Iterable[str | Pair]
-Overflow = Literal["truncate", "mean"]
-OutputValue = Literal["sentence_embedding", "token_embeddings"]
-VectorPrecision = Literal["float32", "int8", "uint8", "binary", "ubinary"]
 Task = Literal["query", "document"]
 
 PACKAGE = os.path.dirname(os.path.dirname(__file__))
@@ -60,96 +67,6 @@ PROMPT_NAMES: dict[str, tuple[str, ...]] = {
     "query": ("query",),
     "document": ("document", "passage", "corpus"),
 }
-
-
-def _option(default: Any, description: str, minimum: int | None = None) -> Any:
-    return field(default=default, metadata={"help": description, "minimum": minimum})
-
-
-@dataclass(frozen=True)
-class EncodeOptions:
-    """What `encode`, `encode_query` and `encode_document` take besides the texts.
-
-    Attributes:
-        prompt: Put before every text.
-        prompt_name: The prompt of this name in `prompts`. None: `default_prompt_name`.
-        batch_size: Accepted for code written for sentence-transformers, without effect:
-            `batch_tokens` decides which texts go through the model together.
-        batch_tokens: Tokens of one pass through the model.
-        overflow: What happens to a text of more than `max_length` tokens. "truncate" drops the rest
-            and warns. "mean" splits the text into windows, each with the prompt, and takes the mean
-            of their vectors before normalization, weighted by their tokens.
-        normalize_embeddings: L2-normalize the vectors, after truncating them.
-        truncate_dim: Truncate each vector to its first N dimensions.
-        precision: Of the components that are returned, as in
-            `minibert.encoders.quantization.quantize`, with the ranges of these vectors. None means
-            "float32".
-        convert_to_tensor: Return one tensor on the model's device.
-        convert_to_numpy: False returns a list of tensors, one for each text.
-        output_value: "sentence_embedding", or "token_embeddings" for a list with the features of
-            each text's tokens, (tokens, D), before pooling.
-        device: Moves the model there first, and leaves it there.
-        show_progress_bar: Show a bar with tokens per second and the time left.
-    """
-
-    prompt: str | None = _option(None, "Text to put before every text.")
-    prompt_name: str | None = _option(None, "Name of a prompt of the model, such as query.")
-    batch_size: int = _option(32, "Without effect.", 1)
-    batch_tokens: int = _option(BATCH_TOKENS, "Tokens of one pass through the model.", 1)
-    overflow: Overflow = _option(
-        "truncate", "Truncate long texts, or take the mean of their windows."
-    )
-    normalize_embeddings: bool = _option(False, "L2-normalize the vectors.")
-    truncate_dim: int | None = _option(None, "Dimensions of each vector to keep.", 1)
-    precision: VectorPrecision | None = _option("float32", "Number type of the components.")
-    convert_to_tensor: bool = _option(False, "Return one tensor.")
-    convert_to_numpy: bool = _option(True, "Return an array.")
-    output_value: OutputValue = _option("sentence_embedding", "What is returned of each text.")
-    device: Any = _option(None, "Where to compute.")
-    show_progress_bar: bool | None = _option(False, "Show the progress.")
-
-
-class VectorKeywords(TypedDict, total=False):
-    """The fields of `EncodeOptions` that do not change the type of the results."""
-
-    prompt: str | None
-    prompt_name: str | None
-    batch_size: int
-    batch_tokens: int
-    overflow: Overflow
-    normalize_embeddings: bool
-    truncate_dim: int | None
-    device: torch.device | str | None
-    show_progress_bar: bool | None
-
-
-class EncodeKeywords(VectorKeywords, total=False):
-    """The fields of `EncodeOptions`, as type checkers see them in a call."""
-
-    precision: VectorPrecision | None
-    convert_to_tensor: bool
-    convert_to_numpy: bool
-    output_value: OutputValue
-
-
-Method = TypeVar("Method", bound=Callable[..., Any])
-
-
-def _takes_encode_options(method: Method) -> Method:
-    """Shows the fields of `EncodeOptions` in the signature of a method that has `**options`."""
-    signature = inspect.signature(method)
-    parameters = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
-    for option in fields(EncodeOptions):
-        parameters.append(
-            inspect.Parameter(
-                option.name,
-                inspect.Parameter.KEYWORD_ONLY,
-                default=option.default,
-                annotation=option.type,
-            )
-        )
-    method.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-    return method
 
 
 class TextModel:
@@ -220,46 +137,34 @@ class TextModel:
                 return self.prompts[name]
         return self._prompt_of(self.default_prompt_name)
 
-    def settings(
-        self,
-        *,
-        prompt: str | None = None,
-        prompt_name: str | None = None,
-        overflow: Overflow = "truncate",
-        batch_tokens: int = BATCH_TOKENS,
-        truncate_dim: int | None = None,
-        normalize_embeddings: bool = False,
-    ) -> Settings:
-        """The settings that these options of `EncodeOptions` mean for this model.
-
-        The prompt is looked up and counted once.
+    @takes(VectorOptions)
+    def settings(self, **options: Unpack[VectorKeywords]) -> Settings:
+        """The settings that options mean for this model. The prompt is looked up and counted once.
 
         Args:
-            prompt: Put before every text.
-            prompt_name: Name of one of the model's prompts.
-            overflow: "truncate" or "mean".
-            batch_tokens: Tokens of a batch.
-            truncate_dim: Dimensions of each vector to keep.
-            normalize_embeddings: L2-normalize the vectors.
+            options: The fields of `VectorOptions`, which describes them.
 
         Returns:
             The settings, for `encode_rows`.
 
         Raises:
+            TypeError: An option that does not exist.
             ValueError: A value that an option cannot have, or a prompt that does not exist or
                 leaves no room for a text.
         """
-        if prompt is not None and prompt_name is not None:
+        chosen = options_of(VectorOptions, "settings", options)
+        prompt = chosen.prompt
+        if prompt is not None and chosen.prompt_name is not None:
             raise ValueError("pass prompt or prompt_name, not both.")
         if prompt is not None and not isinstance(prompt, str):
             raise ValueError(f"prompt should be a string, not {prompt!r:.80}.")
-        if overflow not in ("truncate", "mean"):
-            raise ValueError(f'overflow should be "truncate" or "mean", not {overflow!r}.')
-        check_count("batch_tokens", batch_tokens)
-        if truncate_dim is not None:
-            check_count("truncate_dim", truncate_dim)
+        if chosen.overflow not in ("truncate", "mean"):
+            raise ValueError(f'overflow should be "truncate" or "mean", not {chosen.overflow!r}.')
+        check_count("batch_tokens", chosen.batch_tokens)
+        if chosen.truncate_dim is not None:
+            check_count("truncate_dim", chosen.truncate_dim)
         if prompt is None:
-            prompt = self._prompt_of(prompt_name or self.default_prompt_name)
+            prompt = self._prompt_of(chosen.prompt_name or self.default_prompt_name)
         prefix_length = 1
         if prompt:
             prefix_length = len(self.tokenizer.rows([prompt])[0]) - 1  # without [SEP]
@@ -270,12 +175,12 @@ class TextModel:
             )
         return Settings(
             prompt,
-            overflow,
-            batch_tokens,
+            chosen.overflow,
+            chosen.batch_tokens,
             prefix_length,
             skip=0 if self.include_prompt or not prompt else prefix_length,
-            truncate_dim=truncate_dim,
-            normalize=normalize_embeddings,
+            truncate_dim=chosen.truncate_dim,
+            normalize=chosen.normalize_embeddings,
         )
 
     def rows(self, texts: Sequence[Any], settings: Settings) -> Rows:
@@ -411,22 +316,20 @@ class TextEncoder(TextModel):
         Args:
             vectors: (N, D).
         """
-        from minibert.encoders.search import unit
-
         return unit(vectors)
 
     @overload
-    def encode(self, texts: str, **options: Unpack[VectorKeywords]) -> Vector: ...  # type: ignore[overload-overlap]
+    def encode(self, texts: str, **options: Unpack[ArrayKeywords]) -> Vector: ...  # type: ignore[overload-overlap]
     @overload
-    def encode(self, texts: Iterable[str | Pair], **options: Unpack[VectorKeywords]) -> Matrix: ...
+    def encode(self, texts: Iterable[str | Pair], **options: Unpack[ArrayKeywords]) -> Matrix: ...
     @overload
     def encode(
-        self, texts: Texts, *, convert_to_tensor: Literal[True], **options: Unpack[VectorKeywords]
+        self, texts: Texts, *, convert_to_tensor: Literal[True], **options: Unpack[ArrayKeywords]
     ) -> torch.Tensor: ...
     @overload
     def encode(self, texts: Texts, **options: Unpack[EncodeKeywords]) -> Any: ...
 
-    @_takes_encode_options
+    @takes(EncodeOptions)
     def encode(self, texts: Texts, **options: Any) -> Any:
         """Vectors of texts, in the order of the texts. Equal texts go through the model once.
 
@@ -443,20 +346,11 @@ class TextEncoder(TextModel):
             ValueError: Something that is not a text, an option with a value that it cannot have, or
                 a vector that is not finite.
         """
-        from minibert.encoders.quantization import PRECISIONS, quantize
-
-        chosen = EncodeOptions(**options)
+        chosen = options_of(EncodeOptions, "encode", options)
         if chosen.device is not None:
             check_device(chosen.device)
             self.move_to(chosen.device)
-        settings = self.settings(
-            prompt=chosen.prompt,
-            prompt_name=chosen.prompt_name,
-            overflow=chosen.overflow,
-            batch_tokens=chosen.batch_tokens,
-            truncate_dim=chosen.truncate_dim,
-            normalize_embeddings=chosen.normalize_embeddings,
-        )
+        settings = self.settings(**part_of(chosen, VectorOptions))
         check_count("batch_size", chosen.batch_size)
         if chosen.precision not in (None, *PRECISIONS):
             raise ValueError(
@@ -502,19 +396,19 @@ class TextEncoder(TextModel):
         return results[0] if single else results
 
     @overload
-    def encode_query(self, texts: str, **options: Unpack[VectorKeywords]) -> Vector: ...  # type: ignore[overload-overlap]
+    def encode_query(self, texts: str, **options: Unpack[ArrayKeywords]) -> Vector: ...  # type: ignore[overload-overlap]
     @overload
     def encode_query(
-        self, texts: Iterable[str | Pair], **options: Unpack[VectorKeywords]
+        self, texts: Iterable[str | Pair], **options: Unpack[ArrayKeywords]
     ) -> Matrix: ...
     @overload
     def encode_query(
-        self, texts: Texts, *, convert_to_tensor: Literal[True], **options: Unpack[VectorKeywords]
+        self, texts: Texts, *, convert_to_tensor: Literal[True], **options: Unpack[ArrayKeywords]
     ) -> torch.Tensor: ...
     @overload
     def encode_query(self, texts: Texts, **options: Unpack[EncodeKeywords]) -> Any: ...
 
-    @_takes_encode_options
+    @takes(EncodeOptions)
     def encode_query(self, texts: Texts, **options: Any) -> Any:
         """As `encode`, with `prompt_for("query")` if the call names no prompt.
 
@@ -530,19 +424,19 @@ class TextEncoder(TextModel):
         return self.encode(texts, **options)
 
     @overload
-    def encode_document(self, texts: str, **options: Unpack[VectorKeywords]) -> Vector: ...  # type: ignore[overload-overlap]
+    def encode_document(self, texts: str, **options: Unpack[ArrayKeywords]) -> Vector: ...  # type: ignore[overload-overlap]
     @overload
     def encode_document(
-        self, texts: Iterable[str | Pair], **options: Unpack[VectorKeywords]
+        self, texts: Iterable[str | Pair], **options: Unpack[ArrayKeywords]
     ) -> Matrix: ...
     @overload
     def encode_document(
-        self, texts: Texts, *, convert_to_tensor: Literal[True], **options: Unpack[VectorKeywords]
+        self, texts: Texts, *, convert_to_tensor: Literal[True], **options: Unpack[ArrayKeywords]
     ) -> torch.Tensor: ...
     @overload
     def encode_document(self, texts: Texts, **options: Unpack[EncodeKeywords]) -> Any: ...
 
-    @_takes_encode_options
+    @takes(EncodeOptions)
     def encode_document(self, texts: Texts, **options: Any) -> Any:
         """As `encode`, with `prompt_for("document")` if the call names no prompt.
 
@@ -557,49 +451,47 @@ class TextEncoder(TextModel):
             options["prompt"] = self.prompt_for("document")
         return self.encode(texts, **options)
 
+    @takes(VectorOptions)
     def encode_stream(
         self,
         texts: Iterable[str],
         *,
-        prompt: str | None = None,
-        prompt_name: str | None = None,
-        overflow: Overflow = "truncate",
-        batch_tokens: int = BATCH_TOKENS,
         chunk_size: int = CHUNK_TEXTS,
         progress: Progress = SILENT,
+        **options: Unpack[VectorKeywords],
     ) -> Iterator[tuple[list[str], Vectors]]:
         """Encodes any number of texts, never holding more than `chunk_size` of them.
 
         Args:
             texts: Read as far as vectors are needed.
-            prompt: As in `EncodeOptions`.
-            prompt_name: As in `EncodeOptions`.
-            overflow: As in `EncodeOptions`.
-            batch_tokens: As in `EncodeOptions`.
             chunk_size: Texts that are sorted and encoded together.
             progress: Counts them.
+            options: The fields of `VectorOptions`.
 
-        Yields:
-            The next texts and their vectors (chunk_size, D), in the order of the texts.
+        Returns:
+            An iterator over the next texts and their vectors (chunk_size, D), in their order.
 
         Raises:
             ValueError: As `encode`, and for a single string or a chunk size below 1.
         """
-        settings = self.settings(
-            prompt=prompt, prompt_name=prompt_name, overflow=overflow, batch_tokens=batch_tokens
-        )
+        chosen = options_of(VectorOptions, "encode_stream", options)
+        settings = self.settings(**part_of(chosen, VectorOptions))
         check_count("chunk_size", chunk_size)
         remaining = iter_texts(texts)
-        count = 0
-        overlong = 0
-        while chunk := list(islice(remaining, chunk_size)):
-            vectors, rows = self.encode_chunk(chunk, settings, progress)
-            count += len(chunk)
-            overlong += rows.overlong
-            yield chunk, vectors
-        if settings.overflow == "truncate":
-            advice = 'Pass overflow="mean" to encode them in windows.'
-            self.warn_of_truncation(overlong, count, advice)
+
+        def chunks() -> Iterator[tuple[list[str], Vectors]]:
+            count = 0
+            overlong = 0
+            while chunk := list(islice(remaining, chunk_size)):
+                vectors, rows = self.encode_chunk(chunk, settings, progress)
+                count += len(chunk)
+                overlong += rows.overlong
+                yield chunk, vectors
+            if settings.overflow == "truncate":
+                advice = 'Pass overflow="mean" to encode them in windows.'
+                self.warn_of_truncation(overlong, count, advice)
+
+        return chunks()  # a generator would check its arguments only when it is first asked
 
     def encode_chunk(
         self, texts: list[Any], settings: Settings, progress: Progress = SILENT
@@ -652,7 +544,6 @@ class TextEncoder(TextModel):
         Returns:
             The queue, to be used in a `with` block.
         """
-        from minibert.encoders.batched import Batched
 
         def read(text: str, prompt: str | None, prompt_name: str | None) -> tuple[Rows, Settings]:
             settings = self.settings(
@@ -697,8 +588,6 @@ class TextEncoder(TextModel):
         Returns:
             `WordVectors` of each text in a list, or of a single text only its own.
         """
-        from minibert.encoders.words import merge_tokens
-
         if merge not in ("mean", "first"):
             raise ValueError(f'merge should be "mean" or "first", not {merge!r}.')
         single = isinstance(texts, str)
@@ -728,8 +617,6 @@ class TextEncoder(TextModel):
             (n, m), float32: a tensor from a `SentenceEmbedder`, an array from an `OnnxEmbedder`,
             which does not import torch.
         """
-        from minibert.encoders.search import similarity
-
         return self._scores(similarity(embeddings1, embeddings2, self.similarity_fn_name))
 
     def similarity_pairwise(self, embeddings1: Any, embeddings2: Any) -> Any:
@@ -742,8 +629,6 @@ class TextEncoder(TextModel):
         Returns:
             (n,), float32, as in `similarity`.
         """
-        from minibert.encoders.search import pairwise_similarity
-
         return self._scores(pairwise_similarity(embeddings1, embeddings2, self.similarity_fn_name))
 
     def get_embedding_dimension(self) -> int:

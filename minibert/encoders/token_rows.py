@@ -1,16 +1,19 @@
 """Texts to rows of token ids. Long texts are truncated, or split into windows."""
 
+from __future__ import annotations
+
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from minibert.progress import Progress
-from minibert.tokenization.tokenizer import BertTokenizer
+if TYPE_CHECKING:
+    from minibert.progress import Progress
+    from minibert.tokenization.tokenizer import BertTokenizer
 
 Vectors = NDArray[np.float32]  # (N, D)
 Vector = np.ndarray[tuple[int], np.dtype[np.float32]]  # (D,)

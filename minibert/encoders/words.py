@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from minibert.encoders.token_rows import Vectors
-from minibert.tokenization.encoding import Encoding
+
+if TYPE_CHECKING:
+    from minibert.tokenization.encoding import Encoding
 
 
 class WordVectors(NamedTuple):

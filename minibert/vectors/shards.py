@@ -23,16 +23,22 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
 from minibert.checks import check_count
-from minibert.encoders.text_encoder import Overflow, TextEncoder
+from minibert.encoders.encoder_options import (
+    VectorKeywords,
+    VectorOptions,
+    options_of,
+    part_of,
+    takes,
+)
+from minibert.encoders.text_encoder import TextEncoder
 from minibert.encoders.token_rows import CHUNK_TEXTS, Settings, Vectors, iter_texts
 from minibert.files import named_in_errors, only_run_in
-from minibert.inference.batching import BATCH_TOKENS
 from minibert.progress import SILENT, Progress, interruptible
 from minibert.text.location import Location
 from minibert.text.rows import Row
@@ -69,19 +75,15 @@ class CorpusReport:
             setattr(self, name, getattr(self, name) + number)
 
 
+@takes(VectorOptions)
 def encode_to_file(
     embedder: TextEncoder,
     texts: Iterable[str | Row],
     path: str | Path,
     *,
-    prompt: str | None = None,
-    prompt_name: str | None = None,
-    batch_tokens: int = BATCH_TOKENS,
-    overflow: Overflow = "truncate",
-    normalize_embeddings: bool = False,
-    truncate_dim: int | None = None,
     show_progress: bool | None = False,
     total: int | None = None,
+    **options: Unpack[VectorKeywords],
 ) -> CorpusReport:
     """Write the vectors of `texts` into one file, atomically and in bounded memory.
 
@@ -91,16 +93,10 @@ def encode_to_file(
             format has a place for them. They are read one after the other.
         path: The file, a path or a URI. Its ending determines the format, one of those of
             `minibert.vectors.formats`.
-        prompt: Text before each text. None: that of `prompt_name`, or the model's prompt of
-            documents, as in `encode_document`.
-        prompt_name: Name of one of the model's prompts.
-        batch_tokens: Tokens that the model computes at a time.
-        overflow: Texts that are too long for the model: "truncate", or "mean", the mean of the
-            vectors of their windows.
-        normalize_embeddings: Vectors of length 1.
-        truncate_dim: Keep this many dimensions of each vector. None: all of them.
         show_progress: True: a bar with tokens per second. None: a line every half minute.
         total: Number of texts, for the time left that the bar shows. None: unknown.
+        options: The fields of `minibert.encoders.encoder_options.VectorOptions`, which describes
+            them. Without a prompt it is the model's prompt of documents, as in `encode_document`.
 
     Returns:
         Counts of what was written.
@@ -114,20 +110,14 @@ def encode_to_file(
     if end.suffix[1:] not in WRITERS:
         raise ValueError(f"{end.name!r} should end in {ENDINGS}.")
     rows: Iterator[str | Row] = iter_texts(texts)  # type: ignore[arg-type]
-    settings = embedder.settings(
-        prompt=prompt_of(embedder, prompt, prompt_name),
-        prompt_name=prompt_name,
-        overflow=overflow,
-        batch_tokens=batch_tokens,
-        truncate_dim=truncate_dim,
-        normalize_embeddings=normalize_embeddings,
-    )
+    settings = _settings(embedder, "encode_to_file", options)
     run = _Run(embedder, settings, end.suffix[1:])
     chunks = _chunks(rows, CHUNK_TEXTS)
     with Progress(show_progress, total) as progress, target.replacing() as temporary:
         return run.write(temporary, chunks, progress)
 
 
+@takes(VectorOptions)
 def encode_to_shards(
     embedder: TextEncoder,
     texts: Iterable[str | Row],
@@ -139,14 +129,9 @@ def encode_to_shards(
     rank: int = 0,
     world_size: int = 1,
     update: bool = False,
-    prompt: str | None = None,
-    prompt_name: str | None = None,
-    batch_tokens: int = BATCH_TOKENS,
-    overflow: Overflow = "truncate",
-    normalize_embeddings: bool = False,
-    truncate_dim: int | None = None,
     show_progress: bool | None = False,
     total: int | None = None,
+    **options: Unpack[VectorKeywords],
 ) -> CorpusReport:
     """Write the vectors of `texts` as shards into `folder`, or resume an earlier run.
 
@@ -168,15 +153,9 @@ def encode_to_shards(
             are kept, those of new and changed texts are computed, and all others are dropped. The
             order is that of `texts`. The new folder takes the place of the old one when it is
             complete.
-        prompt: As in `encode_to_file`.
-        prompt_name: Name of one of the model's prompts.
-        batch_tokens: Tokens that the model computes at a time.
-        overflow: Texts that are too long for the model: "truncate", or "mean", the mean of the
-            vectors of their windows.
-        normalize_embeddings: Vectors of length 1.
-        truncate_dim: Keep this many dimensions of each vector. None: all of them.
         show_progress: True: a bar with tokens per second. None: a line every half minute.
         total: Number of texts, for the time left that the bar shows. None: unknown.
+        options: As in `encode_to_file`.
 
     Returns:
         Counts of what was written, and of what an earlier run had finished.
@@ -192,14 +171,7 @@ def encode_to_shards(
     """
     _check_shards(file_format, shard_size, rank, world_size)
     check_count("processes", processes)
-    settings = embedder.settings(
-        prompt=prompt_of(embedder, prompt, prompt_name),
-        prompt_name=prompt_name,
-        overflow=overflow,
-        batch_tokens=batch_tokens,
-        truncate_dim=truncate_dim,
-        normalize_embeddings=normalize_embeddings,
-    )
+    settings = _settings(embedder, "encode_to_shards", options)
     rows: Iterator[str | Row] = iter_texts(texts)  # type: ignore[arg-type]
     location = Location(folder)
     about = {"file_format": file_format, "shard_size": shard_size, **describe(embedder, settings)}
@@ -228,6 +200,13 @@ def encode_to_shards(
             )
         run.folder.finish(source.count, source.lines, run.about())
     return report
+
+
+def _settings(embedder: TextEncoder, owner: str, options: VectorKeywords) -> Settings:
+    """The settings of a corpus, whose texts are documents unless a prompt is given."""
+    chosen = part_of(options_of(VectorOptions, owner, options), VectorOptions)
+    chosen["prompt"] = prompt_of(embedder, chosen["prompt"], chosen["prompt_name"])
+    return embedder.settings(**chosen)
 
 
 def prompt_of(embedder: TextEncoder, prompt: str | None, prompt_name: str | None) -> str | None:

@@ -13,16 +13,22 @@ from tiny_folder import classifier_folder, sentence_folder
 
 from minibert import CrossEncoder, SentenceEmbedder, nearest
 from minibert.checkpoints.source import Source
+from minibert.encoders import encoder_options
+from minibert.encoders.encoder_options import EncodeOptions
 from minibert.encoders.search import METRICS
 from minibert.encoders.sentence_folder import copy_modules
-from minibert.encoders.text_encoder import EncodeKeywords, EncodeOptions, TextEncoder, merge_windows
+from minibert.encoders.text_encoder import TextEncoder, merge_windows
 
 
 class TestOptions:
-    def test_type_checkers_see_all_of_them(self) -> None:
-        names = [option.name for option in fields(EncodeOptions)]
-        assert sorted(names) == sorted(EncodeKeywords.__annotations__)
-        assert all(option.metadata["help"] for option in fields(EncodeOptions))
+    @pytest.mark.parametrize(
+        "kind", ["Hub", "TextModel", "Embedder", "Reranker", "Vector", "Encode"]
+    )
+    def test_type_checkers_see_all_of_them(self, kind: str) -> None:
+        options = fields(getattr(encoder_options, f"{kind}Options"))
+        keywords = getattr(encoder_options, f"{kind}Keywords")
+        assert sorted(option.name for option in options) == sorted(keywords.__annotations__)
+        assert all(option.metadata["help"] for option in options)
 
     @pytest.mark.parametrize("method", ["encode", "encode_query", "encode_document"])
     def test_signatures_show_them(self, method: str) -> None:

@@ -1,0 +1,286 @@
+"""The options of encoders: each is declared once, for signatures, type checkers and the help.
+
+`HubOptions` say where a model is. `TextModelOptions`, `EmbedderOptions` and `RerankerOptions` say
+how it is loaded, `VectorOptions` and `EncodeOptions` how it encodes. The classes of keywords at the
+end are the same for type checkers.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, get_args
+
+from minibert.checks import option, refuse_unknown
+from minibert.inference.batching import BATCH_TOKENS
+
+if TYPE_CHECKING:
+    import torch
+
+    from minibert.encoders.pooling import Layers, Pooling
+    from minibert.inference.optimize import Precision
+
+Overflow = Literal["truncate", "mean"]
+OutputValue = Literal["sentence_embedding", "token_embeddings"]
+VectorPrecision = Literal["float32", "int8", "uint8", "binary", "ubinary"]
+
+Options = TypeVar("Options")
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class HubOptions:
+    """Where the files of a model are, besides its name.
+
+    Attributes:
+        revision: Branch, tag or commit on the Hub.
+        cache_dir: Where the Hub's files are cached.
+        local_files_only: Never download.
+        token: For private repositories.
+        subfolder: A folder inside the repository.
+    """
+
+    revision: str | None = option(None, "Branch, tag or commit on the Hub.")
+    cache_dir: str | os.PathLike[str] | None = option(None, "Where the Hub's files are cached.")
+    local_files_only: bool = option(False, "Never download.")
+    token: str | bool | None = option(None, "For private repositories.")
+    subfolder: str | None = option(None, "A folder inside the repository.")
+
+
+@dataclass(frozen=True)
+class TextModelOptions(HubOptions):
+    """How an exported embedder is loaded.
+
+    Attributes:
+        max_length: Tokens of the longest row, [CLS] and [SEP] included. None: what the folder says.
+        prompts: Texts to put before every text, by name. None: the folder's.
+        default_prompt_name: The prompt of calls that name none. None: the folder's.
+    """
+
+    max_length: int | None = option(None, "Tokens of the longest row.", minimum=3)
+    prompts: dict[str, str] | None = option(None, "Texts to put before every text, by name.")
+    default_prompt_name: str | None = option(None, "The prompt of calls that name none.")
+
+
+@dataclass(frozen=True)
+class EmbedderOptions(TextModelOptions):
+    """How an embedder is loaded.
+
+    Attributes:
+        pooling: None follows the folder's modules.json. A plain BERT has none and gets "mean".
+        layers: As in `minibert.encoders.pooling.resolve_layers`. None: "last". Layers above the
+            highest one that is needed are dropped.
+        layer_weights: As in `minibert.encoders.pooling.combine_layers`.
+        normalize: Whether vectors are L2-normalized at the end. None follows the folder. A plain
+            BERT's are not.
+        truncate_dim: Truncate each vector to its first N dimensions, before `normalize=True`
+            normalizes it. None follows the folder.
+        precision: "fp32", "bf16" or "int8" as in `minibert.optimize`. "exact" (or None) runs the
+            model unchanged: the vector of a single text equals that of transformers bit for bit.
+            Several texts are packed without padding, so products have other shapes and last bits
+            may differ.
+        device: Where to run. None: the CPU.
+        mmap: As in `BertModel.from_pretrained`. An optimized model has its weights in memory in any
+            case.
+    """
+
+    pooling: Pooling | Sequence[Pooling] | None = option(None, "How tokens become one vector.")
+    layers: Layers | None = option(None, "Which hidden states are pooled.")
+    layer_weights: Sequence[float] | None = option(None, "Weights of the layers in a sum.")
+    normalize: bool | None = option(None, "L2-normalize the vectors.")
+    truncate_dim: int | None = option(None, "Dimensions of each vector to keep.", minimum=1)
+    precision: Precision | None = option("fp32", "Precision of the model's arithmetic.")
+    device: torch.device | str | None = option(None, "Where to run.")
+    mmap: bool = option(True, "Map the file of weights into memory.")
+
+
+@dataclass(frozen=True)
+class RerankerOptions(HubOptions):
+    """How a cross-encoder is loaded.
+
+    Attributes:
+        precision: "fp32", "bf16" or "int8" as in `minibert.optimize`. "exact" (or None) runs the
+            model unchanged.
+        max_length: Tokens of the longest pair. None: what the folder or the tokenizer says.
+        device: Where to run. None: the CPU.
+        mmap: As in `BertModel.from_pretrained`.
+    """
+
+    precision: Precision | None = option("fp32", "Precision of the model's arithmetic.")
+    max_length: int | None = option(None, "Tokens of the longest pair.", minimum=3)
+    device: torch.device | str | None = option(None, "Where to run.")
+    mmap: bool = option(True, "Map the file of weights into memory.")
+
+
+@dataclass(frozen=True)
+class VectorOptions:
+    """What decides the vectors of texts. `TextEncoder.settings` reads them.
+
+    Attributes:
+        prompt: Put before every text.
+        prompt_name: The prompt of this name in `prompts`. None: `default_prompt_name`.
+        overflow: What happens to a text of more than `max_length` tokens. "truncate" drops the rest
+            and warns. "mean" splits the text into windows, each with the prompt, and takes the mean
+            of their vectors before normalization, weighted by their tokens.
+        batch_tokens: Tokens of one pass through the model.
+        truncate_dim: Truncate each vector to its first N dimensions.
+        normalize_embeddings: L2-normalize the vectors, after truncating them.
+    """
+
+    prompt: str | None = option(None, "Text to put before every text.")
+    prompt_name: str | None = option(None, "Name of a prompt of the model, such as query.")
+    overflow: Overflow = option(
+        "truncate",
+        "Truncate long texts, or take the mean of their windows.",
+        choices=get_args(Overflow),
+    )
+    batch_tokens: int = option(BATCH_TOKENS, "Tokens of one pass through the model.", minimum=1)
+    truncate_dim: int | None = option(None, "Dimensions of each vector to keep.", minimum=1)
+    normalize_embeddings: bool = option(False, "L2-normalize the vectors.")
+
+
+@dataclass(frozen=True)
+class EncodeOptions(VectorOptions):
+    """What `encode`, `encode_query` and `encode_document` take besides the texts.
+
+    Attributes:
+        batch_size: Accepted for code written for sentence-transformers, without effect:
+            `batch_tokens` decides which texts go through the model together.
+        precision: Of the components that are returned, as in
+            `minibert.encoders.quantization.quantize`, with the ranges of these vectors. None means
+            "float32".
+        convert_to_tensor: Return one tensor on the model's device.
+        convert_to_numpy: False returns a list of tensors, one for each text.
+        output_value: "sentence_embedding", or "token_embeddings" for a list with the features of
+            each text's tokens, (tokens, D), before pooling.
+        device: Moves the model there first, and leaves it there.
+        show_progress_bar: Show a bar with tokens per second and the time left.
+    """
+
+    batch_size: int = option(32, "Without effect.", minimum=1)
+    precision: VectorPrecision | None = option(
+        "float32", "Number type of the components.", choices=get_args(VectorPrecision)
+    )
+    convert_to_tensor: bool = option(False, "Return one tensor.")
+    convert_to_numpy: bool = option(True, "Return an array.")
+    output_value: OutputValue = option(
+        "sentence_embedding", "What is returned of each text.", choices=get_args(OutputValue)
+    )
+    device: Any = option(None, "Where to compute.")
+    show_progress_bar: bool | None = option(False, "Show the progress.")
+
+
+class HubKeywords(TypedDict, total=False):
+    """The fields of `HubOptions`, as type checkers see them in a call."""
+
+    revision: str | None
+    cache_dir: str | os.PathLike[str] | None
+    local_files_only: bool
+    token: str | bool | None
+    subfolder: str | None
+
+
+class TextModelKeywords(HubKeywords, total=False):
+    """The fields of `TextModelOptions`."""
+
+    max_length: int | None
+    prompts: dict[str, str] | None
+    default_prompt_name: str | None
+
+
+class EmbedderKeywords(TextModelKeywords, total=False):
+    """The fields of `EmbedderOptions`."""
+
+    pooling: Pooling | Sequence[Pooling] | None
+    layers: Layers | None
+    layer_weights: Sequence[float] | None
+    normalize: bool | None
+    truncate_dim: int | None
+    precision: Precision | None
+    device: torch.device | str | None
+    mmap: bool
+
+
+class RerankerKeywords(HubKeywords, total=False):
+    """The fields of `RerankerOptions`."""
+
+    precision: Precision | None
+    max_length: int | None
+    device: torch.device | str | None
+    mmap: bool
+
+
+class VectorKeywords(TypedDict, total=False):
+    """The fields of `VectorOptions`."""
+
+    prompt: str | None
+    prompt_name: str | None
+    overflow: Overflow
+    batch_tokens: int
+    truncate_dim: int | None
+    normalize_embeddings: bool
+
+
+class ArrayKeywords(VectorKeywords, total=False):
+    """The fields of `EncodeOptions` that do not change the type of the results."""
+
+    batch_size: int
+    device: torch.device | str | None
+    show_progress_bar: bool | None
+
+
+class EncodeKeywords(ArrayKeywords, total=False):
+    """The fields of `EncodeOptions`."""
+
+    precision: VectorPrecision | None
+    convert_to_tensor: bool
+    convert_to_numpy: bool
+    output_value: OutputValue
+
+
+def takes(options: type) -> Callable[[Method], Method]:
+    """Shows the fields of a class of options in the signature of a method that has `**options`.
+
+    Args:
+        options: A dataclass.
+    """
+
+    def decorate(method: Method) -> Method:
+        signature = inspect.signature(method)
+        parameters = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+        kind = inspect.Parameter.KEYWORD_ONLY
+        for one in fields(options):
+            parameters.append(
+                inspect.Parameter(one.name, kind, default=one.default, annotation=one.type)
+            )
+        method.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+        return method
+
+    return decorate
+
+
+def options_of(kind: type[Options], owner: str, values: Mapping[str, Any]) -> Options:
+    """The options that the keywords of a call set.
+
+    Args:
+        kind: A dataclass.
+        owner: What was called, as the error should call it.
+        values: The keywords.
+
+    Raises:
+        TypeError: A keyword that it does not have. The error suggests the most similar one.
+    """
+    refuse_unknown(owner, values, [one.name for one in fields(kind)])  # type: ignore[arg-type]
+    return kind(**values)
+
+
+def part_of(options: Any, kind: type) -> dict[str, Any]:
+    """The fields that a class of options has, of options of that class or a larger one.
+
+    Args:
+        options: The options.
+        kind: The class, or a base of it.
+    """
+    return {one.name: getattr(options, one.name) for one in fields(kind)}
