@@ -148,10 +148,8 @@ class TokenizerCompatibility:
     def init_kwargs(self: Any) -> dict[str, Any]:
         """The arguments that make this tokenizer again from its vocabulary."""
         arguments = {**self._options(), **self.special_tokens_map}
-        for name in ("extra_special_tokens", "name_or_path", "added_tokens_decoder"):
+        for name in ("extra_special_tokens", "name_or_path", "added_tokens_decoder", "components"):
             arguments[name] = getattr(self, name)
-        if self.components:
-            arguments["components"] = self.components
         return arguments
 
     def get_added_vocab(self: Any) -> dict[str, int]:

@@ -14,7 +14,6 @@ from typing import Any
 
 from minibert.tokenization.unicode import SPACES, is_word_character
 
-_SPACES = re.compile(f"[{SPACES}]*")
 _NOWHERE = "(?!)"  # a pattern without a match
 
 
@@ -58,7 +57,7 @@ class AddedToken:
         """Make a token of a string, of an object with its flags as in files, or of a token.
 
         Args:
-            value: The string, mapping or `AddedToken`.
+            value: The string, mapping or `AddedToken`, also that of transformers.
             special: Make it a special token.
 
         Returns:
@@ -74,6 +73,9 @@ class AddedToken:
         flags: Any = value
         if isinstance(value, str):
             flags = {"content": value}
+        elif isinstance(getattr(value, "content", None), str):  # an AddedToken of the library
+            flags = {f.name: getattr(value, f.name) for f in fields(cls) if hasattr(value, f.name)}
+            flags["special"] = special or flags.get("special", False)
         if not isinstance(flags, Mapping) or not isinstance(flags.get("content"), str):
             raise ValueError(
                 f"A token is a string or an object with 'content', but got {value!r:.80}."
@@ -114,29 +116,17 @@ class TokenFinder:
             if token.single_word and (_in_word(text, start - 1) or _in_word(text, end)):
                 continue
             if token.lstrip:
-                start = _start_of_spaces(text, done, start)
+                while start > done and text[start - 1] in SPACES:
+                    start -= 1
             if token.rstrip:
-                end = _end_of_spaces(text, end)
+                while end < len(text) and text[end] in SPACES:
+                    end += 1
             if done < start:
                 yield done, start, None
             yield start, end, token
             done = end
         if done < len(text):
             yield done, len(text), None
-
-
-def _start_of_spaces(text: str, start: int, end: int) -> int:
-    """Return where the white space begins that ends at a position, not before `start`."""
-    while end > start and text[end - 1] in SPACES:
-        end -= 1
-    return end
-
-
-def _end_of_spaces(text: str, start: int) -> int:
-    """Return where the white space ends that begins at a position."""
-    spaces = _SPACES.match(text, start)
-    assert spaces is not None  # the pattern also matches the empty string
-    return spaces.end()
 
 
 def _in_word(text: str, position: int) -> bool:

@@ -10,6 +10,7 @@ Next file: encoding.py.
 
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
@@ -81,7 +82,7 @@ def resolve_limits(
         warnings.warn(
             "max_length has no effect with padding=True and no truncation. Pass truncation=True to "
             "truncate texts, or padding='max_length' to pad them to that length.",
-            stacklevel=4,
+            stacklevel=3,
         )
     return pad, strategy, max_length
 
@@ -279,12 +280,6 @@ class RowTemplate(NamedTuple):
         """Number of special tokens of a row."""
         return sum(map(len, self.ids))
 
-    @property
-    def is_of_one_type(self) -> bool:
-        """Whether all tokens of a row have the same type id."""
-        type_ids = {*self.text_types}.union(*self.types)
-        return len(type_ids) == 1
-
     def assemble(self, texts: Sequence[Sequence[T]], special: Sequence[Sequence[T]]) -> list[T]:
         """Return a row: the texts with special values around them.
 
@@ -298,6 +293,21 @@ class RowTemplate(NamedTuple):
             row += after
         return row
 
+    def rows(self, columns: Sequence[Sequence[Sequence[Any]]]) -> list[list[Any]]:
+        """Return the rows of a batch. `columns` are the ids of the first and the second texts."""
+        if len(columns) == 1:  # the same, in one step a row
+            before, after = self.ids
+            return [[*before, *text, *after] for text in columns[0]]
+        return [self.assemble(texts, self.ids) for texts in zip(*columns, strict=True)]
+
+    def rows_of_types(self, columns: Sequence[Sequence[Sequence[Any]]]) -> list[list[int]]:
+        """Return the token types of the rows of a batch. `columns` as for `rows`."""
+        if len({*self.text_types}.union(*self.types)) == 1:
+            type_id = self.text_types[0]
+            special = self.special_count
+            return [[type_id] * (special + sum(map(len, t))) for t in zip(*columns, strict=True)]
+        return [self.type_ids([*map(len, texts)]) for texts in zip(*columns, strict=True)]
+
     def fill_special(self, value: T) -> list[list[T]]:
         """Return `value` for each special token, in the form of `ids`."""
         return [[value] * len(ids) for ids in self.ids]
@@ -309,6 +319,58 @@ class RowTemplate(NamedTuple):
             row += [self.text_types[number]] * length
             row += self.types[number + 1]
         return row
+
+
+@dataclass(frozen=True)
+class RowForm:
+    """The form of the rows of one call.
+
+    Args:
+        template: The special tokens around the texts.
+        padding: "longest", "max_length" or None.
+        truncation: "longest_first", "only_first", "only_second" or None.
+        max_length: Tokens of a row with its special tokens.
+        multiple: The length of padded rows is a multiple of this.
+        padding_side: "right" or "left".
+        stride: Tokens that an overflowing row repeats from the row before.
+        overflow: What is truncated follows in further rows.
+        are_words: A text is a list of words.
+
+    Raises:
+        ValueError: The length, the multiple or the stride is impossible.
+    """
+
+    template: RowTemplate
+    padding: str | None
+    truncation: str | None
+    max_length: int | None
+    multiple: int | None
+    padding_side: str
+    stride: int
+    overflow: bool
+    are_words: bool
+
+    def __post_init__(self) -> None:
+        if self.room is None:
+            return
+        check_count("stride", self.stride, minimum=0)
+        if self.room < 0:
+            raise ValueError(
+                f"max_length is {self.max_length}, but the special tokens take "
+                f"{self.template.special_count}."
+            )
+        if self.padding and round_up(self.max_length or 0, self.multiple) != self.max_length:
+            raise ValueError(
+                f"max_length={self.max_length} is not a multiple of "
+                f"pad_to_multiple_of={self.multiple}."
+            )
+
+    @property
+    def room(self) -> int | None:
+        """Tokens of a truncated row besides its special tokens, or None without truncation."""
+        if self.truncation is None or self.max_length is None:
+            return None
+        return self.max_length - self.template.special_count
 
 
 # ---- padding
@@ -331,4 +393,16 @@ def round_up(number: int, multiple: int | None) -> int:
     """
     if multiple is None:
         return number
+    check_count("pad_to_multiple_of", multiple)
     return -(-number // multiple) * multiple
+
+
+def padded_length(
+    longest: int, padding: str | None, max_length: int | None, multiple: int | None
+) -> int:
+    """Return the length that rows are padded to, or 0 for no padding."""
+    if padding is None:
+        return 0
+    if padding == "longest":
+        return round_up(longest, multiple)
+    return round_up(max_length or 0, multiple)

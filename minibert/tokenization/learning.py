@@ -1,7 +1,7 @@
 """Learn a WordPiece vocabulary with the `tokenizers` library (Schuster and Nakajima 2012)."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from minibert.extras import need
@@ -58,7 +58,13 @@ def learn_vocabulary(
     library = need("tokenizers", "train", "Learning a vocabulary")
     learner = library.Tokenizer(library.models.WordPiece())
     learner.pre_tokenizer = library.pre_tokenizers.WhitespaceSplit()
-    letters = _frequent_letters(words, max_letters=(vocab_size - len(special_tokens)) // 2)
+    # the most frequent of the pieces c and ##c that spell the words
+    counts: Counter[str] = Counter()
+    for word, count in words.items():
+        for letter in _letter_pieces(word):
+            counts[letter] += count
+    by_count = sorted(counts, key=lambda letter: (-counts[letter], letter))
+    letters = set(by_count[: (vocab_size - len(special_tokens)) // 2])
     # A word with another letter becomes [UNK] in any case. The library would keep some of these
     # letters by chance.
     spelled: Counter[str] = Counter()
@@ -74,25 +80,16 @@ def learn_vocabulary(
         special_tokens=list(dict.fromkeys([*special_tokens, *sorted_letters])),
         **{"show_progress": False, **options},
     )
-    learner.train_from_iterator(_repeat_words(spelled), trainer)
+    # every word as often as it occurs, because the library takes no counts
+    batch = 10_000
+    repeated = (
+        f"{word} " * min(batch, count - start)
+        for word, count in spelled.items()
+        for start in range(0, count, batch)
+    )
+    learner.train_from_iterator(repeated, trainer)
     vocabulary: dict[str, int] = learner.get_vocab()
     return sorted(vocabulary, key=vocabulary.__getitem__)
-
-
-def _repeat_words(words: Counter[str], batch_size: int = 10_000) -> Iterator[str]:
-    """Yield every word as often as it occurs, because the library takes no counts."""
-    for word, count in words.items():
-        for start in range(0, count, batch_size):
-            yield f"{word} " * min(batch_size, count - start)
-
-
-def _frequent_letters(words: Counter[str], max_letters: int) -> set[str]:
-    """Return the pieces `c` and `##c` that spell the words. The most frequent if there are more."""
-    counts: Counter[str] = Counter()
-    for word, count in words.items():
-        for letter in _letter_pieces(word):
-            counts[letter] += count
-    return set(sorted(counts, key=lambda letter: (-counts[letter], letter))[:max_letters])
 
 
 def _letter_pieces(word: str) -> list[str]:

@@ -99,7 +99,9 @@ class Pipeline:
         self.wordpiece = wordpiece
         self._added_ids = added_ids
         self.ids_of_chunk: ChunkCache[tuple[int, ...]] = ChunkCache(self._chunk_ids)
-        self._tokens_of_chunk: ChunkCache[list[Token]] = ChunkCache(self._chunk_tokens)
+        self._tokens_of_chunk: ChunkCache[list[Token]] = ChunkCache(
+            lambda chunk: self._split(*self.basic.normalize(chunk))
+        )
         self._in_text = TokenFinder(
             {content: token for content, token in added.items() if not token.normalized}
         )
@@ -200,9 +202,6 @@ class Pipeline:
                 yield [Token(token_id, positions[start], positions[end - 1] + 1, 0)]
             else:
                 yield self._split(normalized[start:end], positions[start:end])
-
-    def _chunk_tokens(self, chunk: str) -> list[Token]:
-        return self._split(*self.basic.normalize(chunk))
 
     def _split(self, normalized: str, positions: Sequence[int]) -> list[Token]:
         """Split a normalized text, or a part of it, into tokens. `positions` as of `normalize`."""

@@ -1,4 +1,4 @@
-"""The files of a tokenizer, old and new: their content becomes the arguments of the constructor.
+"""What the files of a tokenizer say, old and new: parsed once, and written.
 
 If several files disagree, this follows `transformers`: the vocabulary from tokenizer.json before
 vocab.txt, options from tokenizer_config.json, and the flags of tokens from its
@@ -11,30 +11,46 @@ Next file: tokenizer.py.
 from __future__ import annotations
 
 import hashlib
+import os
 import re
-from collections.abc import Mapping
-from dataclasses import asdict
+import warnings
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from minibert.checkpoints.source import WEIGHTS, Source
 from minibert.compat.tokenizer_names import OLDER_NAMES
-from minibert.files import prefix_errors, read_json, replacing, write_json
+from minibert.files import prefix_errors, read_json, read_text, replacing, write_json
 from minibert.tokenization import tokenizer_json
 from minibert.tokenization.added import AddedToken
 from minibert.tokenization.batch_rows import SIDES, parse_choice
-from minibert.tokenization.tokenizer_json import SPLITTING, Components, Templates, check_ids
-from minibert.tokenization.vocabulary import ALL_NAMED, Vocabulary, as_list, check_size
+from minibert.tokenization.tokenizer_json import (
+    SPLITTING,
+    Components,
+    Templates,
+    bert_templates,
+    check_ids,
+)
+from minibert.tokenization.unicode import SPACES
+from minibert.tokenization.vocabulary import ALL_NAMED, MAX_VOCAB_SIZE, NAMED, as_list
 
-_SIDE_OPTIONS = ("padding_side", "truncation_side")
+MAX_TOKEN_BYTES = 32  # in a file, for each token; tokenizer.json takes three quarters of this
+
+
 OPTIONS = (
     *SPLITTING,
-    *_SIDE_OPTIONS,
+    "padding_side",
+    "truncation_side",
     "model_max_length",
     "clean_up_tokenization_spaces",
     "model_input_names",
 )
 """Options of a tokenizer that its files store."""
+
+NO_LIMIT = int(1e30)
+"""model_max_length if nobody set it, as the official files have it."""
 
 # tokenizer classes that read a vocabulary exactly as BERT's does
 _BERT_CLASSES = ("BertTokenizer", "DistilBertTokenizer", "ElectraTokenizer")
@@ -42,124 +58,229 @@ _BERT_CLASSES = ("BertTokenizer", "DistilBertTokenizer", "ElectraTokenizer")
 _GENERIC_CLASSES = ("PreTrainedTokenizer", "TokenizersBackend")
 
 
-def read_source(source: Source) -> dict[str, Any]:
-    """Return the arguments of the constructor from the files of a folder or repository.
+@dataclass(frozen=True)
+class TokenizerSpec:
+    """Everything that the files of a tokenizer say. The defaults are BERT's.
 
-    Raises:
-        FileNotFoundError: There is no vocabulary.
-        ValueError: A file is broken, too large, or for another kind of tokenizer.
-    """
-    config = _read_json(source, "tokenizer_config.json")
-    class_name = config.get("tokenizer_class")
-    if class_name is None:  # older repositories name it beside the model's options
-        class_name = _read_json(source, "config.json").get("tokenizer_class")
-    class_name = str(class_name or _BERT_CLASSES[0])
-    base_name = class_name.removesuffix("Fast")
-    if base_name not in (*_BERT_CLASSES, *_GENERIC_CLASSES):
-        raise ValueError(
-            f"{source} is for the tokenizer {class_name:.80}, but minibert has BERT's WordPiece "
-            "only."
-        )
-    settings = read_file(source.require("tokenizer.json", "vocab.txt"))
-    with prefix_errors(f"{source}, tokenizer_config.json"):
-        for older, name in OLDER_NAMES.items():
-            config.setdefault(name, config.get(older))
-        options = {name: config[name] for name in OPTIONS if config.get(name) is not None}
-        check_options(options)
-        if base_name in _GENERIC_CLASSES and "components" in settings:
-            options = {name: value for name, value in options.items() if name not in SPLITTING}
-        settings |= options
-        settings |= _named_tokens(config)
-        extra = _extra_tokens(config)
-        decoder = config.get("added_tokens_decoder")
-        if decoder is not None:
-            settings["added_tokens_decoder"] = _parse_added_tokens(decoder)
-    if decoder is None:
-        extra += _read_older_files(source, settings, extra)
-    settings["extra_special_tokens"] = extra
-    return _without_berts_components(settings)
+    >>> TokenizerSpec.of(["[PAD]", "[UNK]", "hello"]).vocab
+    {'[PAD]': 0, '[UNK]': 1, 'hello': 2}
 
-
-def _read_older_files(
-    source: Source, settings: dict[str, Any], extra: list[AddedToken]
-) -> list[AddedToken]:
-    """Read the two files from before `added_tokens_decoder` into the settings.
-
-    Returns:
-        The extra special tokens of special_tokens_map.json.
-    """
-    with prefix_errors(f"{source}, special_tokens_map.json"):
-        content = _read_json(source, "special_tokens_map.json")
-        settings |= _named_tokens(content)
-        further = _extra_tokens(content)
-    with prefix_errors(f"{source}, added_tokens.json"):
-        named = [settings[name] for name in ALL_NAMED if name in settings]
-        special = {token.content for token in (*extra, *further, *named)}
-        ids = _read_json(source, "added_tokens.json")
-        check_ids(ids.values())
-        added = {
-            token_id: AddedToken(token, special=token in special) for token, token_id in ids.items()
-        }
-    settings["added_tokens_decoder"] = {**added, **settings.get("added_tokens_decoder", {})}
-    return further
-
-
-def read_file(path: Path) -> dict[str, Any]:
-    """Return the arguments of the constructor from a vocab.txt or tokenizer.json file.
-
-    The padding and truncation in a tokenizer.json are left to the caller of the tokenizer.
-
-    >>> list(read_file(Path("folder/vocab.txt")))
-    ['vocab']
-
-    Raises:
-        ValueError: The file is broken, too large, or has parts that minibert does not have.
-    """
-    if path.suffix in WEIGHTS:
-        raise ValueError(f"{path} holds weights. Pass its folder, vocab.txt or tokenizer.json.")
-    if path.suffix != ".json":
-        return {"vocab": path}
-    check_size(path)
-    content = read_json(path)
-    try:
-        return tokenizer_json.parse(content)
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        reason = f"{type(error).__name__}: {error}"
-        if isinstance(error, ValueError):
-            reason = str(error)
-        raise ValueError(f"{path} is not BERT's tokenizer.json: {reason}") from None
-
-
-def read_single_file(path: Path) -> dict[str, Any]:
-    """Return the arguments of the constructor from a single file."""
-    return _without_berts_components(read_file(path))
-
-
-def _without_berts_components(settings: dict[str, Any]) -> dict[str, Any]:
-    if "components" not in settings:  # of a vocab.txt
-        return settings
-    cls_token = str(settings.get("cls_token", "[CLS]"))
-    sep_token = str(settings.get("sep_token", "[SEP]"))
-    components = settings["components"].without_berts(cls_token, sep_token)
-    return {**settings, "components": components}
-
-
-def check_options(options: Mapping[str, Any]) -> None:
-    """Check the values of `OPTIONS`. Those that are missing are valid.
+    Args:
+        vocab: Token -> id, without added tokens.
+        special_tokens: Special tokens by name (`ALL_NAMED`), a string or an `AddedToken` each. Of
+            `NAMED`, those that are missing are [UNK], [SEP], [PAD], [CLS] and [MASK].
+        extra_special_tokens: Further special tokens.
+        added_tokens_decoder: Id -> added token.
+        do_lower_case: Lower-case the text.
+        strip_accents: Drop accents. None does so when lower-casing.
+        tokenize_chinese_chars: Make every ideograph a word.
+        padding_side: "right" or "left".
+        truncation_side: "right" or "left".
+        model_max_length: Tokens of the longest row that the model takes.
+        clean_up_tokenization_spaces: Let `decode` close the gaps in English "do n't".
+        model_input_names: The keys of a batch, or None for those of the tokenizer's class.
+        components: The parts of a tokenizer.json that differ from BERT's.
 
     Raises:
         ValueError: A value is impossible. The error names the option.
     """
-    for name in SPLITTING:
-        value = options.get(name)
-        if not isinstance(value, bool | int | None):
-            raise ValueError(f"{name} should be true or false, not {value!r:.80}.")
-    length = options.get("model_max_length", 0)
-    if not isinstance(length, int | float) or not length >= 0:
-        raise ValueError(f"model_max_length should be a number of tokens, not {length!r:.80}.")
-    for side in _SIDE_OPTIONS:
-        parse_choice(side, options.get(side, "right"), SIDES)
-    as_list("model_input_names", options.get("model_input_names", ()))
+
+    vocab: Mapping[str, int]
+    special_tokens: Mapping[str, Any] = field(default_factory=dict)
+    extra_special_tokens: Sequence[Any] = ()
+    added_tokens_decoder: Mapping[int, AddedToken] = field(default_factory=dict)
+    do_lower_case: bool = True
+    strip_accents: bool | None = None
+    tokenize_chinese_chars: bool = True
+    padding_side: str = "right"
+    truncation_side: str = "right"
+    model_max_length: int = NO_LIMIT
+    clean_up_tokenization_spaces: bool = False
+    model_input_names: Sequence[str] | None = None
+    components: Components = Components()
+
+    def __post_init__(self) -> None:
+        if not any(self.vocab):
+            raise ValueError(
+                "The vocabulary is empty. Pass a vocab.txt file, a list of tokens or a dict from "
+                "token to id."
+            )
+        for name in SPLITTING:
+            value = getattr(self, name)
+            if not isinstance(value, bool | int | None):
+                raise ValueError(f"{name} should be true or false, not {value!r:.80}.")
+        length = self.model_max_length
+        if not isinstance(length, int | float) or not length >= 0:
+            raise ValueError(f"model_max_length should be a number of tokens, not {length!r:.80}.")
+        object.__setattr__(self, "model_max_length", int(min(length, NO_LIMIT)))
+        for side in ("padding_side", "truncation_side"):
+            parse_choice(side, getattr(self, side), SIDES)
+        if self.model_input_names is not None:
+            names = as_list("model_input_names", self.model_input_names)
+            object.__setattr__(self, "model_input_names", names)
+        berts = {name: f"[{name.removesuffix('_token').upper()}]" for name in NAMED}
+        object.__setattr__(self, "special_tokens", {**berts, **self.special_tokens})
+
+    @property
+    def templates(self) -> Templates:
+        """The rows with one and with two texts, with tokens as ids."""
+        if self.components.templates is not None:
+            return self.components.templates
+        special = self.special_tokens
+        return bert_templates(str(special["cls_token"]), str(special["sep_token"]))
+
+    @classmethod
+    def of(cls, vocab: Any) -> TokenizerSpec:
+        """Return the spec of a vocabulary: a file, token -> id, tokens in the order of their ids.
+
+        Raises:
+            FileNotFoundError: The file does not exist.
+            ValueError: The vocabulary is empty, or the file is broken.
+        """
+        if isinstance(vocab, TokenizerSpec):
+            return vocab
+        if isinstance(vocab, str | os.PathLike):
+            return cls.from_file(Path(vocab))
+        if isinstance(vocab, Mapping):
+            return cls(dict(vocab))
+        return cls(_enumerate_tokens(list(vocab or ()), "given"))
+
+    @classmethod
+    def from_file(
+        cls, path: Path, special_tokens: Mapping[str, Any] | None = None
+    ) -> TokenizerSpec:
+        """Read a vocab.txt or tokenizer.json file.
+
+        The padding and truncation in a tokenizer.json are left to the caller of the tokenizer.
+
+        Args:
+            path: The file.
+            special_tokens: Special tokens by name that other files give.
+
+        Raises:
+            FileNotFoundError: The file does not exist.
+            ValueError: The file is broken, too large, or has parts that minibert does not have.
+        """
+        special = dict(special_tokens or {})
+        if path.suffix in WEIGHTS:
+            raise ValueError(f"{path} holds weights. Pass its folder, vocab.txt or tokenizer.json.")
+        if path.suffix != ".json":
+            return cls(_enumerate_tokens(_read_lines(path), f"{path}"), special)
+        check_size(path)
+        content = read_json(path)
+        try:
+            arguments = tokenizer_json.parse(content, special)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            reason = f"{type(error).__name__}: {error}"
+            if isinstance(error, ValueError):
+                reason = str(error)
+            raise ValueError(f"{path} is not BERT's tokenizer.json: {reason}") from None
+        return cls(**arguments)
+
+    @classmethod
+    def from_folder(
+        cls, source: Source, vocab_file: str | os.PathLike[str] | None = None
+    ) -> TokenizerSpec:
+        """Read the files of a folder or repository.
+
+        Args:
+            source: The folder or repository.
+            vocab_file: A tokenizer.json or vocab.txt instead of the one there.
+
+        Raises:
+            FileNotFoundError: There is no vocabulary.
+            ValueError: A file is broken, too large, or for another kind of tokenizer.
+        """
+        config = _read_json(source, "tokenizer_config.json")
+        class_name = config.get("tokenizer_class")
+        if class_name is None:  # older repositories name it beside the model's options
+            class_name = _read_json(source, "config.json").get("tokenizer_class")
+        class_name = str(class_name or _BERT_CLASSES[0])
+        base_name = class_name.removesuffix("Fast")
+        if base_name not in (*_BERT_CLASSES, *_GENERIC_CLASSES):
+            raise ValueError(
+                f"{source} is for the tokenizer {class_name:.80}, but minibert has BERT's "
+                "WordPiece only."
+            )
+        path = Path(vocab_file or source.require("tokenizer.json", "vocab.txt"))
+        with prefix_errors(f"{source}, tokenizer_config.json"):
+            for older, name in OLDER_NAMES.items():
+                config.setdefault(name, config.get(older))
+            options = {name: config[name] for name in OPTIONS if config.get(name) is not None}
+            special = _named_tokens(config)
+            extra = _extra_tokens(config)
+            added = _parse_added_tokens(config.get("added_tokens_decoder"))
+        if added is None:  # then an older file may say more
+            with prefix_errors(f"{source}, special_tokens_map.json"):
+                content = _read_json(source, "special_tokens_map.json")
+                special |= _named_tokens(content)
+                extra += _extra_tokens(content)
+        spec = cls.from_file(path, special)
+        if added is None:
+            added = {**_older_added_tokens(source, spec, extra), **spec.added_tokens_decoder}
+        if base_name in _GENERIC_CLASSES and path.suffix == ".json":
+            options = {name: value for name, value in options.items() if name not in SPLITTING}
+        with prefix_errors(f"{source}, tokenizer_config.json"):
+            return replace(spec, extra_special_tokens=extra, added_tokens_decoder=added, **options)
+
+    def to_folder(self, folder: Path) -> tuple[str, ...]:
+        """Write vocab.txt, tokenizer_config.json, special_tokens_map.json and tokenizer.json.
+
+        Args:
+            folder: Where to write. Created if it does not exist.
+
+        Returns:
+            The paths of the files.
+        """
+        folder.mkdir(parents=True, exist_ok=True)
+        special: dict[str, Any] = {}
+        for name, token in self.special_tokens.items():
+            if token is not None:
+                special[name] = str(token)
+        if self.extra_special_tokens:
+            special["extra_special_tokens"] = list(map(str, self.extra_special_tokens))
+        added = {str(number): asdict(t) for number, t in self.added_tokens_decoder.items()}
+        class_name = "BertTokenizer"
+        if self.components.source:  # a class of transformers that follows tokenizer.json
+            class_name = "PreTrainedTokenizerFast"
+        contents = {
+            "tokenizer_config.json": {
+                **{name: getattr(self, name) for name in OPTIONS},
+                **special,
+                "added_tokens_decoder": added,
+                "tokenizer_class": class_name,
+            },
+            "special_tokens_map.json": special,
+            "tokenizer.json": tokenizer_json.to_content(self),
+        }
+        self.write_vocabulary(folder / "vocab.txt")
+        for filename, content in contents.items():
+            write_json(folder / filename, content)
+        return tuple(str(folder / filename) for filename in ("vocab.txt", *contents))
+
+    def write_vocabulary(self, path: Path) -> None:
+        """Write a vocab.txt file: one token a line, in the order of the ids."""
+        tokens = {token_id: token for token, token_id in self.vocab.items()}
+        lines = [tokens.get(token_id, "") for token_id in range(max(tokens) + 1)]
+        with replacing(path) as temporary:
+            text = "".join(f"{line}\n" for line in lines)
+            temporary.write_text(text, encoding="utf-8", newline="\n")
+
+
+# ---- the parts of the files
+
+
+def _older_added_tokens(
+    source: Source, spec: TokenizerSpec, extra: Sequence[AddedToken]
+) -> dict[int, AddedToken]:
+    """Read added_tokens.json, from before `added_tokens_decoder`, which does not tell the flags."""
+    special = {str(token) for token in (*extra, *spec.special_tokens.values())}
+    with prefix_errors(f"{source}, added_tokens.json"):
+        ids = _read_json(source, "added_tokens.json")
+        check_ids(ids.values())
+        return {
+            token_id: AddedToken(token, special=token in special) for token, token_id in ids.items()
+        }
 
 
 def _named_tokens(content: Mapping[str, Any]) -> dict[str, AddedToken]:
@@ -173,8 +294,10 @@ def _extra_tokens(content: Mapping[str, Any]) -> list[AddedToken]:
     return [AddedToken.of(token) for token in as_list("extra_special_tokens", tokens)]
 
 
-def _parse_added_tokens(decoder: Any) -> dict[int, AddedToken]:
+def _parse_added_tokens(decoder: Any) -> dict[int, AddedToken] | None:
     """Return the tokens of `added_tokens_decoder`, whose ids are strings in JSON."""
+    if decoder is None:
+        return None
     is_mapping = isinstance(decoder, Mapping)
     if not is_mapping or not all(re.fullmatch("[0-9]{1,18}", token_id) for token_id in decoder):
         raise ValueError(
@@ -194,56 +317,43 @@ def _read_json(source: Source, filename: str) -> dict[str, Any]:
     return read_json(path)
 
 
-def write(
-    vocabulary: Vocabulary,
-    options: Mapping[str, Any],
-    components: Components,
-    templates: Templates,
-    folder: Path,
-) -> tuple[str, ...]:
-    """Write vocab.txt, tokenizer_config.json, special_tokens_map.json and tokenizer.json.
+def check_size(path: str | os.PathLike[str]) -> None:
+    """Check the size of a file before it is read.
 
-    Args:
-        vocabulary: The tokens.
-        options: A value for each of `OPTIONS`.
-        components: The parts of tokenizer.json that may differ from BERT's.
-        templates: The rows with one and with two texts.
-        folder: Where to write. Created if it does not exist.
-
-    Returns:
-        The paths of the files.
+    Raises:
+        ValueError: It is too large for a vocabulary.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    added = vocabulary.added_tokens_decoder
-    special: dict[str, Any] = dict(vocabulary.special_tokens_map)
-    if vocabulary.extra_special_tokens:
-        special["extra_special_tokens"] = vocabulary.extra_special_tokens
-    class_name = "BertTokenizer"
-    if components.source:  # a class of transformers that follows tokenizer.json
-        class_name = "PreTrainedTokenizerFast"
-    contents = {
-        "tokenizer_config.json": {
-            **options,
-            **special,
-            "added_tokens_decoder": {str(number): asdict(token) for number, token in added.items()},
-            "tokenizer_class": class_name,
-        },
-        "special_tokens_map.json": special,
-        "tokenizer.json": tokenizer_json.to_content(vocabulary, options, components, templates),
-    }
-    write_vocabulary(vocabulary, folder / "vocab.txt")
-    for filename, content in contents.items():
-        write_json(folder / filename, content)
-    return tuple(str(folder / filename) for filename in ("vocab.txt", *contents))
+    size = os.stat(path).st_size
+    if size > MAX_TOKEN_BYTES * MAX_VOCAB_SIZE:
+        raise ValueError(
+            f"{path} has {size:,} bytes, too many for a vocabulary of at most {MAX_VOCAB_SIZE:,} "
+            "tokens."
+        )
 
 
-def write_vocabulary(vocabulary: Vocabulary, path: Path) -> None:
-    """Write a vocab.txt file: one token a line, in the order of the ids."""
-    tokens = {token_id: token for token, token_id in vocabulary.base_vocab.items()}
-    lines = [tokens.get(token_id, "") for token_id in range(max(tokens) + 1)]
-    with replacing(path) as temporary:
-        text = "".join(f"{line}\n" for line in lines)
-        temporary.write_text(text, encoding="utf-8", newline="\n")
+def _read_lines(path: str | os.PathLike[str]) -> list[str]:
+    try:
+        check_size(path)
+        text = read_text(path).removesuffix("\n")
+    except OSError as error:
+        raise FileNotFoundError(f"Cannot read the vocabulary {path}: {error.strerror}.") from None
+    count = text.count("\n") + 1
+    if count > MAX_VOCAB_SIZE:
+        raise ValueError(
+            f"{path} has {count:,} lines, but a vocabulary has at most {MAX_VOCAB_SIZE:,} tokens."
+        )
+    return [line.rstrip(SPACES) for line in text.split("\n")]
+
+
+def _enumerate_tokens(tokens: list[str], name: str) -> dict[str, int]:
+    repeated = [token for token, count in Counter(tokens).items() if count > 1 and token]
+    if repeated:
+        warnings.warn(
+            f"The vocabulary {name} contains {len(repeated)} tokens more than once, such as "
+            f"{repeated[0]!r} as number {tokens.index(repeated[0])}. The last of each counts.",
+            stacklevel=6,
+        )
+    return {token: token_id for token_id, token in enumerate(tokens)}
 
 
 def tokenizer_digest(tokenizer: Any) -> hashlib._Hash:

@@ -16,13 +16,13 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import chain, repeat
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from minibert.checkpoints.source import Source, split_source
-from minibert.checks import check_count
 from minibert.compat.tokenizer_names import (
     OLDER_NAMES,
     TokenizerCompatibility,
@@ -31,63 +31,30 @@ from minibert.compat.tokenizer_names import (
 )
 from minibert.files import prefix_errors
 from minibert.progress import collector_paused
-from minibert.tokenization import spec
 from minibert.tokenization.added import AddedToken
 from minibert.tokenization.basic import BasicTokenizer
 from minibert.tokenization.batch_rows import (
     SIDES,
     RowContent,
+    RowForm,
     RowTemplate,
     pad_rows,
+    padded_length,
     parse_choice,
     plan_rows,
     resolve_limits,
-    round_up,
     split_columns,
 )
 from minibert.tokenization.encoding import BatchEncoding, Encoding
 from minibert.tokenization.learning import count_words, learn_vocabulary
 from minibert.tokenization.pipeline import Pipeline, Token
+from minibert.tokenization.spec import NO_LIMIT, OPTIONS, TokenizerSpec
 from minibert.tokenization.tokenizer_json import Components
 from minibert.tokenization.unicode import CJK
-from minibert.tokenization.vocabulary import ALL_NAMED, NAMED, Vocabulary, as_list, to_list
+from minibert.tokenization.vocabulary import ALL_NAMED, Vocabulary, to_list
 from minibert.tokenization.wordpiece import WordPiece
 
 T = TypeVar("T", bound="BertTokenizer")
-_NO_LIMIT = int(1e30)  # model_max_length if nobody set it, as the official files have it
-
-
-class _RowForm(NamedTuple):
-    """The form of the rows of one call.
-
-    Args:
-        template: The special tokens around the texts.
-        padding: "longest", "max_length" or None.
-        truncation: "longest_first", "only_first", "only_second" or None.
-        max_length: Tokens of a row with its special tokens.
-        multiple: The length of padded rows is a multiple of this.
-        padding_side: "right" or "left".
-        stride: Tokens that an overflowing row repeats from the row before.
-        overflow: What is truncated follows in further rows.
-        are_words: A text is a list of words.
-    """
-
-    template: RowTemplate
-    padding: str | None
-    truncation: str | None
-    max_length: int | None
-    multiple: int | None
-    padding_side: str
-    stride: int
-    overflow: bool
-    are_words: bool
-
-    @property
-    def room(self) -> int | None:
-        """Tokens of a truncated row besides its special tokens, or None without truncation."""
-        if self.truncation is None or self.max_length is None:
-            return None
-        return self.max_length - self.template.special_count
 
 
 class BertTokenizer(TokenizerCompatibility, Vocabulary):
@@ -101,18 +68,19 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
     ([2, 5, 4, 6, 3], [0, 0, 0, 0, 0], [1, 1, 1, 1, 1])
 
     Args:
-        vocab: A vocab.txt file, a list of tokens, or a dict from token to id.
-        do_lower_case: Lower-case the text. False for cased vocabularies.
+        vocab: A vocab.txt or tokenizer.json file, a list of tokens, a dict from token to id, or a
+            `TokenizerSpec`, which says everything. Other arguments override it.
+        do_lower_case: Lower-case the text, as is the default. False for cased vocabularies.
         vocab_file: Another name for `vocab`.
-        tokenizer_file: A tokenizer.json file, instead of `vocab`. Other arguments override it.
+        tokenizer_file: Another name for `vocab`.
         strip_accents: Drop accents, which decomposes Hangul. None does so when lower-casing.
         tokenize_chinese_chars: Make every ideograph a word.
         extra_special_tokens: Further special tokens. Those that the vocabulary lacks get the next
             ids.
         added_tokens_decoder: Id -> added token, as files list them.
         model_max_length: Tokens of the longest row that the model takes.
-        padding_side: "right" or "left".
-        truncation_side: "right" or "left", the side that is truncated.
+        padding_side: "right" (the default) or "left".
+        truncation_side: "right" (the default) or "left", the side that is truncated.
         clean_up_tokenization_spaces: Let `decode` close the gaps in English "do n't".
         name_or_path: Where the tokenizer came from, for messages.
         model_input_names: The keys of a batch, unless a call requests others.
@@ -130,10 +98,20 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
 
     model_input_names = ["input_ids", "token_type_ids", "attention_mask"]
     model_max_length: int
+    do_lower_case: bool
+    strip_accents: bool | None
+    tokenize_chinese_chars: bool
+    padding_side: str
+    truncation_side: str
 
     def __init__(
         self,
-        vocab: str | os.PathLike[str] | Mapping[str, int] | Iterable[str] | None = None,
+        vocab: str
+        | os.PathLike[str]
+        | Mapping[str, int]
+        | Iterable[str]
+        | TokenizerSpec
+        | None = None,
         do_lower_case: bool | None = None,
         *,
         vocab_file: str | os.PathLike[str] | None = None,
@@ -143,54 +121,62 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
         extra_special_tokens: Iterable[Any] = (),
         added_tokens_decoder: Mapping[int, AddedToken] | None = None,
         model_max_length: int | None = None,
-        padding_side: str = "right",
-        truncation_side: str = "right",
-        clean_up_tokenization_spaces: bool = False,
+        padding_side: str | None = None,
+        truncation_side: str | None = None,
+        clean_up_tokenization_spaces: bool | None = None,
         name_or_path: str = "",
         model_input_names: Sequence[str] | None = None,
         components: Components | Mapping[str, Any] | None = None,
         **options: Any,
     ) -> None:
         options = drop_ignored_keywords(options)
-        model_max_length = _first_set(model_max_length, options.pop("max_len", None))
+        arguments: dict[str, Any] = {
+            "do_lower_case": do_lower_case,
+            "strip_accents": strip_accents,
+            "tokenize_chinese_chars": tokenize_chinese_chars,
+            "extra_special_tokens": extra_special_tokens,
+            "added_tokens_decoder": added_tokens_decoder,
+            "model_max_length": model_max_length,
+            "padding_side": padding_side,
+            "truncation_side": truncation_side,
+            "clean_up_tokenization_spaces": clean_up_tokenization_spaces,
+            "model_input_names": model_input_names,
+        }
+        for older, name in OLDER_NAMES.items():
+            value = options.pop(older, None)
+            if not arguments[name]:
+                arguments[name] = value
         for name in sorted(options.keys() - set(ALL_NAMED)):
             if callable(getattr(self, name, None)):
                 raise AttributeError(f"{name} is a method of BertTokenizer, not an argument.")
             raise ValueError(f"BertTokenizer has no argument {name}.")
-        named_tokens = {name: f"[{name.removesuffix('_token').upper()}]" for name in NAMED}
         if vocab is None:
             vocab = vocab_file
-        from_file: dict[str, Any] = {}
         if tokenizer_file is not None:
             if vocab is not None:
                 raise ValueError("Pass either vocab or tokenizer_file, not both.")
-            from_file = spec.read_single_file(Path(tokenizer_file))
-            vocab = from_file["vocab"]
-            named_tokens["unk_token"] = from_file["unk_token"]
-            if added_tokens_decoder is None:
-                added_tokens_decoder = from_file["added_tokens_decoder"]
-        named_tokens |= options
+            vocab = TokenizerSpec.from_file(Path(tokenizer_file))
+        spec = TokenizerSpec.of(vocab)
+        special = {**spec.special_tokens, **options}
+        if isinstance(components, Mapping):
+            components = Components.parse(components, special)
+        arguments["components"] = components
+        if spec.model_input_names is None:
+            spec = replace(spec, model_input_names=self.model_input_names)
+        given = {name: value for name, value in arguments.items() if value not in (None, ())}
+        spec = replace(spec, special_tokens=special, **given)
+
         super().__init__(
-            vocab, named_tokens, extra_special_tokens, added_tokens_decoder, name_or_path
+            spec.vocab,
+            special,
+            spec.extra_special_tokens,
+            spec.added_tokens_decoder,
+            name_or_path,
         )
-        self.do_lower_case = _first_set(do_lower_case, from_file.get("do_lower_case"), True)
-        self.strip_accents = _first_set(strip_accents, from_file.get("strip_accents"))
-        self.tokenize_chinese_chars = _first_set(
-            tokenize_chinese_chars, from_file.get("tokenize_chinese_chars"), True
-        )
-        components = _first_set(components, from_file.get("components"), {})
-        if not isinstance(components, Components):
-            components = Components.parse(components)
-        self._components = components
-        self.model_max_length = _first_set(model_max_length, _NO_LIMIT)
-        self.padding_side = padding_side
-        self.truncation_side = truncation_side
-        self.clean_up_tokenization_spaces = clean_up_tokenization_spaces
+        for name in OPTIONS:
+            setattr(self, name, getattr(spec, name))
+        self._components = spec.components
         self.name_or_path = name_or_path
-        if model_input_names is not None:
-            self.model_input_names = as_list("model_input_names", model_input_names)
-        spec.check_options(self._options())
-        self.model_max_length = int(min(self.model_max_length, _NO_LIMIT))
         self._warned_of_length = False
         self._build()
         self._warn_of_case()
@@ -217,20 +203,15 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
         """
         name = pretrained_model_name_or_path
         overrides = drop_ignored_keywords(options)
+        file = overrides.pop("tokenizer_file", None)
         if not isinstance(name, Source) and Path(name).is_file():
             overrides.pop("subfolder", None)
-            settings = spec.read_single_file(Path(name))
+            spec = TokenizerSpec.from_file(Path(file or name))
         else:
             source, overrides = split_source(name, overrides)
-            settings = spec.read_source(source)
-        tokenizer_file = overrides.pop("tokenizer_file", None)
-        if tokenizer_file is not None:
-            settings |= spec.read_single_file(Path(tokenizer_file))
-        for older, name_today in OLDER_NAMES.items():
-            if older in overrides:
-                overrides[name_today] = overrides.pop(older)
+            spec = TokenizerSpec.from_folder(source, file)
         with prefix_errors(f"{name}"):
-            return cls(**{**settings, "name_or_path": str(name), **overrides})
+            return cls(**{"vocab": spec, "name_or_path": str(name), **overrides})
 
     def save_pretrained(
         self, save_directory: str | os.PathLike[str], **options: Any
@@ -250,8 +231,7 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
             ValueError: An option is not supported, such as `filename_prefix`.
         """
         check_saving_keywords(options)
-        templates = (self._template(1), self._template(2))
-        return spec.write(self, self._options(), self._components, templates, Path(save_directory))
+        return self.spec.to_folder(Path(save_directory))
 
     def save_vocabulary(
         self, save_directory: str, filename_prefix: str | None = None
@@ -270,7 +250,7 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
         """
         prefix = f"{filename_prefix}-" if filename_prefix else ""
         path = Path(save_directory, f"{prefix}vocab.txt")
-        spec.write_vocabulary(self, path)
+        self.spec.write_vocabulary(path)
         return (str(path),)
 
     @property
@@ -285,9 +265,20 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
             "Call save_vocabulary(folder), which writes vocab.txt."
         )
 
+    @property
+    def spec(self) -> TokenizerSpec:
+        """Everything that the files of this tokenizer say, as `save_pretrained` writes it."""
+        return TokenizerSpec(
+            self.base_vocab,
+            {name: getattr(self, name) for name in ALL_NAMED},
+            self.extra_special_tokens,
+            self.added_tokens_decoder,
+            components=self._components,
+            **self._options(),
+        )
+
     def _options(self) -> dict[str, Any]:
-        """Return the options that files store."""
-        return {name: getattr(self, name) for name in spec.OPTIONS}
+        return {name: getattr(self, name) for name in OPTIONS}
 
     def _build(self) -> None:
         """Build what follows from the other attributes and is not pickled."""
@@ -424,96 +415,74 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
             TypeError: An unknown keyword.
             ValueError: A value is not a text, or an option is impossible.
         """
-        if ignored:
-            _check_ignored(ignored)
+        unknown = drop_ignored_keywords(ignored)
+        if unknown:
+            raise TypeError(
+                f"BertTokenizer.__call__() got an unexpected keyword argument {min(unknown)!r}"
+            )
         # another thread may add tokens: ids and their origins must come from the same pipeline
         pipeline = self._pipeline
 
         # 1. Prepare: the texts as columns, and the form of their rows
         columns, is_batch = split_columns(text, text_pair, is_split_into_words)
-        form = self._row_form(
-            len(columns),
-            add_special_tokens=add_special_tokens,
-            padding=padding,
-            truncation=truncation,
-            max_length=max_length,
-            multiple=pad_to_multiple_of,
-            padding_side=padding_side,
-            stride=stride,
-            overflow=return_overflowing_tokens,
-            are_words=is_split_into_words,
+        template = self._template(len(columns))
+        if not add_special_tokens:
+            template = template.without_special_tokens()
+        pad, strategy, limit = resolve_limits(padding, truncation, max_length, self._model_limit())
+        form = RowForm(
+            template,
+            pad,
+            strategy,
+            limit,
+            pad_to_multiple_of,
+            self._padding_side(pad, padding_side),
+            stride,
+            return_overflowing_tokens,
+            is_split_into_words,
         )
         with collector_paused():
             # 2. Truncate: ids of the part of each text that a row holds
             ids, contents = self._truncated_ids(pipeline, columns, form)
             # 3. Assemble: rows with special tokens and padding
-            rows = _assemble(ids, form.template)
+            rows = template.rows(ids)
             width = self._width(rows, form, verbose)
             side = form.padding_side
             data: dict[str, Any] = {"input_ids": pad_rows(rows, self.pad_token_id, width, side)}
             if self._returns("token_type_ids", return_token_type_ids):
-                types = _type_ids(rows, ids, form.template)
+                types = template.rows_of_types(ids)
                 data["token_type_ids"] = pad_rows(types, self.pad_token_type_id, width, side)
             if self._returns("attention_mask", return_attention_mask):
-                data["attention_mask"] = pad_rows(_ones(rows), 0, width, side)
+                ones = [[1] * len(row) for row in rows]
+                data["attention_mask"] = pad_rows(ones, 0, width, side)
 
         # 4. Build: the batch, which computes the origins of its tokens on first use
         batch = BatchEncoding(
             data, partial(self._encodings, pipeline, columns, contents, form, width)
         )
         if return_special_tokens_mask:
-            batch["special_tokens_mask"] = _column(batch, "special_tokens_mask")
+            batch["special_tokens_mask"] = [row.special_tokens_mask for row in batch.encodings]
         if return_offsets_mapping:
-            batch["offset_mapping"] = _column(batch, "offsets")
+            batch["offset_mapping"] = [row.offsets for row in batch.encodings]
         if return_length:
             batch["length"] = list(map(len, batch["input_ids"]))
         if return_overflowing_tokens:
             batch["overflow_to_sample_mapping"] = [sample for sample, _ in contents]
         elif not is_batch and return_tensors is None:
-            _take_first_row(batch)
+            for name in batch.keys() - {"length"}:
+                batch[name] = batch[name][0]
         return batch.convert_to_tensors(return_tensors)
 
     encode_plus = batch_encode_plus = __call__  # the names before transformers 5
 
-    def _row_form(
-        self,
-        texts: int,
-        *,
-        add_special_tokens: bool = True,
-        padding: bool | str = False,
-        truncation: bool | str | None = None,
-        max_length: int | None = None,
-        multiple: int | None = None,
-        padding_side: str | None = None,
-        stride: int = 0,
-        overflow: bool = False,
-        are_words: bool = False,
-    ) -> _RowForm:
-        """Check the options of a call, whose rows have one or two texts each."""
-        template = self._template(texts)
-        if not add_special_tokens:
-            template = template.without_special_tokens()
-        pad, strategy, limit = resolve_limits(padding, truncation, max_length, self._model_limit())
-        side = parse_choice("padding_side", padding_side or self.padding_side, SIDES)
-        if pad and self.pad_token is None:
+    def _padding_side(self, padding: str | None, side: str | None) -> str:
+        """Return the side of the padding, and check that there is a token for it."""
+        if padding and self.pad_token is None:
             raise ValueError("The tokenizer has no token to pad with. Set tokenizer.pad_token.")
-        if multiple is not None:
-            check_count("pad_to_multiple_of", multiple)
-        form = _RowForm(template, pad, strategy, limit, multiple, side, stride, overflow, are_words)
-        if form.room is not None:
-            check_count("stride", stride, minimum=0)
-            if form.room < 0:
-                raise ValueError(
-                    f"max_length is {limit}, but the special tokens take {template.special_count}."
-                )
-            if pad and round_up(limit or 0, multiple) != limit:
-                raise ValueError(
-                    f"max_length={limit} is not a multiple of pad_to_multiple_of={multiple}."
-                )
-        return form
+        chosen: str = parse_choice("padding_side", side or self.padding_side, SIDES)
+        return chosen
 
     def _truncated_ids(
-        self, pipeline: Pipeline, columns: list[list[Any]], form: _RowForm
+        self, pipeline: Pipeline, columns: list[list[Any]], form: RowForm
     ) -> tuple[list[list[list[int]]], list[RowContent]]:
         """Return the ids of each row by column, and which part of its texts each row holds."""
         encode: Any = pipeline.ids
@@ -535,14 +504,17 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
             self.truncation_side,
             form.overflow,
         )
-        return _ids_of_rows(ids, contents), contents
+        cut = []
+        for number, column in enumerate(ids):
+            cut.append([column[sample][spans[number]] for sample, spans in contents])
+        return cut, contents
 
     def _encodings(
         self,
         pipeline: Pipeline,
         columns: list[list[Any]],
         contents: list[RowContent],
-        form: _RowForm,
+        form: RowForm,
         width: int,
     ) -> list[Encoding]:
         """Return the rows of a batch token by token, which takes longer than their ids."""
@@ -557,7 +529,7 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
             encodings.append(self._encoding(texts, form, width))
         return encodings
 
-    def _encoding(self, texts: list[list[Token]], form: _RowForm, width: int) -> Encoding:
+    def _encoding(self, texts: list[list[Token]], form: RowForm, width: int) -> Encoding:
         """Return one row token by token. `texts` are the tokens of its texts."""
         template = form.template
 
@@ -588,11 +560,11 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
 
     def _model_limit(self) -> int | None:
         limit: int = self.model_max_length
-        if limit < _NO_LIMIT:
+        if limit < NO_LIMIT:
             return limit
         return None
 
-    def _width(self, rows: list[list[int]], form: _RowForm, verbose: bool) -> int:
+    def _width(self, rows: list[list[int]], form: RowForm, verbose: bool) -> int:
         """Return the length that rows are padded to, or 0 for no padding. Warn about long rows."""
         longest = max(map(len, rows), default=0)
         is_too_long = form.max_length is None and longest > self.model_max_length
@@ -603,7 +575,7 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
                 "truncation=True.",
                 stacklevel=3,
             )
-        return _padded_length(longest, form.padding, form.max_length, form.multiple)
+        return padded_length(longest, form.padding, form.max_length, form.multiple)
 
     # ---- shorter ways
 
@@ -703,23 +675,22 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
         Raises:
             ValueError: `input_ids` are missing, or an option is impossible.
         """
-        batch = _collect(encoded_inputs)
+        if isinstance(encoded_inputs, Mapping):
+            batch = {name: to_list(values) for name, values in encoded_inputs.items()}
+        else:
+            names = encoded_inputs[0] if encoded_inputs else ["input_ids"]
+            batch = {name: [to_list(row[name]) for row in encoded_inputs] for name in names}
+        if "input_ids" not in batch:
+            raise ValueError(f"pad() needs input_ids, but got {', '.join(batch) or 'nothing'}.")
         is_single = bool(batch["input_ids"]) and not isinstance(batch["input_ids"][0], list)
         if is_single:
             batch = {name: [values] for name, values in batch.items()}
         rows = batch["input_ids"]
         if self._returns("attention_mask", return_attention_mask):
             batch.setdefault("attention_mask", [[1] * len(row) for row in rows])
-        form = self._row_form(
-            1,
-            padding=padding,
-            truncation=False,
-            max_length=max_length,
-            multiple=pad_to_multiple_of,
-            padding_side=padding_side,
-        )
-        longest = max(map(len, rows), default=0)
-        width = _padded_length(longest, form.padding, form.max_length, form.multiple)
+        pad, _, limit = resolve_limits(padding, False, max_length, self._model_limit())
+        side = self._padding_side(pad, padding_side)
+        width = padded_length(max(map(len, rows), default=0), pad, limit, pad_to_multiple_of)
         fill_values: dict[str, Any] = {
             "input_ids": self.pad_token_id,
             "token_type_ids": self.pad_token_type_id,
@@ -729,7 +700,7 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
         }
         for name, value in fill_values.items():
             if name in batch:
-                batch[name] = pad_rows(batch[name], value, width, form.padding_side)
+                batch[name] = pad_rows(batch[name], value, width, side)
         if is_single:
             batch = {name: values[0] for name, values in batch.items()}
         return BatchEncoding(batch).convert_to_tensors(return_tensors)
@@ -757,7 +728,9 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
             ImportError: `tokenizers` is not installed (extra `[train]`).
         """
         renamed = dict(special_tokens_map or {})
-        named = {name: renamed.get(token, token) for name, token in self.special_tokens_map.items()}
+        named: dict[str, Any] = {
+            name: renamed.get(token, token) for name, token in self.special_tokens_map.items()
+        }
         new = [AddedToken.of(token) for token in new_special_tokens or ()]
         special = []
         for token in self.added_tokens_decoder.values():
@@ -770,88 +743,6 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
         options = {"min_frequency": 0, **options}
         tokens = learn_vocabulary(words, vocab_size, list(dict.fromkeys(special)), **options)
         extra = [*(renamed.get(token, token) for token in self.extra_special_tokens), *new]
-        arguments = {**self._options(), **named, "extra_special_tokens": extra}
-        if self.components:
-            arguments["components"] = self.components
-        return type(self)(tokens, **arguments)
-
-
-def _first_set(*values: Any) -> Any:
-    """Return the first value that is not None."""
-    return next((value for value in values if value is not None), None)
-
-
-def _check_ignored(keywords: dict[str, Any]) -> None:
-    """Check that further keywords of a call are those that have no effect."""
-    unknown = drop_ignored_keywords(keywords)
-    if unknown:
-        raise TypeError(
-            f"BertTokenizer.__call__() got an unexpected keyword argument {min(unknown)!r}"
-        )
-
-
-def _padded_length(
-    longest: int, padding: str | None, max_length: int | None, multiple: int | None
-) -> int:
-    """Return the length that rows are padded to, or 0 for no padding."""
-    if padding is None:
-        return 0
-    if padding == "longest":
-        return round_up(longest, multiple)
-    return round_up(max_length or 0, multiple)
-
-
-def _collect(encoded_inputs: Any) -> dict[str, Any]:
-    """Return rows by name, from a batch or from a list of rows."""
-    if isinstance(encoded_inputs, Mapping):
-        batch = {name: to_list(values) for name, values in encoded_inputs.items()}
-    else:
-        names = encoded_inputs[0] if encoded_inputs else ["input_ids"]
-        batch = {name: [to_list(row[name]) for row in encoded_inputs] for name in names}
-    if "input_ids" not in batch:
-        raise ValueError(f"pad() needs input_ids, but got {', '.join(batch) or 'nothing'}.")
-    return batch
-
-
-def _ones(rows: list[list[int]]) -> list[list[int]]:
-    return [[1] * len(row) for row in rows]
-
-
-def _column(batch: BatchEncoding, name: str) -> list[Any]:
-    """Return an attribute of every row of a batch."""
-    return [getattr(row, name) for row in batch.encodings]
-
-
-def _take_first_row(batch: BatchEncoding) -> None:
-    """Turn the lists of a batch of one text into those of the text, in place."""
-    for name in batch.keys() - {"length"}:
-        batch[name] = batch[name][0]
-
-
-def _ids_of_rows(
-    columns: list[list[list[int]]], contents: list[RowContent]
-) -> list[list[list[int]]]:
-    """Return the part of each text's ids that each row holds, by column."""
-    parts = []
-    for number, column in enumerate(columns):
-        parts.append([column[sample][spans[number]] for sample, spans in contents])
-    return parts
-
-
-def _assemble(ids: list[list[list[int]]], template: RowTemplate) -> list[list[int]]:
-    """Return rows with special tokens. `ids` are those of the texts, by column."""
-    if len(ids) == 1:
-        before, after = template.ids
-        return [[*before, *text, *after] for text in ids[0]]
-    return [template.assemble(texts, template.ids) for texts in zip(*ids, strict=True)]
-
-
-def _type_ids(
-    rows: list[list[int]], ids: list[list[list[int]]], template: RowTemplate
-) -> list[list[int]]:
-    """Return the token types of rows. `ids` are those of their texts, by column."""
-    if template.is_of_one_type:
-        type_id = template.text_types[0]
-        return [[type_id] * len(row) for row in rows]
-    lengths = zip(*[map(len, column) for column in ids], strict=True)
-    return [template.type_ids(of_row) for of_row in lengths]
+        spec = TokenizerSpec.of(tokens)
+        spec = replace(spec, components=self._components, **self._options())
+        return type(self)(vocab=spec, extra_special_tokens=extra, **named)

@@ -18,13 +18,13 @@ Next file: spec.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from minibert.tokenization import basic
 from minibert.tokenization.added import AddedToken
 from minibert.tokenization.batch_rows import RowTemplate
-from minibert.tokenization.vocabulary import MAX_VOCAB_SIZE, Vocabulary
+from minibert.tokenization.vocabulary import MAX_VOCAB_SIZE
 from minibert.tokenization.wordpiece import CONTINUED, MAX_WORD
 
 SPLITTING = {
@@ -53,11 +53,11 @@ class Components:
     >>> components = Components.parse({"pre_tokenizer": {"type": "WhitespaceSplit"}})
     >>> [splitter.__name__ for splitter in components.splitters]
     ['split_white_space']
-    >>> [splitter.__name__ for splitter in Components.parse({}).splitters]
-    ['split_words']
+    >>> Components.parse({"pre_tokenizer": {"type": "BertPreTokenizer"}}) == Components()
+    True
 
     Args:
-        source: Those that the file has, as it has them. `{}` for a tokenizer of BERT.
+        source: Those that differ, as the file has them.
         clean_text: Whether control characters are dropped and white space becomes spaces.
         splitters: The functions that split a text, in their order.
         max_word: Longer words, in characters, become `unk_token`.
@@ -67,17 +67,27 @@ class Components:
             follow the present `cls_token` and `sep_token`.
     """
 
-    source: Mapping[str, Any]
-    clean_text: bool
-    splitters: tuple[Splitter, ...]
-    max_word: int
-    joins_pieces: bool
-    closes_gaps: bool
-    templates: Templates | None
+    source: Mapping[str, Any] = field(default_factory=dict)
+    clean_text: bool = True
+    splitters: tuple[Splitter, ...] = (basic.split_words,)
+    max_word: int = MAX_WORD
+    joins_pieces: bool = True
+    closes_gaps: bool = True
+    templates: Templates | None = None
 
     @classmethod
-    def parse(cls, source: Mapping[str, Any]) -> Components:
+    def parse(
+        cls,
+        source: Mapping[str, Any],
+        special_tokens: Mapping[str, Any] | None = None,
+        vocabulary: Mapping[str, int] | None = None,
+    ) -> Components:
         """Return the components that these parts of a tokenizer.json stand for.
+
+        Args:
+            source: The parts.
+            special_tokens: Special tokens by name. [CLS] and [SEP] unless given.
+            vocabulary: Token -> id, to check the ids in a post_processor.
 
         Raises:
             ValueError: minibert does not have one of them, or a value is impossible.
@@ -96,37 +106,39 @@ class Components:
         if not isinstance(longest, int) or isinstance(longest, bool) or longest < 0:
             raise ValueError(f"max_input_chars_per_word should be a number, not {longest!r:.80}.")
         joins_pieces, closes_gaps = parse_decoder(parts["decoder"])
+        berts = {name for name, value in BERT_PARTS.items() if parts[name] == value}
+        if joins_pieces and closes_gaps:
+            berts.add("decoder")
         templates = None
         if "post_processor" in source:
-            templates = parse_post_processor(source["post_processor"])
+            templates = parse_post_processor(source["post_processor"], vocabulary)
+            special = {"cls_token": "[CLS]", "sep_token": "[SEP]", **(special_tokens or {})}
+            if templates == bert_templates(str(special["cls_token"]), str(special["sep_token"])):
+                berts.add("post_processor")
+                templates = None
         return cls(
-            source=dict(source),
-            clean_text=clean_text,
-            splitters=parse_pre_tokenizer(parts["pre_tokenizer"], clean_text),
-            max_word=longest,
-            joins_pieces=joins_pieces,
-            closes_gaps=closes_gaps,
-            templates=templates,
+            {name: value for name, value in source.items() if name not in berts},
+            clean_text,
+            parse_pre_tokenizer(parts["pre_tokenizer"], clean_text),
+            longest,
+            joins_pieces,
+            closes_gaps,
+            templates,
         )
 
-    def without_berts(self, cls_token: str, sep_token: str) -> Components:
-        """Return the components without the parts that BERT has with these special tokens."""
-        same = {name for name, value in BERT_PARTS.items() if self.source.get(name) == value}
-        if (self.joins_pieces, self.closes_gaps) == (True, True):
-            same.add("decoder")
-        if self.templates == bert_templates(cls_token, sep_token):
-            same.add("post_processor")
-        return Components.parse({n: value for n, value in self.source.items() if n not in same})
 
-
-def parse(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of `BertTokenizer` that a tokenizer.json stands for.
+def parse(content: Mapping[str, Any], special_tokens: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a `TokenizerSpec` that a tokenizer.json stands for.
 
     >>> model = {"type": "WordPiece", "continuing_subword_prefix": "##", "vocab": {"[UNK]": 0}}
     >>> splitting = {"type": "WhitespaceSplit"}
-    >>> arguments = parse({"model": model, "pre_tokenizer": splitting, "post_processor": None})
-    >>> arguments["do_lower_case"], arguments["components"].source["pre_tokenizer"]
+    >>> fields = parse({"model": model, "pre_tokenizer": splitting, "post_processor": None}, {})
+    >>> fields["do_lower_case"], fields["components"].source["pre_tokenizer"]
     (False, {'type': 'WhitespaceSplit'})
+
+    Args:
+        content: The content of the file.
+        special_tokens: Special tokens by name that other files give.
 
     Raises:
         ValueError: A part that minibert does not have.
@@ -141,8 +153,6 @@ def parse(content: Mapping[str, Any]) -> dict[str, Any]:
         )
     added = content.get("added_tokens") or ()
     check_ids([*model["vocab"].values(), *(token["id"] for token in added)])
-    vocabulary = {**{token["content"]: token["id"] for token in added}, **model["vocab"]}
-
     splitting, clean_text = parse_normalizer(content.get("normalizer"))
     components = Components.parse(
         {
@@ -151,12 +161,16 @@ def parse(content: Mapping[str, Any]) -> dict[str, Any]:
             "decoder": content.get("decoder", BERT_PARTS["decoder"]),
             "max_input_chars_per_word": model.get("max_input_chars_per_word", MAX_WORD),
             "post_processor": content.get("post_processor"),
-        }
+        },
+        special_tokens,
+        {**{token["content"]: token["id"] for token in added}, **model["vocab"]},
     )
-    _check_special_ids(content.get("post_processor"), vocabulary)
     return {
         "vocab": model["vocab"],
-        "unk_token": AddedToken.of(model.get("unk_token", "[UNK]")),
+        "special_tokens": {
+            "unk_token": AddedToken.of(model.get("unk_token", "[UNK]")),
+            **special_tokens,
+        },
         **splitting,
         "added_tokens_decoder": {token["id"]: AddedToken.of(token) for token in added},
         "components": components,
@@ -188,7 +202,9 @@ def parse_normalizer(normalizer: Mapping[str, Any] | None) -> tuple[dict[str, An
         return {**options, "do_lower_case": True}, False
     if kind == "BertNormalizer":
         options = {
-            ours: normalizer[theirs] for ours, theirs in SPLITTING.items() if theirs in normalizer
+            ours: normalizer[theirs]
+            for ours, theirs in SPLITTING.items()
+            if normalizer.get(theirs) is not None
         }
         return options, normalizer.get("clean_text", True)
     if kind == "Sequence":
@@ -299,11 +315,17 @@ def bert_templates(cls_token: str, sep_token: str) -> Templates:
     return single, RowTemplate.of_bert(cls_token, sep_token, texts=2)
 
 
-def parse_post_processor(processor: Mapping[str, Any] | None) -> Templates:
+def parse_post_processor(
+    processor: Mapping[str, Any] | None, vocabulary: Mapping[str, int] | None = None
+) -> Templates:
     """Return the templates of a row with one and with two texts, with tokens as ids.
 
+    Args:
+        processor: The part of tokenizer.json.
+        vocabulary: Token -> id, to check the ids of the special tokens.
+
     Raises:
-        ValueError: A post_processor that minibert does not have.
+        ValueError: A post_processor that minibert does not have, or other ids than the vocabulary.
     """
     if processor is None:
         single, pair = bert_templates("", "")
@@ -311,16 +333,28 @@ def parse_post_processor(processor: Mapping[str, Any] | None) -> Templates:
         return single.without_special_tokens(), pair.without_special_tokens()
     kind = processor.get("type")
     if kind == "Sequence" and len(processor["processors"]) == 1:
-        return parse_post_processor(processor["processors"][0])
+        return parse_post_processor(processor["processors"][0], vocabulary)
     if kind == "BertProcessing":
-        return bert_templates(str(processor["cls"][0]), str(processor["sep"][0]))
-    if kind == "TemplateProcessing":
+        ids = dict([processor["cls"], processor["sep"]])
+        templates = bert_templates(str(processor["cls"][0]), str(processor["sep"][0]))
+    elif kind == "TemplateProcessing":
         special = processor["special_tokens"]
-        return (
+        ids = {}
+        for token in special.values():
+            ids.update(zip(token["tokens"], token["ids"], strict=True))
+        templates = (
             _parse_template(processor["single"], special, ["A"]),
             _parse_template(processor["pair"], special, ["A", "B"]),
         )
-    raise _refuse("post_processor", processor, "BertProcessing, TemplateProcessing, or none")
+    else:
+        raise _refuse("post_processor", processor, "BertProcessing, TemplateProcessing, or none")
+    for content, token_id in ids.items():
+        if vocabulary is not None and vocabulary.get(content) != token_id:
+            raise ValueError(
+                f"its post_processor gives {content!r:.80} the id {token_id!r:.80}, but its "
+                f"vocabulary gives it {vocabulary.get(content)}."
+            )
+    return templates
 
 
 def _parse_template(
@@ -353,27 +387,6 @@ def _parse_template(
     return RowTemplate(tuple(map(tuple, tokens)), tuple(map(tuple, types)), tuple(text_types))
 
 
-def _check_special_ids(processor: Mapping[str, Any] | None, vocabulary: Mapping[str, int]) -> None:
-    """Check that the special tokens of a post_processor have the ids of the vocabulary."""
-    if processor is None:
-        return
-    if processor["type"] == "Sequence":
-        processor = processor["processors"][0]
-        assert processor is not None
-    pairs = []
-    if processor["type"] == "BertProcessing":
-        pairs = [processor["cls"], processor["sep"]]
-    else:
-        for token in processor["special_tokens"].values():
-            pairs += zip(token["tokens"], token["ids"], strict=True)
-    for content, token_id in pairs:
-        if vocabulary.get(content) != token_id:
-            raise ValueError(
-                f"its post_processor gives {content!r:.80} the id {token_id!r:.80}, but its "
-                f"vocabulary gives it {vocabulary.get(content)}."
-            )
-
-
 def check_ids(ids: Iterable[Any]) -> None:
     """Check that an embedding can have the ids.
 
@@ -390,23 +403,12 @@ def check_ids(ids: Iterable[Any]) -> None:
 # ---- writing
 
 
-def to_content(
-    vocabulary: Vocabulary,
-    options: Mapping[str, Any],
-    components: Components,
-    templates: Templates,
-) -> dict[str, Any]:
-    """Return the content of a tokenizer.json.
-
-    Args:
-        vocabulary: The tokens.
-        options: Values of the options in `SPLITTING`.
-        components: The parts that may differ from BERT's.
-        templates: The rows with one and with two texts, with ids.
-    """
-    parts = {**BERT_PARTS, **components.source}
-    splitting = {theirs: options[ours] for ours, theirs in SPLITTING.items()}
-    added = vocabulary.added_tokens_decoder
+def to_content(spec: Any) -> dict[str, Any]:
+    """Return the content of the tokenizer.json of a `TokenizerSpec`."""
+    parts = {**BERT_PARTS, **spec.components.source}
+    splitting = {theirs: getattr(spec, ours) for ours, theirs in SPLITTING.items()}
+    added = spec.added_tokens_decoder
+    ids = {**spec.vocab, **{token.content: token_id for token_id, token in added.items()}}
     return {
         "version": "1.0",
         "truncation": None,
@@ -414,34 +416,29 @@ def to_content(
         "added_tokens": [{"id": token_id, **asdict(token)} for token_id, token in added.items()],
         "normalizer": {"type": "BertNormalizer", "clean_text": parts["clean_text"], **splitting},
         "pre_tokenizer": parts["pre_tokenizer"],
-        "post_processor": _post_processor(templates, vocabulary),
+        "post_processor": _post_processor(spec.templates, ids),
         "decoder": parts["decoder"],
         "model": {
             "type": "WordPiece",
-            "unk_token": vocabulary.unk_token,
+            "unk_token": str(spec.special_tokens["unk_token"]),
             "continuing_subword_prefix": CONTINUED,
             "max_input_chars_per_word": parts["max_input_chars_per_word"],
-            "vocab": vocabulary.base_vocab,
+            "vocab": dict(spec.vocab),
         },
     }
 
 
-def _post_processor(templates: Templates, vocabulary: Vocabulary) -> dict[str, Any]:
-    tokens = {token_id: token for token, token_id in vocabulary.get_vocab().items()}
-    used = {token_id for template in templates for group in template.ids for token_id in group}
-    special = {
-        tokens[token_id]: {"id": tokens[token_id], "ids": [token_id], "tokens": [tokens[token_id]]}
-        for token_id in sorted(used)
-    }
+def _post_processor(templates: Templates, ids: Mapping[str, int]) -> dict[str, Any]:
+    used = {token for template in templates for group in template.ids for token in group}
 
     def pieces(template: RowTemplate) -> list[dict[str, Any]]:
         result = []
-        for index, (ids, types) in enumerate(zip(template.ids, template.types, strict=True)):
+        for index, (tokens, types) in enumerate(zip(template.ids, template.types, strict=True)):
             if index:
                 text = {"id": "AB"[index - 1], "type_id": template.text_types[index - 1]}
                 result.append({"Sequence": text})
-            for token_id, type_id in zip(ids, types, strict=True):
-                result.append({"SpecialToken": {"id": tokens[token_id], "type_id": type_id}})
+            for token, type_id in zip(tokens, types, strict=True):
+                result.append({"SpecialToken": {"id": token, "type_id": type_id}})
         return result
 
     single, pair = templates
@@ -449,5 +446,8 @@ def _post_processor(templates: Templates, vocabulary: Vocabulary) -> dict[str, A
         "type": "TemplateProcessing",
         "single": pieces(single),
         "pair": pieces(pair),
-        "special_tokens": special,
+        "special_tokens": {
+            token: {"id": token, "ids": [ids[token]], "tokens": [token]}
+            for token in sorted(used, key=ids.__getitem__)
+        },
     }

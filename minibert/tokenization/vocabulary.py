@@ -10,17 +10,13 @@ Next file: pipeline.py.
 
 from __future__ import annotations
 
-import os
 import threading
 import warnings
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from minibert.files import read_text
 from minibert.tokenization.added import AddedToken
-from minibert.tokenization.unicode import SPACES
 from minibert.tokenization.wordpiece import CONTINUED
 
 NAMED = ("unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
@@ -31,7 +27,6 @@ ALL_NAMED = ("bos_token", "eos_token", *NAMED)
 
 MAX_VOCAB_SIZE = 1_000_000  # twice the largest vocabulary that was published for a BERT
 MAX_ADDED_TOKENS = 100_000  # each is looked for in every text
-MAX_TOKEN_BYTES = 32  # in a file, for each token; tokenizer.json takes three quarters of this
 
 # Gaps that splitting leaves in English text; `decode` closes them
 _GAPS = (
@@ -81,20 +76,19 @@ class TokenId:
 class Vocabulary:
     """Tokens and their ids, both ways.
 
-    >>> vocabulary = Vocabulary(["[UNK]", "the", "##s"], {"unk_token": "[UNK]"})
+    >>> vocabulary = Vocabulary({"[UNK]": 0, "the": 1, "##s": 2}, {"unk_token": "[UNK]"})
     >>> vocabulary.convert_tokens_to_ids(["the", "none", "##s"])
     [1, 0, 2]
 
     Args:
-        vocab: A vocab.txt file, a list of tokens, or a dict from token to id.
+        vocab: Token -> id.
         special_tokens: The special tokens by name, `{"unk_token": "[UNK]"}`.
         extra_special_tokens: Further special tokens.
         added_tokens_decoder: Id -> added token, as files list them.
         name: Where the vocabulary came from, for messages.
 
     Raises:
-        FileNotFoundError: The vocabulary file does not exist.
-        ValueError: The vocabulary is empty, too large or without `unk_token`.
+        ValueError: The vocabulary is without `unk_token`, or there are too many added tokens.
     """
 
     unk_token: str
@@ -109,13 +103,13 @@ class Vocabulary:
 
     def __init__(
         self,
-        vocab: str | os.PathLike[str] | Mapping[str, int] | Iterable[str] | None,
+        vocab: Mapping[str, int],
         special_tokens: Mapping[str, Any],
         extra_special_tokens: Iterable[Any] = (),
         added_tokens_decoder: Mapping[int, AddedToken] | None = None,
         name: str = "",
     ) -> None:
-        self.base_vocab = _read(vocab)
+        self.base_vocab = dict(vocab)
         self._by_id = {token_id: token for token, token_id in self.base_vocab.items()}
         self._next_id = max(self._by_id) + 1
         self._added: dict[str, AddedToken] = {}
@@ -157,7 +151,12 @@ class Vocabulary:
 
     def _add_special(self, special_tokens: Mapping[str, Any], extra: list[Any], name: str) -> None:
         """Set the special tokens, and add those that the vocabulary lacks."""
-        named = _named_special_tokens(special_tokens)
+        named: dict[str, AddedToken] = {}
+        for key in ALL_NAMED:
+            if special_tokens.get(key) is not None:
+                named[key] = AddedToken.of(special_tokens[key], special=True)
+                if not named[key].content:
+                    raise ValueError(f"{key} is empty. It should be a token of the vocabulary.")
         extra_tokens = [AddedToken.of(value, special=True) for value in extra]
 
         tokens_before = self.get_vocab()
@@ -168,8 +167,8 @@ class Vocabulary:
         for token in (*named.values(), *extra_tokens):
             # flags that files gave the token stay
             self._add(self._added.get(token.content, token).as_special())
-        for key, token in named.items():
-            setattr(self, key, token.content)
+        for key in ALL_NAMED:
+            setattr(self, key, named.get(key))
         self.extra_special_tokens = [token.content for token in extra_tokens]
         if missing and self.unk_token in self.base_vocab:
             warnings.warn(
@@ -483,19 +482,6 @@ class Vocabulary:
         return texts
 
 
-def _named_special_tokens(special_tokens: Mapping[str, Any]) -> dict[str, AddedToken]:
-    """Return the special tokens that have a role, by its name."""
-    named = {}
-    for name in ALL_NAMED:
-        if special_tokens.get(name) is None:
-            continue
-        token = AddedToken.of(special_tokens[name], special=True)
-        if not token.content:
-            raise ValueError(f"{name} is empty. It should be a token of the vocabulary.")
-        named[name] = token
-    return named
-
-
 def _close_gaps(text: str) -> str:
     """Close the gaps that splitting leaves in English: "it 's ." -> "it's."."""
     for gap in _GAPS:
@@ -523,60 +509,3 @@ def to_list(values: Any) -> Any:
     if isinstance(values, list | tuple):
         return [to_list(value) for value in values]
     return values
-
-
-def check_size(path: str | os.PathLike[str]) -> None:
-    """Check the size of a file before it is read.
-
-    Raises:
-        ValueError: It is too large for a vocabulary.
-    """
-    size = os.stat(path).st_size
-    if size > MAX_TOKEN_BYTES * MAX_VOCAB_SIZE:
-        raise ValueError(
-            f"{path} has {size:,} bytes, too many for a vocabulary of at most {MAX_VOCAB_SIZE:,} "
-            "tokens."
-        )
-
-
-def _read(
-    vocab: str | os.PathLike[str] | Mapping[str, int] | Iterable[str] | None,
-) -> dict[str, int]:
-    """Return token -> id from a file, a mapping or a list."""
-    if isinstance(vocab, Mapping):
-        tokens = dict(vocab)
-    elif isinstance(vocab, str | os.PathLike):
-        tokens = _enumerate_tokens(_read_lines(vocab), f"{vocab}")
-    else:
-        tokens = _enumerate_tokens(list(vocab or ()), "given")
-    if not any(tokens):
-        raise ValueError(
-            "The vocabulary is empty. Pass a vocab.txt file, a list of tokens or a dict from token "
-            "to id."
-        )
-    return tokens
-
-
-def _read_lines(path: str | os.PathLike[str]) -> list[str]:
-    try:
-        check_size(path)
-        text = read_text(path).removesuffix("\n")
-    except OSError as error:
-        raise FileNotFoundError(f"Cannot read the vocabulary {path}: {error.strerror}.") from None
-    count = text.count("\n") + 1
-    if count > MAX_VOCAB_SIZE:
-        raise ValueError(
-            f"{path} has {count:,} lines, but a vocabulary has at most {MAX_VOCAB_SIZE:,} tokens."
-        )
-    return [line.rstrip(SPACES) for line in text.split("\n")]
-
-
-def _enumerate_tokens(tokens: list[str], name: str) -> dict[str, int]:
-    repeated = [token for token, count in Counter(tokens).items() if count > 1 and token]
-    if repeated:
-        warnings.warn(
-            f"The vocabulary {name} contains {len(repeated)} tokens more than once, such as "
-            f"{repeated[0]!r} as number {tokens.index(repeated[0])}. The last of each counts.",
-            stacklevel=6,
-        )
-    return {token: token_id for token_id, token in enumerate(tokens)}

@@ -1,0 +1,65 @@
+"""A tokenizer and what its files say: one frozen spec, from a folder and to a folder."""
+
+from __future__ import annotations
+
+import dataclasses
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from minibert.checkpoints.source import Source
+from minibert.tokenization.added import AddedToken
+from minibert.tokenization.spec import TokenizerSpec
+from minibert.tokenization.tokenizer import BertTokenizer
+
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "i", "love", "##ly", "well-known", "!"]
+TEXT = "I lovely well-known <x>!"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {},
+        {"do_lower_case": False, "padding_side": "left", "model_max_length": 12},
+        {"components": {"pre_tokenizer": {"type": "WhitespaceSplit"}}, "eos_token": "<x>"},
+        {"components": {"post_processor": None}, "extra_special_tokens": ["<x>"]},
+    ],
+)
+def test_a_spec_is_all_that_a_tokenizer_is(arguments: dict[str, Any], tmp_path: Path) -> None:
+    tokenizer = BertTokenizer(WORDS, **arguments)
+    tokenizer.add_tokens(["<y>"])
+    spec = tokenizer.spec
+    spec.to_folder(tmp_path)
+    saved = TokenizerSpec.from_folder(Source.of(tmp_path))
+    for again in (BertTokenizer(spec), BertTokenizer(saved), pickle.loads(pickle.dumps(tokenizer))):
+        assert again(TEXT) == tokenizer(TEXT)
+        kwargs = {**again.init_kwargs, "components": None}
+        assert kwargs == {**tokenizer.init_kwargs, "components": None}
+        assert again.components.keys() == tokenizer.components.keys()
+        assert again.spec.templates == spec.templates
+
+
+def test_arguments_override_a_spec() -> None:
+    spec = dataclasses.replace(TokenizerSpec.of(WORDS), padding_side="left", do_lower_case=False)
+    tokenizer = BertTokenizer(spec, padding_side="right")
+    assert (tokenizer.padding_side, tokenizer.do_lower_case) == ("right", False)
+
+
+@pytest.mark.parametrize("name", ["mask_token", "pad_token", "eos_token"])
+def test_a_special_token_may_be_missing(name: str, tmp_path: Path) -> None:
+    tokenizer = BertTokenizer(WORDS, **{name: None})
+    assert getattr(tokenizer, name) is None and getattr(tokenizer, f"{name}_id") is None
+    assert name not in tokenizer.special_tokens_map
+    tokenizer.save_pretrained(tmp_path)
+
+
+@pytest.mark.parametrize("flags", [{"special": True}, {"lstrip": True, "normalized": False}, {}])
+def test_added_tokens_of_the_library_are_taken(flags: dict[str, bool]) -> None:
+    library = pytest.importorskip("tokenizers")
+    theirs, ours = library.AddedToken("<x>", **flags), AddedToken("<x>", **flags)
+    tokenizer, twin = BertTokenizer(WORDS), BertTokenizer(WORDS)
+    assert tokenizer.add_tokens([theirs]) == twin.add_tokens([ours])
+    assert tokenizer.added_tokens_decoder == twin.added_tokens_decoder
+    assert BertTokenizer(WORDS, eos_token=theirs).eos_token == "<x>"
