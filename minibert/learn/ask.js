@@ -340,6 +340,7 @@ function drawAsk() {
     const { question: title, answer } = question[state.language];
     $("ask-title").textContent = title;
     $("ask-text").textContent = answer;
+    offerScene(sceneOf(question));
     if (drawAsk.answer !== answer) {
       drawAsk.answer = answer;
       foldAnswer(false);
@@ -350,6 +351,29 @@ function drawAsk() {
   }
   if (state.section === "head" && !$("film").hidden) {
     openFilm();
+  }
+}
+
+/** Returns the index of the scene that shows the answer to a question, or -1. */
+function sceneOf({ scene }) {
+  const places = page.lesson
+    ? scene.map((id) => SCENES.findIndex((own) => own.id === id))
+    : [];
+  return places.find((place) => place >= 0) ?? -1;
+}
+
+/** Shows a button that leads to a scene. */
+function offerScene(place) {
+  const button = $("ask-scene");
+  button.hidden = place < 0;
+  if (place >= 0) {
+    const title = t(`lesson.${SCENES[place].id}.title`);
+    button.textContent = t("ask.scene", { number: place + 1, title });
+    button.onclick = () => {
+      $("ask").hidden = true;
+      work = null;
+      enter(place);
+    };
   }
 }
 

@@ -55,9 +55,9 @@ def go(opened: Opened, question: str) -> None:
 
 
 def test_questions_are_complete() -> None:
-    assert len(QUESTIONS) == 30 == len({question["id"] for question in QUESTIONS})
+    assert len(QUESTIONS) == 100 == len({question["id"] for question in QUESTIONS})
     for question in QUESTIONS:
-        assert set(question) == {"id", "en", "ko", "door"}
+        assert set(question) == {"id", "en", "ko", "door", "scene"} and question["scene"]
         for language in ("en", "ko"):
             texts = question[language]
             assert texts["question"].strip().endswith("?") and texts["also"]
@@ -116,7 +116,7 @@ def test_the_nearest_questions_and_their_answer(opened: Opened) -> None:
     page.evaluate("() => { questionVectors.all = new Promise(() => {}); }")
     page.evaluate("closeAsk()")
     page.click("#ask-open")
-    assert page.locator("#ask-list button").count() == 30
+    assert page.locator("#ask-list button").count() == 100
     for text, expected_id in (
         ("maximum sequence length", "512"),
         ("왜 루트로 나누나요?", "root-d"),
@@ -128,7 +128,7 @@ def test_the_nearest_questions_and_their_answer(opened: Opened) -> None:
         )
     # a click shows all questions again
     page.click("#ask-whole")
-    assert page.locator("#ask-list button").count() == 30 and not page.is_visible("#ask-whole")
+    assert page.locator("#ask-list button").count() == 100 and not page.is_visible("#ask-whole")
     page.fill("#ask-box", "vectors of padding tokens")
     page.press("#ask-box", "Enter")
     page.wait_for_selector("#ask-answer:not([hidden])")
