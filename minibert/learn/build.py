@@ -74,6 +74,9 @@ SCRIPTS = (
     "pair",
     "task",
     "whys",
+    "neurons",
+    "tuning",
+    "depths",
     "scenes",
     "scenes_ko",
     "question",
@@ -201,7 +204,7 @@ def write_page(
         and "lesson" in more
         and more["lesson"]["measured"].get("weights") != data["live"]["digest"]
     ):
-        more = {**more, "lesson": {**more["lesson"], "measured": None}}  # of another model
+        more = {**more, "lesson": {**more["lesson"], "measured": None, "studied": None}}  # of another model
     with replacing(path) as temporary:
         content = render(
             {"name": _title(source.name), "source": source.name, **data, **(more or {})}

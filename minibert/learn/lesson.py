@@ -154,6 +154,7 @@ def article(language: str = "en") -> dict[str, Any]:
     }
     for name in ("crowds", "measured", "examples", "labeled"):
         lesson[name] = json.loads(part(content[name]))
+    lesson["studied"] = json.loads(part("studied.json")).get(language)
     added: dict[str, Any] = {"lesson": lesson}
     if content["run"] is not None:
         added["run"] = json.loads(lzma.decompress((PARTS / content["run"]).read_bytes()))

@@ -224,6 +224,58 @@ async function ownComparison() {
   return rows;
 }
 
+/** Returns what changes of the three vectors of a word if it stands in another place. */
+function vectorsOfPlace(before, now, word) {
+  const [i, j] = [before, now].map((what) => placeOf(what, word));
+  const names = ["word", "token_type", "position"];
+  const row = (what, name, at) => what.steps.get(`embeddings.${name}`).row(at);
+  const alike = names.map((name) => cosine(row(before, name, i), row(now, name, j)));
+  const places = inner(before).map((_, at) => at + 1);
+  const angles = places.flatMap((at) =>
+    places.map((to) => Math.abs(cosine(row(before, "word", at), row(before, "position", to)))),
+  );
+  const output = brief(cosine(row(before, "output", i), row(now, "output", j)));
+  return {
+    rows: [
+      ...names.map((name, n) => [name, brief(1), brief(alike[n])]),
+      ["output", brief(1), output],
+    ],
+    outcome: alike.indexOf(Math.min(...alike)),
+    values: {
+      alike: output,
+      angle: average(angles).toFixed(2),
+      random: Math.sqrt(2 / (Math.PI * sizes.hidden)).toFixed(2),
+    },
+  };
+}
+
+/**
+ * Returns the scene on the score and the share of one head between two tokens, before and after the
+ * text goes on behind them.
+ */
+const headScene = ({ text, longer, query, key }) => ({
+  id: "head",
+  concerns: ["layer", "head", "token", "key"],
+  set: () => ({ section: "head", text, layer: 0, head: 0, token: query, key }),
+  act: () => ({ text: longer }),
+  measure: (before, now) => {
+    const [a, b] = [before, now].map(chosenPair);
+    const moved = (name) => Math.abs(a[name] - b[name]) > 0.0005; // as the page would show it
+    return {
+      rows: ["score", "share", "sum"].map((name) => [name, brief(a[name]), brief(b[name])]),
+      outcome: choiceOf(moved("score"), moved("share")),
+      values: { pair: a.name, before: brief(a.share), after: brief(b.share) },
+    };
+  },
+  own: (before, now) => {
+    const pairs = [before, now].map(chosenPair);
+    return [
+      ["pair", ...pairs.map(({ name }) => name)],
+      ...["score", "share"].map((name) => [name, ...pairs.map((pair) => brief(pair[name]))]),
+    ];
+  },
+});
+
 const ENGLISH = [
   prologueScene("The cat was sleeping on the [MASK]."),
   {
@@ -279,33 +331,23 @@ const ENGLISH = [
     }),
     act: () => ({ text: "The man bit the dog.", token: placeIn("The man bit the dog.", "dog") }),
     experiments: () => [roles],
-    measure: async (before, now) => {
-      const [i, j] = [before, now].map((what) => placeOf(what, "dog"));
-      const names = ["word", "token_type", "position"];
-      const row = (what, name, at) => what.steps.get(`embeddings.${name}`).row(at);
-      const alike = names.map((name) => cosine(row(before, name, i), row(now, name, j)));
-      const places = inner(before).map((_, at) => at + 1);
-      const angles = places.flatMap((at) =>
-        places.map((to) => Math.abs(cosine(row(before, "word", at), row(before, "position", to)))),
-      );
+    measure: (before, now) => {
+      const place = vectorsOfPlace(before, now, "dog");
       const { results } = roles;
       const swap = average(results.map(([own]) => own));
       const passive = average(results.map(([, own]) => own));
       const closer = results.filter(([own, other]) => own > other).length;
       return {
         rows: [
-          ...names.map((name, n) => [name, brief(1), brief(alike[n])]),
-          ["output", brief(1), brief(cosine(row(before, "output", i), row(now, "output", j)))],
+          ...place.rows,
           ["sentence", "", brief(swap)],
           ["passive", "", brief(passive)],
           ["closer", "", shareOf(closer, results.length)],
         ],
-        outcome: alike.indexOf(Math.min(...alike)),
+        outcome: place.outcome,
         verdict: 2,
         values: {
-          alike: brief(cosine(row(before, "output", i), row(now, "output", j))),
-          angle: average(angles).toFixed(2),
-          random: Math.sqrt(2 / (Math.PI * sizes.hidden)).toFixed(2),
+          ...place.values,
           sentence: swap.toFixed(3),
           passive: passive.toFixed(3),
           closer: shareOf(closer, results.length),
@@ -314,35 +356,12 @@ const ENGLISH = [
     },
     own: (before, now) => sameWordRows(before, now, "dog"),
   },
-  {
-    id: "head",
-    concerns: ["layer", "head", "token", "key"],
-    set: () => ({
-      section: "head",
-      text: "The cat sat on the mat.",
-      layer: 0,
-      head: 0,
-      token: 2,
-      key: 3,
-    }),
-    act: () => ({ text: "The cat sat on the mat because the sun was warm." }),
-    measure: (before, now) => {
-      const [a, b] = [before, now].map(chosenPair);
-      const moved = (name) => Math.abs(a[name] - b[name]) > 0.0005; // as the page would show it
-      return {
-        rows: ["score", "share", "sum"].map((name) => [name, brief(a[name]), brief(b[name])]),
-        outcome: choiceOf(moved("score"), moved("share")),
-        values: { pair: a.name, before: brief(a.share), after: brief(b.share) },
-      };
-    },
-    own: (before, now) => {
-      const pairs = [before, now].map(chosenPair);
-      return [
-        ["pair", ...pairs.map(({ name }) => name)],
-        ...["score", "share"].map((name) => [name, ...pairs.map((pair) => brief(pair[name]))]),
-      ];
-    },
-  },
+  headScene({
+    text: "The cat sat on the mat.",
+    longer: "The cat sat on the mat because the sun was warm.",
+    query: 2,
+    key: 3,
+  }),
   {
     id: "heads",
     concerns: ["layer", "head", "rule"],
@@ -543,10 +562,12 @@ const ENGLISH = [
     figure: paraphrasesFigure,
   },
   TASK_SCENE,
+  ...tuningScenes(),
   TRAINING_SCENE,
   STEP_SCENE,
   SEVERAL_SCENE,
   TRANSFORM_SCENE,
+  ...neuronScenes(),
 ];
 
 /** Replaces "it" by a noun phrase with [MASK], to see which noun the model predicts. */

@@ -368,6 +368,13 @@ const KOREAN = [
     ],
   },
   {
+    id: "place",
+    set: () => ({ section: "embeddings", text: BITES[0], token: placeIn(BITES[0], "사람을") }),
+    act: () => ({ text: BITES[1], token: placeIn(BITES[1], "사람을") }),
+    measure: (before, now) => vectorsOfPlace(before, now, "사람을"),
+    own: (before, now) => sameWordRows(before, now, "사람을"),
+  },
+  {
     id: "order",
     concerns: ["other", "same", "depth"],
     set: () => ({
@@ -395,6 +402,7 @@ const KOREAN = [
     },
     own: () => comparedRows(sentenceCosine),
   },
+  headScene({ text: SHIP, longer: `${SHIP} 바람이 세게 불었다.`, query: 4, key: 5 }),
   {
     id: "heads",
     concerns: ["layer", "head", "rule"],
@@ -621,7 +629,11 @@ const KOREAN = [
     own: () => comparedRows(sentenceCosine),
   },
   TASK_SCENE,
+  ...tuningScenes(),
+  ...depthScenes(),
+  TRAINING_SCENE,
   STEP_SCENE,
   SEVERAL_SCENE,
   TRANSFORM_SCENE,
+  ...neuronScenes(),
 ];
