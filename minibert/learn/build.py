@@ -388,7 +388,9 @@ def render(data: dict[str, Any]) -> str:
         "script_hash": _hash(script),
         # Only ASCII and no "<", which could end the script element or open a comment. So a text
         # cannot escape from its string.
-        "data": json.dumps({**data, **_texts(data), "code": code_places()}).replace("<", "\\u003c"),
+        "data": json.dumps(
+            {**data, **_texts(data), "code": code_places()}, separators=(",", ":")
+        ).replace("<", "\\u003c"),
     }
     return re.sub(r"\{\{(\w+)\}\}", lambda match: content[match[1]], part("page.html"))
 

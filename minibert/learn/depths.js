@@ -12,12 +12,15 @@ const TEXTBOOK = {
   "sum of all": 95.5,
 };
 
+/** Returns the numbers of sentences to learn from and to test. */
+const amountsOfLayers = () => studied("layers").sentences;
+
 const WHICH_SCENE = {
   id: "which",
   set: () => ({ section: "hidden", text: SHIP, token: placeIn(SHIP, "배를") }),
   act: () => ({}),
   experiments: () => [ownSenses],
-  amounts: () => studied("layers").sentences,
+  amounts: amountsOfLayers,
   measure: () => {
     const { trained, random } = studied("layers");
     const names = Object.keys(TEXTBOOK);
@@ -52,8 +55,6 @@ const WHICH_SCENE = {
     };
   },
 };
-
-const amountsOfLayers = () => studied("layers").sentences;
 
 /** Returns the scene, if it was measured with the model on the page. */
 const depthScenes = () => (studied("layers") ? [WHICH_SCENE] : []);

@@ -115,7 +115,7 @@ const UNFREEZE_SCENE = {
       const percent = (value) => `${(100 * value).toFixed(1)}%`;
       return parts.map((value, i) => `${names[i]}:\u00a0${percent(value)}`).join(", ");
     };
-    const [live_] = loosened.results;
+    const [own] = loosened.results;
     const test = page.lesson.labeled.test.length;
     const both = (name, times) => ["true", "shuffled"].map((kind) => range(kind, name, times));
     return {
@@ -124,8 +124,8 @@ const UNFREEZE_SCENE = {
         ["kept", ...both("kept").map((own) => `${own} / ${all}`)],
         ["nearest", ...both("nearest").map((own) => `${own} / ${crowd("paraphrases").length}`)],
         ["moved", moved("true"), moved("shuffled")],
-        ["loose.right", shareOf(live_.right, test), ""],
-        ["loose.kept", shareOf(live_.kept, promptsToAsk().length), ""],
+        ["loose.right", shareOf(own.right, test), ""],
+        ["loose.kept", shareOf(own.kept, promptsToAsk().length), ""],
       ],
       heads: ["true", "shuffled"],
       outcome: choiceOf(kept > 0.75 * all, kept > 0.25 * all),
@@ -136,10 +136,11 @@ const UNFREEZE_SCENE = {
         shuffled: Math.round(shuffled),
         shuffled_range: range("shuffled", "kept"),
         nearest: mean("nearest", "true").toFixed(1),
+        nearest_before: nearest.results.filter(({ last }) => last).length,
         meanings: crowd("paraphrases").length,
         moved: moved("true"),
-        loose_right: shareOf(live_.right, test),
-        loose_kept: shareOf(live_.kept, promptsToAsk().length),
+        loose_right: shareOf(own.right, test),
+        loose_kept: shareOf(own.kept, promptsToAsk().length),
       },
     };
   },
