@@ -72,12 +72,10 @@ const loosened = new Experiment(
       const what = await live.compute({ text });
       states.push(hiddenState(sizes.layers, what).row(placeOf(what, "[MASK]")));
     }
-    const altered = states.map((row) =>
-      Array.from(row, (value, c) => scale[c] * value + shift[c]),
-    );
+    const altered = states.map((row) => row.map((value, c) => scale[c] * value + shift[c]));
     const [before, after] = await Promise.all(
       [states, altered].map(async (some) => {
-        const data = Float32Array.from(some.flatMap((row) => Array.from(row)));
+        const data = Float32Array.from(some.flatMap((row) => [...row]));
         const best = await live.words({ shape: [some.length, sizes.hidden], data });
         return best.map(([[word]]) => word);
       }),
@@ -110,7 +108,9 @@ const UNFREEZE_SCENE = {
     };
     const [kept, shuffled] = ["true", "shuffled"].map((kind) => mean("kept", kind));
     const moved = (kind) => {
-      const parts = runs[0][kind].moved.map((_, i) => average(runs.map((own) => own[kind].moved[i])));
+      const parts = runs[0][kind].moved.map((_, i) =>
+        average(runs.map((run) => run[kind].moved[i])),
+      );
       const names = ["embeddings", ...layerNumbers(), "pooler"];
       const percent = (value) => `${(100 * value).toFixed(1)}%`;
       return parts.map((value, i) => `${names[i]}:\u00a0${percent(value)}`).join(", ");
@@ -124,8 +124,8 @@ const UNFREEZE_SCENE = {
         ["kept", ...both("kept").map((own) => `${own} / ${all}`)],
         ["nearest", ...both("nearest").map((own) => `${own} / ${crowd("paraphrases").length}`)],
         ["moved", moved("true"), moved("shuffled")],
-        ["loose.right", shareOf(own.right, test), ""],
-        ["loose.kept", shareOf(own.kept, promptsToAsk().length), ""],
+        ["loose.right", "", shareOf(own.right, test)],
+        ["loose.kept", "", shareOf(own.kept, promptsToAsk().length)],
       ],
       heads: ["true", "shuffled"],
       outcome: choiceOf(kept > 0.75 * all, kept > 0.25 * all),

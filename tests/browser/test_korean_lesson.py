@@ -25,7 +25,9 @@ VERDICTS = [
     (1, "“배 ##도”로 나뉘었습니다"),
     (0, "방 쪽입니다"),
     (2, "[UNK]가 3개입니다"),
+    (2, "위치 벡터만 달라졌습니다"),
     (0, "어순만 바꾼 문장이 더 가깝습니다"),
+    (1, "점수는 그대로이고 비율만 달라졌습니다"),
     (0, "레이어 0, 헤드 1"),
     (0, "레이어 2 없이 답이 그대로인 문장은 40개 중 12개"),
     (1, "같은 뜻에 더 가까운 수는 배 16, 눈 17입니다"),
@@ -36,9 +38,13 @@ VERDICTS = [
     (1, "둘째 문장을 뒤섞어도 80개 중 68개"),
     (1, "뜻이 같은 쪽이 더 가까운 것은 20개 중"),
     (2, "마지막 레이어로 평균 83%"),
+    (0, "40개 가운데 평균 31개입니다"),
+    (2, "“마지막 네 개를 이어 붙임”이 가장 낫습니다"),
+    (1, "다섯 문장에 모두 같은 답을 했습니다"),
     (0, "커지고, 손실은 줄어듭니다"),
     (2, "모두 한 벌을 쓸 때 40개 중 7개"),
     (1, "피드포워드를 모두 빼면 답이 그대로인 것은 40개 중 3개"),
+    (2, "5120개 중 236개"),
 ]
 
 FITS = """() => ["lesson", "scene-verdict", "scenes"].every((id) => {
@@ -84,7 +90,7 @@ def test_every_scene_has_a_measured_verdict(browser: Any, file: Path) -> None:
     with Reader(browser, file, language="en-US") as reader:
         # --lang ko opens the page in Korean, whatever the language of the browser
         assert reader.page.get_attribute("html", "lang") == "ko"
-        assert reader.page.evaluate("SCENE_COUNT") == len(VERDICTS) == 18
+        assert reader.page.evaluate("SCENE_COUNT") == len(VERDICTS) == 24
         check_scenes(reader, "ko")
 
 
