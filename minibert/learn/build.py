@@ -204,7 +204,8 @@ def write_page(
         and "lesson" in more
         and more["lesson"]["measured"].get("weights") != data["live"]["digest"]
     ):
-        more = {**more, "lesson": {**more["lesson"], "measured": None, "studied": None}}  # of another model
+        # of another model
+        more = {**more, "lesson": {**more["lesson"], "measured": None, "studied": None}}
     with replacing(path) as temporary:
         content = render(
             {"name": _title(source.name), "source": source.name, **data, **(more or {})}
@@ -380,19 +381,24 @@ def render(data: dict[str, Any]) -> str:
         "\n".join(part(f"{name}.js") for name in names) for names in (SCRIPTS, WORKER)
     )
     style = "".join(map(part, STYLES))
+    whole = {**data, **_texts(data), "code": code_places()}
     content = {
         "style": style,
         "script": script,
         "worker": worker,
         "style_hash": _hash(style),
         "script_hash": _hash(script),
-        # Only ASCII and no "<", which could end the script element or open a comment. So a text
-        # cannot escape from its string.
-        "data": json.dumps(
-            {**data, **_texts(data), "code": code_places()}, separators=(",", ":")
-        ).replace("<", "\\u003c"),
+        "data": _escaped(json.dumps(whole, ensure_ascii=False, separators=(",", ":"))),
     }
     return re.sub(r"\{\{(\w+)\}\}", lambda match: content[match[1]], part("page.html"))
+
+
+def _escaped(data: str) -> str:
+    """Escape what JSON may not hold in a page, so that no text escapes from its string.
+
+    "<" could end the script element or open a comment, and UTF-8 has no lone surrogates.
+    """
+    return re.sub("[<\ud800-\udfff]", lambda match: f"\\u{ord(match[0]):04x}", data)
 
 
 def code_places() -> dict[str, tuple[str, int, int]]:

@@ -111,7 +111,7 @@ def moved(before: Any, after: Any) -> list[float]:
 
 
 def study_fine_tuning(language: str) -> list[dict[str, Any]]:
-    """Fine-tune on several splits of the labeled sentences, with their labels and with shuffled ones.
+    """Fine-tune on several splits of the labeled sentences, with true and with shuffled labels.
 
     Returns:
         For each split, with true and with shuffled labels: the share of new sentences that are
@@ -208,7 +208,8 @@ def study_neurons(language: str) -> dict[str, Any]:
         if kind == "neurons" and passed:
             neuron, piece = random.Random(number).choice(passed)
             examples.append([number, neuron, piece])
-        print(language, number, kind, len(passed), held, Counter(p for _, p in passed).most_common(8))
+        pieces_ = Counter(piece for _, piece in passed).most_common(8)
+        print(language, number, kind, len(passed), held, pieces_)
     return {**counts, "examples": examples}
 
 
@@ -271,7 +272,9 @@ def study_layers(klue: Path) -> dict[str, Any]:
         states, tags = [], []
         for text, own in names[part]:
             encoding = subject.tokenizer(text, return_offsets_mapping=True, truncation=True)
-            batch = {name: torch.tensor([encoding[name]]) for name in ("input_ids", "attention_mask")}
+            batch = {
+                name: torch.tensor([encoding[name]]) for name in ("input_ids", "attention_mask")
+            }
             with torch.no_grad():
                 found = network.bert(**batch, output_hidden_states=True).hidden_states
             states.append(torch.stack([state[0, 1:-1] for state in found]))
