@@ -5,6 +5,20 @@ from typing import Any
 import torch
 
 
+def available_devices() -> list[str]:
+    """Return the names of the devices of this computer, the CPU first."""
+    devices = ["cpu"]
+    devices += [f"cuda:{number}" for number in range(torch.cuda.device_count())]
+    if torch.backends.mps.is_available():
+        devices.append("mps")
+    return devices
+
+
+def default_training_device() -> str:
+    """Return where training runs unless an option names a device: a GPU where there is one."""
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
 def resolve_device(device: Any) -> torch.device:
     """Return a device, after checking its name, and that this computer has it if it is a GPU.
 
@@ -24,12 +38,13 @@ def resolve_device(device: Any) -> torch.device:
         raise ValueError(
             f'device should be one device, such as "cpu", "cuda" or "cuda:1", not {device!r:.80}.'
         ) from error
-    # PyTorch says in a sentence that other devices are missing
-    if resolved.type == "cuda":
-        count = torch.cuda.device_count()
-        if (resolved.index or 0) >= count:
+    # PyTorch says in a sentence that devices of other kinds are missing
+    if resolved.type in ("cuda", "mps"):
+        devices = available_devices()
+        first = {"cuda": "cuda:0", "mps:0": "mps"}.get(str(resolved), str(resolved))
+        if first not in devices:
             raise ValueError(
-                f"device {str(resolved)!r} is not available: PyTorch finds {count} devices of "
-                'type cuda here. Pass device="cpu".'
+                f"device should be one of this computer's ({', '.join(devices)}), not "
+                f"{str(resolved)!r}."
             )
     return resolved

@@ -15,8 +15,8 @@ from fake_device import DEVICE, NAME, OnDevice, fake_device
 from tiny_folder import LINES, VOCABULARY, tiny_folder
 
 import minibert
-from minibert import BertTokenizer, CrossEncoder, SentenceEmbedder
-from minibert.cli import loading, main
+from minibert import BertTokenizer, CrossEncoder, SentenceEmbedder, devices
+from minibert.cli import main
 from minibert.tasks.answers import AnswerTask
 from minibert.tasks.sequence import SequenceTask
 from minibert.tasks.similarity import SimilarityTask
@@ -140,7 +140,7 @@ def test_commands(
     class_name, arguments = COMMANDS[name]
     build(class_name).save_pretrained(tmp_path)
     BertTokenizer.from_pretrained(base).save_pretrained(tmp_path)
-    monkeypatch.setattr(loading, "devices_of_computer", lambda: ["cpu", NAME])
+    monkeypatch.setattr(devices, "available_devices", lambda: ["cpu", NAME])
     typed = [name, "-m", str(tmp_path), *arguments, "--jsonl"]
     assert main(typed) == 0
     expected = [json.loads(line) for line in capsys.readouterr().out.splitlines()]

@@ -16,6 +16,7 @@ from minibert.cli.options import add_force, add_json, add_offline
 from minibert.cli.parser import Command, Parser
 from minibert.cli.results import UsageError, claim_folder, is_same_folder, report
 from minibert.files import new_folder
+from minibert.inference.precisions import GRAPH_PRECISIONS
 
 
 def add_convert(parser: Parser) -> None:
@@ -96,7 +97,7 @@ def add_export(parser: Parser) -> None:
     parser.add_argument(
         "--precision",
         default="fp32",
-        choices=["fp32", "int8"],
+        choices=GRAPH_PRECISIONS,
         help="Arithmetic of the graph. int8 quantizes it.",
     )
     parser.add_argument(

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from minibert.cli.loading import load_embedder
 from minibert.cli.options import (
     add_embedder,
+    add_fields,
     add_force,
     add_json,
     add_model,
@@ -29,7 +30,7 @@ from minibert.cli.results import (
     report,
 )
 from minibert.cli.texts import count_texts, rows_of
-from minibert.inference.batching import BATCH_TOKENS
+from minibert.encoders.encoder_options import VectorOptions
 from minibert.progress import place
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from minibert.text.rows import Row
     from minibert.vectors.shards import CorpusReport
 
+ENCODING = ("batch_tokens", "prompt", "prompt_name", "overflow")
 FORMATS = ("npy", "safetensors", "jsonl", "parquet")
 THREADS_PER_PROCESS = 8
 MAX_SHOWN = 8  # texts in the table at a terminal, which has as many columns
@@ -53,28 +55,7 @@ def add(parser: Parser) -> None:
         action=argparse.BooleanOptionalAction,
         help="L2-normalize the vectors. Default: what the model's folder asks for.",
     )
-    parser.add_argument(
-        "--batch-tokens",
-        type=int,
-        default=BATCH_TOKENS,
-        metavar="N",
-        help="Maximum number of tokens per batch.",
-    )
-    parser.add_argument(
-        "--prompt",
-        metavar="TEXT",
-        help="Text to put before every text. Default: the model's prompt of documents, if it has "
-        "one.",
-    )
-    parser.add_argument(
-        "--prompt-name", metavar="NAME", help="Name of a prompt of the model, such as query."
-    )
-    parser.add_argument(
-        "--overflow",
-        default="truncate",
-        choices=["truncate", "mean"],
-        help="Treatment of texts longer than --max-length: truncate them, or average over windows.",
-    )
+    add_fields(parser, VectorOptions, *ENCODING)
     add_embed_output(parser)
     add_json(parser, lines=True)
 
@@ -127,10 +108,8 @@ def run(options: argparse.Namespace) -> None:
     from minibert.vectors.shards import prompt_of
 
     settings: dict[str, Any] = {
+        **{name: getattr(options, name) for name in ENCODING},
         "prompt": prompt_of(embedder, options.prompt, options.prompt_name),
-        "prompt_name": options.prompt_name,
-        "overflow": options.overflow,
-        "batch_tokens": options.batch_tokens,
     }
     from minibert.progress import is_watched
 

@@ -15,7 +15,7 @@ from minibert.files import read_json
 if TYPE_CHECKING:
     from minibert.encoders.kinds import Kind
     from minibert.encoders.text_encoder import TextEncoder
-    from minibert.inference.optimize import FastPrecision, Precision
+    from minibert.inference.precisions import Precision
 
 
 logger = logging.getLogger("minibert")
@@ -68,41 +68,17 @@ def check_device(name: str, backend: str = "torch") -> str:
         if name != "cpu":
             raise UsageError("--backend onnx runs on the CPU: leave --device out.")
         return name
-    devices = devices_of_computer()
-    if name not in devices and not (name == "cuda" and "cuda:0" in devices):
-        raise UsageError(
-            f"--device {name} is not available. This computer has {', '.join(devices)}."
-        )
-    if len(devices) > 1:
-        others = "" if name != "cpu" else f" (there is also {', '.join(devices[1:])}: --device)"
+    from minibert import devices
+
+    try:
+        devices.resolve_device(name)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    available = devices.available_devices()
+    if len(available) > 1:
+        others = "" if name != "cpu" else f" (there is also {', '.join(available[1:])}: --device)"
         logger.info("computing on %s%s.", name, others)
     return name
-
-
-def devices_of_computer() -> list[str]:
-    """Names of the devices that --device takes here, the CPU first."""
-    import torch
-
-    devices = ["cpu"]
-    devices += [f"cuda:{number}" for number in range(torch.cuda.device_count())]
-    if torch.backends.mps.is_available():
-        devices.append("mps")
-    return devices
-
-
-def default_training_device() -> str:
-    """Where training runs unless an option says otherwise."""
-    import torch
-
-    return "cuda" if torch.cuda.is_available() else "cpu"
-
-
-def precision_of(options: argparse.Namespace) -> FastPrecision | None:
-    """The precision as Python's functions take it, where None is exact."""
-    if options.precision == "exact":
-        return None
-    precision: FastPrecision = options.precision
-    return precision
 
 
 def load_embedder(

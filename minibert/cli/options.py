@@ -6,12 +6,14 @@ A command adds the ones that have an effect on it, so names and help texts are t
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Callable
 from dataclasses import Field, fields
 from typing import Any, TypeVar
 
 from minibert.cli.parser import Parser
 from minibert.cli.results import UsageError
+from minibert.inference.precisions import PRECISIONS
 from minibert.text.table import Table
 
 T = TypeVar("T")
@@ -20,7 +22,6 @@ MODEL_HELP = (
     "Model: a folder, a bundled model or a Hub id. NAME@REVISION names a branch, tag or commit of "
     "the Hub."
 )
-PRECISIONS = ("exact", "fp32", "bf16", "int8")
 PRECISION_HELP = (
     "Arithmetic: exact is bit-identical to transformers, fp32 fuses operators, bf16 and int8 trade "
     "accuracy for speed."
@@ -54,17 +55,18 @@ def add_fields(parser: Any, kind: Any, *names: str, **defaults: Any) -> None:
         if default is not None:  # the parser shows it
             help, _, _ = help.partition(" Default: ")
         flag = _flag_of(declared)
+        settings: dict[str, Any] = {"dest": _dest_of(declared)}
         if declared.type == "bool":  # one that is true has an option --no-...
-            action = "store_false" if default else "store_true"
-            parser.add_argument(flag, dest=_dest_of(declared), action=action, help=help)
-            continue
-        read, metavar = _reader_of(declared)
-        choices = about.get("choices")
-        if choices is None:
-            metavar = about.get("metavar") or metavar
-        parser.add_argument(
-            flag, type=read, default=default, choices=choices, metavar=metavar, help=help
-        )
+            settings["action"] = "store_false" if default else "store_true"
+        else:
+            choices = about.get("choices")
+            read, metavar = _reader_of(declared)
+            settings |= {"type": read, "default": default, "choices": choices}
+            if choices is None:
+                settings["metavar"] = about.get("metavar") or metavar
+        action = parser.add_argument(flag, help=help, **settings)
+        if kind is not Table:  # errors of a file say Table(text=...)
+            action.argument = declared.name  # as Python calls it, for `in_options`
 
 
 def _reader_of(declared: Field[Any]) -> tuple[Callable[[str], Any], str | None]:
@@ -89,15 +91,50 @@ def filled(kind: Callable[..., T], options: argparse.Namespace, **more: Any) -> 
     Raises:
         UsageError: The dataclass refuses a value.
     """
-    declared = {field.name: field for field in fields(kind)}  # type: ignore[arg-type]
-    values = {name: getattr(options, _dest_of(field), None) for name, field in declared.items()}
-    given = {name: value for name, value in values.items() if value is not None}
+    values = {}
+    for declared in fields(kind):  # type: ignore[arg-type]
+        value = getattr(options, _dest_of(declared), None)
+        if value is not None:
+            values[declared.name] = value
     try:
-        return kind(**{**given, **more})
+        return kind(**{**values, **more})
     except ValueError as error:
-        argument, _, rest = str(error).partition(" ")
-        flag = _flag_of(declared[argument]) if argument in declared else argument
-        raise UsageError(f"{flag} {rest}") from None
+        raise UsageError(str(error)) from None
+
+
+_OF_TABLE = {declared.name: declared.metadata for declared in fields(Table)}
+# Table(encoding='cp949'), multi_label=True, pair_column
+_ARGUMENT = re.compile(
+    r"Table\((?P<field>\w+)=(?P<value>'[^']*'|\.\.\.)\)"
+    r"|(?<![\w./\\-])(?:(?P<switch>[a-z_]+)=(?:True|False)|(?P<name>[a-z]+(?:_[a-z]+)+))(?![\w/\\]|\.\w)"
+)
+
+
+def in_options(sentence: str, parser: Parser) -> str:
+    """An error of Python, with the options of the command in place of the arguments.
+
+    Args:
+        sentence: The error. It begins with an argument, or advises to pass some.
+        parser: That of the command.
+    """
+    flags: dict[str, str] = {}
+    for name, action in reversed(list(parser.options_by_name().items())):
+        if name.startswith("--"):
+            flags[action.dest] = flags[getattr(action, "argument", action.dest)] = name
+
+    def flag_of(match: Any) -> str:
+        if match["field"] is None:
+            return flags.get(match["switch"] or match["name"]) or str(match[0])
+        about = _OF_TABLE[match["field"]]
+        value = {"...": about["metavar"], r"'\t'": "tab"}.get(match["value"], match["value"])
+        if re.fullmatch(r"'[\w,.-]*'", value):  # needs no quotation marks in a shell
+            value = value[1:-1]
+        return f"{about['option']} {value}"
+
+    argument, _, rest = sentence.partition(" ")
+    if argument in flags and rest.startswith(("should be ", "is ")):
+        sentence = f"{flags[argument]} {rest}"
+    return _ARGUMENT.sub(flag_of, sentence)
 
 
 def _flag_of(declared: Field[Any]) -> str:

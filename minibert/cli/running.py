@@ -10,7 +10,6 @@ import errno
 import io
 import logging
 import os
-import re
 import signal
 import sys
 import threading
@@ -18,14 +17,13 @@ import traceback
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import fields
 from types import FrameType
 from typing import Any
 
+from minibert.cli.options import in_options
 from minibert.cli.parser import parser_of
 from minibert.cli.results import EXPECTED_ERRORS, UsageError
 from minibert.files import NOT_WRITTEN
-from minibert.text.table import Table
 
 logger = logging.getLogger("minibert")
 _TERMINATED = 128 + signal.SIGTERM
@@ -92,9 +90,9 @@ def end_failed(name: str, error: BaseException, options: argparse.Namespace | No
     """
     if isinstance(error, BrokenPipeError):
         return 0
-    sentence = _with_options_of_table(_sentence(error))
-    if options is not None:
-        sentence = _with_option(options, sentence)
+    sentence = _sentence(error)
+    if options is not None and hasattr(options, "command_parser"):
+        sentence = in_options(sentence, parser_of(options))
     print(f"{name}: {sentence}", file=sys.stderr)
     return 2 if isinstance(error, UsageError) else 1
 
@@ -193,41 +191,6 @@ def _what_was_kept(options: argparse.Namespace) -> str:
     if "://" in output or not os.path.exists(output):
         return f"stopped: nothing was written to {output}."
     return f"stopped: {output} is as it was, or incomplete."
-
-
-def _with_option(options: argparse.Namespace, sentence: str) -> str:
-    """The sentence with options for the arguments of Python that it begins with or advises."""
-    if not hasattr(options, "command_parser"):
-        return sentence
-    names = {
-        action.dest: name
-        for name, action in reversed(parser_of(options).options_by_name().items())
-        if name.startswith("--")
-    }
-    argument, _, rest = sentence.partition(" ")
-    if argument in names and rest.startswith(("should be ", "is ")):
-        sentence = f"{names[argument]} {rest}"
-    # such as "pass pair_column", "pass multi_label=True" and "pass next_sentence=False"
-    return re.sub(
-        r"(?<![\w./\\-])([a-z]+(?:_[a-z]+)+)(?:=True|=False)?(?![\w/\\]|\.\w)",
-        lambda match: names.get(match[1], match[0]),
-        sentence,
-    )
-
-
-def _with_options_of_table(sentence: str) -> str:
-    """The sentence with the options for the fields of a `Table` that it advises to set."""
-    of_table = {field.name: field.metadata for field in fields(Table)}
-
-    def option_of(match: re.Match[str]) -> str:
-        field = of_table[match[1]]
-        value = str({"...": field["metavar"], r"'\t'": "tab"}.get(match[2], match[2]))
-        if re.fullmatch(r"'[\w,.-]*'", value):  # needs no quotation marks in a shell
-            value = value[1:-1]
-        return f"{field['option']} {value}"
-
-    sentence = sentence.replace("update=True", "--update")
-    return re.sub(rf"Table\(({'|'.join(of_table)})=('[^']*'|\.\.\.)\)", option_of, sentence)
 
 
 def _sentence(error: BaseException) -> str:

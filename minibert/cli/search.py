@@ -6,7 +6,7 @@ import argparse
 import logging
 from typing import TYPE_CHECKING, Any
 
-from minibert.cli.loading import load_embedder, precision_of, source_of
+from minibert.cli.loading import load_embedder, source_of
 from minibert.cli.options import (
     add_embedder,
     add_json,
@@ -173,7 +173,7 @@ def _reranked(
 
     encoder = CrossEncoder.from_pretrained(
         source_of(options, options.rerank),
-        precision=precision_of(options),
+        precision=options.precision,
         device=options.device,  # checked with the embedder
     )
     reranked = []

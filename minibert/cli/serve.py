@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from minibert.cli.loading import check_device, precision_of, source_of
+from minibert.cli.loading import check_device, source_of
 from minibert.cli.options import (
     DEFAULT_MODEL,
     add_backend,
@@ -165,7 +165,7 @@ def _load(options: argparse.Namespace, settings: ServeOptions, name: str, model:
             name,
             source_of(options, model),
             backend=options.backend,
-            precision=precision_of(options),
+            precision=options.precision,
             device=options.device,
             max_wait_ms=settings.max_wait_ms,
             max_tokens=BATCH_TOKENS,

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from minibert.cli.loading import check_device, default_training_device
+from minibert.cli.loading import check_device
 from minibert.cli.options import add_fields, add_force, add_json
 from minibert.cli.parser import Parser, parser_of
 from minibert.cli.results import UsageError, claim_folder
@@ -192,6 +192,8 @@ def keep_options(options: argparse.Namespace) -> Iterator[None]:
             if is_first:
                 write_json(folder / RUN_FILE, {"command": command_of(options), "options": kept})
                 if options.device is None:
+                    from minibert.devices import default_training_device
+
                     logger.info("training on %s.", default_training_device())
             yield
     except BaseException as error:

@@ -29,7 +29,8 @@ from minibert.encoders.sentence_folder import (
 from minibert.encoders.steps import Dense, Normalize, Truncate, without_truncate
 from minibert.extras import need
 from minibert.files import read_json, replacing, write_json
-from minibert.inference.optimize import optimize, resolve_precision
+from minibert.inference.optimize import optimize
+from minibert.inference.precisions import resolve_precision
 from minibert.model import BertModel
 
 _CARD = """---

@@ -20,11 +20,12 @@ if TYPE_CHECKING:
     import torch
 
     from minibert.encoders.pooling import Layers, Pooling
-    from minibert.inference.optimize import Precision
+    from minibert.inference.precisions import Precision
 
 Overflow = Literal["truncate", "mean"]
 OutputValue = Literal["sentence_embedding", "token_embeddings"]
 VectorPrecision = Literal["float32", "int8", "uint8", "binary", "ubinary"]
+VECTOR_PRECISIONS: tuple[VectorPrecision, ...] = get_args(VectorPrecision)
 
 Options = TypeVar("Options")
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -129,14 +130,20 @@ class VectorOptions:
         normalize_embeddings: L2-normalize the vectors, after truncating them.
     """
 
-    prompt: str | None = option(None, "Text to put before every text.")
-    prompt_name: str | None = option(None, "Name of a prompt of the model, such as query.")
+    prompt: str | None = option(
+        None,
+        "Text to put before every text. Default: the model's own, if it has one.",
+        metavar="TEXT",
+    )
+    prompt_name: str | None = option(
+        None, "Name of a prompt of the model, such as query.", metavar="NAME"
+    )
     overflow: Overflow = option(
         "truncate",
-        "Truncate long texts, or take the mean of their windows.",
+        "Treatment of texts longer than --max-length: truncate them, or average over windows.",
         choices=get_args(Overflow),
     )
-    batch_tokens: int = option(BATCH_TOKENS, "Tokens of one pass through the model.", minimum=1)
+    batch_tokens: int = option(BATCH_TOKENS, "Maximum number of tokens per batch.", minimum=1)
     truncate_dim: int | None = option(None, "Dimensions of each vector to keep.", minimum=1)
     normalize_embeddings: bool = option(False, "L2-normalize the vectors.")
 
@@ -161,7 +168,7 @@ class EncodeOptions(VectorOptions):
 
     batch_size: int = option(32, "Without effect.", minimum=1)
     precision: VectorPrecision | None = option(
-        "float32", "Number type of the components.", choices=get_args(VectorPrecision)
+        "float32", "Number type of the components.", choices=VECTOR_PRECISIONS
     )
     convert_to_tensor: bool = option(False, "Return one tensor.")
     convert_to_numpy: bool = option(True, "Return an array.")

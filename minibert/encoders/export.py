@@ -44,10 +44,10 @@ from minibert.encoders.sentence_folder import (
 from minibert.extras import need
 from minibert.files import new_folder
 from minibert.heads import BertForMultipleChoice, BertForSequenceClassification
+from minibert.inference.precisions import GRAPH_PRECISIONS, check_precision
 from minibert.model import BertModel
 from minibert.tokenization.tokenizer import BertTokenizer
 
-PRECISIONS = ("fp32", "int8")
 # of the largest number that torch gives: two libraries add up in another order
 MAX_DIFFERENCE = 1e-4
 # of a vector in int8 and the same in float32
@@ -98,8 +98,7 @@ def export(
     target = Path(folder)
     if target.exists():
         raise ValueError(f"{target} exists already: name a folder that does not.")
-    if precision not in PRECISIONS:
-        raise ValueError(f"precision should be one of {', '.join(PRECISIONS)}, not {precision!r}.")
+    check_precision(precision, GRAPH_PRECISIONS)
     need("onnxscript", "onnx", "Exporting")
     quantization = import_onnxruntime("Exporting", "onnxruntime.quantization")
     model, tokenizer = _load(source, heads)

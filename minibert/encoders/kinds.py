@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from minibert.config import BertConfig
     from minibert.encoders.onnx import OnnxEmbedder
     from minibert.encoders.onnx_heads import OnnxHead
-    from minibert.inference.optimize import Precision
+    from minibert.inference.precisions import Precision
 
 Kind = Literal[
     "embedder",
@@ -133,7 +133,8 @@ def load(
     from minibert.auto import class_for_tensors, has_pooler
     from minibert.checkpoints.tensors import read_tensors
     from minibert.encoders.rerank import CrossEncoder
-    from minibert.inference.optimize import optimize, resolve_precision
+    from minibert.inference.optimize import optimize
+    from minibert.inference.precisions import resolve_precision
 
     folder = read_sentence_folder(source, cross_encoder=not is_embedder(source))
     tensors = read_tensors(folder.transformer, mmap)

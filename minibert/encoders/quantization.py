@@ -8,8 +8,6 @@ from minibert.encoders.token_rows import Vectors
 
 Codes = np.ndarray[Any, Any]
 
-PRECISIONS = ("float32", "int8", "uint8", "binary", "ubinary")
-
 
 def quantize(vectors: Vectors, precision: str, ranges: Vectors | None = None) -> Codes:
     """Vectors (N, D) in another precision.

@@ -46,8 +46,9 @@ from minibert.encoders.token_rows import (
 )
 from minibert.heads import BertForSequenceClassification
 from minibert.inference.batching import BATCH_TOKENS, Report
-from minibert.inference.optimize import Precision, optimize, resolve_precision
+from minibert.inference.optimize import optimize
 from minibert.inference.packing import run_packed
+from minibert.inference.precisions import Precision, resolve_precision
 from minibert.layouts import PackedLayout
 from minibert.tokenization.tokenizer import BertTokenizer
 

@@ -13,7 +13,7 @@ from minibert.checks import refuse_unknown
 from minibert.encoders.embedder import SentenceEmbedder
 from minibert.encoders.pooling import Pooling
 from minibert.encoders.token_rows import Matrix, list_texts
-from minibert.inference.optimize import Precision
+from minibert.inference.precisions import Precision
 
 
 class SentenceVectorizer:

@@ -24,6 +24,7 @@ import numpy as np
 from minibert.checks import TruncationWarning, check_count
 from minibert.encoders.batched import Batched
 from minibert.encoders.encoder_options import (
+    VECTOR_PRECISIONS,
     ArrayKeywords,
     EncodeKeywords,
     EncodeOptions,
@@ -33,7 +34,7 @@ from minibert.encoders.encoder_options import (
     part_of,
     takes,
 )
-from minibert.encoders.quantization import PRECISIONS, quantize
+from minibert.encoders.quantization import quantize
 from minibert.encoders.search import Metric, pairwise_similarity, similarity, unit
 from minibert.encoders.token_rows import (
     CHUNK_TEXTS,
@@ -352,9 +353,9 @@ class TextEncoder(TextModel):
             self.move_to(chosen.device)
         settings = self.settings(**part_of(chosen, VectorOptions))
         check_count("batch_size", chosen.batch_size)
-        if chosen.precision not in (None, *PRECISIONS):
+        if chosen.precision not in (None, *VECTOR_PRECISIONS):
             raise ValueError(
-                f"precision is that of the vectors, one of {', '.join(PRECISIONS)}, not "
+                f"precision is that of the vectors, one of {', '.join(VECTOR_PRECISIONS)}, not "
                 f"{chosen.precision!r}. SentenceEmbedder.from_pretrained(precision=...) is that of "
                 "the model."
             )

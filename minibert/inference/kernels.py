@@ -14,7 +14,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-PRECISIONS = ("fp32", "bf16", "int8")
 # without one of these instruction sets the precision is slower than float32, which is used instead
 NEEDED_FEATURES = {
     "bf16": {"avx512_bf16", "amx_bf16", "bf16"},

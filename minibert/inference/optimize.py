@@ -13,7 +13,7 @@ share through all layers. Of many batches each thread takes whole ones.
 import copy
 import os
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Literal, cast
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -21,30 +21,13 @@ from torch import Tensor, nn
 from minibert.base import Model, PreTrainedModel
 from minibert.inference.batching import BATCH_TOKENS
 from minibert.inference.fused import FusedEncoder
-from minibert.inference.kernels import PRECISIONS
+from minibert.inference.precisions import FAST_PRECISIONS, FastPrecision, check_precision
 from minibert.inference.threads import (
     MAX_IMBALANCE,
     MIN_TOKENS_PER_THREAD,
     usable_threads,
     workers,
 )
-
-FastPrecision = Literal["fp32", "bf16", "int8"]
-Precision = Literal["exact", FastPrecision]
-
-
-def resolve_precision(precision: str | None) -> FastPrecision | None:
-    """The precision for `optimize`, or None where a model runs unchanged ("exact" or None).
-
-    Raises:
-        ValueError: An unknown precision.
-    """
-    if precision is None or precision == "exact":
-        return None
-    if precision not in PRECISIONS:
-        choices = ", ".join(("exact", *PRECISIONS))
-        raise ValueError(f"precision should be one of {choices}, not {precision!r}.")
-    return cast(FastPrecision, precision)
 
 
 def optimize(model: Model, precision: FastPrecision = "fp32") -> Model:
@@ -76,8 +59,7 @@ def optimize(model: Model, precision: FastPrecision = "fp32") -> Model:
     Raises:
         ValueError: An unknown precision, or not a model of this package.
     """
-    if precision not in PRECISIONS:
-        raise ValueError(f"precision should be one of {', '.join(PRECISIONS)}, not {precision!r}.")
+    check_precision(precision, FAST_PRECISIONS)
     if not isinstance(model, PreTrainedModel):
         raise ValueError(
             f"optimize takes a model of minibert, such as BertModel, not {type(model).__name__}."

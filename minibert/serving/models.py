@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from minibert.encoders.onnx_heads import OnnxHead
     from minibert.encoders.rerank import CrossEncoder
     from minibert.encoders.text_encoder import TextEncoder
-    from minibert.inference.optimize import Precision
+    from minibert.inference.precisions import Precision
     from minibert.tasks.entities import Entity, TokenClassifier
     from minibert.tokenization.tokenizer import BertTokenizer
 

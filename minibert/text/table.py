@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import codecs
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
+
+from minibert.checks import option
 
 Quoting = Literal["quoted", "none"]
 QUOTINGS = ("quoted", "none")
-
-
-def _option(default: Any, option: str, metavar: str | None, description: str, **more: Any) -> Any:
-    """Declare a field, and the option of the command line that sets it."""
-    metadata = {"option": option, "metavar": metavar, "help": description, **more}
-    return field(default=default, metadata=metadata)
 
 
 @dataclass(frozen=True)
@@ -26,38 +22,43 @@ class Table:
         ValueError: A field has a value that does not exist.
     """
 
-    text: str = _option("text", "--text-column", "NAME", "Column of the text.")
-    pair: str | None = _option(
-        None, "--pair-column", "NAME", "Column of the second text of a pair."
+    text: str = option("text", "Column of the text.", flag="--text-column", metavar="NAME")
+    pair: str | None = option(
+        None, "Column of the second text of a pair.", flag="--pair-column", metavar="NAME"
     )
-    label: str | None = _option(None, "--label-column", "NAME", "Column of the label.")
-    id: str | None = _option(
-        None, "--id-column", "NAME", "Column of the ids, which are kept with the results."
-    )
-    columns: tuple[str, ...] | None = _option(
-        None, "--columns", "A,B,...", "Names of the columns of a .csv or .tsv without a header."
-    )
-    delimiter: str | None = _option(
+    label: str | None = option(None, "Column of the label.", flag="--label-column", metavar="NAME")
+    id: str | None = option(
         None,
-        "--delimiter",
-        "CHAR",
+        "Column of the ids, which are kept with the results.",
+        flag="--id-column",
+        metavar="NAME",
+    )
+    columns: tuple[str, ...] | None = option(
+        None,
+        "Names of the columns of a .csv or .tsv without a header.",
+        flag="--columns",
+        metavar="A,B,...",
+    )
+    delimiter: str | None = option(
+        None,
         "Character between columns, or the word tab. Any file is a table with it. Default: a comma "
         "in .csv, a tab in .tsv.",
+        flag="--delimiter",
+        metavar="CHAR",
     )
-    quoting: Quoting | None = _option(
-        None,
-        "--quoting",
+    quoting: Quoting | None = option(
         None,
         "Whether fields may stand between quotation marks. Default: quoted, but none where the "
         "columns are separated by tabs.",
+        flag="--quoting",
         choices=QUOTINGS,
     )
-    encoding: str | None = _option(
+    encoding: str | None = option(
         None,
-        "--encoding",
-        "NAME",
         "Encoding of the text, such as cp949. Default: UTF-8, or UTF-16 or UTF-32 with a byte "
         "order mark.",
+        flag="--encoding",
+        metavar="NAME",
     )
 
     def __post_init__(self) -> None:

@@ -11,6 +11,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from minibert.devices import default_training_device
 from minibert.progress import place
 
 
@@ -21,8 +22,7 @@ def is_first_process() -> bool:
 
 def _device(name: str | None) -> torch.device:
     """The device of this process."""
-    if name is None:
-        name = "cuda" if torch.cuda.is_available() else "cpu"
+    name = name or default_training_device()
     if name == "cuda":
         return torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0)))
     return torch.device(name)

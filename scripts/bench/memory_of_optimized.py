@@ -6,7 +6,7 @@ import gc
 import torch
 
 from minibert import BertConfig, BertModel, optimize
-from minibert.inference.kernels import PRECISIONS
+from minibert.inference.precisions import FAST_PRECISIONS
 
 
 def resident() -> float:
@@ -16,7 +16,7 @@ def resident() -> float:
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("checkpoint")
-parser.add_argument("precision", choices=PRECISIONS)
+parser.add_argument("precision", choices=FAST_PRECISIONS)
 options = parser.parse_args()
 with torch.no_grad():
     # the libraries that a first pass loads are not counted
