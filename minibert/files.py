@@ -376,7 +376,7 @@ def check_target(path: str | os.PathLike[str]) -> Path:
             f"there is no folder {path.parent} to write {path.name} into. Make it first."
         )
     if path.is_dir():
-        raise OSError(f"{path} is a folder. Name a file to write.")
+        raise IsADirectoryError(f"{path} is a folder. Name a file to write.")
     if path.exists() and not path.is_file():
         raise OSError(f"{path} is not an ordinary file. Name a file to write.")
     return path

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
-import tempfile
 
 from minibert.cli.loading import source_of
 from minibert.cli.options import add_force, add_json, add_offline
 from minibert.cli.parser import Command, Parser
-from minibert.cli.results import UsageError, claim_folder, is_same_folder, report
+from minibert.cli.results import UsageError, claim, report
 from minibert.files import new_folder
 from minibert.inference.precisions import GRAPH_PRECISIONS
+
+
+def _is_same_folder(first: str, second: str) -> bool:
+    """Whether two paths lead to one folder, which exists."""
+    return os.path.isdir(first) and os.path.isdir(second) and os.path.samefile(first, second)
 
 
 def add_convert(parser: Parser) -> None:
@@ -39,9 +42,9 @@ def add_convert(parser: Parser) -> None:
 
 def run_convert(options: argparse.Namespace) -> None:
     src, dst = options.src, options.dst
-    is_in_place = is_same_folder(src, dst)
+    is_in_place = _is_same_folder(src, dst)
     if not is_in_place:
-        claim_folder(dst, options.force)
+        claim(dst, options.force, folder=True)
     source = source_of(options, src)
     from minibert.auto import load_with_heads
     from minibert.encoders.sentence_folder import copy_modules, transformer_folder
@@ -110,19 +113,13 @@ def add_export(parser: Parser) -> None:
 
 
 def run_export(options: argparse.Namespace) -> None:
-    if is_same_folder(options.src, options.dst):
+    if _is_same_folder(options.src, options.dst):
         raise UsageError("DST is the folder of the model itself. Name another folder.")
-    claim_folder(options.dst, options.force)
+    claim(options.dst, options.force, folder=True)
     source = source_of(options, options.src)
     from minibert.encoders.export import export
 
-    if os.path.isdir(options.dst):  # empty, or --force: only files of the same names are replaced
-        with tempfile.TemporaryDirectory(prefix="minibert-") as temporary:
-            target = os.path.join(temporary, "model")
-            done = export(source, target, options.precision, options.heads)
-            shutil.copytree(target, options.dst, dirs_exist_ok=True)
-    else:
-        done = export(source, options.dst, options.precision, options.heads)
+    done = export(source, options.dst, options.precision, options.heads, options.force)
     sentence = (
         f"{done.kind} written to {options.dst}. Compared with PyTorch, its values differ by at "
         f"most\n{done.difference:.1e} of the largest one, and the smallest cosine is "

@@ -25,8 +25,7 @@ from minibert.cli.parser import Command, Parser
 from minibert.cli.results import (
     ResultPrinter,
     UsageError,
-    claim_file,
-    claim_folder,
+    claim,
     report,
 )
 from minibert.cli.texts import count_texts, rows_of
@@ -215,7 +214,8 @@ def _folder_of(options: argparse.Namespace) -> str | None:
     ending = os.path.splitext(output)[1]
     if not is_slashed and ending[1:] in FORMATS and not os.path.isdir(output):
         return None
-    if is_slashed or os.path.isdir(output) or not ending:
+    is_other = os.path.lexists(output) and not os.path.isdir(output)  # a device, for instance
+    if is_slashed or os.path.isdir(output) or not (ending or is_other):
         return str(output.rstrip("/") or output)
     endings = ", ".join(f".{name}" for name in FORMATS)
     raise UsageError(
@@ -253,13 +253,13 @@ def _check(options: argparse.Namespace, folder: str | None, world_size: int) -> 
     if folder is not None:
         _claim_shards(folder, options.force)
     elif options.output is not None:
-        claim_file(options.output, options.force)
+        claim(options.output, options.force)
 
 
 def _claim_shards(folder: str, force: bool) -> None:
     # a folder that an earlier run has begun is resumed, which compares model and settings
     if _manifest_of(folder) is None:
-        claim_folder(folder, force)
+        claim(folder, force, folder=True)
 
 
 def _manifest_of(folder: str) -> dict[str, Any] | None:

@@ -20,7 +20,7 @@ from minibert.cli.options import (
     probability,
 )
 from minibert.cli.parser import Command, Parser
-from minibert.cli.results import UsageError, claim_file, claim_picture, print_json
+from minibert.cli.results import UsageError, claim, claim_picture, print_json
 from minibert.cli.texts import check_single_files
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def _claim_outputs(options: argparse.Namespace) -> None:
         from minibert.text.write import ending_of
 
         ending_of(options.errors)
-        claim_file(options.errors, options.force)
+        claim(options.errors, options.force)
     if options.plot is not None:
         claim_picture(options.plot, options.force)
 

@@ -31,7 +31,7 @@ from minibert.cli.parser import Command, Parser
 from minibert.cli.results import (
     ResultPrinter,
     UsageError,
-    claim_file,
+    claim,
     claim_picture,
     print_json,
     report,
@@ -287,7 +287,7 @@ def write(options: argparse.Namespace, source: Source | str, text: str, **more: 
     path = options.output
     if path is None:
         path = str(Path(tempfile.mkdtemp(prefix="minibert-"), f"{options.command}.html"))
-    claim_file(path, options.force)
+    claim(path, options.force)
     from minibert.learn.build import STEPS, write_page
     from minibert.progress import Progress, is_watched
 

@@ -26,7 +26,7 @@ from minibert.cli.options import (
     probability,
 )
 from minibert.cli.parser import Command, Parser
-from minibert.cli.results import ResultPrinter, UsageError, claim_file, report
+from minibert.cli.results import ResultPrinter, UsageError, claim, report
 from minibert.cli.texts import (
     checked_texts,
     count_texts,
@@ -75,7 +75,7 @@ def _rows_of_input(options: argparse.Namespace, *columns: str | None) -> Iterato
         from minibert.text.write import ending_of
 
         ending_of(options.output)
-        claim_file(options.output, options.force)
+        claim(options.output, options.force)
     return rows_of(options, *columns)
 
 

@@ -39,7 +39,7 @@ from minibert.cli.options import (
     table_of,
 )
 from minibert.cli.parser import Command, Parser
-from minibert.cli.results import UsageError, claim_folder, report
+from minibert.cli.results import UsageError, claim, report
 from minibert.cli.texts import check_files
 from minibert.cli.training import (
     add_run_options,
@@ -318,7 +318,7 @@ def add_vocab(parser: Parser) -> None:
 
 def run_vocab(options: argparse.Namespace) -> None:
     check_files(options.corpus)
-    claim_folder(options.output, options.force)
+    claim(options.output, options.force, folder=True)
     from minibert.training.vocab import count_words_of_files, train_vocabulary
 
     lowercase = not options.cased

@@ -9,7 +9,6 @@ import argparse
 import json
 import os
 from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import Any
 
 from minibert.files import json_text
@@ -83,75 +82,26 @@ class ResultPrinter(AbstractContextManager["ResultPrinter"]):
             print(f"]{further}}}" if kind is None else "")
 
 
-def claim_file(path: str, force: bool) -> None:
-    """Makes sure that writing a file loses nothing.
-
-    Args:
-        path: The file, a path or a URI.
-        force: A file that exists may be replaced.
+def claim(path: str, force: bool, folder: bool = False) -> None:
+    """As `minibert.text.location.claim`, before anything slow is done.
 
     Raises:
-        UsageError: There is a folder, or a file and `force` is False.
+        UsageError: Something is there.
     """
-    if "://" in path:
-        exists = "" in _files_of(path)
-    elif os.path.isdir(path):
-        raise UsageError(f"{path} is a folder. Name a file to write.")
-    else:
-        exists = os.path.isfile(path)
-    if exists and not force:
-        raise UsageError(f"{path} exists already: name another file, or replace it with --force.")
+    from minibert.text.location import claim
+
+    try:
+        claim(path, force, folder)
+    except (FileExistsError, IsADirectoryError, NotADirectoryError) as error:
+        raise UsageError(str(error)) from None
 
 
 def claim_picture(path: str, force: bool) -> None:
-    """As `claim_file`, for a file that matplotlib draws.
+    """As `claim`, for a file that matplotlib draws.
 
     Raises:
         UsageError: Its ending is not that of a picture, or it exists and `force` is False.
     """
     if not path.lower().endswith(PICTURES):
         raise UsageError(f"{os.path.basename(path)!r} should end in {', '.join(PICTURES)}.")
-    claim_file(path, force)
-
-
-def claim_folder(path: str, force: bool) -> None:
-    """Makes sure that writing into a folder mixes with nothing and replaces nothing.
-
-    Args:
-        path: The folder, a path or a URI.
-        force: Other files may be there.
-
-    Raises:
-        UsageError: The path is empty or a file's, or the folder has files and `force` is False.
-    """
-    if not path:
-        raise UsageError("the folder to write into has no name.")
-    entries: list[str] = []
-    if "://" in path:
-        entries = _files_of(path)
-    elif os.path.lexists(path):
-        if not os.path.isdir(path):
-            raise UsageError(f"{path} is a file. Name a folder to write into.")
-        entries = [entry.name for entry in os.scandir(path) if not entry.name.startswith(".")]
-    if entries and not force:
-        raise UsageError(
-            f"{path} already holds {_first_names(entries)}: name a new or an empty folder, or "
-            "write into this one with --force."
-        )
-
-
-def _files_of(uri: str) -> list[str]:
-    """The names of the files at a URI, "" for a file itself."""
-    from minibert.text.location import Location
-
-    return list(Location(uri).files())
-
-
-def _first_names(entries: list[str]) -> str:
-    shown = ", ".join(sorted(entries)[:3])
-    return f"{shown}, ..." if len(entries) > 3 else shown
-
-
-def is_same_folder(first: str, second: str) -> bool:
-    """Whether two paths lead to one folder, which exists."""
-    return os.path.isdir(first) and os.path.isdir(second) and Path(first).samefile(second)
+    claim(path, force)

@@ -18,7 +18,7 @@ from typing import Any
 from minibert.cli.loading import check_device
 from minibert.cli.options import add_fields, add_force, add_json
 from minibert.cli.parser import Parser, parser_of
-from minibert.cli.results import UsageError, claim_folder
+from minibert.cli.results import UsageError, claim
 from minibert.files import read_json, write_json
 from minibert.progress import place
 from minibert.training.options import TrainingOptions
@@ -181,7 +181,7 @@ def keep_options(options: argparse.Namespace) -> Iterator[None]:
     is_first = place().rank == 0
     has_run = holds_run(folder) or (folder / RUN_FILE).is_file()
     if is_first and not options.resume and not has_run:
-        claim_folder(options.output, options.force)
+        claim(options.output, options.force, folder=True)
     kept = {
         action.dest: getattr(options, action.dest)
         for action in parser_of(options).arguments()

@@ -18,6 +18,8 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
+import tempfile
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -46,6 +48,7 @@ from minibert.files import new_folder
 from minibert.heads import BertForMultipleChoice, BertForSequenceClassification
 from minibert.inference.precisions import GRAPH_PRECISIONS, check_precision
 from minibert.model import BertModel
+from minibert.text.location import claim
 from minibert.tokenization.tokenizer import BertTokenizer
 
 # of the largest number that torch gives: two libraries add up in another order
@@ -76,7 +79,11 @@ class Exported(NamedTuple):
 
 
 def export(
-    source: Source, folder: str | os.PathLike[str], precision: str = "fp32", heads: bool = False
+    source: Source,
+    folder: str | os.PathLike[str],
+    precision: str = "fp32",
+    heads: bool = False,
+    force: bool = False,
 ) -> Exported:
     """Write a folder with model.onnx, a tokenizer and a configuration.
 
@@ -85,24 +92,25 @@ def export(
     Args:
         source: A sentence-transformers folder or a BERT without a head, for an embedder, or a BERT
             with a head.
-        folder: Where to write. There should be nothing yet.
+        folder: Where to write.
         precision: "fp32", or "int8": weights and activations in 8 bits by onnxruntime's dynamic
             quantization.
         heads: Export the head also of a folder that says how it makes vectors.
+        force: Other files may be in the folder. Those of the same names are replaced.
 
     Raises:
-        ValueError: There is something at `folder`, an unknown precision, or results that differ
-            from torch's. Nothing is written then.
+        ValueError: An unknown precision, or results that differ from torch's. Nothing is written
+            then.
+        OSError: There is something at `folder`.
         ImportError: The extra [onnx] is not installed.
     """
-    target = Path(folder)
-    if target.exists():
-        raise ValueError(f"{target} exists already: name a folder that does not.")
+    claim(folder, force, folder=True)
     check_precision(precision, GRAPH_PRECISIONS)
     need("onnxscript", "onnx", "Exporting")
     quantization = import_onnxruntime("Exporting", "onnxruntime.quantization")
     model, tokenizer = _load(source, heads)
-    with new_folder(target) as made:
+    with tempfile.TemporaryDirectory(prefix="minibert-") as temporary:
+        made = Path(temporary)
         path = made / "model.onnx"
         with _quiet():
             graph = _prepare(source, model, tokenizer, made)
@@ -130,6 +138,8 @@ def export(
                 "nothing was written: in ONNX Runtime the results differ from torch's by up to "
                 f"{difference:.1e} (smallest cosine {cosine:.4f})."
             )
+        with new_folder(folder) as target:
+            shutil.copytree(made, target, dirs_exist_ok=True)
     return Exported(type(graph.model).__name__, difference, cosine)
 
 

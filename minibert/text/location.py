@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from minibert.extras import need
-from minibert.files import parse_json, replacing, write_json
+from minibert.files import check_target, parse_json, replacing, write_json
 
 STDIN = "-"
 ARROW_SCHEMES = ("s3", "gs", "gcs", "hdfs", "viewfs", "abfs", "abfss")
@@ -265,6 +265,49 @@ class Location:
         """Write an object as JSON, atomically. See `minibert.files.write_json`."""
         with self.replacing() as temporary:
             write_json(temporary, content)
+
+
+def claim(path: str | os.PathLike[str], force: bool = False, folder: bool = False) -> None:
+    """Check that writing to a path replaces nothing and mixes with nothing.
+
+    Args:
+        path: The file or the folder to write, a path or a URI.
+        force: A file that exists may be replaced, or other files may be in the folder.
+        folder: The path is that of a folder.
+
+    Raises:
+        FileExistsError: The file exists, or the folder holds files, and `force` is False.
+        NotADirectoryError: The folder has no name, or a file has its name.
+        OSError: As `minibert.files.check_target`, for a file.
+    """
+    location = Location(path)
+    path = os.fspath(path)
+    if not folder:
+        if location.fs is None:
+            exists = check_target(location.path).exists()
+        else:
+            exists = "" in location.files()
+        if exists and not force:
+            raise FileExistsError(
+                f"{path} exists already: name another file, or replace it with force=True."
+            )
+        return
+    if not path:
+        raise NotADirectoryError("the folder to write into has no name.")
+    names: list[str] = []
+    if location.fs is not None:
+        names = list(location.files())
+    elif os.path.isdir(location.path):
+        with os.scandir(location.path) as entries:
+            names = [entry.name for entry in entries if not entry.name.startswith(".")]
+    elif os.path.lexists(location.path):
+        raise NotADirectoryError(f"{path} is a file. Name a folder to write into.")
+    if names and not force:
+        shown = ", ".join(sorted(names)[:3]) + (", ..." if len(names) > 3 else "")
+        raise FileExistsError(
+            f"{path} already holds {shown}: name a new or an empty folder, or write into this one "
+            "with force=True."
+        )
 
 
 def _file_system(uri: str) -> tuple[Any, str]:
