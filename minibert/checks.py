@@ -39,6 +39,18 @@ def check_count(name: str, value: Any, minimum: int = 1) -> None:
         )
 
 
+def amount(count: int, thing: str, things: str = "") -> str:
+    """Return a count with what is counted: "1 text", "2,000 texts".
+
+    Args:
+        count: How many.
+        thing: The name of one.
+        things: The plural, where it is not that with an s.
+    """
+    name = thing if count == 1 else things or f"{thing}s"
+    return f"{count:,} {name}"
+
+
 def refuse_unknown(
     owner: str,
     names: Iterable[str],

@@ -120,7 +120,7 @@ class Repository:
         except errors.LocalEntryNotFoundError as error:
             folder = getattr(error, "snapshot_path", None)  # of an incomplete snapshot
             if folder is None:
-                raise FileNotFoundError(self._not_in_cache(needed)) from None
+                raise FileNotFoundError(self._not_in_cache("the repository")) from None
         except (errors.HfHubHTTPError, errors.HFValidationError, OSError) as error:
             raise FileNotFoundError(self._why_not_downloaded(needed, error)) from None
         self._requested.update(paths)

@@ -201,9 +201,13 @@ class Source:
         try:
             return repository.file(self._subfolder + filename)
         except FileNotFoundError as error:
-            names = [folder.name for folder in BUNDLED_MODELS.iterdir()]
+            names = sorted(folder.name for folder in BUNDLED_MODELS.iterdir())
             similar = difflib.get_close_matches(repository.name, names, n=1, cutoff=0.8)
-            advice = f" Did you mean {similar[0]}?" if similar else ""
+            advice = ""
+            if similar:
+                advice = f" Did you mean {similar[0]}?"
+            elif "/" not in repository.name:
+                advice = f" The bundled models are {', '.join(names)}."
             raise FileNotFoundError(f"{error}{advice}") from None
 
     def require(self, *filenames: str) -> Path:

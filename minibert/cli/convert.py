@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 
+from minibert.checks import amount
 from minibert.cli.loading import source_of
 from minibert.cli.options import add_force, add_json, add_offline
 from minibert.cli.parser import Command, Parser
@@ -68,7 +69,7 @@ def run_convert(options: argparse.Namespace) -> None:
             copy_modules(source, written)
     left_out = loaded.left_out + loaded.unexpected
     renamed = len(loaded.renamed)
-    sentence = f"{name} with its tokenizer written to {dst} ({renamed} tensors renamed)."
+    sentence = f"{name} with its tokenizer written to {dst} ({amount(renamed, 'tensor')} renamed)."
     if left_out:
         sentence += f"\nLeft out, because {name} has no place for them: {', '.join(left_out)}."
     content = {"output": dst, "architecture": name, "renamed": renamed, "left_out": left_out}

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from minibert.checks import amount
 from minibert.cli.loading import load_embedder
 from minibert.cli.options import (
     add_embedder,
@@ -20,6 +21,7 @@ from minibert.cli.options import (
     add_json,
     add_model,
     add_texts,
+    refuse_options,
 )
 from minibert.cli.parser import Command, Parser
 from minibert.cli.results import (
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from minibert.text.rows import Row
     from minibert.vectors.shards import CorpusReport
 
+OF_SHARDS = ("format", "shard_size", "update", "processes")
 ENCODING = ("batch_tokens", "prompt", "prompt_name", "overflow")
 FORMATS = ("npy", "safetensors", "jsonl", "parquet")
 THREADS_PER_PROCESS = 8
@@ -121,13 +124,16 @@ def run(options: argparse.Namespace) -> None:
     if folder is not None:
         from minibert.vectors.shards import encode_to_shards
 
+        processes = options.processes
+        if processes is None:
+            processes = 1 if world_size > 1 else useful_processes(options)
         done = encode_to_shards(
             embedder,
             rows,
             folder,
             file_format=options.format,
             shard_size=options.shard_size,
-            processes=_number_of_processes(options, world_size),
+            processes=processes,
             rank=rank,
             world_size=world_size,
             update=options.update,
@@ -142,15 +148,6 @@ def run(options: argparse.Namespace) -> None:
         show(embedder, (row.text for row in rows), settings)
     else:
         print_vectors(options, embedder, rows, settings, progress)
-
-
-def _number_of_processes(options: argparse.Namespace, world_size: int) -> int:
-    """Return --processes or its default, which is one process under torchrun."""
-    if options.processes is not None:
-        return int(options.processes)
-    if world_size > 1:
-        return 1
-    return useful_processes(options)
 
 
 def _write_file(
@@ -238,28 +235,31 @@ def _check(options: argparse.Namespace, folder: str | None, world_size: int) -> 
     Raises:
         UsageError: Options do not go together, or the output is something else's.
     """
-    if options.id_column is not None:
-        _check_room_for_ids(options, folder)
-    if world_size > 1:
-        _check_torchrun(options, folder)
-    if options.format is not None and folder is None:
+    target = options.format if folder is not None else options.output
+    if options.id_column is not None and target and not target.endswith(("jsonl", "parquet")):
         raise UsageError(
-            "--format is that of shards: give --output DIR/, or name a file by ending."
+            "--id-column needs .jsonl or .parquet (--format for shards), which have a place for "
+            "ids. Others hold the vectors alone, in order."
         )
-    if options.update and (folder is None or world_size > 1):
-        raise UsageError("--update takes --output DIR/, a folder of shards, without torchrun.")
-    if options.processes is not None:
-        _check_processes(options.processes, folder, world_size)
+    has_files = options.file and "-" not in options.file
+    if world_size > 1 and not (folder and has_files):
+        raise UsageError(
+            "under torchrun give --file and --output DIR/: each process writes shards of its own."
+        )
+    if folder is None:
+        refuse_options(options, OF_SHARDS, "is for a folder of shards: give --output DIR/ with it.")
+    if world_size > 1:
+        refuse_options(options, ("update", "processes"), "is for a single process: drop torchrun.")
+    if options.processes is not None and options.processes < 1:
+        raise UsageError(f"--processes should be 1 or more, not {options.processes}.")
+    if options.output is not None:
+        refuse_options(options, ("jsonl",), "prints vectors, but --output writes them: drop one.")
     if folder is not None:
-        _claim_shards(folder, options.force)
+        # a folder that an earlier run has begun is resumed, which compares model and settings
+        if _manifest_of(folder) is None:
+            claim(folder, options.force, folder=True)
     elif options.output is not None:
         claim(options.output, options.force)
-
-
-def _claim_shards(folder: str, force: bool) -> None:
-    # a folder that an earlier run has begun is resumed, which compares model and settings
-    if _manifest_of(folder) is None:
-        claim(folder, force, folder=True)
 
 
 def _manifest_of(folder: str) -> dict[str, Any] | None:
@@ -268,30 +268,6 @@ def _manifest_of(folder: str) -> dict[str, Any] | None:
     from minibert.vectors.folder import VectorFolder
 
     return VectorFolder(Location(folder)).manifest
-
-
-def _check_torchrun(options: argparse.Namespace, folder: str | None) -> None:
-    has_files = options.file and "-" not in options.file
-    if not folder or not has_files:
-        raise UsageError(
-            "under torchrun give --file and --output DIR/: each process writes shards of its own."
-        )
-
-
-def _check_room_for_ids(options: argparse.Namespace, folder: str | None) -> None:
-    target = options.format if folder is not None else options.output
-    if target is not None and not target.endswith(("jsonl", "parquet")):
-        raise UsageError(
-            "--id-column needs .jsonl or .parquet (--format for shards), which have a place for "
-            "ids. Others hold the vectors alone, in order."
-        )
-
-
-def _check_processes(processes: int, folder: str | None, world_size: int) -> None:
-    if processes < 1 or folder is None or world_size > 1:
-        raise UsageError(
-            "--processes takes a number from 1 on, with --output DIR/ and without torchrun."
-        )
 
 
 def useful_processes(options: argparse.Namespace) -> int:
@@ -313,19 +289,20 @@ def useful_processes(options: argparse.Namespace) -> int:
 
 def say(options: argparse.Namespace, done: CorpusReport, embedder: TextEncoder) -> None:
     """Says what was written."""
-    sentence = f"{done.lines} texts, {done.tokens} tokens written to {options.output}"
+    texts, tokens = amount(done.lines, "text"), amount(done.tokens, "token")
+    sentence = f"{texts}, {tokens} written to {options.output}"
     if done.kept:
         sentence += f", {done.kept} of the vectors kept from before"
     if done.skipped:
-        shards = "shard" if done.skipped == 1 else "shards"
-        sentence += f", {done.skipped} finished {shards} skipped"
+        sentence += f", {amount(done.skipped, 'finished shard')} skipped"
     if done.overlong:
+        texts = amount(done.overlong, "text has", "texts have")
         treatment = "were averaged over windows"
         if options.overflow == "truncate":
             treatment = "were truncated (--overflow mean averages over windows instead)"
-        sentence += (
-            f"\n{done.overlong} texts have more than {embedder.max_length} tokens and {treatment}"
-        )
+        if done.overlong == 1:
+            treatment = treatment.replace("were", "was")
+        sentence += f"\n{texts} more than {embedder.max_length} tokens and {treatment}"
     content = {"output": options.output, "dimension": embedder.dimension, **vars(done)}
     report(options, content, sentence)
 

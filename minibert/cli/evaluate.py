@@ -6,6 +6,7 @@ import argparse
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from minibert.checks import amount
 from minibert.cli.loading import check_device, check_kind, source_of
 from minibert.cli.options import (
     add_backend,
@@ -187,12 +188,14 @@ def _load(options: argparse.Namespace, device: str) -> tuple[Any, Any]:
 
 def describe(result: Evaluation) -> str:
     """The scores in tables."""
-    unit = "queries" if result.task == "reranking" else "rows"
-    heading = f"{result.task}, {result.rows:,} {unit}"
+    rows = amount(result.rows, "row")
+    if result.task == "reranking":
+        rows = amount(result.rows, "query", "queries")
+    heading = f"{result.task}, {rows}"
     if result.candidates is not None:
-        heading += f", ranked among {result.candidates:,} texts each"
+        heading += f", ranked among {amount(result.candidates, 'text')} each"
     if result.task not in ("regression", "scores"):  # every number is a little off
-        heading += f", {len(result.errors):,} errors"
+        heading += f", {amount(len(result.errors), 'error')}"
     lines = [heading, ""]
     for name, value in result.metrics.items():
         interval = ""

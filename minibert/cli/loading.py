@@ -70,11 +70,13 @@ def check_device(name: str, backend: str = "torch") -> str:
         return name
     from minibert import devices
 
+    available = devices.available_devices()
     try:
-        devices.resolve_device(name)
+        kind = devices.resolve_device(name).type
     except ValueError as error:
         raise UsageError(str(error)) from None
-    available = devices.available_devices()
+    if kind not in {each.partition(":")[0] for each in available}:  # such as meta
+        raise UsageError(f"--device should be one of {', '.join(available)}, not {name!r}.")
     if len(available) > 1:
         others = "" if name != "cpu" else f" (there is also {', '.join(available[1:])}: --device)"
         logger.info("computing on %s%s.", name, others)

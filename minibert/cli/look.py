@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from minibert.checkpoints.source import Source
+from minibert.checks import amount
 from minibert.cli.loading import check_device, source_of
 from minibert.cli.options import (
     add_device,
@@ -301,7 +302,7 @@ def write(options: argparse.Namespace, source: Source | str, text: str, **more: 
     address = Path(path).resolve().as_uri()
     hint = "" if opens else " (--open opens it)"
     content = {"output": path, "tokens": tokens, "bytes": Path(path).stat().st_size}
-    report(options, content, f"{path} written ({tokens} tokens): {address}{hint}")
+    report(options, content, f"{path} written ({amount(tokens, 'token')}): {address}{hint}")
     if opens and not webbrowser.open(address):
         raise OSError(f"no browser was found. Open {address} in one.")
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import Field, fields
 from typing import Any, TypeVar
 
-from minibert.cli.parser import Parser
+from minibert.cli.parser import Parser, parser_of
 from minibert.cli.results import UsageError
 from minibert.inference.precisions import PRECISIONS
 from minibert.text.table import Table
@@ -102,6 +102,25 @@ def filled(kind: Callable[..., T], options: argparse.Namespace, **more: Any) -> 
         raise UsageError(str(error)) from None
 
 
+def refuse_options(options: argparse.Namespace, names: Iterable[str], reason: str) -> None:
+    """Refuse options that would have no effect.
+
+    Args:
+        options: The command's.
+        names: Of the options, as the namespace has them.
+        reason: Why, and what helps, after the name of the option.
+
+    Raises:
+        UsageError: One of them has another value than its default.
+    """
+    parser = parser_of(options)
+    for flag, action in parser.options_by_name().items():
+        if action.dest not in names or not flag.startswith("--"):
+            continue
+        if getattr(options, action.dest) != parser.get_default(action.dest):
+            raise UsageError(f"{flag} {reason}")
+
+
 _OF_TABLE = {declared.name: declared.metadata for declared in fields(Table)}
 # Table(encoding='cp949'), multi_label=True, pair_column
 _ARGUMENT = re.compile(
@@ -144,6 +163,9 @@ def _flag_of(declared: Field[Any]) -> str:
 def _dest_of(declared: Field[Any]) -> str:
     """Where argparse keeps the value of a field."""
     return _flag_of(declared)[2:].removeprefix("no-").replace("-", "_")
+
+
+OF_FILES = tuple(map(_dest_of, fields(Table)))  # options of how files are read
 
 
 def add_common(parser: Parser) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from minibert.checks import TruncationWarning
+from minibert.checks import TruncationWarning, amount
 from minibert.cli.loading import load_head
 from minibert.cli.options import (
     add_backend,
@@ -24,6 +24,7 @@ from minibert.cli.options import (
     add_texts,
     add_top_k,
     probability,
+    refuse_options,
 )
 from minibert.cli.parser import Command, Parser
 from minibert.cli.results import ResultPrinter, UsageError, claim, report
@@ -72,6 +73,7 @@ def _add_prediction_options(parser: Parser, what: str, *columns: str) -> None:
 def _rows_of_input(options: argparse.Namespace, *columns: str | None) -> Iterator[Row]:
     """The rows of the input, of which each has these columns. Checks the output before."""
     if options.output is not None:
+        refuse_options(options, ("jsonl",), "prints results, but --output writes them: drop one.")
         from minibert.text.write import ending_of
 
         ending_of(options.output)
@@ -119,7 +121,7 @@ def _show_predictions(
 
             count = write_rows(options.output, results())
             content = {"output": options.output, "rows": count, "truncated": truncated}
-            report(options, content, f"{count:,} rows written to {options.output}.")
+            report(options, content, f"{amount(count, 'row')} written to {options.output}.")
     _warn_of_truncated(truncated)
 
 
@@ -139,11 +141,9 @@ def _counting_truncated(work: Callable[[], T]) -> tuple[T, int]:
 
 def _warn_of_truncated(count: int) -> None:
     if count:
-        texts = "text has" if count == 1 else "texts have"
+        texts = amount(count, "text has", "texts have")
         were = "was" if count == 1 else "were"
-        logger.warning(
-            "%d %s more tokens than the model takes and %s truncated.", count, texts, were
-        )
+        logger.warning("%s more tokens than the model takes and %s truncated.", texts, were)
 
 
 # --- minibert classify

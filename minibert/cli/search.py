@@ -6,6 +6,7 @@ import argparse
 import logging
 from typing import TYPE_CHECKING, Any
 
+from minibert.checks import amount
 from minibert.cli.loading import load_embedder, source_of
 from minibert.cli.options import (
     add_embedder,
@@ -136,8 +137,8 @@ def _vectors(options: argparse.Namespace, embedder: TextEncoder, texts: list[str
     vectors = open_vectors(options.vectors)
     if len(vectors) != len(texts):
         raise ValueError(
-            f"{options.vectors} has {len(vectors)} vectors, but {options.corpus} has "
-            f"{len(texts)} texts."
+            f"{options.vectors} has {amount(len(vectors), 'vector')}, but {options.corpus} has "
+            f"{amount(len(texts), 'text')}."
         )
     check_vectors(options.vectors, embedder, texts, embedder.prompt_for("document"))
     return vectors

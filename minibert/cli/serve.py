@@ -89,7 +89,7 @@ def run(options: argparse.Namespace) -> None:
             models,
             limits,
             key=key,
-            normalize=not settings.no_normalize,
+            normalize=settings.normalize,
             metrics_open=settings.metrics_open,
             cors=settings.cors,
         )

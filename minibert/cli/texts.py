@@ -12,7 +12,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from minibert.cli.options import table_of
+from minibert.cli.options import OF_FILES, refuse_options, table_of
 from minibert.cli.results import UsageError
 
 if TYPE_CHECKING:
@@ -51,8 +51,9 @@ def rows_of(
     if options.texts:
         if options.file:
             raise UsageError("give texts or --file, not both.")
-        if table.id is not None:
-            raise UsageError("--id-column names a column of --file. Texts as arguments have none.")
+        refuse_options(
+            options, OF_FILES, "says how --file is read. Texts as arguments are read as they stand."
+        )
         texts = enumerate(checked_texts(options.texts), 1)
         return (Row("arguments", number, {table.text: text}, table) for number, text in texts)
     needed = [*table.needed, *(name for name in columns if name is not None)]

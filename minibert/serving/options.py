@@ -62,7 +62,9 @@ class ServeOptions:
     log_format: Literal["text", "json"] = option(
         "text", "Format of the access log.", choices=("text", "json")
     )
-    no_normalize: bool = option(False, "Return vectors as the model makes them, not L2-normalized.")
+    normalize: bool = option(
+        True, "Return vectors as the model makes them, not L2-normalized.", flag="--no-normalize"
+    )
     metrics_open: bool = option(False, "Serve /metrics without a key.")
 
     def __post_init__(self) -> None:
