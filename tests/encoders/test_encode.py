@@ -181,7 +181,7 @@ class TestMistakes:
                 'output_value should be "sentence_embedding" or "token_embeddings", not',
             ),
             ({"output_value": None}, "output_value should be .* not None"),
-            ({"device": "cuda:99"}, "device 'cuda:99' is not available: PyTorch finds"),
+            ({"device": "cuda:99"}, "device should be one of this computer's .*, not 'cuda:99'"),
             ({"prompt": 3}, "prompt should be a string, not 3"),
             ({"device": "gpu"}, "device should be one device, .* not 'gpu'"),
             ({"device": ["cpu", "cpu"]}, r"device should be one device, .* not \['cpu', 'cpu'\]"),

@@ -49,7 +49,7 @@ def another_file(folder: Path) -> Path:
         # the connection was probed before the Hub was asked
         (
             lambda folder: BertModel.from_pretrained("a/b", cache_dir=folder),
-            "config.json is not in the cache, and offline mode is on",
+            "the repository is not in the cache, and offline mode is on",
         ),
     ],
 )
