@@ -28,6 +28,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from minibert.checks import amount
 from minibert.cli.loading import source_of
 from minibert.cli.options import (
     add_fields,
@@ -332,7 +333,7 @@ def run_vocab(options: argparse.Namespace) -> None:
     with new_folder(options.output) as folder:
         tokenizer = train_vocabulary(words, folder, lowercase=lowercase, **settings)
     sentence = (
-        f"{len(tokenizer):,} tokens, learned from {len(words):,} different words, are in "
+        f"{len(tokenizer):,} tokens, learned from {amount(len(words), 'different word')}, are in "
         f"{options.output}.\nTrain with them: minibert pretrain --config tiny --vocab "
         f"{options.output} --corpus {' '.join(options.corpus)} --output out/model"
     )
