@@ -442,7 +442,13 @@ def test_labels_that_do_not_count_from_0_name_the_argument(
 @pytest.mark.parametrize("name", ["model_type", "transformers_version", "my_field"])
 def test_the_error_for_an_unknown_field_names_from_dict(name: str) -> None:
     with pytest.raises(TypeError, match=f"argument '{name}'.* BertConfig.from_dict"):
-        BertConfig(**{name: "bert"})
+        BertConfig(**{name: "roberta"})
+
+
+@pytest.mark.parametrize("values", [{}, {"num_labels": 3}, {"hidden_size": 24, "dtype": "float16"}])
+def test_a_config_is_made_again_from_its_dict(values: dict[str, Any]) -> None:
+    config = BertConfig(**values)
+    assert type(config)(**config.to_dict()) == config
 
 
 def test_the_api_of_autoconfig(tmp_path: Path) -> None:

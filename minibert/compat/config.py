@@ -198,6 +198,8 @@ def keeps_own_fields(init: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(init)
     def checked_init(self: Any, *arguments: Any, **values: Any) -> None:
+        if values.get("model_type") == type(self).model_type:
+            del values["model_type"]  # of `type(config)(**config.to_dict())`
         unknown = {name: value for name, value in values.items() if name not in names}
         if unknown:
             if type(self).__init__ is checked_init:
