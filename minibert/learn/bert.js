@@ -232,6 +232,14 @@ class Bert {
   parameter(name) {
     return this.parameters.get(name);
   }
+  /** Returns a copy of some rows of a parameter. */
+  rows(name, rows) {
+    const { shape, data } = this.parameter(name);
+    const size = shape[1] ?? 1;
+    const found = tensor([rows.length, ...shape.slice(1)]);
+    rows.forEach((row, r) => found.data.set(data.subarray(row * size, (row + 1) * size), r * size));
+    return found;
+  }
   linear(x, name) {
     return this.multiply(x, this.parameter(`${name}.weight`), this.parameter(`${name}.bias`));
   }
@@ -295,15 +303,7 @@ class Bert {
    * here.
    */
   embed(ids, types, steps) {
-    const look = (name, rows) => {
-      const table = this.parameter(`embeddings.${name}.weight`);
-      const size = table.shape[1];
-      const found = tensor([rows.length, size]);
-      rows.forEach((row, s) =>
-        found.data.set(table.data.subarray(row * size, (row + 1) * size), s * size),
-      );
-      return found;
-    };
+    const look = (name, rows) => this.rows(`embeddings.${name}.weight`, rows);
     const word = look("word_embeddings", ids);
     const type = look("token_type_embeddings", types);
     const position = look("position_embeddings", Array.from(ids.keys()));
@@ -385,10 +385,16 @@ class Bert {
     }
   }
 
+  /** Returns the steps of the MLM head before it compares states with words: each (seq, hidden). */
+  transform(states) {
+    const dense = this.linear(states, "cls.predictions.transform.dense");
+    const bent = apply(this.activation, dense);
+    return { dense, bent, transformed: this.layerNorm(bent, "cls.predictions.transform.LayerNorm") };
+  }
+
   /** Returns the logit of every word of the vocabulary for each row of states: (seq, vocab). */
   logits(states) {
-    const dense = apply(this.activation, this.linear(states, "cls.predictions.transform.dense"));
-    const transformed = this.layerNorm(dense, "cls.predictions.transform.LayerNorm");
+    const { transformed } = this.transform(states);
     const decoder =
       this.parameter("cls.predictions.decoder.weight") ??
       this.parameter("embeddings.word_embeddings.weight");

@@ -63,6 +63,7 @@ SCRIPTS = (
     "training",
     "carriers",
     "river",
+    "stage",
     "many",
     "evidence",
     "sentences",

@@ -156,6 +156,16 @@ class Live {
       live: true,
     };
   }
+  /** Returns the steps of the MLM head for one state, and the best words with their logits. */
+  async transform(states) {
+    const { vocabulary } = this.tokenizer;
+    const { steps, best } = await this.ask("transform", {
+      states,
+      k: page.top,
+      count: vocabulary.length,
+    });
+    return { steps, best: best.map((word) => ({ ...word, word: vocabulary[word.id] })) };
+  }
   /** Returns the best words for states (rows, hidden): [[word, probability], ...] for each row. */
   async words(states) {
     const { vocabulary } = this.tokenizer;

@@ -145,8 +145,11 @@ function tokenAtHand() {
  */
 function drawBeside(context, { left, top, width }, [, height], room) {
   const { scores, shares } = filmNumbers();
+  // On a phone a bar lies under its number, which leaves the width to the cells.
+  const under = room < 2 * NUMBER_ROOM;
   const from = left + width + 10;
-  const bars = room - NUMBER_ROOM - 10;
+  const bars = room - 10 - (under ? 4 : NUMBER_ROOM);
+  const [drop, thick] = under ? [height / 2 - 5, 3] : [-5, 10];
   const seen = scores.filter((_, i) => mayLook(state.token, i));
   const low = Math.min(0, ...seen);
   const high = Math.max(0, ...seen);
@@ -165,13 +168,13 @@ function drawBeside(context, { left, top, width }, [, height], room) {
     if (met > 0) {
       context.fillRect(
         Math.min(start, end),
-        middle(i + 1) - 5,
+        middle(i + 1) + drop,
         Math.max(Math.abs(end - start), 1),
-        10,
+        thick,
       );
     }
     context.fillStyle = color("ink");
-    fitted(context, besideKey(i), from + room - 10, middle(i + 1), NUMBER_ROOM);
+    fitted(context, besideKey(i), from + room - 10, middle(i + 1) - (under ? 2 : 0), NUMBER_ROOM);
   });
   if (done("scores")) {
     const heading = part < 0.5 ? `q · k / √${headSize()}` : t("film.share");
@@ -314,8 +317,8 @@ const filmMap = new HeatMap("film-map", () => {
   const rows = filmRows();
   const shown = document.activeElement === $("film-map");
   const wide = $("film-map").parentElement.clientWidth > 560;
-  const room = wide ? 210 : 116;
-  const tall = filmRowHeight(16, wide ? 24 : 19);
+  const room = wide ? 210 : 72;
+  const tall = filmRowHeight(16, 24);
   const short = wide ? "p × v" : "pv";
   const [r, c] = film.cursor;
   const names = [t("film.query.label"), ...tokens.map((_, i) => piece(i)), t("film.output.label")];
@@ -326,7 +329,7 @@ const filmMap = new HeatMap("film-map", () => {
     space: tall * (count + 2),
     tallest: tall,
     smallest: [1, 16],
-    left: wide ? 132 : 104,
+    left: wide ? 132 : 88,
     right: room,
     cursor: [clamp(r, 0, count + 1), clamp(c, 0, headSize() - 1)],
     quiet: !shown,

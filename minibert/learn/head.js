@@ -3,7 +3,10 @@
 
 const FILES = { attention: "minibert/attention.py", layer: "minibert/encoder.py" };
 const headSize = () => sizes.hidden / sizes.heads;
-const inLayer = (name) => `layer.${state.layer}.${name}`;
+/** Returns the layer, head, token and key that are shown: those of the open part, if there is one. */
+const viewed = () =>
+  state.part < 0 ? state : { ...stage, token: state.token, layer: RIVER_PARTS[state.part].layer };
+const inLayer = (name) => `layer.${viewed().layer}.${name}`;
 
 /**
  * A row of a step: its label, its values, and the Python expression of the value in column c.
@@ -20,7 +23,7 @@ const plain = (label, name, ...place) => ({
 
 /** Returns the value vector of token k, weighted by the attention of the chosen token. */
 function weightedValue(k) {
-  const { head, token } = state;
+  const { head, token } = viewed();
   const [shares, value] = ["probabilities", "value"].map((name) => inLayer(`attention.${name}`));
   return {
     label: `p × v “${piece(k)}”`,
@@ -33,7 +36,7 @@ function weightedValue(k) {
 
 /** Returns the output of the chosen head for the chosen token. */
 function headOutput() {
-  const { head, token } = state;
+  const { head, token } = viewed();
   const context = inLayer("attention.context");
   const first = head * headSize();
   return {
@@ -52,7 +55,7 @@ const HEAD_STEPS = [
     cols: headSize,
     names: ["attention.query", "attention.key"],
     rows: () => {
-      const { head, token, key } = state;
+      const { head, token, key } = viewed();
       const [q, k] = ["attention.query", "attention.key"].map(inLayer);
       return [
         plain(`q “${piece(token)}”`, q, head, token),
@@ -73,7 +76,7 @@ const HEAD_STEPS = [
     perToken: true,
     names: ["attention.scores", "attention.masked_scores", "attention.probabilities"],
     rows: () => {
-      const { head, token } = state;
+      const { head, token } = viewed();
       const [q, k, scores, masked, shares] = [
         "query",
         "key",
@@ -112,7 +115,7 @@ const HEAD_STEPS = [
     cols: headSize,
     names: ["attention.value", "attention.context"],
     rows: () => {
-      const { head, key } = state;
+      const { head, key } = viewed();
       return [
         plain(`v “${piece(key)}”`, inLayer("attention.value"), head, key),
         ...tokens.map((_, k) => weightedValue(k)),
@@ -126,10 +129,10 @@ const HEAD_STEPS = [
     cols: () => sizes.hidden,
     names: ["attention.projected", "attention.sum", "attention.output"],
     rows: () => [
-      { ...plain("W_O + b", inLayer("attention.projected"), state.token), scale: "sum" },
-      { ...plain(`h${state.layer}`, stateName(state.layer), state.token), scale: "sum" },
-      { ...plain("+", inLayer("attention.sum"), state.token), scale: "sum" },
-      plain("LayerNorm", inLayer("attention.output"), state.token),
+      { ...plain("W_O + b", inLayer("attention.projected"), viewed().token), scale: "sum" },
+      { ...plain(`h${viewed().layer}`, stateName(viewed().layer), viewed().token), scale: "sum" },
+      { ...plain("+", inLayer("attention.sum"), viewed().token), scale: "sum" },
+      plain("LayerNorm", inLayer("attention.output"), viewed().token),
     ],
   },
   {
@@ -138,8 +141,8 @@ const HEAD_STEPS = [
     cols: () => sizes.intermediate,
     names: ["widened", "intermediate"],
     rows: () => [
-      plain("W₁ + b₁", inLayer("widened"), state.token),
-      plain(page.activation, inLayer("intermediate"), state.token),
+      plain("W₁ + b₁", inLayer("widened"), viewed().token),
+      plain(page.activation, inLayer("intermediate"), viewed().token),
     ],
   },
   {
@@ -148,10 +151,10 @@ const HEAD_STEPS = [
     cols: () => sizes.hidden,
     names: ["narrowed", "sum", "output"],
     rows: () => [
-      { ...plain("W₂ + b₂", inLayer("narrowed"), state.token), scale: "sum" },
-      { ...plain(t("head.attended"), inLayer("attention.output"), state.token), scale: "sum" },
-      { ...plain("+", inLayer("sum"), state.token), scale: "sum" },
-      plain(`LayerNorm = h${state.layer + 1}`, inLayer("output"), state.token),
+      { ...plain("W₂ + b₂", inLayer("narrowed"), viewed().token), scale: "sum" },
+      { ...plain(t("head.attended"), inLayer("attention.output"), viewed().token), scale: "sum" },
+      { ...plain("+", inLayer("sum"), viewed().token), scale: "sum" },
+      plain(`LayerNorm = h${viewed().layer + 1}`, inLayer("output"), viewed().token),
     ],
   },
 ];
@@ -230,19 +233,22 @@ function headPlan(step) {
     rowLabel: (r) => rows[r].label,
     colLabel: (c) => (step.perToken ? piece(c) : `${c}`),
     shade: (r, c) => (Math.abs(values[r][c]) > 1e30 ? null : 0.5 + values[r][c] / most[r] / 2),
-    write: (r, c) => written(values[r][c]),
+    write: (r, c) => written(values[r][c], step.decimals),
     describe: (r, c) =>
       t(step.perToken ? "head.cell" : "vector.cell", {
         row: rows[r].label,
         index: c,
         token: step.perToken ? piece(c) : "",
-        value: written(values[r][c]),
+        value: written(values[r][c], step.decimals),
       }),
     python: (r, c) =>
-      python(rows[r].python(c), { format: Math.abs(values[r][c]) > 1e30 ? ".1e" : ".4f" }),
+      rows[r].line?.(c) ?? python(rows[r].python(c), { format: Math.abs(values[r][c]) > 1e30 ? ".1e" : ".4f" }),
     move: (r, c) => {
       headCursor[step.id] = [r, c];
-      change(step.perToken ? { key: c } : {});
+      if (step.perToken && state.part >= 0) {
+        stage.key = c;
+      }
+      change(step.perToken && state.part < 0 ? { key: c } : { part: state.part });
     },
   };
 }

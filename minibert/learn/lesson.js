@@ -37,7 +37,7 @@ function buildLesson() {
 }
 
 // What a scene only shows: it can be used once the reader explores everything.
-const SHOWN_ONLY = ["river-parts", "compare-edit", "prompts"];
+const SHOWN_ONLY = ["compare-edit", "prompts"];
 
 /**
  * Shows either the scene's own controls alone, or everything that the page has. A question opened
@@ -291,6 +291,8 @@ function tellVerdict(scene, found, may, changed) {
   const seen = new Set();
   $("scene-brief").append(element("strong", first), " ", ...rich(next, seen));
   $("scene-rest").append(...rich(rest, seen));
+  linkNumbers($("scene-brief"), Object.values(found.values ?? {}));
+  linkNumbers($("scene-rest"), Object.values(found.values ?? {}));
   if (may !== "verdict") {
     return;
   }
@@ -302,6 +304,52 @@ function tellVerdict(scene, found, may, changed) {
       { guess: t(`lesson.${scene.id}.choice.${state.guess}`, amounts()) },
     );
   }
+}
+
+/**
+ * Turns each number of a verdict that a cell of the table holds into a button, which opens the
+ * table and lights up the cell. The verdict and the table hold the same measured values.
+ */
+function linkNumbers(box, values) {
+  const cells = [...$("scene-table").querySelectorAll("td")];
+  const holds = (cell, value) => cell.textContent.split(/[^\p{L}\d.%−-]+/u).includes(value);
+  const numbers = values
+    .filter((value) => /^[−-]?\d+(\.\d+)?%?$/.test(value) && String(value).length > 2)
+    .filter((value) => cells.some((cell) => holds(cell, value)));
+  if (!numbers.length) {
+    return;
+  }
+  const found = new RegExp(`(?<![\\d.−-])(${numbers.map((number) => number.replace(".", "\\.")).join("|")})(?![\\d%]|\\.\\d)`, "u");
+  const walker = document.createTreeWalker(box, NodeFilter.SHOW_TEXT);
+  const texts = [];
+  while (walker.nextNode()) {
+    texts.push(walker.currentNode);
+  }
+  for (const text of texts) {
+    const parts = text.textContent.split(found);
+    text.replaceWith(
+      ...parts.map((part, i) => {
+        if (i % 2 === 0) {
+          return part;
+        }
+        const lit = cells.filter((cell) => holds(cell, part));
+        return numberButton(part, lit);
+      }),
+    );
+  }
+}
+
+function numberButton(text, cells) {
+  const light = (isLit) => cells.forEach((cell) => cell.classList.toggle("lit", isLit));
+  const button = element("button", text, { type: "button", className: "number" });
+  button.onpointerenter = button.onfocus = () => light(true);
+  button.onpointerleave = button.onblur = () => light(false);
+  button.onclick = () => {
+    $("scene-more").open = true;
+    light(true);
+    cells[0].scrollIntoView({ block: "nearest" });
+  };
+  return button;
 }
 
 /** Draws the figure of a verdict: a map of cells, or what the figure draws itself. */

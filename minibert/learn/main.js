@@ -16,6 +16,10 @@ function change(changes) {
   if (changes.section && changes.section !== state.section) {
     document.querySelector("main").scrollTop = 0;
   }
+  // Another tab closes the part that lies over it.
+  if (changes.section && !("part" in changes)) {
+    state.part = -1;
+  }
   // States are shown at the chosen layer.
   if ("layer" in changes) {
     state.depth = changes.layer + 1;
@@ -57,7 +61,10 @@ function draw() {
   }
   drawFrame();
   drawRiver();
-  DRAW[state.section]();
+  drawPart();
+  if (state.part < 0) {
+    DRAW[state.section]();
+  }
   drawTour();
   drawLesson();
   drawAsk();
@@ -84,6 +91,7 @@ const NUMBERS = [
   "threshold",
   "row",
   "tour",
+  "part",
   ...(page.lesson ? ["scene", "guess"] : []),
   ...(page.run ? ["snapshot"] : []),
 ];
@@ -178,6 +186,7 @@ function recall() {
     threshold: 0.5,
     row: EMBEDDINGS.length - 1,
     tour: STOPS.length - 1,
+    part: live ? RIVER_PARTS.length - 1 : -1,
     scene: SCENE_COUNT, // the end follows the last scene
     guess: 2,
     snapshot: (page.run?.snapshots.length ?? 1) - 1,
@@ -193,7 +202,7 @@ function recall() {
     if (Number.isFinite(value)) {
       state[name] = clamp(
         name === "threshold" ? value : Math.round(value),
-        ["tour", "guess"].includes(name) ? -1 : 0,
+        ["tour", "guess", "part"].includes(name) ? -1 : 0,
         limits[name],
       );
     }
@@ -251,6 +260,7 @@ async function start() {
   for (const build of [
     buildFrame,
     buildRiver,
+    buildStage,
     buildText,
     buildAttention,
     buildHead,

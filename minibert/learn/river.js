@@ -8,6 +8,8 @@ const TURNED = 0.25; // 1 - cosine at which the stream has its deepest color
 const MOVING = 400; // duration of an animation in milliseconds
 const NARROW = 560; // width in pixels below which the strip uses its phone layout
 const EXPANDED = 116; // width in pixels of a layer with labels
+const FOLDED = 60; // width in pixels below which a layer is a single button
+const TARGET = 24; // pixels that a finger can hit
 const LAYER_PARTS = ["attention", "add", "ff", "add2"];
 
 /**
@@ -143,6 +145,9 @@ function riverWord() {
  */
 function riverHere() {
   const { section, layer, depth } = state;
+  if (state.part >= 0) {
+    return state.part;
+  }
   const opened = RIVER_PARTS[river.opened];
   if (opened?.section === section && (opened.layer === undefined || opened.layer === layer)) {
     return river.opened;
@@ -159,13 +164,21 @@ function riverHere() {
   return partIndex(section);
 }
 
-/** Opens the tab of a part. */
+/**
+ * Opens a part in place, or its tab if the page holds no weights. While a scene shows only its own
+ * controls, the part lies over what the scene asks about, and changes none of it.
+ */
 function openPart(index) {
   const { section, layer, target } = RIVER_PARTS[index];
   river.opened = index;
   river.told = index;
-  change(layer === undefined ? { section } : { section, layer });
-  if (target) {
+  const changes = layer === undefined ? { section } : { section, layer };
+  if (live) {
+    openStage(index, root.hasAttribute("data-calm") ? {} : changes);
+  } else {
+    change(changes);
+  }
+  if (!live && target) {
     $(target).closest("figure").scrollIntoView({ block: "start" });
   } else if ($("page").getBoundingClientRect().top > innerHeight / 2) {
     $("page").scrollIntoView();
@@ -238,7 +251,8 @@ function writeRiver() {
     $("river-say").replaceChildren(t("river.all"));
     return;
   }
-  const code = element("code", partCode(index));
+  // A scene needs no lines of code. An open part names them.
+  const code = element("code", root.hasAttribute("data-calm") ? "" : partCode(index));
   const said = element("span", partSays(index));
   const parts = [said, " ", code];
   if (index === here) {
@@ -275,7 +289,12 @@ function buildRiver() {
     $("river-parts"),
     () => [1, RIVER_PARTS.length],
     () => [0, Math.max(river.focus, 0)],
-    (_, index) => {
+    (_, next) => {
+      const step = Math.sign(next - river.focus);
+      let index = next;
+      while ($(`river-${index}`).hidden) {
+        index += step; // into the next layer, since this one is folded
+      }
       focusable(index);
       $(`river-${index}`).focus();
     },
@@ -299,16 +318,15 @@ function focusable(index) {
 
 /**
  * Returns the position of every part. A layer has labels if there is room, or if the reader is in
- * it.
+ * it. A layer without room for its four parts is folded: one button opens it.
  */
 function riverPlaces(width, open) {
   const narrow = width < NARROW;
-  const [first, second, last] = narrow ? [42, 68, 80] : [88, 104, 136];
+  const [first, second, last] = narrow ? [46, 40, 78] : [88, 104, 136];
   const room = width - first - second - last;
   const most = narrow ? 88 : EXPANDED;
   const even = room / sizes.layers;
-  const least = narrow ? 12 : 24;
-  const others = Math.max((room - most) / Math.max(sizes.layers - 1, 1), least);
+  const others = Math.max((room - most) / Math.max(sizes.layers - 1, 1), TARGET);
   const layers = [];
   let x = first + second;
   for (let layer = 0; layer < sizes.layers; layer++) {
@@ -317,10 +335,10 @@ function riverPlaces(width, open) {
     if (full && even < most) {
       size = most;
     }
-    layers.push({ x, size, full });
+    layers.push({ x, size, full, folded: size < FOLDED });
     x += size;
   }
-  return { narrow, first, second, layers, end: x, width: x + last, height: 74, middle: 37 };
+  return { narrow, first, second, layers, end: x, width: x + last, height: 80, middle: 40 };
 }
 
 /** Draws the static frames, rings and boxes, and creates the threads that move. */
@@ -329,20 +347,21 @@ function layRiver(places) {
   const picture = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}` });
   picture.setAttribute("aria-hidden", "true");
   const threads = { embeddings: [], layers: [], ends: [] };
+  let group = picture; // what is drawn into
   const path = (kind, d) => {
     const node = svg("path", { d, class: kind, "stroke-width": 1 });
-    picture.append(node);
+    group.append(node);
     return node;
   };
   const ring = (x, size) => {
     const large = size >= 60;
     const r = large ? 5.5 : 2.6;
     const norm = { x: x + r + 1.5, y: middle - 9, width: large ? 2 : 1, height: 18 };
-    picture.append(svg("rect", { class: "norm", ...norm }));
-    picture.append(svg("circle", { class: "ring", cx: x, cy: middle, r }));
+    group.append(svg("rect", { class: "norm", ...norm }));
+    group.append(svg("circle", { class: "ring", cx: x, cy: middle, r }));
     if (large) {
       const d = `M${x - 3} ${middle}h6M${x} ${middle - 3}v6`;
-      picture.append(svg("path", { class: "plus", d }));
+      group.append(svg("path", { class: "plus", d }));
     }
   };
   const start = first + second * 0.75;
@@ -357,7 +376,7 @@ function layRiver(places) {
     );
   }
   let from = start;
-  layers.forEach(({ x, size, full }, layer) => {
+  layers.forEach(({ x, size, full, folded }, layer) => {
     picture.append(
       svg("rect", {
         class: "frame",
@@ -369,6 +388,8 @@ function layRiver(places) {
         "data-layer": layer,
       }),
     );
+    group = svg("g", folded ? { display: "none" } : {});
+    picture.append(group);
     const [join, leave, back] = [0.27, 0.5, 0.84].map((part) => x + part * size);
     const spread = full ? 20 : Math.min(size * 0.26, 16);
     const top = full ? 17 : 13;
@@ -401,7 +422,7 @@ function layRiver(places) {
       [-half / 3, 6],
       [-half, 2],
     ];
-    picture.append(
+    group.append(
       svg("polygon", {
         class: "bow",
         points: bow.map(([dx, dy]) => `${center + dx},${low + dy}`).join(" "),
@@ -412,6 +433,7 @@ function layRiver(places) {
     ring(join, size);
     ring(back, size);
   });
+  group = picture;
   threads.last = path("stream", `M${from} ${middle}H${end + 6}`);
   for (const dy of [-19, 19]) {
     threads.ends.push(
@@ -444,14 +466,21 @@ function placeButtons(places) {
   $("river-parts").style.height = `${height}px`;
   put(partIndex("pieces"), 0, 0, first, height);
   put(partIndex("embeddings"), first, 0, second, height);
-  layers.forEach(({ x, size, full }, layer) => {
-    const half = middle - 8;
+  layers.forEach(({ x, size, full, folded }, layer) => {
+    const reach = TARGET / 2;
+    const half = middle - reach - 1;
     const [attention, add, ff, add2] = LAYER_PARTS.map((name) => partIndex(name, layer));
-    put(attention, x + 2, 1, size - 4, half);
-    put(ff, x + 2, middle + 8, size - 4, half);
-    const across = Math.min(size * 0.42, 30);
-    put(add, x + 0.27 * size - across / 2, middle - 9, across, 18);
-    put(add2, x + 0.84 * size - across / 2, middle - 9, across, 18);
+    for (const index of [add, ff, add2]) {
+      $(`river-${index}`).hidden = folded;
+    }
+    if (folded) {
+      put(attention, x, 1, size, height - 2);
+    } else {
+      put(attention, x + 2, 1, size - 4, half);
+      put(ff, x + 2, middle + reach, size - 4, half);
+      put(add, x + 0.27 * size - reach, middle - reach, TARGET, TARGET);
+      put(add2, x + 0.84 * size - reach, middle - reach, TARGET, TARGET);
+    }
     for (const index of [attention, ff]) {
       $(`river-${index}`).classList.toggle("full", full);
     }
@@ -532,8 +561,11 @@ function labelRiver() {
     if (name === "attention") {
       text = full ? `${layer} · ${text}` : `${layer}`;
     }
+    const narrow = $("river-scroll").clientWidth < NARROW;
+    if (name === "embeddings" && narrow) {
+      text = "h0"; // the vectors that the embeddings make
+    }
     if (name === "predictions" && best) {
-      const narrow = $("river-scroll").clientWidth < NARROW;
       text = narrow ? best[0] : `${best[0]} ${best[1].toFixed(2)}`;
     }
     if (name === "pieces") {

@@ -23,6 +23,7 @@ const BLANK = () => ({
   pad: 0,
   type: null,
   ask: "",
+  part: -1,
   pinned: [],
   other: "",
   same: "",

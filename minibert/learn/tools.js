@@ -33,6 +33,7 @@ const state = {
   key: 0, // the token it attends to, which is the key
   layer: 0,
   head: 0,
+  part: -1, // the part of the strip that is open, or -1
   step: 0, // step of the animated head
   pinned: [], // other heads whose lines are drawn
   depth: sizes.layers, // depth of the hidden states, where 0 is the embeddings
@@ -163,6 +164,7 @@ async function copyText(text) {
 }
 
 const PRINT = 15; // font size of canvas text in pixels, the same as other text
+const LEAST_PRINT = 12; // where there is less room
 
 /** Sizes a canvas in device pixels and returns its context, scaled to CSS pixels. */
 function prepare(canvas, width, height) {
@@ -280,7 +282,7 @@ class HeatMap {
     this.now.move(r, c);
     this.say();
     this.reveal();
-    const main = this.canvas.closest("main, article");
+    const main = this.canvas.closest("main, article, #part");
     const seen = main.getBoundingClientRect();
     const top = this.canvas.getBoundingClientRect().top;
     const { area, now } = this;
@@ -340,7 +342,7 @@ class HeatMap {
     const full = left + area.width;
     const context = prepare(this.canvas, full + right, top + area.height);
     const cell = [area.width / cols, area.height / rows];
-    context.imageSmoothingEnabled = cell[0] < 1;
+    context.imageSmoothingEnabled = Math.min(...cell) < 1;
     context.drawImage(
       picture(rows, cols, now.palette, now.shade),
       left,
@@ -388,7 +390,7 @@ class HeatMap {
     context.textAlign = "right";
     for (let r = 0; r < this.now.rows; r++) {
       const chosen = r === (this.now.marked ?? this.now.cursor[0]);
-      if (size < 10 && !chosen) {
+      if (size < LEAST_PRINT && !chosen) {
         continue;
       }
       context.fillStyle = color(chosen ? "cursor" : "ink");
@@ -400,7 +402,7 @@ class HeatMap {
     setSize(context, labelSize(size));
     for (let c = 0; c < this.now.cols; c++) {
       const chosen = c === this.now.cursor[1];
-      if (size < 10 && !chosen) {
+      if (size < LEAST_PRINT && !chosen) {
         continue;
       }
       context.save();
@@ -425,7 +427,7 @@ class HeatMap {
       context.restore();
     }
   }
-  /** Returns the largest font size, from 11 pixels up, at which every text fits its cell. */
+  /** Returns the largest font size, from `LEAST_PRINT` up, at which every text fits its cell. */
   #printSize(context, room) {
     setSize(context, PRINT);
     let widest = 1;
@@ -434,7 +436,7 @@ class HeatMap {
         widest = Math.max(widest, context.measureText(this.now.write(r, c)).width);
       }
     }
-    return clamp(Math.floor((PRINT * (room - 2)) / widest), 11, PRINT);
+    return clamp(Math.floor((PRINT * (room - 2)) / widest), LEAST_PRINT, PRINT);
   }
   #write(context, size) {
     context.textAlign = "center";
@@ -457,7 +459,7 @@ class HeatMap {
 HeatMap.all = new Map();
 
 /** Returns the font size in pixels of the label of a row or column `room` pixels large. */
-const labelSize = (room) => clamp(Math.floor(room) - 1, 10, PRINT);
+const labelSize = (room) => clamp(Math.floor(room) - 1, LEAST_PRINT, PRINT);
 
 /** Draws a text, shortened with an ellipsis if it is wider than `room`. */
 function fitted(context, text, x, y, room) {

@@ -55,6 +55,17 @@ onmessage = async ({ data: { id, kind, input, model } }) => {
         return sum / shape[0];
       });
     }
+    if (kind === "rows") {
+      answer = bert.rows(input.name, input.rows);
+    }
+    if (kind === "transform") {
+      const { data } = bert.logits(input.states);
+      const [words] = bert.words(input.states, input.k, input.count);
+      answer = {
+        steps: bert.transform(input.states),
+        best: words.map(([id]) => ({ id, logit: data[id] })),
+      };
+    }
     if (kind === "words") {
       answer = bert.words(input.states, input.k, input.count);
     }

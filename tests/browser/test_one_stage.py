@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +17,23 @@ from minibert.learn.build import write_page
 pytestmark = pytest.mark.browser
 
 # Controls that can be used, with their sizes. Choices of a prediction are counted by themselves,
-# and terms and commands are parts of sentences. The skip link is visible only with the focus.
+# terms, numbers and commands are parts of sentences, and the strip is a picture with one tab stop.
+# The skip link is visible only with the focus.
 CONTROLS = """() => [...document.querySelectorAll("button, input, select, textarea, summary")]
   .filter(item => item.checkVisibility() && !item.closest("[inert], #scene-choices"))
-  .filter(item => !item.matches("#skip, .term, .command button"))
+  .filter(item => !item.matches("#skip, #river-parts *, .term, .number, .command button"))
   .map(item => [item.id || item.outerHTML, item.offsetWidth, item.offsetHeight])"""
 # parts of visible lists of words that are not visible themselves
 HIDDEN_NUMBERS = """() => [...document.querySelectorAll(".words > *")]
   .filter(item => item.parentElement.checkVisibility() && !item.checkVisibility())
   .map(item => item.outerHTML)"""
+# the largest difference between a shown result and the product of the shown weights and input
+LARGEST_ERROR = """() => Math.max(...stage.figures.filter(({kind}) => kind === "product").map(
+  ({name, rows, input, output, bias = `${name}.bias`}) => {
+    const [weights, shift] = [`${name}.weight`, bias].map(which => weightRows(which, rows));
+    const product = r => weights.row(r).reduce((sum, w, c) => sum + w * input.value(c), 0);
+    return Math.max(...rows.map((_, r) => Math.abs(output.value(r) - shift.at(r) - product(r))));
+  }))"""
 # the top of the prediction and the bottom of the verdict, from those of the article
 ROOM = """() => {
   const box = id => $(id).getBoundingClientRect();
@@ -77,14 +88,13 @@ def test_a_scene_has_five_controls_and_one_view(browser: Any, file: Path) -> Non
 def test_everything_is_behind_one_control(browser: Any, file: Path) -> None:
     with Opened(browser, file) as opened:
         page = opened.page
-        # the parts of the strip are a picture until then
-        assert page.evaluate("$('river-parts').inert") and not page.is_visible("#tab-text")
+        assert not page.is_visible("#tab-text")
         assert page.get_attribute("#explore", "aria-pressed") == "false"
         page.focus("#explore")
         opened.press("Enter")
         assert page.get_attribute("#explore", "aria-pressed") == "true"
         assert page.evaluate("document.activeElement.id") == "explore"
-        assert len(page.evaluate(CONTROLS)) > 60 and not page.evaluate("$('river-parts').inert")
+        assert len(page.evaluate(CONTROLS)) > 35
         for item in ("#tab-text", "#scenes", "#mask", "#ask-open", "[data-sides=left]"):
             assert page.locator(item).is_visible(), item
         # it stays in the next scene and in the address
@@ -96,6 +106,52 @@ def test_everything_is_behind_one_control(browser: Any, file: Path) -> None:
         assert page.is_visible("#tab-text")
         page.click("#explore")
         assert not page.is_visible("#tab-text") and opened.trouble == []
+
+
+def test_a_part_of_the_strip_opens_in_place(browser: Any, file: Path) -> None:
+    """Weights, inputs and results of every part are numbers of the model, each with its Python."""
+    with Opened(browser, file, reduced_motion="reduce") as opened:
+        page = opened.page
+        before = page.evaluate("JSON.stringify([state.section, state.layer, state.head])")
+        scene = [name for name, *_ in page.evaluate(CONTROLS)]
+        parts = page.evaluate("RIVER_PARTS.map(({name}) => name)")
+        for part in dict.fromkeys(parts):
+            index = parts.index(part)
+            page.click(f"#river-{index}")
+            page.wait_for_function(f"() => state.part === {index} && stage.figures.length")
+            page.wait_for_function("() => [...stage.rows.values()].every(Boolean)")
+            assert not page.is_visible("main") and page.is_visible("#part-close")
+            own = [name for name, *_ in page.evaluate(CONTROLS) if name not in scene]
+            assert set(own) <= {"part-close", "part-head", "copy"}, part
+            for figure in sorted({0, page.evaluate("stage.figures.length") - 1}):
+                page.evaluate(f"stage.maps[{figure}].go(0, 3), stage.maps[{figure}].go(0, 2)")
+                with contextlib.redirect_stdout(io.StringIO()) as printed:
+                    exec(opened.copied, {})
+                said = re.findall(r"-?\d+(?:\.\d+)?", opened.readout.replace("−", "-"))
+                values = [float(value) for value in said]
+                for value in map(float, printed.getvalue().split()):
+                    assert any(abs(value - other) < 2e-3 for other in values), (part, figure)
+        # nothing that a scene asks about was changed, and the scene's own view comes back
+        assert page.evaluate("JSON.stringify([state.section, state.layer, state.head])") == before
+        page.focus("#part-close")
+        opened.press("Escape")
+        assert page.is_visible("main") and not page.is_visible("#part")
+        assert page.evaluate("document.activeElement.dataset.part") == "predictions"
+        assert opened.trouble == []
+
+
+def test_a_matrix_times_its_input_is_what_the_page_shows(browser: Any, file: Path) -> None:
+    with Opened(browser, file, reduced_motion="reduce") as opened:
+        page = opened.page
+        parts = page.evaluate("RIVER_PARTS.map(({name}) => name)")
+        for name in ("attention", "ff", "pooler", "predictions"):
+            index = parts.index(name)
+            page.click(f"#river-{index}")
+            page.wait_for_function(f"() => state.part === {index} && stage.figures.length")
+            page.wait_for_function("() => [...stage.rows.values()].every(Boolean)")
+            largest = page.evaluate(LARGEST_ERROR)
+            assert largest < 1e-4, name
+        assert opened.trouble == []
 
 
 def test_the_first_stop_of_tab_skips_to_the_content(
