@@ -318,7 +318,7 @@ const filmMap = new HeatMap("film-map", () => {
   const shown = document.activeElement === $("film-map");
   const wide = $("film-map").parentElement.clientWidth > 560;
   const room = wide ? 210 : 72;
-  const tall = filmRowHeight(16, 24);
+  const tall = filmRowHeight(16, wide ? 24 : 19);
   const short = wide ? "p × v" : "pv";
   const [r, c] = film.cursor;
   const names = [t("film.query.label"), ...tokens.map((_, i) => piece(i)), t("film.output.label")];
@@ -329,7 +329,7 @@ const filmMap = new HeatMap("film-map", () => {
     space: tall * (count + 2),
     tallest: tall,
     smallest: [1, 16],
-    left: wide ? 132 : 88,
+    left: wide ? 132 : 104,
     right: room,
     cursor: [clamp(r, 0, count + 1), clamp(c, 0, headSize() - 1)],
     quiet: !shown,

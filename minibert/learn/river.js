@@ -271,6 +271,7 @@ function buildRiver() {
       button.append(element("span"));
       button.setAttribute("aria-describedby", "river-say");
       button.dataset.part = name;
+      button.setAttribute("aria-controls", "part");
       button.onclick = () => openPart(index);
       button.onpointerenter = () => tellPart(index);
       button.onpointerleave = () => tellPart(-1);
@@ -338,7 +339,8 @@ function riverPlaces(width, open) {
     layers.push({ x, size, full, folded: size < FOLDED });
     x += size;
   }
-  return { narrow, first, second, layers, end: x, width: x + last, height: 80, middle: 40 };
+  const middle = narrow ? 37 : 40;
+  return { narrow, first, second, layers, end: x, width: x + last, height: 2 * middle, middle };
 }
 
 /** Draws the static frames, rings and boxes, and creates the threads that move. */
@@ -602,6 +604,7 @@ function drawRiver() {
   labelRiver();
   RIVER_PARTS.forEach((_, index) => {
     const button = $(`river-${index}`);
+    button.setAttribute("aria-expanded", index === state.part);
     if (index === here) {
       button.setAttribute("aria-current", "location");
     } else {

@@ -393,15 +393,25 @@ function drawProduct(context, { left, top, width, height }, cell, { input, outpu
   fitted(context, outs[r].toFixed(2), left + width + 26, y, RESULT - 26);
 }
 
-/** Opens a part in place, or closes it with -1. The model of the page then computes every value. */
-async function openStage(part, changes = {}) {
+/** Opens a part in place, or closes it with -1. */
+function openStage(part, changes = {}) {
   Object.assign(stage, { head: state.head, key: state.key });
-  if (part >= 0 && !shown.live) {
-    photograph = await live.compute(photograph.request);
-    show(photograph);
-  }
   change({ ...changes, part });
   $("part").scrollTop = 0;
+}
+
+/** Lets the model of the page compute what PyTorch computed, so that products match its weights. */
+async function computeHere() {
+  if (stage.computing) {
+    return;
+  }
+  stage.computing = true;
+  photograph = await live.compute(photograph.request);
+  stage.computing = false;
+  if (!shown.live) {
+    show(photograph);
+    draw();
+  }
 }
 
 function buildStage() {
@@ -453,6 +463,11 @@ function drawPart() {
   document.querySelector("main").hidden = isOpen;
   if (!isOpen) {
     stage.drawn = "";
+    return;
+  }
+  if (!shown.live) {
+    stage.figures = [];
+    computeHere();
     return;
   }
   const { name, layer } = RIVER_PARTS[state.part];
