@@ -33,8 +33,8 @@ from torch import Tensor, nn
 
 from minibert import inputs
 from minibert.config import ATTENTION_FUNCTIONS as ATTENTION_FUNCTIONS, BertConfig
-from minibert.custom import as_layout, run
 from minibert.layouts import UNMASKED, Layout, LayoutOrMask, additive
+from minibert.parts import as_layout, run
 
 AttentionOutput = tuple[Tensor, Tensor | None]
 """The context, and the attention probabilities or None."""
@@ -172,7 +172,7 @@ class BertSelfAttention(nn.Module):
         value = self.value(hidden_states).unflatten(-1, head_shape)  # (..., heads, head_size)
         return attend(query, key, value, layout, self.dropout.p if self.training else 0.0)
 
-    layout_forward = forward  # by which custom.py tells it from a user's `forward`
+    layout_forward = forward  # by which parts.py tells it from a user's `forward`
 
 
 class BertSelfOutput(nn.Module):
@@ -234,4 +234,4 @@ class BertAttention(nn.Module):
         context, probabilities = run(self.self, hidden_states, layout, attend=attend)
         return self.output(context, hidden_states), probabilities
 
-    layout_forward = forward  # by which custom.py tells it from a user's `forward`
+    layout_forward = forward  # by which parts.py tells it from a user's `forward`

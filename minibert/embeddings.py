@@ -16,9 +16,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from minibert import inputs
 from minibert.compat.embeddings import EmbeddingBuffers
 from minibert.config import BertConfig
+from minibert.inputs import check_ids
 from minibert.layouts import UNMASKED, Layout
 
 
@@ -67,9 +67,7 @@ class BertEmbeddings(EmbeddingBuffers):
             ValueError: An id has no row in its embedding table, or a tensor has another dtype or
                 shape. (A GPU raises its own error for the first.)
         """
-        if unused:
-            inputs.check_embeddings_arguments(unused)
-        inputs.check_ids(self, layout, input_ids, token_type_ids, position_ids, inputs_embeds)
+        check_ids(self, layout, input_ids, token_type_ids, position_ids, inputs_embeds, unused)
         try:
             words = self.word_embeddings(input_ids) if inputs_embeds is None else inputs_embeds
             tokens = words.shape[:-1]  # (batch, seq) or (tokens,)
@@ -81,13 +79,10 @@ class BertEmbeddings(EmbeddingBuffers):
             embeddings = words + self.token_type_embeddings(token_type_ids)
             embeddings = embeddings + self.position_embeddings(position_ids)
         except IndexError as error:
-            raise inputs.explain_ids(
-                error,
-                self,
-                input_ids=input_ids if inputs_embeds is None else None,
-                token_type_ids=token_type_ids,
-                position_ids=position_ids,
-            ) from None
+            from minibert.explain import explain_ids
+
+            ids = None if inputs_embeds is not None else input_ids
+            raise explain_ids(error, self, ids, token_type_ids, position_ids) from None
         return self.dropout(self.LayerNorm(embeddings))
 
-    layout_forward = forward  # by which custom.py tells it from a user's `forward`
+    layout_forward = forward  # by which parts.py tells it from a user's `forward`

@@ -22,9 +22,9 @@ from torch.utils.checkpoint import checkpoint
 from minibert import inputs
 from minibert.attention import ATTENTION_FUNCTIONS, AttentionFunction, BertAttention
 from minibert.config import ACTIVATIONS as ACTIVATIONS, BertConfig
-from minibert.custom import as_layout, run
 from minibert.layouts import UNMASKED, LayoutOrMask
 from minibert.outputs import BertModelOutput
+from minibert.parts import as_layout, run
 
 
 def gelu_new(x: Tensor) -> Tensor:
@@ -155,7 +155,7 @@ class BertLayer(nn.Module):
         intermediate_output = self.intermediate(attention_output)  # (..., intermediate)
         return self.output(intermediate_output, attention_output)
 
-    layout_forward = forward  # by which custom.py tells it from a user's `forward`
+    layout_forward = forward  # by which parts.py tells it from a user's `forward`
 
 
 class BertEncoder(nn.Module):
@@ -197,21 +197,15 @@ class BertEncoder(nn.Module):
         attend = attend or ATTENTION_FUNCTIONS[self.config.attn_implementation]
         attentions: list[Tensor] | None = [] if output_attentions else None
         states = [hidden_states]
+        run_layer: Callable[..., Any] = run
+        if self.gradient_checkpointing and self.training:
+            # Keep only the input of each layer, and compute the layer again for its gradient
+            # (Chen et al. 2016).
+            run_layer = partial(checkpoint, run, use_reentrant=False)
         for layer in self.layer:
-            if self.gradient_checkpointing and self.training:
-                # Keep only the input of the layer, and compute the layer again for its gradient
-                # (Chen et al. 2016).
-                hidden_states, probabilities = checkpoint(
-                    partial(run, attend=attend, attentions=attentions),
-                    layer,
-                    hidden_states,
-                    layout,
-                    use_reentrant=False,
-                )
-            else:
-                hidden_states, probabilities = run(
-                    layer, hidden_states, layout, attend=attend, attentions=attentions
-                )
+            hidden_states, probabilities = run_layer(
+                layer, hidden_states, layout, attend=attend, attentions=attentions
+            )
             # A `BertLayer` has appended its own. A user's layer returns them.
             if attentions is not None and probabilities is not None:
                 attentions.append(probabilities)
@@ -225,4 +219,4 @@ class BertEncoder(nn.Module):
             output.attentions = tuple(attentions)
         return output
 
-    layout_forward = forward  # by which custom.py tells it from a user's `forward`
+    layout_forward = forward  # by which parts.py tells it from a user's `forward`

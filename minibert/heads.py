@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any, Unpack
 import torch
 from torch import Tensor, nn
 
-from minibert import inputs
 from minibert.base import PreTrainedModel
 from minibert.compat.arguments import UnusedArguments
 from minibert.compat.embeddings import OutputEmbeddings
 from minibert.config import BertConfig
 from minibert.encoder import Activation
 from minibert.initialization import initial_weights
+from minibert.labels import check_choices, check_chosen, check_labels, is_class_index
 from minibert.layouts import Layout
 from minibert.losses import cross_entropy, multi_label_loss, regression_loss, span_loss
 from minibert.model import BertModel
@@ -475,7 +475,7 @@ class BertForMultipleChoice(PreTrainedModel):
         Raises:
             ValueError: As in `BertModel.forward`, or labels that do not fit the logits.
         """
-        inputs.check_choices(input_ids, inputs_embeds)
+        check_choices(input_ids, inputs_embeds)
         encoded = self.bert(
             join_choices(input_ids),
             join_choices(attention_mask),
@@ -593,11 +593,11 @@ def classifier_dropout(config: BertConfig) -> float:
 
 def classification_loss(logits: Tensor, labels: Tensor, config: BertConfig) -> Tensor:
     """Return the loss that `config.problem_type` names, as `BertForSequenceClassification` says."""
-    inputs.check_labels("labels", labels)
+    check_labels("labels", labels)
     problem_type = config.problem_type
     if problem_type is None and config.num_labels == 1:
         problem_type = "regression"
-    if problem_type is None and not inputs.is_class_index(labels):
+    if problem_type is None and not is_class_index(labels):
         problem_type = "multi_label_classification"
     if problem_type == "regression":
         return regression_loss(logits, labels)
@@ -620,7 +620,7 @@ def score_words(
     Returns:
         Logits (batch, seq, vocab), or (chosen, vocab) with `positions`, and the loss.
     """
-    inputs.check_chosen(positions, labels, states.shape[:-1])
+    check_chosen(positions, labels, states.shape[:-1])
     if positions is not None:
         # The head computes each row alone, so the others are left out before the product with the
         # whole vocabulary.

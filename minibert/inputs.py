@@ -1,10 +1,10 @@
-"""Checks of inputs and labels, and the sentences of their errors.
+"""Checks of what a model is called with. Each raises a ValueError that names the argument.
 
-The model, the embeddings, the layouts and the losses call them in one line each. A first reader can
-skip this file. Nothing here changes what is computed.
+The model, its parts and the layouts call them in one line each. A first reader can skip this file.
+Nothing here changes what is computed. Labels are checked in labels.py.
 
-Questions about every value of a tensor take time, and on a GPU they wait for it. So which id or
-label is out of range is asked only after PyTorch has raised an IndexError.
+Questions about every value of a tensor take time, and on a GPU they wait for it. So explain.py asks
+which id is out of range only after PyTorch has raised an IndexError.
 """
 
 from __future__ import annotations
@@ -37,11 +37,7 @@ def is_traced(tensor: Tensor) -> bool:
 
 
 def check_mask(attention_mask: Any) -> None:
-    """Check that an attention mask is a tensor of two to four dimensions.
-
-    Raises:
-        ValueError: It is not.
-    """
+    """Check that an attention mask is a tensor of two to four dimensions."""
     if not isinstance(attention_mask, Tensor):
         raise ValueError(
             f"attention_mask should be a tensor, not {type(attention_mask).__name__}. Pass "
@@ -55,11 +51,7 @@ def check_mask(attention_mask: Any) -> None:
 
 
 def hides_tokens(attention_mask: Tensor, is_additive: bool) -> bool:
-    """Whether a mask hides any token. On a GPU, this waits for it.
-
-    Raises:
-        ValueError: The values are not those of a mask.
-    """
+    """Whether a mask hides any token, after checking its values. On a GPU, this waits for it."""
     if is_additive:
         is_valid = (attention_mask == 0) | (attention_mask <= -1000)
         if not is_valid.all():
@@ -86,9 +78,6 @@ def check_padded(tokens: torch.Size, mask_shape: tuple[int, ...], argument: str)
         tokens: The shape of the tokens.
         mask_shape: The shape of the mask, () without a mask.
         argument: The argument that has the tokens, as the error should call it.
-
-    Raises:
-        ValueError: The tokens have another number of dimensions, or do not fit the mask.
     """
     if len(tokens) != 2:
         raise ValueError(
@@ -115,11 +104,7 @@ def check_padded(tokens: torch.Size, mask_shape: tuple[int, ...], argument: str)
 
 
 def check_packed(tokens: torch.Size, expected: int, argument: str) -> None:
-    """Check that tokens are (tokens,), as many as the lengths of a packed layout add up to.
-
-    Raises:
-        ValueError: The tokens have another shape.
-    """
+    """Check that tokens are (tokens,), as many as the lengths of a packed layout add up to."""
     if tuple(tokens) != (expected,):
         raise ValueError(
             f"{argument} should have tokens of shape ({expected},), as the lengths of the "
@@ -128,30 +113,12 @@ def check_packed(tokens: torch.Size, expected: int, argument: str) -> None:
 
 
 def check_lengths(lengths: list[int]) -> None:
-    """Check the lengths of packed sequences.
-
-    Raises:
-        ValueError: A length is below 1.
-    """
+    """Check that packed sequences have at least one token each."""
     if min(lengths, default=1) < 1:
         raise ValueError(
             f"PackedLayout lengths contains {min(lengths)}, but every sequence needs at "
             "least one token. Leave empty sequences out."
         )
-
-
-def check_part(attend: Any, unused: Mapping[str, Any]) -> None:
-    """Check the arguments of a part of the encoder that is called alone, as in transformers.
-
-    Raises:
-        ValueError: A value asks for something that minibert does not have.
-        TypeError: An unknown argument.
-    """
-    from minibert.compat.arguments import REFUSED_BY_PARTS, check_unused
-
-    if attend is not None and not callable(attend):  # the third argument in transformers
-        unused = {"encoder_hidden_states": attend, **unused}
-    check_unused("BertLayer", unused, REFUSED_BY_PARTS)
 
 
 # --- the model
@@ -165,11 +132,10 @@ def check_batch(
     output_attentions: bool,
     unused: Mapping[str, Any],
 ) -> None:
-    """Check the arguments of `BertModel.forward`. The embeddings check ids.
+    """Check the arguments of `BertModel.forward`, but for the ids, which the embeddings check.
 
     Raises:
-        ValueError: Neither or both of `input_ids` and `inputs_embeds`, a mask for another number of
-            heads, attention probabilities of a packed batch, or an unused argument with an effect.
+        ValueError: Arguments that exclude each other, or one that asks for what minibert lacks.
         TypeError: An unknown argument.
     """
     if unused:
@@ -192,11 +158,7 @@ def check_batch(
 
 
 def check_heads(config: BertConfig) -> None:
-    """Check that the attention heads divide the hidden dimensions evenly.
-
-    Raises:
-        ValueError: They do not.
-    """
+    """Check that the attention heads divide the hidden dimensions evenly."""
     if config.hidden_size % config.num_attention_heads:
         raise ValueError(
             f"config field hidden_size ({config.hidden_size}) should be a multiple of "
@@ -205,11 +167,7 @@ def check_heads(config: BertConfig) -> None:
 
 
 def check_attentions(attentions: list[Tensor], layers: int) -> None:
-    """Check that each layer has returned its attention probabilities.
-
-    Raises:
-        ValueError: Some have not.
-    """
+    """Check that each layer has returned its attention probabilities."""
     if len(attentions) != layers:
         raise ValueError(
             f"output_attentions needs the attention probabilities of {layers} layers, but "
@@ -221,26 +179,6 @@ def check_attentions(attentions: list[Tensor], layers: int) -> None:
 # --- the embeddings
 
 
-def check_embeddings_arguments(unused: Mapping[str, Any]) -> None:
-    """Check further keywords of `BertEmbeddings.forward`.
-
-    Raises:
-        ValueError: A value asks for something that minibert does not have.
-        TypeError: An unknown argument.
-    """
-    from minibert.compat.arguments import REFUSED_BY_EMBEDDINGS, check_unused
-
-    check_unused("BertEmbeddings", unused, REFUSED_BY_EMBEDDINGS)
-
-
-# What to check first if an id has no row in the embedding table of this argument.
-_ADVICE = {
-    "input_ids": "Are the tokenizer and the model from the same checkpoint?",
-    "token_type_ids": "The number of segments is config.type_vocab_size.",
-    "position_ids": "Positions count from 0 to config.max_position_embeddings - 1.",
-}
-
-
 def check_ids(
     embeddings: Any,
     layout: Any,
@@ -248,20 +186,27 @@ def check_ids(
     token_type_ids: Any,
     position_ids: Any,
     inputs_embeds: Any,
+    unused: Mapping[str, Any],
 ) -> None:
-    """Check the arguments of `BertEmbeddings.forward`.
+    """Check the arguments of `BertEmbeddings.forward`, but for the values of the ids.
 
     Args:
         embeddings: The `BertEmbeddings`.
         layout: The layout of the batch. None: they are called alone, with tokens of any shape.
-        input_ids: As in `BertEmbeddings.forward`, like the next three.
+        input_ids: As in `BertEmbeddings.forward`, like the next four.
         token_type_ids: See `input_ids`.
         position_ids: See `input_ids`.
         inputs_embeds: See `input_ids`.
+        unused: See `input_ids`.
 
     Raises:
         ValueError: A tensor has the wrong dtype or shape, or the sequence is too long.
+        TypeError: An unknown argument.
     """
+    if unused:
+        from minibert.compat.arguments import REFUSED_BY_EMBEDDINGS, check_unused
+
+        check_unused("BertEmbeddings", unused, REFUSED_BY_EMBEDDINGS)
     if inputs_embeds is None:
         if layout is not None and isinstance(input_ids, Tensor):
             layout.check(input_ids.shape, "input_ids")
@@ -309,7 +254,7 @@ def _check_shape(argument: str, ids: Any, tokens: torch.Size) -> None:
 
 
 def _check_length(embeddings: Any, layout: Any, tokens: torch.Size, words: Tensor) -> None:
-    longest = _rows(embeddings.position_embeddings)
+    longest = count_rows(embeddings.position_embeddings)
     if longest is None or is_traced(words):
         return
     seq = tokens[-1]
@@ -343,185 +288,10 @@ def _check_embeds(embeddings: Any, layout: Any, inputs_embeds: Any) -> None:
         )
 
 
-def explain_ids(error: IndexError, embeddings: Any, **ids: Tensor | None) -> Exception:
-    """Return an error that names the id without a row in its embedding table.
-
-    Args:
-        error: What PyTorch has raised.
-        embeddings: The `BertEmbeddings`.
-        ids: The ids by argument, in the order of the look-ups.
-    """
-    tables = {
-        "input_ids": embeddings.word_embeddings,
-        "token_type_ids": embeddings.token_type_embeddings,
-        "position_ids": embeddings.position_embeddings,
-    }
-    for argument, tensor in ids.items():
-        rows = _rows(tables[argument])
-        if tensor is None or rows is None:
-            continue
-        is_invalid = (tensor < 0) | (tensor >= rows)
-        if is_invalid.any():
-            return ValueError(
-                f"{argument} contains {tensor[is_invalid][0].item()}, but the embedding table has "
-                f"{rows} rows (valid ids 0 to {rows - 1}). {_ADVICE[argument]}"
-            )
-    return error
-
-
-def _rows(table: nn.Module) -> int | None:
+def count_rows(table: nn.Module) -> int | None:
     """Return the number of rows of an embedding table, or None for a module of another kind.
 
     Its weight decides, because `num_embeddings` stays as it was when a user replaces the weight.
     """
     weight = getattr(table, "weight", None)
     return weight.shape[0] if isinstance(weight, Tensor) else None
-
-
-# --- labels
-
-
-def check_labels(argument: str, labels: Any) -> None:
-    """Check that labels are a tensor.
-
-    Args:
-        argument: The argument, as the error should call it.
-        labels: What was passed.
-
-    Raises:
-        ValueError: Not a tensor.
-    """
-    if not isinstance(labels, Tensor):
-        raise ValueError(
-            f"{argument} should be a tensor, not {type(labels).__name__}: pass "
-            f"torch.tensor({argument})."
-        )
-
-
-def is_class_index(labels: Tensor) -> bool:
-    """Whether labels are integers, one class each. Booleans and floating-point numbers are not."""
-    return not labels.is_floating_point() and labels.dtype != torch.bool
-
-
-def check_classes(logits: Tensor, labels: Any) -> None:
-    """Check the labels of a cross entropy.
-
-    Raises:
-        ValueError: Not a tensor of integers, or of another shape.
-    """
-    check_labels("labels", labels)
-    if not is_class_index(labels):
-        raise ValueError(
-            f"labels should be integers (torch.long), one class each, not {labels.dtype}."
-        )
-    shape = list(logits.shape[:-1])
-    has_shape = list(labels.shape) in (shape, [*shape, 1])
-    is_flat = labels.dim() == 1
-    if labels.numel() != logits.shape[:-1].numel() or not (has_shape or is_flat):
-        raise ValueError(f"labels should be of shape {tuple(shape)}, not {tuple(labels.shape)}.")
-
-
-def explain_classes(labels: Tensor, classes: int, ignored: int) -> Exception:
-    """Return an error that names the label out of range, after PyTorch has raised an IndexError."""
-    is_invalid = ((labels < 0) | (labels >= classes)) & (labels != ignored)
-    return ValueError(
-        f"labels contains {labels[is_invalid][0].item()}, but the model has {classes} classes "
-        f"(0 to {classes - 1}). Correct the labels, or num_labels if it is too small."
-    )
-
-
-def check_numbers(logits: Tensor, labels: Any) -> None:
-    """Check the labels of a regression.
-
-    Raises:
-        ValueError: Not a tensor, or of another shape.
-    """
-    check_labels("labels", labels)
-    is_single = logits.shape[-1] == 1 and labels.numel() == logits.numel()
-    if labels.shape != logits.shape and not is_single:
-        raise ValueError(
-            f"labels should be of shape {tuple(logits.shape)}, not {tuple(labels.shape)}."
-        )
-
-
-def check_many_labels(logits: Tensor, labels: Any) -> None:
-    """Check the labels of a multi-label classification.
-
-    Raises:
-        ValueError: Not a tensor, of another shape, or out of range.
-    """
-    check_labels("labels", labels)
-    if labels.shape != logits.shape:
-        raise ValueError(
-            f"labels should be of shape {tuple(logits.shape)}, 0.0 or 1.0 for every label, not "
-            f"{tuple(labels.shape)}. For a single class per text pass integers (torch.long)."
-        )
-    if not is_traced(labels) and ((labels < 0) | (labels > 1)).any():
-        raise ValueError(
-            "labels should be from 0.0 to 1.0 for every label (multi_label_classification)."
-        )
-
-
-def check_span(logits: Tensor, positions: Any) -> None:
-    """Check the positions of an answer.
-
-    Raises:
-        ValueError: Positions of another shape or dtype, or negative ones.
-    """
-    check_labels("positions", positions)
-    batch = len(logits)
-    if logits.dim() != 2 or not is_class_index(positions) or positions.numel() != batch:
-        raise ValueError(
-            f"positions should be integers of shape ({batch},), not {positions.dtype} of "
-            f"{tuple(positions.shape)}."
-        )
-    if not is_traced(positions) and (positions < 0).any():
-        raise ValueError(
-            f"positions contains {positions.min().item()}. If a text has no answer, use 0, the "
-            "position of [CLS]."
-        )
-
-
-# --- heads
-
-
-def check_chosen(positions: Any, labels: Any, tokens: torch.Size) -> None:
-    """Check which tokens a head of masked-language modeling scores, and their labels.
-
-    Args:
-        positions: A mask of the tokens, or None for all of them.
-        labels: Word ids, or None.
-        tokens: The shape of the tokens.
-
-    Raises:
-        ValueError: Not a tensor, or of another shape or dtype.
-    """
-    if labels is not None:
-        check_labels("labels", labels)
-    if positions is None:
-        return
-    check_labels("positions", positions)
-    if positions.dtype != torch.bool or positions.shape != tokens:
-        raise ValueError(
-            f"positions should be torch.bool of shape {tuple(tokens)}, not {positions.dtype} of "
-            f"{tuple(positions.shape)}."
-        )
-    if labels is not None and labels.shape != tokens:
-        raise ValueError(f"labels should be of shape {tuple(tokens)}, not {tuple(labels.shape)}.")
-
-
-def check_choices(input_ids: Any, inputs_embeds: Any) -> None:
-    """Check the inputs of a multiple choice.
-
-    Raises:
-        ValueError: They do not have an axis of the choices.
-    """
-    if isinstance(input_ids, Tensor) and input_ids.dim() < 3:
-        raise ValueError(
-            f"input_ids should be of shape (batch, choices, seq), not {tuple(input_ids.shape)}."
-        )
-    if isinstance(inputs_embeds, Tensor) and inputs_embeds.dim() < 4:
-        raise ValueError(
-            "inputs_embeds should be of shape (batch, choices, seq, hidden), not "
-            f"{tuple(inputs_embeds.shape)}."
-        )

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from minibert import inputs
+from minibert.labels import check_classes, check_many_labels, check_numbers, check_span
 
 IGNORED = -100
 """Labels with this value take no part in a loss (`ignore_index` of torch's cross entropy)."""
@@ -36,13 +36,15 @@ def cross_entropy(logits: Tensor, labels: Tensor, reduction: str = "mean") -> Te
         ValueError: Labels of another shape or dtype, or out of range. (A GPU raises its own error
             for these.)
     """
-    inputs.check_classes(logits, labels)
+    check_classes(logits, labels)
     classes = logits.shape[-1]
     rows = logits.reshape(-1, classes)  # (rows, classes)
     try:
         return F.cross_entropy(rows, labels.reshape(-1).long(), reduction=reduction)
     except IndexError:
-        raise inputs.explain_classes(labels, classes, IGNORED) from None
+        from minibert.explain import explain_classes
+
+        raise explain_classes(labels, classes, IGNORED) from None
 
 
 def regression_loss(logits: Tensor, labels: Tensor, reduction: str = "mean") -> Tensor:
@@ -59,7 +61,7 @@ def regression_loss(logits: Tensor, labels: Tensor, reduction: str = "mean") -> 
     Raises:
         ValueError: Labels of another shape.
     """
-    inputs.check_numbers(logits, labels)
+    check_numbers(logits, labels)
     # mse_loss of two dtypes has no gradient in older versions of torch.
     dtype = torch.promote_types(logits.dtype, labels.dtype)
     predictions = logits.squeeze().to(dtype)
@@ -81,7 +83,7 @@ def multi_label_loss(logits: Tensor, labels: Tensor, reduction: str = "mean") ->
     Raises:
         ValueError: Labels of another shape, or out of range.
     """
-    inputs.check_many_labels(logits, labels)
+    check_many_labels(logits, labels)
     if not labels.is_floating_point():
         # Floating-point labels keep their precision, even if the logits are bfloat16.
         labels = labels.to(logits.dtype)
@@ -105,7 +107,7 @@ def span_loss(logits: Tensor, positions: Tensor, reduction: str = "mean") -> Ten
     Raises:
         ValueError: Positions of another shape or dtype, or negative ones.
     """
-    inputs.check_span(logits, positions)
+    check_span(logits, positions)
     ignored = logits.shape[1]  # one past the end
     targets = positions.reshape(-1).long().clamp(max=ignored)  # (batch,)
     return F.cross_entropy(logits, targets, ignore_index=ignored, reduction=reduction)

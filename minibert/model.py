@@ -5,7 +5,7 @@ The reading path, one short file each:
     tokenization/wordpiece.py -> layouts.py -> embeddings.py -> attention.py -> encoder.py
     -> model.py -> losses.py -> heads.py
 
-config.py has the sizes, inputs.py the checks of what is passed, custom.py the calls of parts, and
+config.py has the sizes, inputs.py the checks of what is passed, parts.py the calls of parts, and
 base.py what all models share. None of them is needed to understand BERT.
 
 References in all of them:
@@ -33,13 +33,13 @@ from torch import Tensor, nn
 from minibert.attention import ATTENTION_FUNCTIONS
 from minibert.base import PreTrainedModel, use_one_thread_after_fork
 from minibert.config import BertConfig
-from minibert.custom import embed, encode, make_layout, pool
 from minibert.embeddings import BertEmbeddings
 from minibert.encoder import BertEncoder
 from minibert.initialization import initial_weights
 from minibert.inputs import check_batch
 from minibert.layouts import UNMASKED, Layout
 from minibert.outputs import BertModelOutput, to_output
+from minibert.parts import embed, encode, make_layout, pool
 
 if TYPE_CHECKING:
     from minibert.compat.arguments import UnusedArguments
@@ -62,7 +62,7 @@ class BertPooler(nn.Module):
         first_tokens = layout.first_tokens(hidden_states)  # (batch, hidden)
         return self.activation(self.dense(first_tokens))
 
-    layout_forward = forward  # by which custom.py tells it from a user's `forward`
+    layout_forward = forward  # by which parts.py tells it from a user's `forward`
 
 
 class BertModel(PreTrainedModel):

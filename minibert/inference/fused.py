@@ -24,7 +24,6 @@ from minibert.attention import (
     sdpa_attention,
 )
 from minibert.config import BertConfig
-from minibert.custom import as_layout
 from minibert.encoder import Activation, BertEncoder, BertIntermediate, BertLayer, BertOutput
 from minibert.inference.attention import bf16_attention, packed_attention
 from minibert.inference.batching import rounded_tokens
@@ -50,6 +49,7 @@ from minibert.layouts import (
     PackedLayout,
 )
 from minibert.outputs import BertModelOutput
+from minibert.parts import as_layout
 
 # A product keeps float32 where 8 bits change its results by more than this (norm of the error over
 # norm of the result, on random words). Trained BERTs have products whose inputs are a few huge

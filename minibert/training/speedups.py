@@ -30,7 +30,6 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from minibert.attention import AttentionOutput, sdpa_attention
-from minibert.custom import takes_layout
 from minibert.encoder import BertEncoder
 from minibert.inference.batching import rounded_rows
 from minibert.inference.fused import as_rows
@@ -38,6 +37,7 @@ from minibert.inference.kernels import processor_features
 from minibert.layouts import Layout, PackedLayout
 from minibert.losses import IGNORED
 from minibert.outputs import BertModelOutput
+from minibert.parts import takes_layout
 
 # Number of logits whose loss is computed at a time: few enough for the processor's cache.
 LOGITS_AT_ONCE = 2**21

@@ -1,0 +1,150 @@
+"""How the model calls its parts: its own with a layout, those of a user as custom.py says.
+
+A part is minibert's own if it computes by the `forward` that its class names `layout_forward`. A
+first reader can skip this file: for an own part, each function here is the call of the part.
+"""
+
+from typing import Any
+
+from torch import Tensor, nn
+
+from minibert.layouts import UNMASKED, Layout, LayoutOrMask, PackedLayout, PaddedLayout
+from minibert.outputs import BertModelOutput
+
+
+def make_layout(layout: Layout | None, attention_mask: Tensor | None) -> Layout:
+    """Return the layout that a model was called with, or that of its mask.
+
+    Raises:
+        ValueError: Both a layout and a mask.
+    """
+    if layout is None:
+        return PaddedLayout(attention_mask)
+    if attention_mask is not None:
+        raise ValueError(
+            "BertModel takes attention_mask or layout, not both. Pass "
+            "PaddedLayout(attention_mask) or a PackedLayout."
+        )
+    return layout
+
+
+def as_layout(
+    layout: LayoutOrMask, hidden_states: Tensor, attend: Any = None, unused: Any = None
+) -> Layout:
+    """Return the layout that a part of the encoder was called with.
+
+    Every part calls it, so that each can also be called alone, as in transformers.
+
+    Args:
+        layout: A layout, which is returned as it is, or an attention mask. None hides nothing.
+        hidden_states: (batch, seq, hidden), which a mask has to fit.
+        attend: The attention function.
+        unused: Further keywords, as in transformers. `attention_mask` is that of `layout` there.
+
+    Raises:
+        ValueError: A mask that does not fit, something that is neither, or a keyword that asks for
+            something that minibert does not have.
+    """
+    if unused or not (attend is None or callable(attend)):
+        from minibert.compat.arguments import REFUSED_BY_PARTS, check_unused
+
+        mask = unused.pop("attention_mask", None)
+        layout = layout if mask is None else mask
+        if attend is not None and not callable(attend):  # the third argument in transformers
+            unused = {"encoder_hidden_states": attend, **unused}
+        check_unused("BertLayer", unused, REFUSED_BY_PARTS)
+    if isinstance(layout, (PaddedLayout, PackedLayout)):
+        return layout
+    if layout is None:
+        return UNMASKED
+    padded = PaddedLayout(layout)
+    padded.check(hidden_states.shape[:-1], "hidden_states")
+    return padded
+
+
+def takes_layout(part: nn.Module) -> bool:
+    """Whether a part computes by minibert's own `forward`, which its class names `layout_forward`.
+
+    It does not if a subclass has a `forward` of its own, or if one has been assigned to the module
+    or to its class.
+    """
+    own = getattr(type(part), "layout_forward", None)
+    return own is not None and getattr(part.forward, "__func__", None) is own
+
+
+def embed(
+    embeddings: nn.Module,
+    layout: Layout,
+    input_ids: Tensor | None,
+    token_type_ids: Tensor | None,
+    position_ids: Tensor | None,
+    inputs_embeds: Tensor | None,
+) -> Tensor:
+    """Call the embeddings. A user's own receive the positions of a packed batch instead of it."""
+    ids: dict[str, Any] = {
+        "input_ids": input_ids,
+        "token_type_ids": token_type_ids,
+        "position_ids": position_ids,
+        "inputs_embeds": inputs_embeds,
+    }
+    if takes_layout(embeddings):
+        ids["layout"] = layout
+    elif position_ids is None and layout.is_packed:
+        tokens = inputs_embeds if input_ids is None else input_ids
+        ids["position_ids"] = layout.position_ids(getattr(tokens, "device", None), tokens=())
+    return embeddings(**ids)
+
+
+def encode(
+    encoder: nn.Module, hidden_states: Tensor, layout: Layout, attend: Any, **options: bool
+) -> BertModelOutput:
+    """Call the encoder.
+
+    Args:
+        encoder: The module.
+        hidden_states: (batch, seq, hidden), or (tokens, hidden) when packed.
+        layout: Where sequences begin and end.
+        attend: The attention function.
+        options: `output_hidden_states` and `output_attentions`.
+
+    Returns:
+        A `BertModelOutput` without `pooler_output`. A user's encoder may also return a tuple, or an
+        output with these names.
+    """
+    if takes_layout(encoder):
+        return encoder(hidden_states, layout, attend, **options)
+    from minibert.custom import encode_custom
+
+    return encode_custom(encoder, hidden_states, layout, attend, options)
+
+
+def run(
+    part: nn.Module, hidden_states: Tensor, layout: Layout, **arguments: Any
+) -> tuple[Tensor, Tensor | None]:
+    """Call a layer, its attention, or the self-attention in it.
+
+    Args:
+        part: The module.
+        hidden_states: (batch, seq, hidden), or (tokens, hidden) when packed.
+        layout: Where sequences begin and end.
+        arguments: The further arguments of minibert's own module, in its order.
+
+    Returns:
+        Hidden states of the same shape, and the attention probabilities if the module returns any.
+
+    Raises:
+        ValueError: A user's module does not return hidden states of the shape that it received.
+    """
+    if takes_layout(part):
+        result = part(hidden_states, layout, *arguments.values())
+        return result if isinstance(result, tuple) else (result, None)
+    from minibert.custom import run_custom
+
+    return run_custom(part, hidden_states, layout, arguments)
+
+
+def pool(pooler: nn.Module, hidden_states: Tensor, layout: Layout) -> Tensor:
+    """Call the pooler. A user's own receives a padded batch, whatever the layout."""
+    if takes_layout(pooler):
+        return pooler(hidden_states, layout)
+    return pooler(layout.pad(hidden_states))
