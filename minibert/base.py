@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from minibert.checkpoints.ties import declared_ties, shared_names, tie
 from minibert.compat.model import ModelCompatibility
 from minibert.config import BertConfig
-from minibert.initialization import draw_uninitialized
+from minibert.initialization import declared_ties, draw_uninitialized, tie
 
 if TYPE_CHECKING:
     from minibert.checkpoints.source import Source
@@ -102,26 +101,20 @@ class PreTrainedModel(ModelCompatibility, nn.Module):
             ValueError: A file is damaged, would run code, is quantized, or does not fit the config.
             TypeError: An option is neither known nor a field of the config.
         """
-        from minibert.checkpoints.loading import load_model, name_arguments
+        from minibert.checkpoints import loading
 
         if config is not None and not isinstance(config, str | os.PathLike):
             config = as_bert_config(config, cls.config_class)
-        model, report = load_model(
-            cls,
-            pretrained_model_name_or_path,
-            config=config,
-            state_dict=state_dict,
-            dtype=options.pop("torch_dtype", dtype),
-            device=device,
-            device_map=device_map,
-            ignore_mismatched_sizes=ignore_mismatched_sizes,
-            mmap=mmap,
-            options={**name_arguments(cls, model_args), **options},
+        dtype = options.pop("torch_dtype", dtype)
+        options = {**loading.name_arguments(cls, model_args), **options}
+        checkpoint = loading.read_checkpoint(
+            cls, pretrained_model_name_or_path, config, state_dict, dtype, mmap, options
         )
+        model: Model = loading.load_model(cls, checkpoint, ignore_mismatched_sizes)
+        model = loading.move(model, device, device_map)
         if output_loading_info:
-            return model, report.as_loading_info()  # type: ignore[return-value]
-        loaded: Model = model
-        return loaded
+            return model, model.load_report.as_loading_info()  # type: ignore[return-value]
+        return model
 
     @classmethod
     def from_config(cls: type[Model], config: BertConfig, **changes: Any) -> Model:
@@ -215,20 +208,11 @@ class PreTrainedModel(ModelCompatibility, nn.Module):
     def _load_from_state_dict(
         self, state_dict: dict[str, Any], prefix: str, local_metadata: Any, *arguments: Any
     ) -> None:
-        """Let tensors that are one now be one afterwards, with the value of their first name.
+        """Let tensors that are one now be one afterwards."""
+        from minibert.checkpoints.ties import share_values
 
-        With `assign=True`, two that differ in `state_dict` replace the one.
-        """
         assigns = local_metadata.get("assign_to_params_buffers", False)
-        for alias, name in shared_names(self).items():
-            tensor = state_dict.get(prefix + name)
-            if tensor is None:
-                continue
-            if assigns and not _are_equal(tensor, state_dict.get(prefix + alias)):
-                continue  # both are assigned as they are, and no longer one
-            if assigns and not isinstance(tensor, nn.Parameter):  # torch makes one for each name
-                tensor = state_dict[prefix + name] = nn.Parameter(tensor, requires_grad=False)
-            state_dict[prefix + alias] = tensor
+        share_values(self, state_dict, prefix, assigns)
         super()._load_from_state_dict(state_dict, prefix, local_metadata, *arguments)
 
     def train(self: Model, mode: bool = True) -> Model:
@@ -272,16 +256,9 @@ def as_bert_config(config: Any, config_class: type[BertConfig] = BertConfig) -> 
     """
     if isinstance(config, BertConfig):
         return config
-    if hasattr(config, "to_dict") and hasattr(config, "model_type"):
-        values = {**config.to_dict(), "model_type": config.model_type}
-        attention = getattr(config, "_attn_implementation", None)
-        if attention is not None:
-            values["attn_implementation"] = attention
-        return config_class.from_dict(values)
-    raise TypeError(
-        f"config should be a minibert.BertConfig, not {type(config).__name__}. "
-        "Pass BertConfig.from_pretrained(name), or use from_pretrained(name) of the model."
-    )
+    from minibert.compat.config_fields import fields_of
+
+    return config_class.from_dict(fields_of(config))
 
 
 def _first_tensor(model: nn.Module) -> Tensor:
@@ -295,24 +272,11 @@ def _first_tensor(model: nn.Module) -> Tensor:
     raise ValueError(f"{type(model).__name__} has no parameters.")
 
 
-def _are_equal(tensor: Tensor, alias: Tensor | None) -> bool:
-    """Whether the tensor of another name is missing, or has the same values in the same form."""
-    if alias is None or alias is tensor or (alias.is_meta and tensor.is_meta):
-        return True
-    forms = [(type(x.detach()), x.shape, x.dtype, x.device) for x in (tensor, alias)]
-    return forms[0] == forms[1] and torch.allclose(tensor, alias, rtol=0, atol=0, equal_nan=True)
-
-
 def _copy_aliases(model: Any, state: dict[str, Any], prefix: str, _metadata: Any) -> None:
-    """Give every name of a state dict memory of its own, as tools expect.
+    """Give every name memory of its own. A function, so that models can be pickled."""
+    from minibert.checkpoints.ties import copy_aliases
 
-    A function, so that models can be pickled.
-    """
-    for alias in shared_names(model):
-        tensor = state.get(prefix + alias)
-        # keep_vars=True asks for the parameter itself, and other hooks may have removed the alias.
-        if tensor is not None and not isinstance(tensor, nn.Parameter):
-            state[prefix + alias] = tensor.clone()
+    copy_aliases(model, state, prefix)
 
 
 def use_one_thread_after_fork() -> None:

@@ -2,7 +2,7 @@
 
     resolve   the name becomes a `Source`, which finds files
     read      config.json and the tensors, memory-mapped
-    build     the model, with own parts that have no values yet (see initialization.py)
+    build     the model, with own parts that have no values yet (see drawing.py)
     fill      the model:
       match     names of tensors with names in the model
       tie       tensors of several names: one value, or untied
@@ -28,13 +28,14 @@ import torch
 from torch import Tensor, nn
 
 from minibert.checkpoints.configs import USUAL_SIZES, count_parameters
+from minibert.checkpoints.drawing import draw_missing, without_values
 from minibert.checkpoints.source import Source, split_source
 from minibert.checkpoints.tensors import read_tensors, renamed
-from minibert.checkpoints.ties import WORD_EMBEDDINGS, named_tensors, shared_names, untie
+from minibert.checkpoints.ties import named_tensors, shared_names, untie
 from minibert.compat.keywords import drop_ignored_keywords, one_device
 from minibert.devices import resolve_device
 from minibert.files import prefix_errors
-from minibert.initialization import draw_missing, without_values
+from minibert.initialization import WORD_EMBEDDINGS
 from minibert.progress import collector_paused
 
 HEADS = re.compile(r"(bert\.)?(cls|classifier|qa_outputs|pooler)\.|.*embeddings\.position_ids$")
@@ -150,25 +151,42 @@ def _listed(names: list[str]) -> str:
     return f"{_join(names)} {verb}"
 
 
-def load_model(
+@dataclass
+class Checkpoint:
+    """What a model is made of.
+
+    Attributes:
+        label: The name of the checkpoint, for errors.
+        config: The config of the model.
+        tensors: The tensors, by their names in the file.
+        model_options: Keywords of the `__init__` of the model's class, after the config.
+    """
+
+    label: str
+    config: Any
+    tensors: Mapping[str, Tensor]
+    model_options: dict[str, Any]
+
+
+def read_checkpoint(
     model_class: Any,
     name: str | os.PathLike[str] | Source | None,
-    *,
     config: Any,
     state_dict: Mapping[str, Tensor] | None,
     dtype: torch.dtype | str | None,
-    device: torch.device | str | None,
-    device_map: Any,
-    ignore_mismatched_sizes: bool,
     mmap: bool,
     options: Mapping[str, Any],
-) -> tuple[Any, LoadReport]:
-    """Load a checkpoint into a new `model_class`, a subclass of `PreTrainedModel`.
+) -> Checkpoint:
+    """Read the config and the tensors of a checkpoint.
 
-    The other arguments, and the errors, are those of `PreTrainedModel.from_pretrained`.
-
-    Returns:
-        The model in eval mode, and the report.
+    Args:
+        model_class: A subclass of `PreTrainedModel`.
+        name: As in `PreTrainedModel.from_pretrained`, like the next four, and the errors.
+        config: See `name`.
+        state_dict: See `name`.
+        dtype: See `name`.
+        mmap: See `name`.
+        options: Where the checkpoint is, keywords of the class and fields of the config.
     """
     use_safetensors = options.get("use_safetensors")
     source, options = resolve_source(name, drop_ignored_keywords(options))
@@ -177,29 +195,39 @@ def load_model(
             f"{model_class.__name__}.from_pretrained without a name takes both config and "
             "state_dict."
         )
-    model_options, options = split_model_options(model_class, options)
+    model_options, changes = split_model_options(model_class, options)
     if dtype not in ("auto", None):
-        options["dtype"] = dtype
-    config = resolve_config(model_class.config_class, source, config, options)
+        changes["dtype"] = dtype
+    config = resolve_config(model_class.config_class, source, config, changes)
     tensors = state_dict
     if tensors is None:
         assert source is not None
         tensors = read_tensors(source, mmap, use_safetensors)
-    config = with_dtype(config, tensors)
     label = "state_dict" if source is None else str(source)
+    checkpoint = Checkpoint(label, with_dtype(config, tensors), tensors, model_options)
     check_not_quantized(tensors, label)
     check_completeness(config, tensors, label)
+    return checkpoint
 
-    report = LoadReport(label)
+
+def load_model(model_class: Any, checkpoint: Checkpoint, ignore_mismatched_sizes: bool) -> Any:
+    """Return a new model with the tensors of a checkpoint, in eval mode, with a `load_report`.
+
+    Args:
+        model_class: A subclass of `PreTrainedModel`.
+        checkpoint: From `read_checkpoint`.
+        ignore_mismatched_sizes: As in `PreTrainedModel.from_pretrained`.
+    """
+    report = LoadReport(checkpoint.label)
     with collector_paused(), on_cpu():
-        with prefix_errors(label), without_values() as models:
-            model = build(model_class, config, model_options)
-        fill(model, models, tensors, report, ignore_mismatched_sizes)
+        with prefix_errors(checkpoint.label), without_values() as models:
+            model = build(model_class, checkpoint.config, checkpoint.model_options)
+        fill(model, models, checkpoint.tensors, report, ignore_mismatched_sizes)
     for sentence in report.problems(model_class.__name__):
         warnings.warn(sentence, stacklevel=3)
     model.eval()
     model.load_report = report
-    return move(model, device, device_map), report
+    return model
 
 
 def move(model: Any, device: torch.device | str | None, device_map: Any) -> Any:

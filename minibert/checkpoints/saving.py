@@ -8,8 +8,9 @@ from typing import Any
 from torch import Tensor
 
 from minibert.checkpoints.tensors import write_tensors
-from minibert.checkpoints.ties import WORD_EMBEDDINGS, declared_ties, shared_names
+from minibert.checkpoints.ties import shared_names
 from minibert.compat.keywords import check_saving_keywords
+from minibert.initialization import WORD_EMBEDDINGS, declared_ties
 
 
 def save_model(

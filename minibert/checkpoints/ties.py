@@ -1,4 +1,4 @@
-"""Tensors that have several names in a model.
+"""Tensors that have several names in a model: how they are found, saved and loaded.
 
 `_tied_weights_keys` of a class says which tensors its models share when they are built. From then
 on the tensors themselves say it: two names are tied as long as they are one tensor. So what a user
@@ -6,30 +6,12 @@ unties, replaces, prunes or wraps is saved and loaded as it is.
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-WORD_EMBEDDINGS = "embeddings.word_embeddings.weight"
-
-
-def declared_ties(model: nn.Module) -> dict[str, str]:
-    """Return the aliases that a model's class declares, each with the name that is saved.
-
-    Models inside have their own. Ties to the word embeddings are switched by
-    `config.tie_word_embeddings`.
-    """
-    ties: dict[str, str] = {}
-    for prefix, module in model.named_modules():
-        names = getattr(module, "_tied_weights_keys", None)
-        if not isinstance(names, Mapping):
-            continue
-        start = f"{prefix}." if prefix else ""
-        ties_words = getattr(module.config, "tie_word_embeddings", True)
-        for alias, name in names.items():
-            if ties_words or not name.endswith(WORD_EMBEDDINGS):
-                ties[start + alias] = start + name
-    return ties
+from minibert.initialization import declared_ties, set_parameter
 
 
 def shared_names(model: nn.Module, tensors: Mapping[str, Tensor] | None = None) -> dict[str, str]:
@@ -62,21 +44,49 @@ def named_tensors(model: nn.Module) -> dict[str, Tensor]:
     return tensors
 
 
-def tie(model: nn.Module, alias: str, name: str) -> None:
-    """Make the parameter `alias` of a model the parameter `name`, where it has both."""
-    parameters = dict(model.named_parameters(remove_duplicate=False))
-    if alias in parameters and name in parameters:
-        _set(model, alias, parameters[name])
-
-
 def untie(model: nn.Module, alias: str) -> nn.Parameter:
     """Give `alias` a parameter of its own, without a value, and return it."""
     shared = model.get_parameter(alias)
     own = nn.Parameter(torch.empty_like(shared), requires_grad=shared.requires_grad)
-    _set(model, alias, own)
+    set_parameter(model, alias, own)
     return own
 
 
-def _set(model: nn.Module, name: str, parameter: nn.Parameter) -> None:
-    owner, _, attribute = name.rpartition(".")
-    setattr(model.get_submodule(owner), attribute, parameter)
+def share_values(model: nn.Module, state: dict[str, Any], prefix: str, assigns: bool) -> None:
+    """Let tensors that are one before `load_state_dict` be one afterwards.
+
+    They get the value of their first name. With `assigns`, two that differ in the state dict
+    replace the one.
+
+    Args:
+        model: The model.
+        state: The state dict, which is changed.
+        prefix: How the names of the model's tensors start in it.
+        assigns: Whether parameters are assigned instead of copied.
+    """
+    for alias, name in shared_names(model).items():
+        tensor = state.get(prefix + name)
+        if tensor is None:
+            continue
+        if assigns and not _are_equal(tensor, state.get(prefix + alias)):
+            continue  # both are assigned as they are, and no longer one
+        if assigns and not isinstance(tensor, nn.Parameter):  # torch makes one for each name
+            tensor = state[prefix + name] = nn.Parameter(tensor, requires_grad=False)
+        state[prefix + alias] = tensor
+
+
+def _are_equal(tensor: Tensor, alias: Tensor | None) -> bool:
+    """Whether the tensor of another name is missing, or has the same values in the same form."""
+    if alias is None or alias is tensor or (alias.is_meta and tensor.is_meta):
+        return True
+    forms = [(type(x.detach()), x.shape, x.dtype, x.device) for x in (tensor, alias)]
+    return forms[0] == forms[1] and torch.allclose(tensor, alias, rtol=0, atol=0, equal_nan=True)
+
+
+def copy_aliases(model: nn.Module, state: dict[str, Any], prefix: str) -> None:
+    """Give every name in a state dict memory of its own, as tools expect."""
+    for alias in shared_names(model):
+        tensor = state.get(prefix + alias)
+        # keep_vars=True asks for the parameter itself, and other hooks may have removed the alias.
+        if tensor is not None and not isinstance(tensor, nn.Parameter):
+            state[prefix + alias] = tensor.clone()

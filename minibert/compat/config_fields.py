@@ -135,3 +135,21 @@ def replace_labels(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dic
     if names_labels or changes_count:
         values = {name: value for name, value in values.items() if name not in LABELS}
     return {**values, **changes}
+
+
+def fields_of(config: Any) -> dict[str, Any]:
+    """Return the fields of a config of transformers.
+
+    Raises:
+        TypeError: Not a config.
+    """
+    if not (hasattr(config, "to_dict") and hasattr(config, "model_type")):
+        raise TypeError(
+            f"config should be a minibert.BertConfig, not {type(config).__name__}. "
+            "Pass BertConfig.from_pretrained(name), or use from_pretrained(name) of the model."
+        )
+    values = {**config.to_dict(), "model_type": config.model_type}
+    attention = getattr(config, "_attn_implementation", None)
+    if attention is not None:
+        values["attn_implementation"] = attention
+    return values
