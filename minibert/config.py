@@ -188,8 +188,19 @@ class BertConfig(ConfigCompatibility):
             value = getattr(self, name)
             is_choice = isinstance(value, str) and value in choices
             self._check(name, is_choice, f"one of {', '.join(choices)}")
-        self._check_labels()
-        self._check_padding()
+        indices = sorted(self.id2label)
+        if not indices or indices != list(range(len(indices))):
+            raise ValueError(
+                "config field id2label should number one or more labels from 0, "
+                f"not {indices!s:.80}. Pass id2label={{0: ..., 1: ...}} with the name of "
+                "each output of the classifier."
+            )
+        pad = self.pad_token_id
+        if pad is not None and not (_is_count(pad, 0) and pad < self.vocab_size):
+            raise ValueError(
+                f"config: pad_token_id should be below vocab_size ({self.vocab_size}), "
+                f"not {pad!r:.80}."
+            )
         for name, supported in SUPPORTED.items():
             value = getattr(self, name)
             if value != supported:
@@ -204,23 +215,6 @@ class BertConfig(ConfigCompatibility):
         if not is_valid and not may_be_none:
             # `:.80` shows at most 80 characters of the value, here and below.
             raise ValueError(f"config field {name} should be {expected}, not {value!r:.80}.")
-
-    def _check_labels(self) -> None:
-        indices = list(self.id2label)
-        if not indices or sorted(indices) != list(range(len(indices))):
-            raise ValueError(
-                "config field id2label should number one or more labels from 0, "
-                f"not {sorted(indices)!s:.80}. Pass id2label={{0: ..., 1: ...}} with the name of "
-                "each output of the classifier."
-            )
-
-    def _check_padding(self) -> None:
-        pad = self.pad_token_id
-        if pad is not None and not (_is_count(pad, 0) and pad < self.vocab_size):
-            raise ValueError(
-                f"config: pad_token_id should be below vocab_size ({self.vocab_size}), "
-                f"not {pad!r:.80}."
-            )
 
     @classmethod
     def from_dict(cls, config_dict: Mapping[str, Any], **changes: Any) -> BertConfig:
@@ -277,19 +271,11 @@ class BertConfig(ConfigCompatibility):
             FileNotFoundError: There is no such checkpoint, or it has no config.json.
             ValueError: config.json is damaged, or not that of a BERT that minibert supports.
         """
-        from minibert.checkpoints.configs import read_config
-        from minibert.compat.config_fields import field_names
+        from minibert.checkpoints.configs import load_config
 
-        content, changes, path, name = read_config(pretrained_model_name_or_path, options, limits)
-        unused = {}
-        if return_unused_kwargs:
-            names = {*field_names(cls), *content}
-            unused = {name: changes.pop(name) for name in changes.keys() - names}
-        try:
-            config = cls.from_dict(content, **changes)
-        except ValueError as error:
-            raise ValueError(f"{path}: {error}") from None
-        config.name_or_path = name
+        config, unused = load_config(
+            cls, pretrained_model_name_or_path, options, limits, return_unused_kwargs
+        )
         if return_unused_kwargs:
             return config, unused  # type: ignore[return-value]
         return config

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from minibert.base import PreTrainedModel
 from minibert.compat.arguments import UnusedArguments
-from minibert.compat.embeddings import OutputEmbeddings
+from minibert.compat.decoder import OutputEmbeddings
 from minibert.config import BertConfig
 from minibert.encoder import Activation
 from minibert.initialization import initial_weights

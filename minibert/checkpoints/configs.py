@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from minibert.checkpoints.source import Source, split_source
+from minibert.compat.config_fields import field_names
 from minibert.compat.keywords import drop_ignored_keywords
 from minibert.files import read_json, write_json
 
@@ -57,6 +58,35 @@ def read_config(
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
     return content, changes, path, str(source)
+
+
+def load_config(
+    config_class: Any,
+    name: str | os.PathLike[str] | Source,
+    options: Mapping[str, Any],
+    limits: Mapping[str, int] | None,
+    keeps_unused: bool,
+) -> tuple[Any, dict[str, Any]]:
+    """Return the config of a checkpoint, and the options that are no fields.
+
+    Args:
+        config_class: `BertConfig` or a subclass.
+        name: As in `read_config`, like the next two, and the errors.
+        options: See `name`.
+        limits: See `name`.
+        keeps_unused: Whether options that are no fields are returned. They are errors otherwise.
+    """
+    content, changes, path, label = read_config(name, options, limits)
+    unused = {}
+    if keeps_unused:
+        names = {*field_names(config_class), *content}
+        unused = {name: changes.pop(name) for name in changes.keys() - names}
+    try:
+        config = config_class.from_dict(content, **changes)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+    config.name_or_path = label
+    return config, unused
 
 
 def write_config(folder: str | os.PathLike[str], content: Mapping[str, Any]) -> None:

@@ -6,7 +6,7 @@ import functools
 import inspect
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -203,22 +203,11 @@ def keeps_own_fields(init: Callable[..., None]) -> Callable[..., None]:
         unknown = {name: value for name, value in values.items() if name not in names}
         if unknown:
             if type(self).__init__ is checked_init:
-                _refuse_fields(type(self).__name__, unknown, names)
+                from minibert.compat.config_fields import refuse_fields
+
+                refuse_fields(type(self).__name__, unknown, names)
             values = {name: value for name, value in values.items() if name in names}
             values["extra"] = {**unknown, **values.get("extra", {})}
         init(self, *arguments, **values)
 
     return checked_init
-
-
-def _refuse_fields(owner: str, unknown: Iterable[str], names: Iterable[str]) -> None:
-    name = next(iter(unknown))
-    import difflib
-
-    # "model_type", which every config.json has, is no misspelling of "dtype".
-    similar = difflib.get_close_matches(name, list(names), n=1, cutoff=0.7)
-    advice = f" Did you mean {similar[0]!r}?" if similar else ""
-    raise TypeError(
-        f"{owner} got an unexpected keyword argument {name!r}.{advice} {owner}.from_dict(values) "
-        "takes the content of any config.json, and extra={...} holds fields of your own."
-    )

@@ -1,4 +1,4 @@
-"""What tools for transformers call at the embeddings and at the decoder of words."""
+"""What tools for transformers read and assign at the embeddings."""
 
 from __future__ import annotations
 
@@ -51,23 +51,3 @@ class EmbeddingBuffers(nn.Module):
             setattr(self, name, tensor)
         else:
             super().register_buffer(name, tensor, persistent)
-
-
-class OutputEmbeddings:
-    """The decoder of words in the heads of masked-language modeling."""
-
-    cls: Any
-
-    def get_output_embeddings(self) -> nn.Linear:
-        """Return the decoder, (vocab, hidden)."""
-        decoder: nn.Linear = self.cls.predictions.decoder
-        return decoder
-
-    def set_output_embeddings(self, new_embeddings: nn.Linear) -> None:
-        """Replace the decoder and its bias.
-
-        Args:
-            new_embeddings: A linear layer with weights (vocab, hidden) and a bias (vocab).
-        """
-        self.cls.predictions.decoder = new_embeddings
-        self.cls.predictions.bias = new_embeddings.bias

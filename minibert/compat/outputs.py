@@ -41,12 +41,12 @@ class OutputMapping:
             return
         setattr(self, first_field, None)
         if isinstance(argument, Mapping):
-            values = list(argument.items())
+            pairs = argument.items()
         else:
-            values = list(argument)
-        if not all(_is_pair(value) for value in values):
-            values = self._match_fields(values)
-        for name, value in values:
+            from minibert.compat.gathered import named_values
+
+            pairs = named_values(type(self), list(argument))
+        for name, value in pairs:
             setattr(self, name, value)
 
     @classmethod
@@ -54,26 +54,6 @@ class OutputMapping:
         output = cls()
         vars(output).update(pairs)  # as they are: a pytree may also hold what is not a tensor
         return output
-
-    @classmethod
-    def _match_fields(cls, values: list[Any]) -> list[tuple[str, Any]]:
-        """Pair each value with the next field it can belong to.
-
-        `torch.nn.DataParallel` gathers the values that iterating gives, without their names.
-        """
-        names = iter([field.name for field in fields(cls)])  # type: ignore[arg-type]
-        pairs = []
-        for value in values:
-            for name in names:
-                if _fits(name, value):
-                    pairs.append((name, value))
-                    break
-            else:
-                raise ValueError(
-                    f"{cls.__name__} takes values by name, or a mapping of them, not "
-                    f"{values!r:.80}."
-                )
-        return pairs
 
     def items(self) -> list[tuple[str, Any]]:
         """Return name and value of everything that is not None, in order."""
@@ -117,21 +97,3 @@ class OutputMapping:
 
 
 Mapping.register(OutputMapping)  # for tools that ask isinstance(output, Mapping)
-
-
-def _is_pair(value: Any) -> bool:
-    """Whether a value is a pair of a name and something."""
-    return isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str)
-
-
-def _fits(name: str, value: Any) -> bool:
-    """Whether a value can belong to a field, judged by its number of dimensions."""
-    if name in ("hidden_states", "attentions"):
-        if not isinstance(value, tuple):
-            return False
-        are_attentions = [tensor.dim() == 4 for tensor in value]
-        return all(is_attention == (name == "attentions") for is_attention in are_attentions)
-    if not isinstance(value, Tensor):
-        return False
-    is_loss = value.dim() < 2
-    return is_loss == (name == "loss")
