@@ -1,7 +1,7 @@
 """PreTrainedModel: what all models share, a config, a device, a dtype, and initial weights.
 
-Loading and saving are in loading.py and saving.py. Methods that tools such as peft and the Trainer
-call are in compat/model.py. A first reader can skip all of them: BERT is computed in model.py.
+Loading and saving are in checkpoints/. Methods that tools such as peft and the Trainer call are in
+compat/model_methods.py. A first reader can skip all of them: BERT is computed in model.py.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from minibert.compat.model import ModelCompatibility
+from minibert.compat.model_methods import ModelCompatibility
 from minibert.config import BertConfig
 from minibert.initialization import declared_ties, draw_uninitialized, tie
 

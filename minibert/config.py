@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import InitVar, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
-from minibert.compat.config import ConfigCompatibility, keeps_own_fields
+from minibert.compat.config_methods import ConfigCompatibility, keeps_own_fields
 
 if TYPE_CHECKING:
     from minibert.checkpoints.source import Source

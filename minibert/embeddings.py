@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from minibert.compat.embeddings import EmbeddingBuffers
+from minibert.compat.embedding_buffers import EmbeddingBuffers
 from minibert.config import BertConfig
 from minibert.inputs import check_ids
 from minibert.layouts import UNMASKED, Layout

@@ -19,8 +19,8 @@ import torch
 from torch import Tensor, nn
 
 from minibert.base import PreTrainedModel
-from minibert.compat.arguments import UnusedArguments
 from minibert.compat.decoder import OutputEmbeddings
+from minibert.compat.forward_keywords import UnusedArguments
 from minibert.config import BertConfig
 from minibert.encoder import Activation
 from minibert.initialization import initial_weights

@@ -139,7 +139,7 @@ def check_batch(
         TypeError: An unknown argument.
     """
     if unused:
-        from minibert.compat.arguments import check_unused
+        from minibert.compat.forward_keywords import check_unused
 
         check_unused("BertModel", unused)
     if layout.is_packed and output_attentions:
@@ -204,7 +204,7 @@ def check_ids(
         TypeError: An unknown argument.
     """
     if unused:
-        from minibert.compat.arguments import REFUSED_BY_EMBEDDINGS, check_unused
+        from minibert.compat.forward_keywords import REFUSED_BY_EMBEDDINGS, check_unused
 
         check_unused("BertEmbeddings", unused, REFUSED_BY_EMBEDDINGS)
     if inputs_embeds is None:

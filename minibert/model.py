@@ -42,7 +42,7 @@ from minibert.outputs import BertModelOutput, to_output
 from minibert.parts import embed, encode, make_layout, pool
 
 if TYPE_CHECKING:
-    from minibert.compat.arguments import UnusedArguments
+    from minibert.compat.forward_keywords import UnusedArguments
 
 
 class BertPooler(nn.Module):

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from torch import Tensor
 
-from minibert.compat.outputs import OutputMapping
+from minibert.compat.output_mapping import OutputMapping
 from minibert.config import BertConfig
 
 Output = TypeVar("Output", bound="ModelOutput")

@@ -46,7 +46,7 @@ def as_layout(
             something that minibert does not have.
     """
     if unused or not (attend is None or callable(attend)):
-        from minibert.compat.arguments import REFUSED_BY_PARTS, check_unused
+        from minibert.compat.forward_keywords import REFUSED_BY_PARTS, check_unused
 
         mask = unused.pop("attention_mask", None)
         layout = layout if mask is None else mask

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from minibert.checks import refuse_unknown
-from minibert.compat.config import UNUSED
+from minibert.compat.config_methods import UNUSED
 from minibert.compat.keywords import Refused, drop_ignored_keywords
 
 RENAMED = {

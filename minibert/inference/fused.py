@@ -25,7 +25,7 @@ from minibert.attention import (
 )
 from minibert.config import BertConfig
 from minibert.encoder import Activation, BertEncoder, BertIntermediate, BertLayer, BertOutput
-from minibert.inference.attention import bf16_attention, packed_attention
+from minibert.inference.attention_kernels import bf16_attention, packed_attention
 from minibert.inference.batching import rounded_tokens
 from minibert.inference.kernels import (
     Int8Kernel,

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from minibert.attention import sdpa_attention
-from minibert.inference import attention
-from minibert.inference.attention import bf16_attention, packed_attention
+from minibert.inference import attention_kernels
+from minibert.inference.attention_kernels import bf16_attention, packed_attention
 from minibert.layouts import Layout, PackedLayout, PaddedLayout
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -52,9 +52,9 @@ def test_bfloat16_attention(
     scores_at_once: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(attention, "processor_features", lambda: frozenset(features))
-    monkeypatch.setattr(attention, "MIN_TOKENS_FOR_PRODUCTS", min_tokens)
-    monkeypatch.setattr(attention, "SCORES_AT_ONCE", scores_at_once)
+    monkeypatch.setattr(attention_kernels, "processor_features", lambda: frozenset(features))
+    monkeypatch.setattr(attention_kernels, "MIN_TOKENS_FOR_PRODUCTS", min_tokens)
+    monkeypatch.setattr(attention_kernels, "SCORES_AT_ONCE", scores_at_once)
     query, key, value = heads(*tokens, dtype=dtype)
     received, weights = bf16_attention(query, key, value, layout, 0.0)
     expected, _ = sdpa_attention(query.float(), key.float(), value.float(), layout, 0.0)

@@ -32,7 +32,7 @@ from minibert import (
 )
 from minibert.attention import sdpa_attention
 from minibert.inference import kernels, threads as inference_threads
-from minibert.inference.attention import packed_attention
+from minibert.inference.attention_kernels import packed_attention
 from minibert.inference.fused import FusedEncoder
 from minibert.inference.kernels import (
     Int8Kernel,
