@@ -74,15 +74,12 @@ def draw_missing(models: Iterable[Any], filled: set[int]) -> None:
         for module in modules_of(model):
             missing = set()
             for parameter in module._parameters.values():
-                if parameter is not None and id(parameter) not in filled:
-                    if _has_no_value(parameter):
-                        missing.add(id(parameter))
+                if parameter is None or id(parameter) in filled:
+                    continue
+                if parameter.detach().view(-1)[:1].isnan().any():  # it has no value
+                    missing.add(id(parameter))
             if missing:
                 _draw(model, module, missing)
-
-
-def _has_no_value(parameter: nn.Parameter) -> bool:
-    return bool(parameter.detach().view(-1)[:1].isnan().any())
 
 
 def _draw(model: Any, module: nn.Module, missing: set[int]) -> None:

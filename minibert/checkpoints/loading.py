@@ -19,7 +19,7 @@ import inspect
 import os
 import re
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
@@ -426,7 +426,7 @@ def match(
     prefix = f"{model.base_model_prefix}."
     values: dict[str, Tensor] = {}
     for name, tensor in tensors.items():
-        own_name = _first_in(candidates(name, prefix), slots)
+        own_name = next((n for n in candidates(name, prefix) if n in slots), None)
         if own_name is None:
             if HEADS.match(name):
                 report.left_out.append(name)
@@ -446,13 +446,6 @@ def match(
         else:
             values[own_name] = tensor
     return values
-
-
-def _first_in(names: Iterable[str], slots: Mapping[str, Tensor]) -> str | None:
-    for name in names:
-        if name in slots:
-            return name
-    return None
 
 
 def check_shapes(report: LoadReport, ignore_mismatched_sizes: bool) -> None:
@@ -501,18 +494,14 @@ def resolve_ties(
         if alias not in values:
             continue
         value = values.pop(alias)
-        if name not in values or _is_same(value, values[name]):
-            values.setdefault(name, value)
+        kept = values.setdefault(name, value)
+        if value.data_ptr() == kept.data_ptr() or torch.equal(value, kept):
             continue
         values[alias] = value
         slots[alias] = untie(model, alias)
         report.untied.append((alias, name))
         if name.endswith(WORD_EMBEDDINGS):
             model.config.tie_word_embeddings = False
-
-
-def _is_same(one: Tensor, other: Tensor) -> bool:
-    return one.data_ptr() == other.data_ptr() or torch.equal(one, other)
 
 
 def assign(

@@ -152,7 +152,7 @@ def _plain_name(path: Path, handle: int) -> str:
 
 
 def _in_memory(file: io.BufferedReader, size: int) -> torch.UntypedStorage:
-    """A file's bytes.
+    """Return a file's bytes.
 
     Tensors lie as far from a multiple of 64 as in the file, for the last bits depend on that.
     """
@@ -170,22 +170,6 @@ def _read_pickle(path: Path, mmap: bool) -> dict[str, Tensor]:
 
     They are memory-mapped if it is a zip file, which torch writes since version 1.6.
     """
-    _refuse_tar(path)
-    content = _unpickle(path, mmap)
-    if not isinstance(content, dict) or not all(isinstance(t, Tensor) for t in content.values()):
-        raise ValueError(f"{path} should hold tensors by name, but it holds something else.")
-    for name, tensor in content.items():
-        _check_unpickled(path, name, tensor)
-    size = sum(tensor.numel() * tensor.element_size() for tensor in content.values())
-    # a tied decoder is there twice, but nothing is there a hundred times
-    if size > 4 * path.stat().st_size:
-        raise ValueError(
-            f"{path} claims {size} bytes of tensors, several times its size. Get it again."
-        )
-    return {name: tensor.detach().contiguous() for name, tensor in content.items()}
-
-
-def _refuse_tar(path: Path) -> None:
     offset, magic = TAR_MAGIC
     with path.open("rb") as file:
         head = file.read(offset + len(magic))
@@ -195,6 +179,24 @@ def _refuse_tar(path: Path) -> None:
             "Get the checkpoint as safetensors, or save it again with the program that wrote it "
             "and a newer torch."
         )
+    content = _unpickle(path, mmap)
+    if not isinstance(content, dict) or not all(isinstance(t, Tensor) for t in content.values()):
+        raise ValueError(f"{path} should hold tensors by name, but it holds something else.")
+    for name, tensor in content.items():
+        if tensor.layout != torch.strided or tensor.device.type != "cpu" or tensor.is_quantized:
+            raise ValueError(
+                f"{path}: {ascii(name)} is not an ordinary tensor "
+                f"({tensor.device}, {tensor.layout})."
+            )
+        if not isinstance(name, str) or not name.isprintable():
+            raise ValueError(f"{path}: {ascii(name)} is not the name of a tensor.")
+    size = sum(tensor.numel() * tensor.element_size() for tensor in content.values())
+    # a tied decoder is there twice, but nothing is there a hundred times
+    if size > 4 * path.stat().st_size:
+        raise ValueError(
+            f"{path} claims {size} bytes of tensors, several times its size. Get it again."
+        )
+    return {name: tensor.detach().contiguous() for name, tensor in content.items()}
 
 
 def _unpickle(path: Path, mmap: bool) -> Any:
@@ -218,17 +220,8 @@ def _unpickle(path: Path, mmap: bool) -> Any:
         ) from None
 
 
-def _check_unpickled(path: Path, name: Any, tensor: Tensor) -> None:
-    if tensor.layout != torch.strided or tensor.device.type != "cpu" or tensor.is_quantized:
-        raise ValueError(
-            f"{path}: {ascii(name)} is not an ordinary tensor ({tensor.device}, {tensor.layout})."
-        )
-    if not isinstance(name, str) or not name.isprintable():
-        raise ValueError(f"{path}: {ascii(name)} is not the name of a tensor.")
-
-
 def write_tensors(path: Path, tensors: dict[str, Tensor]) -> None:
-    """Writes a safetensors file atomically."""
+    """Write a safetensors file atomically."""
     with replacing(path) as temporary:
         # not the library's save_file, which puts a file of its own in the place of ours: with other
         # permissions, unlocked, left over when it is killed, and of no name that is not UTF-8

@@ -64,7 +64,10 @@ def translate(
     extra = dict(changes.get("extra") or {})
     changes = {name: value for name, value in changes.items() if name != "extra"}
     values = replace_labels({**content, **extra}, changes)
-    _rename(values)
+    for old, new in RENAMED.items():  # where a file has both names, the new one counts
+        old_value = values.pop(old, None)
+        if old_value is not None and values.get(new) is None:
+            values[new] = old_value
     extra = values.pop("extra", None) or {}
     if not isinstance(extra, Mapping):
         raise ValueError(f"config field extra should be an object, not {extra!r:.80}.")
@@ -100,14 +103,6 @@ def takes_any_field(config_class: Any) -> bool:
 @functools.lru_cache(64)
 def _signature(config_class: Any) -> inspect.Signature:
     return inspect.signature(config_class)  # it takes a tenth of the time of loading
-
-
-def _rename(values: dict[str, Any]) -> None:
-    """Give fields with older names their new ones. Where a file has both, the new name counts."""
-    for old, new in RENAMED.items():
-        old_value = values.pop(old, None)
-        if old_value is not None and values.get(new) is None:
-            values[new] = old_value
 
 
 def check_names(names: Iterable[str], valid_names: Iterable[str]) -> None:
