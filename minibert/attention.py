@@ -34,7 +34,7 @@ from torch import Tensor, nn
 from minibert import inputs
 from minibert.config import ATTENTION_FUNCTIONS as ATTENTION_FUNCTIONS, BertConfig
 from minibert.layouts import UNMASKED, Layout, LayoutOrMask, additive
-from minibert.parts import as_layout, run
+from minibert.parts import as_layout, run_attention
 
 AttentionOutput = tuple[Tensor, Tensor | None]
 """The context, and the attention probabilities or None."""
@@ -231,7 +231,7 @@ class BertAttention(nn.Module):
             any.
         """
         layout = as_layout(layout, hidden_states, attend, unused)
-        context, probabilities = run(self.self, hidden_states, layout, attend=attend)
+        context, probabilities = run_attention(self.self, hidden_states, layout, attend)
         return self.output(context, hidden_states), probabilities
 
     layout_forward = forward  # by which parts.py tells it from a user's `forward`

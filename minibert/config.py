@@ -110,7 +110,7 @@ class BertConfig(ConfigCompatibility):
         add_cross_attention: False, because minibert is an encoder.
         position_embedding_type: `"absolute"`, as in every official BERT.
         use_cache: Without effect, as are the next four. Official files have them.
-        chunk_size_feed_forward: Without effect.
+        chunk_size_feed_forward: Without effect, because it only divides one product of all tokens.
         bos_token_id: Without effect.
         eos_token_id: Without effect.
         architectures: Names of the model classes that the checkpoint was saved from.

@@ -24,7 +24,7 @@ from minibert.attention import ATTENTION_FUNCTIONS, AttentionFunction, BertAtten
 from minibert.config import ACTIVATIONS as ACTIVATIONS, BertConfig
 from minibert.layouts import UNMASKED, LayoutOrMask
 from minibert.outputs import BertModelOutput
-from minibert.parts import as_layout, run
+from minibert.parts import as_layout, run_attention, run_layer
 
 
 def gelu_new(x: Tensor) -> Tensor:
@@ -149,9 +149,22 @@ class BertLayer(nn.Module):
             Hidden states of the same shape.
         """
         layout = as_layout(layout, hidden_states, attend, unused)
-        attention_output, probabilities = run(self.attention, hidden_states, layout, attend=attend)
+        attention_output, probabilities = run_attention(
+            self.attention, hidden_states, layout, attend
+        )
         if attentions is not None and probabilities is not None:
             attentions.append(probabilities)
+        return self.feed_forward_chunk(attention_output)
+
+    def feed_forward_chunk(self, attention_output: Tensor) -> Tensor:
+        """Compute the second half of the layer, of tokens that need not be neighbors.
+
+        Args:
+            attention_output: (..., hidden).
+
+        Returns:
+            (..., hidden).
+        """
         intermediate_output = self.intermediate(attention_output)  # (..., intermediate)
         return self.output(intermediate_output, attention_output)
 
@@ -197,26 +210,21 @@ class BertEncoder(nn.Module):
         attend = attend or ATTENTION_FUNCTIONS[self.config.attn_implementation]
         attentions: list[Tensor] | None = [] if output_attentions else None
         states = [hidden_states]
-        run_layer: Callable[..., Any] = run
+        run: Callable[..., Tensor] = run_layer
         if self.gradient_checkpointing and self.training:
             # Keep only the input of each layer, and compute the layer again for its gradient
             # (Chen et al. 2016).
-            run_layer = partial(checkpoint, run, use_reentrant=False)
+            run = partial(checkpoint, run_layer, use_reentrant=False)
         for layer in self.layer:
-            hidden_states, probabilities = run_layer(
-                layer, hidden_states, layout, attend=attend, attentions=attentions
-            )
-            # A `BertLayer` has appended its own. A user's layer returns them.
-            if attentions is not None and probabilities is not None:
-                attentions.append(probabilities)
+            hidden_states = run(layer, hidden_states, layout, attend, attentions)
             if output_hidden_states:
                 states.append(hidden_states)
-        output = BertModelOutput(last_hidden_state=hidden_states)
-        if output_hidden_states:
-            output.hidden_states = tuple(states)
         if attentions is not None:
             inputs.check_attentions(attentions, len(self.layer))
-            output.attentions = tuple(attentions)
-        return output
+        return BertModelOutput(
+            hidden_states,
+            hidden_states=tuple(states) if output_hidden_states else None,
+            attentions=None if attentions is None else tuple(attentions),
+        )
 
     layout_forward = forward  # by which parts.py tells it from a user's `forward`

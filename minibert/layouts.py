@@ -206,10 +206,8 @@ class PackedLayout:
 
     def unpad(self, padded: Tensor) -> Tensor:
         """Undo `pad`: `padded` (batch, seq, hidden) to (tokens, hidden), with zeros in the tail."""
-        rows = padded[self.token_mask(padded.device)]
-        if self.tail == 0:
-            return rows
-        return torch.cat([rows, rows.new_zeros(self.tail, rows.shape[1])])
+        rows = padded[self.token_mask(padded.device)]  # (tokens without the tail, hidden)
+        return self.merge([rows[None]])
 
     def additive_mask(self, padded: Tensor) -> Tensor | None:
         """Return what to add to the scores of `pad(hidden_states)`, (batch, 1, 1, seq)."""

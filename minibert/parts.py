@@ -118,29 +118,58 @@ def encode(
     return encode_custom(encoder, hidden_states, layout, attend, options)
 
 
-def run(
-    part: nn.Module, hidden_states: Tensor, layout: Layout, **arguments: Any
-) -> tuple[Tensor, Tensor | None]:
-    """Call a layer, its attention, or the self-attention in it.
+def run_layer(
+    layer: nn.Module,
+    hidden_states: Tensor,
+    layout: Layout,
+    attend: Any,
+    attentions: list[Tensor] | None,
+) -> Tensor:
+    """Call a layer.
 
     Args:
-        part: The module.
+        layer: The module.
         hidden_states: (batch, seq, hidden), or (tokens, hidden) when packed.
         layout: Where sequences begin and end.
-        arguments: The further arguments of minibert's own module, in its order.
+        attend: The attention function.
+        attentions: A list to which the attention probabilities are appended, if there are any.
 
     Returns:
-        Hidden states of the same shape, and the attention probabilities if the module returns any.
+        Hidden states of the same shape.
 
     Raises:
         ValueError: A user's module does not return hidden states of the shape that it received.
     """
-    if takes_layout(part):
-        result = part(hidden_states, layout, *arguments.values())
-        return result if isinstance(result, tuple) else (result, None)
+    if takes_layout(layer):
+        return layer(hidden_states, layout, attend, attentions)
     from minibert.custom import run_custom
 
-    return run_custom(part, hidden_states, layout, arguments)
+    arguments = {"attend": attend, "attentions": attentions}
+    hidden_states, probabilities = run_custom(layer, hidden_states, layout, arguments)
+    if attentions is not None and probabilities is not None:
+        attentions.append(probabilities)
+    return hidden_states
+
+
+def run_attention(
+    attention: nn.Module, hidden_states: Tensor, layout: Layout, attend: Any
+) -> tuple[Tensor, Tensor | None]:
+    """Call the attention of a layer, or the self-attention in it.
+
+    Args:
+        attention: The module.
+        hidden_states: As in `run_layer`, like the next two, and the errors.
+        layout: See `hidden_states`.
+        attend: See `hidden_states`.
+
+    Returns:
+        Hidden states of the same shape, and the attention probabilities if the module returns any.
+    """
+    if takes_layout(attention):
+        return attention(hidden_states, layout, attend)
+    from minibert.custom import run_custom
+
+    return run_custom(attention, hidden_states, layout, {"attend": attend})
 
 
 def pool(pooler: nn.Module, hidden_states: Tensor, layout: Layout) -> Tensor:

@@ -47,6 +47,14 @@ def test_auto_classes_build_and_load_bert_and_reject_other_models(
         auto.from_pretrained(tmp_path)
 
 
+@pytest.mark.parametrize(
+    "name", ["AutoConfig", "AutoModel", "AutoModelForMaskedLM", "AutoTokenizer"]
+)
+def test_there_is_nothing_to_register(name: str) -> None:
+    with pytest.raises(ValueError, match="Load your own classes by their names"):
+        getattr(minibert, name).register("mine", minibert.BertConfig)
+
+
 def test_a_checkpoint_without_a_pooler_gets_none(tmp_path: Path) -> None:
     BertModel(tiny_config(), add_pooling_layer=False).save_pretrained(tmp_path)
     minibert.BertTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]).save_pretrained(tmp_path)

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
+from minibert.compat import register
+
 if TYPE_CHECKING:
     import torch
 
@@ -125,6 +127,8 @@ class ConfigCompatibility:
             if name in values:
                 return values[name]
         raise AttributeError(f"{type(self).__name__} has no field {name!r}")
+
+    register = staticmethod(register)
 
     @classmethod
     def for_model(cls: type[Config], model_type: str, **values: Any) -> Config:

@@ -7,6 +7,8 @@ from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
+from minibert.compat import register
+
 
 class _OfConfig:
     """A field of the config, until a model is assigned a value of its own under this name."""
@@ -42,6 +44,8 @@ class ModelCompatibility(nn.Module):
     _keys_to_ignore_on_save: ClassVar[None] = None
     _keys_to_ignore_on_load_missing: ClassVar[None] = None
     _keys_to_ignore_on_load_unexpected: ClassVar[None] = None
+
+    register = staticmethod(register)
 
     num_labels = _OfConfig()
     """Number of labels."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from minibert.compat import keywords
+from minibert.compat import keywords, register
 from minibert.extras import need
 
 WITHOUT_EFFECT = {
@@ -96,6 +96,7 @@ class TokenizerCompatibility:
     is_fast = True  # for transformers: the origins of tokens are available
     backend = "tokenizers"
     init_inputs = ()
+    register = staticmethod(register)
 
     def __bool__(self) -> bool:
         return True  # whatever the length

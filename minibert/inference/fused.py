@@ -381,13 +381,16 @@ def _check_parts(layer: nn.Module, name: str) -> None:
         ValueError: The layer or a part of it has been replaced.
     """
     _check_class(layer, BertLayer, name)
+    _check_class(layer, BertLayer, name, "feed_forward_chunk")
     for part, part_class in _PARTS.items():
         _check_class(layer.get_submodule(part), part_class, f"{name}.{part}")
 
 
-def _check_class(module: nn.Module, expected: type[nn.Module], name: str) -> None:
+def _check_class(
+    module: nn.Module, expected: type[nn.Module], name: str, method: str = "forward"
+) -> None:
     # a parametrized module has a class of its own, with the forward of the original
-    if type(module).forward is not expected.forward:
+    if getattr(type(module), method) is not getattr(expected, method):
         raise ValueError(
             f"{name} is of class {type(module).__name__}, but optimize can rewrite only "
             f"{expected.__name__}. Use the model without optimize (precision=None)."

@@ -39,6 +39,40 @@ def model() -> BertModel:
     return BertModel(tiny_config()).eval()
 
 
+class Adapted(BertLayer):
+    """A bottleneck after the feed-forward network, as adapters are written for transformers."""
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__(config)
+        self.down, self.up = nn.Linear(32, 4), nn.Linear(4, 32)
+
+    def feed_forward_chunk(self, attention_output: Tensor) -> Tensor:
+        states = super().feed_forward_chunk(attention_output)
+        return states + self.up(torch.relu(self.down(states)))
+
+
+def test_a_feed_forward_network_of_ones_own(model: BertModel) -> None:
+    """It is called for padded and for packed batches, and `optimize` refuses it."""
+    ids = torch.randint(1, 99, (2, 7))
+    before = model(ids).last_hidden_state
+    layer = Adapted(model.config).eval()
+    layer.load_state_dict(model.encoder.layer[1].state_dict(), strict=False)
+    model.encoder.layer[1] = layer
+    adapted = model(ids).last_hidden_state
+    assert torch.equal(adapted, before + layer.up(torch.relu(layer.down(before))))
+    packed = model(ids.flatten(), layout=PackedLayout([7, 7])).last_hidden_state
+    torch.testing.assert_close(packed, adapted.flatten(0, 1))
+    with pytest.raises(ValueError, match="Adapted"):
+        minibert.optimize(model)
+
+
+def test_a_chunk_of_tokens(model: BertModel) -> None:
+    """Any tokens can be computed together: each is computed alone."""
+    layer, x = model.encoder.layer[0], torch.randn(2, 6, 32)
+    parts = [layer.feed_forward_chunk(part) for part in x.split(2, dim=1)]
+    torch.testing.assert_close(torch.cat(parts, dim=1), layer.feed_forward_chunk(x))
+
+
 class TestPartsCalledAlone:
     """Books and tools call parts: layers return tensors, the encoder an output."""
 
