@@ -119,7 +119,7 @@ def sdpa_attention(
     return merge_heads(contexts, layout), None
 
 
-# The values of `config.attn_implementation`. A function of your own can be added.
+# config.py has their names, because a config needs no torch. A function of your own can be added.
 ATTENTION_FUNCTIONS.update(eager=eager_attention, sdpa=sdpa_attention)
 
 

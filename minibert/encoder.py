@@ -3,8 +3,8 @@
 Devlin et al. 2019, section 3, "Model Architecture". Vaswani et al. 2017, sections 3.1 and 3.3.
 
 Both halves of a layer compute a change that is added to their input, the residual connection
-(He et al. 2016). A state is refined instead of rebuilt, and gradients reach the first layer without
-passing through every matrix.
+(He et al. 2016). A state is refined instead of rebuilt, and gradients reach the first layer through
+every LayerNorm, but not through every matrix.
 
 Next file: model.py.
 """
@@ -37,7 +37,7 @@ def gelu_new(x: Tensor) -> Tensor:
     return 0.5 * x * (1.0 + torch.tanh(inner))
 
 
-# The values of `config.hidden_act`. A function of your own can be added.
+# config.py has their names, because a config needs no torch. A function of your own can be added.
 ACTIVATIONS.update(
     gelu=F.gelu,
     gelu_new=gelu_new,

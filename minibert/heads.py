@@ -37,7 +37,10 @@ from minibert.outputs import (
 
 
 class ForwardOptions(UnusedArguments, total=False):
-    """Keywords that the `forward` of every head passes on to `BertModel.forward`."""
+    """Keywords that the `forward` of every head passes on to `BertModel.forward`.
+
+    `**options: Unpack[ForwardOptions]` names them for type checkers (PEP 692).
+    """
 
     output_hidden_states: bool | None
     output_attentions: bool | None
@@ -157,7 +160,7 @@ class BertForMaskedLM(OutputEmbeddings, PreTrainedModel):
             token_type_ids,
             position_ids,
             inputs_embeds,
-            **with_names(options),
+            **encoder_options(options),
         )
         logits, loss = score_words(
             self.cls.predictions, encoded.last_hidden_state, labels, positions
@@ -165,7 +168,7 @@ class BertForMaskedLM(OutputEmbeddings, PreTrainedModel):
         output = LogitsOutput(loss, logits, encoded.hidden_states, encoded.attentions)
         return to_output(output, options.get("return_dict"), self.config)
 
-    if TYPE_CHECKING:
+    if TYPE_CHECKING:  # so that type checkers know the arguments and the output of `model(...)`
         __call__ = forward
 
 
@@ -225,7 +228,7 @@ class BertForPreTraining(OutputEmbeddings, PreTrainedModel):
             token_type_ids,
             position_ids,
             inputs_embeds,
-            **with_names(options),
+            **encoder_options(options),
         )
         word_logits, word_loss = score_words(
             self.cls.predictions, encoded.last_hidden_state, labels, positions
@@ -292,7 +295,7 @@ class BertForNextSentencePrediction(PreTrainedModel):
             token_type_ids,
             position_ids,
             inputs_embeds,
-            **with_names(options),
+            **encoder_options(options),
         )
         logits = self.cls.seq_relationship(encoded.pooler_output)  # (batch, 2)
         loss = None if labels is None else cross_entropy(logits, labels)
@@ -358,7 +361,7 @@ class BertForSequenceClassification(PreTrainedModel):
             token_type_ids,
             position_ids,
             inputs_embeds,
-            **with_names(options),
+            **encoder_options(options),
         )
         logits = self.classifier(self.dropout(encoded.pooler_output))  # (batch, num_labels)
         loss = None if labels is None else classification_loss(logits, labels, self.config)
@@ -419,7 +422,7 @@ class BertForTokenClassification(PreTrainedModel):
             token_type_ids,
             position_ids,
             inputs_embeds,
-            **with_names(options),
+            **encoder_options(options),
         )
         states = self.dropout(encoded.last_hidden_state)  # (batch, seq, hidden)
         logits = self.classifier(states)  # (batch, seq, num_labels)
@@ -482,7 +485,7 @@ class BertForMultipleChoice(PreTrainedModel):
             join_choices(token_type_ids),
             join_choices(position_ids),
             join_choices(inputs_embeds),
-            **with_names(options),
+            **encoder_options(options),
         )
         choices: Any = inputs_embeds if input_ids is None else input_ids
         pooled: Any = encoded.pooler_output  # (batch * choices, hidden)
@@ -556,7 +559,7 @@ class BertForQuestionAnswering(PreTrainedModel):
             token_type_ids,
             position_ids,
             inputs_embeds,
-            **with_names(options),
+            **encoder_options(options),
         )
         logits = self.qa_outputs(encoded.last_hidden_state)  # (batch, seq, 2)
         start_logits, end_logits = logits.unbind(-1)
@@ -580,8 +583,8 @@ class BertForQuestionAnswering(PreTrainedModel):
 # --- what several heads need
 
 
-def with_names(options: ForwardOptions) -> ForwardOptions:
-    """Return the options of `BertModel`: `return_dict` is for the output of the head."""
+def encoder_options(options: ForwardOptions) -> ForwardOptions:
+    """Return the options for `BertModel`, whose output is not a tuple, whatever the head's is."""
     return {**options, "return_dict": True}
 
 

@@ -76,7 +76,7 @@ class BertModel(PreTrainedModel):
 
     def __init__(self, config: BertConfig, add_pooling_layer: bool = True) -> None:
         super().__init__(config)
-        with initial_weights(self):
+        with initial_weights(self):  # drawn anew, unless a checkpoint is loaded
             self.embeddings = BertEmbeddings(self.config)
             self.encoder = BertEncoder(self.config)
             self.pooler = BertPooler(self.config) if add_pooling_layer else None
@@ -124,7 +124,7 @@ class BertModel(PreTrainedModel):
                 longer than `max_position_embeddings`.
             TypeError: An unknown argument.
         """
-        if not torch.compiler.is_compiling():  # it would record a process id in the graph
+        if not torch.compiler.is_compiling():  # a graph would record the id of the process
             use_one_thread_after_fork()
         if output_hidden_states is None:
             output_hidden_states = self.config.output_hidden_states
