@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import functools
 import inspect
 from collections.abc import Iterable, Mapping
@@ -149,21 +148,3 @@ def fields_of(config: Any) -> dict[str, Any]:
     if attention is not None:
         values["attn_implementation"] = attention
     return values
-
-
-def refuse_fields(owner: str, unknown: Iterable[str], names: Iterable[str]) -> None:
-    """Raise a TypeError for keywords of a config's `__init__` that it does not have.
-
-    Args:
-        owner: The class, as the error should call it.
-        unknown: The keywords.
-        names: Those that it has.
-    """
-    name = next(iter(unknown))
-    # "model_type", which every config.json has, is no misspelling of "dtype".
-    similar = difflib.get_close_matches(name, list(names), n=1, cutoff=0.7)
-    advice = f" Did you mean {similar[0]!r}?" if similar else ""
-    raise TypeError(
-        f"{owner} got an unexpected keyword argument {name!r}.{advice} {owner}.from_dict(values) "
-        "takes the content of any config.json, and extra={...} holds fields of your own."
-    )

@@ -207,7 +207,7 @@ def keeps_own_fields(init: Callable[..., None]) -> Callable[..., None]:
         unknown = {name: value for name, value in values.items() if name not in names}
         if unknown:
             if type(self).__init__ is checked_init:
-                from minibert.compat.config_fields import refuse_fields
+                from minibert.compat.keywords import refuse_fields
 
                 refuse_fields(type(self).__name__, unknown, names)
             values = {name: value for name, value in values.items() if name in names}

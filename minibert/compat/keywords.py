@@ -6,7 +6,8 @@ and tokenizers have their own beside their classes.
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+import difflib
+from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
 from minibert.checks import refuse_unknown
@@ -123,6 +124,24 @@ def check_saving_keywords(owner: str, options: Mapping[str, Any]) -> None:
         TypeError: A keyword is unknown.
     """
     refuse_unknown(owner, drop_ignored_keywords(options, SAVING), ("save_directory", *SAVING))
+
+
+def refuse_fields(owner: str, unknown: Iterable[str], names: Iterable[str]) -> None:
+    """Raise a TypeError for keywords of a config's `__init__` that it does not have.
+
+    Args:
+        owner: The class, as the error should call it.
+        unknown: The keywords.
+        names: Those that it has.
+    """
+    name = next(iter(unknown))
+    # "model_type", which every config.json has, is no misspelling of "dtype".
+    similar = difflib.get_close_matches(name, list(names), n=1, cutoff=0.7)
+    advice = f" Did you mean {similar[0]!r}?" if similar else ""
+    raise TypeError(
+        f"{owner} got an unexpected keyword argument {name!r}.{advice} {owner}.from_dict(values) "
+        "takes the content of any config.json, and extra={...} holds fields of your own."
+    )
 
 
 def one_device(device_map: Any) -> Any:
