@@ -7,6 +7,7 @@ from typing import Any
 
 from minibert.checkpoints.source import Source, split_source
 from minibert.compat.config_fields import field_names
+from minibert.compat.config_methods import Config
 from minibert.compat.keywords import drop_ignored_keywords
 from minibert.files import read_json, write_json
 
@@ -61,12 +62,12 @@ def read_config(
 
 
 def load_config(
-    config_class: Any,
+    config_class: type[Config],
     name: str | os.PathLike[str] | Source,
     options: Mapping[str, Any],
     limits: Mapping[str, int] | None,
     keeps_unused: bool,
-) -> tuple[Any, dict[str, Any]]:
+) -> tuple[Config, dict[str, Any]]:
     """Return the config of a checkpoint, and the options that are no fields.
 
     Args:

@@ -41,7 +41,7 @@ class OutputMapping:
             return
         setattr(self, first_field, None)
         if isinstance(argument, Mapping):
-            pairs = argument.items()
+            pairs = list(argument.items())
         else:
             from minibert.compat.gathered import named_values
 
