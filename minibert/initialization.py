@@ -13,8 +13,8 @@ from torch import nn
 
 WORD_EMBEDDINGS = "embeddings.word_embeddings.weight"
 
-loading: ContextVar[Any] = ContextVar("loading", default=None)
-"""The `checkpoints.drawing.Unfilled` of this thread while a checkpoint loads."""
+unfilled: ContextVar[Any] = ContextVar("unfilled", default=None)
+"""The models that get a checkpoint's values: a `checkpoints.drawing.Unfilled` while one loads."""
 
 
 @contextmanager
@@ -24,8 +24,8 @@ def initial_weights(model: Any) -> Iterator[None]:
     While a checkpoint loads they are marked instead, as having no value yet.
     """
     known = {id(part) for part in (*model.modules(), *model.parameters())}
-    unfilled = loading.get()
-    with nullcontext() if unfilled is None else unfilled.building(model):
+    models = unfilled.get()
+    with nullcontext() if models is None else models.building(model):
         yield
     model.tie_weights()  # before drawing, so that a tied tensor is drawn once
     for module in model.modules():
@@ -34,8 +34,8 @@ def initial_weights(model: Any) -> Iterator[None]:
         vars(module)["_is_initialized"] = True  # so that `draw_uninitialized` leaves it alone
         new = [p for p in module._parameters.values() if p is not None and id(p) not in known]
         known.update(map(id, new))
-        if unfilled is not None:
-            unfilled.mark(new)
+        if models is not None:
+            models.mark(new)
         elif new:
             model._init_weights(module)
 

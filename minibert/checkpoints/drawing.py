@@ -20,7 +20,7 @@ import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
-from minibert.initialization import loading, modules_of
+from minibert.initialization import modules_of, unfilled
 
 
 class Unfilled:
@@ -55,12 +55,12 @@ def without_values() -> Iterator[list[Any]]:
     Yields:
         The list of the models, `Unfilled.models`.
     """
-    unfilled = Unfilled()
-    token = loading.set(unfilled)
+    built = Unfilled()
+    token = unfilled.set(built)
     try:
-        yield unfilled.models
+        yield built.models
     finally:
-        loading.reset(token)
+        unfilled.reset(token)
 
 
 def draw_missing(models: Iterable[Any], filled: set[int]) -> None:
