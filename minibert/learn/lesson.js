@@ -121,6 +121,7 @@ function drawLesson() {
   if (!page.lesson) {
     return;
   }
+  drawSwitches();
   const scene = SCENES[state.scene];
   $("scene").hidden = !scene;
   $("ending").hidden = Boolean(scene);
@@ -139,6 +140,24 @@ function drawLesson() {
   const { running, part } = own?.running ? own : progressOf(scene.experiments?.() ?? []);
   Object.assign($("scene-progress"), { hidden: !running, value: part });
   judge.latest = judge(scene);
+}
+
+/** Offers the other language, and the other set of scenes, which has a model of its own. */
+function drawSwitches() {
+  if (drawSwitches.language === state.language) {
+    return;
+  }
+  drawSwitches.language = state.language;
+  const other = state.language === "en" ? "ko" : "en";
+  Object.assign($("other-language"), {
+    textContent: words[other]["lesson.read"],
+    lang: other,
+    onclick: (event) => {
+      event.preventDefault();
+      change({ language: other });
+    },
+  });
+  $("other-scenes").replaceChildren(...rich(t("lesson.others")));
 }
 
 /** Returns the values that the texts of scenes mention. */

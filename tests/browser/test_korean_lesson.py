@@ -175,3 +175,14 @@ def test_the_sample_has_five_hundred_composed_sentences() -> None:
     sentences = article("ko")["lesson"]["sentences"]
     assert len(sentences) == len(set(sentences)) == 500
     assert all(unicodedata.is_normalized("NFC", sentence) for sentence in sentences)
+
+
+def test_the_other_language_and_the_other_scenes_are_in_sight(browser: Any, file: Path) -> None:
+    with Reader(browser, file) as reader:
+        page = reader.page
+        assert "minibert learn --lang en" in page.inner_text("#other-scenes")
+        page.click("#other-language")
+        assert page.get_attribute("html", "lang") == "en"
+        assert page.inner_text("#other-language") == "한국어로 읽기"
+        page.click("#other-language")
+        assert page.get_attribute("html", "lang") == "ko" and reader.trouble == []
