@@ -1,6 +1,7 @@
 """Models behind HTTP, with the APIs of OpenAI (/v1) and Hugging Face text-embeddings-inference.
 
     POST /v1/embeddings (/embeddings)   /v1/rerank (/v2/rerank)   /v1/classify   GET /v1/models
+    POST /v2/embed (/v1/embed), as in Cohere's API
     POST /embed   /rerank   /predict   /similarity   /tokenize                   GET /info
     POST / (/invocations)   for the first model
     GET  /   /ping   /health   /health/live   /health/ready   /metrics
@@ -93,6 +94,17 @@ class EmbeddingsRequest(_Request):
     normalize: bool | None = None  # not OpenAI's; None: the default of the service
     input_type: str | None = None  # as Cohere, Voyage and vLLM say what a text is
     task: str | None = None  # as Jina says it
+
+
+class EmbedTextsRequest(_Body):
+    """Body of `/v1/embed` and `/v2/embed`, as in Cohere's API."""
+
+    texts: Annotated[list[str], Field(min_length=1)]
+    model: str | None = None
+    input_type: str | None = None
+    embedding_types: list[Literal["float", "base64"]] | None = None
+    output_dimension: PositiveInt | None = None
+    truncate: Literal["NONE", "START", "END"] | None = None
 
 
 class Document(BaseModel):
@@ -429,11 +441,7 @@ def _add_openai(app: FastAPI, service: Service) -> None:
     @app.post("/embeddings")
     @app.post("/v1/embeddings")
     async def embeddings(body: EmbeddingsRequest, request: Request) -> Response:
-        if body.prompt_name is None:
-            prompts = service.choose(body.model, EMBEDDERS).about.get("prompts", [])
-            body.prompt_name = _prompt_of_type(body.input_type or body.task, prompts)
-        answer = await service.answer(request, body, EMBEDDERS, _inputs(body.input))
-        vectors = service.vectors(answer, body.dimensions, body.normalize)
+        answer, vectors = await _embeddings(service, body, request)
         embeddings: list[Any] = vectors.tolist()
         if body.encoding_format == "base64":
             embeddings = [_base64(vector) for vector in vectors]
@@ -442,6 +450,34 @@ def _add_openai(app: FastAPI, service: Service) -> None:
             for index, embedding in enumerate(embeddings)
         ]
         return _reply({"object": "list", "data": data, **_usage(answer)}, answer)
+
+    @app.post("/v1/embed")
+    @app.post("/v2/embed")
+    async def embed(body: EmbedTextsRequest, request: Request) -> Response:
+        same = EmbeddingsRequest(
+            input=body.texts,
+            model=body.model,
+            input_type=body.input_type,
+            dimensions=body.output_dimension,
+            truncate=False if body.truncate == "NONE" else None,
+        )
+        side = "left" if body.truncate == "START" else None
+        answer, vectors = await _embeddings(service, same, request, side)
+        embeddings: dict[str, Any] = {}
+        for kind in body.embedding_types or ["float"]:
+            embeddings[kind] = vectors.tolist()
+            if kind == "base64":
+                embeddings[kind] = [_base64(vector) for vector in vectors]
+        # a client of the first version that names no type expects a list
+        is_list = body.embedding_types is None and path_in_app(request.scope) == "/v1/embed"
+        content = {
+            "id": request.scope["minibert"]["id"],
+            "response_type": "embeddings_floats" if is_list else "embeddings_by_type",
+            "embeddings": embeddings["float"] if is_list else embeddings,
+            "meta": {"billed_units": {"input_tokens": answer.tokens}},
+            **_usage(answer),
+        }
+        return _reply(content, answer)
 
     @app.post("/v2/rerank")
     @app.post("/v1/rerank")
@@ -465,6 +501,17 @@ def _add_openai(app: FastAPI, service: Service) -> None:
                     if score >= thresholds[label]
                 ]
         return _reply({"object": "list", "data": data, **_usage(answer)}, answer)
+
+
+async def _embeddings(
+    service: Service, body: EmbeddingsRequest, request: Request, side: str | None = None
+) -> tuple[Answer, Vectors]:
+    """The answer to a request for vectors, and the vectors as they are asked for."""
+    if body.prompt_name is None:
+        prompts = service.choose(body.model, EMBEDDERS).about.get("prompts", [])
+        body.prompt_name = _prompt_of_type(body.input_type or body.task, prompts)
+    answer = await service.answer(request, body, EMBEDDERS, _inputs(body.input), side)
+    return answer, service.vectors(answer, body.dimensions, body.normalize)
 
 
 async def _rank_documents(service: Service, body: RankRequest, request: Request) -> Response:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import logging
 import os
@@ -1022,3 +1023,23 @@ def test_memory_does_not_grow(folders: Folders) -> None:
         reader.join()
     assert statuses == {200}
     assert sizes[1] - sizes[0] < 20, sizes
+
+
+def test_vectors_for_clients_of_cohere(client: httpx.Client) -> None:
+    """A prompt is chosen by the type of input, and long texts are truncated as asked for."""
+    expected = client.post("/embed", json={"inputs": TEXTS[:2]}).json()
+    body = {"texts": TEXTS[:2], "embedding_types": ["float", "base64"], "model": "embedder"}
+    answer = client.post("/v2/embed", json=body).json()
+    assert answer["id"] and answer["embeddings"]["float"] == expected
+    assert client.post("/v1/embed", json=body).json()["embeddings"] == answer["embeddings"]
+    first = client.post("/v1/embed", json={"texts": TEXTS[:2]}).json()
+    assert first["embeddings"] == expected and first["response_type"] == "embeddings_floats"
+    decoded = np.frombuffer(base64.b64decode(answer["embeddings"]["base64"][1]), dtype="<f4")
+    assert_same(decoded, expected[1])
+    short = client.post("/v2/embed", json={**body, "output_dimension": 8}).json()
+    assert len(short["embeddings"]["float"][0]) == 8
+    long = {"texts": [" ".join(TEXTS) * 40]}
+    sides = [client.post("/v2/embed", json={**long, "truncate": side}) for side in ("START", "END")]
+    assert sides[0].json()["embeddings"] != sides[1].json()["embeddings"]
+    assert client.post("/v2/embed", json={**long, "truncate": "NONE"}).status_code == 422
+    assert client.post("/v2/embed", json={**body, "embedding_types": ["int8"]}).status_code == 422
