@@ -1,15 +1,15 @@
 """The options of encoders: each is declared once, for signatures, type checkers and the help.
 
-`HubOptions` say where a model is. `TextModelOptions`, `EmbedderOptions` and `RerankerOptions` say
-how it is loaded, `VectorOptions` and `EncodeOptions` how it encodes. The classes of keywords at the
-end are the same for type checkers.
+`HubOptions` say where a model is. `LoadOptions`, `TextModelOptions`, `EmbedderOptions` and
+`RerankerOptions` say how it is loaded, `VectorOptions` and `EncodeOptions` how it encodes. The
+classes of keywords at the end are the same for type checkers.
 """
 
 from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, get_args
 
@@ -26,6 +26,33 @@ Overflow = Literal["truncate", "mean"]
 OutputValue = Literal["sentence_embedding", "token_embeddings"]
 VectorPrecision = Literal["float32", "int8", "uint8", "binary", "ubinary"]
 VECTOR_PRECISIONS: tuple[VectorPrecision, ...] = get_args(VectorPrecision)
+
+# keywords of sentence-transformers that are no options here, and what to do instead
+_ELSEWHERE = {
+    "activation_function": "it is activation_fn=.",
+    "backend": 'SentenceEmbedder.from_pretrained has it. Rerankers: minibert.load(backend="onnx").',
+    "cache_folder": "it is cache_dir=.",
+    "chunk_size": "encode_stream takes it.",
+    "config_kwargs": "put the fields into the config.json of the model.",
+    "corpus_chunk_size": "leave it out: memory is bounded in any case.",
+    "corpus_embeddings": "pass the vectors second, as corpus.",
+    "default_activation_function": "it is activation_fn=.",
+    "inputs": "pass the texts first.",
+    "model_kwargs": "precision= and device= are options of their own.",
+    "model_name_or_path": "pass the name first.",
+    "num_labels": "the folder has them: BertForSequenceClassification.from_pretrained takes it.",
+    "num_workers": "leave it out: nothing is loaded by other processes.",
+    "pool": "encode_to_shards(processes=N) encodes in several processes.",
+    "processor_kwargs": "pass a tokenizer to the class itself.",
+    "query_chunk_size": "leave it out: memory is bounded in any case.",
+    "query_embeddings": "pass the vectors first, as queries.",
+    "score_function": 'it is metric=, such as "dot".',
+    "sentences": "pass the texts first.",
+    "similarity_fn_name": "set it afterwards: embedder.similarity_fn_name = ...",
+    "tokenizer_kwargs": "pass a tokenizer to the class itself.",
+    "trust_remote_code": "leave it out: no code of a checkpoint is ever run.",
+    "use_auth_token": "it is token=.",
+}
 
 Options = TypeVar("Options")
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -66,7 +93,26 @@ class TextModelOptions(HubOptions):
 
 
 @dataclass(frozen=True)
-class EmbedderOptions(TextModelOptions):
+class LoadOptions(HubOptions):
+    """How a model that computes with torch is loaded.
+
+    Attributes:
+        precision: "fp32", "bf16" or "int8" as in `minibert.optimize`. "exact" (or None) runs the
+            model unchanged: the vector of a single text equals that of transformers bit for bit.
+            Several texts are packed without padding, so products have other shapes and last bits
+            may differ.
+        device: Where to run. None: the CPU.
+        mmap: As in `BertModel.from_pretrained`. An optimized model has its weights in memory in any
+            case.
+    """
+
+    precision: Precision | None = option("fp32", "Precision of the model's arithmetic.")
+    device: torch.device | str | None = option(None, "Where to run.")
+    mmap: bool = option(True, "Map the file of weights into memory.")
+
+
+@dataclass(frozen=True)
+class EmbedderOptions(TextModelOptions, LoadOptions):
     """How an embedder is loaded.
 
     Attributes:
@@ -78,13 +124,6 @@ class EmbedderOptions(TextModelOptions):
             BERT's are not.
         truncate_dim: Truncate each vector to its first N dimensions, before `normalize=True`
             normalizes it. None follows the folder.
-        precision: "fp32", "bf16" or "int8" as in `minibert.optimize`. "exact" (or None) runs the
-            model unchanged: the vector of a single text equals that of transformers bit for bit.
-            Several texts are packed without padding, so products have other shapes and last bits
-            may differ.
-        device: Where to run. None: the CPU.
-        mmap: As in `BertModel.from_pretrained`. An optimized model has its weights in memory in any
-            case.
     """
 
     pooling: Pooling | Sequence[Pooling] | None = option(None, "How tokens become one vector.")
@@ -92,27 +131,17 @@ class EmbedderOptions(TextModelOptions):
     layer_weights: Sequence[float] | None = option(None, "Weights of the layers in a sum.")
     normalize: bool | None = option(None, "L2-normalize the vectors.")
     truncate_dim: int | None = option(None, "Dimensions of each vector to keep.", minimum=1)
-    precision: Precision | None = option("fp32", "Precision of the model's arithmetic.")
-    device: torch.device | str | None = option(None, "Where to run.")
-    mmap: bool = option(True, "Map the file of weights into memory.")
 
 
 @dataclass(frozen=True)
-class RerankerOptions(HubOptions):
+class RerankerOptions(LoadOptions):
     """How a cross-encoder is loaded.
 
     Attributes:
-        precision: "fp32", "bf16" or "int8" as in `minibert.optimize`. "exact" (or None) runs the
-            model unchanged.
         max_length: Tokens of the longest pair. None: what the folder or the tokenizer says.
-        device: Where to run. None: the CPU.
-        mmap: As in `BertModel.from_pretrained`.
     """
 
-    precision: Precision | None = option("fp32", "Precision of the model's arithmetic.")
     max_length: int | None = option(None, "Tokens of the longest pair.", minimum=3)
-    device: torch.device | str | None = option(None, "Where to run.")
-    mmap: bool = option(True, "Map the file of weights into memory.")
 
 
 @dataclass(frozen=True)
@@ -197,7 +226,15 @@ class TextModelKeywords(HubKeywords, total=False):
     default_prompt_name: str | None
 
 
-class EmbedderKeywords(TextModelKeywords, total=False):
+class LoadKeywords(HubKeywords, total=False):
+    """The fields of `LoadOptions`."""
+
+    precision: Precision | None
+    device: torch.device | str | None
+    mmap: bool
+
+
+class EmbedderKeywords(TextModelKeywords, LoadKeywords, total=False):
     """The fields of `EmbedderOptions`."""
 
     pooling: Pooling | Sequence[Pooling] | None
@@ -205,18 +242,12 @@ class EmbedderKeywords(TextModelKeywords, total=False):
     layer_weights: Sequence[float] | None
     normalize: bool | None
     truncate_dim: int | None
-    precision: Precision | None
-    device: torch.device | str | None
-    mmap: bool
 
 
-class RerankerKeywords(HubKeywords, total=False):
+class RerankerKeywords(LoadKeywords, total=False):
     """The fields of `RerankerOptions`."""
 
-    precision: Precision | None
     max_length: int | None
-    device: torch.device | str | None
-    mmap: bool
 
 
 class VectorKeywords(TypedDict, total=False):
@@ -277,10 +308,28 @@ def options_of(kind: type[Options], owner: str, values: Mapping[str, Any]) -> Op
         values: The keywords.
 
     Raises:
-        TypeError: A keyword that it does not have. The error suggests the most similar one.
+        TypeError: A keyword that it does not have.
     """
-    refuse_unknown(owner, values, [one.name for one in fields(kind)])  # type: ignore[arg-type]
+    check_names(owner, values, [one.name for one in fields(kind)])  # type: ignore[arg-type]
     return kind(**values)
+
+
+def check_names(owner: str, names: Iterable[str], options: Sequence[str]) -> None:
+    """Check that every keyword of a call is an option.
+
+    Args:
+        owner: What was called, as the error should call it.
+        names: The keywords.
+        options: The names of the options.
+
+    Raises:
+        TypeError: A keyword that is none. The error says what to do instead of one of
+            sentence-transformers, or suggests the most similar option.
+    """
+    for name in names:
+        if name in _ELSEWHERE and name not in options:
+            raise TypeError(f"{owner} has no option {name!r}: {_ELSEWHERE[name]}")
+    refuse_unknown(owner, names, options)
 
 
 def part_of(options: Any, kind: type) -> dict[str, Any]:

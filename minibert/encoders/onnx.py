@@ -173,6 +173,12 @@ class OnnxEmbedder(TextEncoder):
         self.steps = ()
         self.truncate_dim = None
 
+    def __repr__(self) -> str:
+        return (
+            f"OnnxEmbedder({str(self.model.source)!r}, pooling={self.pooling}, "
+            f"max_length={self.max_length}, dimension={self.dimension})"
+        )
+
     @classmethod
     @takes(TextModelOptions)
     def from_pretrained(

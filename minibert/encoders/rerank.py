@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, Unpack, overload
 
@@ -22,8 +23,11 @@ from minibert.config import BertConfig
 from minibert.devices import resolve_device
 from minibert.encoders.encoder_options import (
     HubOptions,
+    LoadKeywords,
+    LoadOptions,
     RerankerKeywords,
     RerankerOptions,
+    check_names,
     options_of,
     part_of,
     takes,
@@ -48,7 +52,7 @@ from minibert.heads import BertForSequenceClassification
 from minibert.inference.batching import BATCH_TOKENS, Report
 from minibert.inference.optimize import optimize
 from minibert.inference.packing import run_packed
-from minibert.inference.precisions import Precision, resolve_precision
+from minibert.inference.precisions import resolve_precision
 from minibert.layouts import PackedLayout
 from minibert.tokenization.tokenizer import BertTokenizer
 
@@ -74,14 +78,15 @@ class CrossEncoder(TextScorer):
             as the model has positions.
         prompts: Texts to put before every query, by name.
         default_prompt_name: The prompt that is used when a call names none.
-        precision: Of a model that is loaded by name, as in `from_pretrained`.
-        device: Of a model that is loaded by name. None: the CPU.
+        options: The fields of `minibert.encoders.encoder_options.LoadOptions`, of a model that is
+            loaded by name.
 
     Raises:
-        TypeError: A model without a tokenizer.
+        TypeError: A model without a tokenizer, or an option that does not exist or has no effect.
         ValueError: A prompt that does not exist, or a `max_length` beyond the positions.
     """
 
+    @takes(LoadOptions)
     def __init__(
         self,
         model: BertForSequenceClassification | str | os.PathLike[str] | Source,
@@ -90,18 +95,19 @@ class CrossEncoder(TextScorer):
         max_length: int | None = None,
         prompts: Mapping[str, str] | None = None,
         default_prompt_name: str | None = None,
-        *,
-        precision: Precision | None = "fp32",
-        device: torch.device | str | None = None,
+        **options: Unpack[LoadKeywords],
     ) -> None:
+        check_names("CrossEncoder", options, [one.name for one in fields(LoadOptions)])
         if isinstance(model, str | os.PathLike | Source):
-            loaded = CrossEncoder.from_pretrained(model, precision=precision, device=device)
+            loaded = CrossEncoder.from_pretrained(model, **options)
             model = loaded.model
             tokenizer = tokenizer or loaded.tokenizer
             activation_fn = activation_fn or loaded.activation_fn
             max_length = loaded.max_length if max_length is None else max_length
             prompts = loaded.prompts if prompts is None else prompts
             default_prompt_name = default_prompt_name or loaded.default_prompt_name
+        elif options:
+            raise TypeError(f"{next(iter(options))} is for a model that is loaded by its name.")
         if tokenizer is None:
             raise TypeError(
                 "CrossEncoder takes a BertForSequenceClassification and its tokenizer, or the name "
@@ -111,6 +117,12 @@ class CrossEncoder(TextScorer):
         super().__init__(tokenizer, positions, max_length, prompts, default_prompt_name)
         self.model: BertForSequenceClassification = model.eval()
         self.activation_fn: Activation = activation_fn or _activation(model.config, None)
+
+    def __repr__(self) -> str:
+        return (
+            f"CrossEncoder({type(self.model).__name__}, num_labels={self.config.num_labels}, "
+            f"max_length={self.max_length}, activation_fn={self.activation_fn!r})"
+        )
 
     @property
     def config(self) -> BertConfig:  # type: ignore[override]

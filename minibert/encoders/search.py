@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minibert.checks import check_count
+from minibert.encoders.encoder_options import check_names
 from minibert.encoders.token_rows import Vectors
 
 Metric = Literal["cosine", "dot", "euclidean", "manhattan"]
@@ -145,6 +146,7 @@ def semantic_search(
     top_k: int = 10,
     *,
     metric: Metric = "cosine",
+    **others: Any,
 ) -> list[list[Hit]]:
     """`nearest`, with the results that sentence-transformers' `util.semantic_search` returns.
 
@@ -153,13 +155,16 @@ def semantic_search(
         corpus: (N, D), as in `nearest`.
         top_k: Hits for each query.
         metric: As in `nearest`.
+        others: None. The error says what to do instead of sentence-transformers' own.
 
     Returns:
         For each query a list of `{"corpus_id", "score"}`, the most similar first.
 
     Raises:
         ValueError: As `nearest`.
+        TypeError: An option that does not exist.
     """
+    check_names("semantic_search", others, ["top_k", "metric"])
     rows, scores = nearest(queries, corpus, top_k, metric=metric)
     results = []
     for query_rows, query_scores in zip(rows.tolist(), scores.tolist(), strict=True):

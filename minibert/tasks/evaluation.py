@@ -86,6 +86,10 @@ class Evaluation:
     unknown_labels: dict[str, int] = field(default_factory=dict)
     candidates: int | None = None
 
+    def __repr__(self) -> str:
+        scores = ", ".join(f"{name}={value:.4g}" for name, value in self.metrics.items())
+        return f"Evaluation({self.task!r}, rows={self.rows}, {scores}, errors={len(self.errors)})"
+
     def to_dict(self) -> dict[str, Any]:
         """Everything but the errors, for JSON."""
         content = asdict(self)

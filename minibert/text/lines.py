@@ -67,6 +67,7 @@ def text_lines(
     Raises:
         ValueError: The file is not text, or a line cannot be decoded and there is no `skip`.
     """
+    head = b""
     with location.open() as file:
         if start == 0:
             head = file.peek(HEAD_BYTES)[:HEAD_BYTES]  # type: ignore[attr-defined]
@@ -84,7 +85,7 @@ def text_lines(
             except ValueError:
                 unit = "byte" if start else "line"
                 place = f"{location}, {unit} {number}"
-                reason = _decoding_fault(line, name, encoding)
+                reason = _decoding_fault(line, name, encoding, is_binary=b"\0" in head)
                 if skip is None:
                     raise ValueError(f"{place}: {reason}.") from None
                 skip.append(BadRow(place, reason, repr(line[:200])))
@@ -163,11 +164,19 @@ def _byte_lines(file: IO[bytes], start: int, end: int | None) -> Iterator[tuple[
         position += len(block)
 
 
-def _decoding_fault(line: bytes, name: str, encoding: str | None) -> str:
-    """What is wrong with a line that is not text in an encoding."""
-    if b"\0" in line:
+def _decoding_fault(line: bytes, name: str, encoding: str | None, is_binary: bool) -> str:
+    """What is wrong with a line that is not text in an encoding.
+
+    Args:
+        line: The line.
+        name: The encoding that was tried.
+        encoding: The encoding that the caller named.
+        is_binary: Whether the file begins with NUL bytes among others, whatever the line has.
+    """
+    if b"\0" in line or is_binary:
+        subject = "the line has a NUL byte" if b"\0" in line else "the file has NUL bytes"
         return (
-            "the line has a NUL byte, as binary files have, and UTF-16 without a byte order mark "
+            f"{subject}, as binary files have, and UTF-16 without a byte order mark "
             "(Table(encoding='utf-16-le'))"
         )
     if encoding is not None:

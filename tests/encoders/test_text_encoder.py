@@ -11,7 +11,13 @@ import numpy as np
 import pytest
 from tiny_folder import classifier_folder, sentence_folder
 
-from minibert import CrossEncoder, SentenceEmbedder, nearest
+from minibert import (
+    BertForSequenceClassification,
+    CrossEncoder,
+    SentenceEmbedder,
+    nearest,
+    semantic_search,
+)
 from minibert.checkpoints.source import Source
 from minibert.encoders import encoder_options
 from minibert.encoders.encoder_options import EncodeOptions
@@ -22,13 +28,40 @@ from minibert.encoders.text_encoder import TextEncoder, merge_windows
 
 class TestOptions:
     @pytest.mark.parametrize(
-        "kind", ["Hub", "TextModel", "Embedder", "Reranker", "Vector", "Encode"]
+        "kind", ["Hub", "Load", "TextModel", "Embedder", "Reranker", "Vector", "Encode"]
     )
     def test_type_checkers_see_all_of_them(self, kind: str) -> None:
         options = fields(getattr(encoder_options, f"{kind}Options"))
         keywords = getattr(encoder_options, f"{kind}Keywords")
         assert sorted(option.name for option in options) == sorted(keywords.__annotations__)
         assert all(option.metadata["help"] for option in options)
+
+    @pytest.mark.parametrize(
+        ("call", "option"),
+        [
+            (SentenceEmbedder.from_pretrained, "cache_folder"),
+            (SentenceEmbedder.from_pretrained, "trust_remote_code"),
+            (SentenceEmbedder.from_pretrained, "model_kwargs"),
+            (SentenceEmbedder.from_pretrained, "similarity_fn_name"),
+            (CrossEncoder.from_pretrained, "num_labels"),
+            (CrossEncoder, "cache_folder"),
+            (CrossEncoder, "trust_remote_code"),
+            (CrossEncoder, "backend"),
+        ],
+    )
+    def test_of_sentence_transformers(self, call: Any, option: str) -> None:
+        with pytest.raises(TypeError, match=f"no option '{option}': "):
+            call("minibert-tiny", **{option: "x"})
+
+    def test_of_its_search(self) -> None:
+        vectors = np.eye(3, dtype=np.float32)
+        with pytest.raises(TypeError, match="no option 'score_function': it is metric="):
+            semantic_search(vectors, vectors, score_function=len)
+
+    def test_loading_options_of_a_model_that_is_there(self, embedder: SentenceEmbedder) -> None:
+        model = BertForSequenceClassification(embedder.model.config)
+        with pytest.raises(TypeError, match="precision is for a model that is loaded by its name"):
+            CrossEncoder(model, embedder.tokenizer, precision="int8")
 
     @pytest.mark.parametrize("method", ["encode", "encode_query", "encode_document"])
     def test_signatures_show_them(self, method: str) -> None:
