@@ -230,14 +230,18 @@ def _spans(length: int, limit: int, stride: int, side: str) -> list[slice]:
     if limit == 0:
         return [slice(0, 0), slice(0, length)]
     if not 0 <= stride < limit:
-        raise ValueError(
-            f"stride is {stride}, but has to be from 0 to less than the {limit} tokens of a text "
-            "in a row."
-        )
+        raise _too_large_stride(stride, limit)
     starts = range(0, length - stride, limit - stride)
     if side == "right":
         return [slice(start, min(start + limit, length)) for start in starts]
     return [slice(max(length - start - limit, 0), length - start) for start in starts]
+
+
+def _too_large_stride(stride: int, limit: int) -> ValueError:
+    return ValueError(
+        f"stride is {stride}, but has to be from 0 to less than the {limit} tokens of a text in a "
+        "row."
+    )
 
 
 # ---- special tokens
@@ -359,6 +363,8 @@ class RowForm:
                 f"max_length is {self.max_length}, but the special tokens take "
                 f"{self.template.special_count}."
             )
+        if self.stride and self.stride >= self.room:  # whether or not a text is so long today
+            raise _too_large_stride(self.stride, self.room)
         if self.padding and round_up(self.max_length or 0, self.multiple) != self.max_length:
             raise ValueError(
                 f"max_length={self.max_length} is not a multiple of "
