@@ -194,46 +194,28 @@ def parse_normalizer(normalizer: Mapping[str, Any] | None) -> tuple[dict[str, An
     >>> parse_normalizer({"type": "Sequence", "normalizers": steps})[0]["do_lower_case"]
     True
     """
-    options: dict[str, Any] = dict.fromkeys(SPLITTING, False)
-    if normalizer is None:
-        return options, False
-    kind = normalizer.get("type")
-    if kind == "Lowercase":
-        return {**options, "do_lower_case": True}, False
-    if kind == "BertNormalizer":
-        options = {
-            ours: normalizer[theirs]
-            for ours, theirs in SPLITTING.items()
-            if normalizer.get(theirs) is not None
-        }
-        return options, normalizer.get("clean_text", True)
-    if kind == "Sequence":
-        return _parse_normalizers(normalizer["normalizers"])
-    raise _refuse("normalizer", normalizer, "BertNormalizer, Lowercase, or a Sequence of them")
-
-
-def _parse_normalizers(normalizers: Sequence[Mapping[str, Any]]) -> tuple[dict[str, Any], bool]:
-    """Return what a sequence of normalizers amounts to.
-
-    Lower-casing before or after a BertNormalizer gives what lower-casing inside it gives.
-    """
-    kinds = [normalizer.get("type") for normalizer in normalizers]
-    if kinds == ["BertNormalizer"]:
-        return parse_normalizer(normalizers[0])
-    options: dict[str, Any] = dict.fromkeys(SPLITTING, False)
-    clean_text = False
+    steps: Sequence[Any] = [normalizer] if normalizer else []
+    found = ""
+    if normalizer and normalizer.get("type") == "Sequence":
+        steps = normalizer["normalizers"]
+        found = "a Sequence of "
+    kinds = [step.get("type") for step in steps]
     if kinds.count("BertNormalizer") > 1 or not set(kinds) <= {"BertNormalizer", "Lowercase"}:
         raise ValueError(
-            f"its normalizer is a Sequence of {kinds!r:.200}, but minibert has a BertNormalizer, "
-            "Lowercase, or both."
+            f"its normalizer is {found}{kinds if found else kinds[0]!r:.200}, but minibert has a "
+            "BertNormalizer, Lowercase, or a Sequence of both."
         )
-    for normalizer in normalizers:
-        if normalizer["type"] != "BertNormalizer":
-            continue
-        options, clean_text = parse_normalizer(normalizer)
-        if options.get("strip_accents") is None:  # decided by the BertNormalizer alone
-            options["strip_accents"] = options.get("do_lower_case", True)
+    options: dict[str, Any] = dict.fromkeys(SPLITTING, False)
+    clean_text = False
+    if "BertNormalizer" in kinds:
+        bert = steps[kinds.index("BertNormalizer")]
+        options = {ours: bert[theirs] for ours, theirs in SPLITTING.items() if theirs in bert}
+        options = {name: value for name, value in options.items() if value is not None}
+        clean_text = bert.get("clean_text", True)
     if "Lowercase" in kinds:
+        # before or after a BertNormalizer it does what lower-casing inside it does, but for
+        # accents, which the BertNormalizer decides alone
+        options.setdefault("strip_accents", options.get("do_lower_case", True))
         options["do_lower_case"] = True
     return options, clean_text
 
