@@ -157,6 +157,26 @@ def test_importing_is_light() -> None:
     assert run.stdout.strip() == "[]"
 
 
+def test_computing_imports_what_computes() -> None:
+    """A model without parts of a user, called without labels, imports nothing else."""
+    code = """if True:
+        import sys, torch
+        from minibert.config import BertConfig
+        from minibert.model import BertModel
+        config = BertConfig(
+            vocab_size=99, hidden_size=32, num_attention_heads=4, num_hidden_layers=2,
+            intermediate_size=64,
+        )
+        BertModel(config)(torch.tensor([[2, 3]]))
+        rooms = "checkpoints", "custom", "explain", "files", "heads", "labels", "tokenization"
+        print([name for name in rooms if f"minibert.{name}" in sys.modules])
+    """
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=True
+    )
+    assert run.stdout.strip() == "[]"
+
+
 def test_public_names_are_those_that_type_checkers_see() -> None:
     stubs = (PACKAGE / "__init__.pyi").read_text(encoding="utf-8")
     declared = {
