@@ -44,7 +44,9 @@ function weightPython(name, ...expressions) {
  */
 const product = (weight, name, rows, input, output) => ({
   kind: "product",
-  formula: `${output.label} = ${input.label} · ${weight} + b`,
+  formula: output.label.includes(weight)
+    ? `${input.label} · ${output.label}` // the result has no letter of its own
+    : `${output.label} = ${input.label} · ${weight} + b`,
   weight,
   name,
   rows,
@@ -338,7 +340,7 @@ function productPlan(figure) {
     space: 1000,
     tallest: rows.length > 300 ? 0.4 : tallest,
     smallest: [0.2, rows.length < 9 ? 20 : 0.4],
-    left: isNarrow ? 60 : 130,
+    left: isNarrow ? 76 : 130,
     right: RESULT,
     top: INPUT,
     cursor: [r, c],

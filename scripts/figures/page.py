@@ -26,16 +26,11 @@ TEXTS = {
     "en": "The animal did not cross the street because it was too tired.",
     "ko": "고양이가 창가에서 잠을 자다가 새를 보고 일어났다.",
 }
-# for each article the scene of patching, and the token whose state after layer 0 is patched
-PATCHED_SCENES = {"en": ("it", 13), "ko": ("patch", 1)}
-PATCH = """async ([id, token]) => {
-  await enter(SCENES.findIndex((scene) => scene.id === id), 1);
+# The scene on one head after its act, with the attention of the first layer open.
+OPEN_HEAD = """async () => {
+  await enter(SCENES.findIndex((scene) => scene.id === "head"));
   await act();
-  while (patching.cells.length < sizes.layers)
-    await new Promise((resolve) => setTimeout(resolve, 100));
-  await patchAt(0, token);
-  await judge.latest;
-  document.getElementById("scene-found").scrollIntoView();
+  openPart(partIndex("attention", 0));
 }"""
 
 
@@ -68,8 +63,8 @@ def main() -> None:
             file = Path(folder, f"learn.{language}.html")
             write_page(file, content["model"], content["text"], more=article(language))
             page = open_page(browser, file, locale)
-            page.evaluate(PATCH, list(PATCHED_SCENES[language]))
-            page.wait_for_timeout(500)
+            page.evaluate(OPEN_HEAD)
+            page.wait_for_timeout(2000)  # the weights arrive, and the strip comes to rest
             page.screenshot(path=FIGURES / f"learn.{ending}")
         browser.close()
 

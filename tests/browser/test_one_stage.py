@@ -75,6 +75,10 @@ def test_a_scene_has_five_controls_and_one_view(browser: Any, file: Path) -> Non
             ):
                 assert height >= 24, name
             assert min(page.evaluate(ROOM)) >= -1, (name, page.evaluate(ROOM))
+            for number in page.locator("#scene-brief .number").all():
+                number.focus()
+                lit = page.locator("#scene-table td.lit").all_text_contents()
+                assert lit and all(number.text_content() in cell for cell in lit), name
         # a changed question has one way back instead of the act
         page.evaluate("enter(0)")
         opened.settle()
@@ -151,6 +155,27 @@ def test_a_matrix_times_its_input_is_what_the_page_shows(browser: Any, file: Pat
             page.wait_for_function("() => [...stage.rows.values()].every(Boolean)")
             largest = page.evaluate(LARGEST_ERROR)
             assert largest < 1e-4, name
+        assert opened.trouble == []
+
+
+@pytest.mark.parametrize("width", [360, 390, 1280])
+def test_the_strip_and_its_parts_fit_a_phone(browser: Any, file: Path, width: int) -> None:
+    with Opened(browser, file, width=width, height=800, reduced_motion="reduce") as opened:
+        page = opened.page
+        for name, layer in (("attention", 1), ("ff", 0), ("add2", 2), ("predictions", None)):
+            layers = "undefined" if layer is None else layer
+            page.evaluate(f"openPart(partIndex({name!r}, {layers}))")
+            page.wait_for_function("() => stage.figures.length")
+            page.wait_for_function("() => [...stage.rows.values()].every(Boolean)")
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            assert page.evaluate("$('part').scrollWidth - $('part').clientWidth") <= 0, name
+            for size in page.evaluate(
+                """() => [...document.querySelectorAll("#river-parts button")]
+                  .filter(item => item.checkVisibility())
+                  .flatMap(item => [item.offsetWidth, item.offsetHeight,
+                    2 * parseFloat(getComputedStyle(item).fontSize)])"""
+            ):
+                assert size >= 24, name
         assert opened.trouble == []
 
 
