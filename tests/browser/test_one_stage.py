@@ -34,6 +34,12 @@ LARGEST_ERROR = """() => Math.max(...stage.figures.filter(({kind}) => kind === "
     const product = r => weights.row(r).reduce((sum, w, c) => sum + w * input.value(c), 0);
     return Math.max(...rows.map((_, r) => Math.abs(output.value(r) - shift.at(r) - product(r))));
   }))"""
+# each number of a verdict that is a button, with the cells that it lights up
+LIT = """() => [...document.querySelectorAll("#scene-brief .number")].map(number => {
+  number.focus();
+  const lit = [...document.querySelectorAll("#scene-table td.lit")];
+  return [number.textContent, lit.map(cell => cell.textContent)];
+})"""
 # the top of the prediction and the bottom of the verdict, from those of the article
 ROOM = """() => {
   const box = id => $(id).getBoundingClientRect();
@@ -75,10 +81,8 @@ def test_a_scene_has_five_controls_and_one_view(browser: Any, file: Path) -> Non
             ):
                 assert height >= 24, name
             assert min(page.evaluate(ROOM)) >= -1, (name, page.evaluate(ROOM))
-            for number in page.locator("#scene-brief .number").all():
-                number.focus()
-                lit = page.locator("#scene-table td.lit").all_text_contents()
-                assert lit and all(number.text_content() in cell for cell in lit), name
+            for number, lit in page.evaluate(LIT):
+                assert lit and all(number in cell for cell in lit), (name, number)
         # a changed question has one way back instead of the act
         page.evaluate("enter(0)")
         opened.settle()
