@@ -486,6 +486,51 @@ function sayFilm() {
   $("film-time").setAttribute("aria-valuetext", `${heading}${now}`);
 }
 
+// The matrix behind the rows of a step, and their letter.
+const ORIGINS = { query: ["query", "q"], keys: ["key", "k"], values: ["value", "v"] };
+const PRODUCTS = 3; // shown of the sum that a number is
+
+/**
+ * Says where the rows of a step come from: the first number of the chosen token is its state times
+ * the first column of W, in numbers.
+ */
+async function sayOrigin() {
+  const { layer, head, token } = state;
+  const [name, letter] = ORIGINS[FILM_STEPS[filmStep()]] ?? [];
+  const key = name && live ? `${name} ${layer} ${head} ${token} ${state.language}` : "";
+  if (sayOrigin.key === key && sayOrigin.of === tokens) {
+    return;
+  }
+  Object.assign(sayOrigin, { key, of: tokens });
+  $("film-origin").textContent = "";
+  if (!key) {
+    return;
+  }
+  const own = `encoder.layer.${layer}.attention.self.${name}`;
+  const rows = [head * headSize()];
+  const [weights, bias] = await Promise.all(
+    ["weight", "bias"].map((kind) => live.ask("rows", { name: `${own}.${kind}`, rows })),
+  );
+  if (sayOrigin.key !== key) {
+    return;
+  }
+  const states = hiddenState(layer).row(token);
+  const shown = Array.from({ length: PRODUCTS }, (_, i) =>
+    `${states[i].toFixed(2)}·${weights.data[i].toFixed(2)}`.replaceAll("-", "−"),
+  );
+  const sum = states.reduce((total, value, i) => total + value * weights.data[i], bias.data[0]);
+  $("film-origin").textContent = t("film.origin", {
+    token: piece(token),
+    row: letter,
+    matrix: `W_${letter.toUpperCase()}`,
+    hidden: sizes.hidden,
+    size: headSize(),
+    products: shown.join(" + "),
+    bias: bias.data[0].toFixed(2).replace("-", "−"),
+    sum: sum.toFixed(2).replace("-", "−"),
+  });
+}
+
 /** Draws the head at the current time. */
 function drawFilm() {
   const ends = filmEnds();
@@ -496,6 +541,7 @@ function drawFilm() {
   }
   filmMap.draw();
   sayFilm();
+  sayOrigin();
   Object.assign($("film-time"), {
     max: ends.at(-1),
     value: film.held ?? Math.max(1, Math.round(film.time)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import math
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -99,6 +100,21 @@ def test_every_step_shows_the_numbers_of_pytorch(opened: Opened) -> None:
         assert written == pytest.approx(numbers[TOKEN].tolist(), abs=1e-4)
     assert opened.page.evaluate("written(sumOfShares())") == "1.0000"
     assert shown(shares[TOKEN].max(), 2) in opened.page.inner_text("#film-say")
+
+
+def test_a_row_comes_from_the_state_and_a_learned_matrix(opened: Opened) -> None:
+    t = run(MODEL, TEXT, rounded=True)
+    for step, name in (("query", "query"), ("keys", "key"), ("values", "value")):
+        end_of(opened, step)
+        opened.page.wait_for_function(
+            "name => $('film-origin').textContent.includes(`W_${name[0].toUpperCase()}`)", arg=name
+        )
+        said = opened.page.inner_text("#film-origin").replace("−", "-")
+        match = re.search(r" = (-?\d+\.\d\d)\.", said)
+        number = t[f"layer.{LAYER}.attention.{name}"][0, HEAD, TOKEN, 0].item()
+        assert match and float(match[1]) == pytest.approx(number, abs=0.02), (name, said)
+    end_of(opened, "scores")
+    assert opened.page.inner_text("#film-origin") == ""
 
 
 def test_a_cell_has_a_readout_and_a_line_of_python(opened: Opened) -> None:
