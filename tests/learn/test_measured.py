@@ -360,3 +360,48 @@ def test_the_texts_are_true_of_the_results() -> None:
     assert abs(moved[remaining.argmin()]) < 0.01 and remaining.min() < remaining[24] - 0.05
     particles = korean["particles"]
     assert sum(particles[:24]) >= 22 and sum(particles[24:]) <= 14
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_texts_are_true_of_the_studies(language: str) -> None:
+    """What the scenes on fine-tuning, neurons and layers say in words."""
+    lesson = article(language)["lesson"]
+    studied, count = lesson["studied"], len(lesson["examples"]["layer"]["many"])
+    runs = {kind: [run[kind] for run in studied["fine-tuning"]] for kind in ("true", "shuffled")}
+    kept, without = (np.mean([run["kept"] for run in some]) for some in runs.values())
+    assert 0.75 * count < kept < without < count  # most of the loss is there without a task, too
+    assert count - without > (count - kept) / 2
+    before = sum(own["last"] for own in lesson["measured"]["nearest"])
+    assert np.mean([run["nearest"] for run in runs["true"]]) < before
+    embeddings, *layers, pooler = np.mean([run["moved"] for run in runs["true"]], axis=0)
+    assert embeddings < min(layers) and max(layers) < pooler < 0.05
+    neurons = {
+        kind: [sum(own[name] for own in studied["neurons"][kind]) for name in ("passed", "all")]
+        for kind in ("neurons", "random")
+    }
+    assert neurons["random"][0] < neurons["neurons"][0] < neurons["neurons"][1] / 4
+    assert sum(own["held"] for own in studied["neurons"]["neurons"]) > 0.8 * neurons["neurons"][0]
+
+
+def test_the_text_is_true_of_the_layers() -> None:
+    trained, random = (
+        article("ko")["lesson"]["studied"]["layers"][kind] for kind in ("trained", "random")
+    )
+    score = {name: own[0] for name, own in trained.items()}
+    assert score["h0"] < score["last"] < score["second"] < score["four"] == max(score.values())
+    wide = 1.96 * trained["four"][1]
+    assert min(score["sum of four"], score["sum of all"]) > score["four"] - wide
+    assert random["last"][0] < score["h0"] / 2
+
+
+@pytest.mark.slow
+def test_activations_of_the_example_neurons(model: Model) -> None:
+    """A neuron is excited by its piece more than by others."""
+    for layer, neuron, piece in model.lesson["studied"]["neurons"]["examples"]:
+        own, others = [], []
+        for text in model.lesson["sentences"][:100]:
+            trace, pieces = model.run(text)
+            values = trace[f"layer.{layer}.intermediate"][0, :, neuron].tolist()
+            for value, name in list(zip(values, pieces, strict=True))[1:-1]:
+                (own if name == piece else others).append(value)
+        assert not own or np.mean(own) > np.mean(others), (layer, neuron, piece)
