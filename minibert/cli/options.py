@@ -140,6 +140,8 @@ def in_options(sentence: str, parser: Parser) -> str:
     for name, action in reversed(list(parser.options_by_name().items())):
         if name.startswith("--"):
             flags[action.dest] = flags[getattr(action, "argument", action.dest)] = name
+            if isinstance(action.const, str):  # such as resume="with other data"
+                sentence = sentence.replace(f'{action.dest}="{action.const}"', name)
 
     def flag_of(match: Any) -> str:
         if match["field"] is None:

@@ -99,7 +99,8 @@ def end_failed(name: str, error: BaseException, options: argparse.Namespace | No
 
 def _end_stopped(options: argparse.Namespace, number: int, sentence: str = "") -> int:
     """Say what was kept, and return the exit code of a command that a signal has stopped."""
-    print(f"minibert: {sentence or _what_was_kept(options)}", file=sys.stderr)
+    sentence = in_options(sentence, parser_of(options)) or _what_was_kept(options)
+    print(f"minibert: {sentence}", file=sys.stderr)
     return _TERMINATED if number == signal.SIGTERM else _INTERRUPTED
 
 

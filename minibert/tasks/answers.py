@@ -88,7 +88,7 @@ class AnswerTask(Task):
         """Questions, contexts and answers."""
         return read_squad(path, self.table, skip)
 
-    def from_values(self, values: Sequence[Any]) -> list[Row]:
+    def from_values(self, values: Sequence[Any], dev: bool = False) -> list[Row]:
         """Rows of questions in memory."""
         dicts = []
         for number, value in enumerate(items_of(values), 1):

@@ -32,7 +32,16 @@ from minibert.tasks.reranking import RerankTask
 from minibert.tasks.rows import items_of
 from minibert.tasks.sequence import SequenceTask, warn_of_truncation
 from minibert.tasks.similarity import SimilarityTask
-from minibert.tasks.task import Mistake, Statistic, Task, label_ids, label_names, problem_type
+from minibert.tasks.task import (
+    Data,
+    Mistake,
+    Statistic,
+    Task,
+    label_ids,
+    label_names,
+    problem_type,
+    rows_of,
+)
 from minibert.tasks.tokens import TokenTask
 from minibert.text import Row, Table, read
 from minibert.text.table import Quoting
@@ -48,7 +57,6 @@ TaskName = Literal[
     "scores",
     "reranking",
 ]
-Data = str | os.PathLike[str] | Sequence[Any]
 
 CONFIDENCE = 0.95
 
@@ -188,10 +196,7 @@ def evaluate(
             "threshold has no effect on this model: drop it. It is for models with several labels "
             "a text."
         )
-    if isinstance(data, str | os.PathLike):
-        rows = task.read(data, dev=True)
-    else:
-        rows = task.from_values(data)
+    rows = rows_of(task, data, dev=True)
     examples = []
     unknown: dict[str, int] = {}
     limit = 0

@@ -71,9 +71,9 @@ class RerankTask(Task):
         table = (self.dev_table or self.table) if dev else self.table
         return read_checked(path, table, table.needed, _fault, skip)
 
-    def from_values(self, values: Sequence[Any]) -> list[Row]:
+    def from_values(self, values: Sequence[Any], dev: bool = False) -> list[Row]:
         """Rows of data in memory."""
-        table = self.dev_table or self.table
+        table = (self.dev_table or self.table) if dev else self.table
         return rows_of_values(values, table, table.needed, _fault)
 
     def texts_of(self, row: Row) -> tuple[str, ...]:

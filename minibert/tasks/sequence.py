@@ -85,7 +85,8 @@ class SequenceTask(Task):
         dev_table: How evaluation files are read, where they differ.
 
     Raises:
-        ValueError: `class_weights` for several labels a text, or for a number.
+        ValueError: `class_weights` for several labels a text, or for a number, or `label_columns`
+            without `multi_label`.
     """
 
     table: Table = Table(label="label")
@@ -100,6 +101,8 @@ class SequenceTask(Task):
     def __post_init__(self) -> None:
         if self.class_weights and (self.multi_label or self.regression):
             raise ValueError("class_weights are for tasks with one label a text.")
+        if self.label_columns and not self.multi_label:
+            raise ValueError("label_columns are for several labels a text: pass multi_label=True.")
 
     @property
     def metrics(self) -> Sequence[str]:  # type: ignore[override]
@@ -119,9 +122,9 @@ class SequenceTask(Task):
         self._check_lists(rows)
         return rows
 
-    def from_values(self, values: Sequence[Any]) -> list[Row]:
+    def from_values(self, values: Sequence[Any], dev: bool = False) -> list[Row]:
         """Rows of data in memory."""
-        table = self.dev_table or self.table
+        table = (self.dev_table or self.table) if dev else self.table
         rows = rows_of_values(values, table, self._columns(table), self._fault)
         self._check_lists(rows)
         return rows

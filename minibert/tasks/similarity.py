@@ -160,10 +160,10 @@ class SimilarityTask(Task):
         table = self._dev_table if dev else self.table
         return read_checked(path, table, self._columns(table, dev), self._fault, skip)
 
-    def from_values(self, values: Sequence[Any]) -> list[Row]:
+    def from_values(self, values: Sequence[Any], dev: bool = False) -> list[Row]:
         """Rows of data in memory."""
-        table = self._dev_table
-        return rows_of_values(values, table, self._columns(table, dev=True), self._fault)
+        table = self._dev_table if dev else self.table
+        return rows_of_values(values, table, self._columns(table, dev), self._fault)
 
     def _columns(self, table: Table, dev: bool) -> list[str]:
         negatives = () if dev else self.negatives

@@ -37,6 +37,8 @@ from minibert.text import BadRow, Row
 from minibert.tokenization.tokenizer import BertTokenizer
 
 FilePath = str | os.PathLike[str]
+Data = FilePath | Sequence[Any]
+"""A file, or rows in memory: dicts of columns, or a pandas DataFrame."""
 Example = dict[str, Any]
 """Ids and labels of a row, or of a window of it, by the names of a model's arguments."""
 Batch = dict[str, Any]
@@ -138,8 +140,8 @@ class Task:
         """
         raise NotImplementedError
 
-    def from_values(self, values: Sequence[Any]) -> list[Row]:
-        """Rows of data in memory, a dict of columns each."""
+    def from_values(self, values: Sequence[Any], dev: bool = False) -> list[Row]:
+        """Rows of data in memory, a dict of columns each. A row with a fault is an error."""
         raise NotImplementedError
 
     def encode(
@@ -198,6 +200,15 @@ class Task:
             nothing to fit.
         """
         return None
+
+
+def rows_of(
+    task: Task, data: Data, dev: bool = False, skip: list[BadRow] | None = None
+) -> list[Row]:
+    """The rows of a file, or of data in memory."""
+    if isinstance(data, str | os.PathLike):
+        return task.read(data, dev, skip)
+    return task.from_values(data, dev)
 
 
 def load_with_labels(

@@ -80,7 +80,7 @@ class TokenTask(Task):
         """Words and tags of each sentence."""
         return read_conll(path, self.table, skip)
 
-    def from_values(self, values: Sequence[Any]) -> list[Row]:
+    def from_values(self, values: Sequence[Any], dev: bool = False) -> list[Row]:
         """Rows of sentences in memory: (words, tags), or a dict with both."""
         dicts = []
         for number, value in enumerate(items_of(values), 1):

@@ -12,7 +12,7 @@ import os
 import warnings
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,8 +23,8 @@ from minibert.checkpoints.source import Source
 from minibert.checks import check_count
 from minibert.config import BertConfig
 from minibert.progress import tell
-from minibert.tasks.task import Task
-from minibert.text import BadRow, Row
+from minibert.tasks.task import Data, FilePath, Task, rows_of
+from minibert.text import BadRow
 from minibert.training.checks import check_data
 from minibert.training.journal import Record
 from minibert.training.options import TrainingOptions
@@ -32,18 +32,19 @@ from minibert.training.run import Run
 from minibert.training.state import remove_states, run_folder
 from minibert.training.steps import default_learning_rate
 
-FilePath = str | os.PathLike[str]
+PARTS = ("the training rows", "the dev rows", "the test rows")
+"""What the report calls rows in memory."""
 
 
 def finetune(
     task: Task,
     checkpoint: FilePath | Source,
-    train: FilePath,
-    dev: FilePath | None,
+    train: Data,
+    dev: Data | None,
     folder: FilePath,
     options: TrainingOptions | None = None,
     *,
-    test: FilePath | None = None,
+    test: Data | None = None,
     held_out: float = 0.1,
     skip_bad_rows: bool = False,
     max_length: int = 128,
@@ -57,16 +58,16 @@ def finetune(
     Args:
         task: An object of `minibert.tasks`, such as a `SequenceTask`, or one of your own.
         checkpoint: Folder, bundled model or Hub id.
-        train: Training file.
-        dev: Evaluation file, which chooses the best model. None: a share of the training rows is
+        train: Training file, or rows in memory: dicts of columns, or a pandas DataFrame.
+        dev: Evaluation rows, which choose the best model. None: a share of the training rows is
             held out.
         folder: For the model, the states and the log.
         options: How to train.
-        test: File to score the best model on, once at the end.
+        test: Rows to score the best model on, once at the end.
         held_out: Share of the training rows that are held out without `dev`: of each label alike,
             and of questions, pairs and equal texts whole groups. See `hold_out`.
-        skip_bad_rows: Leave out rows that are certainly wrong, and count them. Otherwise they are
-            errors.
+        skip_bad_rows: Leave out rows of files that are certainly wrong, and count them. Otherwise
+            they are errors.
         max_length: Tokens after which an example is truncated, at most the positions of the model.
         resume: Continue the run in `folder`, as in `Run`.
         callback: See `Run`.
@@ -75,35 +76,54 @@ def finetune(
         The best model's scores on `dev`, and with `test` its scores there as "test_...".
 
     Raises:
+        TypeError: `task` or `options` is something else.
         FileNotFoundError: A file or the checkpoint does not exist.
         ValueError: A file does not hold what the task needs, `folder` holds another run, or the
             task has no metric of the name in `options`.
     """
-    options = replace(options or TrainingOptions(), **task.fixed)
+    options = options or TrainingOptions()
+    for name, value, kind in (("task", task, Task), ("options", options, TrainingOptions)):
+        if not isinstance(value, kind):
+            raise TypeError(f"{name} should be an object of {kind.__name__}, not {value!r:.80}.")
+    options = replace(options, **task.fixed)
+    if not task.metrics:
+        raise ValueError(f"{type(task).__name__} names no metrics, of which one chooses the model.")
     metric = options.metric or task.metrics[0]
     if metric not in task.metrics:
         names = ", ".join(task.metrics)
         raise ValueError(f"metric is {metric!r}, but the scores of this task are {names}.")
     with run_folder(folder, bool(resume)):
-        rows = _read_rows(task, train, dev, test, held_out, skip_bad_rows, options.seed)
+        skipped: list[BadRow] = []
+        skip = skipped if skip_bad_rows else None
+        train_name, dev_name, test_name = map(_name_of, (train, dev, test), PARTS)
+        train_rows = rows_of(task, train, skip=skip)
+        test_rows = [] if test is None else rows_of(task, test, True, skip)
+        if dev is None:
+            dev_name = "the held-out rows"
+            labels = [task.labels_of(row) for row in train_rows]
+            groups = [task.group_of(row) for row in train_rows]
+            train_rows, dev_rows = hold_out(train_rows, labels, held_out, options.seed, groups)
+            tell(f"without a dev file {len(dev_rows):,} rows of {train_name} are held out")
+        else:
+            dev_rows = rows_of(task, dev, True, skip)
         torch.manual_seed(options.seed)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", ".*newly initialized: train before")  # a new head
-            model, tokenizer = task.load(checkpoint, rows.train)
+            model, tokenizer = task.load(checkpoint, train_rows)
         max_length = _within_positions(max_length, model.config)
         report = check_data(
             task,
-            rows.train,
-            rows.dev,
-            rows.test,
-            names=(str(train), rows.dev_name, str(test)),
+            train_rows,
+            dev_rows,
+            test_rows,
+            names=(train_name, dev_name, test_name),
             tokenizer=tokenizer,
             max_length=max_length,
-            skipped=rows.skipped,
+            skipped=skipped,
         )
         tell(report)
-        examples = task.encode(rows.train, tokenizer, model.config, max_length)
-        dev_examples = task.encode(rows.dev, tokenizer, model.config, max_length)
+        examples = task.encode(train_rows, tokenizer, model.config, max_length)
+        dev_examples = task.encode(dev_rows, tokenizer, model.config, max_length)
         if task.keeps_max_length:
             tokenizer.model_max_length = min(tokenizer.model_max_length, max_length)
         if options.learning_rate is None:
@@ -112,7 +132,7 @@ def finetune(
             tell(f"learning rate {rate:g} (the default for this model)")
 
         def measure() -> dict[str, float]:
-            scores = task.score(rows.dev, task.predict(model, rows.dev, dev_examples))
+            scores = task.score(dev_rows, task.predict(model, dev_rows, dev_examples))
             if scores.notice:
                 tell(f"notice: {scores.notice}")
             return scores.metrics
@@ -133,65 +153,23 @@ def finetune(
         if trainer.is_first:
             remove_states(folder, options.keep_states)
         scores = dict(trainer.best_scores)
-        best, tokenizer = task.load(Path(folder), rows.train)
+        best, tokenizer = task.load(Path(folder), train_rows)
         best.to(model.device)
-        calibrated = task.calibrate(best, rows.dev, dev_examples)
+        calibrated = task.calibrate(best, dev_rows, dev_examples)
         if calibrated is not None:
-            scores = task.score(rows.dev, calibrated).metrics
+            scores = task.score(dev_rows, calibrated).metrics
             if trainer.is_first:
                 best.config.save_pretrained(folder)
-        if rows.test:
-            examples = task.encode(rows.test, tokenizer, best.config, max_length)
-            test_scores = task.score(rows.test, task.predict(best, rows.test, examples))
+        if test_rows:
+            examples = task.encode(test_rows, tokenizer, best.config, max_length)
+            test_scores = task.score(test_rows, task.predict(best, test_rows, examples))
             scores |= {f"test_{name}": score for name, score in test_scores.metrics.items()}
     return scores
 
 
-@dataclass(frozen=True)
-class _RowsOfRun:
-    """The rows of the files of a run.
-
-    Attributes:
-        train: Rows to train on.
-        dev: Rows that choose the best model.
-        test: Rows to score the best model on, or none without a test file.
-        dev_name: The file of the dev rows, as the report names it.
-        skipped: Rows that were left out because they have a fault.
-    """
-
-    train: list[Row]
-    dev: list[Row]
-    test: list[Row]
-    dev_name: str
-    skipped: list[BadRow]
-
-
-def _read_rows(
-    task: Task,
-    train: FilePath,
-    dev: FilePath | None,
-    test: FilePath | None,
-    held_out: float,
-    skip_bad_rows: bool,
-    seed: int,
-) -> _RowsOfRun:
-    """Read the files of a run. Without a dev file hold out a share of the training rows."""
-    skipped: list[BadRow] = []
-    skip = skipped if skip_bad_rows else None
-    train_rows = task.read(train, skip=skip)
-    if dev is None:
-        dev_name = "the held-out rows"
-        labels = [task.labels_of(row) for row in train_rows]
-        groups = [task.group_of(row) for row in train_rows]
-        train_rows, dev_rows = hold_out(train_rows, labels, held_out, seed, groups)
-        tell(f"without a dev file {len(dev_rows):,} rows of {train} are held out")
-    else:
-        dev_name = str(dev)
-        dev_rows = task.read(dev, dev=True, skip=skip)
-    test_rows = []
-    if test is not None:
-        test_rows = task.read(test, dev=True, skip=skip)
-    return _RowsOfRun(train_rows, dev_rows, test_rows, dev_name, skipped)
+def _name_of(data: Data | None, part: str) -> str:
+    """What the report calls the rows of a run."""
+    return str(data) if isinstance(data, str | os.PathLike) else part
 
 
 def hold_out(

@@ -390,12 +390,17 @@ def pretrain(
         The run, after its end.
 
     Raises:
+        TypeError: `corpus` is a string, or `options` something else.
         FileNotFoundError: A file of the corpus does not exist, or there is nothing to resume.
         OSError: Another process trains in the folder.
         ValueError: The corpus has no text, the texts are longer than the model has positions, or
             the folder already holds a run.
     """
     options = options or PretrainOptions()
+    if not isinstance(options, PretrainOptions):
+        raise TypeError(f"options should be PretrainOptions, not {options!r:.80}.")
+    if isinstance(corpus, str):
+        raise TypeError(f"corpus should be a list of files, not the string {corpus!r:.80}.")
     positions = model.config.max_position_embeddings
     if options.max_length > positions:
         raise ValueError(

@@ -151,7 +151,7 @@ class Run:
             self._begin()
             if self.step >= self.steps and self.is_first:
                 logger.info(
-                    "the run in %s has done %d steps already: more --steps extend it.",
+                    "the run in %s has done %d steps already: more steps extend it.",
                     self.folder,
                     self.step,
                 )
@@ -169,7 +169,7 @@ class Run:
                     self._save()
             if self.step < self.steps and self.is_first:
                 logger.info(
-                    "stopped after step %d of %d: no better %s in %d evaluations (--patience).",
+                    "stopped after step %d of %d: no better %s in %d evaluations (patience).",
                     self.step,
                     self.steps,
                     self.metric,
@@ -239,7 +239,7 @@ class Run:
             examples = ", ".join(map(str, self._batches[self.batch_in_epoch - 1][:8]))
             raise ValueError(
                 f"{error} in step {self.step + 1} (epoch {self.epoch}, batch "
-                f"{self.batch_in_epoch}: examples {examples}, ...): lower --learning-rate, and "
+                f"{self.batch_in_epoch}: examples {examples}, ...): lower learning_rate, and "
                 f"look at these examples. {self._advice_after_failure()}"
             ) from None
         self.step += 1
@@ -276,7 +276,7 @@ class Run:
             if len(states) > 1:
                 return (
                     f"{states[-1]} reproduces this failure: delete it, "
-                    "and --resume continues from the previous state."
+                    "and resume=True continues from the previous state."
                 )
         return self._resume_hint()
 
@@ -319,7 +319,7 @@ class Run:
         states = saved_states(self.folder)
         if not states:
             raise FileNotFoundError(
-                f"{self.folder} holds no state to resume from: start without --resume."
+                f"{self.folder} holds no state to resume from: start without resume=True."
             )
         path = states[-1]
         state = read_state(path)
@@ -380,7 +380,7 @@ class Run:
 
     def _resume_hint(self) -> str:
         return (
-            f"Start again with --resume to continue from step {self._saved_step} (in "
+            f"Start again with resume=True to continue from step {self._saved_step} (in "
             f"{self.folder})."
         )
 
@@ -447,7 +447,7 @@ def _check_same_run(
         if name == "data":
             raise ValueError(
                 f"{path} was saved by a run with other examples or labels: "
-                "resume with the same data, or pass --resume-with-other-data."
+                'resume with the same data, or pass resume="with other data".'
             )
         raise ValueError(
             f"{name} is {value}, but {path} was saved by a run with {before}: resume with the same."

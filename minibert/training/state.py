@@ -55,7 +55,7 @@ def run_folder(folder: str | os.PathLike[str], resume: bool) -> Iterator[None]:
     with lock:
         if not resume and holds_run(folder):
             raise ValueError(
-                f"{folder} already holds a run: pass --resume to continue it, or choose another "
+                f"{folder} already holds a run: pass resume=True to continue it, or choose another "
                 f"folder."
             )
         token = _open_folders.set((*_open_folders.get(), path))
@@ -142,7 +142,7 @@ def read_state(path: Path) -> dict[str, Any]:
             raise
         advice = "put a copy of it back, or start anew in another folder."
         if len(saved_states(path.parent.parent)) > 1:
-            advice = "delete it, and --resume continues from the previous state."
+            advice = "delete it, and resume=True continues from the previous state."
         raise ValueError(f"{path} is damaged ({first_line(error)}): {advice}") from error
 
 
@@ -219,7 +219,7 @@ def cut_log(path: Path, step: int) -> None:
                 records.append(line)
         except (ValueError, KeyError, TypeError, RecursionError):
             if number < len(lines):  # the last one may be half-written
-                advice = "repair or delete it, then start with --resume again."
+                advice = "repair or delete it, then start with resume=True again."
                 raise ValueError(f"{path}, line {number} is damaged: {advice}") from None
     with replacing(path) as temporary:
         temporary.write_bytes(b"".join(line + b"\n" for line in records))

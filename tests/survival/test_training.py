@@ -345,7 +345,7 @@ def test_the_error_names_a_damaged_state(tmp_path: Path) -> None:
         except ValueError as error:
             assert str(error).startswith(
                 f"{path} is damaged ("
-            ) and "delete it, and --resume" in str(error)
+            ) and "delete it, and resume=True" in str(error)
         else:
             assert all(torch.equal(state[name], weight) for name, weight in before.items())
 
@@ -414,7 +414,7 @@ def test_resuming_from_the_state_before_a_damaged_one(tmp_path: Path) -> None:
     path = saved_states(tmp_path / "damaged")[-1]
     path.write_bytes(path.read_bytes()[:-1000])
     with pytest.raises(
-        ValueError, match=r"state-000000004\.pt is damaged .*: delete it, and --resume continues"
+        ValueError, match=r"state-000000004\.pt is damaged .*: delete it, and resume=True continues"
     ):
         trainer(tmp_path / "damaged", resume=True).train()
     path.unlink()

@@ -575,3 +575,43 @@ def test_the_loss_of_several_labels_is_that_of_torch(checkpoint: str) -> None:
         names = ("input_ids", "token_type_ids", "attention_mask", "layout")
         inputs = {name: batch[name] for name in names if name in batch}
         torch.testing.assert_close(loss, model(**inputs, labels=targets).loss)
+
+
+def test_rows_in_memory_train_as_their_file(checkpoint: Path, tmp_path: Path) -> None:
+    rows = [{"text": f"cat {number}", "label": "ab"[number % 2]} for number in range(24)]
+    file = tmp_path / "rows.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    options = TrainingOptions(steps=3, batch_size=4, learning_rate=1e-3)
+    task = SequenceTask()
+    expected = finetune(task, checkpoint, file, None, tmp_path / "file", options, test=file)
+    assert finetune(task, checkpoint, rows, None, tmp_path / "rows", options, test=rows) == expected
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"task": "classification"}, "task should be an object of Task, not 'classification'"),
+        ({"task": SequenceTask}, "task should be an object of Task, not <class"),
+        ({"options": {"steps": 3}}, "options should be an object of TrainingOptions, not {'steps'"),
+    ],
+)
+def test_other_objects_are_refused(
+    arguments: dict[str, Any], message: str, checkpoint: Path, tmp_path: Path
+) -> None:
+    given: dict[str, Any] = {"task": SequenceTask(), "options": None} | arguments
+    with pytest.raises(TypeError, match=message):
+        finetune(given["task"], checkpoint, [], None, tmp_path / "out", given["options"])
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_task_without_metrics_is_refused(checkpoint: Path, tmp_path: Path) -> None:
+    class Unscored(SequenceTask):
+        metrics = ()
+
+    with pytest.raises(ValueError, match="Unscored names no metrics"):
+        finetune(Unscored(), checkpoint, [], None, tmp_path / "out")
+
+
+def test_columns_of_labels_are_for_several_labels() -> None:
+    with pytest.raises(ValueError, match="pass multi_label=True"):
+        SequenceTask(label_columns=["a", "b"])

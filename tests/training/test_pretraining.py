@@ -21,7 +21,7 @@ from minibert.cli import main
 from minibert.losses import IGNORED
 from minibert.training.corpora import Corpus, encode_documents
 from minibert.training.data import pack, pad
-from minibert.training.options import PretrainOptions
+from minibert.training.options import PretrainOptions, TrainingOptions
 from minibert.training.pretraining import (
     Masking,
     PretrainingData,
@@ -428,3 +428,18 @@ def test_the_command_needs_a_config_or_a_checkpoint(
 ) -> None:
     assert main(["pretrain", "--corpus", "a.txt", "--output", "out"]) == 2
     assert "give --config to start from scratch, or --model to continue" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("corpus", "options", "message"),
+    [
+        ("corpus.txt", PretrainOptions(), "corpus should be a list of files, not the string"),
+        (["corpus.txt"], TrainingOptions(), "options should be PretrainOptions, not TrainingO"),
+    ],
+)
+def test_other_arguments_are_refused(
+    corpus: Any, options: Any, message: str, tokenizer: BertTokenizer, tmp_path: Path
+) -> None:
+    model = BertForPreTraining(tiny_config(vocab_size=len(WORDS)))
+    with pytest.raises(TypeError, match=message):
+        pretrain(model, tokenizer, corpus, tmp_path / "out", options)

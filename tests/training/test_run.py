@@ -235,7 +235,7 @@ def test_a_new_run_does_not_overwrite_an_old_one(tmp_path: Path) -> None:
     trained(tmp_path)
     with pytest.raises(
         ValueError,
-        match="already holds a run: pass --resume to continue it, or choose another folder",
+        match="already holds a run: pass resume=True to continue it, or choose another folder",
     ):
         trained(tmp_path)
 
@@ -404,7 +404,7 @@ def test_the_error_names_a_state_that_reproduces_the_failure(tmp_path: Path) -> 
     model = BertForSequenceClassification(tiny_config())
     trainer_of(model, tmp_path, replace(OPTIONS, steps=2, save_every=1)).train()
     with pytest.raises(
-        ValueError, match=r"in step 3 .*2\.pt reproduces this failure: delete it, and --resume"
+        ValueError, match=r"in step 3 .*2\.pt reproduces this failure: delete it, and resume=True"
     ):
         trainer = trainer_of(model, tmp_path, replace(OPTIONS, steps=4), resume=True)
         trainer.updates.objective = lambda model, batch: {
@@ -413,7 +413,7 @@ def test_the_error_names_a_state_that_reproduces_the_failure(tmp_path: Path) -> 
         trainer.train()
     saved_states(tmp_path)[0].unlink()
     # The error does not suggest deleting the only state.
-    with pytest.raises(ValueError, match=r"Start again with --resume"):
+    with pytest.raises(ValueError, match=r"Start again with resume=True"):
         trainer = trainer_of(model, tmp_path, replace(OPTIONS, steps=4), resume=True)
         trainer.updates.objective = lambda model, batch: {
             "labels": losses_of(model, batch)["labels"] * math.inf
