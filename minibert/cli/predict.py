@@ -179,7 +179,7 @@ def run_classify(options: argparse.Namespace) -> None:
         raise UsageError("give --pair or --pair-column, not both.")
     rows = _rows_of_input(options)
     model, tokenizer = load_head(options, "classifier")
-    from minibert.tasks.arguments import length_limit
+    from minibert.tasks.predicting import length_limit
     from minibert.tasks.sequence import label_scores, warn_of_truncation
     from minibert.tasks.task import encode_texts, logits_of
 

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from minibert.base import PreTrainedModel
 from minibert.checks import check_count
-from minibert.study.arguments import (
+from minibert.study.checking import (
     as_tensor,
     check_batch,
     check_differentiable,

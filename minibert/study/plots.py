@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from minibert.extras import need
-from minibert.study.arguments import as_tensor
+from minibert.study.checking import as_tensor
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

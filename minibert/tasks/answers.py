@@ -18,10 +18,10 @@ from minibert.encoders.onnx_heads import OnnxHead
 from minibert.heads import BertForQuestionAnswering
 from minibert.losses import span_loss
 from minibert.tasks import metrics
-from minibert.tasks.arguments import Texts, as_text_list, excerpt, require_model, token_limit
+from minibert.tasks.predicting import Texts, as_text_list, excerpt, require_model, token_limit
 from minibert.tasks.readers import question_values, read_squad
-from minibert.tasks.rows import items_of, rows_of_values
 from minibert.tasks.sequence import most_confident_first
+from minibert.tasks.tables import items_of, rows_of_values
 from minibert.tasks.task import (
     Batch,
     Example,

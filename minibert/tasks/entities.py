@@ -10,8 +10,8 @@ import numpy as np
 
 from minibert.encoders.onnx_heads import OnnxHead
 from minibert.heads import BertForTokenClassification
-from minibert.tasks.arguments import Texts, as_text_list, require_model, token_limit
 from minibert.tasks.metrics import entity_spans
+from minibert.tasks.predicting import Texts, as_text_list, require_model, token_limit
 from minibert.tasks.task import outputs_of
 from minibert.tasks.windows import encode_windows, words_of_texts
 from minibert.tokenization.tokenizer import BertTokenizer

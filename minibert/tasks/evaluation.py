@@ -26,12 +26,12 @@ from minibert.heads import (
     BertForTokenClassification,
 )
 from minibert.tasks.answers import AnswerTask
-from minibert.tasks.arguments import length_limit
 from minibert.tasks.metrics import ClassScores
+from minibert.tasks.predicting import length_limit
 from minibert.tasks.reranking import RerankTask
-from minibert.tasks.rows import items_of
 from minibert.tasks.sequence import SequenceTask, warn_of_truncation
 from minibert.tasks.similarity import SimilarityTask
+from minibert.tasks.tables import items_of
 from minibert.tasks.task import (
     Data,
     Mistake,

@@ -10,7 +10,7 @@ from torch import Tensor
 from minibert.checks import check_count
 from minibert.heads import BertForMaskedLM, BertForPreTraining
 from minibert.inference.logits import run_rows
-from minibert.tasks.arguments import Texts, as_text_list, excerpt, require_model, token_limit
+from minibert.tasks.predicting import Texts, as_text_list, excerpt, require_model, token_limit
 from minibert.tokenization.tokenizer import BertTokenizer
 
 

@@ -23,7 +23,7 @@ from minibert.config import BertConfig
 from minibert.heads import BertForSequenceClassification
 from minibert.losses import multi_label_loss
 from minibert.tasks.metrics import ranking_scores
-from minibert.tasks.rows import read_checked, rows_of_values
+from minibert.tasks.tables import read_checked, rows_of_values
 from minibert.tasks.task import (
     Batch,
     Example,

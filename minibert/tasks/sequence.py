@@ -24,8 +24,8 @@ from minibert.heads import BertForSequenceClassification
 from minibert.losses import IGNORED, cross_entropy, regression_loss
 from minibert.progress import tell
 from minibert.tasks import metrics
-from minibert.tasks.arguments import Texts, as_text_list, length_limit, require_model
-from minibert.tasks.rows import read_checked, rows_of_values
+from minibert.tasks.predicting import Texts, as_text_list, length_limit, require_model
+from minibert.tasks.tables import read_checked, rows_of_values
 from minibert.tasks.task import (
     Batch,
     Example,

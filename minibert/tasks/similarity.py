@@ -30,8 +30,8 @@ from minibert.encoders.token_rows import Vectors
 from minibert.layouts import PackedLayout
 from minibert.model import BertModel
 from minibert.tasks.retrieval import positive_ranks
-from minibert.tasks.rows import read_checked, rows_of_values
 from minibert.tasks.sequence import most_confident_first, number_scores
+from minibert.tasks.tables import read_checked, rows_of_values
 from minibert.tasks.task import (
     Batch,
     Example,

@@ -17,8 +17,8 @@ from minibert.heads import BertForTokenClassification
 from minibert.losses import IGNORED, cross_entropy
 from minibert.tasks import metrics
 from minibert.tasks.readers import read_conll, tagged_values
-from minibert.tasks.rows import items_of, rows_of_values
 from minibert.tasks.sequence import most_confident_first
+from minibert.tasks.tables import items_of, rows_of_values
 from minibert.tasks.task import (
     Batch,
     Example,
