@@ -95,7 +95,13 @@ def add(parser: Parser) -> None:
 def run(options: argparse.Namespace) -> None:
     file = _model_and_file(options)
     check_single_files([file])
-    _claim_outputs(options)
+    if options.errors is not None:
+        from minibert.text.write import ending_of
+
+        ending_of(options.errors)
+        claim(options.errors, options.force)
+    if options.plot is not None:
+        claim_picture(options.plot, options.force)
     device = check_device(options.device, options.backend)
     model, tokenizer = _load(options, device)
     from minibert.tasks.evaluation import evaluate
@@ -132,17 +138,6 @@ def run(options: argparse.Namespace) -> None:
         for path in (options.errors, options.plot):
             if path is not None:
                 print(f"{path} written.")
-
-
-def _claim_outputs(options: argparse.Namespace) -> None:
-    """Check before anything is computed that the errors and the picture can be written."""
-    if options.errors is not None:
-        from minibert.text.write import ending_of
-
-        ending_of(options.errors)
-        claim(options.errors, options.force)
-    if options.plot is not None:
-        claim_picture(options.plot, options.force)
 
 
 def _model_and_file(options: argparse.Namespace) -> str:

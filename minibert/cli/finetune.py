@@ -241,7 +241,9 @@ def run(options: argparse.Namespace) -> None:
         return
     model = model_folder(options.output)
     measured = ", ".join(f"{name} {score:.4f}" for name, score in scores.items())
-    usage = _next_command(options)
+    usage = _NEXT[options.task].format(model=options.output)
+    if options.task in ("classification", "regression") and options.pair_column is not None:
+        usage += " --pair TEXT"
     from minibert.training.card import write_card
 
     positions = read_json(Path(model, "config.json"))["max_position_embeddings"]
@@ -255,14 +257,6 @@ def run(options: argparse.Namespace) -> None:
     )
     sentence = f"The best model is in {model}: {measured}.\nUse it: {usage}"
     report(options, {"output": model, **scores}, sentence)
-
-
-def _next_command(options: argparse.Namespace) -> str:
-    """The command that uses the model. One that was trained on pairs needs two texts."""
-    command = _NEXT[options.task].format(model=options.output)
-    if options.task in ("classification", "regression") and options.pair_column is not None:
-        command += " --pair TEXT"
-    return command
 
 
 def task_of(options: argparse.Namespace) -> Task:

@@ -14,7 +14,7 @@ heads that could have moved it there tests whether they did.
 """
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -24,7 +24,7 @@ from torch import Tensor
 
 from minibert.base import PreTrainedModel
 from minibert.study.analyses import patching_sweep
-from minibert.study.trace import Trace, trace
+from minibert.study.trace import trace
 from minibert.tokenization.tokenizer import BertTokenizer
 
 Head = tuple[int, int]  # layer and head, from 0
@@ -177,7 +177,11 @@ def carriers(
     layer, position = _crossing(effect, before[best], after[best], changed)
     start = max(0, min(layer, model.config.num_hidden_layers - layers))
     ranked_layers = range(model.config.num_hidden_layers)[start : start + layers]
-    weights = _weights_by_head(t, ranked_layers, position, changed)
+    weights: dict[Head, float] = {}  # from the token to the changed ones
+    for ranked_layer in ranked_layers:
+        rows = t[f"layer.{ranked_layer}.attention.probabilities"][0, :, position]  # (heads, seq)
+        for head, weight in enumerate(rows[:, changed].sum(dim=-1).tolist()):
+            weights[ranked_layer, head] = weight
     ranked = sorted(weights, key=lambda head: weights[head], reverse=True)
     weaker = sorted(ranked[heads:])
     if not 0 < heads <= len(weaker):
@@ -254,18 +258,6 @@ def _crossing(effect: Tensor, before: Tensor, after: Tensor, changed: list[int])
     arrived[:, changed] = -torch.inf
     layer, position = divmod(int(arrived.argmax()), effect.size(1))
     return layer, position
-
-
-def _weights_by_head(
-    t: Trace, layers: Sequence[int], position: int, changed: list[int]
-) -> dict[Head, float]:
-    """Return the attention weight from one token to the changed ones, by layer and head."""
-    weights = {}
-    for layer in layers:
-        rows = t[f"layer.{layer}.attention.probabilities"][0, :, position]  # (heads, seq)
-        for head, weight in enumerate(rows[:, changed].sum(dim=-1).tolist()):
-            weights[layer, head] = weight
-    return weights
 
 
 def _without(

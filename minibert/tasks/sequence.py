@@ -7,6 +7,7 @@ import math
 import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple, TypedDict, overload
 
@@ -149,7 +150,10 @@ class SequenceTask(Task):
         fault = label_fault(row.label)
         if fault:
             return f"{name}: {fault}"
-        if self.regression and not _is_finite(row.label):
+        if self.regression:
+            with suppress(ValueError, OverflowError):
+                if math.isfinite(float(row.label)):
+                    return None
             return f"{name} should be a finite number, not {row.label!r:.80}"
         return None
 
@@ -463,13 +467,6 @@ def label_fault(label: Any) -> str | None:
     if not str(label).strip():
         return "the label is empty"
     return None
-
-
-def _is_finite(label: Any) -> bool:
-    try:
-        return math.isfinite(float(label))
-    except (ValueError, OverflowError):
-        return False
 
 
 @overload

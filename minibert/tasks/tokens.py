@@ -248,7 +248,10 @@ def _fill_gaps(words: Sequence[str], tags: Sequence[str | None], by_character: b
     filled: list[str] = []
     for position, tag in enumerate(tags):
         if tag is None and not words[position].isspace():
-            tag = _continued(tags[:position])
+            # a character that begins no piece continues its piece
+            tag = next((tag for tag in reversed(tags[:position]) if tag), "O")
+            if tag.startswith("B-"):
+                tag = f"I-{tag[2:]}"
         filled.append(tag or "")
     # a space continues the name if the next character does; from the end, for several spaces
     for position in reversed(range(len(filled))):
@@ -256,11 +259,3 @@ def _fill_gaps(words: Sequence[str], tags: Sequence[str | None], by_character: b
             next_tag = "".join(filled[position + 1 : position + 2])
             filled[position] = next_tag if next_tag.startswith("I-") else "O"
     return filled
-
-
-def _continued(tags: Sequence[str | None]) -> str:
-    """The tag of a character that begins no piece: it continues its piece."""
-    piece_tag = next((tag for tag in reversed(tags) if tag), "O")
-    if piece_tag[:2] in ("B-", "I-"):
-        return f"I-{piece_tag[2:]}"
-    return piece_tag

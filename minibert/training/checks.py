@@ -130,12 +130,29 @@ def check_data(
         for name, rows in zip(names, (train, dev, test), strict=True)
     ]
     labels = files[0].labels
-    notices = [*_similar_labels(labels), *_nan_labels(labels), *_once(labels, names[0])]
+    notices = _similar_labels(labels)
+    notices += [
+        f"the label {label!r} looks like a value that is missing."
+        for label in labels
+        if label.strip().casefold() in NAMES_OF_MISSING
+    ]
+    once = sorted(label for label, count in labels.items() if count == 1)
+    if once:
+        occur = _verb(once, "occurs", "occur")
+        notices.append(f"{_some(once)} {occur} only once in {names[0]}.")
     for file, rows in zip(files[1:], (dev, test), strict=True):
         notices += _unknown_labels(labels, file.labels, file.name)
         notices += _duplicates_between(task, train, rows, names[0], file.name)
-    notices += _missing_labels(labels, files[1].labels, names[1])
-    notices += _contradictions(task, train, names[0])
+    missing = sorted(set(labels) - set(files[1].labels))
+    if files[1].labels and missing:
+        notices.append(f"{_some(missing)} {_verb(missing, 'is', 'are')} not in {names[1]}.")
+    labels_of_texts: dict[tuple[str, ...], set[tuple[str, ...]]] = defaultdict(set)
+    for row in train:
+        if row_labels := tuple(map(str, task.labels_of(row))):
+            labels_of_texts[task.texts_of(row)].add(row_labels)
+    contradictions = sum(len(different) > 1 for different in labels_of_texts.values())
+    if contradictions:
+        notices.append(f"{contradictions:,} texts of {names[0]} occur with different labels.")
     if tokenizer is not None:
         sample = [text for row in train[: SHOWN * 4] for text in task.texts_of(row)]
         warning = coverage_warning(tokenizer, " ".join(sample))
@@ -156,21 +173,13 @@ def _file_report(
     blank = sum(not text.strip() for row_texts in texts for text in row_texts)
     truncated = None
     if tokenizer is not None and rows:
-        truncated = _truncated_share(tokenizer, texts, max_length)
+        sample = texts[:: max(1, len(texts) // SAMPLE_ROWS)]
+        lengths = np.ones(len(sample))  # [CLS]
+        for column in zip(*sample, strict=True):
+            ids = tokenizer(list(column), add_special_tokens=False, verbose=False)["input_ids"]
+            lengths += [len(row) + 1 for row in ids]  # [SEP]
+        truncated = float((lengths > max_length).mean())
     return FileReport(name, len(rows), labels, truncated, len(texts) - len(set(texts)), blank)
-
-
-def _truncated_share(
-    tokenizer: BertTokenizer, texts: Sequence[tuple[str, ...]], max_length: int
-) -> float:
-    """The share of rows with more tokens than `max_length`, in a sample of all rows."""
-    step = max(1, len(texts) // SAMPLE_ROWS)
-    sample = texts[::step]
-    lengths = np.ones(len(sample))  # [CLS]
-    for column in zip(*sample, strict=True):
-        ids = tokenizer(list(column), add_special_tokens=False, verbose=False)["input_ids"]
-        lengths += [len(row) + 1 for row in ids]  # [SEP]
-    return float((lengths > max_length).mean())
 
 
 def _unknown_labels(labels: Counter[str], others: Counter[str], name: str) -> list[str]:
@@ -195,7 +204,12 @@ def _similar_labels(labels: Iterable[str]) -> list[str]:
     """Labels that differ only by case, by blanks, or as numbers that are equal."""
     groups: dict[Hashable, list[str]] = defaultdict(list)
     for label in labels:
-        groups[_canonical(label)].append(label)
+        text = " ".join(label.split()).casefold()
+        try:
+            canonical: Hashable = float({"true": "1", "false": "0"}.get(text, text))
+        except ValueError:
+            canonical = text
+        groups[canonical].append(label)
     notices = []
     for group in groups.values():
         if len(group) > 1:
@@ -205,29 +219,6 @@ def _similar_labels(labels: Iterable[str]) -> list[str]:
                 "and are classes of their own."
             )
     return notices
-
-
-def _canonical(label: str) -> Hashable:
-    text = " ".join(label.split()).casefold()
-    booleans = {"true": 1.0, "false": 0.0}
-    if text in booleans:
-        return booleans[text]
-    try:
-        return float(text)
-    except ValueError:
-        return text
-
-
-def _once(labels: Counter[str], name: str) -> list[str]:
-    once = sorted(label for label, count in labels.items() if count == 1)
-    return [f"{_some(once)} {_verb(once, 'occurs', 'occur')} only once in {name}."] if once else []
-
-
-def _missing_labels(labels: Counter[str], others: Counter[str], name: str) -> list[str]:
-    missing = sorted(set(labels) - set(others))
-    if not others or not missing:
-        return []
-    return [f"{_some(missing)} {_verb(missing, 'is', 'are')} not in {name}."]
 
 
 def _some(labels: Sequence[str]) -> str:
@@ -241,11 +232,6 @@ def _verb(labels: Sequence[str], singular: str, plural: str) -> str:
     if len(labels) == 1:
         return singular
     return plural
-
-
-def _nan_labels(labels: Iterable[str]) -> list[str]:
-    missing = [label for label in labels if label.strip().casefold() in NAMES_OF_MISSING]
-    return [f"the label {label!r} looks like a value that is missing." for label in missing]
 
 
 def _duplicates_between(
@@ -263,15 +249,3 @@ def _duplicates_between(
                 found = f"the {what} of {count:,} of {len(other):,} {of} are in {train_name}, too"
             return [f"{found}: the scores will be too good."]
     return []
-
-
-def _contradictions(task: Task, rows: Sequence[Row], name: str) -> list[str]:
-    labels: dict[tuple[str, ...], set[tuple[str, ...]]] = defaultdict(set)
-    for row in rows:
-        row_labels = tuple(map(str, task.labels_of(row)))
-        if row_labels:
-            labels[task.texts_of(row)].add(row_labels)
-    count = sum(len(different) > 1 for different in labels.values())
-    if not count:
-        return []
-    return [f"{count:,} texts of {name} occur with different labels."]

@@ -58,15 +58,11 @@ def read_documents(part: Part, table: Table | None = None) -> Iterator[list[str]
     table = table or Table()
     lines: Iterable[str] = (row.text for row in read_part(part, table, only=True))
     if has_columns(Location(part.file), table):
-        lines = chain.from_iterable(map(_lines_of_row, lines))
+        # an empty line ends the document of a row
+        lines = chain.from_iterable([*filter(str.strip, text.splitlines()), ""] for text in lines)
     for has_text, document in groupby(map(str.strip, lines), bool):
         if has_text:
             yield list(document)
-
-
-def _lines_of_row(text: str) -> list[str]:
-    """The lines of a document in a table, and the empty line that ends it."""
-    return [*filter(str.strip, text.splitlines()), ""]
 
 
 def encode_documents(documents: Iterable[Sequence[str]], tokenizer: Any) -> Iterator[list[Ids]]:
@@ -265,7 +261,10 @@ class Corpus:
             documents = counted(read_documents(job.part, table), "documents")
             TokenCache.write(documents, tokenizer, job.folder, job.made_of)
             return
-        processes = min(len(missing), _processor_count())
+        processors = 1
+        if hasattr(os, "sched_getaffinity"):  # those that this process may use
+            processors = len(os.sched_getaffinity(0))
+        processes = min(len(missing), processors)
         spawn = multiprocessing.get_context("spawn")
         for number in range(processes):
             arguments = (missing[number::processes], tokenizer, table, self._error)
@@ -384,13 +383,6 @@ def _jobs_of(
             made_of = [*part, asdict(table), *versions.get(part.file, ()), vocabulary]
             jobs.append(_Job(part, str(folder / f"{len(jobs):06}"), made_of))
     return jobs
-
-
-def _processor_count() -> int:
-    """Number of processors that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return 1
 
 
 def _tokenize_parts(jobs: Sequence[_Job], tokenizer: Any, table: Table, error_file: Path) -> None:

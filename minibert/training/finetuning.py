@@ -21,7 +21,6 @@ import torch
 
 from minibert.checkpoints.source import Source
 from minibert.checks import check_count
-from minibert.config import BertConfig
 from minibert.progress import tell
 from minibert.tasks.task import Data, FilePath, Task, rows_of
 from minibert.text import BadRow
@@ -92,10 +91,14 @@ def finetune(
     if metric not in task.metrics:
         names = ", ".join(task.metrics)
         raise ValueError(f"metric is {metric!r}, but the scores of this task are {names}.")
+    check_count("max_length", max_length, minimum=3)  # [CLS], a token and [SEP]
     with run_folder(folder, bool(resume)):
         skipped: list[BadRow] = []
         skip = skipped if skip_bad_rows else None
-        train_name, dev_name, test_name = map(_name_of, (train, dev, test), PARTS)
+        train_name, dev_name, test_name = (
+            str(data) if isinstance(data, str | os.PathLike) else name
+            for data, name in zip((train, dev, test), PARTS, strict=True)
+        )
         train_rows = rows_of(task, train, skip=skip)
         test_rows = [] if test is None else rows_of(task, test, True, skip)
         if dev is None:
@@ -110,7 +113,10 @@ def finetune(
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", ".*newly initialized: train before")  # a new head
             model, tokenizer = task.load(checkpoint, train_rows)
-        max_length = _within_positions(max_length, model.config)
+        positions = model.config.max_position_embeddings
+        if max_length > positions:
+            tell(f"max_length is {positions}, not {max_length}: the model has no more positions")
+            max_length = positions
         report = check_data(
             task,
             train_rows,
@@ -165,11 +171,6 @@ def finetune(
             test_scores = task.score(test_rows, task.predict(best, test_rows, examples))
             scores |= {f"test_{name}": score for name, score in test_scores.metrics.items()}
     return scores
-
-
-def _name_of(data: Data | None, part: str) -> str:
-    """What the report calls the rows of a run."""
-    return str(data) if isinstance(data, str | os.PathLike) else part
 
 
 def hold_out(
@@ -242,16 +243,3 @@ def hold_out(
     training = [row for index, row in enumerate(rows) if index not in chosen]
     held_rows = [row for index, row in enumerate(rows) if index in chosen]
     return training, held_rows
-
-
-def _within_positions(max_length: int, config: BertConfig) -> int:
-    """The tokens of an example that the model has positions for, with a message where it is less.
-
-    Raises:
-        ValueError: There is no room for a token beside [CLS] and [SEP].
-    """
-    check_count("max_length", max_length, minimum=3)
-    positions = config.max_position_embeddings
-    if max_length > positions:
-        tell(f"max_length is {positions}, not {max_length}: the model has no more positions")
-    return min(max_length, positions)

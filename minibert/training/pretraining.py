@@ -415,7 +415,10 @@ def pretrain(
     with run_folder(folder, bool(resume)):
         _report_coverage(next(iter(corpus)), tokenizer, table)
         corpora = _open_corpora(corpus, Path(folder), open_corpus)
-        dev_examples = _held_out_examples(corpora, make_data)
+        held_out: list[Document] = []
+        for tokens, _ in corpora:
+            held_out += tokens.held_out(HELD_OUT_TOKENS // len(corpora))
+        dev_examples = make_data(held_out).epoch(0) if len(held_out) > 1 else []
         if not dev_examples and options.held_out:
             tell(
                 "notice: nothing is held out and nothing is evaluated: a share of "
@@ -424,8 +427,7 @@ def pretrain(
             )
         evaluate = None
         if dev_examples:
-            tokens = options.tokens_per_forward
-            evaluate = partial(pretraining_scores, model, dev_examples, tokens)
+            evaluate = partial(pretraining_scores, model, dev_examples, options.tokens_per_forward)
         run = Run(
             model,
             _epochs_of(corpora, make_data),
@@ -473,18 +475,6 @@ def _open_corpora(
         tokens = open_corpus(files, folder=ids, tokenize=is_first_process())
         corpora.append((tokens, weight))
     return corpora
-
-
-def _held_out_examples(
-    corpora: Sequence[tuple[Corpus, float]], make_data: Callable[..., PretrainingData]
-) -> list[Example]:
-    """Examples of the documents that are held out, if those are two documents or more."""
-    documents: list[Document] = []
-    for corpus, _ in corpora:
-        documents += corpus.held_out(HELD_OUT_TOKENS // len(corpora))
-    if len(documents) < 2:
-        return []
-    return make_data(documents).epoch(0)
 
 
 def _epochs_of(

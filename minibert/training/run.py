@@ -148,7 +148,15 @@ class Run:
                 first. A second signal ends the process at once.
         """
         with run_folder(self.folder, bool(self.resume)):
-            self._begin()
+            if self.resume:
+                self._resume()
+            elif not self.is_first:  # every process draws its own dropout
+                torch.manual_seed(torch.initial_seed() + self.processes.rank)
+            if self.is_first:
+                cut_log(self.folder / LOG_FILE, self.step)
+            if self.step == 0:
+                self._save()
+                self._save_snapshot()
             if self.step >= self.steps and self.is_first:
                 logger.info(
                     "the run in %s has done %d steps already: more steps extend it.",
@@ -175,18 +183,6 @@ class Run:
                     self.metric,
                     self.evaluations_since_best,
                 )
-
-    def _begin(self) -> None:
-        """Resume from the last state, or save the first one."""
-        if self.resume:
-            self._resume()
-        elif not self.is_first:  # every process draws its own dropout
-            torch.manual_seed(torch.initial_seed() + self.processes.rank)
-        if self.is_first:
-            cut_log(self.folder / LOG_FILE, self.step)
-        if self.step == 0:
-            self._save()
-            self._save_snapshot()
 
     @contextmanager
     def _lost_connections_explained(self) -> Iterator[None]:
@@ -237,10 +233,17 @@ class Run:
             update = self.updates.take(batch, self.step, self._stop_requested)
         except FloatingPointError as error:
             examples = ", ".join(map(str, self._batches[self.batch_in_epoch - 1][:8]))
+            advice = self._resume_hint()
+            states = saved_states(self.folder)
+            if self.step == self._saved_step > 0 and len(states) > 1:
+                advice = (
+                    f"{states[-1]} reproduces this failure: delete it, "
+                    "and resume=True continues from the previous state."
+                )
             raise ValueError(
                 f"{error} in step {self.step + 1} (epoch {self.epoch}, batch "
                 f"{self.batch_in_epoch}: examples {examples}, ...): lower learning_rate, and "
-                f"look at these examples. {self._advice_after_failure()}"
+                f"look at these examples. {advice}"
             ) from None
         self.step += 1
         self._stops = update.stops
@@ -268,17 +271,6 @@ class Run:
             "tokens": tokens,
             "tokens_per_second": round(tokens / seconds),
         }
-
-    def _advice_after_failure(self) -> str:
-        """How to continue after a step that failed."""
-        if self.step == self._saved_step > 0:
-            states = saved_states(self.folder)
-            if len(states) > 1:
-                return (
-                    f"{states[-1]} reproduces this failure: delete it, "
-                    "and resume=True continues from the previous state."
-                )
-        return self._resume_hint()
 
     # --- the position in the data
 
@@ -348,24 +340,18 @@ class Run:
             self._random.set_rng_state(state["random"][self.processes.rank])
 
     def _evaluate(self, evaluate: Callable[[], dict[str, float]]) -> dict[str, float]:
+        """Measure the model, and save it if it is the best so far."""
         self.model.eval()
         with torch.no_grad():
             scores = evaluate()
         self.model.train()
         if self.metric is not None:
-            self._keep_if_best(scores, self.metric)
+            comparison = compare_scores(scores, self.best_scores, self.metric)
+            self.evaluations_since_best = 0 if comparison > 0 else self.evaluations_since_best + 1
+            if comparison >= 0:  # of equal models the later one, which does not count as better
+                self.best_scores = scores
+                self.save_model(self.folder)
         return scores
-
-    def _keep_if_best(self, scores: dict[str, float], metric: str) -> None:
-        """Save the model if it is the best so far. Of equal scores the lower loss decides.
-
-        Where there is no loss, the later model is saved, but it does not count as better.
-        """
-        comparison = compare_scores(scores, self.best_scores, metric)
-        self.evaluations_since_best = 0 if comparison > 0 else self.evaluations_since_best + 1
-        if comparison >= 0:
-            self.best_scores = scores
-            self.save_model(self.folder)
 
     def _save_snapshot(self) -> None:
         if self.step in self._snapshot_steps:

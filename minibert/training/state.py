@@ -134,7 +134,13 @@ def read_state(path: Path) -> dict[str, Any]:
     try:
         check_parts(path)
         state = dict(torch.load(path, map_location="cpu", weights_only=True))
-        _check_content(state)
+        is_complete = {"model", "random", "metric"} <= state.keys()
+        dicts = (state["about"], state["best_scores"])
+        if not is_complete or not all(isinstance(entry, dict) for entry in dicts):
+            raise ValueError("an entry is missing or has another type")
+        counts = [state["position"][name] for name in POSITION]
+        if not all(type(count) is int and count >= 0 for count in counts):
+            raise ValueError(f"it has an invalid position: {state['position']}")
         return state
     except Exception as error:  # a damaged file raises errors of every kind
         # a file whose parts seem to begin before it does raises an OSError with EINVAL
@@ -144,17 +150,6 @@ def read_state(path: Path) -> dict[str, Any]:
         if len(saved_states(path.parent.parent)) > 1:
             advice = "delete it, and resume=True continues from the previous state."
         raise ValueError(f"{path} is damaged ({first_line(error)}): {advice}") from error
-
-
-def _check_content(state: dict[str, Any]) -> None:
-    """Raise ValueError or KeyError for a state that `Run` has not written."""
-    is_complete = {"model", "random", "metric"} <= state.keys()
-    dicts = (state["about"], state["best_scores"])
-    if not is_complete or not all(isinstance(entry, dict) for entry in dicts):
-        raise ValueError("an entry is missing or has another type")
-    counts = [state["position"][name] for name in POSITION]
-    if not all(type(count) is int and count >= 0 for count in counts):
-        raise ValueError(f"it has an invalid position: {state['position']}")
 
 
 def training_state(model: PreTrainedModel, optimizer: torch.optim.Optimizer) -> dict[str, Any]:

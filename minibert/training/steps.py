@@ -12,7 +12,7 @@ import re
 import statistics
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -101,19 +101,14 @@ class Steps:
         Raises:
             FloatingPointError: The loss or a gradient is not finite. The weights stay.
         """
-        rate = self._set_learning_rate(step)
-        losses, stops = self._reduce(self._forward_backward(batch), stop_requested)
-        norm = self._update(math.fsum(losses.values()))
-        return Update(losses, rate, norm, stops)
-
-    def _set_learning_rate(self, step: int) -> float:
-        """Set the learning rate of this step, and return that of the head."""
         options = self.options
         share = linear_schedule(step, self.total, options.warmup, options.decay_steps)
         rate = (options.learning_rate or 0.0) * share
         for group in self.optimizer.param_groups:
             group["lr"] = rate * group["share"]
-        return rate
+        losses, stops = self._reduce(self._forward_backward(batch), stop_requested)
+        norm = self._update(math.fsum(losses.values()))
+        return Update(losses, rate, norm, stops)
 
     def _forward_backward(self, batch: Sequence[Example]) -> dict[str, Tensor]:
         """Compute the gradients of this process's share of a batch.
@@ -130,19 +125,15 @@ class Steps:
             examples = ordered[:1]
             weight = 0.0
         losses: dict[str, Tensor] = {}
+        device = self.processes.device
         for part in split_by_tokens(examples, self.options.tokens_per_forward):
-            with self._operators():
+            with nullcontext() if self.options.exact else faster_operators(device, self.model):
                 shares = self._losses(part, batch)
                 share_of_loss = torch.stack(list(shares.values())).sum() * weight
                 share_of_loss.backward()  # type: ignore[no-untyped-call]
             for name, share in shares.items():
                 losses[name] = losses.get(name, 0) + share.detach() * weight
         return losses
-
-    def _operators(self) -> AbstractContextManager[None]:
-        if self.options.exact:
-            return nullcontext()
-        return faster_operators(self.processes.device, self.model)
 
     def _reduce(
         self, losses: dict[str, Tensor], stop_requested: Callable[[], bool] | None
