@@ -91,6 +91,7 @@ def finetune(
     if metric not in task.metrics:
         names = ", ".join(task.metrics)
         raise ValueError(f"metric is {metric!r}, but the scores of this task are {names}.")
+    options = replace(options, metric=metric)
     check_count("max_length", max_length, minimum=3)  # [CLS], a token and [SEP]
     with run_folder(folder, bool(resume)):
         skipped: list[BadRow] = []
@@ -152,7 +153,6 @@ def finetune(
             tokenizer=tokenizer,
             resume=resume,
             evaluate=measure,
-            metric=metric,
             callback=callback,
         )
         trainer.train()

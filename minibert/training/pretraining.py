@@ -412,6 +412,7 @@ def pretrain(
     )
     if not options.evaluate_every:
         options = replace(options, evaluate_every=options.save_every)
+    options = replace(options, metric="held_out_loss" if options.patience else None)
     with run_folder(folder, bool(resume)):
         _report_coverage(next(iter(corpus)), tokenizer, table)
         corpora = _open_corpora(corpus, Path(folder), open_corpus)
@@ -437,11 +438,10 @@ def pretrain(
             tokenizer=tokenizer,
             resume=resume,
             evaluate=evaluate,
-            metric="held_out_loss" if options.patience else None,
             callback=callback,
         )
         run.train()
-        if run.metric is None:  # otherwise the best model is saved already
+        if options.metric is None:  # otherwise the best model is saved already
             run.save_model(folder)
         if run.is_first:
             remove_states(folder, options.keep_states)

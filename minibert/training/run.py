@@ -76,14 +76,13 @@ class Run:
         objective: Computes the summed losses of a batch.
         folder: Folder for the states, the log and the best model.
         options: How to train. A resumed run may change them, except those that decide the order of
-            the data.
+            the data. `metric` is the score that chooses the best model, which is saved in `folder`.
+            Of equal scores the lower loss decides.
         tokenizer: Saved with every model.
         resume: Continue from the last state in `folder`. "with other data": also if the examples
             or the labels have changed.
         evaluate: Measures the model in eval mode. Every process calls it, and the scores go into
             the log.
-        metric: The score that chooses the best model, which is saved in `folder`. Of equal scores
-            the lower loss decides.
         callback: Called with each record of the log, as `mlflow.log_metrics` could be.
 
     Raises:
@@ -100,7 +99,6 @@ class Run:
     tokenizer: BertTokenizer | None = None
     resume: bool | Literal["with other data"] = False
     evaluate: Callable[[], dict[str, float]] | None = None
-    metric: str | None = None
     callback: Callable[[Record], object] | None = None
 
     def __post_init__(self) -> None:
@@ -180,7 +178,7 @@ class Run:
                     "stopped after step %d of %d: no better %s in %d evaluations (patience).",
                     self.step,
                     self.steps,
-                    self.metric,
+                    self.options.metric,
                     self.evaluations_since_best,
                 )
 
@@ -301,7 +299,7 @@ class Run:
         if self.is_first:
             state = training_state(self.model, self.updates.optimizer)
             state |= {"about": self._about, "random": random}
-            state |= {"metric": self.metric, "best_scores": self.best_scores}
+            state |= {"metric": self.options.metric, "best_scores": self.best_scores}
             state["position"] = {name: getattr(self, name) for name in POSITION}
             write_state(self.folder, state, self._states_to_keep)
         self._saved_step = self.step
@@ -327,7 +325,7 @@ class Run:
         load_training_state(state, self.model, self.updates.optimizer)
         for name in POSITION:
             setattr(self, name, state["position"][name])
-        if state["metric"] == self.metric:
+        if state["metric"] == self.options.metric:
             self.best_scores = state["best_scores"]
         else:  # another one chooses from now on
             self.evaluations_since_best = 0
@@ -345,8 +343,8 @@ class Run:
         with torch.no_grad():
             scores = evaluate()
         self.model.train()
-        if self.metric is not None:
-            comparison = compare_scores(scores, self.best_scores, self.metric)
+        if self.options.metric is not None:
+            comparison = compare_scores(scores, self.best_scores, self.options.metric)
             self.evaluations_since_best = 0 if comparison > 0 else self.evaluations_since_best + 1
             if comparison >= 0:  # of equal models the later one, which does not count as better
                 self.best_scores = scores

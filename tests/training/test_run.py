@@ -310,7 +310,7 @@ def test_early_stopping_keeps_the_best_model(
     options = TrainingOptions(
         steps=100, batch_size=8, learning_rate=1e-3, evaluate_every=5, patience=2
     )
-    trainer = trainer_of(model, tmp_path, options, evaluate=evaluate, metric="score")
+    trainer = trainer_of(model, tmp_path, replace(options, metric="score"), evaluate=evaluate)
     caplog.set_level("INFO", "minibert")
     trainer.train()
 
@@ -435,7 +435,8 @@ def test_a_score_may_be_named_loss(tmp_path: Path) -> None:
     trainer = trainer_of(
         BertForSequenceClassification(tiny_config()), tmp_path, replace(OPTIONS, steps=2)
     )
-    trainer.evaluate, trainer.metric = lambda: {"loss": 0.3}, "loss"
+    trainer.evaluate = lambda: {"loss": 0.3}
+    trainer.options = replace(trainer.options, metric="loss")
     trainer.train()
     assert trainer.best_scores == {"loss": 0.3}
 
@@ -497,7 +498,9 @@ def test_which_scores_are_better(
 def test_of_equal_scores_the_later_model_is_kept_and_patience_runs_out(tmp_path: Path) -> None:
     options = replace(OPTIONS, steps=20, evaluate_every=5, patience=2)
     model = BertForSequenceClassification(tiny_config())
-    trainer = trainer_of(model, tmp_path, options, evaluate=lambda: {"score": 0.0}, metric="score")
+    trainer = trainer_of(
+        model, tmp_path, replace(options, metric="score"), evaluate=lambda: {"score": 0.0}
+    )
     trainer.train()
     assert trainer.step == 15
     kept = BertForSequenceClassification.from_pretrained(tmp_path)
@@ -524,7 +527,10 @@ def test_the_first_model_is_saved_even_if_its_score_is_nan(tmp_path: Path) -> No
     options = replace(OPTIONS, steps=20, evaluate_every=5)
     model = BertForSequenceClassification(tiny_config())
     trainer = trainer_of(
-        model, tmp_path, options, evaluate=lambda: {"score": next(scores)}, metric="score"
+        model,
+        tmp_path,
+        replace(options, metric="score"),
+        evaluate=lambda: {"score": next(scores)},
     )
     trainer.train()
     assert trainer.best_scores == {"score": 0.5} and (tmp_path / "config.json").is_file()
