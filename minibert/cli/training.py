@@ -172,14 +172,17 @@ def keep_options(options: argparse.Namespace) -> Iterator[None]:
         ValueError: Another run is there.
         OSError: Another process works there, and its options stay.
     """
-    from minibert.training.state import holds_run, run_folder
+    from minibert.training.state import holds_run, run_folder, saved_states
 
     if options.device is not None:
         check_device(options.device)
     folder = Path(options.output)
     existed = folder.exists()
+    path = folder / RUN_FILE
+    before = path.read_bytes() if path.is_file() else None
+    states = saved_states(folder)
     is_first = place().rank == 0
-    has_run = holds_run(folder) or (folder / RUN_FILE).is_file()
+    has_run = holds_run(folder) or before is not None
     if is_first and not options.resume and not has_run:
         claim(options.output, options.force, folder=True)
     kept = {
@@ -190,7 +193,7 @@ def keep_options(options: argparse.Namespace) -> Iterator[None]:
     try:
         with run_folder(folder, bool(options.resume)):
             if is_first:
-                write_json(folder / RUN_FILE, {"command": command_of(options), "options": kept})
+                write_json(path, {"command": command_of(options), "options": kept})
                 if options.device is None:
                     from minibert.devices import default_training_device
 
@@ -201,6 +204,8 @@ def keep_options(options: argparse.Namespace) -> Iterator[None]:
         if is_first and not has_run:
             # ids of a corpus are of use to the same command, but not after an error
             _forget_start(folder, existed, {RUN_FILE} if is_stopped else {RUN_FILE, "tokens"})
+        if is_first and before is not None and saved_states(folder) == states:
+            path.write_bytes(before)  # a start that was refused changes no options
         if is_stopped and not str(error) and not holds_run(folder):
             error.args = (
                 "stopped: no step of the training is saved. Run the same command to start again.",

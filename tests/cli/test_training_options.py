@@ -227,3 +227,14 @@ def test_an_error_of_a_value_names_the_option(
     assert main([*command, "--output", str(tmp_path / "out"), *option]) in (1, 2)
     assert f"minibert finetune: {message}" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+def test_a_start_that_is_refused_changes_no_options(tmp_path: Path) -> None:
+    def start(*arguments: str) -> argparse.Namespace:
+        return options_of_run(parse([*PRETRAIN[:-1], str(tmp_path), *arguments]))
+
+    with keep_options(start("--batch-size", "8")):
+        pass
+    with pytest.raises(ValueError, match="refused"), keep_options(start("--resume", "--seed", "1")):
+        raise ValueError("refused")
+    assert (start("--resume").seed, start("--resume").batch_size) == (0, 8)
