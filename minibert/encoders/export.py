@@ -116,7 +116,12 @@ def export(
             graph = _prepare(source, model, tokenizer, made)
             _write(graph, graph.batch((12, 5)), path)
             if precision == "int8":
-                _remove_inner_shapes(path)
+                # The exporter transposes the weights of heads, and keeps the shapes of inner values
+                # from before. The quantizer stops at the contradiction, and infers them itself
+                onnx = need("onnx", "onnx", "Exporting in int8")
+                graph_file = onnx.load(path)
+                del graph_file.graph.value_info[:]
+                onnx.save(graph_file, path)
                 # 7 bits of the weights: with 8, processors without VNNI would overflow in the
                 # middle of a sum
                 quantization.quantize_dynamic(
@@ -281,18 +286,6 @@ def _write(module: nn.Module, inputs: Batch, path: Path) -> None:
             external_data=False,
             verbose=False,
         )
-
-
-def _remove_inner_shapes(path: Path) -> None:
-    """Remove the shapes of inner values, which are inferred again.
-
-    The exporter transposes the weights of heads, and keeps the shapes from before. The quantizer
-    stops at the contradiction.
-    """
-    onnx = need("onnx", "onnx", "Exporting in int8")
-    graph = onnx.load(path)
-    del graph.graph.value_info[:]
-    onnx.save(graph, path)
 
 
 def _compare(graph: _Graph, path: Path, batch: Batch) -> tuple[float, float]:

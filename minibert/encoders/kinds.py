@@ -17,7 +17,6 @@ from minibert.tokenization.tokenizer import BertTokenizer
 if TYPE_CHECKING:
     import torch
 
-    from minibert.config import BertConfig
     from minibert.encoders.onnx import OnnxEmbedder
     from minibert.encoders.onnx_heads import OnnxHead
     from minibert.inference.precisions import Precision
@@ -189,11 +188,8 @@ def _kind_of_model(source: Source, class_name: str) -> Kind:
         return kind
     from minibert.config import BertConfig
 
-    return _kind_of_classifier(BertConfig.from_pretrained(source))
-
-
-def _kind_of_classifier(config: BertConfig) -> Kind:
-    """Return "reranker" for one label, unless the config says that it is a regression."""
+    config = BertConfig.from_pretrained(source)
+    # one label is a score, unless the config says that it is a number
     if config.num_labels == 1 and config.problem_type != "regression":
         return "reranker"
     return "classifier"

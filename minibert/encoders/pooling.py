@@ -8,7 +8,7 @@ import math
 import operator
 from collections.abc import Sequence
 from itertools import groupby
-from typing import Any, Literal, SupportsFloat
+from typing import Literal, SupportsFloat
 
 import torch
 from torch import Tensor
@@ -38,9 +38,18 @@ def resolve_layers(
     last = num_hidden_layers
     if isinstance(layers, str):
         indices = _named_layers(layers, last)
-        weights = _weights_of_named(layers, len(indices), weights)
+        is_sum = layers.startswith("sum")
+        if is_sum and weights is None:
+            weights = [1.0] * len(indices)  # each layer counts 1
+        elif not is_sum and weights is not None:
+            raise ValueError(f"layer_weights is for a sum or a list of layers, not for {layers!r}.")
     else:
-        layers = _layer_indices(layers)
+        try:
+            layers = [operator.index(index) for index in layers]
+        except TypeError as error:
+            raise ValueError(
+                f"layers should be a name or a list of indices, such as [-1], not {layers!r:.80}."
+            ) from error
         indices = [index + last + 1 if index < 0 else index for index in layers]
     if not indices or min(indices) < 0 or max(indices) > last:
         raise ValueError(
@@ -51,35 +60,6 @@ def resolve_layers(
         _check_weights(weights, layers, len(indices))
         weights = [float(weight) for weight in weights]
     return indices, weights
-
-
-def _layer_indices(layers: Any) -> list[int]:
-    """The indices of a list or an array, as plain integers.
-
-    Raises:
-        ValueError: Something that is not a list of whole numbers.
-    """
-    try:
-        return [operator.index(index) for index in layers]
-    except TypeError as error:
-        raise ValueError(
-            f"layers should be a name or a list of indices, such as [-1], not {layers!r:.80}."
-        ) from error
-
-
-def _weights_of_named(
-    name: str, count: int, weights: Sequence[float] | None
-) -> Sequence[float] | None:
-    """Weights of named layers: each layer of a sum counts 1 by default.
-
-    Raises:
-        ValueError: The layers are not summed, but have weights.
-    """
-    if name.startswith("sum"):
-        return [1.0] * count if weights is None else weights
-    if weights is not None:
-        raise ValueError(f"layer_weights is for a sum or a list of layers, not for {name!r}.")
-    return None
 
 
 def _check_weights(weights: Sequence[float], layers: Layers, count: int) -> None:

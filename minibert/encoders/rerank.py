@@ -86,6 +86,9 @@ class CrossEncoder(TextScorer):
         ValueError: A prompt that does not exist, or a `max_length` beyond the positions.
     """
 
+    model: BertForSequenceClassification
+    activation_fn: Activation
+
     @takes(LoadOptions)
     def __init__(
         self,
@@ -115,8 +118,8 @@ class CrossEncoder(TextScorer):
             )
         positions = model.config.max_position_embeddings
         super().__init__(tokenizer, positions, max_length, prompts, default_prompt_name)
-        self.model: BertForSequenceClassification = model.eval()
-        self.activation_fn: Activation = activation_fn or _activation(model.config, None)
+        self.model = model.eval()
+        self.activation_fn = activation_fn or _activation(model.config, None)
 
     def __repr__(self) -> str:
         return (

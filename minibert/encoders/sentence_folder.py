@@ -198,7 +198,15 @@ def read_sentence_folder(source: Source, cross_encoder: bool = False) -> Sentenc
             folder.modules.append((kind, source.inside(place)))
     settings = source.file("config_sentence_transformers.json")
     if settings is not None:
-        _read_settings(settings, folder)
+        _read_fields(settings, SETTINGS_FIELDS, folder)
+        prompts = folder.prompts
+        folder.prompts = {name: value_of(settings, prompts, name, str, "") for name in prompts}
+        default = folder.default_prompt_name
+        if default is not None and default not in prompts:
+            available = ", ".join(prompts) or "none"
+            raise ValueError(
+                f"{settings}: there is no prompt {default!r:.80}. This model has {available}."
+            )
     return folder
 
 
@@ -231,17 +239,6 @@ def _read_fields(path: Path, fields: Sequence[Field], folder: SentenceFolder) ->
         if value is not None:
             setattr(folder, attribute, value)
     return content
-
-
-def _read_settings(path: Path, folder: SentenceFolder) -> None:
-    """Reads prompts, dimension, similarity and activation."""
-    _read_fields(path, SETTINGS_FIELDS, folder)
-    prompts = folder.prompts
-    folder.prompts = {name: value_of(path, prompts, name, str, "") for name in prompts}
-    default = folder.default_prompt_name
-    if default is not None and default not in prompts:
-        available = ", ".join(prompts) or "none"
-        raise ValueError(f"{path}: there is no prompt {default!r:.80}. This model has {available}.")
 
 
 def is_embedder(source: Source) -> bool:

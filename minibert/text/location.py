@@ -206,7 +206,12 @@ class Location:
             ValueError: It is the standard input, which is closed.
         """
         if self.is_stdin:
-            return _open_stdin()
+            if sys.stdin is None:
+                raise ValueError("stdin is closed: pass texts as arguments or in a file.")
+            stdin: Any = sys.stdin.buffer
+            if not hasattr(stdin, "peek"):  # as where a program has replaced it
+                stdin = io.BufferedReader(stdin)
+            return stdin  # type: ignore[no-any-return]
         decompress = _DECOMPRESS.get(Path(self.path).suffix.lower())
         if self.fs is None and decompress not in (None, _unpack_zstd):
             opened: IO[bytes] = decompress(self.path)  # which closes the file, too
@@ -216,7 +221,8 @@ class Location:
             file = open(self.path, "rb")
         else:
             with _reaching(self):
-                file = _buffered(self.fs.open(self.path, "rb"))
+                remote: Any = self.fs.open(self.path, "rb")  # which has no `peek`
+                file = io.BufferedReader(remote, 1 << 20)
         if decompress is not None:
             file = decompress(file)
         return file
@@ -328,13 +334,6 @@ def _file_system(uri: str) -> tuple[Any, str]:
     return (None if scheme == "file" else fs), path
 
 
-def _buffered(file: Any) -> IO[bytes]:
-    """A file of fsspec, with `peek`."""
-    reader: Any = io.BufferedReader(file, 1 << 20)
-    buffered: IO[bytes] = reader
-    return buffered
-
-
 def _changed(entry: dict[str, Any]) -> float:
     """The time of the last change, where the file system knows one."""
     time = entry.get("mtime") or entry.get("LastModified") or entry.get("last_modified") or 0.0
@@ -350,16 +349,6 @@ def _reaching(location: Location) -> Iterator[None]:
         raise
     except Exception as error:
         raise OSError(f"{location} cannot be reached: {error}") from error
-
-
-def _open_stdin() -> IO[bytes]:
-    if sys.stdin is None:
-        raise ValueError("stdin is closed: pass texts as arguments or in a file.")
-    stdin: Any = sys.stdin.buffer
-    if not hasattr(stdin, "peek"):  # as where a program has replaced it
-        stdin = io.BufferedReader(stdin)
-    file: IO[bytes] = stdin
-    return file
 
 
 def _walk(top: str) -> Iterator[tuple[str, list[str]]]:
