@@ -415,8 +415,7 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
             TypeError: An unknown keyword.
             ValueError: A value is not a text, or an option is impossible.
         """
-        unknown = drop_ignored_keywords(ignored)
-        if unknown:
+        if ignored and (unknown := drop_ignored_keywords(ignored)):
             raise TypeError(
                 f"BertTokenizer.__call__() got an unexpected keyword argument {min(unknown)!r}"
             )
