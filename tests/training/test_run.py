@@ -394,7 +394,7 @@ def test_a_loss_of_nan_ends_the_run(tmp_path: Path) -> None:
     losses = SequenceTask(regression=True).loss
     with pytest.raises(
         ValueError,
-        match=r"loss is nan in step 1 .epoch 0, batch 1: .*: lower --learning-rate.* from step 0",
+        match=r"loss is nan in step 1 .epoch 0, batch 1: .*: lower learning_rate.* from step 0",
     ):
         Run(model, lambda _: examples, losses, tmp_path, OPTIONS).train()
 
