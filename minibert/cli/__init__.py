@@ -65,6 +65,31 @@ ENVIRONMENT = {
     "CUDA_VISIBLE_DEVICES": "GPUs that exist for the command, such as 0,1",
 }
 
+FILES = """How files of texts and tables are read. The ending of the name decides:
+
+  .csv               a table, with commas and fields in quotation marks
+  .tsv               a table, with tabs and without quotation marks
+  .jsonl, .ndjson    a JSON object a line
+  .json              an array of JSON objects
+  .parquet           a table (needs the extra [parquet])
+  any other          a text a line
+
+.gz, .bz2, .xz or .zst may follow. A folder stands for all of its files, and a URI such as
+s3://bucket/texts.csv for a file elsewhere. --file - reads stdin. Text is UTF-8, or UTF-16 or
+UTF-32 with a byte order mark.
+
+  --text-column NAME        column of the text
+  --columns A,B,...         names of the columns of a table without a header
+  --delimiter CHAR          another character between columns
+  --quoting quoted|none     whether fields stand in quotation marks
+  --encoding NAME           another encoding, such as cp949"""
+EXIT_CODES = "0 success, 1 the work or the check failed, 2 bad usage, 130 Ctrl-C, 143 SIGTERM"
+TOPICS = {
+    "files": FILES,
+    "environment": "\n".join(f"{name:<20} {meaning}" for name, meaning in ENVIRONMENT.items()),
+    "exit-codes": EXIT_CODES.replace(", ", "\n"),
+}
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns the exit code."""
@@ -92,9 +117,9 @@ class _Overview(Parser):
         lines += [f"  {name:<20} {meaning}" for name, meaning in ENVIRONMENT.items()]
         lines += [
             "",
-            "exit codes: 0 success, 1 the work or the check failed, 2 bad usage, 130 Ctrl-C, "
-            "143 SIGTERM",
+            f"exit codes: {EXIT_CODES}",
             "minibert help COMMAND lists the options of a command. minibert --version",
+            f"minibert help TOPIC explains {', '.join(TOPICS)}.",
         ]
         return "\n".join(lines) + "\n"
 
@@ -133,6 +158,9 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         parser.print_help()
         parser.exit(0)
     if arguments[0] == "help":
+        if arguments[1:2] and arguments[1] in TOPICS:
+            print(TOPICS[arguments[1]])
+            parser.exit(0)
         arguments = [*arguments[1:], "--help"]
     first = arguments[0]
     if first.startswith("-") and first not in parser.options_by_name():

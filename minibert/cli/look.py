@@ -381,6 +381,8 @@ def add_verify(parser: Parser) -> None:
 
 
 def run_verify(options: argparse.Namespace) -> int:
+    if not options.tolerance >= 0:
+        raise UsageError(f"--tolerance should be 0 or more, not {options.tolerance:g}.")
     source = source_of(options)
     from minibert.extras import need
     from minibert.progress import Progress, is_watched

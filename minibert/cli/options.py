@@ -122,9 +122,10 @@ def refuse_options(options: argparse.Namespace, names: Iterable[str], reason: st
 
 
 _OF_TABLE = {declared.name: declared.metadata for declared in fields(Table)}
-# Table(encoding='cp949'), multi_label=True, pair_column
+# Table(encoding='cp949'), backend="onnx", multi_label=True, pair_column
 _ARGUMENT = re.compile(
     r"Table\((?P<field>\w+)=(?P<value>'[^']*'|\.\.\.)\)"
+    r"|(?P<named>[a-z_]+)=\"(?P<choice>\w+)\""
     r"|(?<![\w./\\-])(?:(?P<switch>[a-z_]+)=(?:True|False)|(?P<name>[a-z]+(?:_[a-z]+)+))(?![\w/\\]|\.\w)"
 )
 
@@ -144,6 +145,8 @@ def in_options(sentence: str, parser: Parser) -> str:
                 sentence = sentence.replace(f'{action.dest}="{action.const}"', name)
 
     def flag_of(match: Any) -> str:
+        if match["named"] in flags:
+            return f"{flags[match['named']]} {match['choice']}"
         if match["field"] is None:
             return flags.get(match["switch"] or match["name"]) or str(match[0])
         about = _OF_TABLE[match["field"]]
@@ -153,7 +156,7 @@ def in_options(sentence: str, parser: Parser) -> str:
         return f"{about['option']} {value}"
 
     argument, _, rest = sentence.partition(" ")
-    if argument in flags and rest.startswith(("should be ", "is ")):
+    if argument in flags and rest.startswith(("should ", "is ")):
         sentence = f"{flags[argument]} {rest}"
     return _ARGUMENT.sub(flag_of, sentence)
 
@@ -369,6 +372,7 @@ def comma_list(kind: Callable[[str], Any] = str) -> Callable[[str], list[Any]]:
     def split(values: str) -> list[Any]:
         return [kind(value) for value in values.split(",")]
 
+    split.expected = "numbers with commas between them"  # type: ignore[attr-defined]
     return split
 
 
@@ -376,3 +380,6 @@ def _layers(choice: str) -> str | list[int]:
     if choice[-1:].isdigit() and "_" not in choice:
         return [int(number) for number in choice.split(",")]
     return choice
+
+
+_layers.expected = "a name or indices with commas between them"  # type: ignore[attr-defined]

@@ -75,6 +75,17 @@ class Parser(argparse.ArgumentParser):
         """Exits with code 2."""
         self.exit(2, f"{self.prog}: {message} ({self.prog} --help lists the options)\n")
 
+    def _get_value(self, action: argparse.Action, text: str) -> Any:
+        try:
+            return super()._get_value(action, text)
+        except argparse.ArgumentError as error:
+            kind: Any = action.type
+            expected = {int: "a whole number", float: "a number"}.get(kind)
+            expected = expected or getattr(kind, "expected", None)
+            if expected is not None:
+                error.message = f"{text!r} is not {expected}"
+            raise
+
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         try:
             super()._check_value(action, value)

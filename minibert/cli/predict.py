@@ -29,6 +29,7 @@ from minibert.cli.options import (
 from minibert.cli.parser import Command, Parser
 from minibert.cli.results import ResultPrinter, UsageError, claim, report
 from minibert.cli.texts import (
+    check_files,
     checked_texts,
     count_texts,
     place_of,
@@ -363,6 +364,7 @@ def run_rerank(options: argparse.Namespace) -> None:
     query = checked_texts([options.query], "query")[0]
     if options.top_k < 1:
         raise UsageError(f"--top-k should be 1 or more, not {options.top_k}.")
+    check_files([options.file])
     rows = list(rows_of_file(options, options.file))
     texts = [row.text for row in rows]
     encoder, _ = load_head(options, "reranker")

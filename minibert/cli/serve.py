@@ -203,13 +203,15 @@ def name_models(arguments: Sequence[str]) -> list[tuple[str, str]]:
         A name and a model for each.
 
     Raises:
-        UsageError: Two models have the same name.
+        UsageError: Two models have the same name, or one has none.
     """
     models: list[tuple[str, str]] = []
     for argument in arguments:
         name, equals, model = argument.partition("=")
         if not equals or os.path.exists(argument):
             models.append(("", argument))
+        elif not model:
+            raise UsageError(f"{argument} names no model: write NAME=MODEL.")
         else:
             models.append((name, model))
     folders = [Path(model).resolve() for name, model in models if not name and os.path.isdir(model)]

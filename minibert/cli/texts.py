@@ -96,12 +96,15 @@ def checked_texts(texts: list[str], what: str = "text") -> list[str]:
     """Texts from the command line.
 
     Raises:
-        UsageError: All are blank, or the terminal's encoding is not UTF-8.
+        UsageError: All are blank, one is the name of stdin, or the terminal's encoding is not
+            UTF-8.
     """
     if any("\udc80" <= letter <= "\udcff" for text in texts for letter in text):
         raise UsageError(
             f"the {what} was not read as UTF-8: set LC_ALL=C.UTF-8, or PYTHONUTF8=1, and try again."
         )
+    if "-" in texts:
+        raise UsageError(f"- is not a {what}. An option reads stdin, such as --file -.")
     if not any(map(str.strip, texts)):
         raise UsageError(f"the {what} is empty: write one between the quotation marks.")
     return list(texts)

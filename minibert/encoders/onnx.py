@@ -369,7 +369,7 @@ def load_exported(name: str | os.PathLike[str] | Source, options: EmbedderOption
         value = getattr(options, option)
         if value is not None and (option, value) != ("precision", "fp32"):
             raise ValueError(
-                f'leave {option} out with backend="onnx": the exported graph settles it.'
+                f'{option} should be left out with backend="onnx": the exported graph settles it.'
             )
     return OnnxEmbedder.from_pretrained(name, **part_of(options, TextModelOptions))
 

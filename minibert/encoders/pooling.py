@@ -75,6 +75,8 @@ def _check_weights(weights: Sequence[float], layers: Layers, count: int) -> None
         )
     if not all(map(math.isfinite, weights)):
         raise ValueError(f"layer_weights should be finite numbers, not {list(weights)}.")
+    if not any(weights):
+        raise ValueError("layer_weights should not be all 0.")
 
 
 def _named_layers(name: str, last: int) -> list[int]:

@@ -156,7 +156,7 @@ class TextModel:
         chosen = options_of(VectorOptions, "settings", options)
         prompt = chosen.prompt
         if prompt is not None and chosen.prompt_name is not None:
-            raise ValueError("pass prompt or prompt_name, not both.")
+            raise ValueError("prompt should not be passed with prompt_name: drop one.")
         if prompt is not None and not isinstance(prompt, str):
             raise ValueError(f"prompt should be a string, not {prompt!r:.80}.")
         if chosen.overflow not in ("truncate", "mean"):

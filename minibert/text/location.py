@@ -209,6 +209,8 @@ class Location:
             if sys.stdin is None:
                 raise ValueError("stdin is closed: pass texts as arguments or in a file.")
             stdin: Any = sys.stdin.buffer
+            if stdin.closed:
+                raise ValueError("stdin has been read already: name it once.")
             if not hasattr(stdin, "peek"):  # as where a program has replaced it
                 stdin = io.BufferedReader(stdin)
             return stdin  # type: ignore[no-any-return]

@@ -271,7 +271,7 @@ def test_quiet_training_prints_only_its_result(
 
 def test_a_missing_device_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["embed", "hello", "--device", "cuda:99"]) == 2
-    assert "This computer has cpu" in capsys.readouterr().err
+    assert "should be one of this computer's (cpu" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -304,3 +304,56 @@ def test_invalid_values_of_options_are_errors(
 def test_the_help_of_embed_fits_a_screen() -> None:
     text = build_parser().commands["embed"].format_help()
     assert len(text.splitlines()) <= 60
+
+
+@pytest.mark.parametrize("topic", ["files", "environment", "exit-codes"])
+def test_help_explains_topics(topic: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(["help", topic])
+    assert end.value.code == 0 and len(capsys.readouterr().out.splitlines()) >= 5
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    assert topic in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("command", "sentence"),
+    [
+        # a type is named in words
+        ("embed x --max-length ten", "'ten' is not a whole number"),
+        ("verify --tolerance small", "'small' is not a number"),
+        ("embed x --layer-weights a,b", "'a,b' is not numbers with commas"),
+        ("embed x --layers 1,,2", "'1,,2' is not a name or indices"),
+        # an option without an effect
+        ("embed x --shard-size 3", "--shard-size is for a folder of shards"),
+        ("embed x --format npy -o a.npy", "--format is for a folder of shards"),
+        ("embed x --jsonl -o a.npy", "--jsonl prints vectors"),
+        ("embed x --delimiter ;", "--delimiter says how --file is read"),
+        ("tokenize x --encoding cp949", "--encoding says how --file is read"),
+        ("classify x --model y --pair-column z", "--pair-column says how --file is read"),
+        ("classify x --model y --jsonl -o a.csv", "--jsonl prints results"),
+        # the name of stdin in place of a text
+        ("embed -", "- is not a text"),
+        ("search - --corpus /dev/null", "- is not a query"),
+        # what is no file of vectors, and no folder
+        ("embed x -o /dev/null", "should end in .npy"),
+        ("serve a=", "a= names no model"),
+    ],
+)
+def test_bad_usage_is_refused_before_a_model_is_loaded(
+    command: str, sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    try:
+        code = main(command.split())
+    except SystemExit as end:
+        code = int(end.code or 0)
+    assert code == 2 and sentence in capsys.readouterr().err
+
+
+def test_a_misspelled_model_names_the_bundled_ones(capsys: pytest.CaptureFixture[str]) -> None:
+    for name, sentence in {
+        "minbert-en": "Did you mean minibert-en?",
+        "bertlike": "The bundled models are minibert-en, minibert-ko, minibert-tiny.",
+    }.items():
+        assert main(["tokenize", "x", "-m", name, "--offline"]) == 1
+        assert sentence in capsys.readouterr().err

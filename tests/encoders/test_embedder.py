@@ -85,7 +85,7 @@ class TestEncode:
             ({"overflow": "drop"}, 'overflow should be "truncate" or "mean", not \'drop\''),
             ({"batch_tokens": 0}, "batch_tokens should be a whole number of 1 or more, not 0"),
             ({"prompt_name": "query"}, "there is no prompt 'query'. This model has none"),
-            ({"prompt": "a", "prompt_name": "b"}, "pass prompt or prompt_name, not both"),
+            ({"prompt": "a", "prompt_name": "b"}, "prompt should not be passed with prompt_name"),
             (
                 {"prompt": "hello " * 70},
                 r"max_length is 64 tokens, but \[CLS\], prompt and \[SEP\] take 72",

@@ -27,7 +27,7 @@ def test_distances_of_the_nearest(metric: Any, expected: list[float]) -> None:
     ("options", "message"),
     [
         # a prompt won over the name of another one. Now both are an error, as for an embedder
-        ({"prompt": "a ", "prompt_name": "query"}, "pass prompt or prompt_name, not both"),
+        ({"prompt": "a ", "prompt_name": "query"}, "prompt should not be passed with prompt_name"),
         # a prompt that leaves no room for a text was truncated
         ({"prompt": "tall trees " * 40}, r"max_length is 64 tokens, but \[CLS\], prompt and"),
         # an exported head refused every prompt. Now all heads name those that exist

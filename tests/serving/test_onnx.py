@@ -436,7 +436,8 @@ class TestBackend:
             {"precision": "int8"},
             {"layers": [1]},
         ):
-            with pytest.raises(ValueError, match=f"leave {next(iter(option))} out with backend="):
+            argument = next(iter(option))
+            with pytest.raises(ValueError, match=f"{argument} should be left out with backend="):
                 SentenceEmbedder.from_pretrained(exported, backend="onnx", **option)  # type: ignore[arg-type]
         with pytest.raises(FileNotFoundError, match=r"holds no model\.onnx"):
             SentenceEmbedder.from_pretrained(folder, backend="onnx")
