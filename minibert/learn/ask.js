@@ -360,9 +360,7 @@ function drawAsk() {
 
 /** Returns the index of the scene that shows the answer to a question, or -1. */
 function sceneOf({ scene }) {
-  const places = page.lesson
-    ? scene.map((id) => SCENES.findIndex((own) => own.id === id))
-    : [];
+  const places = page.lesson ? scene.map((id) => SCENES.findIndex((own) => own.id === id)) : [];
   return places.find((place) => place >= 0) ?? -1;
 }
 

@@ -389,7 +389,11 @@ class Bert {
   transform(states) {
     const dense = this.linear(states, "cls.predictions.transform.dense");
     const bent = apply(this.activation, dense);
-    return { dense, bent, transformed: this.layerNorm(bent, "cls.predictions.transform.LayerNorm") };
+    return {
+      dense,
+      bent,
+      transformed: this.layerNorm(bent, "cls.predictions.transform.LayerNorm"),
+    };
   }
 
   /** Returns the logit of every word of the vocabulary for each row of states: (seq, vocab). */

@@ -242,7 +242,8 @@ function headPlan(step) {
         value: written(values[r][c], step.decimals),
       }),
     python: (r, c) =>
-      rows[r].line?.(c) ?? python(rows[r].python(c), { format: Math.abs(values[r][c]) > 1e30 ? ".1e" : ".4f" }),
+      rows[r].line?.(c) ??
+      python(rows[r].python(c), { format: Math.abs(values[r][c]) > 1e30 ? ".1e" : ".4f" }),
     move: (r, c) => {
       headCursor[step.id] = [r, c];
       if (step.perToken && state.part >= 0) {

@@ -338,7 +338,10 @@ function linkNumbers(box, values) {
   if (!numbers.length) {
     return;
   }
-  const found = new RegExp(`(?<![\\d.−-])(${numbers.map((number) => number.replace(".", "\\.")).join("|")})(?![\\d%]|\\.\\d)`, "u");
+  const found = new RegExp(
+    `(?<![\\d.−-])(${numbers.map((number) => number.replace(".", "\\.")).join("|")})(?![\\d%]|\\.\\d)`,
+    "u",
+  );
   const walker = document.createTreeWalker(box, NodeFilter.SHOW_TEXT);
   const texts = [];
   while (walker.nextNode()) {

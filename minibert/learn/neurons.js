@@ -45,7 +45,10 @@ const NEURONS_SCENE = {
     const all = total(neurons, "all");
     const passed = total(neurons, "passed");
     const held = examples.filter(
-      ([, , name], i) => strongestPieces(i).slice(0, 3).filter((own) => own === name).length > 1,
+      ([, , name], i) =>
+        strongestPieces(i)
+          .slice(0, 3)
+          .filter((own) => own === name).length > 1,
     );
     return {
       rows: [

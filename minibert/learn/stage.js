@@ -348,7 +348,8 @@ function productPlan(figure) {
     rowLabel: (r) => names?.[r] ?? `${weight} ${rows[r]}`,
     colLabel: (c) => `${c}`,
     shade: (r, c) => (matrix ? 0.5 + matrix.at(r, c) / most / 2 : null),
-    over: (context, area, cell) => drawProduct(context, area, cell, { input, output, ins, outs, r }),
+    over: (context, area, cell) =>
+      drawProduct(context, area, cell, { input, output, ins, outs, r }),
     describe: (r, c) =>
       t("part.cell", {
         weight,
@@ -431,7 +432,9 @@ function buildStage() {
       $("part-close").click();
     }
   });
-  $("part-head").replaceChildren(...range(0, sizes.heads).map((i) => element("option", i, { value: i })));
+  $("part-head").replaceChildren(
+    ...range(0, sizes.heads).map((i) => element("option", i, { value: i })),
+  );
 }
 
 /** Creates the canvases of the open part. */
@@ -452,7 +455,9 @@ function layPart(figures) {
     (_, i) =>
       new HeatMap(`part-${i}`, () => {
         const figure = stage.figures[i];
-        return figure.kind === "product" ? productPlan(figure) : headPlan({ id: `part-${i}`, ...figure });
+        return figure.kind === "product"
+          ? productPlan(figure)
+          : headPlan({ id: `part-${i}`, ...figure });
       }),
   );
 }
@@ -491,7 +496,10 @@ function drawPart() {
   }
   stage.drawn = drawn;
   stage.figures.forEach(({ formula, id }, i) => {
-    $(`part-${i}`).setAttribute("aria-label", `${formula ?? t(`head.${id}.formula`)}. ${t("part.map")}`);
+    $(`part-${i}`).setAttribute(
+      "aria-label",
+      `${formula ?? t(`head.${id}.formula`)}. ${t("part.map")}`,
+    );
     stage.maps[i].draw();
   });
 }

@@ -18,10 +18,11 @@ FILES = sorted(
     if path.suffix in (".js", ".css", ".html")
 )
 BROWSER_NAMES = (
-    "Blob CSS WebAssembly DecompressionStream ImageData OffscreenCanvas Response TextDecoder URL "
-    "URLSearchParams Worker atob btoa cancelAnimationFrame clearTimeout console document "
-    "getComputedStyle history innerHeight innerWidth localStorage location matchMedia navigator "
-    "performance requestAnimationFrame sessionStorage setTimeout window postMessage onmessage"
+    "Blob CSS WebAssembly DecompressionStream ImageData NodeFilter OffscreenCanvas Response "
+    "TextDecoder URL URLSearchParams Worker atob btoa cancelAnimationFrame clearTimeout console "
+    "document getComputedStyle history innerHeight innerWidth localStorage location matchMedia "
+    "navigator performance requestAnimationFrame sessionStorage setTimeout window postMessage "
+    "onmessage"
 )
 
 
