@@ -364,7 +364,9 @@ class RowForm:
                 f"max_length is {self.max_length}, but the special tokens take "
                 f"{self.template.special_count}."
             )
-        if self.stride and self.stride >= room:  # whether or not a text is so long today
+        # Whether or not a text is so long today. As in the reference, the room of a single text
+        # counts, which is one token more than that of two.
+        if self.stride and self.stride >= room + len(self.template.text_types) - 1:
             raise _too_large_stride(self.stride, room)
         if self.padding and round_up(self.max_length or 0, self.multiple) != self.max_length:
             raise ValueError(
