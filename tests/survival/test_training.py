@@ -379,7 +379,7 @@ def test_the_error_names_a_damaged_log(tmp_path: Path, line: bytes) -> None:
     (tmp_path / "log.jsonl").write_bytes(b"\n".join(lines) + b"\n")
     with pytest.raises(
         ValueError,
-        match=r"log\.jsonl, line 2 is damaged: repair or delete it, then start with --res",
+        match=r"log\.jsonl, line 2 is damaged: repair or delete it, then start with resume=True",
     ):
         trainer(tmp_path, resume=True, steps=6).train()
 
