@@ -10,7 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from conftest import tiny_config
-from test_loop import OPTIONS, assert_same_weights, classification_examples, losses_of
+from test_run import OPTIONS, assert_same_weights, classification_examples, losses_of
 from torch import Tensor, nn
 
 from minibert import BertForSequenceClassification, BertModel
