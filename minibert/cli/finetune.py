@@ -1,23 +1,25 @@
 """`minibert finetune`: a checkpoint and files of examples in, a model for one task out.
 
-    minibert finetune classification --train train.tsv --dev dev.tsv --text-column sentence -o
-    out/sst2 minibert finetune regression --train a.tsv --dev b.tsv --pair-column other
-    --label-column score ... minibert finetune tokens --train train.conll --dev dev.conll ...
-    minibert finetune answers --train train.json --dev dev.json --max-length 384 ... minibert
-    finetune pairs --train a.tsv --dev b.tsv --text-column question --pair-column answer ...
-    minibert finetune triplets ... --negative-column wrong minibert finetune scores ...
-    --label-column score --max-score 5 torchrun --nproc-per-node 8 -m minibert finetune ...       #
-    the same batch, shared by eight processes
+    minibert finetune classification --train a.tsv --dev b.tsv --text-column sentence -o out/labels
+    minibert finetune regression --train a.tsv --pair-column other --label-column score ...
+    minibert finetune tokens --train train.conll --dev dev.conll ...
+    minibert finetune answers --train train.json --dev dev.json --max-length 384 ...
+    minibert finetune pairs --train a.tsv --text-column question --pair-column answer ...
+    minibert finetune triplets ... --negative-column wrong
+    minibert finetune scores ... --label-column score --max-score 5
+    torchrun --nproc-per-node 8 -m minibert finetune ...  # eight processes share each batch
 
-Each task is a subcommand with the options that have an effect on it. Tables are tsv, csv or jsonl
-with named columns. `--columns` names them for a file without a header line. The output folder is
-the best model of the run.
+Each task is a subcommand with the options that have an effect on it. `TASKS`, at the end, says what
+each of them is. Tables are tsv, csv or jsonl with named columns. `--columns` names them for a file
+without a header line. The output folder is the best model of the run.
 """
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,28 +53,22 @@ from minibert.training.options import TrainingOptions
 if TYPE_CHECKING:
     from minibert.tasks.task import Task
 
-TASKS = {
-    "classification": "Learn the label of a text or of a pair of texts.",
-    "regression": "Learn a number for a text or for a pair of texts.",
-    "tokens": "Learn a tag for each word (CoNLL files), such as the names in a text.",
-    "answers": "Learn where in a text the answer to a question is (SQuAD files).",
-    "reranker": "Learn how well a document answers a query, to rank what a search has found.",
-    "pairs": "Make the vectors of two texts that belong together similar.",
-    "triplets": "As pairs, with hard negatives: texts that do not belong to the first.",
-    "scores": "Make the similarity of two texts what a score says.",
-}
 _SIMILARITY = ("pairs", "triplets", "scores")
-# the command that uses the result
-_NEXT = {
-    "classification": "minibert classify --model {model} TEXT",
-    "regression": "minibert classify --model {model} TEXT",
-    "tokens": "minibert entities --model {model} TEXT",
-    "answers": "minibert answer --model {model} --question QUESTION TEXT",
-    "reranker": "minibert rerank --model {model} QUERY --file FILE",
-    "pairs": "minibert search --model {model} QUERY --corpus FILE",
-    "triplets": "minibert search --model {model} QUERY --corpus FILE",
-    "scores": "minibert embed --model {model} TEXT",
-}
+
+
+@dataclass(frozen=True)
+class FinetuningTask:
+    """A task of the command.
+
+    Attributes:
+        summary: What the model learns.
+        use: The command that uses the model.
+        make: Makes the task that the options describe.
+    """
+
+    summary: str
+    use: str
+    make: Callable[[argparse.Namespace], Task]
 
 
 def add(parser: Parser) -> None:
@@ -85,8 +81,8 @@ def add(parser: Parser) -> None:
         "minibert finetune --resume --output DIR resumes a run.",
         parser_class=Parser,
     )
-    for task, summary in TASKS.items():
-        options = tasks.add_parser(task, help=summary, description=summary)
+    for task, kind in TASKS.items():
+        options = tasks.add_parser(task, help=kind.summary, description=kind.summary)
         _add_data_options(options, task)
         add_model(options)
         if task in _SIMILARITY:
@@ -220,7 +216,8 @@ def run(options: argparse.Namespace) -> None:
     settings = filled(TrainingOptions, options)
     check_single_files((options.train, options.dev, options.test))
     source = source_of(options)
-    task = task_of(options)
+    kind = TASKS[options.task]
+    task = kind.make(options)
     from minibert.training.finetuning import finetune
 
     with keep_options(options):
@@ -241,7 +238,7 @@ def run(options: argparse.Namespace) -> None:
         return
     model = model_folder(options.output)
     measured = ", ".join(f"{name} {score:.4f}" for name, score in scores.items())
-    usage = _NEXT[options.task].format(model=options.output)
+    usage = kind.use.format(model=options.output)
     if options.task in ("classification", "regression") and options.pair_column is not None:
         usage += " --pair TEXT"
     from minibert.training.card import write_card
@@ -249,7 +246,7 @@ def run(options: argparse.Namespace) -> None:
     positions = read_json(Path(model, "config.json"))["max_position_embeddings"]
     write_card(
         model,
-        TASKS[options.task].removesuffix(".").replace("Learn", "A BERT that predicts"),
+        kind.summary.removesuffix(".").replace("Learn", "A BERT that predicts"),
         {"base": options.model, "train": options.train, "dev": options.dev, "test": options.test},
         {"max_length": min(options.max_length, positions), **vars(settings)},
         scores,
@@ -259,28 +256,7 @@ def run(options: argparse.Namespace) -> None:
     report(options, {"output": model, **scores}, sentence)
 
 
-def task_of(options: argparse.Namespace) -> Task:
-    """The task that the options describe.
-
-    Raises:
-        UsageError: A column that the task needs is not named.
-    """
-    if options.task in _SIMILARITY:
-        return _similarity_task(options)
-    if options.task == "reranker":
-        if options.pair_column is None:
-            raise UsageError("reranker needs --pair-column, the column of the document.")
-        from minibert.tasks.reranking import RerankTask
-
-        return RerankTask(table_of(options), _dev_table(options, table_of(options)))
-    if options.task == "tokens":
-        from minibert.tasks.tokens import TokenTask
-
-        return TokenTask(table_of(options))
-    if options.task == "answers":
-        from minibert.tasks.answers import AnswerTask
-
-        return AnswerTask(table_of(options))
+def _sequence_task(options: argparse.Namespace) -> Task:
     from minibert.tasks.sequence import SequenceTask
 
     label_columns = getattr(options, "label_columns", [])
@@ -297,6 +273,27 @@ def task_of(options: argparse.Namespace) -> Task:
         label_columns=label_columns,
         dev_table=_dev_table(options, table),
     )
+
+
+def _token_task(options: argparse.Namespace) -> Task:
+    from minibert.tasks.tokens import TokenTask
+
+    return TokenTask(table_of(options))
+
+
+def _answer_task(options: argparse.Namespace) -> Task:
+    from minibert.tasks.answers import AnswerTask
+
+    return AnswerTask(table_of(options))
+
+
+def _rerank_task(options: argparse.Namespace) -> Task:
+    if options.pair_column is None:
+        raise UsageError("reranker needs --pair-column, the column of the document.")
+    from minibert.tasks.reranking import RerankTask
+
+    table = table_of(options)
+    return RerankTask(table, _dev_table(options, table))
 
 
 def _dev_table(options: argparse.Namespace, table: Table) -> Table:
@@ -327,6 +324,48 @@ def _similarity_task(options: argparse.Namespace) -> Task:
     )
 
 
+TASKS = {
+    "classification": FinetuningTask(
+        "Learn the label of a text or of a pair of texts.",
+        "minibert classify --model {model} TEXT",
+        _sequence_task,
+    ),
+    "regression": FinetuningTask(
+        "Learn a number for a text or for a pair of texts.",
+        "minibert classify --model {model} TEXT",
+        _sequence_task,
+    ),
+    "tokens": FinetuningTask(
+        "Learn a tag for each word (CoNLL files), such as the names in a text.",
+        "minibert entities --model {model} TEXT",
+        _token_task,
+    ),
+    "answers": FinetuningTask(
+        "Learn where in a text the answer to a question is (SQuAD files).",
+        "minibert answer --model {model} --question QUESTION TEXT",
+        _answer_task,
+    ),
+    "reranker": FinetuningTask(
+        "Learn how well a document answers a query, to rank what a search has found.",
+        "minibert rerank --model {model} QUERY --file FILE",
+        _rerank_task,
+    ),
+    "pairs": FinetuningTask(
+        "Make the vectors of two texts that belong together similar.",
+        "minibert search --model {model} QUERY --corpus FILE",
+        _similarity_task,
+    ),
+    "triplets": FinetuningTask(
+        "As pairs, with hard negatives: texts that do not belong to the first.",
+        "minibert search --model {model} QUERY --corpus FILE",
+        _similarity_task,
+    ),
+    "scores": FinetuningTask(
+        "Make the similarity of two texts what a score says.",
+        "minibert embed --model {model} TEXT",
+        _similarity_task,
+    ),
+}
 FINETUNE = Command(
     "finetune",
     "Fine-tune: classify, score, tag, answer, or make vectors similar.",

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from minibert.cli import build_parser, main, parse
-from minibert.cli.finetune import task_of
+from minibert.cli.finetune import TASKS
 from minibert.cli.options import filled
 from minibert.cli.pretrain import _read_config, start as start_model
 from minibert.cli.training import keep_options, options_of_run
@@ -89,7 +89,8 @@ def test_negatives_may_be_repeated_and_given_again() -> None:
         "--negative-column",
         "a",
     ]
-    assert task_of(build_parser().parse_args(arguments)).negatives == ["a", "b", "c"]
+    options = build_parser().parse_args(arguments)
+    assert TASKS[options.task].make(options).negatives == ["a", "b", "c"]
 
 
 @pytest.mark.parametrize(
