@@ -231,7 +231,8 @@ def load_with_labels(
         config = BertConfig.from_pretrained(source)
         kept = None
         named = read_json(source.require("config.json")).get("architectures")
-        if not named or class_for_tensors(source, tensors) is model_class:
+        is_own = named == [model_class.__name__]  # also a class of a user's own
+        if not named or is_own or class_for_tensors(source, tensors) is model_class:
             kept = kept_labels(config, fields)
         if kept is not None:
             fields = kept

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 import torch
 from tiny_folder import tiny_folder
+from torch import nn
 
 import minibert
-from minibert import BertConfig, BertTokenizer
+from minibert import BertConfig, BertModel, BertPreTrainedModel, BertTokenizer, PaddedLayout
+from minibert.outputs import LogitsOutput
 from minibert.tasks.sequence import SequenceTask
 from minibert.tasks.task import Task
 from minibert.tasks.tokens import TokenTask
@@ -98,6 +100,53 @@ def test_which_heads_stay(
     assert [model.config.id2label[i] for i in range(model.config.num_labels)] == (
         expected or present
     )
+
+
+class Classifier(BertPreTrainedModel):
+    """A class of a user's own, whose head has a name that minibert's heads have."""
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__(config)
+        self.bert = BertModel(config, add_pooling_layer=False)
+        self.classifier = self.head(config)
+        self.post_init()
+
+    def head(self, config: BertConfig) -> nn.Module:
+        return nn.Linear(config.hidden_size, config.num_labels)
+
+    def forward(self, input_ids: Any, layout: Any = None, **options: Any) -> LogitsOutput:
+        options = {name: options.get(name) for name in ("token_type_ids", "attention_mask")}
+        layout = layout or PaddedLayout(options.pop("attention_mask"))
+        states = self.bert(input_ids, layout=layout, **options).last_hidden_state
+        return LogitsOutput(logits=self.classifier(layout.pad(states).sum(1)))
+
+
+class Deep(Classifier):
+    def head(self, config: BertConfig) -> nn.Module:
+        size = config.hidden_size
+        return nn.Sequential(nn.Linear(size, size), nn.Tanh(), super().head(config))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("model_class", [Classifier, Deep])
+def test_the_head_of_a_users_class_stays(
+    model_class: type[Classifier], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The scores on test rows are those of the model that is saved, not of a new head."""
+    own_class = model_class
+
+    class OwnTask(SequenceTask):
+        model_class = own_class
+
+    base = tiny_folder(tmp_path / "base")
+    rows = [{"text": "good", "label": "yes"}, {"text": "bad", "label": "no"}]
+    options = TrainingOptions(steps=12, learning_rate=3e-3)
+    scores = finetune(OwnTask(), base, rows, rows, tmp_path / "out", options, test=rows)
+    assert scores["test_loss"] == pytest.approx(scores["loss"])
+    assert "the head is new" not in capsys.readouterr().err
+    saved = own_class.from_pretrained(tmp_path / "out").state_dict()
+    loaded, _ = OwnTask().load(tmp_path / "out", OwnTask().from_values(rows))
+    assert all(torch.equal(value, saved[name]) for name, value in loaded.state_dict().items())
 
 
 def test_training_further_begins_where_it_ended(tmp_path: Path) -> None:
