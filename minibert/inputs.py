@@ -171,7 +171,8 @@ def check_attentions(attentions: list[Tensor], layers: int) -> None:
     if len(attentions) != layers:
         raise ValueError(
             f"output_attentions needs the attention probabilities of {layers} layers, but "
-            f"{len(attentions)} returned some. Use eager_attention, and layers that return "
+            f"{len(attentions)} returned some. Use an attention function that returns its "
+            "probabilities, such as eager_attention, and layers that return "
             "(hidden_states, attentions)."
         )
 

@@ -106,9 +106,8 @@ class BertModel(PreTrainedModel):
             inputs_embeds: Word embeddings instead of `input_ids`, (batch, seq, hidden).
             output_hidden_states: Return h0 (the embeddings) and the hidden states of every layer.
                 None: as the config says.
-            output_attentions: Return the attention probabilities of every layer. This uses eager
-                attention, whatever the config names, so the last bits may differ. None: as the
-                config says.
+            output_attentions: Return the attention probabilities of every layer. "sdpa" has none,
+                so "eager" takes its place, and the last bits may differ. None: as the config says.
             return_dict: False returns a plain tuple. None: as the config says.
             layout: Where sequences begin and end, instead of `attention_mask`. A `PackedLayout` is
                 for sequences one after another without padding.
@@ -130,7 +129,9 @@ class BertModel(PreTrainedModel):
             output_hidden_states = self.config.output_hidden_states
         if output_attentions is None:
             output_attentions = self.config.output_attentions
-        attention = "eager" if output_attentions else self.config.attn_implementation
+        attention = self.config.attn_implementation
+        if output_attentions and attention == "sdpa":  # which has no probabilities
+            attention = "eager"
         layout = make_layout(layout, attention_mask)
         check_batch(self.config, layout, input_ids, inputs_embeds, output_attentions, unused)
 

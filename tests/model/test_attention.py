@@ -67,6 +67,24 @@ def test_a_registered_function_is_used(registered: str) -> None:
     assert not torch.allclose(model(ids).last_hidden_state, expected)
 
 
+def test_attentions_are_those_of_a_registered_function(registered: str) -> None:
+    """Asking for probabilities changes no results: only "sdpa" gives way to "eager"."""
+    model = BertModel(tiny_config(attn_implementation=registered)).eval()
+    ids = torch.randint(1, 99, (2, 5))
+    with pytest.raises(ValueError, match="0 returned some"):
+        model(ids, output_attentions=True)
+
+    def uniform(query: Tensor, key: Tensor, value: Tensor, layout: Any, dropout: float) -> Any:
+        context, _ = mean_attention(query, key, value, layout, dropout)
+        return context, torch.full((2, 4, 5, 5), 0.2)
+
+    expected = model(ids).last_hidden_state
+    ATTENTION_FUNCTIONS[registered] = uniform
+    output = model(ids, output_attentions=True)
+    assert torch.equal(output.last_hidden_state, expected)
+    assert all(bool((probabilities == 0.2).all()) for probabilities in output.attentions)
+
+
 def test_a_name_without_a_function_raises_an_error() -> None:
     with pytest.raises(ValueError, match="attn_implementation should be one of sdpa, eager, not"):
         BertConfig(attn_implementation="mean")
