@@ -6,7 +6,7 @@ A model learns next to nothing from a text whose tokens are single characters.
 import unicodedata
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from minibert.checkpoints.source import BUNDLED_MODELS
 from minibert.tokenization.tokenizer import BertTokenizer
@@ -44,18 +44,14 @@ def coverage_warning(tokenizer: BertTokenizer, text: str) -> str:
             f"{unknown} of {len(pieces)} pieces are {tokenizer.unk_token}: this model's vocabulary "
             "does not know these characters."
         )
-    letters = _count_single_letters(pieces)
+    bare = [piece.removeprefix("##") for piece in pieces]
+    letters = sum(len(piece) == 1 and piece.isalpha() for piece in bare)
     if len(pieces) < MIN_PIECES or 4 * letters <= 3 * len(pieces):
         return ""
     return (
         f"{letters} of {len(pieces)} pieces are single letters: this model's vocabulary knows no "
         f"{_most_common_script(text)} words."
     )
-
-
-def _count_single_letters(pieces: Sequence[str]) -> int:
-    letters = [piece.removeprefix("##") for piece in pieces]
-    return sum(len(letter) == 1 and letter.isalpha() for letter in letters)
 
 
 def _most_common_script(text: str) -> str:
