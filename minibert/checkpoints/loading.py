@@ -11,6 +11,7 @@
       report    what was done with each tensor
     move      to a device
 
+A slot is a parameter or buffer of the model, by its name: the place for a tensor of the file.
 Names in the model equal the names in the official files, so no mapping table is needed. Two legacy
 names change (`checkpoints.tensors.RENAMES`), and the prefix of the base model is added or removed.
 """
@@ -43,6 +44,14 @@ HEADS = re.compile(r"(bert\.)?(cls|classifier|qa_outputs|pooler)\.|.*embeddings\
 
 BASE_MODEL_PARTS = ("embeddings.", "encoder.", "pooler.")
 """How names start in a checkpoint of `BertModel` alone, where the prefix `bert.` is absent."""
+
+BACKBONE = re.compile(
+    r"(bert\.)?("
+    r"embeddings\.(word_embeddings|position_embeddings|token_type_embeddings|LayerNorm)|"
+    r"encoder\.layer\.\d+\.(attention\.self\.(query|key|value)|intermediate\.dense|"
+    r"(attention\.)?output\.(dense|LayerNorm)))\.(weight|bias)"
+)
+"""Tensors that every BERT has. What a user's class adds to a layer is none of them."""
 
 OWN_MODULES = ("minibert.model", "minibert.heads")
 """The modules of minibert's own model classes."""
@@ -96,18 +105,18 @@ class LoadReport:
             model_name: Name of the class, for the sentences.
         """
         sentences = []
-        heads = [name for name in self.missing if not _is_backbone(name)]
+        heads = [name for name in self.missing if not BACKBONE.fullmatch(name)]
         if heads:
             sentences.append(
                 f"{_listed(heads)} not in {self.source}, newly initialized: train before you use "
                 "what depends on it."
             )
-        backbone = [name for name in self.missing if _is_backbone(name)]
+        backbone = [name for name in self.missing if BACKBONE.fullmatch(name)]
         if backbone:
             sentences.append(
-                f"{_listed(backbone)} not in {self.source} although every BERT has it. It is newly "
-                "initialized, so the results are not those of the trained model. Is the "
-                "checkpoint complete?"
+                f"{_listed(backbone)} not in {self.source}, although part of every BERT, and newly "
+                "initialized. The results are not those of the trained model. Is the checkpoint "
+                "complete?"
             )
         if self.mismatched:
             shapes = [
@@ -119,8 +128,8 @@ class LoadReport:
             )
         if self.unexpected:
             sentences.append(
-                f"{_listed(self.unexpected)} in {self.source}, but {model_name} has no place for "
-                "it. It is not loaded."
+                f"{_listed(self.unexpected)} in {self.source}, but not in {model_name}, and not "
+                "loaded."
             )
         for name, original in self.untied:
             if not original.endswith(WORD_EMBEDDINGS):
@@ -131,12 +140,6 @@ class LoadReport:
                 "file."
             )
         return [f"{model_name}: {sentence}" for sentence in sentences]
-
-
-def _is_backbone(name: str) -> bool:
-    """Whether every BERT has a tensor of this name, also without a pooler or head."""
-    plain = name.removeprefix("bert.")
-    return plain.startswith(("embeddings.", "encoder.layer.")) and not HEADS.match(name)
 
 
 def _join(texts: list[str], separator: str = ", ", max_texts: int = 6) -> str:
@@ -189,8 +192,11 @@ def read_checkpoint(
         options: Where the checkpoint is, keywords of the class and fields of the config.
     """
     use_safetensors = options.get("use_safetensors")
-    source, options = resolve_source(name, drop_ignored_keywords(options))
-    if source is None and (config is None or state_dict is None):
+    options = drop_ignored_keywords(options)
+    source = None
+    if name is not None:
+        source, options = split_source(name, options)
+    elif config is None or state_dict is None:
         raise ValueError(
             f"{model_class.__name__}.from_pretrained without a name takes both config and "
             "state_dict."
@@ -279,15 +285,6 @@ def on_cpu() -> AbstractContextManager[Any]:
     if torch.get_default_device().type == "cpu":
         return nullcontext()  # entering the device would make every operation of torch slower
     return torch.device("cpu")
-
-
-def resolve_source(
-    name: str | os.PathLike[str] | Source | None, options: Mapping[str, Any]
-) -> tuple[Source | None, dict[str, Any]]:
-    """Return the source that a name and its options describe (None: None), and the rest."""
-    if name is None:
-        return None, dict(options)
-    return split_source(name, options)
 
 
 def name_arguments(model_class: Any, arguments: Sequence[Any]) -> dict[str, Any]:
@@ -462,7 +459,8 @@ def check_shapes(report: LoadReport, ignore_mismatched_sizes: bool) -> None:
     ]
     raise ValueError(
         f"{report.source} does not fit its config: {_join(details, '; ')}. Correct the config "
-        "(num_labels?), or pass ignore_mismatched_sizes=True to start these from random."
+        "(num_labels?) or the arguments of the class, or pass ignore_mismatched_sizes=True to "
+        "start these from random."
     )
 
 

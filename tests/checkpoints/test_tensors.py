@@ -18,6 +18,7 @@ from conftest import full_disk, ragged_batch, tiny_config, with_reference
 from hypothesis import HealthCheck, given, settings, strategies as st
 from official import SMALL, pretraining_tensors, write_folder
 from safetensors.torch import load, load_file, save_file
+from torch import nn
 
 import minibert
 from minibert import (
@@ -26,6 +27,7 @@ from minibert import (
     BertForPreTraining,
     BertForSequenceClassification,
     BertModel,
+    BertPreTrainedModel,
 )
 
 
@@ -68,7 +70,7 @@ def test_only_the_gamma_of_layernorm_is_renamed(folder: Path) -> None:
     write_folder(folder, SMALL, {**tensors, "encoder.gate.gamma": torch.ones(1)})
     with pytest.warns(
         UserWarning,
-        match="encoder.gate.gamma is in .*, but BertModel has no place for it. It is not loaded",
+        match="encoder.gate.gamma is in .*, but not in BertModel, and not loaded",
     ):
         model = BertModel.from_pretrained(folder)
     assert model.load_report.unexpected == ["encoder.gate.gamma"]
@@ -110,10 +112,46 @@ def test_model_without_pooler(folder: Path, tmp_path: Path) -> None:
 def test_a_missing_layer_is_reported(folder: Path) -> None:
     with pytest.warns(
         UserWarning,
-        match=r"encoder.layer.2.*although every BERT has it.*Is the checkpoint complete",
+        match=r"encoder.layer.2.*although part of every BERT.*Is the checkpoint complete",
     ):
         model = BertModel.from_pretrained(folder, num_hidden_layers=3)
     assert len(model.load_report.missing) == 16
+
+
+class Lora(nn.Linear):
+    """A linear layer with a change of low rank: two names more than it has."""
+
+    def __init__(self, linear: nn.Linear) -> None:
+        super().__init__(linear.in_features, linear.out_features)
+        self.down = nn.Linear(linear.in_features, 2, bias=False)
+        self.up = nn.Linear(2, linear.out_features, bias=False)
+        nn.init.zeros_(self.up.weight)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(x) + self.up(self.down(x))
+
+
+class Adapted(BertPreTrainedModel):
+    """Parts of a user's own inside the layers: in attention, behind it, and beside the table."""
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__(config)
+        self.bert = BertModel(config)
+        for layer in self.bert.encoder.layer:
+            layer.attention.self.query = Lora(layer.attention.self.query)
+            layer.output.adapter = nn.Linear(4, 4)
+        self.bert.embeddings.scale = nn.Parameter(torch.ones(()))
+
+
+def test_what_a_class_adds_to_a_layer_is_not_part_of_every_bert(folder: Path) -> None:
+    with pytest.warns(UserWarning, match="newly initialized: train before") as messages:
+        model = Adapted.from_pretrained(folder)
+    assert len(messages) == 1
+    added = {"scale", "down.weight", "up.weight", "adapter.weight", "adapter.bias"}
+    assert all(any(name.endswith(x) for x in added) for name in model.load_report.missing)
+    expected = BertModel.from_pretrained(folder)
+    ids = torch.tensor([[1, 2, 3]])
+    assert torch.equal(model.bert(ids).last_hidden_state, expected(ids).last_hidden_state)
 
 
 @pytest.mark.filterwarnings("error::UserWarning")
