@@ -270,7 +270,7 @@ def test_masks_in_place_of_a_layout(model: BertModel) -> None:
 
 def test_attentions_need_eager_attention(model: BertModel) -> None:
     states = torch.zeros(1, 3, 32)
-    with pytest.raises(ValueError, match="2 layers, but 0 returned some. Use eager_attention"):
+    with pytest.raises(ValueError, match="2 layers, but 0 returned some. Use an attention"):
         model.encoder(states, output_attentions=True)
     out = model.encoder(states, attend=eager_attention, output_attentions=True)
     assert len(out.attentions) == 2
