@@ -1,6 +1,12 @@
 """Multi-head self-attention: the only place where tokens exchange information.
 
-Vaswani et al. 2017, section 3.2.
+Vaswani et al. 2017, section 3.2. Token i takes the share p_ij of the value of every token j:
+
+    context_i = sum over j of p_ij value_j
+    p_ij      = softmax over j of (query_i . key_j / sqrt(head_size)), 0 if j is hidden
+
+Nothing is hidden but padding: unlike in GPT, tokens attend to the left and to the right. Several
+heads do this side by side, so that a token can attend to different tokens for different reasons.
 
 The shapes, for `hidden = heads * head_size` (a packed batch has `tokens` in place of
 `batch, seq`):
@@ -14,9 +20,9 @@ The shapes, for `hidden = heads * head_size` (a packed batch has `tokens` in pla
     context          (batch, heads, seq, head_size)   probabilities times value, a weighted mean
     context          (batch, seq, hidden)             heads side by side, mixed by a linear layer
 
-A score is a sum of head_size products, so its variance grows with head_size. Dividing by the root
-keeps the variance near 1. Otherwise softmax would nearly always pick one key, where its gradient is
-almost 0.
+A score is a sum of head_size products. If their factors are independent and of variance 1, its
+variance is head_size, and dividing by the root makes it 1. Otherwise softmax would nearly always
+pick one key, where its gradient is almost 0.
 
 Where it happens: `BertSelfAttention` splits the dimensions into heads, the attention function moves
 the axis of the heads forward and back, and `BertSelfOutput` mixes them.
@@ -40,6 +46,7 @@ AttentionOutput = tuple[Tensor, Tensor | None]
 """The context, and the attention probabilities or None."""
 
 AttentionFunction = Callable[[Tensor, Tensor, Tensor, Layout, float], AttentionOutput]
+"""Takes query, key, value, layout and dropout, as `eager_attention` does."""
 
 Block = tuple[Tensor, Tensor, Tensor]
 """Queries, keys and values of equally long sequences, (batch, heads, seq, head_size) each."""
@@ -98,7 +105,9 @@ def eager_attention(
 def sdpa_attention(
     query: Tensor, key: Tensor, value: Tensor, layout: Layout, dropout: float
 ) -> AttentionOutput:
-    """Scaled dot-product attention by PyTorch's fused kernel, without the probabilities.
+    """Scaled dot-product attention by one function of PyTorch, without the probabilities.
+
+    It computes all steps block by block, so that the (seq, seq) scores need not be stored.
 
     Args:
         query: As in `eager_attention`, like all other arguments.
@@ -143,6 +152,7 @@ class BertSelfAttention(nn.Module):
         self.query = nn.Linear(config.hidden_size, self.all_head_size)
         self.key = nn.Linear(config.hidden_size, self.all_head_size)
         self.value = nn.Linear(config.hidden_size, self.all_head_size)
+        # Not called: it holds the probability for the attention function.
         self.dropout = nn.Dropout(config.attention_probs_dropout_prob)
 
     def forward(
@@ -164,7 +174,7 @@ class BertSelfAttention(nn.Module):
             The context, of the shape of `hidden_states`, and the probabilities if `attend` returns
             any.
         """
-        layout = as_layout(layout, hidden_states, attend, unused)
+        layout = as_layout(layout, hidden_states, attend, unused)  # also from a mask
         attend = attend or ATTENTION_FUNCTIONS[self.config.attn_implementation]
         head_shape = (self.num_attention_heads, self.attention_head_size)
         query = self.query(hidden_states).unflatten(-1, head_shape)  # (..., heads, head_size)

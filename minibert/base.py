@@ -158,7 +158,8 @@ class PreTrainedModel(ModelCompatibility, nn.Module):
     def init_weights(self) -> None:
         """Draw the weights of modules that have not been initialized, by `_init_weights`.
 
-        The `__init__` of a subclass may call it last, to initialize its new layers as BERT's.
+        The `__init__` of a subclass may call it last, to initialize its new layers as BERT's. A
+        parameter of the model itself, such as `self.scale`, stays as it is.
         """
         draw_uninitialized(self)
         self.tie_weights()
@@ -176,7 +177,8 @@ class PreTrainedModel(ModelCompatibility, nn.Module):
             LayerNorm       weights 1, biases 0
             anything else   as its constructor makes it
 
-        Subclasses may override this method. initialization.py says when it is called.
+        Subclasses may override this method. It is called for each module once: when the module is
+        built, when `post_init` finds it new, or after loading, if the checkpoint lacks its tensors.
         """
         with torch.no_grad():
             if isinstance(module, nn.LayerNorm):
@@ -208,7 +210,7 @@ class PreTrainedModel(ModelCompatibility, nn.Module):
     def _load_from_state_dict(
         self, state_dict: dict[str, Any], prefix: str, local_metadata: Any, *arguments: Any
     ) -> None:
-        """Let tensors that are one now be one afterwards."""
+        """Keep tied names tied: those of one tensor are those of one tensor afterwards."""
         from minibert.checkpoints.ties import share_values
 
         assigns = local_metadata.get("assign_to_params_buffers", False)
@@ -273,7 +275,7 @@ def _first_tensor(model: nn.Module) -> Tensor:
 
 
 def _copy_aliases(model: Any, state: dict[str, Any], prefix: str, _metadata: Any) -> None:
-    """Give every name memory of its own. A function, so that models can be pickled."""
+    """Copy tensors of several names in a state dict. A function, so that models can be pickled."""
     from minibert.checkpoints.ties import copy_aliases
 
     copy_aliases(model, state, prefix)

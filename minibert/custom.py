@@ -7,11 +7,15 @@ calls it: with a padded batch (batch, seq, hidden) whatever the layout, and with
     forward(hidden_states, attention_mask)         as in transformers: the mask, or None
     forward(hidden_states, *args, **kwargs)        a wrapper: the mask, and `attend` by keyword
     forward(hidden_states)                         a module that needs no mask, such as nn.Identity
-    forward(hidden_states, layout)                 whoever names a layout gets one, as minibert's
-                                                   own parts, and hidden states as it has them
+    forward(hidden_states, layout)                 as minibert's own parts: the layout, and hidden
+                                                   states that are not padded if packed
 
 A layer, its attention and the self-attention in it may return hidden states, or a tuple of hidden
 states and attention probabilities. An encoder may return a tuple or an output.
+
+This is about the encoder, its layers, their attention, the self-attention in it, and the pooler.
+All further parts, such as `layer.intermediate`, an activation or a linear layer, compute each token
+alone. They are called as modules of torch are, with (tokens, hidden) when packed.
 """
 
 import inspect

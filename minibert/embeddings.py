@@ -3,10 +3,11 @@
 Devlin et al. 2019, section 3, "Input/Output Representations".
 
 A token of the input is represented by its word, its segment (first or second text of a pair) and
-its position. The three are added and not concatenated, so that the model stays hidden_size wide. A
-linear layer on a concatenation would add up three projections anyway. A text has at most
-max_position_embeddings tokens (512), because each position has a learned vector of its own and the
-table ends there.
+its position. Without the position, BERT could not tell "dog bites man" from "man bites dog",
+because attention treats tokens as a set. The three are added and not concatenated, so that the
+model stays hidden_size wide. A linear layer on a concatenation would add up three projections
+anyway. A text has at most max_position_embeddings tokens (512), because each position has a learned
+vector of its own and the table ends there.
 
 Next file: attention.py.
 """
@@ -26,6 +27,9 @@ class BertEmbeddings(EmbeddingBuffers):
     """Word, segment and position embedding of each token, added and normalized.
 
     h0 = LayerNorm(word[input_id] + token_type[segment] + position[position_id])
+
+    LayerNorm(x) = gamma (x - mean) / sqrt(variance + eps) + beta, with mean and variance over the
+    hidden dimensions of each token. `EmbeddingBuffers` adds no computation to `nn.Module`.
     """
 
     def __init__(self, config: BertConfig) -> None:
@@ -51,10 +55,10 @@ class BertEmbeddings(EmbeddingBuffers):
 
         Args:
             input_ids: (batch, seq), or (tokens,) when packed. None if `inputs_embeds` is passed.
-            token_type_ids: Segment of each token, in a shape that `position_ids` may have. None:
-                all in segment 0.
-            position_ids: Position of each token, (batch, seq), (1, seq) or (seq,).
-                None: 0, 1, 2, ... in each sequence.
+            token_type_ids: Segment of each token, 0 or 1, (batch, seq), (1, seq) or (seq,), or
+                (tokens,) when packed. None: all in segment 0.
+            position_ids: Position of each token, in the same shapes. None: 0, 1, 2, ... in each
+                sequence.
             inputs_embeds: Word embeddings to use instead of looking up `input_ids`,
                 (batch, seq, hidden).
             layout: Where sequences begin and end. None: each row is a sequence.

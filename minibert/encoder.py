@@ -2,9 +2,13 @@
 
 Devlin et al. 2019, section 3, "Model Architecture". Vaswani et al. 2017, sections 3.1 and 3.3.
 
+    a      = LayerNorm(h + attention(h))              BertAttention, of all tokens of a sequence
+    next h = LayerNorm(a + W2 GELU(W1 a + b1) + b2)   BertIntermediate and BertOutput, of each token
+
 Both halves of a layer compute a change that is added to their input, the residual connection
 (He et al. 2016). A state is refined instead of rebuilt, and gradients reach the first layer through
-every LayerNorm, but not through every matrix.
+every LayerNorm, but not through every matrix. LayerNorm follows the addition ("post-LN"), where
+most later models normalize the input of each half.
 
 Next file: model.py.
 """
@@ -77,7 +81,8 @@ class Activation(nn.Module):
 class BertIntermediate(nn.Module):
     """The first half of the feed-forward network: widen, then the activation.
 
-    Vaswani et al. 2017, equation 2, with GELU for max(0, x).
+    Vaswani et al. 2017, equation 2, with GELU for max(0, x): GELU(x) = x P(Z <= x), for Z from the
+    standard normal distribution.
     """
 
     def __init__(self, config: BertConfig) -> None:
@@ -158,6 +163,8 @@ class BertLayer(nn.Module):
 
     def feed_forward_chunk(self, attention_output: Tensor) -> Tensor:
         """Compute the second half of the layer, of tokens that need not be neighbors.
+
+        The name is that of transformers, where it can compute the tokens in chunks.
 
         Args:
             attention_output: (..., hidden).

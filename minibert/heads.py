@@ -2,6 +2,8 @@
 
 Devlin et al. 2019, sections 3.1 (pre-training), 3.2 (fine-tuning) and 4 (tasks). A head is called
 like `BertModel`, with `labels` if there are any, and returns the logits, and with labels the loss.
+It has nothing to do with the heads of attention. How words are masked and pairs are made for
+pre-training is in training/pretraining.py.
 
 Each class can be read alone, and copied to start a head of your own: `__init__` builds the layers,
 and `forward` leads from ids to the loss. `with initial_weights(self):` draws the weights of a layer
@@ -66,13 +68,16 @@ class BertPredictionHeadTransform(nn.Module):
 
 
 class BertLMPredictionHead(nn.Module):
-    """Scores every word of the vocabulary, with the tensor of the word embeddings."""
+    """Scores every word of the vocabulary, with the tensor E of the word embeddings.
+
+    scores = E LayerNorm(GELU(W h + b)) + bias
+    """
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
         self.transform = BertPredictionHeadTransform(config)
         self.decoder = nn.Linear(config.hidden_size, config.vocab_size)
-        # The official name of decoder.bias; both are one tensor.
+        # The official name of decoder.bias. TIED_WEIGHTS makes both one tensor, and E as well.
         self.bias = nn.Parameter(torch.zeros(config.vocab_size))
 
     def forward(self, hidden_states: Tensor) -> Tensor:
@@ -82,6 +87,8 @@ class BertLMPredictionHead(nn.Module):
 
 class BertPreTrainingHeads(nn.Module):
     """The heads of masked-language modeling and of next-sentence prediction.
+
+    It gives the tensors of both their official names. Models call the two parts themselves.
 
     Args:
         config: The sizes and the activation.
@@ -120,6 +127,7 @@ class BertForMaskedLM(OutputEmbeddings, PreTrainedModel):
         super().__init__(config)
         self.bert = BertModel(self.config, add_pooling_layer=False)
         with initial_weights(self):
+            # The official name, short for classifier: it is not about the token [CLS].
             self.cls = BertPreTrainingHeads(self.config, nsp=False)
 
     def forward(
@@ -584,7 +592,7 @@ class BertForQuestionAnswering(PreTrainedModel):
 
 
 def encoder_options(options: ForwardOptions) -> ForwardOptions:
-    """Return the options for `BertModel`, whose output is not a tuple, whatever the head's is."""
+    """Return the options for `BertModel`. Heads read its output by name, so it is not a tuple."""
     return {**options, "return_dict": True}
 
 
@@ -634,5 +642,5 @@ def score_words(
 
 
 def join_choices(x: Tensor | None) -> Tensor | None:
-    """(batch, choices, seq, ...) to (batch * choices, seq, ...). Anything else stays as it is."""
+    """Flatten (batch, choices, seq, ...) to (batch * choices, seq, ...), and leave the rest."""
     return x.flatten(0, 1) if isinstance(x, Tensor) and x.dim() > 2 else x

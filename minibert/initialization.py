@@ -1,7 +1,9 @@
 """How a new model gets its weights: drawn part by part, as it is built, and tied.
 
-How each is drawn says `PreTrainedModel._init_weights`. While a checkpoint loads, nothing is drawn
-here: checkpoints/drawing.py builds parts without values, and draws later what the file lacks.
+`PreTrainedModel._init_weights` says how each is drawn. Parts of minibert are drawn at the end of
+`with initial_weights(self):`, and those that a subclass adds by `self.post_init()`. While a
+checkpoint loads, no part of minibert is drawn here: checkpoints/drawing.py builds parts without
+values, and draws later what the file lacks.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,21 +1,29 @@
 """Layouts: where sequences begin and end inside a tensor of tokens.
 
-The paper does not discuss this. It is about batches: sequences of different lengths have to share
-one tensor.
+Devlin et al. 2019 do not discuss this. It is about batches: sequences of different lengths have to
+share one tensor.
 
-Everything in BERT except attention works on one token at a time, so only attention has to know
-which tokens belong together. It asks a layout. There are two, with the same methods:
+Every token is a vector of `hidden` numbers. Everything in BERT except attention works on one token
+at a time, so only attention has to know which tokens belong together. It asks a layout. There are
+two, here for the sequences "[CLS] a b [SEP]" and "[CLS] c [SEP]":
 
-    PaddedLayout     (batch, seq, hidden)   every sequence is padded to the longest with [PAD]
-    PackedLayout     (tokens, hidden)       sequences follow one another, without any [PAD]
+    PaddedLayout(attention_mask)   (batch, seq, hidden)   [CLS] a b [SEP]     mask 1 1 1 1
+                                   here (2, 4, hidden)    [CLS] c [SEP] [PAD]      1 1 1 0
+
+    PackedLayout([4, 3])           (tokens, hidden)       [CLS] a b [SEP] [CLS] c [SEP]
+                                   here (7, hidden)
+
+Both have the same methods, and code that uses these is correct for both:
 
     split, merge     into blocks of equally long sequences, and back
     pad, unpad       to (batch, seq, hidden), and back
+    additive_mask    what hides the padding after `pad`: 0 at each token, (batch, 1, 1, seq) or None
     position_ids     0, 1, 2, ... in every sequence
     first_tokens     the [CLS] states, (batch, hidden)
 
-Code that uses these methods is correct for both. The `mask` of a layout is True where a query may
-attend to a key. Its shape broadcasts to (batch, heads, seq, seq). It is None if nothing is hidden.
+In attention every token looks at others: as a query it looks, as a key it is looked at. The `mask`
+of a layout is True where a query may attend to a key. Its shape broadcasts to
+(batch, heads, queries, keys), and both of the last are seq long. It is None if nothing is hidden.
 
 Next file: embeddings.py.
 """
@@ -43,7 +51,8 @@ class PaddedLayout:
         attention_mask: Nonzero where a token may be attended to. Shape (batch, seq) hides keys such
             as [PAD], shapes (batch, seq, seq) and (batch, 1 or heads, seq, seq) hide keys from
             single queries. A floating-point mask with four dimensions is additive, as in
-            transformers: 0 is visible, -1000 or less is hidden. None hides nothing.
+            transformers: 0 is visible, -1000 or less is hidden (exp(-1000) is 0 in softmax). None
+            hides nothing.
 
     Raises:
         ValueError: The mask is not a tensor, has another number of dimensions, or has values that
@@ -61,7 +70,8 @@ class PaddedLayout:
         self._mask_shape = tuple(attention_mask.shape)
         is_additive = attention_mask.dim() == 4 and attention_mask.is_floating_point()
         # A mask that hides nothing is left out: the results are the same, and the kernel of
-        # `sdpa_attention` is faster. Reading its values waits for a GPU, once for a batch.
+        # `sdpa_attention` is faster. Reading its values waits for a GPU, once for a batch. They
+        # cannot be read while a tool such as torch.compile only records the operations.
         if inputs.is_traced(attention_mask) or inputs.hides_tokens(attention_mask, is_additive):
             visible = attention_mask == 0 if is_additive else attention_mask.bool()
             while visible.dim() < 4:  # to (batch, 1, 1, seq), or (batch, 1, seq, seq)
@@ -92,7 +102,10 @@ class PaddedLayout:
     def position_ids(
         self, device: torch.device | str | None = None, *, tokens: Sequence[int]
     ) -> Tensor:
-        """Return 0, 1, 2, ... for tokens of shape `tokens`, (batch, seq): (1, seq) on `device`."""
+        """Return 0, 1, 2, ... for tokens of shape `tokens`, (batch, seq): (1, seq) on `device`.
+
+        The row is that of every sequence.
+        """
         positions = torch.arange(tokens[-1], device=device)
         # Embeddings called alone also take a single sequence, (seq,).
         return positions if len(tokens) == 1 else positions[None]
@@ -126,8 +139,9 @@ class PackedLayout:
 
     Args:
         lengths: Tokens of each sequence, in order, each at least 1.
-        tail: Number of rows behind the last sequence that belong to no sequence, to round up the
-            size. No token attends to them, and their own context is 0.
+        tail: Number of rows behind the last sequence that belong to no sequence. They round the
+            size up to one for which matrix products are fast. No token attends to them, and their
+            own context is 0.
 
     Raises:
         ValueError: A length is below 1.
@@ -146,7 +160,7 @@ class PackedLayout:
             self.runs = [(0, 0)]  # without sequences, `merge` still needs one block, an empty one
 
     def split(self, x: Tensor) -> list[Tensor]:
-        """Return one block (run, length, ...) for each run of equally long sequences.
+        """Return one block (count, length, ...) for each run of `count` equally long sequences.
 
         Args:
             x: (tokens, ...).
@@ -162,7 +176,7 @@ class PackedLayout:
         ]
 
     def merge(self, blocks: list[Tensor]) -> Tensor:
-        """Undo `split`: (run, length, ...) to (tokens, ...), with zeros in the tail."""
+        """Undo `split`: (count, length, ...) each to (tokens, ...), with zeros in the tail."""
         rows = [block.flatten(0, 1) for block in blocks]
         if self.tail:
             rows.append(rows[0].new_zeros(self.tail, *rows[0].shape[1:]))
@@ -223,7 +237,7 @@ class PackedLayout:
 def additive(mask: Tensor, scores: Tensor) -> Tensor:
     """Return 0 where a mask is True, and elsewhere the lowest finite number of the scores' dtype.
 
-    It is not -inf, so that a row that is hidden completely does not become NaN.
+    It is not -inf, so that the softmax of a row that is hidden completely does not become NaN.
     """
     offsets = torch.zeros(mask.shape, dtype=scores.dtype, device=scores.device)
     return offsets.masked_fill(~mask, torch.finfo(scores.dtype).min)

@@ -48,7 +48,7 @@ def cross_entropy(logits: Tensor, labels: Tensor, reduction: str = "mean") -> Te
 
 
 def regression_loss(logits: Tensor, labels: Tensor, reduction: str = "mean") -> Tensor:
-    """Mean or sum of squared errors.
+    """Mean or sum of (logit - label)^2.
 
     Args:
         logits: (batch, num_labels).
@@ -71,6 +71,8 @@ def regression_loss(logits: Tensor, labels: Tensor, reduction: str = "mean") -> 
 
 def multi_label_loss(logits: Tensor, labels: Tensor, reduction: str = "mean") -> Tensor:
     """Mean or sum of the binary cross entropy of every label.
+
+    It is -label log p - (1 - label) log(1 - p), with p = sigmoid(logit).
 
     Args:
         logits: (batch, num_labels).

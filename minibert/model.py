@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 class BertPooler(nn.Module):
     """A linear layer and tanh on the [CLS] state, trained by next-sentence prediction.
 
+    pooler_output = tanh(W h_[CLS] + b)
+
     Devlin et al. 2019, section 3.1, task 2, and `pooled_output` in google-research/bert. The output
     is not the [CLS] state, which is the input of this layer, `last_hidden_state[:, 0]`.
     """
@@ -124,7 +126,7 @@ class BertModel(PreTrainedModel):
             TypeError: An unknown argument.
         """
         if not torch.compiler.is_compiling():  # a graph would record the id of the process
-            use_one_thread_after_fork()
+            use_one_thread_after_fork()  # or workers of a DataLoader would wait forever
         if output_hidden_states is None:
             output_hidden_states = self.config.output_hidden_states
         if output_attentions is None:
@@ -135,6 +137,7 @@ class BertModel(PreTrainedModel):
         layout = make_layout(layout, attention_mask)
         check_batch(self.config, layout, input_ids, inputs_embeds, output_attentions, unused)
 
+        # Each of the next three is the call of a part: self.embeddings(...), and so on.
         hidden_states = embed(
             self.embeddings, layout, input_ids, token_type_ids, position_ids, inputs_embeds
         )  # (batch, seq, hidden) or (tokens, hidden)

@@ -80,7 +80,7 @@ def embed(
     position_ids: Tensor | None,
     inputs_embeds: Tensor | None,
 ) -> Tensor:
-    """Call the embeddings. A user's own receive the positions of a packed batch instead of it."""
+    """Call the embeddings. A user's own receive the position ids of a packed batch, no layout."""
     ids: dict[str, Any] = {
         "input_ids": input_ids,
         "token_type_ids": token_type_ids,

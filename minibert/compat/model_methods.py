@@ -153,7 +153,7 @@ class ModelCompatibility(nn.Module):
         return 6 * tokens * self.num_parameters(exclude_embeddings=exclude_embeddings)
 
     def set_attn_implementation(self, attn_implementation: str) -> None:
-        """Choose the attention function: `attn_implementation` is a key of `ATTENTION_FUNCTIONS`."""
+        """Choose the attention function by its name, a key of `ATTENTION_FUNCTIONS`."""
         self.config.attn_implementation = attn_implementation
         self.config.validate()
 

@@ -1,12 +1,16 @@
 """WordPiece: a word becomes the longest pieces in the vocabulary, from left to right.
 
 ```
-words       "hello" "," "paintings" "!"           from basic.py, to be read last
-pieces      "hello" "," "painting" "##s" "!"      pieces inside a word begin with ##
+words       "i" "love" "embeddings"               the text, split at spaces and punctuation
+pieces      "i" "love" "em" "##bed" "##ding" "##s"
+ids         1045 2293 7861 8270 4667 2015         vocabulary[piece], the row of its embedding
 ```
 
+`##` marks a piece that continues a word. The model expects [CLS] before the pieces of a text and
+[SEP] after them. Classifiers read the vector of [CLS]. In a batch, [PAD] fills shorter texts up.
+
 The algorithm is that of google-research/bert (tokenization.py, WordpieceTokenizer), after
-Wu et al. 2016, section 4.1.
+Wu et al. 2016, section 4.1. learning.py makes a vocabulary from text.
 
 Next file: minibert/layouts.py. The rest of the tokenizer can be skipped; it begins with added.py.
 """
@@ -38,6 +42,7 @@ class WordPiece:
         self.vocabulary = vocabulary
         self.unk_token = unk_token
         self.max_word = max_word
+        # No piece is longer. It is at least "##" and a character, so that a piece takes one off.
         self._longest = max(len(CONTINUED) + 1, *map(len, vocabulary))
 
     def pieces(self, word: str) -> list[str]:
@@ -61,7 +66,7 @@ class WordPiece:
             piece = rest[:longest]
             while piece not in vocabulary:
                 piece = piece[:-1]
-                if len(piece) <= prefix_length:
+                if len(piece) <= prefix_length:  # no character of the word is left
                     return [self.unk_token]
             pieces.append(piece)
             rest = CONTINUED + rest[len(piece) :]
@@ -84,6 +89,6 @@ class WordPiece:
             start = end
             end += len(piece)
             if start:
-                end -= len(CONTINUED)
+                end -= len(CONTINUED)  # "##" is not in the word
             spans.append((piece, start, end))
         return spans
