@@ -91,7 +91,7 @@ def end_failed(name: str, error: BaseException, options: argparse.Namespace | No
     if isinstance(error, BrokenPipeError):
         return 0
     sentence = _sentence(error)
-    if options is not None and hasattr(options, "command_parser"):
+    if options is not None:
         sentence = in_options(sentence, parser_of(options))
     print(f"{name}: {sentence}", file=sys.stderr)
     return 2 if isinstance(error, UsageError) else 1

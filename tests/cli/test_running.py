@@ -13,11 +13,14 @@ from typing import Any
 import pytest
 
 from minibert.cli import main
+from minibert.cli.parser import Parser
 from minibert.cli.running import prepared, run
 
 
 def options_of(work: Any, **values: Any) -> argparse.Namespace:
-    return argparse.Namespace(command="export", debug=False, run=work, **values)
+    return argparse.Namespace(
+        command="export", debug=False, run=work, command_parser=Parser(prog="minibert"), **values
+    )
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
