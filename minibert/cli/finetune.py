@@ -192,10 +192,13 @@ def with_task_of_run(arguments: list[str]) -> list[str]:
     """The arguments of a run that is resumed, with the task in front that its folder names.
 
     Raises:
-        UsageError: The folder holds no run.
+        UsageError: The folder holds no run, or a new run names options before its task.
     """
+    first = arguments[0] if arguments else ""
     resumes = any(argument.startswith("--resume") for argument in arguments)
-    if not resumes or arguments[0] in TASKS:
+    if not resumes and first.startswith("-") and first not in ("-h", "--help"):
+        raise UsageError(f"name a task before its options: minibert finetune TASK {first}")
+    if not resumes or first in TASKS:
         return arguments
     folders = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     folders.add_argument("-o", "--output")

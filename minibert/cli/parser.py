@@ -122,10 +122,21 @@ class Parser(argparse.ArgumentParser):
         for dest in ("command", "task"):
             name = getattr(options, dest, None)
             parser = parser.commands.get(name, parser) if name else parser
+        named = parser.options_by_name()
+        positional = [action for action in parser.arguments() if not action.option_strings]
         if not argument.startswith("-"):
-            parser.error(f"unexpected argument {argument!r}")
-        name = argument.partition("=")[0]
-        parser.error(f"unknown option {argument}{nearest_name(name, parser.options_by_name())}")
+            advice = parser._form()
+            if not positional and "--model" in named:
+                advice = f". Did you mean --model {argument}?"
+            parser.error(f"unexpected argument {argument!r}{advice}")
+        advice = nearest_name(argument.partition("=")[0], named)
+        if not advice and any(action.required for action in positional):
+            advice = parser._form()
+        parser.error(f"unknown option {argument}{advice}")
+
+    def _form(self) -> str:
+        """How the command is written, such as ". Write minibert export [options] SRC DST"."""
+        return f". Write {' '.join(self.format_usage().split()[1:])}"
 
 
 def parser_of(options: argparse.Namespace) -> Parser:
@@ -138,11 +149,11 @@ def nearest_name(word: str, names: Iterable[str]) -> str:
     """Suggest a name for a misspelled one.
 
     It has the initials of the word (--lr) or is spelled like it. Without such a name the suggestion
-    is empty.
+    is empty, as it is for a single letter, with which many names begin.
     """
     bare = word.lstrip("-")
     by_bare_name = {name.lstrip("-"): name for name in names}
-    matches = [name for name in by_bare_name if _initials(name) == bare]
+    matches = [name for name in by_bare_name if len(bare) > 1 and _initials(name) == bare]
     if not matches:
         matches = difflib.get_close_matches(bare, by_bare_name, n=1, cutoff=0.6)
     return f". Did you mean {by_bare_name[matches[0]]}?" if matches else ""
