@@ -111,6 +111,24 @@ def test_a_folder_with_the_name_of_a_bundled_model(
         assert Source(tmp_path / "minibert-tiny").folder == tmp_path / "minibert-tiny"
 
 
+@pytest.mark.parametrize("name", [".", "./", "..", "../models", "x/../minibert-tiny/.."])
+def test_a_relative_path_is_not_a_bundled_model(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is the folder that the path leads to from here, without a warning."""
+    here = tmp_path / "models" / "x"
+    here.mkdir(parents=True)
+    monkeypatch.chdir(here)
+    (here / "config.json").write_text("{}", encoding="utf-8")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            folder = Source(name).folder
+        except FileNotFoundError:
+            return
+    assert folder is None or BUNDLED_MODELS not in (folder.resolve(), *folder.resolve().parents)
+
+
 def test_a_new_folder_is_there_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
     target = tmp_path / "a" / "b"
     for error in (KeyboardInterrupt, ValueError):

@@ -56,7 +56,9 @@ def _local_folder(name: str) -> Path | None:
     if not name:
         return None
     folder = os.path.expanduser(name)
-    bundled = os.path.join(BUNDLED_MODELS, name)
+    place = os.path.normpath(name)
+    is_one_part = place == os.path.basename(place) and place not in (os.curdir, os.pardir)
+    bundled = os.path.join(BUNDLED_MODELS, name) if is_one_part else ""
     is_ambiguous = os.path.isdir(bundled) and os.path.isdir(folder)
     if is_ambiguous and folder == os.path.basename(bundled):  # "./minibert-tiny" is clear
         if not os.path.isfile(os.path.join(folder, "config.json")):
