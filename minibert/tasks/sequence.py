@@ -47,6 +47,8 @@ from minibert.tokenization.tokenizer import BertTokenizer
 
 SMALLEST = 1e-12
 """Lower bound of a probability in a loss, so that the loss of one wrong row is not infinite."""
+SMALL_SPREAD = 0.05
+"""Difference of a label's probabilities between texts, up to which the texts are scored alike."""
 _FLAGS = {"1": True, "1.0": True, "true": True, "yes": True}
 _FLAGS |= {"0": False, "0.0": False, "false": False, "no": False}
 
@@ -389,6 +391,19 @@ class SequenceTask(Task):
                 Mistake(row, texts[row], joined(expected[row]), joined(predicted[row]), confidence)
             )
         counts = metrics.multi_label_counts(expected, predicted)
+        spread = float(np.ptp(scores, axis=0).max(initial=0.0))
+        notice = ""
+        if len(np.unique(expected, axis=0)) > 1:
+            if len(np.unique(predicted, axis=0)) == 1:
+                labels = joined(predicted[0])
+                notice = f"every text is predicted as {labels!r}."
+                if not labels:
+                    notice = "no text is predicted to have a label."
+            elif spread < SMALL_SPREAD:
+                notice = (
+                    f"the probabilities of a label differ by {spread:.2g} at most between texts, "
+                    "so the model hardly tells them apart."
+                )
         return Scores(
             "multi_label",
             len(rows),
@@ -396,6 +411,7 @@ class SequenceTask(Task):
             metrics.class_scores_of_counts(names, counts),
             names,
             errors=most_confident_first(errors),
+            notice=notice,
         )
 
 

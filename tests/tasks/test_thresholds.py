@@ -14,7 +14,7 @@ from tiny_folder import classifier_folder, tiny_folder
 from minibert import BertConfig, evaluate
 from minibert.auto import load_with_heads
 from minibert.cli import main
-from minibert.tasks.sequence import SequenceTask, as_flag, as_label_list
+from minibert.tasks.sequence import Labeled, SequenceTask, as_flag, as_label_list
 from minibert.tasks.thresholds import best_thresholds
 
 LABELS = ("good", "funny")
@@ -56,6 +56,27 @@ def test_thresholds_have_the_highest_f1() -> None:
         best = f1_score(expected[:, label], scores[:, label] >= threshold)
         grid = [f1_score(expected[:, label], scores[:, label] >= x) for x in scores[:, label]]
         assert best == pytest.approx(max(grid))
+
+
+@pytest.mark.parametrize(
+    ("scores", "notice"),
+    [
+        ([[0.2, 0.1], [0.4, 0.3], [0.3, 0.2]], "no text is predicted to have a label."),
+        ([[0.9, 0.1], [0.7, 0.3], [0.8, 0.2]], "every text is predicted as 'good'."),
+        ([[0.51, 0.1], [0.48, 0.1], [0.5, 0.1]], "differ by 0.03 at most between texts"),
+        ([[0.9, 0.1], [0.1, 0.8], [0.8, 0.1]], ""),
+    ],
+)
+def test_texts_that_are_all_scored_alike_give_a_notice(
+    scores: list[list[float]], notice: str
+) -> None:
+    task = SequenceTask(multi_label=True)
+    labels: list[list[str]] = [["good"], ["funny"], []]
+    rows = task.from_values([{"text": "w1", "label": one} for one in labels])
+    thresholds = np.full(2, 0.5)
+    predictions = [Labeled(np.array(row), list(LABELS), thresholds) for row in scores]
+    found = task.score(rows, predictions).notice
+    assert notice in found if notice else not found
 
 
 def write_films(path: Path, text: str, count: int = 24) -> Path:
