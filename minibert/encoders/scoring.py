@@ -193,7 +193,8 @@ class TextScorer(TextModel):
         """
         if self.config.num_labels != 1:
             raise ValueError(
-                f"ranking needs a model with one label, but this one has {self.config.num_labels}."
+                f"ranking needs a model with one label, but this one has {self.config.num_labels}. "
+                "minibert finetune reranker trains one."
             )
         if top_k is not None:
             check_count("top_k", top_k)
