@@ -48,7 +48,7 @@ class FileReport:
 
     def __str__(self) -> str:
         """One line."""
-        parts = [f"{self.rows:,} rows"]
+        parts = [_count(self.rows, "row")]
         if self.labels:
             shown = [
                 f"{label} ({'once' if count == 1 else f'{count:,} times'})"
@@ -91,7 +91,7 @@ class DataReport:
         if self.skipped:
             first = self.skipped[0]
             lines.append(
-                f"{len(self.skipped):,} bad rows were left out, "
+                f"{_count(len(self.skipped), 'bad row')} left out, "
                 f"the first at {first.place}: {first.reason}"
             )
         lines += [f"notice: {notice}" for notice in self.notices]
@@ -152,7 +152,9 @@ def check_data(
             labels_of_texts[task.texts_of(row)].add(row_labels)
     contradictions = sum(len(different) > 1 for different in labels_of_texts.values())
     if contradictions:
-        notices.append(f"{contradictions:,} texts of {names[0]} occur with different labels.")
+        occur = "occurs" if contradictions == 1 else "occur"
+        texts = _count(contradictions, "text")
+        notices.append(f"{texts} of {names[0]} {occur} with different labels.")
     if tokenizer is not None:
         sample = [text for row in train[: SHOWN * 4] for text in task.texts_of(row)]
         warning = coverage_warning(tokenizer, " ".join(sample))

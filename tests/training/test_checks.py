@@ -61,7 +61,7 @@ def test_overlaps_and_conflicts_of_train_and_dev_give_notices() -> None:
     train = rows(("a", "x"), ("b", "y"), ("b", "x"), ("c", "y"))
     text = notices(train, rows(("a", "x"), ("z", "x")))
     assert "1 of 2 rows of dev are in train, too" in text
-    assert "1 texts of train occur with different labels" in text
+    assert "1 text of train occurs with different labels" in text
     assert "the label 'y' is not in dev" in text
     assert notices(rows(("a", "x"), ("b", "x"), ("c", "y"), ("d", "y"))) == ""
 
@@ -109,7 +109,7 @@ def test_bad_rows_are_left_out_and_counted(tmp_path: Path) -> None:
     assert [row.values for row in read] == values(("a", "x"), ("d", "y"))
     assert [row.place for row in bad_rows] == [f"{file}, line 3", f"{file}, line 4"]
     report: DataReport = check_data(TASK, read, skipped=bad_rows)
-    assert "2 bad rows were left out, the first at" in str(report)
+    assert "2 bad rows left out, the first at" in str(report)
 
 
 def test_labels_that_training_never_sees_are_counted_before_it_starts() -> None:
