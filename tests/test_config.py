@@ -414,7 +414,7 @@ def test_a_config_of_a_users_class_comes_back_as_it_was(config_class: Any, tmp_p
     Exits(config.replace(num_hidden_layers=1)).save_pretrained(tmp_path)
     model = Exits.from_pretrained(tmp_path)
     assert len(model.heads) == 3 and isinstance(model.config, config_class)
-    with pytest.warns(UserWarning, match="no place"):
+    with pytest.warns(UserWarning, match="heads.2.bias.*not loaded"):
         assert len(Exits.from_pretrained(tmp_path, exits=2).heads) == 2
 
 
