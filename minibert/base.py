@@ -32,6 +32,9 @@ class PreTrainedModel(ModelCompatibility, nn.Module):
         config: The sizes. A config of transformers is converted.
 
     Attributes:
+        config_class: The class of configs. A subclass whose config has fields of its own names it.
+        base_model_prefix: Name of the attribute that holds the `BertModel`, so that a checkpoint
+            of `BertModel` alone can be loaded, and the other way round.
         config: The sizes and switches.
         load_report: What loading did with each tensor, a
             `minibert.checkpoints.loading.LoadReport`. None: built from a config.

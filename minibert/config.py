@@ -84,9 +84,11 @@ class BertConfig(ConfigCompatibility):
         num_attention_heads: Number A of attention heads. It divides `hidden_size`.
         intermediate_size: Width of the feed-forward network, 4 H in every official model.
         hidden_act: Activation of the feed-forward network, a key of `minibert.encoder.ACTIVATIONS`.
-        attn_implementation: `"sdpa"`, `"eager"`, or another key of
+        attn_implementation: `"eager"` (attention step by step), `"sdpa"` (PyTorch's function for
+            scaled dot-product attention), or another key of
             `minibert.attention.ATTENTION_FUNCTIONS`. It is not written to config.json.
-        hidden_dropout_prob: Dropout probability after the embeddings and after each block.
+        hidden_dropout_prob: Dropout probability after the embeddings and in both halves of each
+            layer, before the residual is added.
         attention_probs_dropout_prob: Dropout probability of the attention weights.
         max_position_embeddings: Length of the longest sequence, in tokens.
         type_vocab_size: Number of segments.
@@ -99,7 +101,8 @@ class BertConfig(ConfigCompatibility):
             embeddings.
         gradient_checkpointing: Whether training recomputes each layer for its gradient, to save
             memory.
-        problem_type: Loss of a sequence classifier. None: chosen from `num_labels` and the labels.
+        problem_type: Loss of a sequence classifier, as `BertForSequenceClassification` lists them.
+            None: chosen from `num_labels` and the labels.
         id2label: Name of each label, by index. Its size is `num_labels`.
         output_hidden_states: Whether models return all hidden states, unless a call says otherwise.
         output_attentions: Whether models return the attention weights, unless a call says

@@ -131,9 +131,9 @@ class BertModel(PreTrainedModel):
             output_hidden_states = self.config.output_hidden_states
         if output_attentions is None:
             output_attentions = self.config.output_attentions
-        attention = self.config.attn_implementation
-        if output_attentions and attention == "sdpa":  # which has no probabilities
-            attention = "eager"
+        # "sdpa" has no probabilities. A function of a user's own may have some.
+        takes_eager = output_attentions and self.config.attn_implementation == "sdpa"
+        attention = "eager" if takes_eager else self.config.attn_implementation
         layout = make_layout(layout, attention_mask)
         check_batch(self.config, layout, input_ids, inputs_embeds, output_attentions, unused)
 

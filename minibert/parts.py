@@ -66,7 +66,7 @@ def takes_layout(part: nn.Module) -> bool:
     """Whether a part computes by minibert's own `forward`, which its class names `layout_forward`.
 
     It does not if a subclass has a `forward` of its own, or if one has been assigned to the module
-    or to its class.
+    or to its class. Such a `forward` gets a layout if it has a parameter of that name (custom.py).
     """
     own = getattr(type(part), "layout_forward", None)
     return own is not None and getattr(part.forward, "__func__", None) is own

@@ -77,7 +77,8 @@ class Run:
         folder: Folder for the states, the log and the best model.
         options: How to train. A resumed run may change them, except those that decide the order of
             the data. `metric` is the score that chooses the best model, which is saved in `folder`.
-            Of equal scores the lower loss decides.
+            Of equal scores the lower loss decides. With None only states are saved: call
+            `save_model(folder)` after `train()`.
         tokenizer: Saved with every model.
         resume: Continue from the last state in `folder`. "with other data": also if the examples
             or the labels have changed.
