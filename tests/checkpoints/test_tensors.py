@@ -70,7 +70,7 @@ def test_only_the_gamma_of_layernorm_is_renamed(folder: Path) -> None:
     write_folder(folder, SMALL, {**tensors, "encoder.gate.gamma": torch.ones(1)})
     with pytest.warns(
         UserWarning,
-        match="encoder.gate.gamma is in .*, but not in BertModel, and not loaded",
+        match="encoder.gate.gamma .*BertModel .*not loaded",
     ):
         model = BertModel.from_pretrained(folder)
     assert model.load_report.unexpected == ["encoder.gate.gamma"]
@@ -289,7 +289,7 @@ def test_a_file_without_tensors_of_bert_raises_an_error(tmp_path: Path) -> None:
     write_folder(tmp_path, SMALL, {"transformer.h.0.attn.weight": torch.ones(2, 2)})
     with pytest.raises(
         ValueError,
-        match=r"no tensor of a BERT that BertModel has a place for \(1 tensors, such as 'transfo",
+        match=r"BertModel .*such as 'transfo",
     ):
         BertModel.from_pretrained(tmp_path)
 

@@ -112,7 +112,7 @@ class TestEncode:
             damaged.model.embeddings.word_embeddings.weight[VOCABULARY.index("trees")] = torch.nan
         with pytest.raises(
             ValueError,
-            match="The vector of 'tall trees' is not finite: the model's weights are dam",
+            match="'tall trees' is not finite: .*weights",
         ):
             damaged.encode(["hello", "tall trees"])
 
@@ -125,9 +125,7 @@ class TestLongTexts:
     LONG = " ".join(["hello world how tall do trees grow"] * 20)  # 140 words for a window of 64
 
     def test_truncated_and_counted(self, embedder: SentenceEmbedder) -> None:
-        with pytest.warns(
-            UserWarning, match="1 of 2 texts have more than 64 tokens and were truncated"
-        ):
+        with pytest.warns(UserWarning, match="1 of 2 texts .*more than 64 tokens .*truncated"):
             vectors = embedder.encode([self.LONG, "hello"])
         ids = embedder.tokenizer(self.LONG, truncation=True, max_length=64)["input_ids"]
         with torch.inference_mode():
@@ -456,7 +454,7 @@ class TestFolders:
         )
         with pytest.raises(
             ValueError,
-            match="give vectors of 64 dimensions, but the Dense layer of this model takes 32",
+            match="64 dimensions, .*Dense .*takes 32",
         ):
             SentenceEmbedder.from_pretrained(tmp_path, precision=None, layers=[1, 2])
         torch.save(
@@ -596,7 +594,7 @@ class TestCounts:
     def test_words_past_max_length(self, embedder: SentenceEmbedder) -> None:
         with pytest.warns(
             UserWarning,
-            match="^1 of 3 texts have more than 64 tokens .* words past that have no vector",
+            match="^1 of 3 texts .*more than 64 tokens.* no vector",
         ):
             embedder.words(["hello " * 63, "hello " * 62, "in"])
 
@@ -615,9 +613,7 @@ class TestCounts:
             match=r"should be several strings, not 'a\.txt'\. minibert\.files\.read_lines",
         ):
             list(embedder.encode_stream("a.txt"))
-        with pytest.raises(
-            ValueError, match="chunk_size should be a whole number of 1 or more, not 0"
-        ):
+        with pytest.raises(ValueError, match="chunk_size should be .* 1 or more, not 0"):
             list(embedder.encode_stream(["a"], chunk_size=0))
 
 

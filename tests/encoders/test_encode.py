@@ -37,9 +37,7 @@ class TestResults:
             embedder.truncate_dim = size
             np.testing.assert_array_equal(embedder.encode(TEXTS), whole[:, :size])
             assert (embedder.truncate_dim, embedder.dimension) == (size, size or whole.shape[1])
-        with pytest.raises(
-            ValueError, match="truncate_dim should be a whole number of 1 or more, not 0"
-        ):
+        with pytest.raises(ValueError, match="truncate_dim should be .* 1 or more, not 0"):
             embedder.truncate_dim = 0
 
     def test_normalized_and_truncated(self, embedder: SentenceEmbedder) -> None:

@@ -148,9 +148,7 @@ class TestPool:
             ValueError, match="pooling should be one of cls, pooler, .*, not 'average'"
         ):
             pool(torch.randn(3, 2), [3], "average")
-        with pytest.raises(
-            ValueError, match="each sequence should have more than 1 tokens to pool, not 1"
-        ):
+        with pytest.raises(ValueError, match="more than 1 tokens .*not 1"):
             pool(torch.randn(3, 2), [2, 1], skip=1)
 
     @pytest.mark.parametrize("skip", [0, 2])

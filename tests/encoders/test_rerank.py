@@ -206,15 +206,13 @@ class TestRerank:
     def test_mistakes(
         self, parts: tuple[BertForSequenceClassification, BertTokenizer], tmp_path: Path
     ) -> None:
-        with pytest.raises(ValueError, match="top_k should be a whole number of 1 or more, not 0"):
+        with pytest.raises(ValueError, match="top_k should be .* 1 or more, not 0"):
             rerank(*parts, QUERY, DOCUMENTS, top_k=0)
         with pytest.raises(
             ValueError, match="pairs should be two strings each, but number 0 is .* None"
         ):
             rerank(*parts, QUERY, [None])  # type: ignore[list-item]
-        with pytest.raises(
-            ValueError, match="ranking needs a model with one label, but this one has 2"
-        ):
+        with pytest.raises(ValueError, match="one label, .*has 2"):
             CrossEncoder.from_pretrained(classifier_folder(tmp_path / "two", 2)).rank(
                 QUERY, DOCUMENTS
             )

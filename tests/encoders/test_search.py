@@ -115,7 +115,7 @@ class TestNearest:
                 function(vectors, np.eye(3))
 
     def test_invalid_arguments_and_an_empty_corpus(self) -> None:
-        with pytest.raises(ValueError, match="top_k should be a whole number of 1 or more, not 0"):
+        with pytest.raises(ValueError, match="top_k should be .* 1 or more, not 0"):
             nearest([[1.0]], [[1.0]], 0)
         with pytest.raises(
             ValueError, match="metric should be one of cosine, dot, euclidean, manhattan, not 'max'"

@@ -60,7 +60,7 @@ class TestOptions:
 
     def test_loading_options_of_a_model_that_is_there(self, embedder: SentenceEmbedder) -> None:
         model = BertForSequenceClassification(embedder.model.config)
-        with pytest.raises(TypeError, match="precision is for a model that is loaded by its name"):
+        with pytest.raises(TypeError, match="precision is for a model .*by its name"):
             CrossEncoder(model, embedder.tokenizer, precision="int8")
 
     @pytest.mark.parametrize("method", ["encode", "encode_query", "encode_document"])

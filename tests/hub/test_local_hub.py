@@ -84,9 +84,7 @@ def test_revisions(hub: LocalHub, tmp_path: Path, minilm: str) -> None:
 
 
 def test_unknown_repository(hub: LocalHub, tmp_path: Path) -> None:
-    with pytest.raises(
-        FileNotFoundError, match="'a/nothing' is neither a local folder nor a repository on the Hub"
-    ):
+    with pytest.raises(FileNotFoundError, match="'a/nothing' is neither .*folder nor .*Hub"):
         minibert.BertModel.from_pretrained("a/nothing", cache_dir=tmp_path)
 
 

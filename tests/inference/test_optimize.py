@@ -288,18 +288,14 @@ def test_unsupported_calls_of_an_optimized_model_raise_errors() -> None:
         fast(inputs_embeds=vectors)
     assert not any(parameter.requires_grad for parameter in fast.parameters())
     assert fast.to("cpu").float().eval() is fast  # calls without an effect are allowed
-    with pytest.raises(
-        ValueError, match="cannot be moved or cast: do so with the original, then optimize"
-    ):
+    with pytest.raises(ValueError, match="cannot be moved or cast: .*the original, then optimize"):
         fast.half()
 
 
 def test_bad_arguments() -> None:
     with pytest.raises(ValueError, match="precision should be one of fp32, bf16, int8, not 'fp8'"):
         optimize(model_of(), precision="fp8")
-    with pytest.raises(
-        ValueError, match="optimize takes a model of minibert, such as BertModel, not Linear"
-    ):
+    with pytest.raises(ValueError, match="optimize takes .*such as BertModel, not Linear"):
         optimize(torch.nn.Linear(2, 2))  # type: ignore[type-var]
 
 

@@ -304,15 +304,11 @@ def test_errors_say_what_is_wrong(
     tmp_path: Path, minilm: str, tokenizer: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     page = tmp_path / "page.html"
-    with pytest.raises(ValueError, match="the text has 202 tokens, and the page shows up to 128"):
+    with pytest.raises(ValueError, match="202 tokens, .*up to 128"):
         write_page(page, minilm, "word " * 200)
-    with pytest.raises(
-        ValueError, match="the page shows up to 128 tokens, so it cannot be padded to 1000000000"
-    ):
+    with pytest.raises(ValueError, match="up to 128 tokens, .*padded to 1000000000"):
         write_page(page, minilm, "word", pad_to=10**9)
-    with pytest.raises(
-        ValueError, match="the text has 5 tokens, which is more than the 4 to pad to"
-    ):
+    with pytest.raises(ValueError, match="5 tokens, .*more than the 4 to pad to"):
         write_page(page, minilm, "I love Korea", pad_to=4)
     with pytest.raises(ValueError, match="text should be a single string, not list"):
         write_page(page, minilm, ["I love Korea"])  # type: ignore[arg-type]
@@ -355,9 +351,7 @@ def test_run_computes_the_values_of_the_page(minilm: str) -> None:
     changed = run(minilm, "I love Korea", masked=[2], off=[(0, 1), (5,)], rounded=True)
     assert torch.count_nonzero(changed["layer.0.attention.probabilities"][0, 1]) == 0
     assert torch.equal(changed["layer.5.output"], changed["layer.4.output"])
-    with pytest.raises(
-        ValueError, match="there is no token 9 to mask: the text has 5, counted from 0"
-    ):
+    with pytest.raises(ValueError, match="token 9 .*the text has 5, counted from 0"):
         run(minilm, "I love Korea", masked=[9])
 
 

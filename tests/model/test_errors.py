@@ -32,9 +32,7 @@ def test_bad_lengths(lengths: list[int]) -> None:
 
 
 def test_lengths_that_do_not_add_up(model: BertModel) -> None:
-    with pytest.raises(
-        ValueError, match=r"tokens of shape \(5,\), as the lengths .* add up to 5, not \(6,\)"
-    ):
+    with pytest.raises(ValueError, match=r"\(5,\), .*lengths .*not \(6,\)"):
         model(torch.ones(6, dtype=torch.long), layout=PackedLayout([2, 3]))
 
 
@@ -44,14 +42,14 @@ def test_invalid_masks_raise_an_error() -> None:
             PaddedLayout(torch.ones(shape))
     with pytest.raises(
         ValueError,
-        match="is added to the scores, so its values should be 0 .visible. or -1000 and less",
+        match="should be 0 .visible. or -1000 and less",
     ):
         PaddedLayout(torch.ones(2, 1, 1, 5))
     with pytest.raises(ValueError, match="is added to the scores"):
         PaddedLayout(torch.full((2, 1, 1, 5), torch.nan))
     for wrong in (-1, torch.nan, -10000.0):
         with pytest.raises(
-            ValueError, match=f"contains {wrong:g}, but it should be 1 for tokens and 0 for padding"
+            ValueError, match=f"contains {wrong:g}, .*should be 1 for tokens and 0 for"
         ):
             PaddedLayout(torch.tensor([[1, wrong]]))
 
@@ -75,7 +73,7 @@ def test_masks_of_another_shape_raise_an_error(
 def test_sequences_without_tokens_raise_an_error(model: BertModel) -> None:
     with pytest.raises(
         ValueError,
-        match=r"tokens of shape \(2, 0\), but every sequence needs at least one token",
+        match=r"\(2, 0\), .*at least one token",
     ):
         model(torch.zeros(2, 0, dtype=torch.long))
 

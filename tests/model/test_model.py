@@ -287,9 +287,7 @@ def test_new_embeddings_are_near_the_mean() -> None:
     assert model.config.vocab_size == 104 and model.get_output_embeddings().out_features == 104
     model.resize_token_embeddings(200, mean_resizing=False)
     assert 0.01 < model.get_input_embeddings().weight[104:].std() < 0.03
-    with pytest.raises(
-        ValueError, match="pad_to_multiple_of should be a whole number of 1 or more, not -8"
-    ):
+    with pytest.raises(ValueError, match="pad_to_multiple_of should be .* 1 or more, not -8"):
         model.resize_token_embeddings(pad_to_multiple_of=-8)
 
 
@@ -335,7 +333,5 @@ def test_resized_embeddings_stay_frozen() -> None:
     model = BertModel(tiny_config())
     model.get_input_embeddings().weight.requires_grad_(False)
     assert not model.resize_token_embeddings(103).weight.requires_grad
-    with pytest.raises(
-        ValueError, match="vocab_size should be 1 or more, not 0: number 0 is padding"
-    ):
+    with pytest.raises(ValueError, match="vocab_size should be 1 or more, not 0"):
         model.resize_token_embeddings(0)

@@ -120,7 +120,7 @@ class TestEmbedder:
         other.save_pretrained(tmp_path / "other")
         with pytest.raises(
             ValueError,
-            match="nothing was written: in ONNX Runtime the results differ from torch's by",
+            match="nothing was written: .*results differ",
         ):
             exporting.export(Source(tmp_path / "other"), tmp_path / "out")
         assert [path.name for path in tmp_path.iterdir()] == ["other"]

@@ -65,9 +65,7 @@ def test_the_last_row_of_the_logit_lens_is_the_prediction() -> None:
     assert torch.equal(ids[-1], best.indices) and torch.equal(values[-1], best.values)
     assert int(logit_lens(t, words=10)[1].max()) < 10
     bare = random_model("BertModel")
-    with pytest.raises(
-        ValueError, match="logit_lens needs a model with an MLM head, and BertModel has none"
-    ):
+    with pytest.raises(ValueError, match="logit_lens needs .*MLM head, .*BertModel"):
         logit_lens(traced(bare, batch))
 
 
@@ -249,9 +247,7 @@ def test_a_sweep_of_patches_equals_one_patch_at_a_time() -> None:
     with torch.no_grad():
         torch.testing.assert_close(swept[1, 2], measure(model(**clean))[0])
         torch.testing.assert_close(swept[1, 3], measure(model(**corrupted))[0])
-    with pytest.raises(
-        ValueError, match=r"two sequences of one length, \(1, seq\), not \(1, 6\) and \(1, 7\)"
-    ):
+    with pytest.raises(ValueError, match=r"one length, .*not \(1, 6\) and \(1, 7\)"):
         patching_sweep(model, clean, ragged_batch(model.config, (7,)), measure)
 
 

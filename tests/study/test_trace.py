@@ -273,7 +273,7 @@ def test_errors_say_what_is_wrong() -> None:
         trace(model).switch_off_head(0, 4)
     with pytest.raises(
         ValueError,
-        match=r"value set for layer.0.output should be of shape \(3, 11, 32\), not \(7,\)",
+        match=r"layer.0.output should be of shape \(3, 11, 32\), not \(7,\)",
     ):
         with trace(model) as t:
             t.set("layer.0.output", torch.zeros(7))
@@ -296,13 +296,13 @@ def test_patches_may_return_numbers_or_tensors_only() -> None:
         assert torch.equal(model(**batch).pooler_output, torch.full((3, 32), 0.5).tanh())
         with pytest.raises(
             ValueError,
-            match="what is set for pooler.dense should be a tensor or a number, not a str",
+            match="pooler.dense should be a tensor or a number, not a str",
         ):
             t.set("pooler.dense", "0")
         t.set("pooler.dense", lambda _: None)
         with pytest.raises(
             ValueError,
-            match="what is set for pooler.dense should be a tensor or a number, not a Non",
+            match="pooler.dense should be a tensor or a number, not a Non",
         ):
             model(**batch)
 

@@ -103,9 +103,7 @@ def test_a_shortened_input_is_an_error(embedder: SentenceEmbedder, tmp_path: Pat
     """It may lack a line of another rank's last shard, or whole shards of this rank."""
     for rank in (0, 1):
         encode_to_shards(embedder, LINES, tmp_path / "two", shard_size=10, rank=rank, world_size=2)
-    with pytest.raises(
-        ValueError, match="holds 47 lines, but the input has 46: the input has changed"
-    ):
+    with pytest.raises(ValueError, match="47 lines, .*has 46: .*changed"):
         encode_to_shards(
             embedder, LINES[:46], tmp_path / "two", shard_size=10, rank=1, world_size=2
         )

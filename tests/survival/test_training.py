@@ -379,7 +379,7 @@ def test_the_error_names_a_damaged_log(tmp_path: Path, line: bytes) -> None:
     (tmp_path / "log.jsonl").write_bytes(b"\n".join(lines) + b"\n")
     with pytest.raises(
         ValueError,
-        match=r"log\.jsonl, line 2 is damaged: repair or delete it, then start with resume=True",
+        match=r"log\.jsonl, line 2 is damaged: .*delete.*resume=True",
     ):
         trainer(tmp_path, resume=True, steps=6).train()
 
@@ -401,7 +401,7 @@ def test_the_previous_state_is_kept_until_the_new_one_is_complete(
     monkeypatch.setattr(torch, "save", damaged)
     with pytest.raises(
         OSError,
-        match=r"6\.pt cannot be written \(is the disk full\?\)\. The previous state is intact",
+        match=r"6\.pt .*disk full\?.*previous state is intact",
     ):
         trainer(tmp_path, resume=True, steps=6).train()
     assert saved_states(tmp_path)[-1].read_bytes() == before

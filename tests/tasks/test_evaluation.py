@@ -271,9 +271,7 @@ def test_invalid_data_and_models(tokenizer: Any) -> None:
     model = build("BertForSequenceClassification", id2label={0: "bad", 1: "good"})
     with pytest.raises(ValueError, match="data has no rows"):
         evaluate(model, tokenizer, [])
-    with pytest.raises(
-        ValueError, match="data, row 1: there is no column 'label'. The columns are"
-    ):
+    with pytest.raises(ValueError, match="data, row 1: .*no column 'label'.* columns are"):
         evaluate(model, tokenizer, [{"text": "w1"}])
     with pytest.raises(
         ValueError,

@@ -342,7 +342,5 @@ def test_an_answer_is_searched_near_its_start(tmp_path: Path) -> None:
     assert values(" Ann ", 8)["starts"] == [9] and values(" Ann ", 8)["answers"] == ["Ann"]
     assert values("Ann", 1)["starts"] == [0] and values("Ann", 7)["starts"] == [9]
     assert values("", -1)["answers"] == []
-    with pytest.raises(
-        ValueError, match=r"squad\.json, question 1: the answer 'Bob' is not in the context"
-    ):
+    with pytest.raises(ValueError, match=r"squad\.json, question 1: .*'Bob' is not in the context"):
         values("Bob", 0)

@@ -401,9 +401,7 @@ class TestAnswerQuestion:
             answer_question(build("BertForQuestionAnswering"), tokenizer, "where?", context)
 
     def test_a_question_that_leaves_no_room(self, tokenizer: Any) -> None:
-        with pytest.raises(
-            ValueError, match="The question .* has 80 tokens, but there is room for .* shorten it"
-        ):
+        with pytest.raises(ValueError, match="question .* has 80 tokens, .*room for .* shorten"):
             answer_question(
                 build("BertForQuestionAnswering"), tokenizer, "the river " * 40, TEXTS[0]
             )
@@ -423,11 +421,9 @@ class TestAnswerQuestion:
 
     def test_options(self, tokenizer: Any) -> None:
         model = build("BertForQuestionAnswering")
-        with pytest.raises(
-            ValueError, match="max_answer_length should be a whole number of 1 or more, not 0"
-        ):
+        with pytest.raises(ValueError, match="max_answer_length should be .* 1 or more, not 0"):
             answer_question(model, tokenizer, "where?", TEXTS[0], max_answer_length=0)
-        with pytest.raises(ValueError, match="stride is 60, but has to be from 0 to less than"):
+        with pytest.raises(ValueError, match="stride is 60, .*from 0 to less than"):
             answer_question(model, tokenizer, "where?", " ".join(TEXTS * 3), stride=60)
 
 
@@ -480,7 +476,7 @@ class TestFillMask:
         assert len(guesses) == len(VOCABULARY)
         assert sum(guess["score"] for guess in guesses) == pytest.approx(1)
         assert fill_mask(model, tokenizer, "the [MASK]", top_k=2) == [guesses[:2]]
-        with pytest.raises(ValueError, match="top_k should be a whole number of 1 or more, not 0"):
+        with pytest.raises(ValueError, match="top_k should be .* 1 or more, not 0"):
             fill_mask(model, tokenizer, "the [MASK]", top_k=0)
 
     def test_padding_rows_of_the_embedding_table_are_not_predicted(self, tokenizer: Any) -> None:
@@ -499,9 +495,7 @@ class TestFillMask:
             match=re.escape("'the river' has no [MASK]. Write it where a word should be guessed"),
         ):
             fill_mask(model, tokenizer, ["the [MASK]", "the river"])
-        with pytest.raises(
-            ValueError, match="'the river .*' has 203 tokens, but the model takes 64: shorten it"
-        ):
+        with pytest.raises(ValueError, match="'the river .*' has 203 tokens, .*takes 64: shorten"):
             fill_mask(model, tokenizer, "the river " * 100 + "[MASK]")
 
 
@@ -589,7 +583,7 @@ class TestCommand:
 
 def test_invalid_inputs_and_damaged_weights(tokenizer: Any) -> None:
     model = build("BertForSequenceClassification")
-    with pytest.raises(ValueError, match="texts is a dict. Pass a string or a list of strings"):
+    with pytest.raises(ValueError, match="texts is a dict.*list of strings"):
         classify(model, tokenizer, {"text": "the river", "text_pair": "paris"})
     with torch.no_grad():
         model.classifier.bias[0] = torch.nan

@@ -485,16 +485,14 @@ def test_impossible_options(
 
 
 def test_texts_that_cannot_be_truncated_that_far_raise_an_error(tokenizer: BertTokenizer) -> None:
-    with pytest.raises(
-        ValueError, match="'only_first' has to remove 2 tokens from text 1, which has 1"
-    ):
+    with pytest.raises(ValueError, match="'only_first' .*2 tokens from text 1, which has 1"):
         tokenizer(["i", "i"], ["i", "i love korea"], truncation="only_first", max_length=5)
 
 
 def test_ragged_rows_cannot_become_a_tensor(tokenizer: BertTokenizer) -> None:
     with pytest.raises(
         ValueError,
-        match="rows of input_ids have 3 to 5 tokens and make no tensor. Pass padding=True",
+        match="input_ids have 3 to 5 tokens.*padding=True",
     ):
         tokenizer(["i", "i love korea"], return_tensors="pt")
     with pytest.raises(ValueError, match="labels contains 'x', which makes no tensor"):
@@ -525,9 +523,7 @@ def test_decode_takes_lists_arrays_and_tensors(tokenizer: BertTokenizer) -> None
 
 def test_texts_too_long_for_the_model_warn_once() -> None:
     tokenizer = BertTokenizer(WORDS, model_max_length=4)
-    with pytest.warns(
-        UserWarning, match="A text has 5 tokens, but the model takes 4: pass truncation=True"
-    ):
+    with pytest.warns(UserWarning, match="5 tokens, .*takes 4: pass truncation=True"):
         tokenizer("i love korea")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -565,7 +561,7 @@ def test_uncased_vocabulary_does_not_warn(minilm: str) -> None:
 def test_incomplete_vocabularies(tmp_path: Path) -> None:
     with pytest.raises(
         ValueError,
-        match=r"The vocabulary given has no '\[UNK\]' for unknown words. Pass unk_token=",
+        match=r"no '\[UNK\]' .*Pass unk_token=",
     ):
         BertTokenizer(["a", "b"])
     with pytest.warns(UserWarning, match=r"lacks \[MASK\]. They are appended with ids from 4"):
@@ -577,9 +573,7 @@ def test_incomplete_vocabularies(tmp_path: Path) -> None:
             BertTokenizer(empty)
     with pytest.raises(ValueError, match="BertTokenizer has no argument do_lowercase"):
         BertTokenizer(WORDS, do_lowercase=False)
-    with pytest.raises(
-        ValueError, match="A token is a string or an object with 'content', but got 3"
-    ):
+    with pytest.raises(ValueError, match="string or an object with 'content', .* 3"):
         BertTokenizer(WORDS, mask_token=3)
 
 
@@ -612,9 +606,7 @@ def test_lines_of_a_vocabulary_file(tmp_path: Path) -> None:
 
 
 def test_duplicate_lines_warn_and_the_last_counts(tmp_path: Path) -> None:
-    with pytest.warns(
-        UserWarning, match="contains 1 tokens more than once, such as 'love' as number 6"
-    ):
+    with pytest.warns(UserWarning, match="more than once, such as 'love' as number 6"):
         tokenizer = BertTokenizer.from_pretrained(write_vocabulary(tmp_path, [*WORDS, "love"]))
     assert tokenizer.encode("love", add_special_tokens=False) == [15]
     tokenizer.add_tokens("new")
@@ -643,9 +635,7 @@ def test_add_tokens(tokenizer: BertTokenizer) -> None:
     row = tokenizer("i <name> <NAME>", add_special_tokens=False)["input_ids"]
     assert row[:2] == [I, 16] and row[2:] == [UNK] * 3  # the case must match
     assert tokenizer.decode(row, skip_special_tokens=True) == "i"
-    with pytest.raises(
-        ValueError, match="'masc_token' is not a special token. Those are bos_token, .* and extra"
-    ):
+    with pytest.raises(ValueError, match="'masc_token' .*bos_token, "):
         tokenizer.add_special_tokens({"masc_token": "x"})
     assert tokenizer.added_tokens_decoder[15] == AddedToken("Seoul")
 
@@ -943,9 +933,7 @@ def test_files_that_are_too_large_raise_an_error(tmp_path: Path, name: str) -> N
     ):
         BertTokenizer.from_pretrained(tmp_path)
     (tmp_path / "many.txt").write_text("[UNK]\n" * 1_000_001, encoding="utf-8")
-    with pytest.raises(
-        ValueError, match="many.txt has 1,000,001 lines, but a vocabulary has at most 1,000,000 tok"
-    ):
+    with pytest.raises(ValueError, match="many.txt has 1,000,001 lines, .*at most 1,000,000"):
         BertTokenizer.from_pretrained(tmp_path / "many.txt")
 
 
@@ -1011,7 +999,7 @@ def test_two_tokens_never_share_an_id(tmp_path: Path) -> None:
     write_vocabulary(tmp_path, words, tokenizer_config={"added_tokens_decoder": decoder})
     with pytest.warns(
         UserWarning,
-        match=r"'\[CLS\]' should have the id 2, which is that of '\[SEP\]' .* has 66 instead",
+        match=r"'\[CLS\]' should have the id 2, .*'\[SEP\]'.* 66",
     ):
         tokenizer = BertTokenizer.from_pretrained(tmp_path)
     assert tokenizer("i")["input_ids"] == [66, 4, 2]

@@ -125,9 +125,7 @@ def test_labels_that_training_never_sees_are_counted_before_it_starts() -> None:
         "the labels 'v', 'w' of test are not in the training data, so they count as wrong: 2 of 3."
         in report.notices
     )
-    with pytest.raises(
-        ValueError, match=r"dev has none of the labels .* \(x, y\), but the label 'z'"
-    ):
+    with pytest.raises(ValueError, match=r"none of the labels .* \(x, y\), .*'z'"):
         check_data(TASK, train, rows(("c", "z")))
 
 

@@ -217,7 +217,7 @@ def test_a_corpus_that_cannot_be_read_raises_an_error(
     (tmp_path / "vanishing.txt").unlink()  # before the processes start
     with pytest.raises(
         ValueError,
-        match=r"vanishing\.txt no longer exists: put it back, and start again to continue",
+        match=r"vanishing\.txt no longer exists: put it back",
     ):
         corpus.portion(0, 10**6)
 

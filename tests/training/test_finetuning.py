@@ -305,9 +305,7 @@ def test_the_loss_of_answers_does_not_depend_on_padding(checkpoint: str, tmp_pat
 def test_a_question_that_leaves_no_room_raises_an_error(checkpoint: str, tmp_path: Path) -> None:
     rows = AnswerTask().read(write_squad(tmp_path / "a.json", 3, 0))
     tokenizer = BertTokenizer.from_pretrained(checkpoint)
-    with pytest.raises(
-        ValueError, match=r"question 'who sat\?' has 3 tokens, but there is room for 2 beside a"
-    ):
+    with pytest.raises(ValueError, match=r"'who sat\?' has 3 tokens, .*room for 2"):
         AnswerTask().encode(rows, tokenizer, tiny_config(), 6)
     # The stride is reduced to fit.
     assert max(map(length, AnswerTask().encode(rows, tokenizer, tiny_config(), 7))) == 7
@@ -492,11 +490,9 @@ def test_the_held_out_rows_are_stratified_and_reproducible() -> None:
     assert len(held_out) == 10 and sum(row < 20 for row in held_out) == 2
     assert hold_out(rows, strata, 0.1, seed=0) == (train, held_out)
     assert hold_out(rows, strata, 0.1, seed=1)[1] != held_out
-    with pytest.raises(
-        ValueError, match=r"None of the training rows \(2\) can be held out, .*: pass a dev file"
-    ):
+    with pytest.raises(ValueError, match=r"training rows \(2\) .*pass a dev file"):
         hold_out([1, 2], ["a", "b"], 0.5, seed=0)
-    with pytest.raises(ValueError, match="held_out should be a share between 0 and 1, not 1"):
+    with pytest.raises(ValueError, match="held_out should be .*between 0 and 1, not 1"):
         hold_out(rows, strata, 1, seed=0)
 
 

@@ -151,9 +151,7 @@ def test_no_text_is_lost() -> None:
 
 
 def test_random_pairs_need_two_documents() -> None:
-    with pytest.raises(
-        ValueError, match="needs two or more documents, not 1: put empty lines between documents"
-    ):
+    with pytest.raises(ValueError, match="two or more documents, not 1: .*empty lines"):
         sentence_pairs(numbered_documents(1), 40, np.random.default_rng(0))
 
 

@@ -235,7 +235,7 @@ def test_a_new_run_does_not_overwrite_an_old_one(tmp_path: Path) -> None:
     trained(tmp_path)
     with pytest.raises(
         ValueError,
-        match="already holds a run: pass resume=True to continue it, or choose another folder",
+        match="holds a run: pass resume=True .*another folder",
     ):
         trained(tmp_path)
 
@@ -394,7 +394,7 @@ def test_a_loss_of_nan_ends_the_run(tmp_path: Path) -> None:
     losses = SequenceTask(regression=True).loss
     with pytest.raises(
         ValueError,
-        match=r"loss is nan in step 1 .epoch 0, batch 1: .*: lower learning_rate.* from step 0",
+        match=r"nan in step 1 .*lower learning_rate.* from step 0",
     ):
         Run(model, lambda _: examples, losses, tmp_path, OPTIONS).train()
 
@@ -403,9 +403,7 @@ def test_the_error_names_a_state_that_reproduces_the_failure(tmp_path: Path) -> 
     """The next step's loss is that of the saved weights, whatever the learning rate."""
     model = BertForSequenceClassification(tiny_config())
     trainer_of(model, tmp_path, replace(OPTIONS, steps=2, save_every=1)).train()
-    with pytest.raises(
-        ValueError, match=r"in step 3 .*2\.pt reproduces this failure: delete it, and resume=True"
-    ):
+    with pytest.raises(ValueError, match=r"in step 3 .*2\.pt .*delete it, and resume=True"):
         trainer = trainer_of(model, tmp_path, replace(OPTIONS, steps=4), resume=True)
         trainer.updates.objective = lambda model, batch: {
             "labels": losses_of(model, batch)["labels"] * math.inf
