@@ -50,7 +50,10 @@ def rows_of(
     table = table_of(options)
     if options.texts:
         if options.file:
-            raise UsageError("give texts or --file, not both.")
+            raise UsageError(
+                f"give texts or --file, not both. {options.texts[0]!r:.80} is read as a text: "
+                "repeat --file for each file, or name a folder."
+            )
         refuse_options(
             options, OF_FILES, "says how --file is read. Texts as arguments are read as they stand."
         )
