@@ -242,6 +242,11 @@ class Source:
                 "It was written by minibert export: name the model that it was exported from, or "
                 "pass --backend onnx to a command that has it."
             )
+        if "vocab.txt" in filenames and "config.json" in names:
+            return (
+                "These are files of the tokenizer. Copy them from the checkpoint that this one was "
+                "trained from, or save the tokenizer with the model (save_pretrained)."
+            )
         weights = [name for name in names if name.endswith(WEIGHTS)]
         if weights:
             return (
