@@ -64,11 +64,44 @@ function throughDoor(said) {
 
 const phrasings = ({ question, also }) => [question, ...also];
 
-/** Returns the sentence vector of a text, the mean of its last states. */
+/** Returns how much something found in `count` of the entries tells about an entry. */
+const rarity = (count) => Math.log(entries.length / (count || 1)) + 0.1;
+
+/** Counts in how many of the sets each member occurs. */
+function countSets(sets) {
+  const counts = new Map();
+  for (const member of sets.flatMap((set) => [...set])) {
+    counts.set(member, (counts.get(member) ?? 0) + 1);
+  }
+  return counts;
+}
+
+/** Returns in how many entries each piece occurs, by its id. */
+const pieceCounts = () =>
+  (pieceCounts.all ??= countSets(
+    entries.map(
+      (one) =>
+        new Set(
+          phrasings(one[modelLanguage()]).flatMap((text) =>
+            live.tokens({ text }).map(({ id }) => id),
+          ),
+        ),
+    ),
+  ));
+
+/**
+ * Returns the sentence vector of a text: the mean of its last states, in which rare pieces weigh
+ * more. "What", "does" and [CLS] stand in most questions and tell them apart least.
+ */
 const vectorOf = (text) => {
   const tokens = live.tokens({ text });
   const column = (name) => tokens.map((token) => token[name]);
-  return live.ask("vector", { ids: column("id"), types: column("type"), mask: column("mask") });
+  return live.ask("vector", {
+    ids: column("id"),
+    types: column("type"),
+    mask: column("mask"),
+    weights: column("id").map((id) => rarity(pieceCounts().get(id))),
+  });
 };
 
 /**
@@ -96,11 +129,11 @@ const apart = (vector, middle) => vector.map((value, c) => value - middle[c]);
 
 /**
  * Returns the trigrams of a text, including word boundaries. Hangul is decomposed into its letters,
- * so that the forms of a Korean verb have most trigrams in common.
+ * so that the forms of a Korean verb have most trigrams in common. [CLS] and CLS are one word.
  */
 function trigrams(text) {
   const found = new Set();
-  for (const word of text.toLowerCase().split(/[^\p{L}\p{N}_[\]#/]+/u)) {
+  for (const word of text.toLowerCase().split(/[^\p{L}\p{N}#]+/u)) {
     const letters = Array.from(` ${word.normalize("NFD")} `);
     for (let i = 0; word && i + 2 < letters.length; i++) {
       found.add(letters.slice(i, i + 3).join(""));
@@ -117,12 +150,8 @@ function lettersOf(language) {
     const whole = entries.map((one) =>
       trigrams([...phrasings(one[language]), one[language].answer].join(" ")),
     );
-    const counts = new Map();
-    for (const gram of whole.flatMap((grams) => [...grams])) {
-      counts.set(gram, (counts.get(gram) ?? 0) + 1);
-    }
-    const rarity = (gram) => Math.log(entries.length / (counts.get(gram) ?? 1)) + 0.1;
-    const weigh = (grams) => [...grams].reduce((sum, gram) => sum + rarity(gram), 0);
+    const counts = countSets(whole);
+    const weigh = (grams) => [...grams].reduce((sum, gram) => sum + rarity(counts.get(gram)), 0);
     return { some, whole, weigh };
   })();
   return letterIndex[language];

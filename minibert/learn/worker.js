@@ -45,14 +45,16 @@ onmessage = async ({ data: { id, kind, input, model } }) => {
       answer = bert.run(input);
     }
     if (kind === "vector") {
-      // Return the mean of the last states of a text without padding.
+      // Return the mean of the last states of a text without padding, weighted by token.
       const { shape, data } = [...bert.run(input)].findLast(([name]) => /^layer/.test(name))[1];
+      const weights = input.weights ?? input.ids.map(() => 1);
+      const total = weights.reduce((sum, weight) => sum + weight, 0);
       answer = Array.from({ length: shape[1] }, (_, c) => {
         let sum = 0;
-        for (let at = c; at < data.length; at += shape[1]) {
-          sum += data[at];
-        }
-        return sum / shape[0];
+        weights.forEach((weight, row) => {
+          sum += weight * data[row * shape[1] + c];
+        });
+        return sum / total;
       });
     }
     if (kind === "rows") {

@@ -151,10 +151,16 @@ def test_sentence_vectors_find_the_nearest(opened: Opened) -> None:
     page.fill("#ask-box", title)
     page.wait_for_selector("#ask-list[data-by=vectors]")
     assert page.locator("#ask-list button").first.inner_text() == title
-    vector = page.evaluate("vectorOf('Why the root of d?')")
-    t = run("minibert-tiny", "Why the root of d?", rounded=True)
-    last = t[f"layer.{t.model.config.num_hidden_layers - 1}.output"]
-    assert vector == pytest.approx(last[0].mean(dim=0).tolist(), abs=2e-3)
+    text = "Why the root of d?"
+    vector = page.evaluate("t => vectorOf(t)", text)
+    weights = page.evaluate(
+        "text => live.tokens({ text }).map(({ id }) => rarity(pieceCounts().get(id)))", text
+    )
+    assert weights[0] == weights[-1] < weights[1] < weights[3]  # [CLS], [SEP], "why" and "root"
+    t = run("minibert-tiny", text, rounded=True)
+    states = t[f"layer.{t.model.config.num_hidden_layers - 1}.output"][0]
+    mean = torch.tensor(weights) @ states / sum(weights)
+    assert vector == pytest.approx(mean.tolist(), abs=2e-3)
     assert opened.trouble == []
 
 
