@@ -85,11 +85,7 @@ const LAYER_SCENE = {
     const { text } = example("layer");
     return { section: "head", text, layer: MIDDLE, head: 0, token: placeIn(text, "[MASK]") };
   },
-  then: () => {
-    const main = document.querySelector("main"); // scrolled to where the heads are mixed and added
-    river.opened = partIndex("add", MIDDLE);
-    main.scrollTop = $("head-mix").closest("figure").offsetTop - main.offsetTop;
-  },
+  then: () => goToPart("add", MIDDLE), // where the heads are mixed and added
   act: () => ({ off: [[MIDDLE]] }),
   experiments: () => [skipping],
   measure: async (before, now) => {

@@ -185,6 +185,7 @@ function writeScene(scene) {
   $("scene-title").textContent = `${state.scene + 1}. ${say("title")}`;
   const seen = new Set();
   const paragraphs = say("say").split("\n");
+  $("scene-verdict").after($("scene-figure")); // an opening lies between the paragraphs
   $("scene-say").replaceChildren(
     ...paragraphs.map((text) => {
       const paragraph = element("p");
@@ -384,7 +385,7 @@ function drawFigure(figure) {
       return button;
     }),
   );
-  const above = $(figure.opening ? "scene-say" : "scene-verdict");
+  const above = figure.opening ? $("scene-say").firstElementChild : $("scene-verdict");
   if (above.nextElementSibling !== $("scene-figure")) {
     above.after($("scene-figure"));
   }

@@ -36,6 +36,7 @@ const strongestPieces = (which) =>
 const NEURONS_SCENE = {
   id: "neurons",
   set: () => ({ section: "head", layer: MIDDLE, ...exampleOfWhys() }),
+  then: () => goToPart("ff", MIDDLE),
   act: () => ({}),
   experiments: () => [excited],
   amounts: () => ({ neurons: (sizes.layers * sizes.intermediate).toLocaleString("en") }),

@@ -31,6 +31,14 @@ const RIVER_PARTS = [
 const partIndex = (name, layer) =>
   RIVER_PARTS.findIndex((part) => part.name === name && part.layer === layer);
 
+/** Makes a part of a layer the place where the reader is, and scrolls its tab to it. */
+function goToPart(name, layer) {
+  const main = document.querySelector("main");
+  river.opened = partIndex(name, layer);
+  const { target } = RIVER_PARTS[river.opened];
+  main.scrollTop = $(target).closest("figure").offsetTop - main.offsetTop;
+}
+
 const river = { layout: "", shown: null, goal: null, opened: -1, focus: -1, told: -1, frame: 0 };
 
 // Takes the SVG namespace from the parser, so that the page contains no web address.

@@ -11,7 +11,7 @@
 //   ...], heads?, outcome, verdict?, values?}. `outcome` is the index of the choice that turned out
 //   right, and `verdict` the index of the text that explains it.
 // - own(before, now): rows that can be measured on any two texts.
-// - figure: what is drawn below the verdict, or at the opening of the scene below its text.
+// - figure: what is drawn below the verdict, or at the opening of the scene below its first paragraph.
 
 /** Returns the state that every scene starts from. */
 const BLANK = () => ({

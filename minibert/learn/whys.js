@@ -78,6 +78,7 @@ const SEVERAL_SCENE = {
 const TRANSFORM_SCENE = {
   id: "transform",
   set: () => ({ section: "head", layer: MIDDLE, ...exampleOfWhys() }),
+  then: () => goToPart("ff", MIDDLE),
   act: () => ({}),
   experiments: () => [idling, unheard],
   measure: () => {
