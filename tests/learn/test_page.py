@@ -121,8 +121,8 @@ class Reader(HTMLParser):
         self.tags.append(tag)
         self.links += [
             f"{tag} {name}"
-            for name, _ in attributes
-            if name in ("src", "href", "action") or name[:2] == "on"
+            for name, value in attributes
+            if (name in ("src", "href", "action") and value != "#") or name[:2] == "on"
         ]
         if tag in ("script", "style"):
             self.scripts.append((dict(attributes), ""))
