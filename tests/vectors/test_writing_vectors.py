@@ -443,7 +443,7 @@ class TestCommand:
         text = "how tall do trees grow in korea"
         code, out, _ = self.run(capsys, "embed", text, *options)
         assert code == 0 and "1 text, 19 tokens written to" in out
-        assert "1 texts have more than 7 tokens and were averaged" in out
+        assert "1 text has more than 7 tokens and was averaged" in out
         settings: dict[str, Any] = {
             "pooling": ["cls", "max"],
             "layers": [1, -1],
