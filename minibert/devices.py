@@ -39,10 +39,9 @@ def resolve_device(device: Any) -> torch.device:
             f'device should be one device, such as "cpu", "cuda" or "cuda:1", not {device!r:.80}.'
         ) from error
     # PyTorch says in a sentence that devices of other kinds are missing
-    if resolved.type in ("cuda", "mps"):
+    if resolved.type == "cuda":
         devices = available_devices()
-        first = {"cuda": "cuda:0", "mps:0": "mps"}.get(str(resolved), str(resolved))
-        if first not in devices:
+        if f"cuda:{resolved.index or 0}" not in devices:
             raise ValueError(
                 f"device should be one of this computer's ({', '.join(devices)}), not "
                 f"{str(resolved)!r}."

@@ -92,6 +92,6 @@ def test_a_folder_that_cannot_be_listed_is_an_error(
             raise PermissionError(13, "Permission denied", str(path))
         return scandir(path)
 
-    monkeypatch.setattr(os, "scandir", refuse)
-    with pytest.raises(PermissionError):
+    with monkeypatch.context() as refused, pytest.raises(PermissionError):
+        refused.setattr(os, "scandir", refuse)
         texts_of(tmp_path)
