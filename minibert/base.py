@@ -32,7 +32,6 @@ class PreTrainedModel(ModelCompatibility, nn.Module):
         config: The sizes. A config of transformers is converted.
 
     Attributes:
-        config_class: The class of configs. A subclass whose config has fields of its own names it.
         base_model_prefix: Name of the attribute that holds the `BertModel`, so that a checkpoint
             of `BertModel` alone can be loaded, and the other way round.
         config: The sizes and switches.
@@ -43,7 +42,7 @@ class PreTrainedModel(ModelCompatibility, nn.Module):
         ValueError: A field of the config that no BERT can have.
     """
 
-    config_class = BertConfig
+    config_class = BertConfig  # a subclass whose config has fields of its own names that class
     base_model_prefix = "bert"
     config: BertConfig
     load_report: Any
