@@ -24,6 +24,8 @@ def shared_names(model: nn.Module, tensors: Mapping[str, Tensor] | None = None) 
         tensors: Its `named_tensors`, if they are at hand.
     """
     names = named_tensors(model) if tensors is None else tensors
+    if len({id(tensor) for tensor in names.values()}) == len(names):
+        return {}
     aliases = declared_ties(model)
     first_names: dict[int, str] = {}
     shared = {}
