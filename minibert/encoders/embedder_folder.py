@@ -103,20 +103,13 @@ def load_embedder(
         model.config = model.config.replace(num_hidden_layers=max(indices))
     if precision is not None:
         model = optimize(model, precision=precision)
-    max_length = options.max_length
-    if max_length is None:
-        max_length = folder.length_within(model.config.max_position_embeddings)
     embedder = embedder_class(
         model,
         folder.load_tokenizer(),
-        pooling=folder.pooling,
         layers=indices,
         layer_weights=weights,
         steps=load_steps(folder, options.normalize),
-        max_length=max_length,
-        prompts=folder.prompts if options.prompts is None else options.prompts,
-        default_prompt_name=options.default_prompt_name or folder.default_prompt_name,
-        include_prompt=folder.include_prompt,
+        **folder.settings(options, model.config.max_position_embeddings),
     )
     embedder.precision = precision
     embedder.model_name = str(source)

@@ -204,18 +204,8 @@ class OnnxEmbedder(TextEncoder):
         source = Source.of(name, **part_of(chosen, HubOptions))
         folder = read_sentence_folder(source)
         model = OnnxGraph(folder.transformer)
-        max_length = chosen.max_length
-        if max_length is None:
-            max_length = folder.length_within(model.config.max_position_embeddings)
-        embedder = cls(
-            model,
-            folder.load_tokenizer(),
-            pooling=folder.pooling,
-            max_length=max_length,
-            prompts=folder.prompts if chosen.prompts is None else chosen.prompts,
-            default_prompt_name=chosen.default_prompt_name or folder.default_prompt_name,
-            include_prompt=folder.include_prompt,
-        )
+        positions = model.config.max_position_embeddings
+        embedder = cls(model, folder.load_tokenizer(), **folder.settings(chosen, positions))
         embedder.truncate_dim = folder.truncate_dim
         embedder.similarity_fn_name = folder.similarity_fn_name  # type: ignore[assignment]
         embedder.model_name = str(source)

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple, get_args
 
 from minibert.checkpoints.source import Source
 from minibert.config import BertConfig
+from minibert.encoders.encoder_options import TextModelOptions
 from minibert.encoders.search import Metric
 from minibert.files import parse_json, read_json, read_text, replacing, write_json
 from minibert.tokenization.tokenizer import BertTokenizer
@@ -136,6 +137,22 @@ class SentenceFolder:
         if self.max_length is None:
             return None
         return min(self.max_length, positions)
+
+    def settings(self, options: TextModelOptions, positions: int) -> dict[str, Any]:
+        """The arguments of an embedder that the folder decides, unless an option does.
+
+        Args:
+            options: Of loading.
+            positions: How many the model has.
+        """
+        max_length = options.max_length
+        return {
+            "pooling": self.pooling,
+            "max_length": self.length_within(positions) if max_length is None else max_length,
+            "prompts": self.prompts if options.prompts is None else options.prompts,
+            "default_prompt_name": options.default_prompt_name or self.default_prompt_name,
+            "include_prompt": self.include_prompt,
+        }
 
     def load_tokenizer(self) -> BertTokenizer:
         """The tokenizer. A cased one lower-cases if the folder asks for it, and keeps accents."""
