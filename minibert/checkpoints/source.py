@@ -228,7 +228,7 @@ class Source:
     def _advice(self, filenames: Sequence[str]) -> str:
         """A sentence on what to do where all these files are missing."""
         if "model.onnx" in filenames:
-            return f"Write one by minibert export {self.name} FOLDER, and name that folder."
+            return f"Write one by minibert export -m {self.name} -o FOLDER, and name that folder."
         names: list[str] = []
         if self.folder is not None and self.folder.is_dir():
             names = sorted(path.name for path in self.folder.iterdir())

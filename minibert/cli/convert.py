@@ -11,7 +11,7 @@ import os
 
 from minibert.checks import amount
 from minibert.cli.loading import source_of
-from minibert.cli.options import add_force, add_json, add_offline
+from minibert.cli.options import add_json, add_model, add_output_folder
 from minibert.cli.parser import Command, Parser
 from minibert.cli.results import UsageError, claim, report
 from minibert.files import new_folder
@@ -24,29 +24,22 @@ def _is_same_folder(first: str, second: str) -> bool:
 
 
 def add_convert(parser: Parser) -> None:
-    parser.add_argument("src", metavar="SRC", help="Checkpoint: a folder or a Hub id.")
-    parser.add_argument(
-        "dst",
-        metavar="DST",
-        help="Folder to write. The same as SRC converts that folder in place.",
-    )
-    add_offline(parser)
+    add_model(parser, default=None, required=True)
+    add_output_folder(parser, "Folder to write. That of --model converts it in place.")
     parser.add_argument(
         "--dtype",
         default="auto",
         choices=["auto", "float32", "float16", "bfloat16"],
         help="Type of the written tensors (auto: the checkpoint's).",
     )
-    add_force(parser)
     add_json(parser)
 
 
 def run_convert(options: argparse.Namespace) -> None:
-    src, dst = options.src, options.dst
-    is_in_place = _is_same_folder(src, dst)
+    is_in_place = _is_same_folder(options.model, options.output)
     if not is_in_place:
-        claim(dst, options.force, folder=True)
-    source = source_of(options, src)
+        claim(options.output, options.force, folder=True)
+    source = source_of(options)
     from minibert.auto import load_with_heads
     from minibert.encoders.sentence_folder import copy_modules, transformer_folder
 
@@ -59,27 +52,35 @@ def run_convert(options: argparse.Namespace) -> None:
     assert loaded is not None
     if loaded.missing:
         raise ValueError(
-            f"{src} is not a complete {name}: it lacks {', '.join(loaded.missing)}. "
+            f"{options.model} is not a complete {name}: it lacks {', '.join(loaded.missing)}. "
             "Nothing was written."
         )
-    with new_folder(dst) as written:
+    with new_folder(options.output) as written:
         model.save_pretrained(written / folder)
         tokenizer.save_pretrained(written / folder)
         if not is_in_place:
             copy_modules(source, written)
     left_out = loaded.left_out + loaded.unexpected
     renamed = len(loaded.renamed)
-    sentence = f"{name} with its tokenizer written to {dst} ({amount(renamed, 'tensor')} renamed)."
+    sentence = (
+        f"{name} with its tokenizer written to {options.output} ({amount(renamed, 'tensor')} "
+        "renamed)."
+    )
     if left_out:
         sentence += f"\nLeft out, because {name} has no place for them: {', '.join(left_out)}."
-    content = {"output": dst, "architecture": name, "renamed": renamed, "left_out": left_out}
+    content = {
+        "output": options.output,
+        "architecture": name,
+        "renamed": renamed,
+        "left_out": left_out,
+    }
     report(options, content, sentence)
 
 
 CONVERT = Command(
     "convert",
     "Write a checkpoint as safetensors with today's tensor names.",
-    "old/checkpoint new/folder",
+    "--model old/checkpoint -o new/folder",
     add_convert,
     run_convert,
 )
@@ -95,9 +96,8 @@ _NEXT = {
 
 
 def add_export(parser: Parser) -> None:
-    parser.add_argument("src", metavar="SRC", help="Model: a folder, a bundled model or a Hub id.")
-    parser.add_argument("dst", metavar="DST", help="Folder to write.")
-    add_offline(parser)
+    add_model(parser, default=None, required=True)
+    add_output_folder(parser, "Folder to write.")
     parser.add_argument(
         "--precision",
         default="fp32",
@@ -109,33 +109,32 @@ def add_export(parser: Parser) -> None:
         action="store_true",
         help="Export the heads of a model that could make vectors as well.",
     )
-    add_force(parser)
     add_json(parser)
 
 
 def run_export(options: argparse.Namespace) -> None:
-    if _is_same_folder(options.src, options.dst):
-        raise UsageError("DST is the folder of the model itself. Name another folder.")
-    claim(options.dst, options.force, folder=True)
-    source = source_of(options, options.src)
+    if _is_same_folder(options.model, options.output):
+        raise UsageError("--output is the folder of the model itself. Name another folder.")
+    claim(options.output, options.force, folder=True)
+    source = source_of(options)
     from minibert.encoders.export import export
 
-    done = export(source, options.dst, options.precision, options.heads, options.force)
+    done = export(source, options.output, options.precision, options.heads, options.force)
     sentence = (
-        f"{done.kind} written to {options.dst}. Compared with PyTorch, its values differ by at "
+        f"{done.kind} written to {options.output}. Compared with PyTorch, its values differ by at "
         f"most\n{done.difference:.1e} of the largest one, and the smallest cosine is "
         f"{done.cosine:.6f}."
     )
     if done.kind in _NEXT:
-        sentence += f"\nUse it: minibert {_NEXT[done.kind].format(folder=options.dst)}"
-    content = {"output": options.dst, "precision": options.precision, **done._asdict()}
+        sentence += f"\nUse it: minibert {_NEXT[done.kind].format(folder=options.output)}"
+    content = {"output": options.output, "precision": options.precision, **done._asdict()}
     report(options, content, sentence)
 
 
 EXPORT = Command(
     "export",
     "Write a model as an ONNX graph, which runs without PyTorch.",
-    "minibert-en out/minibert-en-onnx",
+    "--model minibert-en -o out/minibert-en-onnx",
     add_export,
     run_export,
 )

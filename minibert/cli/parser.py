@@ -135,7 +135,7 @@ class Parser(argparse.ArgumentParser):
         parser.error(f"unknown option {argument}{advice}")
 
     def _form(self) -> str:
-        """How the command is written, such as ". Write minibert export [options] SRC DST"."""
+        """How the command is written, such as ". Write minibert view [options] [TEXT]"."""
         return f". Write {' '.join(self.format_usage().split()[1:])}"
 
 

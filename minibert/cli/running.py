@@ -186,7 +186,7 @@ def _stop(number: int, frame: FrameType | None) -> None:
 
 
 def _what_was_kept(options: argparse.Namespace) -> str:
-    output = getattr(options, "output", None) or getattr(options, "dst", None)
+    output = getattr(options, "output", None)
     if output is None:
         return "stopped."
     if "://" in output or not os.path.exists(output):

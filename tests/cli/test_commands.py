@@ -76,7 +76,7 @@ def test_convert(capsys: pytest.CaptureFixture[str], tmp_path: Path, minilm: str
         "\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words[1996:2090]]),
         encoding="utf-8",
     )
-    code, out, err = run(capsys, "convert", str(old), str(tmp_path / "new"))
+    code, out, err = run(capsys, "convert", "-m", str(old), "-o", str(tmp_path / "new"))
     assert code == 0 and not err and "BertForPreTraining with its tokenizer written to" in out
     assert (tmp_path / "new" / "model.safetensors").exists()
     ours = minibert.BertForMaskedLM.from_pretrained(tmp_path / "new")
@@ -102,7 +102,7 @@ def test_convert_keeps_every_tensor(
         json.dumps({**config, "architectures": architectures}), encoding="utf-8"
     )
     (tmp_path / "vocab.txt").write_bytes(Path(minilm, "vocab.txt").read_bytes())
-    assert run(capsys, "convert", str(tmp_path), str(tmp_path))[0] == 0  # in place
+    assert run(capsys, "convert", "-m", str(tmp_path), "-o", str(tmp_path))[0] == 0  # in place
     converted = load_file(tmp_path / "model.safetensors")
     assert all(
         torch.equal(converted[name], weight)
@@ -121,11 +121,11 @@ def test_convert_adds_no_random_weights_and_writes_atomically(
 ) -> None:
     headless = minibert.BertModel(tiny_config(vocab_size=30522), add_pooling_layer=False)
     headless.save_pretrained(tmp_path / "old")
-    code, _, err = run(capsys, "convert", str(tmp_path / "old"), str(tmp_path / "new"))
+    code, _, err = run(capsys, "convert", "-m", str(tmp_path / "old"), "-o", str(tmp_path / "new"))
     assert code == 1 and "holds no tokenizer.json or vocab.txt. These are files of the tok" in err
     assert not (tmp_path / "new").exists()
     (tmp_path / "old" / "vocab.txt").write_bytes(Path(minilm, "vocab.txt").read_bytes())
-    assert run(capsys, "convert", str(tmp_path / "old"), str(tmp_path / "new"))[0] == 0
+    assert run(capsys, "convert", "-m", str(tmp_path / "old"), "-o", str(tmp_path / "new"))[0] == 0
     assert not any("pooler" in name for name in load_file(tmp_path / "new" / "model.safetensors"))
 
     classifier = minibert.BertForSequenceClassification(tiny_config(vocab_size=30522)).state_dict()
@@ -133,7 +133,9 @@ def test_convert_adds_no_random_weights_and_writes_atomically(
         {name: weight for name, weight in classifier.items() if "pooler" not in name},
         tmp_path / "old" / "model.safetensors",
     )
-    code, _, err = run(capsys, "convert", str(tmp_path / "old"), str(tmp_path / "newer"))
+    code, _, err = run(
+        capsys, "convert", "-m", str(tmp_path / "old"), "-o", str(tmp_path / "newer")
+    )
     assert code == 1
     assert "is not a complete BertForSequenceClassification: it lacks bert.pooler" in err
     assert not (tmp_path / "newer").exists()

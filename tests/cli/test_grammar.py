@@ -31,6 +31,8 @@ WITH_A_MODEL = [
     "evaluate",
     "verify",
     "info",
+    "convert",
+    "export",
 ]
 COMPUTES_ON_A_DEVICE = [
     "embed",
@@ -59,7 +61,18 @@ READS_TEXTS = [
 ]
 # a help text that begins with one of these words is a fragment
 FRAGMENTS = ("Of", "As", "In", "For", "To", "With", "By", "From", "Than", "Which", "That", "And")
-WRITES = ["embed", "classify", "entities", "answer", "view", "learn", "vocab", "pretrain"]
+WRITES = [
+    "embed",
+    "classify",
+    "entities",
+    "answer",
+    "view",
+    "learn",
+    "vocab",
+    "pretrain",
+    "convert",
+    "export",
+]
 
 
 def parsers() -> Iterator[tuple[str, Parser]]:
@@ -90,18 +103,8 @@ def test_the_model_is_named_in_one_way() -> None:
             assert "-m" in options and "--model" in options, name
         else:
             assert "--model" not in options, name
-        assert ("--offline" in options) == ("--model" in options or name in ("convert", "export"))
+        assert ("--offline" in options) == ("--model" in options)
         assert "--revision" not in options
-
-
-@pytest.mark.parametrize("name", ["convert", "export"])
-def test_conversions_go_from_src_to_dst(name: str) -> None:
-    positional = [
-        action.metavar
-        for action in build_parser().commands[name].arguments()
-        if not action.option_strings
-    ]
-    assert positional == ["SRC", "DST"]
 
 
 def test_output_is_named_in_one_way_and_guarded() -> None:
@@ -196,8 +199,8 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 OVERWRITING_COMMANDS = (
-    "convert minibert-tiny {classifier}",
-    "export minibert-tiny {classifier}",
+    "convert --model minibert-tiny --output {classifier}",
+    "export --model minibert-tiny --output {classifier}",
     "vocab --corpus {text} --output {classifier}",
     "pretrain --config tiny --corpus {text} --output {classifier}",
     "pretrain --config {text} --corpus {classifier} --output {classifier}",
@@ -231,13 +234,13 @@ def test_convert_in_place(tmp_path: Path) -> None:
     from minibert.checkpoints.source import BUNDLED_MODELS
 
     shutil.copytree(BUNDLED_MODELS / "minibert-tiny", tmp_path / "model")
-    assert main(["convert", str(tmp_path / "model"), str(tmp_path / "model")]) == 0
+    assert main(["convert", "-m", str(tmp_path / "model"), "-o", str(tmp_path / "model")]) == 0
 
 
 def test_a_converted_embedder_gives_the_same_vectors(tmp_path: Path) -> None:
     from minibert import SentenceEmbedder
 
-    assert main(["convert", "minibert-en", str(tmp_path / "new")]) == 0
+    assert main(["convert", "-m", "minibert-en", "-o", str(tmp_path / "new")]) == 0
     before = SentenceEmbedder.from_pretrained("minibert-en", precision="exact").encode("a cat")
     after = SentenceEmbedder.from_pretrained(tmp_path / "new", precision="exact").encode("a cat")
     assert (before == after).all()
@@ -279,7 +282,7 @@ def test_a_missing_device_is_an_error(capsys: pytest.CaptureFixture[str]) -> Non
     [
         ("embed hello -m minibert-tiny@v9", "drop @v9"),
         ("tokenize hello -m minibert-tiny@v9", "drop @v9"),
-        ("export minibert-tiny@v9 {folder}/out", "drop @v9"),
+        ("export -m minibert-tiny@v9 -o {folder}/out", "drop @v9"),
         ("classify hello -m minibert-tiny --threshold 2", "2 is not a probability from 0 to 1"),
         ("evaluate {text} -m minibert-tiny --threshold -1", "-1 is not a probability"),
         ("serve minibert-tiny --port 99999", "from 0 to 65535, not 99999"),

@@ -58,7 +58,7 @@ def test_truncated_texts_are_counted(
     if onnx:
         pytest.importorskip("onnxscript")
         pytest.importorskip("onnxruntime")
-        assert main(["export", folder, str(tmp_path / "onnx")]) == 0
+        assert main(["export", "-m", folder, "-o", str(tmp_path / "onnx")]) == 0
         folder, backend = str(tmp_path / "onnx"), ["--backend", "onnx"]
     lines = tmp_path / "lines.txt"
     long = "tall trees grow in korea hello world\n"

@@ -39,7 +39,7 @@ def test_a_signal_ends_a_command_even_if_a_library_catches_it(
             raise
 
     with prepared([]):
-        assert run(options_of(work, dst="nowhere/at/all")) == code
+        assert run(options_of(work, output="nowhere/at/all")) == code
     captured = capsys.readouterr()
     assert captured.err == "minibert: stopped: nothing was written to nowhere/at/all.\n"
 

@@ -132,14 +132,14 @@ def check_conversions(capsys: pytest.CaptureFixture[str], labels: Path, text: st
     """The model gives the same labels when it is converted or exported, and both are served."""
     converted = labels.parent / "converted"
     exported = labels.parent / "exported"
-    command(capsys, "convert", labels, converted)
+    command(capsys, "convert", "-m", labels, "-o", converted)
     expected = command(capsys, "classify", "-m", labels, text, "--json")
     assert command(capsys, "classify", "-m", converted, text, "--json") == expected
 
     verified = command(capsys, "verify", "-m", labels)
     assert "passed: tolerance 0" in verified and "differs" not in verified
 
-    command(capsys, "export", labels, exported)
+    command(capsys, "export", "-m", labels, "-o", exported)
     output = command(capsys, "classify", text, "-m", exported, "--backend", "onnx", "--json")
     scores = [json.loads(printed)["output"][0]["score"] for printed in (output, expected)]
     assert scores[0] == pytest.approx(scores[1], abs=1e-4)

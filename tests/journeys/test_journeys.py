@@ -167,9 +167,9 @@ def write_start(folder: Path) -> None:
     write_tables(folder)
     write_models(folder)
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-        assert main(["export", "minibert-tiny", str(folder / "onnx"), "-q"]) == 0
+        assert main(["export", "-m", "minibert-tiny", "-o", str(folder / "onnx"), "-q"]) == 0
         exported = str(folder / "labels-onnx")
-        assert main(["export", str(folder / "labels"), exported, "-q"]) == 0
+        assert main(["export", "-m", str(folder / "labels"), "-o", exported, "-q"]) == 0
 
 
 # --- running one

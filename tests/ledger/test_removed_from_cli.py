@@ -24,8 +24,8 @@ ONE_SENTENCE = {
     # positions of 0.1.0
     "info minibert-tiny": "unexpected argument 'minibert-tiny'",
     "verify minibert-tiny": "unexpected argument 'minibert-tiny'",
-    "convert old": "the following arguments are required: DST",
-    "convert --model old new": "unknown option --model",
+    "convert old new": "the following arguments are required: -m/--model, -o/--output",
+    "export old new": "the following arguments are required: -m/--model, -o/--output",
     # names of other commands were suggested although nothing is like them
     "predict a": "unknown command 'predict' (minibert --help",
     "test a": "unknown command 'test' (minibert --help",

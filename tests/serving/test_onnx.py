@@ -60,7 +60,7 @@ def embedder(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
         ("Normalize", {}),
         config_sentence_transformers=prompts,
     )
-    assert main(["export", str(folder), str(root / "exported")]) == 0
+    assert main(["export", "-m", str(folder), "-o", str(root / "exported")]) == 0
     return folder, root / "exported"
 
 
@@ -101,7 +101,7 @@ class TestEmbedder:
         self, embedder: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
     ) -> None:
         folder, exported = embedder
-        assert main(["export", str(folder), str(exported)]) == 2
+        assert main(["export", "-m", str(folder), "-o", str(exported)]) == 2
         assert "already holds" in capsys.readouterr().err
 
     def test_a_graph_with_other_results_is_not_written(
@@ -333,7 +333,7 @@ def test_commands_run_exported_heads(
     """The results equal those of PyTorch, also for texts of several windows."""
     folder = save_head(tmp_path / "head", head)
     out = tmp_path / "out"
-    assert main(["export", str(folder), str(out)]) == 0
+    assert main(["export", "-m", str(folder), "-o", str(out)]) == 0
     capsys.readouterr()
     arguments = (*command.split(), *(text for text in TEXTS if text), "-m")
     expected = printed_results(capsys, *arguments, folder)
