@@ -1,564 +1,709 @@
-"""Exercises: write a part of BERT yourself, and `check` returns what is still wrong with it.
+"""The short exercises at the end of each notebook: two for each, a few lines of code.
 
-    def gelu(x):
-        return x.relu()
-
-    print(check("gelu", gelu))
-
-The notebooks in docs/notebooks describe what to write. An exercise is a sequence of steps, each
-with a hint in English and in Korean. The first step that fails gives the hint. The answers of the
-five exercises here are the package's own functions. `short_exercises` has the others.
+Each has a correct answer, inputs to try it on, and the mistakes that are made most often, each with
+a hint in English and in Korean.
 """
 
-import difflib
-import traceback
-from collections.abc import Callable, Generator, Iterator
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from minibert.attention import eager_attention
-from minibert.layouts import UNMASKED, Layout, PackedLayout, PaddedLayout
-from minibert.learn.language import locale_language
-from minibert.learn.short_exercises import SHORT_EXERCISES
 from minibert.losses import IGNORED
-from minibert.tokenization.wordpiece import MAX_WORD
 
-Answer = Callable[..., Any]
-Step = tuple[bool | None, str, str]
-"""Whether the step holds, and the hint where it does not, in English and in Korean.
-
-With None in place of a truth value, the texts are a remark on an answer that is right.
-"""
+Function = Callable[..., Any]
+Step = tuple[bool, str, str]
+"""Whether the step holds, and the hint where it does not, in English and in Korean."""
 
 
-def check(exercise: str, answer: Answer, language: str | None = None) -> str:
-    """Return a hint on what is wrong with an answer.
+@dataclass(frozen=True)
+class Mistake:
+    """A wrong answer that learners give, and what helps them."""
 
-    Where nothing is wrong, it names the code to compare the answer with.
+    answer: Function
+    english: str
+    korean: str
 
-    >>> print(check("gelu", torch.relu, "en"))
-    Not yet. That is ReLU: below 0 GELU is not 0, it bends softly.
 
-    Args:
-        exercise: The name that the notebook gives it, such as "attention".
-        answer: The function to check. The notebook describes its arguments and result.
-        language: "en" or "ko". None: that of the locale.
+@dataclass(frozen=True)
+class ShortExercise:
+    """An exercise whose answer is a function of its arguments alone.
 
-    Raises:
-        ValueError: No exercise has this name, or `answer` is not a function.
+    Attributes:
+        answer: A correct answer.
+        cases: Arguments to try it with.
+        home: Where the notebook or the package has it.
+        mistakes: The mistakes that have a hint of their own.
     """
-    if exercise not in _EXERCISES:
-        similar = difflib.get_close_matches(exercise, _EXERCISES, n=1, cutoff=0.5)
-        advice = f" Did you mean {similar[0]!r}?" if similar else ""
-        raise ValueError(
-            f"exercise should be one of {', '.join(_EXERCISES)}, not {exercise!r}.{advice}"
-        )
-    if not callable(answer):
-        raise ValueError(
-            f"answer should be your function, such as check({exercise!r}, my_function), not "
-            f"{answer!r:.80}."
-        )
-    which = 1 if (language or locale_language()) == "ko" else 0
-    steps, home = _EXERCISES[exercise]
-    remarks = ""
-    try:
-        for holds, *hints in steps(answer):
-            if holds is None:
-                remarks += f" {hints[which]}"
-            elif not holds:
-                return f"{_NOT_YET[which]} {hints[which]}"
-    except Exception as error:  # whatever the learner's function raises
-        return f"{_NOT_YET[which]} {_raised(error, answer)[which]}"
-    return f"{_RIGHT[which].format(home=home)}{remarks}"
+
+    answer: Function
+    cases: Sequence[tuple[Any, ...]]
+    home: str
+    mistakes: Sequence[Mistake] = field(default_factory=tuple)
+
+    def steps(self, answer: Function) -> Iterator[Step]:
+        """Compare an answer with the mistakes, then with the correct answer."""
+        results = [answer(*case) for case in self.cases]
+        if any(result is None for result in results):
+            yield False, "Nothing came back yet.", "반환값이 없습니다."
+            return
+        for mistake in self.mistakes:
+            wrong = [mistake.answer(*case) for case in self.cases]
+            is_mistake = all(map(_agree, results, wrong))
+            yield not is_mistake, mistake.english, mistake.korean
+        for case, result in zip(self.cases, results, strict=True):
+            expected = self.answer(*case)
+            arguments = ", ".join(map(_shown, case))
+            yield (
+                _agree(result, expected),
+                f"For ({arguments}) it should return {_shown(expected)}, not {_shown(result)}.",
+                f"({arguments})의 결과가 다릅니다. 정답은 {_shown(expected)}, 반환값은 "
+                f"{_shown(result)}입니다.",
+            )
 
 
-_NOT_YET = ("Not yet.", "아직 아닙니다.")
-_RIGHT = ("Right. Compare it with {home}.", "맞습니다. {home}와 비교해 보세요.")
-
-
-def _raised(error: Exception, answer: Answer) -> tuple[str, str]:
-    """Return a hint on an exception: what it says, and the last line of the answer it came from."""
-    code = getattr(answer, "__code__", None)
-    lines = [
-        frame.lineno
-        for frame in traceback.extract_tb(error.__traceback__)
-        if code is not None and frame.filename == code.co_filename
-    ]
-    kind = type(error).__name__
-    at = f" (line {lines[-1]} of its file or cell)" if lines else ""
-    at_korean = f"({lines[-1]}번째 줄)" if lines else ""
-    return (
-        f"Your function raised {kind}{at}: {error}",
-        f"함수에서 {kind} 오류가 났습니다{at_korean}: {error}",
-    )
-
-
-def _returned(value: Any, english: str, korean: str, count: int | None = None) -> Step:
-    """Return the first step of each exercise: the answer returns as many things as it should."""
-    if value is None:
+def _agree(result: Any, expected: Any) -> bool:
+    """Return whether two results are the same, up to rounding."""
+    if isinstance(expected, Tensor):
         return (
-            False,
-            f"Nothing came back yet: return {english}.",
-            f"반환값이 없습니다. {korean} 돌려주세요.",
+            isinstance(result, Tensor)
+            and result.shape == expected.shape
+            and torch.allclose(result.float(), expected.float(), atol=1e-5, equal_nan=True)
         )
-    is_complete = count is None or (isinstance(value, tuple) and len(value) == count)
-    return is_complete, f"Return {english}.", f"{korean} 돌려주세요."
+    if isinstance(expected, (list, tuple)):
+        return (
+            isinstance(result, (list, tuple))
+            and len(result) == len(expected)
+            and all(map(_agree, result, expected))
+        )
+    if isinstance(expected, float):
+        if isinstance(result, Tensor) and result.numel() == 1:
+            result = result.item()
+        return isinstance(result, (int, float)) and math.isclose(result, expected, abs_tol=1e-4)
+    return bool(result == expected)
+
+
+def _shown(value: Any) -> str:
+    """Return a value as a hint shows it: numbers rounded, large tensors by their shape."""
+    if isinstance(value, Tensor):
+        if value.numel() > 8:
+            return f"a tensor of shape {tuple(value.shape)}"
+        return str(_rounded(value.tolist()))
+    if isinstance(value, float):
+        return f"{value:.4f}"
+    return repr(value)
+
+
+def _rounded(value: Any) -> Any:
+    """Return numbers in nested lists with four digits after the point. Rows stay rows."""
+    if isinstance(value, list):
+        return [_rounded(item) for item in value]
+    return round(value, 4)
+
+
+def _random(*shape: int) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(sum(shape)))
 
 
 # ------------------------------------------------------------------------------------------
-# 1 and 2 attention
+# 1 text to ids
 
 
-def _heads() -> list[Tensor]:
-    """Return queries, keys and values, (batch 2, seq 5, heads 3, head_size 4) each."""
-    generator = torch.Generator().manual_seed(0)
-    return [2 * torch.randn(2, 5, 3, 4, generator=generator) for _ in range(3)]
+def _pair(first: list[int], second: list[int], cls: int, sep: int) -> tuple[list[int], list[int]]:
+    ids = [cls, *first, sep, *second, sep]
+    return ids, [0] * (len(first) + 2) + [1] * (len(second) + 1)
 
 
-_SHAPES = (
-    (
-        "split_heads yields q, k, v as (batch, heads, seq, head_size): multiply q by k with "
-        "its last two axes exchanged."
-    ),
-    (
-        "split_heads의 q, k, v는 형태가 (batch, heads, seq, head_size)입니다. k의 마지막 두 "
-        "축을 바꾸어 q와 곱하세요."
-    ),
+def _pair_without_end(
+    first: list[int], second: list[int], cls: int, sep: int
+) -> tuple[list[int], list[int]]:
+    ids, segments = _pair(first, second, cls, sep)
+    return ids[:-1], segments[:-1]
+
+
+def _pair_with_late_segment(
+    first: list[int], second: list[int], cls: int, sep: int
+) -> tuple[list[int], list[int]]:
+    ids, _ = _pair(first, second, cls, sep)
+    return ids, [0] * (len(first) + 1) + [1] * (len(second) + 2)
+
+
+def _pad(rows: list[list[int]], pad: int) -> tuple[list[list[int]], list[list[int]]]:
+    longest = max(len(row) for row in rows)
+    padded = [row + [pad] * (longest - len(row)) for row in rows]
+    mask = [[1] * len(row) + [0] * (longest - len(row)) for row in rows]
+    return padded, mask
+
+
+def _pad_in_front(rows: list[list[int]], pad: int) -> tuple[list[list[int]], list[list[int]]]:
+    padded, mask = _pad([row[::-1] for row in rows], pad)
+    return [row[::-1] for row in padded], [row[::-1] for row in mask]
+
+
+# ------------------------------------------------------------------------------------------
+# 2 ids to h0
+
+
+def _embed(ids: Tensor, segments: Tensor, words: Tensor, places: Tensor, types: Tensor) -> Tensor:
+    return words[ids] + places[: len(ids)] + types[segments]
+
+
+def _embed_without_places(
+    ids: Tensor, segments: Tensor, words: Tensor, places: Tensor, types: Tensor
+) -> Tensor:
+    return words[ids] + types[segments]
+
+
+def _embed_places_by_id(
+    ids: Tensor, segments: Tensor, words: Tensor, places: Tensor, types: Tensor
+) -> Tensor:
+    return words[ids] + places[ids] + types[segments]
+
+
+def _layer_norm(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    return F.layer_norm(x, x.shape[-1:], weight, bias, 1e-12)
+
+
+def _normalized_columns(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    return (x - x.mean(0)) / x.std(0, unbiased=False) * weight + bias
+
+
+def _unbiased_norm(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    return (x - x.mean(-1, keepdim=True)) / x.std(-1, keepdim=True) * weight + bias
+
+
+# ------------------------------------------------------------------------------------------
+# 3 attention
+
+
+def _split_heads(x: Tensor, heads: int) -> Tensor:
+    return x.reshape(len(x), heads, -1).transpose(0, 1)
+
+
+def _reshaped_heads(x: Tensor, heads: int) -> Tensor:
+    return x.reshape(heads, len(x), -1)
+
+
+def _softmax_by_one_maximum(scores: Tensor) -> Tensor:
+    powers = (scores - scores.max()).exp()
+    return powers / powers.sum(-1, keepdim=True)
+
+
+def _softmax(scores: Tensor) -> Tensor:
+    return scores.softmax(-1)
+
+
+# ------------------------------------------------------------------------------------------
+# 4 the training tasks
+
+
+def _mlm_loss(logits: Tensor, labels: Tensor) -> Tensor:
+    return F.cross_entropy(logits, labels, ignore_index=IGNORED)
+
+
+def _mlm_sum(logits: Tensor, labels: Tensor) -> Tensor:
+    return F.cross_entropy(logits, labels, ignore_index=IGNORED, reduction="sum")
+
+
+def _mlm_over_all(logits: Tensor, labels: Tensor) -> Tensor:
+    return _mlm_sum(logits, labels) / len(labels)
+
+
+def _masked_accuracy(logits: Tensor, labels: Tensor) -> float:
+    is_hidden = labels != IGNORED
+    return (logits.argmax(-1) == labels)[is_hidden].float().mean().item()
+
+
+def _accuracy_over_all(logits: Tensor, labels: Tensor) -> float:
+    return (logits.argmax(-1) == labels).float().mean().item()
+
+
+_LABELS = torch.tensor([IGNORED, 3, IGNORED, 1, 0, IGNORED])
+_LOGITS = _random(6, 5)
+_LOGITS[1, 3] = 4.0
+
+
+# ------------------------------------------------------------------------------------------
+# 6 pre-training
+
+
+def _entropy(counts: list[int]) -> float:
+    total = sum(counts)
+    return -sum(count / total * math.log(count / total) for count in counts)
+
+
+def _learning_rate(step: int, steps: int, warmup: int, peak: float) -> float:
+    if step < warmup:
+        return peak * step / warmup
+    return peak * (steps - step) / (steps - warmup)
+
+
+def _rate_without_warmup(step: int, steps: int, warmup: int, peak: float) -> float:
+    return peak * (steps - step) / steps
+
+
+def _rate_that_stays(step: int, steps: int, warmup: int, peak: float) -> float:
+    return peak * min(1.0, step / warmup)
+
+
+# ------------------------------------------------------------------------------------------
+# 7 fine-tuning
+
+
+def _word_labels(word_ids: list[int | None], labels: list[int]) -> list[int]:
+    result = []
+    previous = None
+    for word in word_ids:
+        if word is None or word == previous:
+            result.append(IGNORED)
+        else:
+            result.append(labels[word])
+        previous = word
+    return result
+
+
+def _labels_of_all_pieces(word_ids: list[int | None], labels: list[int]) -> list[int]:
+    result = []
+    for word in word_ids:
+        if word is None:
+            result.append(IGNORED)
+        else:
+            result.append(labels[word])
+    return result
+
+
+def _f1(expected: set[Any], predicted: set[Any]) -> float:
+    correct = len(expected & predicted)
+    return 2 * correct / (len(expected) + len(predicted))
+
+
+def _recall(expected: set[Any], predicted: set[Any]) -> float:
+    return len(expected & predicted) / len(expected)
+
+
+def _precision(expected: set[Any], predicted: set[Any]) -> float:
+    return len(expected & predicted) / len(predicted)
+
+
+# ------------------------------------------------------------------------------------------
+# 8 sentence vectors
+
+
+def _mean_pooling(hidden: Tensor, mask: Tensor) -> Tensor:
+    weights = mask[..., None].float()
+    return (hidden * weights).sum(1) / weights.sum(1)
+
+
+def _mean_with_padding(hidden: Tensor, mask: Tensor) -> Tensor:
+    return hidden.mean(1)
+
+
+def _mean_by_longest(hidden: Tensor, mask: Tensor) -> Tensor:
+    return (hidden * mask[..., None]).mean(1)
+
+
+def _contrastive(first: Tensor, second: Tensor, scale: float) -> Tensor:
+    cosines = F.normalize(first, dim=-1) @ F.normalize(second, dim=-1).T
+    return F.cross_entropy(scale * cosines, torch.arange(len(first)))
+
+
+def _contrastive_without_scale(first: Tensor, second: Tensor, scale: float) -> Tensor:
+    return _contrastive(first, second, 1.0)
+
+
+def _contrastive_of_dots(first: Tensor, second: Tensor, scale: float) -> Tensor:
+    return F.cross_entropy(scale * first @ second.T, torch.arange(len(first)))
+
+
+# ------------------------------------------------------------------------------------------
+# 9 layers
+
+
+def _mixed(hidden_states: list[Tensor], scores: Tensor) -> Tensor:
+    weights = scores.softmax(0)
+    terms = [weight * states for weight, states in zip(weights, hidden_states, strict=True)]
+    return torch.stack(terms).sum(0)
+
+
+def _mixed_without_softmax(hidden_states: list[Tensor], scores: Tensor) -> Tensor:
+    terms = [weight * states for weight, states in zip(scores, hidden_states, strict=True)]
+    return torch.stack(terms).sum(0)
+
+
+def _error_band(accuracy: float, count: int) -> float:
+    return 2 * math.sqrt(accuracy * (1 - accuracy) / count)
+
+
+def _standard_error(accuracy: float, count: int) -> float:
+    return _error_band(accuracy, count) / 2
+
+
+# ------------------------------------------------------------------------------------------
+# 10 looking inside
+
+
+def _attention_entropy(probabilities: Tensor) -> Tensor:
+    terms: Tensor = torch.special.entr(probabilities)
+    return terms.sum(-1)
+
+
+def _rollout(maps: list[Tensor]) -> Tensor:
+    result = torch.eye(len(maps[0]))
+    for probabilities in maps:
+        result = (probabilities + torch.eye(len(probabilities))) / 2 @ result
+    return result
+
+
+def _rollout_without_residual(maps: list[Tensor]) -> Tensor:
+    result = torch.eye(len(maps[0]))
+    for probabilities in maps:
+        result = probabilities @ result
+    return result
+
+
+def _rollout_backwards(maps: list[Tensor]) -> Tensor:
+    return _rollout(maps[::-1])
+
+
+# ------------------------------------------------------------------------------------------
+# 11 Korean
+
+_FIRST_SYLLABLE = ord("가")
+_FINALS = 28  # forms that the end of a syllable can take, with none at all
+
+
+def _particle(noun: str) -> str:
+    has_final = (ord(noun[-1]) - _FIRST_SYLLABLE) % _FINALS != 0
+    if has_final:
+        return "이"
+    return "가"
+
+
+def _other_particle(noun: str) -> str:
+    return {"이": "가", "가": "이"}[_particle(noun)]
+
+
+def _frequent_endings(words: list[str], count: int) -> list[str]:
+    endings = Counter(word[-1] for word in words if len(word) > 1)
+    ranked = sorted(endings, key=lambda ending: (-endings[ending], ending))
+    return ranked[:count]
+
+
+_MAPS = [_random(3, 3).softmax(-1), _random(3, 3).exp().softmax(-1)]
+_SPANS = (
+    {("NAME", 0, 2), ("NAME", 5, 6), ("NAME", 8, 9)},
+    {("NAME", 0, 2), ("NAME", 5, 7), ("NAME", 8, 9), ("NAME", 11, 12)},
 )
+_WORD_IDS = [None, 0, 1, 1, 2, None]
 
-
-def _scores(query: Tensor, key: Tensor) -> Tensor:
-    return query.transpose(1, 2) @ key.transpose(1, 2).transpose(2, 3)  # not yet scaled
-
-
-def _both(answer: Answer, layout: Layout) -> Generator[Step, None, tuple[Any, ...]]:
-    """Run an answer and the package's own: return the context and the probabilities of each."""
-    query, key, value = _heads()
-    try:
-        result = answer(query, key, value, layout, 0.0)
-    except RuntimeError as error:  # most often that of two shapes that do not fit
-        yield (
-            False,
-            f"{_SHAPES[0]} PyTorch says: {error}.",
-            f"{_SHAPES[1]} PyTorch 오류 메시지: {error}.",
-        )
-        raise
-    yield _returned(result, "the context and the probabilities", "컨텍스트와 확률을 함께", count=2)
-    expected = eager_attention(query, key, value, layout, 0.0)
-    shapes = [tuple(getattr(tensor, "shape", ())) for tensor in (*result, *expected)]
-    yield (
-        shapes[:2] != shapes[:1:-1],
-        "Return the context first, then the probabilities.",
-        "컨텍스트, 확률 순서로 돌려주세요.",
-    )
-    yield shapes[1] != (2, 5, 3, 3), _SHAPES[0], _SHAPES[1]  # tokens and heads exchanged: no blocks
-    return *result, *expected
-
-
-def _attention(answer: Answer) -> Iterator[Step]:
-    tensors = yield from _both(answer, UNMASKED)
-    context, probabilities, expected_context, expected = tensors
-    query, key, value = _heads()
-    shape = tuple(getattr(probabilities, "shape", ()))
-    yield (
-        shape == expected.shape,
-        (
-            "The probabilities should be (batch, heads, seq, seq), here "
-            f"{tuple(expected.shape)}, not {shape}. {_SHAPES[0]}"
-        ),
-        (
-            f"확률의 형태는 (batch, heads, seq, seq), 여기서는 {tuple(expected.shape)}여야 "
-            f"하는데 {shape}입니다. {_SHAPES[1]}"
-        ),
-    )
-    scores = _scores(query, key)
-    yield from (
-        (
-            not _same(probabilities, scores.softmax(-1)),
-            (
-                "The scores are not divided by the square root of head_size, so the softmax is "
-                "too sharp."
+SHORT_EXERCISES = {
+    "pair": ShortExercise(
+        _pair,
+        [([7, 8], [9], 101, 102), ([5], [6, 7, 8], 2, 3)],
+        "tokenizer(first, second)",
+        [
+            Mistake(
+                _pair_without_end,
+                "A [SEP] also stands after the second text.",
+                "둘째 텍스트 뒤에도 [SEP]가 옵니다.",
             ),
-            "점수를 head_size의 제곱근으로 나누지 않아 소프트맥스가 지나치게 한쪽으로 쏠립니다.",
-        ),
-        (
-            not _same(probabilities, (scores / 4).softmax(-1)),
-            "The scores are divided by head_size. Divide them by its square root.",
-            "점수를 head_size로 나누었습니다. 그 제곱근으로 나누세요.",
-        ),
-        (
-            _same(probabilities.sum(-1), torch.ones(2, 3, 5)),
-            (
-                "Each query's probabilities should sum to 1: take the softmax over the keys, "
-                "which are the last axis."
+            Mistake(
+                _pair_with_late_segment,
+                "The first [SEP] belongs to the first text: its segment is 0.",
+                "첫 번째 [SEP]는 첫 텍스트에 속하므로 세그먼트가 0입니다.",
             ),
-            "쿼리마다 확률의 합이 1이어야 합니다. 소프트맥스는 마지막 축인 키 방향으로 적용하세요.",
-        ),
-        (
-            _same(probabilities, expected),
-            "The probabilities are not yet softmax(q k^T / sqrt(head_size)).",
-            "확률이 아직 softmax(q k^T / sqrt(head_size))와 다릅니다.",
-        ),
-        (
-            tuple(getattr(context, "shape", ())) == expected_context.shape,
-            (
-                "The context should be (batch, seq, hidden): merge_heads puts the heads side by "
-                "side again."
+        ],
+    ),
+    "pad": ShortExercise(
+        _pad,
+        [([[1, 2, 3], [4]], 0), ([[5], [6, 7]], 1)],
+        "tokenizer(texts, padding=True)",
+        [
+            Mistake(
+                _pad_in_front,
+                "BERT pads at the end, so that [CLS] stays at position 0.",
+                "BERT는 뒤쪽을 채웁니다. 그래야 [CLS]가 위치 0에 남습니다.",
             ),
+        ],
+    ),
+    "embed": ShortExercise(
+        _embed,
+        [
             (
-                "컨텍스트의 형태는 (batch, seq, hidden)이어야 합니다. merge_heads가 헤드들을 "
-                "다시 나란히 붙여 줍니다."
+                torch.tensor([3, 1, 3]),
+                torch.tensor([0, 0, 1]),
+                _random(5, 4),
+                _random(6, 4),
+                _random(2, 4),
+            )
+        ],
+        "BertEmbeddings (minibert/embeddings.py)",
+        [
+            Mistake(
+                _embed_without_places,
+                "The positions are missing: the first token gets row 0 of their table, and so on.",
+                "위치 임베딩이 빠졌습니다. 첫 토큰에는 위치 표의 0행을, 다음에는 1행을 더합니다.",
             ),
-        ),
-        (
-            _same(context, expected_context),
-            (
-                "The context should be the probabilities times v: each token takes a share of "
-                "every value."
+            Mistake(
+                _embed_places_by_id,
+                "The row of a position is the index of the token in the text, not its id.",
+                "위치 표의 행 번호는 토큰의 ID가 아니라 텍스트에서의 순서입니다.",
             ),
-            "컨텍스트는 확률과 v의 곱이어야 합니다. 토큰마다 모든 밸류를 그 비율만큼 가져옵니다.",
-        ),
-    )
-    context = answer(query, key, value, UNMASKED, 1.0)[0]
-    yield (
-        not context.any(),
-        (
-            "dropout does nothing: F.dropout sets this share of the probabilities to 0 before "
-            "they meet the values."
-        ),
-        (
-            "dropout이 빠졌습니다. 밸류와 곱하기 전에 F.dropout으로 확률 가운데 그 "
-            "비율만큼을 0으로 만드세요."
-        ),
-    )
-    query, key, value = (x.flatten(0, 1) for x in (query, key, value))  # (tokens, heads, head_size)
-    packed = PackedLayout([4, 6])
-    yield (
-        _same(
-            answer(query, key, value, packed, 0.0)[0],
-            eager_attention(query, key, value, packed, 0.0)[0],
-        ),
-        "A packed batch has several blocks: join the contexts of all of them.",
-        "패딩 없는 배치에는 블록이 여러 개 있습니다. 모든 블록의 컨텍스트를 이어 붙이세요.",
-    )
-
-
-def _mask(answer: Answer) -> Iterator[Step]:
-    attention_mask = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]])
-    tensors = yield from _both(answer, PaddedLayout(attention_mask))
-    context, probabilities, expected_context, expected = tensors
-    query, key, value = _heads()
-    scores = _scores(query, key) / 2
-    with_hidden_queries = scores.masked_fill(attention_mask[:, None, :, None] == 0, -1e9)
-    with_scores_of_0 = scores * attention_mask[:, None, None]
-    yield from (
-        (
-            not _same(probabilities, scores.softmax(-1)),
-            "The mask changes nothing yet: [PAD] is looked at like a word. See layout.mask.",
-            "마스크가 적용되지 않아 [PAD]에도 어텐션이 갑니다. layout.mask를 쓰세요.",
-        ),
-        (
-            not _same(probabilities, with_hidden_queries.softmax(-1)),
-            "That hides the queries of [PAD]: it is keys that are hidden, on the last axis.",
-            "[PAD]의 쿼리를 숨기고 있습니다. 숨길 것은 마지막 축에 있는 키입니다.",
-        ),
-        (
-            bool((probabilities[1, :, :, :3] > 0).all()),
-            (
-                "That hides the words and shows the padding: layout.mask is True where a token "
-                "may be looked at."
+        ],
+    ),
+    "layer_norm": ShortExercise(
+        _layer_norm,
+        [(_random(3, 4), _random(4), _random(1, 4)[0])],
+        "torch.nn.LayerNorm",
+        [
+            Mistake(
+                _normalized_columns,
+                "Each token is normalized on its own: take mean and variance over the last axis.",
+                "토큰마다 따로 정규화합니다. 평균과 분산을 마지막 축에서 구하세요.",
             ),
-            "단어를 숨기고 패딩을 남겼습니다. layout.mask는 남길 자리가 True입니다.",
-        ),
-        (
-            not _same(probabilities, with_scores_of_0.softmax(-1)),
-            (
-                "A score of 0 still counts, for exp(0) is 1: a hidden score should be as low as "
-                "can be."
+            Mistake(
+                _unbiased_norm,
+                "The variance divides by n, not by n - 1: unbiased=False.",
+                "분산은 n - 1이 아니라 n으로 나눕니다(unbiased=False).",
             ),
-            "exp(0)은 1이므로 점수가 0이면 확률이 남습니다. 숨길 점수는 아주 작은 값으로 바꾸세요.",
-        ),
-        (
-            _same(probabilities.sum(-1), torch.ones(2, 3, 5)),
-            (
-                "The probabilities no longer sum to 1: hide the scores before the softmax, not "
-                "the probabilities after it."
+        ],
+    ),
+    "split_heads": ShortExercise(
+        _split_heads,
+        [(torch.arange(24.0).reshape(3, 8), 2)],
+        "split_heads (minibert/attention.py)",
+        [
+            Mistake(
+                _reshaped_heads,
+                "That mixes tokens: split the last axis first, then exchange tokens and heads.",
+                "토큰이 섞였습니다. 먼저 마지막 축을 나눈 다음 토큰 축과 헤드 축을 맞바꾸세요.",
             ),
-            (
-                "확률의 합이 1이 아닙니다. 소프트맥스 뒤의 확률이 아니라 소프트맥스 앞의 점수를 "
-                "숨기세요."
+        ],
+    ),
+    "softmax": ShortExercise(
+        _softmax,
+        [(_random(2, 3),), (torch.tensor([[1000.0, 999.0], [1.0, 2.0]]),)],
+        "torch.softmax",
+        [
+            Mistake(
+                lambda scores: scores.softmax(0),
+                "Each row sums to 1: the sum runs over the keys, the last axis.",
+                "행마다 합이 1이어야 합니다. 키를 나타내는 마지막 축에서 더하세요.",
             ),
-        ),
-        (
-            not probabilities[1, :, :, 3:].any(),
-            (
-                "A little of the padding still comes through: add the lowest number there is, "
-                "torch.finfo(scores.dtype).min."
+            Mistake(
+                lambda scores: scores.exp() / scores.exp().sum(-1, keepdim=True),
+                "exp(1000) overflows: subtract the maximum of the row first.",
+                "exp(1000)은 너무 커서 오버플로가 납니다. 먼저 행의 최댓값을 빼세요.",
             ),
-            "패딩이 아직 조금 섞입니다. 가장 작은 값 torch.finfo(scores.dtype).min을 더하세요.",
-        ),
-        (
-            _same(probabilities, expected) and _same(context, expected_context),
-            "What is left should be the same softmax, over the visible keys.",
-            "결과는 보이는 키에만 소프트맥스를 적용한 것과 같아야 합니다.",
-        ),
-    )
-    context, _ = answer(query, key, value, PaddedLayout(torch.zeros(2, 5)), 0.0)
-    yield (
-        bool(context.isfinite().all()),
-        (
-            "A row that is hidden altogether becomes NaN: take the lowest finite number instead "
-            "of -inf."
-        ),
-        "모든 키를 숨긴 행이 NaN이 됩니다. -inf 대신 유한한 값 가운데 가장 작은 것을 쓰세요.",
-    )
-
-
-# ------------------------------------------------------------------------------------------
-# 3 GELU
-
-
-def _gelu(answer: Answer) -> Iterator[Step]:
-    x = torch.linspace(-4, 4, 161)
-    y = answer(x)
-    is_like_x = isinstance(y, Tensor) and y.shape == x.shape
-    yield _returned(y if is_like_x else None, "a tensor like x", "x와 형태가 같은 텐서를")
-    for wrong, english, korean in (
-        (
-            x.relu(),
-            "That is ReLU: below 0 GELU is not 0, it bends softly.",
-            "이것은 ReLU입니다. GELU는 x가 0보다 작아도 곧바로 0이 되지 않습니다.",
-        ),
-        (
-            torch.special.ndtr(x),
-            "That is the share of x alone: multiply it by x.",
-            "이것은 x에 곱할 비율입니다. x를 곱하세요.",
-        ),
-        (
-            x * (1 + x.erf()) / 2,
-            "erf takes x / sqrt(2): erf and the normal distribution are scaled differently.",
-            "erf에는 x / sqrt(2)를 넣어야 합니다. erf와 정규 분포는 스케일이 다릅니다.",
-        ),
-        (
-            F.gelu(x, approximate="tanh"),
-            "That is the approximation by tanh. Google's own code uses it, and here it is called "
-            'gelu_new. "gelu" is the exact function, with erf.',
-            "이것은 tanh로 근사한 것입니다. 구글의 원래 코드가 쓰는 식이며, 여기서는 gelu_new라고 "
-            "부릅니다. gelu는 erf를 쓰는 정확한 함수입니다.",
-        ),
-        (
-            x * (1.702 * x).sigmoid(),
-            "That is the approximation by a sigmoid. The exact function uses erf.",
-            "이것은 시그모이드로 근사한 것입니다. BERT는 erf를 쓰는 정확한 함수를 씁니다.",
-        ),
-        (
-            x * x.sigmoid(),
-            "That is SiLU: GELU takes the normal distribution in place of the sigmoid.",
-            "이것은 SiLU입니다. GELU는 시그모이드가 아니라 정규 분포를 씁니다.",
-        ),
-    ):
-        yield not _same(y, wrong), english, korean
-    yield (
-        _same(y, F.gelu(x)),
-        (
-            f"gelu(1) should be 0.8413, not {y[100]:.4f}: x times the share of a normal "
-            "distribution below x."
-        ),
-        (
-            f"gelu(1)은 0.8413이어야 하는데 {y[100]:.4f}입니다. 정규 분포에서 x보다 작은 쪽의 "
-            "비율에 x를 곱하세요."
-        ),
-    )
-
-
-# ------------------------------------------------------------------------------------------
-# 4 WordPiece
-
-_PIECES = [
-    "[UNK]",
-    "h",
-    "##u",
-    "##g",
-    "hug",
-    "s",
-    "##s",
-    "ab",
-    "abc",
-    "##cd",
-    "##ce",
-    "##d",
-    "a",
-    "##a",
-]
-
-
-def _wordpiece(answer: Answer) -> Iterator[Step]:
-    vocabulary = {piece: number for number, piece in enumerate(_PIECES)}
-    pieces = answer("hug", vocabulary)
-    yield _returned(pieces, "the list of pieces", "조각의 리스트를")
-    unknown = ["[UNK]"]
-    for word, expected, english, korean in (
-        (
-            "hug",
-            ["hug"],
-            "the longest piece comes first, and here it is the word itself",
-            "가장 긴 조각부터 찾아야 하고, 여기서는 단어 전체가 조각입니다",
-        ),
-        (
-            "hugs",
-            ["hug", "##s"],
-            "inside a word, pieces begin with ##",
-            "단어 안의 조각은 ##으로 시작합니다",
-        ),
-        (
-            "abcd",
-            ["abc", "##d"],
-            "at every place the longest piece is taken, from left to right",
-            "왼쪽에서 오른쪽으로, 자리마다 가장 긴 조각을 고릅니다",
-        ),
-        (
-            "hugx",
-            unknown,
-            "a word that cannot be spelled to its end is unknown altogether",
-            "끝까지 나눌 수 없는 단어는 통째로 [UNK]입니다",
-        ),
-        (
-            "abce",
-            unknown,
-            "there is no way back: abc is taken, and e cannot follow",
-            "되돌아가지 않습니다. abc를 고른 뒤에는 e가 이어질 수 없습니다",
-        ),
-        (
-            "a" * MAX_WORD,
-            ["a"] + ["##a"] * (MAX_WORD - 1),
-            "a word may have 100 characters",
-            "단어의 길이는 100자까지 허용됩니다",
-        ),
-        (
-            "a" * (MAX_WORD + 1),
-            unknown,
-            "a word of more than 100 characters is unknown, however it could be spelled",
-            "100자가 넘는 단어는 나눌 수 있어도 [UNK]입니다",
-        ),
-    ):
-        pieces = list(answer(word, vocabulary) or [])
-        yield (
-            pieces == expected,
-            f"{word:.10} should become {expected[:3]}, not {pieces[:3]}: {english}.",
-            f"{word:.10}의 결과는 {expected[:3]}여야 하는데 {pieces[:3]}입니다. {korean}.",
-        )
-
-
-# ------------------------------------------------------------------------------------------
-# 5 masking
-
-
-def _masking(answer: Answer) -> Iterator[Step]:
-    words = 1000
-    mask_id = 4
-    count = 100_000
-    special = np.arange(words) < 100
-    ids = np.random.default_rng(0).integers(words, size=count)
-    original_ids = ids.copy()
-    result = answer(ids, np.random.default_rng(1), mask_id, special)
-    yield _returned(
-        result, "what the model sees and the labels", "모델이 보는 ID와 레이블을 함께", count=2
-    )
-    seen, labels = result
-    yield (
-        np.array_equal(ids, original_ids),
-        "ids has been changed on the way: work on a copy, such as np.where makes.",
-        "입력 ids가 바뀌었습니다. np.where처럼 복사본을 만들어 고치세요.",
-    )
-    chosen = labels != IGNORED
-    yield (
-        not chosen.all(),
-        (
-            f"Every token has a label: those that are not to be predicted get {IGNORED}, which "
-            "the loss leaves out."
-        ),
-        (
-            "모든 토큰에 레이블이 있습니다. 예측하지 않을 토큰의 레이블은 손실에서 빠지도록 "
-            f"{IGNORED}으로 두세요."
-        ),
-    )
-    yield (
-        np.array_equal(labels[chosen], ids[chosen]),
-        "A label should be the id that stood there before anything was hidden.",
-        "레이블은 가리기 전에 그 자리에 있던 ID여야 합니다.",
-    )
-    yield (
-        not special[ids[chosen]].any(),
-        "[CLS], [SEP] and the like are never chosen: special[ids] says where they are.",
-        "[CLS], [SEP] 같은 특수 토큰은 고르지 않습니다. special[ids]가 그 자리를 알려 줍니다.",
-    )
-    share = chosen.sum() / (~special[ids]).sum()
-    yield (
-        abs(share - 0.15) < 0.01,
-        f"15% of the ordinary tokens should be chosen, not {share:.0%}.",
-        f"보통 토큰 가운데 15%를 골라야 하는데 {share:.0%}를 골랐습니다.",
-    )
-    yield (
-        np.array_equal(seen[~chosen], ids[~chosen]),
-        "A token that was not chosen should be seen as it is.",
-        "고르지 않은 토큰은 그대로 보여야 합니다.",
-    )
-    masked = (seen[chosen] == mask_id).mean()
-    unchanged = (seen[chosen] == ids[chosen]).mean()
-    replacements = seen[chosen & (seen != mask_id) & (seen != ids)]
-    yield (
-        abs(masked - 0.8) < 0.02 and abs(unchanged - 0.1) < 0.02,
-        f"Of the chosen, 80% become [MASK], 10% a random token and 10% stay. Here {masked:.0%} "
-        "become [MASK] and "
-        f"{unchanged:.0%} stay.",
-        "고른 토큰의 80%는 [MASK], 10%는 무작위 토큰이 되고 10%는 그대로 남습니다. 여기서는 "
-        f"{masked:.0%}가 [MASK]가 "
-        f"되고 {unchanged:.0%}가 그대로입니다.",
-    )
-    yield (
-        len(np.unique(replacements)) > words / 2,
-        "The random token should be any one of the vocabulary.",
-        "무작위 토큰은 어휘 집합 전체에서 고르게 뽑아야 합니다.",
-    )
-    redrawn = [answer(ids, np.random.default_rng(seed), mask_id, special)[1] for seed in (1, 2)]
-    yield (
-        np.array_equal(redrawn[0], labels) and not np.array_equal(redrawn[1], labels),
-        (
-            "Draw everything from rng: the same seed should hide the same tokens, and another "
-            "one others."
-        ),
-        (
-            "모든 난수를 rng에서 뽑으세요. 시드가 같으면 같은 토큰을, 다르면 다른 토큰을 가려야 "
-            "합니다."
-        ),
-    )
-    if special[replacements].any():
-        yield (
-            None,
-            "Your other words may be special tokens, as in the code of Google and of "
-            "transformers; this package draws ordinary words only.",
-            "다른 단어로 특수 토큰도 뽑는 방식입니다. Google과 transformers의 코드도 그렇게 "
-            "합니다. 이 패키지는 특수 토큰을 빼고 뽑습니다.",
-        )
-
-
-def _same(ours: Any, expected: Tensor) -> bool:
-    return (
-        isinstance(ours, Tensor)
-        and ours.shape == expected.shape
-        and torch.allclose(ours, expected, atol=1e-5)
-    )
-
-
-_EXERCISES: dict[str, tuple[Callable[[Answer], Iterator[Step]], str]] = {
-    "attention": (_attention, "eager_attention (minibert/attention.py)"),
-    "mask": (_mask, "eager_attention, PaddedLayout (minibert/attention.py, layouts.py)"),
-    "gelu": (_gelu, "ACTIVATIONS (minibert/encoder.py)"),
-    "wordpiece": (_wordpiece, "WordPiece.pieces (minibert/tokenization/wordpiece.py)"),
-    "masking": (_masking, "Masking (minibert/training/pretraining.py)"),
-    **{name: (short.steps, short.home) for name, short in SHORT_EXERCISES.items()},
+            Mistake(
+                _softmax_by_one_maximum,
+                "That subtracts the maximum of all rows, so a row of small scores becomes nan: "
+                "subtract the maximum of each row.",
+                "모든 행의 최댓값을 빼면 점수가 작은 행이 nan이 됩니다. 행마다 그 행의 최댓값을 "
+                "빼세요.",
+            ),
+        ],
+    ),
+    "mlm_loss": ShortExercise(
+        _mlm_loss,
+        [(_LOGITS, _LABELS)],
+        "minibert/losses.py",
+        [
+            Mistake(
+                _mlm_over_all,
+                "Divide by the number of hidden tokens, not by that of all tokens.",
+                "전체 토큰 수가 아니라 가린 토큰 수로 나누세요.",
+            ),
+            Mistake(
+                _mlm_sum,
+                "That is the sum: take the mean over the hidden tokens.",
+                "이것은 합입니다. 가린 토큰의 평균을 구하세요.",
+            ),
+        ],
+    ),
+    "masked_accuracy": ShortExercise(
+        _masked_accuracy,
+        [(_LOGITS, _LABELS)],
+        "evaluation of minibert pretrain",
+        [
+            Mistake(
+                _accuracy_over_all,
+                "Tokens with the label -100 do not count, neither as right nor as wrong.",
+                "레이블이 -100인 토큰은 맞은 것으로도 틀린 것으로도 세지 않습니다.",
+            ),
+        ],
+    ),
+    "entropy": ShortExercise(
+        _entropy,
+        [([1, 1, 2],), ([10, 30, 60],)],
+        "the cell on the unigram entropy above",
+        [
+            Mistake(
+                lambda counts: _entropy(counts) / math.log(2),
+                "That is in bits. Losses are in nats: use the natural logarithm.",
+                "이것은 비트 단위입니다. 손실은 자연로그를 쓰는 내트(nat) 단위입니다.",
+            ),
+            Mistake(
+                lambda counts: -_entropy(counts),
+                "The sign: logarithms of probabilities are negative, the entropy is positive.",
+                "부호가 반대입니다. 확률의 로그는 음수이고 엔트로피는 양수입니다.",
+            ),
+        ],
+    ),
+    "learning_rate": ShortExercise(
+        _learning_rate,
+        [(step, 100, 10, 1e-1) for step in (0, 5, 10, 55, 100)],
+        "minibert/training/steps.py",
+        [
+            Mistake(
+                _rate_without_warmup,
+                "The warm-up is missing: the rate rises from 0 to its peak in the first steps.",
+                "웜업이 빠졌습니다. 처음 몇 스텝 동안 0에서 최댓값까지 올라갑니다.",
+            ),
+            Mistake(
+                _rate_that_stays,
+                "After the peak the rate falls in a straight line, to 0 at the last step.",
+                "최댓값 뒤에는 직선으로 내려가 마지막 스텝에서 0이 됩니다.",
+            ),
+        ],
+    ),
+    "word_labels": ShortExercise(
+        _word_labels,
+        [(_WORD_IDS, [1, 2, 0]), ([None, 0, 0, 0, 1, None], [3, 4])],
+        "minibert/tasks/tokens.py",
+        [
+            Mistake(
+                _labels_of_all_pieces,
+                "Only the first piece of a word has a label. The others get -100.",
+                "단어의 첫 조각에만 레이블을 붙이고 나머지 조각은 -100으로 둡니다.",
+            ),
+        ],
+    ),
+    "f1": ShortExercise(
+        _f1,
+        [_SPANS],
+        "minibert/tasks/evaluation.py",
+        [
+            Mistake(
+                _recall,
+                "That is the recall alone: F1 is the harmonic mean of precision and recall.",
+                "이것은 재현율입니다. F1은 정밀도와 재현율의 조화 평균입니다.",
+            ),
+            Mistake(
+                _precision,
+                "That is the precision alone: F1 is the harmonic mean of precision and recall.",
+                "이것은 정밀도입니다. F1은 정밀도와 재현율의 조화 평균입니다.",
+            ),
+        ],
+    ),
+    "mean_pooling": ShortExercise(
+        _mean_pooling,
+        [(_random(2, 4, 3), torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0]]))],
+        "minibert/encoders/pooling.py",
+        [
+            Mistake(
+                _mean_with_padding,
+                "The states of [PAD] are full of numbers: leave them out with the mask.",
+                "[PAD] 자리의 상태도 0이 아닙니다. 마스크로 빼야 합니다.",
+            ),
+            Mistake(
+                _mean_by_longest,
+                "Divide by the number of real tokens of the row, not by the length of the batch.",
+                "배치의 길이가 아니라 그 행의 실제 토큰 수로 나누세요.",
+            ),
+        ],
+    ),
+    "contrastive_loss": ShortExercise(
+        _contrastive,
+        [(_random(3, 4), _random(4, 4)[:3], 20.0)],
+        "the loss of `minibert finetune pairs`",
+        [
+            Mistake(
+                _contrastive_without_scale,
+                "Multiply the cosines by scale: between -1 and 1 softmax is nearly even.",
+                "코사인에 scale을 곱하세요. -1과 1 사이에서는 소프트맥스가 거의 고르게 나옵니다.",
+            ),
+            Mistake(
+                _contrastive_of_dots,
+                "Take cosines: L2-normalize both sides first.",
+                "코사인을 쓰세요. 먼저 양쪽 벡터를 L2 정규화합니다.",
+            ),
+        ],
+    ),
+    "mixed_layers": ShortExercise(
+        _mixed,
+        [([_random(2, 3), _random(3, 3)[:2], _random(4, 3)[:2]], torch.tensor([0.0, 1.0, 2.0]))],
+        "combine_layers(hidden_states, layers, weights) (minibert/encoders/pooling.py)",
+        [
+            Mistake(
+                _mixed_without_softmax,
+                "Apply softmax to the scores first, so that the weights sum to 1.",
+                "먼저 점수에 소프트맥스를 적용하세요. 그래야 가중치의 합이 1이 됩니다.",
+            ),
+        ],
+    ),
+    "error_band": ShortExercise(
+        _error_band,
+        [(0.75, 500), (0.9, 100)],
+        "the notebook's own error band",
+        [
+            Mistake(
+                _standard_error,
+                "That is one standard error: the band is two wide on each side.",
+                "이것은 표준 오차 하나입니다. 오차 범위는 양쪽으로 두 배씩입니다.",
+            ),
+        ],
+    ),
+    "attention_entropy": ShortExercise(
+        _attention_entropy,
+        [(torch.tensor([[0.25, 0.25, 0.5], [1.0, 0.0, 0.0]]),)],
+        "torch.special.entr",
+        [
+            Mistake(
+                lambda probabilities: -(probabilities * probabilities.log()).sum(-1),
+                "0 times log 0 is not a number here, but counts as 0: torch.special.entr.",
+                "0 × log 0이 nan이 됩니다. 0으로 세어야 합니다(torch.special.entr).",
+            ),
+        ],
+    ),
+    "rollout": ShortExercise(
+        _rollout,
+        [(_MAPS,)],
+        "rollout (minibert/study/analyses.py)",
+        [
+            Mistake(
+                _rollout_without_residual,
+                "The residual is missing: half of each token stays, so average with the identity.",
+                "잔차 연결이 빠졌습니다. 토큰의 절반은 그대로 남으므로 단위 행렬과 평균을 내세요.",
+            ),
+            Mistake(
+                _rollout_backwards,
+                "The order: a later layer multiplies from the left.",
+                "순서가 반대입니다. 뒤쪽 레이어를 왼쪽에서 곱하세요.",
+            ),
+        ],
+    ),
+    "particle": ShortExercise(
+        _particle,
+        [(noun,) for noun in ("나무", "사람", "고양이", "밥")],
+        "this notebook",
+        [
+            Mistake(
+                _other_particle,
+                "The other way round: 이 follows a final consonant, as in 밥이.",
+                "반대입니다. 받침이 있으면 ‘이’를 씁니다(밥이).",
+            ),
+        ],
+    ),
+    "frequent_endings": ShortExercise(
+        _frequent_endings,
+        [(["나는", "너는", "집에", "나"], 1), (["밥을", "물을", "집에", "산에", "책이"], 2)],
+        "this notebook",
+    ),
 }
+"""The exercises by the name that `check` takes."""

@@ -17,7 +17,7 @@ _MODULES = {
     "carriers": "minibert.study.differences",
     "cka": "minibert.study.analyses",
     "linear_probe": "minibert.study.analyses",
-    "check": "minibert.learn.exercises",
+    "check": "minibert.learn.check",
     # The page is a subpackage of its own, and these names are offered here as well.
     "show": "minibert.learn.build",
     "run": "minibert.learn.build",

@@ -14,7 +14,7 @@ from torch import Tensor
 from minibert.attention import eager_attention, merge_heads, split_heads
 from minibert.encoder import ACTIVATIONS
 from minibert.layouts import PackedLayout
-from minibert.learn.short_exercises import SHORT_EXERCISES
+from minibert.learn.exercises import SHORT_EXERCISES
 from minibert.losses import IGNORED
 from minibert.study import check
 from minibert.tokenization.wordpiece import WordPiece
