@@ -1,27 +1,59 @@
-"""The short exercises at the end of each notebook: two for each, a few lines of code.
+"""The exercises of the notebooks: what to write, cases to try it on, and common mistakes.
 
-Each has a correct answer, inputs to try it on, and the mistakes that are made most often, each with
-a hint in English and in Korean.
+To add an exercise, add an entry to `EXERCISES`. `check` does the rest: it compares an answer with
+the correct one case by case, and gives the first hint that fits.
 """
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from minibert.attention import eager_attention, merge_heads, split_heads
+from minibert.encoder import ACTIVATIONS
+from minibert.layouts import UNMASKED, Layout, PackedLayout, PaddedLayout
 from minibert.losses import IGNORED
+from minibert.tokenization.wordpiece import MAX_WORD, WordPiece
 
 Function = Callable[..., Any]
-Step = tuple[bool, str, str]
-"""Whether the step holds, and the hint where it does not, in English and in Korean."""
+Hint = tuple[str, str]
+"""A text for the learner in English and in Korean."""
 
 
-@dataclass(frozen=True)
+def whole(answer: Function, *arguments: Any) -> Any:
+    """Return what an answer returns: the part that most cases compare."""
+    return answer(*arguments)
+
+
+@dataclass(frozen=True, eq=False)  # a tensor has no truth value that == of two cases could use
+class Case:
+    """Arguments to try an answer with, and what to compare.
+
+    Attributes:
+        arguments: The arguments of the answer.
+        english: What helps if this case is wrong. `{0}` is the value that the answer yields.
+        korean: The same in Korean.
+        part: Takes an answer and the arguments, and returns what is compared with the same part of
+            the correct answer.
+        tolerance: How far a number may be off.
+        is_remark: The answer is right even if this case differs, and the hint is only a remark.
+    """
+
+    arguments: tuple[Any, ...]
+    english: str = ""
+    korean: str = ""
+    part: Function = whole
+    tolerance: float = 1e-5
+    is_remark: bool = False
+
+
+@dataclass(frozen=True, eq=False)
 class Mistake:
     """A wrong answer that learners give, and what helps them."""
 
@@ -30,80 +62,26 @@ class Mistake:
     korean: str
 
 
-@dataclass(frozen=True)
-class ShortExercise:
-    """An exercise whose answer is a function of its arguments alone.
+@dataclass(frozen=True, eq=False)
+class Exercise:
+    """A function that learners write.
 
     Attributes:
-        answer: A correct answer.
-        cases: Arguments to try it with.
+        answer: A correct answer, whose parameters have the names of the notebook.
+        returns: What it returns, as a noun.
+        cases: What to try it with. The first case in which an answer differs gives the hint.
         home: Where the notebook or the package has it.
-        mistakes: The mistakes that have a hint of their own.
+        mistakes: The mistakes that have a hint of their own: they return the same in that case, and
+            the correct result in those before it.
+        shapes: What helps if an answer raises an error or returns other shapes.
     """
 
     answer: Function
-    cases: Sequence[tuple[Any, ...]]
+    returns: Hint
+    cases: Sequence[Case]
     home: str
     mistakes: Sequence[Mistake] = field(default_factory=tuple)
-
-    def steps(self, answer: Function) -> Iterator[Step]:
-        """Compare an answer with the mistakes, then with the correct answer."""
-        results = [answer(*case) for case in self.cases]
-        if any(result is None for result in results):
-            yield False, "Nothing came back yet.", "반환값이 없습니다."
-            return
-        for mistake in self.mistakes:
-            wrong = [mistake.answer(*case) for case in self.cases]
-            is_mistake = all(map(_agree, results, wrong))
-            yield not is_mistake, mistake.english, mistake.korean
-        for case, result in zip(self.cases, results, strict=True):
-            expected = self.answer(*case)
-            arguments = ", ".join(map(_shown, case))
-            yield (
-                _agree(result, expected),
-                f"For ({arguments}) it should return {_shown(expected)}, not {_shown(result)}.",
-                f"({arguments})의 결과가 다릅니다. 정답은 {_shown(expected)}, 반환값은 "
-                f"{_shown(result)}입니다.",
-            )
-
-
-def _agree(result: Any, expected: Any) -> bool:
-    """Return whether two results are the same, up to rounding."""
-    if isinstance(expected, Tensor):
-        return (
-            isinstance(result, Tensor)
-            and result.shape == expected.shape
-            and torch.allclose(result.float(), expected.float(), atol=1e-5, equal_nan=True)
-        )
-    if isinstance(expected, (list, tuple)):
-        return (
-            isinstance(result, (list, tuple))
-            and len(result) == len(expected)
-            and all(map(_agree, result, expected))
-        )
-    if isinstance(expected, float):
-        if isinstance(result, Tensor) and result.numel() == 1:
-            result = result.item()
-        return isinstance(result, (int, float)) and math.isclose(result, expected, abs_tol=1e-4)
-    return bool(result == expected)
-
-
-def _shown(value: Any) -> str:
-    """Return a value as a hint shows it: numbers rounded, large tensors by their shape."""
-    if isinstance(value, Tensor):
-        if value.numel() > 8:
-            return f"a tensor of shape {tuple(value.shape)}"
-        return str(_rounded(value.tolist()))
-    if isinstance(value, float):
-        return f"{value:.4f}"
-    return repr(value)
-
-
-def _rounded(value: Any) -> Any:
-    """Return numbers in nested lists with four digits after the point. Rows stay rows."""
-    if isinstance(value, list):
-        return [_rounded(item) for item in value]
-    return round(value, 4)
+    shapes: Hint = ("", "")
 
 
 def _random(*shape: int) -> Tensor:
@@ -133,36 +111,45 @@ def _pair_with_late_segment(
     return ids, [0] * (len(first) + 1) + [1] * (len(second) + 2)
 
 
-def _pad(rows: list[list[int]], pad: int) -> tuple[list[list[int]], list[list[int]]]:
+def _pad(rows: list[list[int]], pad_id: int) -> tuple[list[list[int]], list[list[int]]]:
     longest = max(len(row) for row in rows)
-    padded = [row + [pad] * (longest - len(row)) for row in rows]
+    padded = [row + [pad_id] * (longest - len(row)) for row in rows]
     mask = [[1] * len(row) + [0] * (longest - len(row)) for row in rows]
     return padded, mask
 
 
-def _pad_in_front(rows: list[list[int]], pad: int) -> tuple[list[list[int]], list[list[int]]]:
-    padded, mask = _pad([row[::-1] for row in rows], pad)
+def _pad_in_front(rows: list[list[int]], pad_id: int) -> tuple[list[list[int]], list[list[int]]]:
+    padded, mask = _pad([row[::-1] for row in rows], pad_id)
     return [row[::-1] for row in padded], [row[::-1] for row in mask]
+
+
+def _pad_with_reversed_mask(
+    rows: list[list[int]], pad_id: int
+) -> tuple[list[list[int]], list[list[int]]]:
+    padded, mask = _pad(rows, pad_id)
+    return padded, [[1 - value for value in row] for row in mask]
 
 
 # ------------------------------------------------------------------------------------------
 # 2 ids to h0
 
 
-def _embed(ids: Tensor, segments: Tensor, words: Tensor, places: Tensor, types: Tensor) -> Tensor:
-    return words[ids] + places[: len(ids)] + types[segments]
+def _embed(
+    ids: Tensor, segments: Tensor, words: Tensor, positions: Tensor, types: Tensor
+) -> Tensor:
+    return words[ids] + positions[: len(ids)] + types[segments]
 
 
 def _embed_without_places(
-    ids: Tensor, segments: Tensor, words: Tensor, places: Tensor, types: Tensor
+    ids: Tensor, segments: Tensor, words: Tensor, positions: Tensor, types: Tensor
 ) -> Tensor:
     return words[ids] + types[segments]
 
 
 def _embed_places_by_id(
-    ids: Tensor, segments: Tensor, words: Tensor, places: Tensor, types: Tensor
+    ids: Tensor, segments: Tensor, words: Tensor, positions: Tensor, types: Tensor
 ) -> Tensor:
-    return words[ids] + places[ids] + types[segments]
+    return words[ids] + positions[ids] + types[segments]
 
 
 def _layer_norm(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
@@ -175,6 +162,15 @@ def _normalized_columns(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
 def _unbiased_norm(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     return (x - x.mean(-1, keepdim=True)) / x.std(-1, keepdim=True) * weight + bias
+
+
+def _normalized_as_one(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    return (x - x.mean()) / x.std(unbiased=False) * weight + bias
+
+
+def _divided_by_variance(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    variance = x.var(-1, keepdim=True, unbiased=False)
+    return (x - x.mean(-1, keepdim=True)) / variance * weight + bias
 
 
 # ------------------------------------------------------------------------------------------
@@ -229,6 +225,126 @@ _LOGITS[1, 3] = 4.0
 
 
 # ------------------------------------------------------------------------------------------
+# 5 the core of BERT
+
+
+def _heads() -> list[Tensor]:
+    """Return queries, keys and values, (batch 2, seq 5, heads 3, head_size 4) each."""
+    generator = torch.Generator().manual_seed(0)
+    return [2 * torch.randn(2, 5, 3, 4, generator=generator) for _ in range(3)]
+
+
+def _attention_of(probabilities_of: Callable[[Tensor, Tensor], Tensor]) -> Function:
+    """Return an attention function whose probabilities are another function of q k^T and mask."""
+
+    def attention(
+        query: Tensor, key: Tensor, value: Tensor, layout: Layout, dropout: float
+    ) -> tuple[Tensor, Tensor]:
+        contexts = []
+        for q, k, v in split_heads(query, key, value, layout):
+            products = q @ k.mT
+            mask = layout.mask
+            if mask is None:
+                mask = torch.ones(())
+            probabilities = probabilities_of(products, mask.bool())
+            contexts.append(probabilities @ v)
+        return merge_heads(contexts, layout), probabilities
+
+    return attention
+
+
+def _context(answer: Function, *arguments: Any) -> Any:
+    return answer(*arguments)[0]
+
+
+def _probabilities(answer: Function, *arguments: Any) -> Any:
+    return answer(*arguments)[1]
+
+
+def _padding_probabilities(answer: Function, *arguments: Any) -> Any:
+    return answer(*arguments)[1][1, :, :, 3:]  # the keys that _PADDED hides in the second text
+
+
+def _sums(answer: Function, *arguments: Any) -> Any:
+    return answer(*arguments)[1].sum(-1)
+
+
+def _is_finite(answer: Function, *arguments: Any) -> bool:
+    return bool(answer(*arguments)[0].isfinite().all())
+
+
+_ROOT = 2.0  # of head_size
+_LOWEST = -1e9
+_PLAIN = (*_heads(), UNMASKED, 0.0)
+_DROPPED = (*_heads(), UNMASKED, 1.0)
+_PACKED = (*(states.flatten(0, 1) for states in _heads()), PackedLayout([4, 6]), 0.0)
+_PADDED = (*_heads(), PaddedLayout(torch.tensor([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]])), 0.0)
+_ALL_HIDDEN = (*_heads(), PaddedLayout(torch.zeros(2, 5)), 0.0)
+
+
+def _gelu(x: Tensor) -> Tensor:
+    return F.gelu(x)
+
+
+def _pieces(word: str, vocabulary: dict[str, int]) -> list[str]:
+    return WordPiece(vocabulary).pieces(word)
+
+
+_VOCABULARY = {
+    piece: number
+    for number, piece in enumerate("[UNK] h ##u ##g hug s ##s ab abc ##cd ##ce ##d a ##a".split())
+}
+
+
+def _mask_tokens(ids: Any, rng: Any, mask_id: int, special: Any) -> tuple[Any, Any]:
+    from minibert.training.pretraining import Masking  # only here, for it takes time to import
+
+    return Masking(mask_id, special, continues=np.zeros_like(special))(ids, rng)
+
+
+_SPECIAL = np.arange(1000) < 100
+_IDS = np.random.default_rng(0).integers(1000, size=100_000)
+_MASK_ID = 4
+
+
+def _masking_case(
+    part: Callable[[Any, Any, Any], Any],
+    english: str,
+    korean: str,
+    tolerance: float = 1e-5,
+    is_remark: bool = False,
+) -> Case:
+    """Return a case that compares a part of what the model sees, the labels and the choice."""
+
+    def part_of(answer: Function, ids: Any, rng: Any, mask_id: int, special: Any) -> Any:
+        seen, labels = answer(ids, rng, mask_id, special)
+        return part(seen, labels, labels != IGNORED)
+
+    arguments = (_IDS, np.random.default_rng(1), _MASK_ID, _SPECIAL)
+    return Case(arguments, english, korean, part_of, tolerance, is_remark)
+
+
+def _fates(seen: Any, labels: Any, chosen: Any) -> tuple[float, float]:
+    """Return the shares of the chosen tokens that become [MASK] and that stay."""
+    is_masked = seen[chosen] == _MASK_ID
+    is_unchanged = seen[chosen] == _IDS[chosen]
+    return float(is_masked.mean()), float(is_unchanged.mean())
+
+
+def _replacements(seen: Any, labels: Any, chosen: Any) -> Any:
+    """Return the random tokens that stand in place of others."""
+    return seen[chosen & (seen != _MASK_ID) & (seen != _IDS)]
+
+
+def _seeds(answer: Function, ids: Any, rng: Any, mask_id: int, special: Any) -> tuple[bool, bool]:
+    """Return whether the same seed chooses the same tokens, and whether another one does."""
+    first, same, other = (
+        answer(ids, np.random.default_rng(seed), mask_id, special)[1] for seed in (1, 1, 2)
+    )
+    return np.array_equal(first, same), np.array_equal(first, other)
+
+
+# ------------------------------------------------------------------------------------------
 # 6 pre-training
 
 
@@ -244,6 +360,12 @@ def _learning_rate(step: int, steps: int, warmup: int, peak: float) -> float:
 
 
 def _rate_without_warmup(step: int, steps: int, warmup: int, peak: float) -> float:
+    return peak * (steps - step) / steps
+
+
+def _rate_that_jumps(step: int, steps: int, warmup: int, peak: float) -> float:
+    if step < warmup:
+        return peak * step / warmup
     return peak * (steps - step) / steps
 
 
@@ -305,6 +427,10 @@ def _mean_with_padding(hidden: Tensor, mask: Tensor) -> Tensor:
 
 def _mean_by_longest(hidden: Tensor, mask: Tensor) -> Tensor:
     return (hidden * mask[..., None]).mean(1)
+
+
+def _mean_by_batch(hidden: Tensor, mask: Tensor) -> Tensor:
+    return (hidden * mask[..., None]).sum(1) / mask.sum()
 
 
 def _contrastive(first: Tensor, second: Tensor, scale: float) -> Tensor:
@@ -401,10 +527,11 @@ _SPANS = (
 )
 _WORD_IDS = [None, 0, 1, 1, 2, None]
 
-SHORT_EXERCISES = {
-    "pair": ShortExercise(
+EXERCISES = {
+    "pair": Exercise(
         _pair,
-        [([7, 8], [9], 101, 102), ([5], [6, 7, 8], 2, 3)],
+        ("the ids and the segments", "ID와 세그먼트"),
+        [Case(([7, 8], [9], 101, 102)), Case(([5], [6, 7, 8], 2, 3))],
         "tokenizer(first, second)",
         [
             Mistake(
@@ -419,9 +546,10 @@ SHORT_EXERCISES = {
             ),
         ],
     ),
-    "pad": ShortExercise(
+    "pad": Exercise(
         _pad,
-        [([[1, 2, 3], [4]], 0), ([[5], [6, 7]], 1)],
+        ("the padded rows and their masks", "패딩한 행과 마스크"),
+        [Case(([[1, 2, 3], [4]], 0)), Case(([[5], [6, 7]], 1))],
         "tokenizer(texts, padding=True)",
         [
             Mistake(
@@ -429,17 +557,25 @@ SHORT_EXERCISES = {
                 "BERT pads at the end, so that [CLS] stays at position 0.",
                 "BERT는 뒤쪽을 채웁니다. 그래야 [CLS]가 위치 0에 남습니다.",
             ),
+            Mistake(
+                _pad_with_reversed_mask,
+                "The mask is 1 for the ids of the text and 0 for padding.",
+                "마스크는 텍스트의 ID 자리가 1, 패딩 자리가 0입니다.",
+            ),
         ],
     ),
-    "embed": ShortExercise(
+    "embed": Exercise(
         _embed,
+        ("the sum of the three embeddings of each token", "토큰별로 세 임베딩을 더한 텐서"),
         [
-            (
-                torch.tensor([3, 1, 3]),
-                torch.tensor([0, 0, 1]),
-                _random(5, 4),
-                _random(6, 4),
-                _random(2, 4),
+            Case(
+                (
+                    torch.tensor([3, 1, 3]),
+                    torch.tensor([0, 0, 1]),
+                    _random(5, 4),
+                    _random(6, 4),
+                    _random(2, 4),
+                )
             )
         ],
         "BertEmbeddings (minibert/embeddings.py)",
@@ -456,9 +592,10 @@ SHORT_EXERCISES = {
             ),
         ],
     ),
-    "layer_norm": ShortExercise(
+    "layer_norm": Exercise(
         _layer_norm,
-        [(_random(3, 4), _random(4), _random(1, 4)[0])],
+        ("x, normalized, scaled and shifted", "x를 정규화한 뒤 weight를 곱하고 bias를 더한 텐서"),
+        [Case((_random(3, 4), _random(4), _random(1, 4)[0]))],
         "torch.nn.LayerNorm",
         [
             Mistake(
@@ -471,11 +608,33 @@ SHORT_EXERCISES = {
                 "The variance divides by n, not by n - 1: unbiased=False.",
                 "분산은 n - 1이 아니라 n으로 나눕니다(unbiased=False).",
             ),
+            Mistake(
+                _normalized_as_one,
+                "Each token is normalized on its own: take mean and variance over the last axis, "
+                "with keepdim=True.",
+                "토큰마다 따로 정규화합니다. 평균과 분산을 마지막 축에서 구하고 keepdim=True를 "
+                "쓰세요.",
+            ),
+            Mistake(
+                _divided_by_variance,
+                "Divide by the standard deviation, which is the root of the variance.",
+                "분산이 아니라 그 제곱근인 표준 편차로 나누세요.",
+            ),
+            Mistake(
+                lambda x, weight, bias: F.layer_norm(x, x.shape[-1:]),
+                "weight and bias are missing: multiply by weight, then add bias.",
+                "weight와 bias가 빠졌습니다. weight를 곱한 다음 bias를 더하세요.",
+            ),
         ],
+        (
+            "With keepdim=True the mean has the shape (tokens, 1), which fits x.",
+            "keepdim=True를 쓰면 평균의 형태가 (tokens, 1)이 되어 x와 맞습니다.",
+        ),
     ),
-    "split_heads": ShortExercise(
+    "split_heads": Exercise(
         _split_heads,
-        [(torch.arange(24.0).reshape(3, 8), 2)],
+        ("x as a tensor (heads, tokens, head_size)", "형태가 (heads, tokens, head_size)인 텐서"),
+        [Case((torch.arange(24.0).reshape(3, 8), 2))],
         "split_heads (minibert/attention.py)",
         [
             Mistake(
@@ -484,10 +643,15 @@ SHORT_EXERCISES = {
                 "토큰이 섞였습니다. 먼저 마지막 축을 나눈 다음 토큰 축과 헤드 축을 맞바꾸세요.",
             ),
         ],
+        (
+            "Split the last axis into (heads, head_size), then exchange tokens and heads.",
+            "마지막 축을 (heads, head_size)로 나눈 다음 토큰 축과 헤드 축을 맞바꾸세요.",
+        ),
     ),
-    "softmax": ShortExercise(
+    "softmax": Exercise(
         _softmax,
-        [(_random(2, 3),), (torch.tensor([[1000.0, 999.0], [1.0, 2.0]]),)],
+        ("the probabilities of each row", "행마다 구한 확률 텐서"),
+        [Case((_random(2, 3),)), Case((torch.tensor([[1000.0, 999.0], [1.0, 2.0]]),))],
         "torch.softmax",
         [
             Mistake(
@@ -507,11 +671,22 @@ SHORT_EXERCISES = {
                 "모든 행의 최댓값을 빼면 점수가 작은 행이 nan이 됩니다. 행마다 그 행의 최댓값을 "
                 "빼세요.",
             ),
+            Mistake(
+                lambda scores: scores.flatten().softmax(0).reshape(scores.shape),
+                "All numbers together sum to 1. Each row should: the sum runs over the keys, the "
+                "last axis.",
+                "모든 값의 합이 1입니다. 행마다 합이 1이 되도록 마지막 축인 키 방향으로 더하세요.",
+            ),
         ],
+        (
+            "With keepdim=True the sum of each row has the shape (rows, 1), which fits scores.",
+            "keepdim=True를 쓰면 행마다 구한 합의 형태가 (rows, 1)이 되어 scores와 맞습니다.",
+        ),
     ),
-    "mlm_loss": ShortExercise(
+    "mlm_loss": Exercise(
         _mlm_loss,
-        [(_LOGITS, _LABELS)],
+        ("the mean loss of the hidden tokens", "가린 토큰의 평균 손실"),
+        [Case((_LOGITS, _LABELS))],
         "minibert/losses.py",
         [
             Mistake(
@@ -526,9 +701,10 @@ SHORT_EXERCISES = {
             ),
         ],
     ),
-    "masked_accuracy": ShortExercise(
+    "masked_accuracy": Exercise(
         _masked_accuracy,
-        [(_LOGITS, _LABELS)],
+        ("the share of hidden tokens that are right", "가린 토큰 가운데 맞힌 비율"),
+        [Case((_LOGITS, _LABELS))],
         "evaluation of minibert pretrain",
         [
             Mistake(
@@ -538,9 +714,309 @@ SHORT_EXERCISES = {
             ),
         ],
     ),
-    "entropy": ShortExercise(
+    "attention": Exercise(
+        eager_attention,
+        (
+            "the context (batch, seq, hidden), which merge_heads makes, and the probabilities "
+            "(batch, heads, seq, seq)",
+            "merge_heads로 붙인 컨텍스트 (batch, seq, hidden)와 확률 (batch, heads, seq, seq)",
+        ),
+        [
+            Case(
+                _PLAIN,
+                "The probabilities are not yet softmax(q k^T / sqrt(head_size)), with the softmax "
+                "over the keys, which are the last axis.",
+                "확률이 아직 softmax(q k^T / sqrt(head_size))와 다릅니다. 소프트맥스는 마지막 축인 "
+                "키 방향으로 적용하세요.",
+                _probabilities,
+            ),
+            Case(
+                _PLAIN,
+                "The context should be the probabilities times v: each token takes a share of "
+                "every value.",
+                "컨텍스트는 확률과 v의 곱이어야 합니다. 토큰마다 모든 밸류를 그 비율만큼 "
+                "가져옵니다.",
+                _context,
+            ),
+            Case(
+                _DROPPED,
+                "dropout does nothing: F.dropout sets this share of the probabilities to 0 before "
+                "they meet the values.",
+                "dropout이 빠졌습니다. 밸류와 곱하기 전에 F.dropout으로 확률 가운데 그 "
+                "비율만큼을 0으로 만드세요.",
+                _context,
+            ),
+            Case(
+                _PACKED,
+                "A packed batch has several blocks: join the contexts of all of them.",
+                "패딩 없는 배치에는 블록이 여러 개 있습니다. 모든 블록의 컨텍스트를 이어 붙이세요.",
+                _context,
+            ),
+        ],
+        "eager_attention (minibert/attention.py)",
+        [
+            Mistake(
+                _attention_of(lambda products, mask: products.softmax(-1)),
+                "The scores are not divided by the square root of head_size, so the softmax is "
+                "too sharp.",
+                "점수를 head_size의 제곱근으로 나누지 않아 소프트맥스가 지나치게 한쪽으로 "
+                "쏠립니다.",
+            ),
+            Mistake(
+                _attention_of(lambda products, mask: (products / _ROOT**2).softmax(-1)),
+                "The scores are divided by head_size. Divide them by its square root.",
+                "점수를 head_size로 나누었습니다. 그 제곱근으로 나누세요.",
+            ),
+            Mistake(
+                _attention_of(lambda products, mask: (products / _ROOT).softmax(-2)),
+                "Each query's probabilities should sum to 1: take the softmax over the keys, "
+                "which are the last axis.",
+                "쿼리마다 확률의 합이 1이어야 합니다. 소프트맥스는 마지막 축인 키 방향으로 "
+                "적용하세요.",
+            ),
+        ],
+        (
+            "split_heads yields q, k, v as (batch, heads, seq, head_size): multiply q by k with "
+            "its last two axes exchanged.",
+            "split_heads의 q, k, v는 형태가 (batch, heads, seq, head_size)입니다. k의 마지막 두 "
+            "축을 바꾸어 q와 곱하세요.",
+        ),
+    ),
+    "mask": Exercise(
+        eager_attention,
+        ("the context and the probabilities", "컨텍스트와 확률"),
+        [
+            Case(
+                _PADDED,
+                "A little of the padding still comes through: add the lowest number there is, "
+                "torch.finfo(scores.dtype).min.",
+                "패딩이 아직 조금 섞입니다. 가장 작은 값 torch.finfo(scores.dtype).min을 더하세요.",
+                _padding_probabilities,
+            ),
+            Case(
+                _PADDED,
+                "The probabilities no longer sum to 1: hide the scores before the softmax, not "
+                "the probabilities after it.",
+                "확률의 합이 1이 아닙니다. 소프트맥스 뒤의 확률이 아니라 소프트맥스 앞의 점수를 "
+                "숨기세요.",
+                _sums,
+            ),
+            Case(
+                _PADDED,
+                "What is left should be the same softmax, over the visible keys.",
+                "결과는 보이는 키에만 소프트맥스를 적용한 것과 같아야 합니다.",
+                _probabilities,
+            ),
+            Case(
+                _PADDED,
+                "The context should be these probabilities times v.",
+                "컨텍스트는 이 확률과 v의 곱이어야 합니다.",
+                _context,
+            ),
+            Case(
+                _ALL_HIDDEN,
+                "A row that is hidden altogether becomes NaN: take the lowest finite number "
+                "instead of -inf.",
+                "모든 키를 숨긴 행이 NaN이 됩니다. -inf 대신 유한한 값 가운데 가장 작은 것을 "
+                "쓰세요.",
+                _is_finite,
+            ),
+        ],
+        "eager_attention, PaddedLayout (minibert/attention.py, layouts.py)",
+        [
+            Mistake(
+                _attention_of(lambda products, mask: (products / _ROOT).softmax(-1)),
+                "The mask changes nothing yet: [PAD] is looked at like a word. See layout.mask.",
+                "마스크가 적용되지 않아 [PAD]에도 어텐션이 갑니다. layout.mask를 쓰세요.",
+            ),
+            Mistake(
+                _attention_of(
+                    lambda products, mask: (
+                        (products / _ROOT).masked_fill(~mask.mT, _LOWEST).softmax(-1)
+                    )
+                ),
+                "That hides the queries of [PAD]: it is keys that are hidden, on the last axis.",
+                "[PAD]의 쿼리를 숨기고 있습니다. 숨길 것은 마지막 축에 있는 키입니다.",
+            ),
+            Mistake(
+                _attention_of(
+                    lambda products, mask: (products / _ROOT).masked_fill(mask, _LOWEST).softmax(-1)
+                ),
+                "That hides the words and shows the padding: layout.mask is True where a token "
+                "may be looked at.",
+                "단어를 숨기고 패딩을 남겼습니다. layout.mask는 남길 자리가 True입니다.",
+            ),
+            Mistake(
+                _attention_of(lambda products, mask: (products / _ROOT * mask).softmax(-1)),
+                "A score of 0 still counts, for exp(0) is 1: a hidden score should be as low as "
+                "can be.",
+                "exp(0)은 1이므로 점수가 0이면 확률이 남습니다. 숨길 점수는 아주 작은 값으로 "
+                "바꾸세요.",
+            ),
+        ],
+        (
+            "layout.mask is (batch, 1, 1, seq), and None if nothing is masked.",
+            "layout.mask의 형태는 (batch, 1, 1, seq)이고, 숨길 것이 없으면 None입니다.",
+        ),
+    ),
+    "gelu": Exercise(
+        _gelu,
+        ("a tensor like x", "x와 형태가 같은 텐서"),
+        [
+            Case(
+                (torch.tensor([-1.0, 0.0, 1.0]),),
+                "It is x times the share of a normal distribution below x.",
+                "정규 분포에서 x보다 작은 쪽의 비율에 x를 곱하세요.",
+            ),
+            Case((torch.linspace(-4, 4, 161),)),
+        ],
+        "ACTIVATIONS (minibert/encoder.py)",
+        [
+            Mistake(
+                torch.relu,
+                "That is ReLU: below 0 GELU is not 0, it bends softly.",
+                "이것은 ReLU입니다. GELU는 x가 0보다 작아도 곧바로 0이 되지 않습니다.",
+            ),
+            Mistake(
+                torch.special.ndtr,
+                "That is the share of x alone: multiply it by x.",
+                "이것은 x에 곱할 비율입니다. x를 곱하세요.",
+            ),
+            Mistake(
+                lambda x: x * (1 + x.erf()) / 2,
+                "erf takes x / sqrt(2): erf and the normal distribution are scaled differently.",
+                "erf에는 x / sqrt(2)를 넣어야 합니다. erf와 정규 분포는 스케일이 다릅니다.",
+            ),
+            Mistake(
+                ACTIVATIONS["gelu_new"],
+                "That is the approximation by tanh. Google's own code uses it, and here it is "
+                'called gelu_new. "gelu" is the exact function, with erf.',
+                "이것은 tanh로 근사한 것입니다. 구글의 원래 코드가 쓰는 식이며, 여기서는 "
+                "gelu_new라고 부릅니다. gelu는 erf를 쓰는 정확한 함수입니다.",
+            ),
+            Mistake(
+                lambda x: x * (1.702 * x).sigmoid(),
+                "That is the approximation by a sigmoid. The exact function uses erf.",
+                "이것은 시그모이드로 근사한 것입니다. BERT는 erf를 쓰는 정확한 함수를 씁니다.",
+            ),
+            Mistake(
+                F.silu,
+                "That is SiLU: GELU takes the normal distribution in place of the sigmoid.",
+                "이것은 SiLU입니다. GELU는 시그모이드가 아니라 정규 분포를 씁니다.",
+            ),
+        ],
+    ),
+    "wordpiece": Exercise(
+        _pieces,
+        ("the list of pieces", "조각의 리스트"),
+        [
+            Case(
+                ("hug", _VOCABULARY),
+                "The longest piece comes first, and here it is the word itself.",
+                "가장 긴 조각부터 찾아야 하고, 여기서는 단어 전체가 조각입니다.",
+            ),
+            Case(
+                ("hugs", _VOCABULARY),
+                "Inside a word, pieces begin with ##.",
+                "단어 안의 조각은 ##으로 시작합니다.",
+            ),
+            Case(
+                ("abcd", _VOCABULARY),
+                "At every place the longest piece is taken, from left to right.",
+                "왼쪽에서 오른쪽으로, 자리마다 가장 긴 조각을 고릅니다.",
+            ),
+            Case(
+                ("hugx", _VOCABULARY),
+                "A word that cannot be spelled to its end is unknown altogether.",
+                "끝까지 나눌 수 없는 단어는 통째로 [UNK]입니다.",
+            ),
+            Case(
+                ("abce", _VOCABULARY),
+                "There is no way back: abc is taken, and e cannot follow.",
+                "되돌아가지 않습니다. abc를 고른 뒤에는 e가 이어질 수 없습니다.",
+            ),
+            Case(
+                ("a" * MAX_WORD, _VOCABULARY),
+                "A word may have 100 characters.",
+                "단어의 길이는 100자까지 허용됩니다.",
+            ),
+            Case(
+                ("a" * (MAX_WORD + 1), _VOCABULARY),
+                "A word of more than 100 characters is unknown, however it could be spelled.",
+                "100자가 넘는 단어는 나눌 수 있어도 [UNK]입니다.",
+            ),
+        ],
+        "WordPiece.pieces (minibert/tokenization/wordpiece.py)",
+    ),
+    "masking": Exercise(
+        _mask_tokens,
+        ("what the model sees and the labels", "모델이 보는 ID와 레이블"),
+        [
+            _masking_case(
+                lambda seen, labels, chosen: bool(chosen.all()),
+                f"Every token has a label: those that are not to be predicted get {IGNORED}, which "
+                "the loss leaves out.",
+                "모든 토큰에 레이블이 있습니다. 예측하지 않을 토큰의 레이블은 손실에서 빠지도록 "
+                f"{IGNORED}으로 두세요.",
+            ),
+            _masking_case(
+                lambda seen, labels, chosen: np.array_equal(labels[chosen], _IDS[chosen]),
+                "A label should be the id that stood there before anything was hidden.",
+                "레이블은 가리기 전에 그 자리에 있던 ID여야 합니다.",
+            ),
+            _masking_case(
+                lambda seen, labels, chosen: bool(_SPECIAL[_IDS[chosen]].any()),
+                "[CLS], [SEP] and the like are never chosen: special[ids] says where they are.",
+                "[CLS], [SEP] 같은 특수 토큰은 고르지 않습니다. special[ids]가 그 자리를 알려 "
+                "줍니다.",
+            ),
+            _masking_case(
+                lambda seen, labels, chosen: float(chosen.sum() / (~_SPECIAL[_IDS]).sum()),
+                "15% of the ordinary tokens should be chosen, not {0:.0%}.",
+                "보통 토큰 가운데 15%를 골라야 하는데 {0:.0%}를 골랐습니다.",
+                tolerance=0.015,
+            ),
+            _masking_case(
+                lambda seen, labels, chosen: np.array_equal(seen[~chosen], _IDS[~chosen]),
+                "A token that was not chosen should be seen as it is.",
+                "고르지 않은 토큰은 그대로 보여야 합니다.",
+            ),
+            _masking_case(
+                _fates,
+                "Of the chosen, 80% become [MASK], 10% a random token and 10% stay. Here "
+                "{0[0]:.0%} become [MASK] and {0[1]:.0%} stay.",
+                "고른 토큰의 80%는 [MASK], 10%는 무작위 토큰이 되고 10%는 그대로 남습니다. "
+                "여기서는 {0[0]:.0%}가 [MASK]가 되고 {0[1]:.0%}가 그대로입니다.",
+                tolerance=0.025,
+            ),
+            _masking_case(
+                lambda *result: len(np.unique(_replacements(*result))) > len(_SPECIAL) / 2,
+                "The random token should be any one of the vocabulary.",
+                "무작위 토큰은 어휘 집합 전체에서 고르게 뽑아야 합니다.",
+            ),
+            Case(
+                (_IDS, np.random.default_rng(1), _MASK_ID, _SPECIAL),
+                "Draw everything from rng: the same seed should hide the same tokens, and another "
+                "one others.",
+                "모든 난수를 rng에서 뽑으세요. 시드가 같으면 같은 토큰을, 다르면 다른 토큰을 "
+                "가려야 합니다.",
+                _seeds,
+            ),
+            _masking_case(
+                lambda *result: bool(_SPECIAL[_replacements(*result)].any()),
+                "Your other words may be special tokens, as in the code of Google and of "
+                "transformers; this package draws ordinary words only.",
+                "다른 단어로 특수 토큰도 뽑는 방식입니다. Google과 transformers의 코드도 그렇게 "
+                "합니다. 이 패키지는 특수 토큰을 빼고 뽑습니다.",
+                is_remark=True,
+            ),
+        ],
+        "Masking (minibert/training/pretraining.py)",
+    ),
+    "entropy": Exercise(
         _entropy,
-        [([1, 1, 2],), ([10, 30, 60],)],
+        ("the entropy of the counts", "개수에서 구한 엔트로피"),
+        [Case(([1, 1, 2],)), Case(([10, 30, 60],))],
         "the cell on the unigram entropy above",
         [
             Mistake(
@@ -555,9 +1031,10 @@ SHORT_EXERCISES = {
             ),
         ],
     ),
-    "learning_rate": ShortExercise(
+    "learning_rate": Exercise(
         _learning_rate,
-        [(step, 100, 10, 1e-1) for step in (0, 5, 10, 55, 100)],
+        ("the learning rate of the step", "그 스텝의 학습률"),
+        [Case((step, 100, 10, 1e-1)) for step in (0, 5, 10, 55, 100)],
         "minibert/training/steps.py",
         [
             Mistake(
@@ -570,11 +1047,17 @@ SHORT_EXERCISES = {
                 "After the peak the rate falls in a straight line, to 0 at the last step.",
                 "최댓값 뒤에는 직선으로 내려가 마지막 스텝에서 0이 됩니다.",
             ),
+            Mistake(
+                _rate_that_jumps,
+                "The rate falls from its peak: divide the steps that are left by steps - warmup.",
+                "학습률은 최댓값에서부터 내려갑니다. 남은 스텝 수를 steps - warmup으로 나누세요.",
+            ),
         ],
     ),
-    "word_labels": ShortExercise(
+    "word_labels": Exercise(
         _word_labels,
-        [(_WORD_IDS, [1, 2, 0]), ([None, 0, 0, 0, 1, None], [3, 4])],
+        ("the list of labels, one for each piece", "조각마다 하나씩 붙인 레이블의 리스트"),
+        [Case((_WORD_IDS, [1, 2, 0])), Case(([None, 0, 0, 0, 1, None], [3, 4]))],
         "minibert/tasks/tokens.py",
         [
             Mistake(
@@ -584,9 +1067,10 @@ SHORT_EXERCISES = {
             ),
         ],
     ),
-    "f1": ShortExercise(
+    "f1": Exercise(
         _f1,
-        [_SPANS],
+        ("the F1 score", "F1 점수"),
+        [Case(_SPANS)],
         "minibert/tasks/evaluation.py",
         [
             Mistake(
@@ -599,11 +1083,24 @@ SHORT_EXERCISES = {
                 "That is the precision alone: F1 is the harmonic mean of precision and recall.",
                 "이것은 정밀도입니다. F1은 정밀도와 재현율의 조화 평균입니다.",
             ),
+            Mistake(
+                lambda expected, predicted: (
+                    (_precision(expected, predicted) + _recall(expected, predicted)) / 2
+                ),
+                "That is the arithmetic mean of precision and recall: F1 is the harmonic one.",
+                "이것은 정밀도와 재현율의 산술 평균입니다. F1은 조화 평균입니다.",
+            ),
+            Mistake(
+                lambda expected, predicted: len(expected & predicted) / len(expected | predicted),
+                "Divide by the spans of both sets together, where those in both count twice.",
+                "합집합의 크기가 아니라 두 집합의 크기를 더한 값으로 나눠야 합니다(분자는 두 배).",
+            ),
         ],
     ),
-    "mean_pooling": ShortExercise(
+    "mean_pooling": Exercise(
         _mean_pooling,
-        [(_random(2, 4, 3), torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0]]))],
+        ("the mean of each row", "행마다 구한 평균 텐서"),
+        [Case((_random(2, 4, 3), torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0]])))],
         "minibert/encoders/pooling.py",
         [
             Mistake(
@@ -616,11 +1113,28 @@ SHORT_EXERCISES = {
                 "Divide by the number of real tokens of the row, not by the length of the batch.",
                 "배치의 길이가 아니라 그 행의 실제 토큰 수로 나누세요.",
             ),
+            Mistake(
+                lambda hidden, mask: hidden[:, 0],
+                "That is the state of [CLS] alone: take the mean of all real tokens.",
+                "이것은 [CLS]의 상태입니다. 실제 토큰 모두의 평균을 구하세요.",
+            ),
+            Mistake(
+                _mean_by_batch,
+                "Divide by the number of real tokens of the row, not by that of the batch.",
+                "배치 전체의 토큰 수가 아니라 그 행의 실제 토큰 수로 나누세요.",
+            ),
         ],
+        (
+            "The mean runs over the tokens, axis 1. mask[..., None] has the shape (batch, tokens, "
+            "1), which fits hidden.",
+            "평균은 토큰 축인 1번 축에서 구합니다. mask[..., None]의 형태는 (batch, tokens, 1)이라 "
+            "hidden과 맞습니다.",
+        ),
     ),
-    "contrastive_loss": ShortExercise(
+    "contrastive_loss": Exercise(
         _contrastive,
-        [(_random(3, 4), _random(4, 4)[:3], 20.0)],
+        ("the loss", "손실"),
+        [Case((_random(3, 4), _random(4, 4)[:3], 20.0))],
         "the loss of `minibert finetune pairs`",
         [
             Mistake(
@@ -635,9 +1149,17 @@ SHORT_EXERCISES = {
             ),
         ],
     ),
-    "mixed_layers": ShortExercise(
+    "mixed_layers": Exercise(
         _mixed,
-        [([_random(2, 3), _random(3, 3)[:2], _random(4, 3)[:2]], torch.tensor([0.0, 1.0, 2.0]))],
+        ("the weighted sum of the hidden states", "은닉 상태의 가중합"),
+        [
+            Case(
+                (
+                    [_random(2, 3), _random(3, 3)[:2], _random(4, 3)[:2]],
+                    torch.tensor([0.0, 1.0, 2.0]),
+                )
+            )
+        ],
         "combine_layers(hidden_states, layers, weights) (minibert/encoders/pooling.py)",
         [
             Mistake(
@@ -647,9 +1169,10 @@ SHORT_EXERCISES = {
             ),
         ],
     ),
-    "error_band": ShortExercise(
+    "error_band": Exercise(
         _error_band,
-        [(0.75, 500), (0.9, 100)],
+        ("half the width of the error band", "오차 범위의 한쪽 폭"),
+        [Case((0.75, 500)), Case((0.9, 100))],
         "the notebook's own error band",
         [
             Mistake(
@@ -659,9 +1182,10 @@ SHORT_EXERCISES = {
             ),
         ],
     ),
-    "attention_entropy": ShortExercise(
+    "attention_entropy": Exercise(
         _attention_entropy,
-        [(torch.tensor([[0.25, 0.25, 0.5], [1.0, 0.0, 0.0]]),)],
+        ("the entropy of each row", "행마다 구한 엔트로피 텐서"),
+        [Case((torch.tensor([[0.25, 0.25, 0.5], [1.0, 0.0, 0.0]]),))],
         "torch.special.entr",
         [
             Mistake(
@@ -671,9 +1195,10 @@ SHORT_EXERCISES = {
             ),
         ],
     ),
-    "rollout": ShortExercise(
+    "rollout": Exercise(
         _rollout,
-        [(_MAPS,)],
+        ("the product of all maps", "모든 맵을 곱한 텐서"),
+        [Case((_MAPS,))],
         "rollout (minibert/study/analyses.py)",
         [
             Mistake(
@@ -688,21 +1213,26 @@ SHORT_EXERCISES = {
             ),
         ],
     ),
-    "particle": ShortExercise(
+    "particle": Exercise(
         _particle,
-        [(noun,) for noun in ("나무", "사람", "고양이", "밥")],
+        ("the particle as a string", "문자열로 된 조사"),
+        [Case((noun,)) for noun in ("나무", "사람", "고양이", "밥")],
         "this notebook",
         [
             Mistake(
                 _other_particle,
-                "The other way round: 이 follows a final consonant, as in 밥이.",
-                "반대입니다. 받침이 있으면 ‘이’를 씁니다(밥이).",
+                "이 follows a final consonant, as in 밥이, and 가 follows a vowel, as in 나무가.",
+                "받침이 있으면 ‘이’(밥이), 없으면 ‘가’(나무가)를 씁니다.",
             ),
         ],
     ),
-    "frequent_endings": ShortExercise(
+    "frequent_endings": Exercise(
         _frequent_endings,
-        [(["나는", "너는", "집에", "나"], 1), (["밥을", "물을", "집에", "산에", "책이"], 2)],
+        ("the list of endings", "끝 글자의 리스트"),
+        [
+            Case((["나는", "너는", "집에", "나"], 1)),
+            Case((["밥을", "물을", "집에", "산에", "책이"], 2)),
+        ],
         "this notebook",
     ),
 }

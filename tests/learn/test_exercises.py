@@ -14,7 +14,7 @@ from torch import Tensor
 from minibert.attention import eager_attention, merge_heads, split_heads
 from minibert.encoder import ACTIVATIONS
 from minibert.layouts import PackedLayout
-from minibert.learn.exercises import SHORT_EXERCISES
+from minibert.learn.exercises import EXERCISES
 from minibert.losses import IGNORED
 from minibert.study import check
 from minibert.tokenization.wordpiece import WordPiece
@@ -52,9 +52,7 @@ def test_the_packages_own_code_is_right(exercise: str) -> None:
 
 
 def test_an_unknown_exercise_is_an_error() -> None:
-    with pytest.raises(
-        ValueError, match="exercise should be one of attention, mask, .*, not 'pooler'"
-    ):
+    with pytest.raises(ValueError, match="exercise should be one of pair, pad, .*, not 'pooler'"):
         check("pooler", torch.relu)
 
 
@@ -157,21 +155,21 @@ WRONG: dict[str, tuple[str, Any, str, str]] = {
     "only one thing": (
         "attention",
         lambda q, k, v, layout, p: q,
-        "Return the context and",
-        "컨텍스트와 확률을 함께",
+        "return the context (batch, seq, hidden)",
+        "merge_heads로 붙인 컨텍스트",
     ),
     "not transposed": ("attention", attention(transpose=False), "axes exchanged", "두 축을 바꾸어"),
     "no transpose": (
         "attention",
         lambda q, k, v, layout, p: [q @ k for q, k, v in split_heads(q, k, v, layout)],
-        "axes exchanged. PyTorch says",
+        "axes exchanged",
         "두 축을 바꾸어",
     ),
     "swapped": (
         "attention",
         lambda *inputs: attention()(*inputs)[::-1],
-        "Return the context first",
-        "컨텍스트, 확률 순서로",
+        "The order is another one: return the context",
+        "순서가 다릅니다",
     ),
     "no blocks": ("attention", without_blocks, "split_heads yields q, k, v", "split_heads의"),
     "not scaled": (
@@ -196,8 +194,8 @@ WRONG: dict[str, tuple[str, Any, str, str]] = {
     "not joined": (
         "attention",
         attention(join=False),
-        "merge_heads puts the heads",
-        "merge_heads가",
+        "which merge_heads makes",
+        "merge_heads로",
     ),
     "no values": (
         "attention",
@@ -271,12 +269,12 @@ WRONG: dict[str, tuple[str, Any, str, str]] = {
         "시그모이드로 근사",
     ),
     "silu": ("gelu", F.silu, "That is SiLU", "SiLU입니다"),
-    "identity": ("gelu", lambda x: x, "should be 0.8413, not 1.0000", "1.0000입니다"),
+    "identity": ("gelu", lambda x: x, "0.8413], not [-1.0, 0.0, 1.0]", "[-1.0, 0.0, 1.0]입니다"),
     "a number": ("gelu", lambda x: 1.0, "return a tensor like x", "x와 형태가 같은"),
     "shortest": (
         "wordpiece",
         wordpiece(longest=False),
-        "the longest piece comes first",
+        "The longest piece comes first",
         "가장 긴 조각부터",
     ),
     "no ##": ("wordpiece", wordpiece(mark=False), "pieces begin with ##", "##으로 시작"),
@@ -332,13 +330,13 @@ def test_the_answers_without_a_mistake_pass(exercise: str) -> None:
     assert check(exercise, answer, "en").startswith("Right.")
 
 
-@pytest.mark.parametrize("exercise", SHORT_EXERCISES)
-def test_a_short_exercise(exercise: str) -> None:
-    short = SHORT_EXERCISES[exercise]
-    assert check(exercise, short.answer, "en").startswith("Right. Compare it with ")
+@pytest.mark.parametrize("exercise", EXERCISES)
+def test_an_exercise(exercise: str) -> None:
+    entry = EXERCISES[exercise]
+    assert check(exercise, entry.answer, "en").startswith("Right. Compare it with ")
     assert "Nothing came back" in check(exercise, lambda *_: None, "en")
-    assert "should return" in check(exercise, lambda *_: "something else", "en")
-    for mistake in short.mistakes:
+    assert "should return" in check(exercise, lambda *_: {}, "en")
+    for mistake in entry.mistakes:
         english, korean = both(exercise, mistake.answer)
         assert english == f"Not yet. {mistake.english}"
         assert korean == f"아직 아닙니다. {mistake.korean}"
@@ -365,6 +363,49 @@ def test_a_name_that_is_nearly_right_is_suggested() -> None:
     ):
         with pytest.raises(ValueError, match=f"Did you mean '{suggestion}'"):
             check(name, torch.relu)
+
+
+def test_the_type_and_the_order_of_a_result() -> None:
+    for answer, hint in (
+        (lambda scores: scores.softmax(-1).tolist(), "a tensor of shape (2, 3), not a list"),
+        (lambda scores: scores.softmax(-1).T, "The last two axes are exchanged."),
+        (lambda scores: scores.sub_(1).softmax(-1), "scores has been changed on the way"),
+        (lambda scores: print(end=""), "print only shows a value"),
+        (lambda scores: scores / scores.sum(-1), "keepdim=True"),
+        (lambda: 1, "Its arguments are (scores)."),
+    ):
+        assert hint in check("softmax", answer, "en")
+    pair = EXERCISES["pair"].answer
+    assert "The order is another one" in check("pair", lambda *args: pair(*args)[::-1], "en")
+
+
+def test_a_mistake_is_right_in_the_cases_before_the_one_that_fails() -> None:
+    def rate(step: int, steps: int, warmup: int, peak: float) -> float:
+        return peak * step / warmup if step < warmup else peak * (1 - step / steps)
+
+    hint = check("learning_rate", rate, "en")  # with a warm-up, so that is not what is missing
+    assert "warm-up is missing" not in hint and "divide the steps that are left" in hint
+
+
+def test_a_large_tensor_is_compared_by_its_first_wrong_value() -> None:
+    hint = check("embed", lambda *args: EXERCISES["embed"].answer(*args) * 2, "en")
+    assert "the value at [0, 0] should be" in hint
+
+
+def test_a_loop_that_does_not_end_is_pointed_out(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    printed = ""
+
+    def softmax(scores: Tensor) -> Tensor:
+        nonlocal printed
+        while not printed:
+            printed = capsys.readouterr().out
+        return scores.softmax(-1)
+
+    monkeypatch.setattr("minibert.learn.check._PATIENCE", 0.01)
+    assert check("softmax", softmax, "en").startswith("Right.")
+    assert "Does its loop end?" in printed
 
 
 def test_an_exception_becomes_a_hint() -> None:
