@@ -19,6 +19,7 @@ from collections.abc import Callable
 import torch
 
 from minibert.inference.kernels import (
+    GroupedKernel,
     Int8Kernel,
     Kernel,
     MklKernel,
@@ -28,7 +29,13 @@ from minibert.inference.kernels import (
     runs_here,
 )
 
-KERNELS: tuple[type[Kernel], ...] = (PlainKernel, MklKernel, OneDnnKernel, Int8Kernel)
+KERNELS: tuple[type[Kernel], ...] = (
+    PlainKernel,
+    GroupedKernel,
+    MklKernel,
+    OneDnnKernel,
+    Int8Kernel,
+)
 SHAPES = {
     "base": ((768, 2304), (768, 768), (768, 3072), (3072, 768)),
     "MiniLM": ((384, 1152), (384, 384), (384, 1536), (1536, 384)),

@@ -12,6 +12,7 @@ from hypothesis import given, strategies as st
 
 from minibert.inference import kernels
 from minibert.inference.kernels import (
+    GroupedKernel,
     Int8Kernel,
     Kernel,
     MklKernel,
@@ -34,6 +35,7 @@ needs_int8 = pytest.mark.skipif(
 # kernel, dtype of the weight, and the largest relative error against float32
 KERNELS = [
     pytest.param(PlainKernel, torch.float32, 1e-6, id="plain"),
+    pytest.param(GroupedKernel, torch.float32, 1e-6, id="grouped"),
     pytest.param(MklKernel, torch.float32, 1e-6, id="mkl", marks=needs_mkl),
     pytest.param(OneDnnKernel, torch.float32, 1e-6, id="onednn", marks=needs_onednn),
     pytest.param(OneDnnKernel, torch.bfloat16, 1e-2, id="bf16", marks=needs_bf16),
