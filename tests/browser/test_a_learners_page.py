@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import contextlib
+import io
 from pathlib import Path
 from typing import Any
 
@@ -37,10 +37,12 @@ def test_a_second_sense_is_compared_with_the_same_sense(browser: Any, file: Path
         assert same > other and cells[1] in opened.page.inner_text("#compare-verdict")
         assert "the two senses have parted" in opened.page.inner_text("#compare-verdict")
         opened.page.click("#compare-layers tbody tr:last-child td:last-child")
-        printed = subprocess.run(
-            [sys.executable, "-c", opened.copied], capture_output=True, encoding="utf-8", check=True
-        ).stdout.strip()
-        assert float(printed) == pytest.approx(same, abs=2e-4) and f": {cells[2]}" in opened.readout
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            exec(opened.copied, {})
+        assert (
+            float(printed.getvalue()) == pytest.approx(same, abs=2e-4)
+            and f": {cells[2]}" in opened.readout
+        )
         second, third = (opened.page.input_value(f"#compare-{name}") for name in ("text", "same"))
         opened.page.fill("#compare-text", third)
         opened.page.fill("#compare-same", second)
