@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 import torch
 
+from minibert.cli import main
+
 CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
 )
@@ -19,6 +21,13 @@ OPTIONS = (
 )
 # Shipped measurements are not repeated, which saves time.
 STILL = "() => { Experiment.prototype.repeat = async function () { this.again.tried = true; }; }"
+# Controls that can be used, with their sizes. Choices of a prediction are counted by themselves,
+# terms, numbers and commands are parts of sentences, and the strip is a picture with one tab stop.
+# The skip link is visible only with the focus.
+CONTROLS = """() => [...document.querySelectorAll("button, input, select, textarea, summary")]
+  .filter(item => item.checkVisibility() && !item.closest("[inert], #scene-choices"))
+  .filter(item => !item.matches("#skip, #river-parts *, .term, .number, .command button"))
+  .map(item => [item.id || item.outerHTML, item.offsetWidth, item.offsetHeight])"""
 SECTIONS = ["text", "embeddings", "attention", "head", "hidden", "compare", "pooler", "predictions"]
 
 
@@ -35,6 +44,18 @@ def browser() -> Iterator[Any]:
         chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=OPTIONS.split())
         yield chromium
         chromium.close()
+
+
+_articles: dict[str, Path] = {}
+
+
+def article_page(folders: pytest.TempPathFactory, language: str) -> Path:
+    """Return the article of `minibert learn --lang`, which is written once for all tests."""
+    if language not in _articles:
+        path = folders.mktemp("learn") / "learn.html"
+        assert main(["learn", "--lang", language, "--output", str(path)]) == 0
+        _articles[language] = path
+    return _articles[language]
 
 
 class Opened:

@@ -12,9 +12,8 @@ import re
 from typing import Any
 
 import pytest
-from opened import STILL, Opened, browser as browser
+from opened import STILL, Opened, article_page, browser as browser
 
-from minibert.cli import main
 from minibert.learn.lesson import article_texts
 
 pytestmark = pytest.mark.browser
@@ -153,8 +152,7 @@ TRY = """async ([scene, tries]) => {
 
 @pytest.fixture(scope="module", params=["en", "ko"])
 def opened(browser: Any, request: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    path = tmp_path_factory.mktemp("learn") / "learn.html"
-    assert main(["learn", "--lang", request.param, "--output", str(path)]) == 0
+    path = article_page(tmp_path_factory, request.param)
     with Opened(browser, path, language=request.param, reduced_motion="reduce") as page:
         page.page.set_default_timeout(600_000)
         page.page.evaluate(STILL)

@@ -2,106 +2,31 @@
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from opened import browser as browser
+from opened import article_page, browser as browser
 from test_lesson import Reader
 
-from minibert.cli import main
 from minibert.learn.lesson import article
 from minibert.study import run
 
 pytestmark = pytest.mark.browser
 
 NAME = "minibert-ko"
-# outcome and part of the verdict of each scene after its button is pressed
-VERDICTS = [
-    (0, "커졌습니다"),
-    (1, "“배 ##도”로 나뉘었습니다"),
-    (0, "방 쪽입니다"),
-    (2, "[UNK]가 3개입니다"),
-    (2, "위치 벡터만 달라졌습니다"),
-    (0, "어순만 바꾼 문장이 더 가깝습니다"),
-    (1, "점수는 그대로이고 비율만 달라졌습니다"),
-    (0, "레이어 0, 헤드 1"),
-    (0, "레이어 2 없이 답이 그대로인 문장은 40개 중 12개"),
-    (1, "같은 뜻에 더 가까운 수는 배 16, 눈 17입니다"),
-    (1, "“타고”에서 “먹고”로 바뀌었습니다"),
-    (1, "받침이 없으므로 “를”이어야 합니다"),
-    (2, "적은 쪽입니다"),
-    (1, "1위인 것은 20개 중 16개"),
-    (1, "둘째 문장을 뒤섞어도 80개 중 68개"),
-    (1, "뜻이 같은 쪽이 더 가까운 것은 20개 중"),
-    (2, "마지막 레이어로 평균 83%"),
-    (0, "40개 가운데 평균 31개입니다"),
-    (2, "“마지막 네 개를 이어 붙임”이 가장 낫습니다"),
-    (1, "다섯 문장에 모두 같은 답을 했습니다"),
-    (0, "커지고, 손실은 줄어듭니다"),
-    (2, "모두 한 벌을 쓸 때 40개 중 7개"),
-    (1, "피드포워드를 모두 빼면 답이 그대로인 것은 40개 중 3개"),
-    (2, "5120개 중 236개"),
-]
-
-FITS = """() => ["lesson", "scene-verdict", "scenes"].every((id) => {
-  const box = document.getElementById(id);
-  return box.scrollWidth <= box.clientWidth;
-})"""
 
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("learn") / "korean.html"
-    assert main(["learn", "--lang", "ko", "--output", str(path)]) == 0
-    return path
+    return article_page(tmp_path_factory, "ko")
 
 
 def verdict_of(reader: Reader) -> str:
     """Return the verdict, without the word joiners between brackets and particles."""
     return str(reader.page.inner_text("#scene-found")).replace("\u2060", "")
-
-
-def check_scenes(reader: Reader, language: str) -> None:
-    """Check that every scene has rows and a verdict, and that nothing is wider than its box."""
-    reader.page.set_default_timeout(120_000)  # ms, because scenes compute dozens of sentences
-    for scene, (outcome, part) in enumerate(VERDICTS, 1):
-        reader.enter(scene)
-        rows = reader.act()
-        verdict = verdict_of(reader)
-        assert rows and all(len(row) == 3 and row[0] and row[2] for row in rows), scene
-        assert reader.outcome == outcome, (scene, rows)
-        # the page warns only in the scene with decomposed Hangul, which the model does not know
-        assert bool(reader.page.inner_text("#coverage")) == (scene == 4)
-        assert len(verdict) > 40 and "{" not in verdict and "undefined" not in verdict
-        assert not re.search(r"\((는|가|를|와|으)\)", verdict)
-        assert language == "en" or part in verdict, (scene, verdict)
-        for name in ("#lesson", "#scene-verdict", "#scenes", "main"):
-            over = "e => e.scrollWidth - e.clientWidth"
-            assert reader.page.locator(name).evaluate(over) <= 0, (scene, name)
-    assert reader.trouble == []
-
-
-def test_every_scene_has_a_measured_verdict(browser: Any, file: Path) -> None:
-    assert file.stat().st_size <= 25e6
-    with Reader(browser, file, language="en-US") as reader:
-        # --lang ko opens the page in Korean, whatever the language of the browser
-        assert reader.page.get_attribute("html", "lang") == "ko"
-        assert reader.page.evaluate("SCENE_COUNT") == len(VERDICTS) == 24
-        check_scenes(reader, "ko")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("width", "language"), [(360, "ko"), (360, "en"), (768, "en"), (1920, "ko")]
-)
-def test_every_scene_fits_every_width(browser: Any, file: Path, width: int, language: str) -> None:
-    with Reader(browser, file, width=width, height=760) as reader:
-        reader.page.evaluate(f"change({{language: '{language}'}})")
-        check_scenes(reader, language)
 
 
 def check_particles(reader: Reader) -> None:
@@ -147,18 +72,6 @@ def test_korean_verdicts_are_those_of_python(browser: Any, file: Path) -> None:
         ids = [reader.page.evaluate(f"live.tokenizer.ids.get('{row[0]}')") for row in rows[:2]]
         shares = logits.softmax(-1)[ids].tolist()
         assert [float(row[2]) for row in rows[:2]] == pytest.approx(shares, abs=6e-3)
-
-
-def test_scenes_on_the_whole_model_by_keyboard(browser: Any, file: Path) -> None:
-    with Reader(browser, file, width=360, height=760) as reader:
-        reader.page.set_default_timeout(120_000)
-        for scene in ("layer", "sides", "pair", "task"):
-            reader.enter(scene)
-            rows = reader.act_by_keyboard()
-            assert rows and all(len(row) == 3 for row in rows)
-            assert "{" not in verdict_of(reader) and "undefined" not in verdict_of(reader)
-            assert reader.page.inner_text("#scene-guess") and reader.page.evaluate(FITS)
-        assert reader.trouble == []
 
 
 def test_labeled_sentences_are_half_praise() -> None:

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 import torch
-from opened import STILL, Opened, browser as browser, shown
+from opened import STILL, Opened, article_page, browser as browser, shown
 
-from minibert.cli import main
 from minibert.learn import live
 from minibert.learn.build import load
 from minibert.learn.lesson import article
@@ -21,8 +20,7 @@ OPENING = "He opened the [MASK] and went in."
 @pytest.fixture(scope="module")
 def reader(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """The opened article, which does not repeat its shipped measurements."""
-    path = tmp_path_factory.mktemp("learn") / "learn.html"
-    assert main(["learn", "--output", str(path), "--model", "minibert-en"]) == 0
+    path = article_page(tmp_path_factory, "en")
     with Opened(browser, path, reduced_motion="reduce") as opened:
         opened.page.evaluate(STILL)
         yield opened

@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from opened import Opened, browser as browser
+from opened import Opened, article_page, browser as browser
 
 from minibert import BertForMaskedLM, BertTokenizer
-from minibert.cli import main
 from minibert.learn.build import write_page
 from minibert.study import carriers, rounded, run
 
@@ -102,14 +101,14 @@ def test_heads_that_carry_the_difference_of_two_texts(browser: Any, file: Path) 
 
 
 @pytest.mark.slow
-def test_scene_six_ends_at_the_heads_that_carry_it(browser: Any, tmp_path: Path) -> None:
+def test_scene_six_ends_at_the_heads_that_carry_it(
+    browser: Any, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     """Without five heads the answer changes from road to animal.
 
     Of a hundred random sets of five other heads, at most five sets change the answer.
     """
-    path = tmp_path / "learn.html"
-    assert main(["learn", "--output", str(path)]) == 0
-    with Opened(browser, path) as opened:
+    with Opened(browser, article_page(tmp_path_factory, "en")) as opened:
         opened.page.set_default_timeout(300_000)  # ms
         opened.explore()
         opened.page.click("#scene-6")
