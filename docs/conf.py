@@ -10,11 +10,13 @@ pages of one language. The start page is the README, followed by the navigation 
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import pydoc
 import re
 import textwrap
+from collections.abc import Iterator
 from pathlib import Path
 
 from sphinx.application import Sphinx
@@ -22,7 +24,8 @@ from sphinx.locale import translators
 from sphinx.search import SearchLanguage
 
 import minibert
-from minibert.cli import main as minibert_command
+import minibert.cli
+from minibert.cli import build_parser, main as minibert_command
 
 DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent
@@ -51,6 +54,7 @@ for path in sorted([*DOCS.rglob("*.md"), *DOCS.rglob("*.ipynb")]):
     if (".ko." in path.name) != KOREAN:
         exclude_patterns.append(path.relative_to(DOCS).as_posix())
 
+smartquotes = False  # it would turn the -- of options into a dash, and the quotes of examples
 myst_heading_anchors = 4
 myst_enable_extensions = ["dollarmath"]
 nb_execution_mode = "off"  # the tests run the notebooks and the examples
@@ -175,6 +179,31 @@ def listing(title: str, names: list[str]) -> str:
     return f"{title}\n{'-' * len(title)}\n\n.. autosummary::\n   :toctree: api\n\n{rows}\n"
 
 
+def help_places(parser: argparse.ArgumentParser) -> Iterator[tuple[object, str]]:
+    """Yields what holds a text of the help of a parser and of its commands: object, attribute."""
+    yield parser, "description"
+    for group in parser._action_groups:
+        yield group, "title"
+        yield group, "description"
+    for action in parser._actions:
+        yield action, "help"
+        if isinstance(action, argparse._SubParsersAction):
+            for choice in action._choices_actions:
+                yield choice, "help"
+            for command in action.choices.values():
+                yield from help_places(command)
+
+
+def korean_parser() -> argparse.ArgumentParser:
+    """Returns the parser of the command line with the texts of commands_ko.json."""
+    texts = json.loads((DOCS / "commands_ko.json").read_text(encoding="utf-8"))
+    parser = build_parser()
+    for item, name in help_places(parser):
+        text = getattr(item, name)
+        setattr(item, name, texts.get(text, text))
+    return parser
+
+
 def prepare_page(app: Sphinx, docname: str, source: list[str]) -> None:
     """Completes the pages that are made from other files, and changes the links of all pages."""
     if docname == "index":
@@ -228,6 +257,7 @@ def setup(app: Sphinx) -> None:
     """Connects the functions above to the events of Sphinx."""
     if KOREAN:  # Sphinx's text lacks the space after the name, which reStructuredText needs
         translators["general", "sphinx"]._catalog["alias of %s"] = "%s 의 별칭"
+        minibert.cli.build_parser = korean_parser  # which the page of the commands calls
     (DOCS / "api.rst").write_text(api(), encoding="utf-8")
     app.add_search_language(SearchKorean)
     app.connect("source-read", prepare_page)

@@ -5,17 +5,22 @@
 
 from __future__ import annotations
 
+import argparse
 import doctest
 import importlib
 import importlib.util
+import json
 import re
+import runpy
 import sys
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 from conftest import CHECKOUT, PARAMETERS
+
+from minibert.cli import build_parser
 
 WITH_EXAMPLES = [
     ".".join(path.relative_to(CHECKOUT).with_suffix("").parts)
@@ -95,6 +100,19 @@ def test_sizes(name: str) -> None:
     text = (CHECKOUT / "docs" / name).read_text(encoding="utf-8")
     rows = re.findall(r"^\| (\w+) \| \d+ \| \d+ \| \d+ \| ([\d,]+) \|$", text, re.MULTILINE)
     assert {preset: int(count.replace(",", "")) for preset, count in rows} == PARAMETERS
+
+
+def test_the_korean_site_has_korean_help_of_every_option() -> None:
+    pytest.importorskip("sphinx", reason="needs sphinx: extra [dev]")
+    tags = SimpleNamespace(has=lambda name: name == "ko")
+    conf = runpy.run_path(str(CHECKOUT / "docs" / "conf.py"), {"tags": tags})
+    texts = json.loads((CHECKOUT / "docs" / "commands_ko.json").read_text(encoding="utf-8"))
+    found = {getattr(*place) for place in conf["help_places"](build_parser())}
+    found -= {None, argparse.SUPPRESS}
+    assert sorted(found - texts.keys()) == [], "add these to docs/commands_ko.json"
+    assert sorted(texts.keys() - found) == [], "remove these from docs/commands_ko.json"
+    korean = {getattr(*place) for place in conf["help_places"](conf["korean_parser"]())}
+    assert korean - {None, argparse.SUPPRESS} == set(texts.values())
 
 
 def runnable_scripts() -> set[str]:
