@@ -575,7 +575,11 @@ EXERCISES = {
                     _random(5, 4),
                     _random(6, 4),
                     _random(2, 4),
-                )
+                ),
+                "Add a row of words for the id, of positions for the place, and of types for the "
+                "segment.",
+                "ID에 해당하는 words의 행, 위치에 해당하는 positions의 행, 세그먼트에 해당하는 "
+                "types의 행을 더하세요.",
             )
         ],
         "BertEmbeddings (minibert/embeddings.py)",
@@ -686,7 +690,13 @@ EXERCISES = {
     "mlm_loss": Exercise(
         _mlm_loss,
         ("the mean loss of the hidden tokens", "가린 토큰의 평균 손실"),
-        [Case((_LOGITS, _LABELS))],
+        [
+            Case(
+                (_LOGITS, _LABELS),
+                "The loss of a token is minus the logarithm of the softmax at its label.",
+                "토큰의 손실은 레이블 자리의 소프트맥스 값에 로그를 취하고 부호를 바꾼 것입니다.",
+            )
+        ],
         "minibert/losses.py",
         [
             Mistake(
@@ -705,7 +715,7 @@ EXERCISES = {
         _masked_accuracy,
         ("the share of hidden tokens that are right", "가린 토큰 가운데 맞힌 비율"),
         [Case((_LOGITS, _LABELS))],
-        "evaluation of minibert pretrain",
+        "minibert/training/pretraining.py",
         [
             Mistake(
                 _accuracy_over_all,
@@ -1016,8 +1026,15 @@ EXERCISES = {
     "entropy": Exercise(
         _entropy,
         ("the entropy of the counts", "개수에서 구한 엔트로피"),
-        [Case(([1, 1, 2],)), Case(([10, 30, 60],))],
-        "the cell on the unigram entropy above",
+        [
+            Case(
+                ([1, 1, 2],),
+                "Divide by the sum first: it is minus the sum of p log p over the shares p.",
+                "먼저 합으로 나누세요. 비율 p마다 p log p를 구해 더하고 부호를 바꿉니다.",
+            ),
+            Case(([10, 30, 60],)),
+        ],
+        "torch.distributions.Categorical.entropy",
         [
             Mistake(
                 lambda counts: _entropy(counts) / math.log(2),
@@ -1034,7 +1051,14 @@ EXERCISES = {
     "learning_rate": Exercise(
         _learning_rate,
         ("the learning rate of the step", "그 스텝의 학습률"),
-        [Case((step, 100, 10, 1e-1)) for step in (0, 5, 10, 55, 100)],
+        [
+            Case(
+                (step, 100, 10, 1e-1),
+                "Step warmup has the peak, and step 0 the rate 0.",
+                "스텝 0의 학습률은 0이고 스텝 warmup에서 최댓값이 됩니다.",
+            )
+            for step in (0, 5, 10, 55, 100)
+        ],
         "minibert/training/steps.py",
         [
             Mistake(
@@ -1071,7 +1095,7 @@ EXERCISES = {
         _f1,
         ("the F1 score", "F1 점수"),
         [Case(_SPANS)],
-        "minibert/tasks/evaluation.py",
+        "f1_of_counts (minibert/tasks/metrics.py)",
         [
             Mistake(
                 _recall,
@@ -1134,8 +1158,16 @@ EXERCISES = {
     "contrastive_loss": Exercise(
         _contrastive,
         ("the loss", "손실"),
-        [Case((_random(3, 4), _random(4, 4)[:3], 20.0))],
-        "the loss of `minibert finetune pairs`",
+        [
+            Case(
+                (_random(3, 4), _random(4, 4)[:3], 20.0),
+                "The cosines of each first with each second, times scale, are the "
+                "logits. The right class of row i is i.",
+                "첫째와 둘째의 모든 조합의 코사인에 scale을 곱한 것이 로짓입니다. i번째 "
+                "행의 정답은 i입니다.",
+            )
+        ],
+        "SimilarityTask.loss (minibert/tasks/similarity.py)",
         [
             Mistake(
                 _contrastive_without_scale,
@@ -1157,7 +1189,10 @@ EXERCISES = {
                 (
                     [_random(2, 3), _random(3, 3)[:2], _random(4, 3)[:2]],
                     torch.tensor([0.0, 1.0, 2.0]),
-                )
+                ),
+                "Each state of the list has one weight, for all of its tokens and dimensions.",
+                "목록의 은닉 상태마다 가중치가 하나씩이고, 그 안의 모든 토큰과 차원에 똑같이 "
+                "곱합니다.",
             )
         ],
         "combine_layers(hidden_states, layers, weights) (minibert/encoders/pooling.py)",
@@ -1172,8 +1207,15 @@ EXERCISES = {
     "error_band": Exercise(
         _error_band,
         ("half the width of the error band", "오차 범위의 한쪽 폭"),
-        [Case((0.75, 500)), Case((0.9, 100))],
-        "the notebook's own error band",
+        [
+            Case(
+                (0.75, 500),
+                "A standard error is the root of accuracy * (1 - accuracy) / count.",
+                "표준 오차는 accuracy * (1 - accuracy) / count의 제곱근입니다.",
+            ),
+            Case((0.9, 100)),
+        ],
+        "docs/notebooks/09_what_layers_know",
         [
             Mistake(
                 _standard_error,
@@ -1198,7 +1240,13 @@ EXERCISES = {
     "rollout": Exercise(
         _rollout,
         ("the product of all maps", "모든 맵을 곱한 텐서"),
-        [Case((_MAPS,))],
+        [
+            Case(
+                (_MAPS,),
+                "Each row of the result sums to 1: take half of the map and half of the identity.",
+                "결과의 행마다 합이 1입니다. 맵의 절반과 단위 행렬의 절반을 더하세요.",
+            )
+        ],
         "rollout (minibert/study/analyses.py)",
         [
             Mistake(
@@ -1217,7 +1265,7 @@ EXERCISES = {
         _particle,
         ("the particle as a string", "문자열로 된 조사"),
         [Case((noun,)) for noun in ("나무", "사람", "고양이", "밥")],
-        "this notebook",
+        "docs/notebooks/11_korean",
         [
             Mistake(
                 _other_particle,
@@ -1231,9 +1279,13 @@ EXERCISES = {
         ("the list of endings", "끝 글자의 리스트"),
         [
             Case((["나는", "너는", "집에", "나"], 1)),
-            Case((["밥을", "물을", "집에", "산에", "책이"], 2)),
+            Case(
+                (["밥을", "물을", "집에", "산에", "책이"], 2),
+                "Each syllable once, and of two with the same count the first in the alphabet.",
+                "글자는 한 번씩만, 개수가 같으면 가나다순으로 앞선 것을 먼저 씁니다.",
+            ),
         ],
-        "this notebook",
+        "docs/notebooks/11_korean",
     ),
 }
 """The exercises by the name that `check` takes."""
