@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -92,128 +93,140 @@ class Reader(Opened):
         return self.verdict()
 
 
-def test_verdicts_are_those_of_python(browser: Any, file: Path) -> None:
+@pytest.fixture(scope="module")
+def opened(browser: Any, file: Path) -> Iterator[Reader]:
+    """The article, opened once for the tests that share it."""
+    with Reader(browser, file) as reader:
+        yield reader
+
+
+@pytest.fixture
+def reader(opened: Reader) -> Iterator[Reader]:
+    """The shared article at its beginning, as if no scene had been read."""
+    opened.page.evaluate(
+        """() => {
+            pressed.clear();
+            Object.assign(state, { guesses: "", explore: "", ask: "" });
+            return enter(0);
+        }"""
+    )
+    opened.settle()
+    yield opened
+    assert opened.trouble == []
+
+
+def test_verdicts_are_those_of_python(reader: Reader) -> None:
     """The numbers of the verdicts are those of PyTorch with the same weights."""
 
     def state(t: Any, depth: int) -> torch.Tensor:
         return t["embeddings.output" if depth == 0 else f"layer.{depth - 1}.output"][0]
 
-    with Reader(browser, file) as reader:
-        reader.enter("numbers")
-        rows = reader.act()
-        a, b = (run("minibert-en", text, rounded=True) for text in BANKS)
-        for column, depth in ((1, 0), (2, 6)):
-            expected = torch.cosine_similarity(state(a, depth)[5], state(b, depth)[5], dim=0)
-            assert float(rows[0][column]) == pytest.approx(expected.item(), abs=6e-3)
-        assert float(rows[1][1]) == 1.0 and float(rows[1][2]) > float(rows[0][2])
-        reader.enter("it")
-        layer, head = reader.page.evaluate("[state.layer, state.head]")
-        assert (layer, head) == (3, 0)
-        rows = reader.act()
-        for place, word in enumerate(("tired", "wide"), 1):
-            t = run("minibert-en", ANIMAL.format("it", word), rounded=True)
-            probabilities = t[f"layer.{layer}.attention.probabilities"][0, head]
-            for row, key in ((0, 2), (1, 7)):
-                lead = probabilities[9, key] - probabilities[:, key].mean()
-                assert float(rows[row][place]) == pytest.approx(lead.item(), abs=6e-3)
-            t = run("minibert-en", ANIMAL.format("the [MASK]", word), rounded=True)
-            best, share = rows[2][place].split(", ")[0].split()
-            expected_share, expected_id = t["mlm.logits"][0, 10].softmax(-1).max(-1)
-            tokenizer = BertTokenizer.from_pretrained("minibert-en")
-            assert tokenizer.convert_ids_to_tokens([int(expected_id)]) == [best]
-            assert float(share) == pytest.approx(expected_share.item(), abs=6e-3)
-        reader.enter("sentence")
-        rows = reader.act()
-        texts = ("How old are you?", "What is your age?")
-        means = [state(run("minibert-en", text, rounded=True), 6).mean(0) for text in texts]
-        cosine = torch.cosine_similarity(*means, dim=0).item()
-        assert float(rows[1][2]) == pytest.approx(cosine, abs=6e-3)
-        assert reader.trouble == []
+    reader.enter("numbers")
+    rows = reader.act()
+    a, b = (run("minibert-en", text, rounded=True) for text in BANKS)
+    for column, depth in ((1, 0), (2, 6)):
+        expected = torch.cosine_similarity(state(a, depth)[5], state(b, depth)[5], dim=0)
+        assert float(rows[0][column]) == pytest.approx(expected.item(), abs=6e-3)
+    assert float(rows[1][1]) == 1.0 and float(rows[1][2]) > float(rows[0][2])
+    reader.enter("it")
+    layer, head = reader.page.evaluate("[state.layer, state.head]")
+    assert (layer, head) == (3, 0)
+    rows = reader.act()
+    for place, word in enumerate(("tired", "wide"), 1):
+        t = run("minibert-en", ANIMAL.format("it", word), rounded=True)
+        probabilities = t[f"layer.{layer}.attention.probabilities"][0, head]
+        for row, key in ((0, 2), (1, 7)):
+            lead = probabilities[9, key] - probabilities[:, key].mean()
+            assert float(rows[row][place]) == pytest.approx(lead.item(), abs=6e-3)
+        t = run("minibert-en", ANIMAL.format("the [MASK]", word), rounded=True)
+        best, share = rows[2][place].split(", ")[0].split()
+        expected_share, expected_id = t["mlm.logits"][0, 10].softmax(-1).max(-1)
+        tokenizer = BertTokenizer.from_pretrained("minibert-en")
+        assert tokenizer.convert_ids_to_tokens([int(expected_id)]) == [best]
+        assert float(share) == pytest.approx(expected_share.item(), abs=6e-3)
+    reader.enter("sentence")
+    rows = reader.act()
+    texts = ("How old are you?", "What is your age?")
+    means = [state(run("minibert-en", text, rounded=True), 6).mean(0) for text in texts]
+    cosine = torch.cosine_similarity(*means, dim=0).item()
+    assert float(rows[1][2]) == pytest.approx(cosine, abs=6e-3)
 
 
-def test_a_changed_question_is_measured_and_not_judged(browser: Any, file: Path) -> None:
-    with Reader(browser, file) as reader:
-        page = reader.page
-        reader.enter("pieces")
-        rows = reader.act()
-        assert rows[1][2].count("##") == 3 and reader.outcome == 1
-        reader.write("The cat was walking on the mat.")
-        found = page.inner_text("#scene-found")
-        assert found.startswith("You changed the question: another text.")
-        assert page.inner_text("#scene-guess") == "" and not page.is_visible("#scene-figure")
-        page.click("#scene-again")
-        reader.settle()
-        assert page.input_value("#edit").startswith("The cat was sl")
-        reader.enter("head")
-        reader.act()
-        assert reader.outcome == 1
-        rows = reader.write("Yesterday the cat sat on the mat.")
-        # the score is that of the tokens that are named beside it
-        assert dict((row[0], row[1:]) for row in rows)["the chosen tokens"] == [
-            "cat → sat",
-            "the → cat",
-        ]
-        assert float(rows[2][2]) == pytest.approx(-1.59, abs=0.01)
-        page.evaluate("ask({off: [[0, 1]]})")
-        reader.verdict()
-        found = page.inner_text("#scene-found")
-        assert "another text, other heads or layers are switched off" in found
-        reader.enter("layer")
-        reader.act()
-        assert page.get_attribute("#scene-verdict", "data-may") == "verdict"
-        reader.write("The sky is [MASK] today.")
-        assert page.inner_text("#scene-found").startswith("You changed the question")
-        assert reader.trouble == []
+def test_a_changed_question_is_measured_and_not_judged(reader: Reader) -> None:
+    page = reader.page
+    reader.enter("pieces")
+    rows = reader.act()
+    assert rows[1][2].count("##") == 3 and reader.outcome == 1
+    reader.write("The cat was walking on the mat.")
+    found = page.inner_text("#scene-found")
+    assert found.startswith("You changed the question: another text.")
+    assert page.inner_text("#scene-guess") == "" and not page.is_visible("#scene-figure")
+    page.click("#scene-again")
+    reader.settle()
+    assert page.input_value("#edit").startswith("The cat was sl")
+    reader.enter("head")
+    reader.act()
+    assert reader.outcome == 1
+    rows = reader.write("Yesterday the cat sat on the mat.")
+    # the score is that of the tokens that are named beside it
+    assert dict((row[0], row[1:]) for row in rows)["the chosen tokens"] == [
+        "cat → sat",
+        "the → cat",
+    ]
+    assert float(rows[2][2]) == pytest.approx(-1.59, abs=0.01)
+    page.evaluate("ask({off: [[0, 1]]})")
+    reader.verdict()
+    found = page.inner_text("#scene-found")
+    assert "another text, other heads or layers are switched off" in found
+    reader.enter("layer")
+    reader.act()
+    assert page.get_attribute("#scene-verdict", "data-may") == "verdict"
+    reader.write("The sky is [MASK] today.")
+    assert page.inner_text("#scene-found").startswith("You changed the question")
 
 
-def test_a_click_patches_one_state(browser: Any, file: Path) -> None:
-    with Reader(browser, file) as reader:
-        reader.enter("it")
-        reader.act()
-        reader.page.wait_for_function(
-            "() => patching.cells.length === 6 && patching.cells[5].length === 16", timeout=120_000
-        )
-        cells, plain = reader.page.evaluate("[patching.cells, patching.plain]")
-        # patch “wide” after the first layer
-        reader.page.evaluate("patchAt(0, 13).then(() => judge.latest)")
-        message = reader.page.inner_text("#scene-said")
-        # after the last layer, only the position of the answer matters
-        assert cells[5] == pytest.approx([plain[place == 10] for place in range(16)], abs=1e-6)
-        name = "minibert-en"
-        model = rounded(BertForPreTraining.from_pretrained(name)).eval()
-        tokenizer = BertTokenizer.from_pretrained(name)
-        wide, tired = (
-            tokenizer(ANIMAL.format("the [MASK]", word), return_tensors="pt")
-            for word in ("wide", "tired")
-        )
-        best = patching_sweep(
-            model, wide, tired, lambda out: out.prediction_logits[:, 10].argmax(-1).float()
-        )
-        answer = tokenizer.convert_ids_to_tokens(int(best[0, 13]))
-        assert f"“wide” after layer 0 alone exchanged, the answer is: {answer}" in message
-        line = reader.page.evaluate("patchFigure.plan().python(13, 0)")
-        with contextlib.redirect_stdout(io.StringIO()) as printed:
-            exec(line, {})
-        assert float(printed.getvalue()) == pytest.approx(cells[0][13], abs=2e-4)
-        assert reader.trouble == []
+def test_a_click_patches_one_state(reader: Reader) -> None:
+    reader.enter("it")
+    reader.act()
+    reader.page.wait_for_function(
+        "() => patching.cells.length === 6 && patching.cells[5].length === 16", timeout=120_000
+    )
+    cells, plain = reader.page.evaluate("[patching.cells, patching.plain]")
+    # patch “wide” after the first layer
+    reader.page.evaluate("patchAt(0, 13).then(() => judge.latest)")
+    message = reader.page.inner_text("#scene-said")
+    # after the last layer, only the position of the answer matters
+    assert cells[5] == pytest.approx([plain[place == 10] for place in range(16)], abs=1e-6)
+    name = "minibert-en"
+    model = rounded(BertForPreTraining.from_pretrained(name)).eval()
+    tokenizer = BertTokenizer.from_pretrained(name)
+    wide, tired = (
+        tokenizer(ANIMAL.format("the [MASK]", word), return_tensors="pt")
+        for word in ("wide", "tired")
+    )
+    best = patching_sweep(
+        model, wide, tired, lambda out: out.prediction_logits[:, 10].argmax(-1).float()
+    )
+    answer = tokenizer.convert_ids_to_tokens(int(best[0, 13]))
+    assert f"“wide” after layer 0 alone exchanged, the answer is: {answer}" in message
+    line = reader.page.evaluate("patchFigure.plan().python(13, 0)")
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        exec(line, {})
+    assert float(printed.getvalue()) == pytest.approx(cells[0][13], abs=2e-4)
 
 
-def test_five_hundred_sentences_against_chance(browser: Any, file: Path) -> None:
-    with Reader(browser, file) as reader:
-        page = reader.page
-        reader.enter("heads")
-        assert page.evaluate("state.rule") == "same"
-        rows = reader.act()
-        assert float(rows[0][1]) > 2 * float(rows[1][1])  # true of the single sentence only
-        assert reader.outcome > 0
-        page.click("#scene-caption button:has-text('previous')")
-        rows = reader.verdict()
-        assert "another pattern" in page.inner_text(
-            "#scene-found"
-        )  # a question of the reader's own
-        heads = page.evaluate("everyHead().map(head => evidenceOf(...head))")
-        assert max(heads) > 10 * page.evaluate("evenEvidence()") and sorted(heads)[-2] < 0.6
-        assert reader.trouble == []
+def test_five_hundred_sentences_against_chance(reader: Reader) -> None:
+    page = reader.page
+    reader.enter("heads")
+    assert page.evaluate("state.rule") == "same"
+    rows = reader.act()
+    assert float(rows[0][1]) > 2 * float(rows[1][1])  # true of the single sentence only
+    assert reader.outcome > 0
+    page.click("#scene-caption button:has-text('previous')")
+    rows = reader.verdict()
+    assert "another pattern" in page.inner_text("#scene-found")  # a question of the reader's own
+    heads = page.evaluate("everyHead().map(head => evidenceOf(...head))")
+    assert max(heads) > 10 * page.evaluate("evenEvidence()") and sorted(heads)[-2] < 0.6
 
 
 def test_shipped_measurements_are_repeated(browser: Any, file: Path) -> None:
@@ -335,50 +348,48 @@ def test_a_narrow_window_leads_to_the_model_and_back(browser: Any, file: Path) -
         assert reader.trouble == []
 
 
-def test_rows_of_a_sum_share_a_color_scale(browser: Any, file: Path) -> None:
+def test_rows_of_a_sum_share_a_color_scale(reader: Reader) -> None:
     """In "one head", colors of weighted values have one scale. A click explains a term."""
-    with Reader(browser, file) as reader:
-        reader.enter("head")
-        colors = reader.page.evaluate(
-            """() => {
-                const step = HEAD_STEPS.find(({ id }) => id === "values");
-                const plan = headPlan(step);
-                return step.rows().map((row, r) => [row.value(0), plan.shade(r, 0) - 0.5]);
-            }"""
-        )
-        ratios = [shade / value for value, shade in colors[1:] if abs(value) > 1e-6]
-        assert ratios == pytest.approx([ratios[0]] * len(ratios), rel=1e-3)
-        term = reader.page.locator("#scene-say .term", has_text="softmax")
-        term.click()
-        assert "sum to 1" in reader.page.inner_text("#scene-say .explained")
-        term.click()
-        assert reader.page.locator(".explained").count() == 0 and reader.trouble == []
+    reader.enter("head")
+    colors = reader.page.evaluate(
+        """() => {
+            const step = HEAD_STEPS.find(({ id }) => id === "values");
+            const plan = headPlan(step);
+            return step.rows().map((row, r) => [row.value(0), plan.shade(r, 0) - 0.5]);
+        }"""
+    )
+    ratios = [shade / value for value, shade in colors[1:] if abs(value) > 1e-6]
+    assert ratios == pytest.approx([ratios[0]] * len(ratios), rel=1e-3)
+    term = reader.page.locator("#scene-say .term", has_text="softmax")
+    term.click()
+    assert "sum to 1" in reader.page.inner_text("#scene-say .explained")
+    term.click()
+    assert reader.page.locator(".explained").count() == 0
 
 
-def test_the_page_next_to_the_article(browser: Any, file: Path) -> None:
+def test_the_page_next_to_the_article(reader: Reader) -> None:
     """At 1280 x 800 the maps are visible, and they show the tokens and sentences of the page."""
-    with Reader(browser, file, width=1280, height=800) as reader:
-        page = reader.page
-        reader.enter("it")
-        assert page.inner_text("#tab-attention") == "Attention"  # without a number
-        assert not page.is_visible("#pin")
-        for canvas in ("grid", "attention-map", "lines"):
-            assert page.locator(f"#{canvas}").bounding_box()["y"] < 550
-        reader.act()
-        page.wait_for_function("() => patching.cells.length > 0")
-        # “wide”, whose index in the page differs by one because “the” is missing before it
-        page.evaluate("patchFigure.plan().move(13, 0)")
-        assert page.evaluate("tokens[state.token].piece") == "wide"
-        # enter the next scene during a measurement
-        page.evaluate("enter(6), judge(SCENES[6])")
-        reader.settle()
-        reader.enter("sentence")
-        rows = reader.act()
-        cosines = page.locator("#compare-layers tbody tr").last.locator("td").all_inner_texts()
-        assert [float(cell) for cell in cosines[1:]] == pytest.approx(
-            [float(row[2]) for row in rows[:2]], abs=6e-3
-        )
-        assert page.evaluate("sentenceMap.now.rows") == 3
-        reader.open("pooler")
-        page.click("#next button")
-        assert page.evaluate("document.activeElement.id") == "edit-pair" and reader.trouble == []
+    page = reader.page
+    reader.enter("it")
+    assert page.inner_text("#tab-attention") == "Attention"  # without a number
+    assert not page.is_visible("#pin")
+    for canvas in ("grid", "attention-map", "lines"):
+        assert page.locator(f"#{canvas}").bounding_box()["y"] < 550
+    reader.act()
+    page.wait_for_function("() => patching.cells.length > 0")
+    # “wide”, whose index in the page differs by one because “the” is missing before it
+    page.evaluate("patchFigure.plan().move(13, 0)")
+    assert page.evaluate("tokens[state.token].piece") == "wide"
+    # enter the next scene during a measurement
+    page.evaluate("enter(6), judge(SCENES[6])")
+    reader.settle()
+    reader.enter("sentence")
+    rows = reader.act()
+    cosines = page.locator("#compare-layers tbody tr").last.locator("td").all_inner_texts()
+    assert [float(cell) for cell in cosines[1:]] == pytest.approx(
+        [float(row[2]) for row in rows[:2]], abs=6e-3
+    )
+    assert page.evaluate("sentenceMap.now.rows") == 3
+    reader.open("pooler")
+    page.click("#next button")
+    assert page.evaluate("document.activeElement.id") == "edit-pair"
