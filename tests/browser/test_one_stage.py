@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -65,71 +66,82 @@ def test_everything_is_behind_one_control(browser: Any, file: Path) -> None:
         assert not page.is_visible("#tab-text") and opened.trouble == []
 
 
-def test_a_part_of_the_strip_opens_in_place(browser: Any, file: Path) -> None:
+@pytest.fixture(scope="module")
+def still(browser: Any, file: Path) -> Iterator[Opened]:
+    """The article without animations, opened once for the tests of the strip."""
+    with Opened(browser, file, reduced_motion="reduce") as opened:
+        yield opened
+
+
+@pytest.fixture
+def strip(still: Opened) -> Iterator[Opened]:
+    """The article without animations, in its usual window and with no part open."""
+    still.page.set_viewport_size({"width": 1280, "height": 800})
+    still.page.evaluate("state.part >= 0 && $('part-close').click()")
+    yield still
+    assert still.trouble == []
+
+
+def test_a_part_of_the_strip_opens_in_place(strip: Opened) -> None:
     """Weights, inputs and results of every part are numbers of the model, each with its Python."""
-    with Opened(browser, file, reduced_motion="reduce") as opened:
-        page = opened.page
-        before = page.evaluate("JSON.stringify([state.section, state.layer, state.head])")
-        scene = [name for name, *_ in page.evaluate(CONTROLS)]
-        parts = page.evaluate("RIVER_PARTS.map(({name}) => name)")
-        for part in dict.fromkeys(parts):
-            index = parts.index(part)
-            page.click(f"#river-{index}")
-            page.wait_for_function(f"() => state.part === {index} && stage.figures.length")
-            page.wait_for_function("() => [...stage.rows.values()].every(Boolean)")
-            assert not page.is_visible("main") and page.is_visible("#part-close")
-            own = [name for name, *_ in page.evaluate(CONTROLS) if name not in scene]
-            assert set(own) <= {"part-close", "part-head", "copy"}, part
-            for figure in sorted({0, page.evaluate("stage.figures.length") - 1}):
-                page.evaluate(f"stage.maps[{figure}].go(0, 3), stage.maps[{figure}].go(0, 2)")
-                with contextlib.redirect_stdout(io.StringIO()) as printed:
-                    exec(opened.copied, {})
-                said = re.findall(r"-?\d+(?:\.\d+)?", opened.readout.replace("−", "-"))
-                values = [float(value) for value in said]
-                for value in map(float, printed.getvalue().split()):
-                    assert any(abs(value - other) < 2e-3 for other in values), (part, figure)
-        # nothing that a scene asks about was changed, and the scene's own view comes back
-        assert page.evaluate("JSON.stringify([state.section, state.layer, state.head])") == before
-        page.focus("#part-close")
-        opened.press("Escape")
-        assert page.is_visible("main") and not page.is_visible("#part")
-        assert page.evaluate("document.activeElement.dataset.part") == "predictions"
-        assert opened.trouble == []
+    page = strip.page
+    before = page.evaluate("JSON.stringify([state.section, state.layer, state.head])")
+    scene = [name for name, *_ in page.evaluate(CONTROLS)]
+    parts = page.evaluate("RIVER_PARTS.map(({name}) => name)")
+    for part in dict.fromkeys(parts):
+        index = parts.index(part)
+        page.click(f"#river-{index}")
+        page.wait_for_function(f"() => state.part === {index} && stage.figures.length")
+        page.wait_for_function("() => [...stage.rows.values()].every(Boolean)")
+        assert not page.is_visible("main") and page.is_visible("#part-close")
+        own = [name for name, *_ in page.evaluate(CONTROLS) if name not in scene]
+        assert set(own) <= {"part-close", "part-head", "copy"}, part
+        for figure in sorted({0, page.evaluate("stage.figures.length") - 1}):
+            page.evaluate(f"stage.maps[{figure}].go(0, 3), stage.maps[{figure}].go(0, 2)")
+            with contextlib.redirect_stdout(io.StringIO()) as printed:
+                exec(strip.copied, {})
+            said = re.findall(r"-?\d+(?:\.\d+)?", strip.readout.replace("−", "-"))
+            values = [float(value) for value in said]
+            for value in map(float, printed.getvalue().split()):
+                assert any(abs(value - other) < 2e-3 for other in values), (part, figure)
+    # nothing that a scene asks about was changed, and the scene's own view comes back
+    assert page.evaluate("JSON.stringify([state.section, state.layer, state.head])") == before
+    page.focus("#part-close")
+    strip.press("Escape")
+    assert page.is_visible("main") and not page.is_visible("#part")
+    assert page.evaluate("document.activeElement.dataset.part") == "predictions"
 
 
-def test_a_matrix_times_its_input_is_what_the_page_shows(browser: Any, file: Path) -> None:
-    with Opened(browser, file, reduced_motion="reduce") as opened:
-        page = opened.page
-        parts = page.evaluate("RIVER_PARTS.map(({name}) => name)")
-        for name in ("attention", "ff", "pooler", "predictions"):
-            index = parts.index(name)
-            page.click(f"#river-{index}")
-            page.wait_for_function(f"() => state.part === {index} && stage.figures.length")
-            page.wait_for_function("() => [...stage.rows.values()].every(Boolean)")
-            largest = page.evaluate(LARGEST_ERROR)
-            assert largest < 1e-4, name
-        assert opened.trouble == []
+def test_a_matrix_times_its_input_is_what_the_page_shows(strip: Opened) -> None:
+    page = strip.page
+    parts = page.evaluate("RIVER_PARTS.map(({name}) => name)")
+    for name in ("attention", "ff", "pooler", "predictions"):
+        index = parts.index(name)
+        page.click(f"#river-{index}")
+        page.wait_for_function(f"() => state.part === {index} && stage.figures.length")
+        page.wait_for_function("() => [...stage.rows.values()].every(Boolean)")
+        largest = page.evaluate(LARGEST_ERROR)
+        assert largest < 1e-4, name
 
 
 @pytest.mark.parametrize("width", [360, 390, 1280])
-def test_the_strip_and_its_parts_fit_a_phone(browser: Any, file: Path, width: int) -> None:
-    with Opened(browser, file, width=width, height=800, reduced_motion="reduce") as opened:
-        page = opened.page
-        for name, layer in (("attention", 1), ("ff", 0), ("add2", 2), ("predictions", None)):
-            layers = "undefined" if layer is None else layer
-            page.evaluate(f"openPart(partIndex({name!r}, {layers}))")
-            page.wait_for_function("() => stage.figures.length")
-            page.wait_for_function("() => [...stage.rows.values()].every(Boolean)")
-            assert page.evaluate("document.documentElement.scrollWidth") <= width
-            assert page.evaluate("$('part').scrollWidth - $('part').clientWidth") <= 0, name
-            for size in page.evaluate(
-                """() => [...document.querySelectorAll("#river-parts button")]
-                  .filter(item => item.checkVisibility())
-                  .flatMap(item => [item.offsetWidth, item.offsetHeight,
-                    2 * parseFloat(getComputedStyle(item).fontSize)])"""
-            ):
-                assert size >= 24, name
-        assert opened.trouble == []
+def test_the_strip_and_its_parts_fit_a_phone(strip: Opened, width: int) -> None:
+    page = strip.page
+    page.set_viewport_size({"width": width, "height": 800})
+    for name, layer in (("attention", 1), ("ff", 0), ("add2", 2), ("predictions", None)):
+        layers = "undefined" if layer is None else layer
+        page.evaluate(f"openPart(partIndex({name!r}, {layers}))")
+        page.wait_for_function("() => stage.figures.length")
+        page.wait_for_function("() => [...stage.rows.values()].every(Boolean)")
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert page.evaluate("$('part').scrollWidth - $('part').clientWidth") <= 0, name
+        for size in page.evaluate(
+            """() => [...document.querySelectorAll("#river-parts button")]
+              .filter(item => item.checkVisibility())
+              .flatMap(item => [item.offsetWidth, item.offsetHeight,
+                2 * parseFloat(getComputedStyle(item).fontSize)])"""
+        ):
+            assert size >= 24, name
 
 
 def test_the_first_stop_of_tab_skips_to_the_content(
