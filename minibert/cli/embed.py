@@ -21,6 +21,7 @@ from minibert.cli.options import (
     add_json,
     add_model,
     add_texts,
+    positive,
     refuse_options,
 )
 from minibert.cli.parser import Command, Parser
@@ -79,7 +80,7 @@ def add_embed_output(parser: Parser) -> None:
         "parquet with --id-column.",
     )
     parser.add_argument(
-        "--shard-size", type=int, default=16384, metavar="N", help="Number of texts per shard."
+        "--shard-size", type=positive, default=16384, metavar="N", help="Number of texts per shard."
     )
     parser.add_argument(
         "--update",
@@ -89,7 +90,7 @@ def add_embed_output(parser: Parser) -> None:
     )
     parser.add_argument(
         "--processes",
-        type=int,
+        type=positive,
         metavar="N",
         help=f"Number of worker processes for shards. Default: one per {THREADS_PER_PROCESS} "
         "threads.",
@@ -250,8 +251,6 @@ def _check(options: argparse.Namespace, folder: str | None, world_size: int) -> 
         refuse_options(options, OF_SHARDS, "is for a folder of shards: give --output DIR/ with it.")
     if world_size > 1:
         refuse_options(options, ("update", "processes"), "is for a single process: drop torchrun.")
-    if options.processes is not None and options.processes < 1:
-        raise UsageError(f"--processes should be 1 or more, not {options.processes}.")
     if options.output is not None:
         refuse_options(options, ("jsonl",), "prints vectors, but --output writes them: drop one.")
     if folder is not None:
@@ -279,11 +278,10 @@ def useful_processes(options: argparse.Namespace) -> int:
     processes: int = max(1, torch.get_num_threads() // THREADS_PER_PROCESS)
     if processes == 1:
         return 1
-    shard_size = max(1, options.shard_size)
-    texts = count_texts(options, at_most=processes * shard_size)
+    texts = count_texts(options, at_most=processes * options.shard_size)
     if texts is None:
         return processes
-    shards: int = -(-texts // shard_size)
+    shards: int = -(-texts // options.shard_size)
     return max(1, min(processes, shards))
 
 

@@ -61,7 +61,7 @@ def check_device(name: str, backend: str = "torch") -> str:
     """The device, if this computer has it. Where there is a choice, it is announced.
 
     Raises:
-        UsageError: The device does not exist here, or ONNX Runtime is to run on another one than
+        ValueError: The device does not exist here, or ONNX Runtime is to run on another one than
             the CPU.
     """
     if backend == "onnx":
@@ -71,10 +71,7 @@ def check_device(name: str, backend: str = "torch") -> str:
     from minibert import devices
 
     available = devices.available_devices()
-    try:
-        kind = devices.resolve_device(name).type
-    except ValueError as error:
-        raise UsageError(str(error)) from None
+    kind = devices.resolve_device(name).type
     if kind not in {each.partition(":")[0] for each in available}:  # such as meta
         raise UsageError(f"--device should be one of {', '.join(available)}, not {name!r}.")
     if len(available) > 1:

@@ -37,6 +37,17 @@ def probability(text: str) -> float:
     return number
 
 
+def positive(text: str) -> int:
+    """A whole number of 1 or more, for argparse."""
+    number = int(text)
+    if number < 1:
+        raise ValueError
+    return number
+
+
+positive.expected = "a whole number of 1 or more"  # type: ignore[attr-defined]
+
+
 def add_fields(parser: Any, kind: Any, *names: str, **defaults: Any) -> None:
     """Options of the fields of a dataclass, whose metadata has the help text.
 
@@ -262,7 +273,7 @@ def add_backend(parser: Parser) -> None:
 
 def add_top_k(parser: Parser, default: int, help: str) -> None:
     """`--top-k`."""
-    parser.add_argument("-k", "--top-k", type=int, default=default, metavar="N", help=help)
+    parser.add_argument("-k", "--top-k", type=positive, default=default, metavar="N", help=help)
 
 
 def add_texts(parser: Parser, help: str, *columns: str) -> None:

@@ -23,6 +23,7 @@ from minibert.cli.options import (
     add_table,
     add_texts,
     add_top_k,
+    positive,
     probability,
     refuse_options,
 )
@@ -159,7 +160,7 @@ def add_classify(parser: Parser) -> None:
     parser.add_argument(
         "-k",
         "--top-k",
-        type=int,
+        type=positive,
         metavar="N",
         help="Number of labels for each text, best first. Default: 1, or for a model "
         "with several labels a text, those that reach --threshold.",
@@ -174,8 +175,6 @@ def add_classify(parser: Parser) -> None:
 
 
 def run_classify(options: argparse.Namespace) -> None:
-    if options.top_k is not None and options.top_k < 1:
-        raise UsageError(f"--top-k should be 1 or more, not {options.top_k}.")
     if options.pair is not None and options.pair_column is not None:
         raise UsageError("give --pair or --pair-column, not both.")
     rows = _rows_of_input(options)
@@ -296,7 +295,7 @@ def add_answer(parser: Parser) -> None:
     )
     parser.add_argument(
         "--max-answer-length",
-        type=int,
+        type=positive,
         default=30,
         metavar="N",
         help="Maximum number of tokens of an answer.",
@@ -362,8 +361,6 @@ def add_rerank(parser: Parser) -> None:
 
 def run_rerank(options: argparse.Namespace) -> None:
     query = checked_texts([options.query], "query")[0]
-    if options.top_k < 1:
-        raise UsageError(f"--top-k should be 1 or more, not {options.top_k}.")
     check_files([options.file])
     rows = list(rows_of_file(options, options.file))
     texts = [row.text for row in rows]

@@ -21,7 +21,7 @@ PICTURES = (".png", ".svg", ".pdf")
 
 
 class UsageError(ValueError):
-    """Options that do not go together: exit code 2."""
+    """Options that do not go together: exit code 2, as for any error that begins with an option."""
 
 
 def print_json(content: Any) -> None:

@@ -94,7 +94,9 @@ def end_failed(name: str, error: BaseException, options: argparse.Namespace | No
     if options is not None:
         sentence = in_options(sentence, parser_of(options))
     print(f"{name}: {sentence}", file=sys.stderr)
-    return 2 if isinstance(error, UsageError) else 1
+    # what begins with an option is about what was typed, also where only the model could tell
+    is_usage = isinstance(error, ValueError) and sentence.startswith("--")
+    return 2 if is_usage or isinstance(error, UsageError) else 1
 
 
 def _end_stopped(options: argparse.Namespace, number: int, sentence: str = "") -> int:

@@ -76,8 +76,6 @@ def add(parser: Parser) -> None:
 def run(options: argparse.Namespace) -> None:
     check_files([options.corpus, options.vectors, options.query_file])
     queries = _queries(options)
-    if options.top_k < 1:
-        raise UsageError(f"--top-k should be 1 or more, not {options.top_k}.")
     embedder = load_embedder(options)
     of_corpus = embedder
     if options.corpus_model is not None:

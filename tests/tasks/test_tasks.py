@@ -554,7 +554,6 @@ class TestCommand:
         ("arguments", "message"),
         [
             (["the river"], "'the river' has no [MASK]. Write it where a word should be guessed."),
-            (["[MASK]", "--top-k", "0"], "--top-k should be a whole number of 1 or more, not 0."),
             (
                 ["[MASK]", "--model", "no/such-model", "--offline"],
                 "'no/such-model' is not a local folder",
