@@ -88,7 +88,8 @@ def embed_part(
     try:
         for folder in ("", "_bad"):
             (place / "/".join([folder, *name.split("/")[:-1]]).strip("/")).make_folder()
-        report = encode_to_file(embedder, rows(), str(place / f"{name}.parquet"), **encoding)
+        file = str(place / f"{name}.parquet")
+        report = encode_to_file(embedder, rows(), file, force=True, **encoding)
     except (ValueError, OSError) as error:
         return {"texts": 0, "tokens": 0, "bad": 0, "error": f"{part.file}: {error}"}
     return {"texts": report.lines, "tokens": report.tokens, "bad": len(bad), "error": ""}

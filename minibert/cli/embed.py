@@ -162,7 +162,9 @@ def _write_file(
     from minibert.vectors.shards import encode_to_file
 
     try:
-        return encode_to_file(embedder, rows, options.output, **progress, **settings)
+        return encode_to_file(
+            embedder, rows, options.output, force=options.force, **progress, **settings
+        )
     except KeyboardInterrupt as stop:
         stop.args = (
             f"stopped: nothing was written to {options.output} (--output DIR/ writes shards, "

@@ -40,7 +40,7 @@ from minibert.encoders.text_encoder import TextEncoder
 from minibert.encoders.token_rows import CHUNK_TEXTS, Settings, Vectors, iter_texts
 from minibert.files import named_in_errors, only_run_in
 from minibert.progress import SILENT, Progress, interruptible
-from minibert.text.location import Location
+from minibert.text.location import Location, claim
 from minibert.text.rows import Row
 from minibert.vectors.folder import VectorFolder, describe, text_digest
 from minibert.vectors.formats import ENDINGS, WRITERS
@@ -81,6 +81,7 @@ def encode_to_file(
     texts: Iterable[str | Row],
     path: str | Path,
     *,
+    force: bool = False,
     show_progress: bool | None = False,
     total: int | None = None,
     **options: Unpack[VectorKeywords],
@@ -93,6 +94,7 @@ def encode_to_file(
             format has a place for them. They are read one after the other.
         path: The file, a path or a URI. Its ending determines the format, one of those of
             `minibert.vectors.formats`.
+        force: Replace a file that exists.
         show_progress: True: a bar with tokens per second. None: a line every half minute.
         total: Number of texts, for the time left that the bar shows. None: unknown.
         options: The fields of `minibert.encoders.encoder_options.VectorOptions`, which describes
@@ -103,12 +105,14 @@ def encode_to_file(
 
     Raises:
         ValueError: A format or a value that does not exist, or an item that is not a string.
-        OSError: The file cannot be written. FileNotFoundError when its folder does not exist.
+        OSError: The file cannot be written. FileExistsError when it exists and `force` is False,
+            FileNotFoundError when its folder does not.
     """
     target = Location(path)
     end = Path(target.path)
     if end.suffix[1:] not in WRITERS:
         raise ValueError(f"{end.name!r} should end in {ENDINGS}.")
+    claim(path, force)
     rows: Iterator[str | Row] = iter_texts(texts)  # type: ignore[arg-type]
     settings = _settings(embedder, "encode_to_file", options)
     run = _Run(embedder, settings, end.suffix[1:])

@@ -52,12 +52,15 @@ class TestFiles:
         self, embedder: SentenceEmbedder, tmp_path: Path, ending: str
     ) -> None:
         report = encode_to_file(embedder, iter(LINES), tmp_path / f"out.{ending}")
+        with pytest.raises(FileExistsError, match="force=True"):
+            encode_to_file(embedder, LINES, tmp_path / f"out.{ending}")
         assert (report.lines, report.overlong) == (47, 0)
         assert np.array_equal(read_vectors(tmp_path / f"out.{ending}"), embedder.encode(LINES))
 
     @pytest.mark.parametrize("ending", ["npy", "safetensors", "jsonl", "parquet"])
     def test_no_texts(self, embedder: SentenceEmbedder, tmp_path: Path, ending: str) -> None:
-        encode_to_file(embedder, [], tmp_path / f"out.{ending}")
+        (tmp_path / f"out.{ending}").touch()
+        encode_to_file(embedder, [], tmp_path / f"out.{ending}", force=True)
         assert len(read_vectors(tmp_path / f"out.{ending}")) == 0
         if ending in ("npy", "safetensors"):
             assert read_vectors(tmp_path / f"out.{ending}").shape == (0, 32)
