@@ -49,7 +49,7 @@ Indices = npt.NDArray[np.int64]
 Statistic = Callable[[Indices], dict[str, float]]
 """The metrics of some rows, by their indices, which may repeat."""
 HEADS = ("classifier.", "qa_outputs.")
-"""How the names of a fine-tuned head's tensors begin."""
+"""How the names of a fine-tuned head's tensors begin, but for classes of a user's own."""
 
 
 @dataclass(frozen=True)
@@ -227,17 +227,21 @@ def load_with_labels(
     source = Source.of(checkpoint)
     tensors = read_tensors(source)
     fields = dict(fields)
-    if any(name.startswith(HEADS) for name in tensors):
+    named = read_json(source.require("config.json")).get("architectures")
+    is_own = named == [model_class.__name__]  # also a class of a user's own
+    heads = {name for name in tensors if name.startswith(HEADS)}
+    encoder = {name for name in tensors if name.startswith(f"{model_class.base_model_prefix}.")}
+    if is_own and encoder:
+        heads = tensors.keys() - encoder
+    if heads:
         config = BertConfig.from_pretrained(source)
         kept = None
-        named = read_json(source.require("config.json")).get("architectures")
-        is_own = named == [model_class.__name__]  # also a class of a user's own
         if not named or is_own or class_for_tensors(source, tensors) is model_class:
             kept = kept_labels(config, fields)
         if kept is not None:
             fields = kept
         else:
-            tensors = {name: t for name, t in tensors.items() if not name.startswith(HEADS)}
+            tensors = {name: tensor for name, tensor in tensors.items() if name not in heads}
             _report_new_head(source, named, config, fields)
     return model_class.from_pretrained(source, state_dict=tensors, dtype=torch.float32, **fields)
 

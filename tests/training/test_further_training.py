@@ -105,10 +105,12 @@ def test_which_heads_stay(
 class Classifier(BertPreTrainedModel):
     """A class of a user's own, whose head has a name that minibert's heads have."""
 
+    name = "classifier"
+
     def __init__(self, config: BertConfig) -> None:
         super().__init__(config)
         self.bert = BertModel(config, add_pooling_layer=False)
-        self.classifier = self.head(config)
+        self.add_module(self.name, self.head(config))
         self.post_init()
 
     def head(self, config: BertConfig) -> nn.Module:
@@ -118,7 +120,7 @@ class Classifier(BertPreTrainedModel):
         options = {name: options.get(name) for name in ("token_type_ids", "attention_mask")}
         layout = layout or PaddedLayout(options.pop("attention_mask"))
         states = self.bert(input_ids, layout=layout, **options).last_hidden_state
-        return LogitsOutput(logits=self.classifier(layout.pad(states).sum(1)))
+        return LogitsOutput(logits=self.get_submodule(self.name)(layout.pad(states).sum(1)))
 
 
 class Deep(Classifier):
@@ -127,12 +129,21 @@ class Deep(Classifier):
         return nn.Sequential(nn.Linear(size, size), nn.Tanh(), super().head(config))
 
 
+class Scorer(Classifier):
+    """Its head has a name of its own."""
+
+    name = "scorer"
+
+
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("model_class", [Classifier, Deep])
+@pytest.mark.parametrize("model_class", [Classifier, Deep, Scorer])
 def test_the_head_of_a_users_class_stays(
     model_class: type[Classifier], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The scores on test rows are those of the model that is saved, not of a new head."""
+    """The scores on test rows are those of the model that is saved, not of a new head.
+
+    Trained further on rows without one of its labels, it keeps them all.
+    """
     own_class = model_class
 
     class OwnTask(SequenceTask):
@@ -140,12 +151,13 @@ def test_the_head_of_a_users_class_stays(
 
     base = tiny_folder(tmp_path / "base")
     rows = [{"text": "good", "label": "yes"}, {"text": "bad", "label": "no"}]
+    rows.append({"text": "so so", "label": "maybe"})
     options = TrainingOptions(steps=12, learning_rate=3e-3)
     scores = finetune(OwnTask(), base, rows, rows, tmp_path / "out", options, test=rows)
     assert scores["test_loss"] == pytest.approx(scores["loss"])
     assert "the head is new" not in capsys.readouterr().err
     saved = own_class.from_pretrained(tmp_path / "out").state_dict()
-    loaded, _ = OwnTask().load(tmp_path / "out", OwnTask().from_values(rows))
+    loaded, _ = OwnTask().load(tmp_path / "out", OwnTask().from_values(rows[:2]))
     assert all(torch.equal(value, saved[name]) for name, value in loaded.state_dict().items())
 
 
