@@ -167,23 +167,16 @@ def check_kind(source: Source, backend: str) -> None:
 
 def warn_of_head(source: Source) -> None:
     """Warn of a checkpoint that was fine-tuned to classify, tag or answer."""
-    if source.file("modules.json") is not None:
+    config = source.file("config.json")
+    if config is None or source.file("modules.json") is not None:
         return
-    for name in _architectures(source):
+    for name in map(str, read_json(config).get("architectures") or []):
         if name.endswith(_HEADS):
             logger.warning(
                 "%s is a %s: its hidden states were not trained to be compared as vectors.",
                 source,
                 name,
             )
-
-
-def _architectures(source: Source) -> list[str]:
-    """The names of classes in the model's config."""
-    config = source.file("config.json")
-    if config is None:
-        return []
-    return [str(name) for name in read_json(config).get("architectures") or []]
 
 
 def model_folder(path: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -153,11 +154,9 @@ def nearest_name(word: str, names: Iterable[str]) -> str:
     """
     bare = word.lstrip("-")
     by_bare_name = {name.lstrip("-"): name for name in names}
-    matches = [name for name in by_bare_name if len(bare) > 1 and _initials(name) == bare]
+    matches = []
+    if len(bare) > 1:
+        matches = [name for name in by_bare_name if bare == "".join(re.findall(r"\b\w", name))]
     if not matches:
         matches = difflib.get_close_matches(bare, by_bare_name, n=1, cutoff=0.6)
     return f". Did you mean {by_bare_name[matches[0]]}?" if matches else ""
-
-
-def _initials(name: str) -> str:
-    return "".join(part[:1] for part in name.split("-"))

@@ -101,7 +101,13 @@ def end_failed(name: str, error: BaseException, options: argparse.Namespace | No
 
 def _end_stopped(options: argparse.Namespace, number: int, sentence: str = "") -> int:
     """Say what was kept, and return the exit code of a command that a signal has stopped."""
-    sentence = in_options(sentence, parser_of(options)) or _what_was_kept(options)
+    output = getattr(options, "output", None)
+    kept = "stopped."
+    if output is not None and ("://" in output or not os.path.exists(output)):
+        kept = f"stopped: nothing was written to {output}."
+    elif output is not None:
+        kept = f"stopped: {output} is as it was, or incomplete."
+    sentence = in_options(sentence, parser_of(options)) or kept
     print(f"minibert: {sentence}", file=sys.stderr)
     return _TERMINATED if number == signal.SIGTERM else _INTERRUPTED
 
@@ -185,15 +191,6 @@ def _stop(number: int, frame: FrameType | None) -> None:
     if number == signal.SIGTERM:
         raise Terminated
     raise KeyboardInterrupt
-
-
-def _what_was_kept(options: argparse.Namespace) -> str:
-    output = getattr(options, "output", None)
-    if output is None:
-        return "stopped."
-    if "://" in output or not os.path.exists(output):
-        return f"stopped: nothing was written to {output}."
-    return f"stopped: {output} is as it was, or incomplete."
 
 
 def _sentence(error: BaseException) -> str:

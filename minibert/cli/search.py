@@ -99,30 +99,22 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _queries(options: argparse.Namespace) -> list[str]:
+    """The queries: arguments, or the lines of a file that are not blank."""
     if options.queries and options.query_file:
         raise UsageError("give queries or --queries, not both.")
     if options.query_file:
         queries = [row.text for row in rows_of_file(options, options.query_file, with_id=False)]
-        return _without_blanks(queries, options.query_file)
+        written = [query for query in queries if query.strip()]
+        if not written:
+            raise ValueError(f"there is no text in {options.query_file}.")
+        if len(written) < len(queries):
+            logger.info("blank queries left out: %d.", len(queries) - len(written))
+        return written
     if not options.queries:
         raise UsageError("give a query, or --queries FILE.")
     if not all(map(str.strip, options.queries)):
         raise UsageError("the query is empty: write one between the quotation marks.")
     return checked_texts(options.queries, "query")
-
-
-def _without_blanks(queries: list[str], file: str) -> list[str]:
-    """The queries of a file without its blank lines, of which a message tells.
-
-    Raises:
-        ValueError: All are blank.
-    """
-    written = [query for query in queries if query.strip()]
-    if not written:
-        raise ValueError(f"there is no text in {file}.")
-    if len(written) < len(queries):
-        logger.info("blank queries left out: %d.", len(queries) - len(written))
-    return written
 
 
 def _vectors(options: argparse.Namespace, embedder: TextEncoder, texts: list[str]) -> Any:

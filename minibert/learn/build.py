@@ -282,7 +282,9 @@ def page_data(
     factors = [name for name in tensors if _FACTORS.fullmatch(name)]
     if not complete:
         factors = []
-        tensors = _without_details(tensors, is_live)
+        if is_live:
+            tensors = {}  # the model computes all of them itself
+        tensors = {name: x for name, x in tensors.items() if not _DETAILS.fullmatch(name)}
     arrays = pack(tensors, factors)
     progress.add()
     lens = _lens(trace, tokenizer) if arrays["table"] else None
@@ -347,13 +349,6 @@ def _shown_tensors(trace: Any) -> dict[str, Any]:
                 f"the model's {name} are not finite numbers: the checkpoint is damaged."
             )
     return tensors
-
-
-def _without_details(tensors: dict[str, Any], is_live: bool) -> dict[str, Any]:
-    """Return the tensors of a page without details. A live model computes all of them itself."""
-    if is_live:
-        return {}
-    return {name: value for name, value in tensors.items() if not _DETAILS.fullmatch(name)}
 
 
 def _token_data(tokenizer: Any, encoding: Any) -> list[dict[str, Any]]:

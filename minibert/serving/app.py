@@ -516,7 +516,9 @@ async def _embeddings(
 
 async def _rank_documents(service: Service, body: RankRequest, request: Request) -> Response:
     """The answer to a request with documents, as Cohere, Jina and vLLM give it."""
-    documents = [_text_of(document) for document in body.documents]
+    documents = [
+        document if isinstance(document, str) else document.text for document in body.documents
+    ]
     answer = await service.answer(
         request, body, RERANKERS, [(body.query, document) for document in documents]
     )
@@ -681,12 +683,6 @@ def _text_or_pair(texts: list[str]) -> Input:
     if len(texts) == 1:
         return texts[0]
     return texts[0], texts[1]
-
-
-def _text_of(document: str | Document) -> str:
-    if isinstance(document, str):
-        return document
-    return document.text
 
 
 def _base64(vector: Vectors) -> str:

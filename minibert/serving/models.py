@@ -26,7 +26,6 @@ from minibert.encoders.token_rows import (
 from minibert.inference.batching import BATCH_TOKENS
 
 if TYPE_CHECKING:
-    from minibert.base import PreTrainedModel
     from minibert.config import BertConfig
     from minibert.encoders.kinds import Kind
     from minibert.encoders.onnx_heads import OnnxHead
@@ -283,7 +282,11 @@ def load(
         source, kind, backend=backend, precision=precision, device=device, mmap=False
     )
     if backend == "torch":
-        _warm_up(model if kind == "tagger" else model.model)
+        from minibert.inference.optimize import warm_up
+
+        computing = model if kind == "tagger" else model.model
+        if computing.device.type == "cpu":  # on a GPU nothing is compiled by size
+            warm_up(computing)
     if kind == "embedder":
         about = {
             "dimension": model.dimension,
@@ -322,11 +325,3 @@ def load(
         config,
         **queue,
     )
-
-
-def _warm_up(model: PreTrainedModel) -> None:
-    """Compile what the first batches would. On a GPU nothing is compiled by size."""
-    from minibert.inference.optimize import warm_up
-
-    if model.device.type == "cpu":
-        warm_up(model)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -82,10 +83,6 @@ def _with_columns_of(first: Row, rows: Iterator[Row]) -> Iterator[Row]:
         yield row
 
 
-def _write_tsv(path: Path, rows: Iterator[Row]) -> None:
-    _write_csv(path, rows, "\t")
-
-
 def _cell(value: Any) -> Any:
     """A value as it stands in a table of text: lists and objects as JSON."""
     if isinstance(value, list | dict):
@@ -121,6 +118,6 @@ def _write_parquet(path: Path, rows: Iterator[Row]) -> None:
 _WRITERS: dict[str, Callable[[Path, Iterator[Row]], None]] = {
     ".jsonl": _write_jsonl,
     ".csv": _write_csv,
-    ".tsv": _write_tsv,
+    ".tsv": partial(_write_csv, delimiter="\t"),
     ".parquet": _write_parquet,
 }

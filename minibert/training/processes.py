@@ -20,14 +20,6 @@ def is_first_process() -> bool:
     return place().rank == 0
 
 
-def _device(name: str | None) -> torch.device:
-    """The device of this process."""
-    name = name or default_training_device()
-    if name == "cuda":
-        return torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0)))
-    return torch.device(name)
-
-
 @dataclass(frozen=True)
 class Processes:
     """The processes that train together, as `torchrun` started them. Without it, one process."""
@@ -45,7 +37,10 @@ class Processes:
                 None is the CPU.
         """
         rank, size = place()
-        device = _device(device_name)
+        name = device_name or default_training_device()
+        if name == "cuda":
+            name = f"cuda:{os.environ.get('LOCAL_RANK', 0)}"
+        device = torch.device(name)
         gpu = device.type == "cuda"
         if gpu:
             torch.cuda.set_device(device)
