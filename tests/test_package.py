@@ -47,7 +47,6 @@ IMPORT_ORDER = [
     "losses",
     "heads",
     "tokenization",
-    "coverage",
     "auto",
     "inference",
     "text",

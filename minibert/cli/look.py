@@ -205,8 +205,8 @@ def add_tokenize(parser: Parser) -> None:
 
 
 def run_tokenize(options: argparse.Namespace) -> None:
-    from minibert.coverage import warn_of_coverage
     from minibert.progress import counted, is_watched
+    from minibert.tokenization.coverage import warn_of_coverage
     from minibert.tokenization.tokenizer import BertTokenizer
 
     tokenizer = BertTokenizer.from_pretrained(source_of(options))

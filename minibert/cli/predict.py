@@ -391,9 +391,9 @@ def add_fill_mask(parser: Parser) -> None:
 def run_fill_mask(options: argparse.Namespace) -> None:
     texts = list(texts_of(options))
     model, tokenizer = load_head(options, "masked")
-    from minibert.coverage import warn_of_coverage
     from minibert.progress import Progress, is_watched
     from minibert.tasks.masks import fill_mask
+    from minibert.tokenization.coverage import warn_of_coverage
 
     warn_of_coverage(tokenizer, texts)
     predictions: list[Any] = []

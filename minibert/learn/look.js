@@ -58,7 +58,7 @@ const inForeignWord = (text) =>
 
 /**
  * Returns a warning if most of a text becomes single letters or unknown pieces, as
- * minibert.coverage does.
+ * minibert.tokenization.coverage does.
  */
 function coverage(text, which) {
   const isForeign = inForeignWord(text);

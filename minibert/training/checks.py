@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from minibert.coverage import coverage_warning
 from minibert.tasks.task import Task
 from minibert.text import BadRow, Row
+from minibert.tokenization.coverage import coverage_warning
 from minibert.tokenization.tokenizer import BertTokenizer
 
 SAMPLE_ROWS = 2000  # of which the share of truncated texts is measured

@@ -21,11 +21,11 @@ import torch
 from torch import Tensor, nn
 
 from minibert.base import PreTrainedModel
-from minibert.coverage import coverage_warning
 from minibert.inference.batching import rounded_rows
 from minibert.losses import IGNORED, cross_entropy
 from minibert.progress import tell
 from minibert.text import Table, parts_of
+from minibert.tokenization.coverage import coverage_warning
 from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.training.corpora import Corpus, Document, Ids, mix, read_documents
 from minibert.training.data import Batch, Example, pack, split_by_tokens, to_device

@@ -16,10 +16,10 @@ from conftest import shared_data, tiny_config
 from opened import SECTIONS, Opened, browser as browser
 
 import minibert
-from minibert.coverage import coverage_warning
 from minibert.learn import build as page_build, live
 from minibert.learn.build import page_data, render, run, write_page
 from minibert.study.trace import trace
+from minibert.tokenization.coverage import coverage_warning
 
 pytestmark = pytest.mark.browser
 
