@@ -11,11 +11,13 @@ of a batch go through the model together, packed.
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -25,11 +27,10 @@ from minibert.checkpoints.source import Source
 from minibert.config import BertConfig
 from minibert.encoders.embedder import SentenceEmbedder
 from minibert.encoders.pooling import Pooling
-from minibert.encoders.search import pairwise_similarity
+from minibert.encoders.search import pairwise_similarity, similarity
 from minibert.encoders.token_rows import Vectors
 from minibert.layouts import PackedLayout
 from minibert.model import BertModel
-from minibert.tasks.retrieval import positive_ranks
 from minibert.tasks.sequence import most_confident_first, number_scores
 from minibert.tasks.tables import read_checked, rows_of_values
 from minibert.tasks.task import (
@@ -47,6 +48,7 @@ from minibert.tokenization.tokenizer import BertTokenizer
 # Factor of the cosines before the softmax, as in sentence-transformers: a temperature of 0.05.
 SCALE = 20.0
 RECALL_AT = (1, 10)
+ANCHORS_AT_ONCE = 1024
 
 
 class SimilarityModel(PreTrainedModel):
@@ -318,3 +320,35 @@ def score_loss(vectors: Tensor, scores: Tensor) -> Tensor:
     """
     cosines = F.cosine_similarity(vectors[:, 0].float(), vectors[:, 1].float())
     return F.mse_loss(cosines, scores.to(cosines.dtype), reduction="sum")
+
+
+def positive_ranks(
+    anchors: Vectors, candidates: Vectors, texts: Sequence[str], answers: Sequence[str]
+) -> npt.NDArray[np.int64]:
+    """How many wrong candidates are nearer to each anchor than its positive.
+
+    Args:
+        anchors: (n, D).
+        candidates: (m, D). Candidate i is the positive of anchor i.
+        texts: The text of each anchor. Equal ones share their positives, which do not count as
+            wrong.
+        answers: The text of each candidate. Equal ones count once.
+
+    Returns:
+        The ranks, (n,), from 0.
+    """
+    _, first_indices, text_ids = np.unique(
+        np.array(answers, dtype=object), return_index=True, return_inverse=True
+    )
+    positives = defaultdict(list)
+    for text, text_id in zip(texts, text_ids, strict=False):
+        positives[text].append(text_id)
+    distinct = candidates[first_indices]
+    ranks = []
+    for start in range(0, len(anchors), ANCHORS_AT_ONCE):
+        scores = similarity(anchors[start : start + ANCHORS_AT_ONCE], distinct)
+        for index, row in enumerate(scores, start):
+            score = row[text_ids[index]]
+            row[positives[texts[index]]] = -np.inf
+            ranks.append(int((row > score).sum()))
+    return np.array(ranks, dtype=np.int64)

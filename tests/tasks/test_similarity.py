@@ -15,8 +15,7 @@ from tiny_folder import WORDS, sentence_folder, tiny_folder
 
 from minibert import SentenceEmbedder, evaluate
 from minibert.cli import main
-from minibert.tasks.retrieval import positive_ranks
-from minibert.tasks.similarity import SimilarityTask, ranking_loss, score_loss
+from minibert.tasks.similarity import SimilarityTask, positive_ranks, ranking_loss, score_loss
 from minibert.tasks.task import inputs_of
 from minibert.text import Table
 from minibert.training.data import pack
