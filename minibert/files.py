@@ -33,7 +33,7 @@ NOT_WRITTEN = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EIO, errno.EBADF)
 
 @contextmanager
 def prefix_errors(where: str) -> Iterator[None]:
-    """Add the name of a file to the message of a ValueError."""
+    """Add a place, such as the name of a file, to the message of a ValueError."""
     try:
         yield
     except ValueError as error:

@@ -9,7 +9,7 @@ from minibert.checkpoints.source import Source, split_source
 from minibert.compat.config_fields import field_names
 from minibert.compat.config_methods import Config
 from minibert.compat.keywords import drop_ignored_keywords
-from minibert.files import read_json, write_json
+from minibert.files import prefix_errors, read_json, write_json
 
 LIMITS = {
     "num_hidden_layers": 1000,
@@ -54,10 +54,8 @@ def read_config(
     source, changes = split_source(name, drop_ignored_keywords(options))
     path = source.require("config.json")
     content = read_json(path)
-    try:
+    with prefix_errors(str(path)):
         check_sizes({**content, **changes}, limits)
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
     return content, changes, path, str(source)
 
 
@@ -82,10 +80,8 @@ def load_config(
     if keeps_unused:
         names = {*field_names(config_class), *content}
         unused = {name: changes.pop(name) for name in changes.keys() - names}
-    try:
+    with prefix_errors(str(path)):
         config = config_class.from_dict(content, **changes)
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
     config.name_or_path = label
     return config, unused
 

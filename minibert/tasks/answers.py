@@ -15,6 +15,7 @@ from minibert.base import PreTrainedModel
 from minibert.checks import check_count
 from minibert.config import BertConfig
 from minibert.encoders.onnx_heads import OnnxHead
+from minibert.files import prefix_errors
 from minibert.heads import BertForQuestionAnswering
 from minibert.losses import span_loss
 from minibert.tasks import metrics
@@ -92,10 +93,8 @@ class AnswerTask(Task):
         """Rows of questions in memory."""
         dicts = []
         for number, value in enumerate(items_of(values), 1):
-            try:
+            with prefix_errors(f"data, row {number}"):
                 dicts.append(question_values(value))
-            except ValueError as error:
-                raise ValueError(f"data, row {number}: {error}") from None
         return rows_of_values(dicts, self.table, (), lambda row: None)
 
     def texts_of(self, row: Row) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from minibert.base import PreTrainedModel
 from minibert.config import BertConfig
+from minibert.files import prefix_errors
 from minibert.heads import BertForTokenClassification
 from minibert.losses import IGNORED, cross_entropy
 from minibert.tasks import metrics
@@ -87,10 +88,8 @@ class TokenTask(Task):
             if isinstance(value, tuple | list):
                 words, tags = value
                 value = {"tokens": list(words), "tags": list(tags)}
-            try:
+            with prefix_errors(f"data, row {number}"):
                 dicts.append(tagged_values(value))
-            except ValueError as error:
-                raise ValueError(f"data, row {number}: {error}") from None
         return rows_of_values(dicts, self.table, (), lambda row: None)
 
     def texts_of(self, row: Row) -> tuple[str, ...]:
