@@ -107,7 +107,7 @@ def run(options: argparse.Namespace) -> None:
     with warnings.catch_warnings():
         if rank > 0:  # the first process warns for all
             warnings.simplefilter("ignore")
-        embedder = load_embedder(options, options.normalize)
+        embedder = load_embedder(options)
     from minibert.vectors.shards import prompt_of
 
     settings: dict[str, Any] = {

@@ -9,7 +9,9 @@ import warnings
 from typing import TYPE_CHECKING, Any, Literal
 
 from minibert.checkpoints.source import Source
+from minibert.cli.options import filled
 from minibert.cli.results import UsageError
+from minibert.encoders.encoder_options import EmbedderOptions
 from minibert.files import read_json
 
 if TYPE_CHECKING:
@@ -80,30 +82,21 @@ def check_device(name: str, backend: str = "torch") -> str:
     return name
 
 
-def load_embedder(
-    options: argparse.Namespace, normalize: bool | None = None, name: str | None = None
-) -> TextEncoder:
+def load_embedder(options: argparse.Namespace, name: str | None = None) -> TextEncoder:
     """The embedder that the options describe. `name` takes the place of their model."""
     source = source_of(options, name)
-    device = check_device(options.device, options.backend)
+    check_device(options.device, options.backend)
     check_kind(source, options.backend)
-    settings: dict[str, Any] = {
-        "pooling": options.pooling,
-        "layers": options.layers,
-        "layer_weights": options.layer_weights,
-        "precision": options.precision,
-        "normalize": normalize,
-        "max_length": options.max_length,
-    }
     if options.backend == "onnx":
-        from minibert.encoders.encoder_options import EmbedderOptions
         from minibert.encoders.onnx import load_exported
 
-        return load_exported(source, EmbedderOptions(**settings))
+        return load_exported(source, filled(EmbedderOptions, options, device=None))
     warn_of_head(source)
     from minibert.encoders.embedder import SentenceEmbedder
 
-    return SentenceEmbedder.from_pretrained(source, device=device, **settings)
+    settings: dict[str, Any] = vars(filled(EmbedderOptions, options))
+    embedder: TextEncoder = SentenceEmbedder.from_pretrained(source, **settings)
+    return embedder
 
 
 def load_head(options: argparse.Namespace, kind: Kind) -> tuple[Any, Any]:

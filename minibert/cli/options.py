@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from minibert.cli.parser import Parser, parser_of
 from minibert.cli.results import UsageError
-from minibert.inference.precisions import PRECISIONS
+from minibert.encoders.encoder_options import EmbedderOptions, LoadOptions
 from minibert.text.table import Table
 
 T = TypeVar("T")
@@ -22,11 +22,6 @@ MODEL_HELP = (
     "Model: a folder, a bundled model or a Hub id. NAME@REVISION names a branch, tag or commit of "
     "the Hub."
 )
-PRECISION_HELP = (
-    "Arithmetic: exact is bit-identical to transformers, fp32 fuses operators, bf16 and int8 trade "
-    "accuracy for speed."
-)
-DEVICE_HELP = "Device to compute on: cpu, cuda, cuda:1 or mps."
 
 
 def probability(text: str) -> float:
@@ -85,8 +80,10 @@ def _reader_of(declared: Field[Any]) -> tuple[Callable[[str], Any], str | None]:
     annotation = str(declared.type)
     if declared.name == "delimiter":
         return _column_delimiter, None
-    if annotation.startswith("tuple"):
-        return comma_list(), None
+    if declared.name == "layers":
+        return _layers, None
+    if annotation.startswith("tuple") or "Sequence[" in annotation:
+        return comma_list(float if "float" in annotation else str), None
     if annotation.startswith("int"):
         return int, "N"
     if annotation.startswith("float"):
@@ -248,17 +245,14 @@ def add_json(parser: Parser, lines: bool = False) -> None:
     )
 
 
-def add_device(parser: Parser, default: str | None = "cpu") -> None:
-    """`--device`. None stands for a GPU where there is one."""
-    help = DEVICE_HELP
-    if default is None:
-        help = f"{help} Default: CUDA if there is a GPU, else the CPU."
-    parser.add_argument("--device", metavar="DEVICE", default=default, help=help)
+def add_device(parser: Parser) -> None:
+    """`--device`."""
+    add_fields(parser, LoadOptions, "device", device="cpu")
 
 
 def add_precision(parser: Parser) -> None:
     """`--precision`."""
-    parser.add_argument("--precision", default="fp32", choices=PRECISIONS, help=PRECISION_HELP)
+    add_fields(parser, LoadOptions, "precision")
 
 
 def add_backend(parser: Parser) -> None:
@@ -342,28 +336,8 @@ def add_label_columns(parser: Any) -> None:
 def add_embedder(parser: Parser) -> None:
     """Options that decide how a text becomes a vector."""
     add_backend(parser)
-    add_precision(parser)
-    add_device(parser)
-    parser.add_argument(
-        "--pooling",
-        type=comma_list(),
-        metavar="NAME",
-        help="Pooling of the token vectors: cls, pooler, mean, max, mean_sqrt_len, or several with "
-        "commas. Default: the model's own.",
-    )
-    parser.add_argument(
-        "--layers",
-        type=_layers,
-        metavar="LAYERS",
-        help="Hidden states to pool: last, second_to_last, concat_last_4, ... or a list such as "
-        "11,12, where 0 is the output of the embeddings (h0).",
-    )
-    parser.add_argument(
-        "--layer-weights",
-        type=comma_list(float),
-        metavar="W,W,...",
-        help="Weight of each of several --layers, which are then averaged.",
-    )
+    names = ("precision", "device", "pooling", "layers", "layer_weights")
+    add_fields(parser, EmbedderOptions, *names, device="cpu")
     add_max_length(parser)
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, get_args
 
 from minibert.checks import option, refuse_unknown
 from minibert.inference.batching import BATCH_TOKENS
+from minibert.inference.precisions import PRECISIONS
 
 if TYPE_CHECKING:
     import torch
@@ -106,8 +107,15 @@ class LoadOptions(HubOptions):
             case.
     """
 
-    precision: Precision | None = option("fp32", "Precision of the model's arithmetic.")
-    device: torch.device | str | None = option(None, "Where to run.")
+    precision: Precision | None = option(
+        "fp32",
+        "Arithmetic: exact is bit-identical to transformers, fp32 fuses operators, bf16 and int8 "
+        "trade accuracy for speed.",
+        choices=PRECISIONS,
+    )
+    device: torch.device | str | None = option(
+        None, "Device to compute on: cpu, cuda, cuda:1 or mps.", metavar="DEVICE"
+    )
     mmap: bool = option(True, "Map the file of weights into memory.")
 
 
@@ -126,9 +134,23 @@ class EmbedderOptions(TextModelOptions, LoadOptions):
             normalizes it. None follows the folder.
     """
 
-    pooling: Pooling | Sequence[Pooling] | None = option(None, "How tokens become one vector.")
-    layers: Layers | None = option(None, "Which hidden states are pooled.")
-    layer_weights: Sequence[float] | None = option(None, "Weights of the layers in a sum.")
+    pooling: Pooling | Sequence[Pooling] | None = option(
+        None,
+        "Pooling of the token vectors: cls, pooler, mean, max, mean_sqrt_len, or several with "
+        "commas. Default: the model's own.",
+        metavar="NAME",
+    )
+    layers: Layers | None = option(
+        None,
+        "Hidden states to pool: last, second_to_last, concat_last_4, ... or a list such as 11,12, "
+        "where 0 is the output of the embeddings (h0).",
+        metavar="LAYERS",
+    )
+    layer_weights: Sequence[float] | None = option(
+        None,
+        "Weight of each of several --layers, which are then averaged.",
+        metavar="W,W,...",
+    )
     normalize: bool | None = option(None, "L2-normalize the vectors.")
     truncate_dim: int | None = option(None, "Dimensions of each vector to keep.", minimum=1)
 
