@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from minibert.checks import amount
 from minibert.cli.loading import check_device, check_kind, source_of
@@ -23,20 +23,11 @@ from minibert.cli.options import (
 from minibert.cli.parser import Command, Parser
 from minibert.cli.results import UsageError, claim, claim_picture, print_json
 from minibert.cli.texts import check_single_files
+from minibert.tasks import TaskName
 
 if TYPE_CHECKING:
     from minibert.tasks.evaluation import Evaluation
 
-TASKS = (
-    "classification",
-    "multi_label",
-    "regression",
-    "tokens",
-    "answers",
-    "pairs",
-    "scores",
-    "reranking",
-)
 HEADS = (
     "BertForSequenceClassification",
     "BertForTokenClassification",
@@ -54,7 +45,7 @@ def add(parser: Parser) -> None:
     )
     add_model(parser, default=None)
     parser.add_argument(
-        "--task", choices=TASKS, help="What to measure. Default: what the model does."
+        "--task", choices=get_args(TaskName), help="What to measure. Default: what the model does."
     )
     add_table(parser, "pair", "label")
     parser.set_defaults(label_column="label")

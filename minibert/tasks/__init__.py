@@ -9,3 +9,17 @@ Each takes a model, its tokenizer and texts, and returns plain dictionaries with
 transformers' pipelines. One text gives one result, a list of texts a list of results. Texts go
 through the model sorted by length and packed, so no time goes into padding. Dropout is off.
 """
+
+from typing import Literal
+
+TaskName = Literal[
+    "classification",
+    "multi_label",
+    "regression",
+    "tokens",
+    "answers",
+    "pairs",
+    "scores",
+    "reranking",
+]
+"""What `evaluate` measures."""

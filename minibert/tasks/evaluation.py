@@ -13,7 +13,7 @@ import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from minibert.heads import (
     BertForSequenceClassification,
     BertForTokenClassification,
 )
+from minibert.tasks import TaskName
 from minibert.tasks.answers import AnswerTask
 from minibert.tasks.metrics import ClassScores
 from minibert.tasks.predicting import length_limit
@@ -46,17 +47,6 @@ from minibert.tasks.tokens import TokenTask
 from minibert.text import Row, Table, read
 from minibert.text.table import Quoting
 from minibert.tokenization.tokenizer import BertTokenizer
-
-TaskName = Literal[
-    "classification",
-    "multi_label",
-    "regression",
-    "tokens",
-    "answers",
-    "pairs",
-    "scores",
-    "reranking",
-]
 
 CONFIDENCE = 0.95
 
