@@ -139,6 +139,6 @@ def test_columns_that_have_no_effect_on_the_model_are_refused_by_their_option(
     data = tmp_path / "topics.csv"
     rows = "".join(f"{word},trees\n" for word in WORDS)
     data.write_text(f"text,label\n{rows}", encoding="utf-8")
-    assert main(["evaluate", str(folder), str(data), option, "trees"]) == 1
+    assert main(["evaluate", str(folder), str(data), option, "trees"]) == 2
     error = capsys.readouterr().err
     assert f"{option} is for" in error and "drop it" in error

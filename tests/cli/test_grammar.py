@@ -292,7 +292,6 @@ def test_a_missing_device_is_an_error(capsys: pytest.CaptureFixture[str]) -> Non
         ("fill-mask [MASK] -m minibert-tiny -k 0", "'0' is not a whole number of 1 or more"),
         # found by the model
         ("embed hello -m minibert-tiny --max-length 100000", "--max-length"),
-        ("view hello -m minibert-tiny --pad-to 100000 -o {folder}/out", "--pad-to"),
     ],
 )
 def test_invalid_values_of_options_are_errors(
