@@ -22,8 +22,11 @@ const entries = [
   })),
 ];
 const NEAREST = 3;
+// Sentence vectors rank only the entries with the highest scores by letters and terms.
+const CANDIDATES = 8;
+const TERMS_WEIGHT = 0.4;
 // An entry below these scores does not fit. A test holds them against questions in other words.
-const FLOORS = { letters: 0.2, vectors: 0.8 };
+const FLOORS = { letters: 0.4, vectors: 0.8 };
 
 /** Default state of a door, as on a page that was just opened. */
 const FRESH = {
@@ -76,24 +79,33 @@ function countSets(sets) {
   return counts;
 }
 
-/** Returns in how many entries each piece occurs, by its id. */
-const pieceCounts = () =>
-  (pieceCounts.all ??= countSets(
-    entries.map(
-      (one) =>
-        new Set(
-          phrasings(one[modelLanguage()]).flatMap((text) =>
-            live.tokens({ text }).map(({ id }) => id),
-          ),
-        ),
+/** Returns a function of one argument that computes each value once. */
+function memoized(compute) {
+  const known = new Map();
+  return (key) => {
+    if (!known.has(key)) {
+      known.set(key, compute(key));
+    }
+    return known.get(key);
+  };
+}
+
+/** The ids of the pieces in an entry, in the language of the model. */
+const piecesOf = memoized(
+  (one) =>
+    new Set(
+      phrasings(one[modelLanguage()]).flatMap((text) => live.tokens({ text }).map(({ id }) => id)),
     ),
-  ));
+);
+
+/** Returns in how many entries each piece occurs, by its id. */
+const pieceCounts = () => (pieceCounts.all ??= countSets(entries.map(piecesOf)));
 
 /**
  * Returns the sentence vector of a text: the mean of its last states, in which rare pieces weigh
  * more. "What", "does" and [CLS] stand in most questions and tell them apart least.
  */
-const vectorOf = (text) => {
+const vectorOf = memoized((text) => {
   const tokens = live.tokens({ text });
   const column = (name) => tokens.map((token) => token[name]);
   return live.ask("vector", {
@@ -102,30 +114,22 @@ const vectorOf = (text) => {
     mask: column("mask"),
     weights: column("id").map((id) => rarity(pieceCounts().get(id))),
   });
-};
-
-/**
- * Returns the sentence vectors of all phrasings of each question, centered on their mean, and the
- * mean itself. They are computed once, when the box is first opened.
- */
-function questionVectors() {
-  questionVectors.all ??= (async () => {
-    const vectors = [];
-    for (const question of entries) {
-      const own = [];
-      for (const text of phrasings(question[modelLanguage()])) {
-        // One at a time, so that other computations can run in between.
-        own.push(await vectorOf(text));
-      }
-      vectors.push(own);
-    }
-    const middle = centerOf(vectors.flat());
-    return { vectors: vectors.map((own) => own.map((vector) => apart(vector, middle))), middle };
-  })();
-  return questionVectors.all;
-}
+});
 
 const apart = (vector, middle) => vector.map((value, c) => value - middle[c]);
+
+/**
+ * Returns the mean of the vectors of every fourth question, which is close to that of all. Vectors
+ * are centered on it, because what all questions have in common does not tell them apart.
+ */
+const middleOf = memoized(async () => {
+  const vectors = [];
+  for (const one of entries.filter((_, i) => i % 4 === 0)) {
+    // One at a time, so that other computations can run in between.
+    vectors.push(await vectorOf(one[modelLanguage()].question));
+  }
+  return centerOf(vectors);
+});
 
 /**
  * Returns the trigrams of a text, including word boundaries. Hangul is decomposed into its letters,
@@ -142,20 +146,39 @@ function trigrams(text) {
   return found;
 }
 
-const letterIndex = {};
-/** Returns the trigrams of every phrasing, those of each entry as a whole, and their rarity. */
-function lettersOf(language) {
-  letterIndex[language] ??= (() => {
-    const some = entries.map((one) => phrasings(one[language]).map(trigrams));
-    const whole = entries.map((one) =>
-      trigrams([...phrasings(one[language]), one[language].answer].join(" ")),
-    );
-    const counts = countSets(whole);
-    const weigh = (grams) => [...grams].reduce((sum, gram) => sum + rarity(counts.get(gram)), 0);
-    return { some, whole, weigh };
-  })();
-  return letterIndex[language];
+/** Returns the terms of the glossary that a text names. */
+function termsIn(text, language) {
+  const { terms, pattern } = glossary(language);
+  return new Set((text.toLowerCase().match(pattern) ?? []).map((form) => terms.get(form)));
 }
+
+const glossary = memoized((language) => {
+  const terms = new Map(
+    Object.entries(page.terms).flatMap(([name, term]) =>
+      term[language].forms.map((form) => [form.toLowerCase(), name]),
+    ),
+  );
+  const longest = [...terms.keys()].sort((a, b) => b.length - a.length);
+  const forms = longest.map((form) => form.replace(/[[\]]/g, "\\$&")).join("|");
+  return { terms, pattern: new RegExp(`(?<![a-z])(${forms})(?![a-z])`, "g") };
+});
+
+/** The trigrams of every phrasing of a text of an entry, those of its whole, and its terms. */
+const wordsOf = memoized((texts) => {
+  const language = languageOf(texts.question);
+  const some = phrasings(texts);
+  return {
+    some: some.map(trigrams),
+    whole: trigrams([...some, texts.answer].join(" ")),
+    terms: some.map((text) => termsIn(text, language)),
+  };
+});
+
+/** Returns a function that weighs trigrams by their rarity in a language. */
+const weigher = memoized((language) => {
+  const counts = countSets(entries.map((one) => wordsOf(one[language]).whole));
+  return (grams) => [...grams].reduce((sum, gram) => sum + rarity(counts.get(gram)), 0);
+});
 
 /**
  * Returns for each entry how much its trigrams agree with those of a text, from 0 to 1. Rare ones
@@ -163,32 +186,73 @@ function lettersOf(language) {
  * the part that both have, and of the text, the part that occurs anywhere in the entry.
  */
 function sharedLetters(text, language) {
-  const { some, whole, weigh } = lettersOf(language);
+  const weigh = weigher(language);
   const grams = trigrams(text);
   const total = weigh(grams) || 1;
   const common = (own) => weigh([...grams].filter((gram) => own.has(gram)));
-  return entries.map((_, i) => {
-    const both = some[i].map((own) => (2 * common(own)) / (total + weigh(own)));
-    return (Math.max(...both) + common(whole[i]) / total) / 2;
+  return entries.map((one) => {
+    const { some, whole } = wordsOf(one[language]);
+    const both = some.map((own) => (2 * common(own)) / (total + weigh(own)));
+    return (Math.max(...both) + common(whole) / total) / 2;
   });
 }
 
 /**
- * Returns the nearest entries with their scores: shared trigrams, plus the cosine of the nearest
- * phrasing if vectors are passed. Vectors are centered, because what all phrasings have in common
- * does not tell them apart.
+ * Returns for each entry which share of the terms of a text its phrasings name on average. A term
+ * such as "head" occurs in many entries, so its trigrams weigh little, but it says what a question
+ * is about.
  */
-function nearestQuestions(text, known = null, own = null) {
-  const scores = sharedLetters(text, languageOf(text));
-  const wanted = known && apart(own, known.middle);
-  known?.vectors.forEach((some, i) => {
-    scores[i] += Math.max(...some.map((vector) => cosine(wanted, vector)));
+function sharedTerms(text, language) {
+  const wanted = [...termsIn(text, language)];
+  return entries.map((one) => {
+    const { terms } = wordsOf(one[language]);
+    const named = terms.flatMap((own) => wanted.filter((term) => own.has(term)));
+    return named.length / (terms.length * wanted.length || 1);
   });
-  return entries
-    .map((question, i) => [question, scores[i]])
-    .sort((a, b) => b[1] - a[1])
-    .slice(0, NEAREST);
 }
+
+/** Returns entries and scores as pairs, the highest score first. */
+const ranked = (pairs) => pairs.sort((a, b) => b[1] - a[1]);
+
+/** Ranks all entries by the trigrams and the terms that they share with a text. */
+function rankByLetters(text) {
+  const language = languageOf(text);
+  const letters = sharedLetters(text, language);
+  const terms = sharedTerms(text, language);
+  return ranked(entries.map((one, i) => [one, letters[i] + TERMS_WEIGHT * terms[i]]));
+}
+
+/**
+ * Ranks the best entries by letters anew: to each score comes the cosine of the entry's nearest
+ * phrasing. Returns null as soon as `stop` says that the text is no longer wanted.
+ */
+async function rankByVectors(text, stop = () => false) {
+  const middle = await middleOf();
+  const wanted = apart(await vectorOf(text), middle);
+  const pairs = [];
+  for (const [one, score] of rankByLetters(text).slice(0, CANDIDATES)) {
+    const cosines = [];
+    for (const phrasing of phrasings(one[modelLanguage()])) {
+      if (stop()) {
+        return null;
+      }
+      cosines.push(cosine(wanted, apart(await vectorOf(phrasing), middle)));
+    }
+    pairs.push([one, score + Math.max(...cosines)]);
+  }
+  return ranked(pairs);
+}
+
+/** Prepares the search in a language, with pauses, because all at once takes half a second. */
+const prepareSearch = memoized(async (language) => {
+  for (const one of entries) {
+    wordsOf(one[language]);
+    if (language === modelLanguage()) {
+      piecesOf(one);
+    }
+    await new Promise((go) => setTimeout(go));
+  }
+});
 
 // ---------------------------------------------------------------- the panel
 
@@ -223,7 +287,8 @@ function buildAsk() {
     $("ask-box").focus();
   };
   $("ask-box").onkeydown = (event) => {
-    if (event.key === "Enter") {
+    const isSearching = $("ask-box").value.trim() && $("ask-list").dataset.by === "all";
+    if (event.key === "Enter" && !isSearching) {
       $("ask-list").querySelector("button")?.click();
     }
   };
@@ -239,7 +304,7 @@ function openAsk() {
   drawAsk();
   listQuestions();
   $("ask-box").focus();
-  questionVectors();
+  prepareSearch(modelLanguage()).then(() => middleOf());
 }
 
 /** Leaves a door. The page returns to what the reader was doing before. */
@@ -271,8 +336,8 @@ async function closeAsk() {
 }
 
 /**
- * Lists all questions, or those nearest to the typed text. Trigrams rank them at once, sentence
- * vectors as soon as they are ready.
+ * Lists all questions, or those nearest to the typed text. Trigrams and terms rank them at once,
+ * sentence vectors as soon as they are ready.
  */
 async function listQuestions() {
   const text = $("ask-box").value.trim();
@@ -281,20 +346,21 @@ async function listQuestions() {
     fillQuestions("all", questions, state.language);
     return;
   }
+  const isOld = () => listQuestions.text !== text;
   const language = languageOf(text);
-  fillNearest("letters", nearestQuestions(text), language);
+  await prepareSearch(language);
+  if (isOld()) {
+    return;
+  }
+  fillNearest("letters", rankByLetters(text), language);
   if (language !== modelLanguage()) {
     return;
   }
-  const known = await questionVectors();
   // Wait for a pause in typing, then use only the newest text.
   await new Promise((wait) => setTimeout(wait, 120));
-  if (listQuestions.text !== text) {
-    return;
-  }
-  const own = await vectorOf(text).catch(() => null);
-  if (own && listQuestions.text === text) {
-    fillNearest("vectors", nearestQuestions(text, known, own), language);
+  const found = isOld() ? null : await rankByVectors(text, isOld).catch(() => null);
+  if (found && !isOld()) {
+    fillNearest("vectors", found, language);
   }
 }
 
@@ -303,7 +369,7 @@ function fillNearest(by, found, language) {
   const fits = found[0][1] >= FLOORS[by];
   fillQuestions(
     by,
-    found.map(([entry]) => entry),
+    found.slice(0, NEAREST).map(([entry]) => entry),
     language,
     fits,
   );
