@@ -5,13 +5,13 @@ float32. `rounded` returns the model with exactly these weights, and `minibert.l
 computes in Python what the page's `window.minibert.run` computes.
 """
 
-import base64
 import copy
 import hashlib
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -27,6 +27,7 @@ SIDES: dict[str, Callable[[Tensor], Tensor]] = {
     "right": torch.triu,
     "none": lambda keys: keys * torch.eye(len(keys), dtype=keys.dtype),  # each token itself
 }
+_UNESCAPED = bytes.maketrans(b"<\\", b"xy")  # what stands for the digits of these two
 _SETTINGS = ("num_hidden_layers", "num_attention_heads", "hidden_act", "layer_norm_eps")
 
 
@@ -88,8 +89,20 @@ def rounded(model: Any) -> Any:
 
 
 def deflated(data: bytes) -> str:
-    """Compress bytes to text that the page can read, with zlib and base64."""
-    return base64.b64encode(zlib.compress(data, 9)).decode()
+    """Compress bytes to text that the page can read, with zlib and base 85.
+
+    Five characters hold four bytes, so the text is 6% shorter than in base64. A digit is a
+    character from "#" on, without those that JSON and HTML escape. The last bytes are padded with
+    zeros, and as many characters are left out.
+    """
+    packed = zlib.compress(data, 9)
+    padding = -len(packed) % 4
+    words = np.frombuffer(packed + bytes(padding), dtype=">u4").astype(np.uint32)
+    digits = np.empty((len(words), 5), np.uint8)
+    for place in reversed(range(5)):
+        words, digits[:, place] = np.divmod(words, 85)
+    letters = (digits + ord("#")).tobytes()[: digits.size - padding]
+    return letters.translate(_UNESCAPED).decode()
 
 
 def compute(

@@ -8,6 +8,7 @@ import json
 import math
 import os
 import re
+import string
 import subprocess
 import sys
 import zlib
@@ -30,9 +31,17 @@ from minibert.learn.lesson import article_texts
 PARTS = Path(minibert.__file__).parent / "learn"
 
 
+def inflate(text: str) -> bytes:
+    """Decode zlib data in base 85 as the script of the page does."""
+    digits = string.digits + string.ascii_uppercase + string.ascii_lowercase
+    letters = "".join(map(chr, range(ord("#"), ord("#") + 85))).replace("<", "x").replace("\\", "y")
+    standard = str.maketrans(letters, digits + "!#$%&()*+-;<=>?@^_`{|}~")
+    return zlib.decompress(base64.b85decode(text.translate(standard)))
+
+
 def unpack(packed: dict[str, Any]) -> dict[str, np.ndarray]:
     """Unpack arrays as the page's script does."""
-    content, start, arrays = zlib.decompress(base64.b64decode(packed["data"])), 0, {}
+    content, start, arrays = inflate(packed["data"]), 0, {}
     for name, shape, decimals, bits in packed["table"]:
         end = start + math.prod(shape) * bits // 8
         whole = np.frombuffer(
