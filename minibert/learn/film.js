@@ -276,7 +276,7 @@ function describeFilm(r, c) {
 /** Scrolls up if the last row, the output, is out of sight. */
 function seeFilm() {
   const map = $("film-map").parentElement.getBoundingClientRect();
-  if (map.bottom > document.querySelector("main").getBoundingClientRect().bottom) {
+  if (map.bottom > scrollerOf(document.querySelector("main")).bottom) {
     $("film-play").parentElement.scrollIntoView({ block: "start" });
   }
 }
@@ -295,7 +295,8 @@ function beginFilm() {
 /** Returns the height of a row at which the output is in sight together with the controls. */
 function filmRowHeight(least, most) {
   const above = $("film-map").parentElement.offsetTop - $("film").offsetTop;
-  const room = document.querySelector("main").clientHeight - above - FILM_MARGIN;
+  const { top, bottom } = scrollerOf(document.querySelector("main"));
+  const room = bottom - top - above - FILM_MARGIN;
   return clamp(Math.floor(room / (count + 2)), least, most);
 }
 

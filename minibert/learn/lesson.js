@@ -63,10 +63,13 @@ const sceneMap = new HeatMap("scene-map", () => drawnFigure.plan());
  */
 async function enter(scene) {
   judge.turn = {}; // cancels the judging of the previous scene
-  $("lesson").scrollTop = 0;
+  const beginWith = (title) => {
+    scrollerOf($("lesson")).scroller.scrollTop = 0;
+    $(title).focus({ preventScroll: true });
+  };
   if (scene === SCENE_COUNT) {
     change({ scene, guess: -1, ask: "" });
-    $("ending-title").focus();
+    beginWith("ending-title");
     return;
   }
   const { id, set, then } = SCENES[scene];
@@ -77,7 +80,7 @@ async function enter(scene) {
   }
   then?.();
   draw();
-  $("scene-title").focus();
+  beginWith("scene-title");
 }
 
 /**

@@ -203,6 +203,7 @@ function tokenTold(i) {
 /** Shows the name of the model: the page's own, or the small one in the section on training. */
 function drawModelLine() {
   root.dataset.section = state.section;
+  root.dataset.scene = SCENES[state.scene]?.id ?? "";
   let name = page.name;
   let shownSizes = sizes;
   if (state.section === "training" && page.run) {

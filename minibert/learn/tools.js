@@ -282,16 +282,15 @@ class HeatMap {
     this.now.move(r, c);
     this.say();
     this.reveal();
-    const main = this.canvas.closest("main, article, #part");
-    const seen = main.getBoundingClientRect();
+    const seen = scrollerOf(this.canvas.closest("main, article, #part"));
     const top = this.canvas.getBoundingClientRect().top;
     const { area, now } = this;
     const from = top + area.top + (now.cursor[0] / now.rows) * area.height;
     const end = from + area.height / now.rows;
     if (from < seen.top) {
-      main.scrollTop += from - seen.top - 12;
+      seen.scroller.scrollTop += from - seen.top - 12;
     } else if (end > seen.bottom) {
-      main.scrollTop += end - seen.bottom + 12;
+      seen.scroller.scrollTop += end - seen.bottom + 12;
     }
   }
   say() {
@@ -329,13 +328,15 @@ class HeatMap {
     const left = Math.min(now.left ?? 84, Math.max(room * 0.4, 64));
     const [minWidth, minHeight] = now.smallest ?? [16, 16];
     const area = { left, top };
+    // Beside a scene, all columns fit the width, because only the window scrolls.
+    const leastWidth = root.hasAttribute("data-calm") ? 1 : cols * minWidth;
     if (now.square) {
       area.width = area.height = Math.max(
         Math.min(room - left, now.space - top, cols * 64),
         cols * minWidth,
       );
     } else {
-      area.width = Math.max(room - left - right, cols * minWidth);
+      area.width = Math.max(room - left - right, leastWidth);
       area.height = Math.max(Math.min(now.space - top, rows * now.tallest), rows * minHeight);
     }
     this.area = area;
@@ -427,7 +428,7 @@ class HeatMap {
       context.restore();
     }
   }
-  /** Returns the largest font size, from `LEAST_PRINT` up, at which every text fits its cell. */
+  /** Returns the largest font size, up to `PRINT`, at which every text fits its cell. */
   #printSize(context, room) {
     setSize(context, PRINT);
     let widest = 1;
@@ -436,11 +437,15 @@ class HeatMap {
         widest = Math.max(widest, context.measureText(this.now.write(r, c)).width);
       }
     }
-    return clamp(Math.floor((PRINT * (room - 2)) / widest), LEAST_PRINT, PRINT);
+    return Math.min(Math.floor((PRINT * (room - 2)) / widest), PRINT);
   }
   #write(context, size) {
+    const print = this.#printSize(context, size[0]);
+    if (print < LEAST_PRINT) {
+      return; // The readout has the values.
+    }
     context.textAlign = "center";
-    setSize(context, this.#printSize(context, size[0]));
+    setSize(context, print);
     for (let r = 0; r < this.now.rows; r++) {
       for (let c = 0; c < this.now.cols; c++) {
         const back = pixel(this.now.palette, this.now.shade(r, c) ?? 0.5);
@@ -473,16 +478,32 @@ function fitted(context, text, x, y, room) {
   context.fillText(text, x, y);
 }
 
+/** Returns what scrolls a part of the page, and the edges between which the part is seen. */
+function scrollerOf(part) {
+  if (getComputedStyle(part).overflowY !== "visible") {
+    const { top, bottom } = part.getBoundingClientRect();
+    return { scroller: part, top, bottom };
+  }
+  const foot = document.querySelector("footer").offsetHeight;
+  return {
+    scroller: document.scrollingElement,
+    top: $("river").offsetHeight,
+    bottom: innerHeight - foot,
+  };
+}
+
 /**
- * Returns the height from the top of an element to the bottom of the window, less `free` pixels.
+ * Returns the height from the top of an element to the bottom of the window, less `free` pixels, as
+ * if nothing were scrolled.
  */
 function spaceBelow(id, free = 0) {
   const main = document.querySelector("main");
-  const end =
-    main.getBoundingClientRect().bottom - parseFloat(getComputedStyle(main).paddingBottom);
+  const { scroller, top, bottom } = scrollerOf(main);
+  const end = bottom - parseFloat(getComputedStyle(main).paddingBottom);
+  const scrolled = scroller === main ? main.scrollTop : top - $("page").getBoundingClientRect().top;
   // In one column, each element may take most of the window.
-  const least = $("page").clientWidth > 900 ? 240 : main.clientHeight * 0.6;
-  return Math.max(least, end - $(id).getBoundingClientRect().top - main.scrollTop - free);
+  const least = $("page").clientWidth > 900 ? 240 : (bottom - top) * 0.6;
+  return Math.max(least, end - $(id).getBoundingClientRect().top - scrolled - free);
 }
 
 /** Draws a color scale with labels at both ends. */

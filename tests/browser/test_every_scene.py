@@ -61,14 +61,26 @@ BEFORE = """() => ({
 HIDDEN_NUMBERS = """() => [...document.querySelectorAll(".words > *")]
   .filter(item => item.parentElement.checkVisibility() && !item.checkVisibility())
   .map(item => item.outerHTML)"""
-# The top of the prediction and the bottom of the verdict, from those of the article.
+# the top of the prediction and the bottom of the verdict, from the strip and the end of the window
 ROOM = """() => {
   const box = id => $(id).getBoundingClientRect();
   return [
-    box("scene-predict").top - box("lesson").top,
-    box("lesson").bottom - box("scene-brief").bottom,
+    box("scene-predict").top - box("river").bottom,
+    innerHeight - box("scene-brief").bottom,
   ];
 }"""
+# the top of the title from the strip
+TITLE = "$('scene-title').getBoundingClientRect().top - $('river').offsetHeight"
+# what scrolls: the window, and visible elements that are smaller than their content
+SCROLLING = """() => [document.scrollingElement, ...document.querySelectorAll("body *")]
+  .filter((item, i) => {
+    const { overflowX, overflowY } = getComputedStyle(item);
+    const scrolls = way => i === 0 ? way !== "hidden" : /auto|scroll/.test(way);
+    return item.checkVisibility() && item.id !== "river-scroll" && (
+      scrolls(overflowX) && item.scrollWidth > item.clientWidth + 1 ||
+      scrolls(overflowY) && item.scrollHeight > item.clientHeight + 1);
+  })
+  .map(item => item === document.scrollingElement ? "window" : item.outerHTML.slice(0, 80))"""
 CHOICES = """() => [...document.querySelectorAll("#scene-choices label")]
   .map(item => item.offsetHeight)"""
 # each number of a verdict that is a button, with the cells that it lights up
@@ -143,6 +155,8 @@ def read_scene(read: Read, widths: list[int]) -> dict[str, Any]:
     reader.settle()
     page.wait_for_function("document.activeElement.id === 'scene-title'")
     seen = page.evaluate(BEFORE)
+    seen["title"] = page.evaluate(TITLE)
+    seen["scrolling"] = page.evaluate(SCROLLING)
     seen["hidden"] = page.evaluate(HIDDEN_NUMBERS)
     seen["controls"] = [page.evaluate(CONTROLS)]
     reader.press_act_by_keyboard()
@@ -150,6 +164,7 @@ def read_scene(read: Read, widths: list[int]) -> dict[str, Any]:
     page.wait_for_function("() => $('scene-brief').textContent")
     seen["controls"].append(page.evaluate(CONTROLS))
     seen["choices"] = page.evaluate(CHOICES)
+    seen["scrolling"] += page.evaluate(SCROLLING)
     seen["room"] = page.evaluate(ROOM)
     seen["lit"] = page.evaluate(LIT)
     seen["rows"] = reader.verdict()
@@ -203,7 +218,7 @@ def test_a_scene_begins_with_its_title_and_without_a_verdict(read: Read) -> None
     assert len(read.scenes) == read.reader.page.evaluate("SCENE_COUNT") > 15
     for number, seen in enumerate(read.scenes, 1):
         assert seen["current"] == str(number), seen["scene"]
-        assert seen["focus"] == "scene-title", seen["scene"]
+        assert seen["focus"] == "scene-title" and seen["title"] >= 0, seen["scene"]
         assert seen["waits"] and not seen["table"], seen["scene"]
         assert "lesson." not in seen["text"], seen["scene"]  # a text is missing
         assert seen["hidden"] == [], seen["scene"]
@@ -217,6 +232,7 @@ def test_a_scene_has_five_controls_and_one_view(read: Read) -> None:
             assert all(min(sizes) >= 24 for _, *sizes in controls), (seen["scene"], controls)
         assert min(seen["choices"]) >= 24, seen["scene"]
         assert min(seen["room"]) >= -1, (seen["scene"], seen["room"])
+        assert set(seen["scrolling"]) <= {"window"}, seen["scene"]
 
 
 def test_a_number_of_a_verdict_lights_up_its_cells(read: Read) -> None:
