@@ -241,7 +241,8 @@ def perform(name: str, start: Path, folder: Path) -> Result:
 
 # the first four of ten numbers or more
 VECTOR = re.compile(r"(-?\d[\d.e-]*(?:,? -?\d[\d.e-]*){3})(?:,? -?\d[\d.e-]*){6,}")
-NUMBER = re.compile(r"-?\d+\.\d+(?:e-?\d+)?|-?\d+e-?\d+")
+# with the spaces by which NumPy aligns a number whose last digit is a 0
+NUMBER = re.compile(r" *(-?\d+\.\d+(?:e-?\d+)?|-?\d+e-?\d+) *")
 
 
 def equal(left: str, right: str, with_numbers: bool) -> bool:
