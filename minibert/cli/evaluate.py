@@ -17,6 +17,7 @@ from minibert.cli.options import (
     add_max_length,
     add_model,
     add_negative_column,
+    add_skip_bad_rows,
     add_table,
     probability,
 )
@@ -53,6 +54,7 @@ def add(parser: Parser) -> None:
     add_negative_column(parser)
     add_backend(parser)
     add_device(parser)
+    add_skip_bad_rows(parser)
     add_max_length(parser)
     parser.add_argument(
         "--threshold",
@@ -111,6 +113,7 @@ def run(options: argparse.Namespace) -> None:
         delimiter=options.delimiter,
         quoting=options.quoting,
         encoding=options.encoding,
+        skip_bad_rows=options.skip_bad_rows,
         max_length=options.max_length,
         threshold=options.threshold,
         bootstrap=options.bootstrap,

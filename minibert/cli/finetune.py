@@ -30,6 +30,7 @@ from minibert.cli.options import (
     add_label_columns,
     add_model,
     add_negative_column,
+    add_skip_bad_rows,
     add_table,
     comma_list,
     filled,
@@ -118,11 +119,7 @@ def _add_data_options(parser: Parser, task: str) -> None:
         metavar="N",
         help="Maximum number of tokens per example.",
     )
-    group.add_argument(
-        "--skip-bad-rows",
-        action="store_true",
-        help="Leave out rows that are certainly wrong, and count them. Default: they are errors.",
-    )
+    add_skip_bad_rows(group)
     if task in ("tokens", "answers"):
         add_fields(group, Table, "encoding")
         return

@@ -308,6 +308,15 @@ def _column_delimiter(name: str) -> str:
     return delimiter
 
 
+def add_skip_bad_rows(group: Any) -> None:
+    """`--skip-bad-rows` of the commands that read labeled files."""
+    group.add_argument(
+        "--skip-bad-rows",
+        action="store_true",
+        help="Leave out rows that are certainly wrong, and count them. Default: they are errors.",
+    )
+
+
 def add_negative_column(parser: Any) -> None:
     """`--negative-column`, of a parser or of a group of options."""
     parser.add_argument(

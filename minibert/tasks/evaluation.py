@@ -44,7 +44,7 @@ from minibert.tasks.task import (
     rows_of,
 )
 from minibert.tasks.tokens import TokenTask
-from minibert.text import Row, Table, read
+from minibert.text import BadRow, Row, Table, left_out, read
 from minibert.text.table import Quoting
 from minibert.tokenization.tokenizer import BertTokenizer
 
@@ -69,6 +69,7 @@ class Evaluation:
         truncated: How many texts had more tokens than the model took.
         unknown_labels: Labels of the data that the model does not have, and how often they occur.
             They count as wrong.
+        skipped: How many rows were left out, because they are wrong.
         candidates: Among how many texts was ranked, for a ranking. None for other tasks.
     """
 
@@ -83,6 +84,7 @@ class Evaluation:
     truncated: int = 0
     unknown_labels: dict[str, int] = field(default_factory=dict)
     candidates: int | None = None
+    skipped: int = 0
 
     def __repr__(self) -> str:
         scores = ", ".join(f"{name}={value:.4g}" for name, value in self.metrics.items())
@@ -112,6 +114,7 @@ def evaluate(
     delimiter: str | None = None,
     quoting: Quoting | None = None,
     encoding: str | None = None,
+    skip_bad_rows: bool = False,
     max_length: int | None = None,
     threshold: float | None = None,
     bootstrap: int = 1000,
@@ -142,6 +145,8 @@ def evaluate(
         quoting: Whether fields of such a table may stand between quotation marks: "quoted" or
             "none". None: as the ending says.
         encoding: Encoding of the file. None: UTF-8, or what a byte order mark names.
+        skip_bad_rows: Leave out rows of the file that are certainly wrong, and count them.
+            Otherwise they are errors.
         max_length: Tokens of a text or a window. None: what the model and its tokenizer take. An
             embedder has a length of its own.
         threshold: Probability from which a label of a multi-label classifier counts as predicted.
@@ -186,7 +191,10 @@ def evaluate(
             "threshold has no effect on this model: drop it. It is for models with several labels "
             "a text."
         )
-    rows = rows_of(task, data, dev=True)
+    skipped: list[BadRow] = []
+    rows = rows_of(task, data, dev=True, skip=skipped if skip_bad_rows else None)
+    if skipped:
+        warnings.warn(left_out(skipped), stacklevel=2)
     examples = []
     unknown: dict[str, int] = {}
     limit = 0
@@ -220,6 +228,7 @@ def evaluate(
         truncated,
         unknown,
         scores.candidates,
+        len(skipped),
     )
 
 

@@ -79,9 +79,8 @@ def _usable(
         try:
             usable.append(Row(row.file, row.line, convert(row.values), row.table, row.unit))
         except ValueError as error:
-            if skip is None:
-                raise ValueError(f"{row.place}: {error}") from None
-            skip.append(BadRow(row.place, str(error).removesuffix("."), repr(row.values)[:200]))
+            reason = str(error).removesuffix(".")
+            BadRow.leave_out(skip, row.place, reason, repr(row.values))
     return usable
 
 

@@ -7,8 +7,6 @@ from typing import Any
 
 from minibert.text import BadRow, Row, Table, read
 
-EXCERPT = 200  # characters of a bad row
-
 Fault = Callable[[Row], str | None]
 """What is certainly wrong with a row, or None."""
 
@@ -42,10 +40,8 @@ def checked(rows: Iterable[Row], fault: Fault, skip: list[BadRow] | None = None)
         reason = fault(row)
         if reason is None:
             good.append(row)
-        elif skip is None:
-            raise ValueError(f"{row.place}: {reason}.")
         else:
-            skip.append(BadRow(row.place, reason, repr(row.values)[:EXCERPT]))
+            BadRow.leave_out(skip, row.place, reason, repr(row.values))
     return good
 
 

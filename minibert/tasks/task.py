@@ -33,7 +33,7 @@ from minibert.files import read_json
 from minibert.inference.logits import run_rows
 from minibert.progress import tell
 from minibert.tasks.metrics import ClassScores
-from minibert.text import BadRow, Row
+from minibert.text import BadRow, BadRowError, Row
 from minibert.tokenization.tokenizer import BertTokenizer
 
 FilePath = str | os.PathLike[str]
@@ -206,9 +206,13 @@ def rows_of(
     task: Task, data: Data, dev: bool = False, skip: list[BadRow] | None = None
 ) -> list[Row]:
     """The rows of a file, or of data in memory."""
-    if isinstance(data, str | os.PathLike):
+    if not isinstance(data, str | os.PathLike):
+        return task.from_values(data, dev)
+    try:
         return task.read(data, dev, skip)
-    return task.from_values(data, dev)
+    except BadRowError as error:
+        advice = "Correct it, or pass skip_bad_rows=True to leave such rows out."
+        raise BadRowError(f"{error} {advice}") from None
 
 
 def load_with_labels(

@@ -1,7 +1,18 @@
 """Texts as they are: files and folders, tables and lines, here or elsewhere, row by row."""
 
 from minibert.text.read import Part, parts_of, read, read_json, read_part
-from minibert.text.rows import BadRow, Row
+from minibert.text.rows import BadRow, BadRowError, Row, left_out
 from minibert.text.table import Table
 
-__all__ = ["BadRow", "Part", "Row", "Table", "parts_of", "read", "read_json", "read_part"]
+__all__ = [
+    "BadRow",
+    "BadRowError",
+    "Part",
+    "Row",
+    "Table",
+    "left_out",
+    "parts_of",
+    "read",
+    "read_json",
+    "read_part",
+]

@@ -14,13 +14,12 @@ from minibert.extras import need
 from minibert.files import RECIPES, json_fault, json_kind
 from minibert.text.lines import HEAD_BYTES, check_kind, text_lines
 from minibert.text.location import Location
-from minibert.text.rows import BadRow, Row
+from minibert.text.rows import SHOWN_CHARACTERS, BadRow, Row
 from minibert.text.table import Table
 
 JSON_LINES = (".jsonl", ".ndjson")
 DELIMITERS = (",", "\t", ";", "|")
 BATCH_ROWS = 4096  # of parquet, at a time
-SHOWN_CHARACTERS = 200  # of a bad row, or of the name of a column
 
 _SPACE = re.compile(r"[ \t\r\n]*")
 _SEPARATOR = re.compile(r"[ \t\r\n]*(,|\]|$)[ \t\r\n]*")
@@ -92,10 +91,7 @@ class FileRows:
 
     def _bad(self, number: int, unit: str, reason: str, content: str) -> None:
         """Leave a row out, or raise a ValueError for it."""
-        place = f"{self.name}, {unit} {number}"
-        if self.skip is None:
-            raise ValueError(f"{place}: {reason}.")
-        self.skip.append(BadRow(place, reason, content[:SHOWN_CHARACTERS]))
+        BadRow.leave_out(self.skip, f"{self.name}, {unit} {number}", reason, content)
 
     # --- lines
 

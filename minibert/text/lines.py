@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import IO
 
 from minibert.text.location import Location
-from minibert.text.rows import BadRow
+from minibert.text.rows import SHOWN_CHARACTERS, BadRow
 
 HEAD_BYTES = 512
 
@@ -86,9 +86,7 @@ def text_lines(
                 unit = "byte" if start else "line"
                 place = f"{location}, {unit} {number}"
                 reason = _decoding_fault(line, name, encoding, is_binary=b"\0" in head)
-                if skip is None:
-                    raise ValueError(f"{place}: {reason}.") from None
-                skip.append(BadRow(place, reason, repr(line[:200])))
+                BadRow.leave_out(skip, place, reason, repr(line[:SHOWN_CHARACTERS]))
             else:
                 yield number, text
 

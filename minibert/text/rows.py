@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from minibert.checks import amount
 from minibert.text.table import Table
+
+SHOWN_CHARACTERS = 200  # of a bad row, or of the name of a column
 
 
 class BadRow(NamedTuple):
@@ -19,6 +22,33 @@ class BadRow(NamedTuple):
     place: str
     reason: str
     content: str
+
+    @classmethod
+    def leave_out(cls, skip: list[BadRow] | None, place: str, reason: str, content: str) -> None:
+        """Leave a row out.
+
+        Args:
+            skip: Receives the row. None: it is an error.
+            place: Its file and line (or row).
+            reason: What is wrong with it, without a period.
+            content: What it holds, of which the beginning is kept.
+
+        Raises:
+            BadRowError: There is no `skip`.
+        """
+        if skip is None:
+            raise BadRowError(f"{place}: {reason}.") from None
+        skip.append(cls(place, reason, content[:SHOWN_CHARACTERS]))
+
+
+class BadRowError(ValueError):
+    """A row that cannot be used, where bad rows are errors."""
+
+
+def left_out(rows: list[BadRow]) -> str:
+    """Say how many rows were left out, and what is wrong with the first."""
+    first = rows[0]
+    return f"{amount(len(rows), 'bad row')} left out, the first at {first.place}: {first.reason}"
 
 
 class Row:

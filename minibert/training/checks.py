@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from minibert.tasks.task import Task
-from minibert.text import BadRow, Row
+from minibert.text import BadRow, Row, left_out
 from minibert.tokenization.coverage import coverage_warning
 from minibert.tokenization.tokenizer import BertTokenizer
 
@@ -89,11 +89,7 @@ class DataReport:
         """A line for each file, and one for each notice."""
         lines = [str(file) for file in self.files]
         if self.skipped:
-            first = self.skipped[0]
-            lines.append(
-                f"{_count(len(self.skipped), 'bad row')} left out, "
-                f"the first at {first.place}: {first.reason}"
-            )
+            lines.append(left_out(self.skipped))
         lines += [f"notice: {notice}" for notice in self.notices]
         return "\n".join(lines)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 from pathlib import Path
 from typing import Any
 
@@ -142,3 +143,19 @@ def test_columns_that_have_no_effect_on_the_model_are_refused_by_their_option(
     assert main(["evaluate", str(folder), str(data), option, "trees"]) == 2
     error = capsys.readouterr().err
     assert f"{option} is for" in error and "drop it" in error
+
+
+def test_bad_rows_are_an_error_that_names_the_option_or_are_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = save(tmp_path / "model", "BertForSequenceClassification", id2label=TOPICS)
+    file = tmp_path / "dev.tsv"
+    file.write_text("text\tlabel\ntall\ttrees\nhello\n", encoding="utf-8")
+    line = ["evaluate", "-m", str(model), str(file), "--bootstrap", "0", "--json"]
+    assert main(line) == 1
+    assert "pass --skip-bad-rows to leave such rows out" in capsys.readouterr().err
+    assert main([*line, "--skip-bad-rows"]) == 0
+    shown = capsys.readouterr()
+    result = json.loads(shown.out)
+    assert (result["rows"], result["skipped"]) == (1, 1)
+    assert f"1 bad row left out, the first at {file}, line 3" in shown.err
