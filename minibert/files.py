@@ -140,6 +140,25 @@ def read_json(path: str | os.PathLike[str]) -> dict[str, Any]:
     return parse_json(read_text(path), path, dict)
 
 
+def make_folder(path: str | os.PathLike[str]) -> Path:
+    """Make the folder to save into, where it does not exist.
+
+    Raises:
+        NotADirectoryError: A file has its name.
+        OSError: It cannot be made.
+    """
+    folder = Path(path)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        # also where a file has the name of a folder above it
+        file = next(place for place in (folder, *folder.parents) if place.exists())
+        raise NotADirectoryError(
+            f"{file} is a file, so nothing can be saved in {folder}: name a folder."
+        ) from None
+    return folder
+
+
 def write_json(path: Path, content: Any) -> None:
     """Write `content` as readable JSON, atomically."""
     with replacing(path) as temporary:
@@ -275,7 +294,7 @@ def only_run_in(folder: Path, work: int | str = 0) -> Iterator[None]:
     Raises:
         OSError: Another process does this work there. The message names folder and process.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     if fcntl is None:
         yield
         return

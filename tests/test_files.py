@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from minibert import BertConfig
 from minibert.checkpoints.source import BUNDLED_MODELS, Source
 from minibert.files import new_folder, read_json, read_lines, read_text, replacing, write_json
 
@@ -162,3 +163,11 @@ def test_errors_name_the_folder_that_was_asked_for(tmp_path: Path) -> None:
     with pytest.raises(OSError) as caught, new_folder(target) as folder:
         raise OSError(f"{folder / 'a'} could not be written (Permission denied). Make room.")
     assert str(caught.value) == f"{target} could not be written (Permission denied)."
+
+
+@pytest.mark.parametrize("name", ["file", "file/folder"])
+def test_a_file_in_place_of_the_folder_to_save_in(tmp_path: Path, name: str) -> None:
+    (tmp_path / "file").write_text("mine", encoding="utf-8")
+    with pytest.raises(NotADirectoryError, match=r"file is a file, so nothing can be saved in"):
+        BertConfig().save_pretrained(tmp_path / name)
+    assert (tmp_path / "file").read_text(encoding="utf-8") == "mine"

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from torch import Tensor
@@ -10,6 +9,7 @@ from torch import Tensor
 from minibert.checkpoints.tensors import write_tensors
 from minibert.checkpoints.ties import shared_names
 from minibert.compat.keywords import check_saving_keywords
+from minibert.files import make_folder
 from minibert.initialization import WORD_EMBEDDINGS, declared_ties
 
 
@@ -30,8 +30,7 @@ def save_model(
     check_saving_keywords(f"{type(model).__name__}.save_pretrained", options)
     if not is_main_process:
         return
-    folder = Path(save_directory)
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = make_folder(save_directory)
     if state_dict is None:
         state_dict = model.state_dict(keep_vars=True)  # without copies of aliases
     aliases = aliases_to_leave_out(model, state_dict)

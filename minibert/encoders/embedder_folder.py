@@ -28,7 +28,7 @@ from minibert.encoders.sentence_folder import (
 )
 from minibert.encoders.steps import Dense, Normalize, Truncate, without_truncate
 from minibert.extras import need
-from minibert.files import read_json, replacing, write_json
+from minibert.files import make_folder, read_json, replacing, write_json
 from minibert.inference.optimize import optimize
 from minibert.inference.precisions import resolve_precision
 from minibert.model import BertModel
@@ -189,7 +189,7 @@ def save_embedder(embedder: Any, target: Path) -> None:
         target: The folder, which is created if it does not exist.
     """
     bert, pooling, steps = _portable(embedder)
-    target.mkdir(parents=True, exist_ok=True)
+    make_folder(target)
     folder = SentenceFolder(
         Source(target),
         pooling,

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
-from pathlib import Path
 from typing import Any, Unpack, overload
 
 import numpy as np
@@ -48,6 +47,7 @@ from minibert.encoders.token_rows import (
     check_collection,
     check_pairs,
 )
+from minibert.files import make_folder
 from minibert.heads import BertForSequenceClassification
 from minibert.inference.batching import BATCH_TOKENS, Report
 from minibert.inference.optimize import optimize
@@ -191,8 +191,7 @@ class CrossEncoder(TextScorer):
                 f"activation_fn should be one of {', '.join(ACTIVATIONS)} of torch.nn to be saved, "
                 f"not {self.activation_fn!r:.80}."
             )
-        target = Path(path)
-        target.mkdir(parents=True, exist_ok=True)
+        target = make_folder(path)
         folder = SentenceFolder(
             Source(target),
             max_length=self.max_length,

@@ -22,7 +22,7 @@ from typing import Any
 
 from minibert.checkpoints.source import WEIGHTS, Source
 from minibert.compat.tokenizer_names import OLDER_NAMES
-from minibert.files import prefix_errors, read_json, read_text, replacing, write_json
+from minibert.files import make_folder, prefix_errors, read_json, read_text, replacing, write_json
 from minibert.tokenization import tokenizer_json
 from minibert.tokenization.added import AddedToken
 from minibert.tokenization.batch_rows import SIDES, parse_choice
@@ -232,7 +232,7 @@ class TokenizerSpec:
         Returns:
             The paths of the files.
         """
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         special: dict[str, Any] = {}
         for name, token in self.special_tokens.items():
             if token is not None:
