@@ -11,6 +11,7 @@ import inspect
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import wraps
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, get_args
 
 from minibert.checks import option, refuse_unknown
@@ -53,6 +54,28 @@ _ELSEWHERE = {
     "tokenizer_kwargs": "pass a tokenizer to the class itself.",
     "trust_remote_code": "leave it out: no code of a checkpoint is ever run.",
     "use_auth_token": "it is token=.",
+}
+
+_IN_PROCESSES = "encode_to_shards(processes=N) encodes in several processes."
+_UPLOAD = "save_pretrained writes a folder, and `hf upload NAME FOLDER` uploads it."
+_TRAINED = "minibert finetune trains it, or minibert.training.finetuning.finetune."
+
+# methods of sentence-transformers that are none here, and what to do instead
+METHODS_ELSEWHERE = {
+    "encode_multi_process": _IN_PROCESSES,
+    "evaluate": "minibert.evaluate takes the model and the data.",
+    "fit": _TRAINED,
+    "get_max_seq_length": "it is max_length.",
+    "load": "it is from_pretrained.",
+    "old_fit": _TRAINED,
+    "preprocess": "tokenizer takes texts.",
+    "push_to_hub": _UPLOAD,
+    "save": "it is save_pretrained.",
+    "save_to_hub": _UPLOAD,
+    "start_multi_process_pool": _IN_PROCESSES,
+    "stop_multi_process_pool": _IN_PROCESSES,
+    "truncate_embeddings": "encode takes truncate_dim=.",
+    "truncate_sentence_embeddings": "encode takes truncate_dim=.",
 }
 
 Options = TypeVar("Options")
@@ -303,6 +326,8 @@ class EncodeKeywords(ArrayKeywords, total=False):
 def takes(options: type) -> Callable[[Method], Method]:
     """Shows the fields of a class of options in the signature of a method that has `**options`.
 
+    A value in the place of an option, as `encode(texts, "query")`, is an error that says so.
+
     Args:
         options: A dataclass.
     """
@@ -310,13 +335,25 @@ def takes(options: type) -> Callable[[Method], Method]:
     def decorate(method: Method) -> Method:
         signature = inspect.signature(method)
         parameters = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+        places = len([p for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD])
+
+        @wraps(method)
+        def call(*values: Any, **named: Any) -> Any:
+            if len(values) > places:
+                examples = ", ".join(f"{one.name}=" for one in fields(options)[:3])  # type: ignore[arg-type]
+                raise TypeError(
+                    f"{method.__name__} takes its options by name ({examples} ...), but "
+                    f"{values[places]!r:.80} has none."
+                )
+            return method(*values, **named)
+
         kind = inspect.Parameter.KEYWORD_ONLY
         for one in fields(options):
             parameters.append(
                 inspect.Parameter(one.name, kind, default=one.default, annotation=one.type)
             )
-        method.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-        return method
+        call.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+        return call  # type: ignore[return-value]
 
     return decorate
 

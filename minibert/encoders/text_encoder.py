@@ -24,6 +24,7 @@ import numpy as np
 from minibert.checks import TruncationWarning, check_count
 from minibert.encoders.batched import Batched
 from minibert.encoders.encoder_options import (
+    METHODS_ELSEWHERE,
     VECTOR_PRECISIONS,
     ArrayKeywords,
     EncodeKeywords,
@@ -122,6 +123,17 @@ class TextModel:
     @max_seq_length.setter
     def max_seq_length(self, length: int) -> None:
         self.max_length = length
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if name in METHODS_ELSEWHERE:
+                kind = type(self).__name__
+                raise AttributeError(f"{kind} has no {name}: {METHODS_ELSEWHERE[name]}")
+            of_torch = getattr(super(), "__getattr__", None)
+            if of_torch is not None:
+                return of_torch(name)
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def prompt_for(self, task: Task) -> str:
         """The prompt of queries or of documents. All that encodes either takes it from here.

@@ -53,6 +53,18 @@ class TestOptions:
         with pytest.raises(TypeError, match=f"no option '{option}': "):
             call("minibert-tiny", **{option: "x"})
 
+    def test_methods_of_sentence_transformers(self, embedder: SentenceEmbedder) -> None:
+        for name in ("start_multi_process_pool", "truncate_sentence_embeddings", "fit"):
+            assert not hasattr(embedder, name)
+            with pytest.raises(AttributeError, match=f"SentenceEmbedder has no {name}: .*[a-z]"):
+                getattr(embedder, name)
+        with pytest.raises(AttributeError, match="has no attribute 'encod'"):
+            embedder.encod  # noqa: B018
+
+    def test_values_in_the_place_of_options(self, embedder: SentenceEmbedder) -> None:
+        with pytest.raises(TypeError, match=r"by name \(prompt=, .*, but 'query' has none"):
+            embedder.encode(["trees"], "query")  # type: ignore[call-overload]
+
     def test_of_its_search(self) -> None:
         vectors = np.eye(3, dtype=np.float32)
         with pytest.raises(TypeError, match="no option 'score_function': it is metric="):
