@@ -114,11 +114,16 @@ class Document(BaseModel):
 
 
 class RankRequest(_Request):
-    """Body of `/v1/rerank` and `/v2/rerank`, as in the APIs of Cohere, Jina and vLLM."""
+    """Body of `/v1/rerank` and `/v2/rerank`, as in the APIs of Cohere, Jina, vLLM and Voyage.
+
+    Voyage calls `top_n` `top_k` and `truncate` `truncation`, by which its clients are known.
+    """
 
     query: str
     documents: Annotated[list[str | Document], Field(min_length=1)]
     top_n: PositiveInt | None = None
+    top_k: PositiveInt | None = None
+    truncation: bool | None = None
     return_documents: bool = False
 
 
@@ -515,20 +520,25 @@ async def _embeddings(
 
 
 async def _rank_documents(service: Service, body: RankRequest, request: Request) -> Response:
-    """The answer to a request with documents, as Cohere, Jina and vLLM give it."""
+    """The answer to a request with documents, as Cohere, Jina and vLLM give it, or as Voyage."""
     documents = [
         document if isinstance(document, str) else document.text for document in body.documents
     ]
+    is_voyage = not body.model_fields_set.isdisjoint(("top_k", "truncation"))
+    if body.truncate is None:
+        body.truncate = body.truncation
     answer = await service.answer(
         request, body, RERANKERS, [(body.query, document) for document in documents]
     )
     scores = activate(answer.values, "Sigmoid")[:, 0]
     results: list[dict[str, Any]] = []
-    for index in best_first(scores, answer.values[:, 0], body.top_n):
+    for index in best_first(scores, answer.values[:, 0], body.top_n or body.top_k):
         results.append({"index": index, "relevance_score": float(scores[index])})
         if body.return_documents:
-            results[-1]["document"] = {"text": documents[index]}
-    return _reply({"object": "list", "results": results, **_usage(answer)}, answer)
+            text = documents[index]
+            results[-1]["document"] = text if is_voyage else {"text": text}
+    name = "data" if is_voyage else "results"
+    return _reply({"object": "list", name: results, **_usage(answer)}, answer)
 
 
 def _about(service: Service, model: Served) -> dict[str, Any]:

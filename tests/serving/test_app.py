@@ -833,6 +833,18 @@ def test_thresholds_of_several_labels(tmp_path: Path) -> None:
         assert client.get("/v1/models").json()["data"][0]["thresholds"] == thresholds
 
 
+def test_documents_as_voyage_ranks_them(client: Any) -> None:
+    body = {"query": "trees", "documents": TEXTS[:4], "return_documents": True}
+    expected = client.post("/v1/rerank", json=body).json()
+    answer = client.post("/v1/rerank", json={**body, "top_k": 2, "truncation": True}).json()
+    for entry in expected["results"]:
+        entry["document"] = entry["document"]["text"]
+    assert answer["data"] == expected["results"][:2]
+    assert answer["usage"]["total_tokens"] > 0 and "results" not in answer
+    overlong = {**body, "documents": [LONG], "truncation": False}
+    assert client.post("/v1/rerank", json=overlong).status_code == 422
+
+
 def test_documents_at_the_path_of_texts(client: Any) -> None:
     """vLLM and Infinity have the API of Cohere at /rerank."""
     body = {"query": "trees", "documents": TEXTS[:4], "top_n": 2, "return_documents": True}
