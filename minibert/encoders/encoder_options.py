@@ -340,7 +340,7 @@ def takes(options: type) -> Callable[[Method], Method]:
         @wraps(method)
         def call(*values: Any, **named: Any) -> Any:
             if len(values) > places:
-                examples = ", ".join(f"{one.name}=" for one in fields(options)[:3])  # type: ignore[arg-type]
+                examples = ", ".join(f"{one.name}=" for one in fields(options)[:3])
                 raise TypeError(
                     f"{method.__name__} takes its options by name ({examples} ...), but "
                     f"{values[places]!r:.80} has none."
