@@ -25,8 +25,10 @@ const NEAREST = 3;
 // Sentence vectors rank only the entries with the highest scores by letters and terms.
 const CANDIDATES = 8;
 const TERMS_WEIGHT = 0.4;
+const UNKNOWN_WEIGHT = 0.3;
+const BEGINNING = 6; // letters, those of about two Hangul syllables
 // An entry below these scores does not fit. A test holds them against questions in other words.
-const FLOORS = { letters: 0.4, vectors: 0.8 };
+const FLOORS = { letters: 0.3, vectors: 0.8 };
 
 /** Default state of a door, as on a page that was just opened. */
 const FRESH = {
@@ -132,14 +134,33 @@ const middleOf = memoized(async () => {
 });
 
 /**
- * Returns the trigrams of a text, including word boundaries. Hangul is decomposed into its letters,
- * so that the forms of a Korean verb have most trigrams in common. [CLS] and CLS are one word.
+ * Returns the words of a text. Hangul is decomposed into its letters, so that the forms of a Korean
+ * verb have most letters in common. [CLS] and CLS are one word.
  */
+const wordsIn = (text) =>
+  text
+    .toLowerCase()
+    .split(/[^\p{L}\p{N}#]+/u)
+    .filter(Boolean)
+    .map((word) => word.normalize("NFD"));
+
+/**
+ * Returns the beginnings of the words of a text, which the forms of a word have in common. A Latin
+ * name and its Korean particle are two words.
+ */
+const beginnings = (text) =>
+  new Set(
+    wordsIn(text)
+      .flatMap((word) => word.match(/\p{Script=Hangul}+|\P{Script=Hangul}+/gu))
+      .map((word) => word.slice(0, BEGINNING)),
+  );
+
+/** Returns the trigrams of the words of a text, including word boundaries. */
 function trigrams(text) {
   const found = new Set();
-  for (const word of text.toLowerCase().split(/[^\p{L}\p{N}#]+/u)) {
-    const letters = Array.from(` ${word.normalize("NFD")} `);
-    for (let i = 0; word && i + 2 < letters.length; i++) {
+  for (const word of wordsIn(text)) {
+    const letters = Array.from(` ${word} `);
+    for (let i = 0; i + 2 < letters.length; i++) {
       found.add(letters.slice(i, i + 3).join(""));
     }
   }
@@ -163,13 +184,15 @@ const glossary = memoized((language) => {
   return { terms, pattern: new RegExp(`(?<![a-z])(${forms})(?![a-z])`, "g") };
 });
 
-/** The trigrams of every phrasing of a text of an entry, those of its whole, and its terms. */
+/** What is compared of an entry, for every phrasing or for its whole text. */
 const wordsOf = memoized((texts) => {
   const language = languageOf(texts.question);
   const some = phrasings(texts);
+  const whole = [...some, texts.answer].join(" ");
   return {
     some: some.map(trigrams),
-    whole: trigrams([...some, texts.answer].join(" ")),
+    whole: trigrams(whole),
+    beginnings: beginnings(whole),
     terms: some.map((text) => termsIn(text, language)),
   };
 });
@@ -211,15 +234,35 @@ function sharedTerms(text, language) {
   });
 }
 
+/** Returns in how many entries each beginning of a word occurs. */
+const beginningCounts = memoized((language) =>
+  countSets(entries.map((one) => wordsOf(one[language]).beginnings)),
+);
+
+/**
+ * Returns the share of words in a text that no entry has, where rare words weigh more. A question
+ * about another subject has many, even if a word such as "head" leads it to an entry.
+ */
+function unknownShare(text, language) {
+  const counts = beginningCounts(language);
+  const weigh = (some) => some.reduce((sum, one) => sum + rarity(counts.get(one)), 0);
+  const all = [...beginnings(text)];
+  return weigh(all.filter((one) => !counts.has(one))) / (weigh(all) || 1);
+}
+
 /** Returns entries and scores as pairs, the highest score first. */
 const ranked = (pairs) => pairs.sort((a, b) => b[1] - a[1]);
 
-/** Ranks all entries by the trigrams and the terms that they share with a text. */
+/**
+ * Ranks all entries by the trigrams and the terms that they share with a text. Unknown words lower
+ * all scores alike.
+ */
 function rankByLetters(text) {
   const language = languageOf(text);
   const letters = sharedLetters(text, language);
   const terms = sharedTerms(text, language);
-  return ranked(entries.map((one, i) => [one, letters[i] + TERMS_WEIGHT * terms[i]]));
+  const unknown = UNKNOWN_WEIGHT * unknownShare(text, language);
+  return ranked(entries.map((one, i) => [one, letters[i] + TERMS_WEIGHT * terms[i] - unknown]));
 }
 
 /**

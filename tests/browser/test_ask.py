@@ -270,6 +270,8 @@ BEGINNERS = {
         "What will the weather be like tomorrow?": None,
         "how do I bake bread": None,
         "who won the football match": None,
+        "what is the best recipe for apple pie": None,
+        "what's the difference between a frog and a toad": None,
     },
     "ko": {
         "토큰이 뭐예요": "token",
@@ -297,6 +299,8 @@ BEGINNERS = {
         "서울에서 부산까지 얼마나 걸려요": None,
         "빵은 어떻게 굽나요": None,
         "축구 경기는 누가 이겼나요": None,
+        "오늘 점심 뭐 먹지": None,
+        "거미는 다리가 몇 개예요": None,
     },
 }
 NEAREST = """async (text) => {
