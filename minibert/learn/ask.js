@@ -24,6 +24,7 @@ const entries = [
 const NEAREST = 3;
 // Sentence vectors rank only the entries with the highest scores by letters and terms.
 const CANDIDATES = 8;
+const CANDIDATE_PHRASINGS = 3; // of each, the nearest by letters
 const TERMS_WEIGHT = 0.4;
 const UNKNOWN_WEIGHT = 0.3;
 const BEGINNING = 6; // letters, those of about two Hangul syllables
@@ -204,19 +205,30 @@ const weigher = memoized((language) => {
 });
 
 /**
- * Returns for each entry how much its trigrams agree with those of a text, from 0 to 1. Rare ones
- * weigh more. It is the mean of two shares: of what the text and its nearest phrasing have together,
- * the part that both have, and of the text, the part that occurs anywhere in the entry.
+ * Returns two functions of a set of trigrams that compare it with those of a text, from 0 to 1. Rare
+ * ones weigh more. `both`: of what the two have together, the part that both have. `covered`: of the
+ * text, the part that the set has.
  */
-function sharedLetters(text, language) {
+function comparerOf(text, language) {
   const weigh = weigher(language);
   const grams = trigrams(text);
   const total = weigh(grams) || 1;
   const common = (own) => weigh([...grams].filter((gram) => own.has(gram)));
+  return {
+    both: (own) => (2 * common(own)) / (total + weigh(own)),
+    covered: (own) => common(own) / total,
+  };
+}
+
+/**
+ * Returns for each entry how much its trigrams agree with those of a text: the mean of what its
+ * nearest phrasing has in common with the text, and of how much of the text the entry covers.
+ */
+function sharedLetters(text, language) {
+  const { both, covered } = comparerOf(text, language);
   return entries.map((one) => {
     const { some, whole } = wordsOf(one[language]);
-    const both = some.map((own) => (2 * common(own)) / (total + weigh(own)));
-    return (Math.max(...both) + common(whole) / total) / 2;
+    return (Math.max(...some.map(both)) + covered(whole)) / 2;
   });
 }
 
@@ -265,9 +277,19 @@ function rankByLetters(text) {
   return ranked(entries.map((one, i) => [one, letters[i] + TERMS_WEIGHT * terms[i] - unknown]));
 }
 
+/** Returns the phrasings of an entry that have most letters in common with a text. */
+function candidatePhrasings(one, text) {
+  const language = modelLanguage();
+  const { both } = comparerOf(text, language);
+  const { some } = wordsOf(one[language]);
+  return ranked(phrasings(one[language]).map((phrasing, i) => [phrasing, both(some[i])]))
+    .slice(0, CANDIDATE_PHRASINGS)
+    .map(([phrasing]) => phrasing);
+}
+
 /**
  * Ranks the best entries by letters anew: to each score comes the cosine of the entry's nearest
- * phrasing. Returns null as soon as `stop` says that the text is no longer wanted.
+ * phrasing. A vector takes the page some 40 ms, so only the likely phrasings get one. Returns null as soon as `stop` says that the text is no longer wanted.
  */
 async function rankByVectors(text, stop = () => false) {
   const middle = await middleOf();
@@ -275,7 +297,7 @@ async function rankByVectors(text, stop = () => false) {
   const pairs = [];
   for (const [one, score] of rankByLetters(text).slice(0, CANDIDATES)) {
     const cosines = [];
-    for (const phrasing of phrasings(one[modelLanguage()])) {
+    for (const phrasing of candidatePhrasings(one, text)) {
       if (stop()) {
         return null;
       }
