@@ -341,7 +341,7 @@ def new_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
         yield target
         return
     with named_in_errors(target.parent, target):
-        target.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(target.parent)
         temporary = tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent)
     made = Path(temporary, target.name)
     try:

@@ -63,7 +63,7 @@ _TRAINED = "minibert finetune trains it, or minibert.training.finetuning.finetun
 # methods of sentence-transformers that are none here, and what to do instead
 METHODS_ELSEWHERE = {
     "encode_multi_process": _IN_PROCESSES,
-    "evaluate": "minibert.evaluate takes the model and the data.",
+    "evaluate": "minibert.evaluate(embedder, None, data) does it.",
     "fit": _TRAINED,
     "get_max_seq_length": "it is max_length.",
     "load": "it is from_pretrained.",

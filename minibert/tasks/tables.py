@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from minibert.text import BadRow, Row, Table, read
+from minibert.text.rows import left_out
 
 Fault = Callable[[Row], str | None]
 """What is certainly wrong with a row, or None."""
@@ -29,7 +30,11 @@ def read_checked(
     """
     rows = checked(read(path, table, skip, columns), fault, skip)
     if not rows:
-        raise ValueError(f"{path} has no rows.")
+        raise ValueError(
+            f"{path} has no row that can be used: {left_out(skip)}"
+            if skip
+            else f"{path} has no rows."
+        )
     return rows
 
 
