@@ -100,7 +100,9 @@ def test_it_trains_and_comes_back_as_it_was(name: str, tmp_path: Path) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             again = type(model).from_pretrained(tmp_path, attn_implementation="eager")
-    assert torch.equal(again(**BATCH)[1], expected)
+    # The weights are equal. A product with one output may still be summed in another order, because
+    # MKL's choice on some processors follows from where in memory its weight lies
+    torch.testing.assert_close(again(**BATCH)[1], expected, rtol=1e-5, atol=1e-6)
     for parameter_name, tensor in model.state_dict().items():
         assert torch.equal(again.state_dict()[parameter_name], tensor), parameter_name
 
