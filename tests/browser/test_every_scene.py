@@ -101,13 +101,19 @@ NAMELESS = """all => all.filter(e => e.offsetParent
   && !e.getAttribute("aria-label")
   && !e.textContent.trim()
   && !e.labels?.[0]?.textContent.trim()).map(e => e.outerHTML)"""
-# how much wider the window and the parts of the page are than there is room
-OVER = """() => [
-  document.documentElement.scrollWidth - innerWidth,
-  ...["#lesson", "#scene-verdict", "#scenes", "main", "header"]
-    .map(name => document.querySelector(name))
-    .map(item => item.scrollWidth - item.clientWidth),
-]"""
+# how much wider the window and the parts of the page are than there is room, once the page has
+# drawn itself for the window
+OVER = """async () => {
+  const drawn = () => new Promise(resolve => requestAnimationFrame(resolve));
+  await drawn();
+  await drawn();
+  return [
+    document.documentElement.scrollWidth - innerWidth,
+    ...["#lesson", "#scene-verdict", "#scenes", "main", "header"]
+      .map(name => document.querySelector(name))
+      .map(item => item.scrollWidth - item.clientWidth),
+  ];
+}"""
 
 
 @dataclass

@@ -74,5 +74,5 @@ def test_a_longer_max_length_than_the_tokenizer_says_is_obeyed(
     assert "1 text has more tokens than the model takes" in capsys.readouterr().err
     assert main([*typed, "--max-length", "32"]) == 0
     assert "truncated" not in capsys.readouterr().err
-    assert main([*typed, "--max-length", "100000"]) == 1
+    assert main([*typed, "--max-length", "100000"]) == 2
     assert "positions" in capsys.readouterr().err
