@@ -183,10 +183,10 @@ def _form_hint(exercise: Exercise, case: Case, answer: Function) -> Hint | None:
             f"({at})의 반환값이 없습니다. return으로 돌려줄 값은 {korean}입니다. print는 화면에 "
             "보여 주기만 합니다.",
         )
+    right, wrong = _kind(expected), _kind(result)
     hint = (
-        f"For ({at}) it should return {english}: {_kind(expected)}, not {_kind(result)}.",
-        f"({at})에서 돌려줄 값은 {korean}입니다. 정답은 {_kind_in_korean(expected)}, 반환값은 "
-        f"{_kind_in_korean(result)}입니다.",
+        f"For ({at}) it should return {english}: {right[0]}, not {wrong[0]}.",
+        f"({at})에서 돌려줄 값은 {korean}입니다. 정답은 {right[1]}, 반환값은 {wrong[1]}입니다.",
     )
     return _joined(hint, exercise.shapes) if isinstance(result, type(expected)) else hint
 
@@ -294,25 +294,19 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _kind(value: Any) -> str:
-    """Return the type of a value, with its shape."""
+def _kind(value: Any) -> Hint:
+    """Return the type of a value, with its shape, in English and in Korean."""
     if isinstance(value, (Tensor, np.ndarray)):
-        kind = "tensor" if isinstance(value, Tensor) else "NumPy array"
-        return f"a {kind} of shape {tuple(value.shape)}"
+        kinds = ("tensor", "텐서") if isinstance(value, Tensor) else ("NumPy array", "NumPy 배열")
+        shape = tuple(value.shape)
+        return f"a {kinds[0]} of shape {shape}", f"형태가 {shape}인 {kinds[1]}"
     if isinstance(value, tuple):
-        return " and ".join(map(_kind, value))
+        kinds_of_items = [_kind(item) for item in value]
+        return (
+            " and ".join(english for english, _ in kinds_of_items),
+            ", ".join(korean for _, korean in kinds_of_items),
+        )
     if isinstance(value, Real):
-        return "a number"
-    return f"a {type(value).__name__}"
-
-
-def _kind_in_korean(value: Any) -> str:
-    if isinstance(value, (Tensor, np.ndarray)):
-        kind = "텐서" if isinstance(value, Tensor) else "NumPy 배열"
-        return f"형태가 {tuple(value.shape)}인 {kind}"
-    if isinstance(value, tuple):
-        return ", ".join(map(_kind_in_korean, value))
-    if isinstance(value, Real):
-        return "숫자"
+        return "a number", "숫자"
     name = type(value).__name__
-    return {"list": "리스트", "str": "문자열"}.get(name, name)
+    return f"a {name}", {"list": "리스트", "str": "문자열"}.get(name, name)
