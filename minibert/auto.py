@@ -13,9 +13,9 @@ from minibert.base import PreTrainedModel
 from minibert.checkpoints.source import Source, split_source
 from minibert.checkpoints.tensors import read_tensors
 from minibert.config import BertConfig
-from minibert.files import read_json
 from minibert.model import BertModel
 from minibert.tokenization.tokenizer import BertTokenizer
+from minibert.util.files import read_json
 
 AutoConfig = BertConfig
 AutoTokenizer = BertTokenizerFast = BertTokenizer

@@ -247,7 +247,7 @@ class BertConfig(ConfigCompatibility):
             changes: Fields that replace those of the file.
         """
         from minibert.checkpoints.source import preset_file
-        from minibert.files import read_json
+        from minibert.util.files import read_json
 
         return cls.from_dict(read_json(preset_file(name)), **changes)
 

@@ -29,9 +29,9 @@ from typing import Any
 import numpy as np
 
 from minibert import SentenceEmbedder
-from minibert.progress import Progress, is_watched
 from minibert.text import BadRow, Part, Row, Table, parts_of, read, read_part
 from minibert.text.location import Location
+from minibert.util.progress import Progress, is_watched
 from minibert.vectors.shards import encode_to_file
 
 # about ten thousand texts, which take minutes, so workers finish at about the same time

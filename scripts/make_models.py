@@ -52,13 +52,13 @@ from recipe.words import WordTeacher, initialize_embeddings, states_of_tokens
 from torch import Tensor
 
 from minibert import BertForMaskedLM, BertForPreTraining, BertModel, BertTokenizer, optimize
-from minibert.files import read_json, replacing, write_json
 from minibert.training.corpora import TokenCache
 from minibert.training.data import Batch, Epochs, pack
 from minibert.training.options import PretrainOptions, TrainingOptions
 from minibert.training.pretraining import PretrainingData, pretraining_losses
 from minibert.training.run import Run
 from minibert.training.state import LOG_FILE, saved_states
+from minibert.util.files import read_json, replacing, write_json
 
 LABELS = {"token_labels": ["labels"], "labels": ["next_sentence_label", SENTENCE]}
 WARMUP = 50  # steps

@@ -42,13 +42,13 @@ from scipy.stats import spearmanr
 from torch import Tensor, nn
 
 from minibert import BertConfig, BertForPreTraining, BertModel, BertTokenizer
-from minibert.files import write_json
 from minibert.losses import IGNORED
 from minibert.training.corpora import encode_documents
 from minibert.training.data import Epochs, Example, epoch_order, pack, split_by_tokens
 from minibert.training.options import PretrainOptions
 from minibert.training.pretraining import PretrainingData
 from minibert.training.steps import linear_schedule
+from minibert.util.files import write_json
 
 SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z\"'(])")
 

@@ -280,10 +280,10 @@ def sts_dev() -> tuple[list[str], list[str], list[float]]:
 @pytest.fixture(autouse=True)
 def _no_lines_of_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave out the line of every half minute, which would appear only on a busy computer."""
-    monkeypatch.setattr("minibert.progress.SECONDS_BETWEEN_LINES", float("inf"))
+    monkeypatch.setattr("minibert.util.progress.SECONDS_BETWEEN_LINES", float("inf"))
 
 
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Show progress bars without delay: a fast computer finishes small inputs before it."""
-    monkeypatch.setattr("minibert.progress.DELAY", 0.0)
+    monkeypatch.setattr("minibert.util.progress.DELAY", 0.0)

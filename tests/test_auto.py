@@ -11,7 +11,7 @@ import minibert
 from minibert import BertModel
 from minibert.auto import load_with_heads
 from minibert.checkpoints.source import Source
-from minibert.files import write_json
+from minibert.util.files import write_json
 
 
 @pytest.mark.parametrize("name", ["BertModel", *HEADS])

@@ -22,12 +22,8 @@ PACKAGE = CHECKOUT / "minibert"
 # config to heads can be read from top to bottom. `base` comes before the model because every
 # model has its method `from_pretrained`.
 IMPORT_ORDER = [
-    "extras",
+    "util",
     "__init__",
-    "files",
-    "progress",
-    "checks",
-    "devices",
     "compat",
     "initialization",
     "checkpoints",
@@ -167,7 +163,7 @@ def test_computing_imports_what_computes() -> None:
             intermediate_size=64,
         )
         BertModel(config)(torch.tensor([[2, 3]]))
-        rooms = "checkpoints", "custom", "explain", "files", "heads", "labels", "tokenization"
+        rooms = "checkpoints", "custom", "explain", "util.files", "heads", "labels", "tokenization"
         print([name for name in rooms if f"minibert.{name}" in sys.modules])
     """
     run = subprocess.run(

@@ -13,7 +13,7 @@ import torch
 from conftest import tiny_config
 
 from minibert import BertForSequenceClassification, BertModel
-from minibert.files import write_json
+from minibert.util.files import write_json
 
 WORDS = ["hello", "world", "query", "how", "do", "tall", "trees", "grow", "in", "korea"]
 VOCABULARY = [

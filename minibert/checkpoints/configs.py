@@ -9,7 +9,7 @@ from minibert.checkpoints.source import Source, split_source
 from minibert.compat.config_fields import field_names
 from minibert.compat.config_methods import Config
 from minibert.compat.keywords import drop_ignored_keywords
-from minibert.files import make_folder, prefix_errors, read_json, write_json
+from minibert.util.files import make_folder, prefix_errors, read_json, write_json
 
 LIMITS = {
     "num_hidden_layers": 1000,

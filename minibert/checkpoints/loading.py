@@ -34,10 +34,10 @@ from minibert.checkpoints.source import Source, split_source
 from minibert.checkpoints.tensors import read_tensors, renamed
 from minibert.checkpoints.ties import named_tensors, shared_names, untie
 from minibert.compat.keywords import drop_ignored_keywords, one_device
-from minibert.devices import resolve_device
-from minibert.files import prefix_errors
 from minibert.initialization import WORD_EMBEDDINGS
-from minibert.progress import collector_paused
+from minibert.util.devices import resolve_device
+from minibert.util.files import prefix_errors
+from minibert.util.progress import collector_paused
 
 HEADS = re.compile(r"(bert\.)?(cls|classifier|qa_outputs|pooler)\.|.*embeddings\.position_ids$")
 """Tensors that one class of BERT has and another rightly leaves out."""

@@ -9,8 +9,8 @@ from torch import Tensor
 from minibert.checkpoints.tensors import write_tensors
 from minibert.checkpoints.ties import shared_names
 from minibert.compat.keywords import check_saving_keywords
-from minibert.files import make_folder
 from minibert.initialization import WORD_EMBEDDINGS, declared_ties
+from minibert.util.files import make_folder
 
 
 def save_model(

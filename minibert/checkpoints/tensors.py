@@ -19,7 +19,7 @@ from torch import Tensor
 
 from minibert.checkpoints.pickles import TAR_MAGIC, check_pickle
 from minibert.checkpoints.source import Source
-from minibert.files import read_json, replacing
+from minibert.util.files import read_json, replacing
 
 # TensorFlow's LayerNorm names its weight gamma and its bias beta; only LayerNorm's are renamed,
 # because other tensors may rightly be called so

@@ -9,13 +9,13 @@ from __future__ import annotations
 import argparse
 import os
 
-from minibert.checks import amount
 from minibert.cli.loading import source_of
 from minibert.cli.options import add_json, add_model, add_output_folder
 from minibert.cli.parser import Command, Parser
 from minibert.cli.results import UsageError, claim, report
-from minibert.files import new_folder
 from minibert.inference.precisions import GRAPH_PRECISIONS
+from minibert.util.checks import amount
+from minibert.util.files import new_folder
 
 
 def _is_same_folder(first: str, second: str) -> bool:

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from minibert.checks import amount
 from minibert.cli.loading import load_embedder
 from minibert.cli.options import (
     add_embedder,
@@ -33,7 +32,8 @@ from minibert.cli.results import (
 )
 from minibert.cli.texts import count_texts, rows_of
 from minibert.encoders.encoder_options import VectorOptions
-from minibert.progress import place
+from minibert.util.checks import amount
+from minibert.util.progress import place
 
 if TYPE_CHECKING:
     from minibert.encoders.text_encoder import TextEncoder
@@ -114,7 +114,7 @@ def run(options: argparse.Namespace) -> None:
         **{name: getattr(options, name) for name in ENCODING},
         "prompt": prompt_of(embedder, options.prompt, options.prompt_name),
     }
-    from minibert.progress import is_watched
+    from minibert.util.progress import is_watched
 
     # None: by lines in a log
     watched = rank == 0 and is_watched(printing=options.output is None)
@@ -181,7 +181,7 @@ def print_vectors(
     bar: dict[str, Any],
 ) -> None:
     """Prints every vector, as soon as it has been computed."""
-    from minibert.progress import Progress
+    from minibert.util.progress import Progress
     from minibert.vectors.formats import json_line, numbers
 
     ids: deque[str | int | None] = deque()  # of texts whose vectors are still to come

@@ -6,7 +6,6 @@ import argparse
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, get_args
 
-from minibert.checks import amount
 from minibert.cli.loading import check_device, check_kind, source_of
 from minibert.cli.options import (
     add_backend,
@@ -25,6 +24,7 @@ from minibert.cli.parser import Command, Parser
 from minibert.cli.results import UsageError, claim, claim_picture, print_json
 from minibert.cli.texts import check_single_files
 from minibert.tasks import TaskName
+from minibert.util.checks import amount
 
 if TYPE_CHECKING:
     from minibert.tasks.evaluation import Evaluation
@@ -223,7 +223,7 @@ def _confusion_table(result: Evaluation) -> list[str]:
 
 def plot(result: Evaluation, path: str) -> None:
     """Draws the confusion matrix, or the scores with their intervals where there is none."""
-    from minibert.extras import need
+    from minibert.util.extras import need
 
     figure = need("matplotlib.figure", "plot", "Drawing scores").Figure(layout="constrained")
     axes = figure.add_subplot()

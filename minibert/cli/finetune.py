@@ -46,10 +46,10 @@ from minibert.cli.training import (
     options_of_run,
     read_run,
 )
-from minibert.files import read_json
-from minibert.progress import place
 from minibert.text.table import Table
 from minibert.training.options import TrainingOptions
+from minibert.util.files import read_json
+from minibert.util.progress import place
 
 if TYPE_CHECKING:
     from minibert.tasks.task import Task

@@ -12,7 +12,7 @@ from minibert.checkpoints.source import Source
 from minibert.cli.options import filled
 from minibert.cli.results import UsageError
 from minibert.encoders.encoder_options import EmbedderOptions
-from minibert.files import read_json
+from minibert.util.files import read_json
 
 if TYPE_CHECKING:
     from minibert.encoders.kinds import Kind
@@ -70,7 +70,7 @@ def check_device(name: str, backend: str = "torch") -> str:
         if name != "cpu":
             raise UsageError("--backend onnx runs on the CPU: leave --device out.")
         return name
-    from minibert import devices
+    from minibert.util import devices
 
     available = devices.available_devices()
     kind = devices.resolve_device(name).type

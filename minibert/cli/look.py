@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 from minibert.checkpoints.source import Source
-from minibert.checks import amount
 from minibert.cli.loading import check_device, source_of
 from minibert.cli.options import (
     add_device,
@@ -38,8 +37,9 @@ from minibert.cli.results import (
     report,
 )
 from minibert.cli.texts import texts_of
-from minibert.extras import need
-from minibert.files import parse_json, read_lines
+from minibert.util.checks import amount
+from minibert.util.extras import need
+from minibert.util.files import parse_json, read_lines
 
 Curves = dict[str, tuple[list[int], list[float]]]
 _NOT_DRAWN = ("step", "epoch", "tokens", "seconds_left", "memory_mb", "precision", "recall")
@@ -173,7 +173,7 @@ def read_curves(log: Path) -> Curves:
 
 def plot_curves(curves: Curves, path: str) -> None:
     """Draws each curve into a panel of one picture."""
-    from minibert.extras import need
+    from minibert.util.extras import need
 
     columns = min(2, len(curves))
     rows = -(-len(curves) // 2)
@@ -205,9 +205,9 @@ def add_tokenize(parser: Parser) -> None:
 
 
 def run_tokenize(options: argparse.Namespace) -> None:
-    from minibert.progress import counted, is_watched
     from minibert.tokenization.coverage import warn_of_coverage
     from minibert.tokenization.tokenizer import BertTokenizer
+    from minibert.util.progress import counted, is_watched
 
     tokenizer = BertTokenizer.from_pretrained(source_of(options))
     texts = list(texts_of(options))  # all are read before anything is printed
@@ -290,7 +290,7 @@ def write(options: argparse.Namespace, source: Source | str, text: str, **more: 
         path = str(Path(tempfile.mkdtemp(prefix="minibert-"), f"{options.command}.html"))
     claim(path, options.force)
     from minibert.learn.build import STEPS, write_page
-    from minibert.progress import Progress, is_watched
+    from minibert.util.progress import Progress, is_watched
 
     pair = getattr(options, "pair", None)
     pad_to = getattr(options, "pad_to", None)
@@ -384,8 +384,8 @@ def run_verify(options: argparse.Namespace) -> int:
     if not options.tolerance >= 0:
         raise UsageError(f"--tolerance should be 0 or more, not {options.tolerance:g}.")
     source = source_of(options)
-    from minibert.extras import need
-    from minibert.progress import Progress, is_watched
+    from minibert.util.extras import need
+    from minibert.util.progress import Progress, is_watched
 
     need("transformers", "parity", "Comparing with the reference")  # before torch, which is slow
     device = check_device(options.device)

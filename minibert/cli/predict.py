@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from minibert.checks import TruncationWarning, amount
 from minibert.cli.loading import load_head
 from minibert.cli.options import (
     add_backend,
@@ -39,6 +38,7 @@ from minibert.cli.texts import (
     shown_place,
     texts_of,
 )
+from minibert.util.checks import TruncationWarning, amount
 
 if TYPE_CHECKING:
     from minibert.config import BertConfig
@@ -97,7 +97,7 @@ def _show_predictions(
         predict: Returns the new columns of each of some rows.
         describe: A result in lines, as a person reads it.
     """
-    from minibert.progress import Progress, is_watched
+    from minibert.util.progress import Progress, is_watched
 
     several = options.file is not None or len(options.texts) > 1
     truncated = 0
@@ -391,9 +391,9 @@ def add_fill_mask(parser: Parser) -> None:
 def run_fill_mask(options: argparse.Namespace) -> None:
     texts = list(texts_of(options))
     model, tokenizer = load_head(options, "masked")
-    from minibert.progress import Progress, is_watched
     from minibert.tasks.masks import fill_mask
     from minibert.tokenization.coverage import warn_of_coverage
+    from minibert.util.progress import Progress, is_watched
 
     warn_of_coverage(tokenizer, texts)
     predictions: list[Any] = []

@@ -28,7 +28,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from minibert.checks import amount
 from minibert.cli.loading import source_of
 from minibert.cli.options import (
     add_fields,
@@ -48,8 +47,9 @@ from minibert.cli.training import (
     keep_options,
     options_of_run,
 )
-from minibert.files import new_folder
 from minibert.training.options import PretrainOptions
+from minibert.util.checks import amount
+from minibert.util.files import new_folder
 
 if TYPE_CHECKING:
     from minibert.config import BertConfig
@@ -227,7 +227,7 @@ def _read_config(name: str) -> BertConfig:
     """Read a config.json, that of a folder ("./tiny"), or the preset of this name."""
     from minibert.checkpoints.source import preset_file
     from minibert.config import BertConfig
-    from minibert.files import read_json
+    from minibert.util.files import read_json
 
     path: str | os.PathLike[str] = name
     is_path = os.path.isfile(name) or "." in name or os.sep in name

@@ -11,7 +11,7 @@ import os
 from contextlib import AbstractContextManager
 from typing import Any
 
-from minibert.files import json_text
+from minibert.util.files import json_text
 
 # reported in one sentence; any other exception is a bug, whose traceback is shown
 EXPECTED_ERRORS = (ValueError, OSError, ImportError, MemoryError)

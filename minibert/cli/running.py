@@ -23,7 +23,7 @@ from typing import Any
 from minibert.cli.options import in_options
 from minibert.cli.parser import parser_of
 from minibert.cli.results import EXPECTED_ERRORS, UsageError
-from minibert.files import NOT_WRITTEN
+from minibert.util.files import NOT_WRITTEN
 
 logger = logging.getLogger("minibert")
 _TERMINATED = 128 + signal.SIGTERM

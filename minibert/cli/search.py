@@ -6,7 +6,6 @@ import argparse
 import logging
 from typing import TYPE_CHECKING, Any
 
-from minibert.checks import amount
 from minibert.cli.loading import load_embedder, source_of
 from minibert.cli.options import (
     add_embedder,
@@ -24,6 +23,7 @@ from minibert.cli.texts import (
     rows_of_file,
     shown_place,
 )
+from minibert.util.checks import amount
 
 if TYPE_CHECKING:
     from minibert.encoders.text_encoder import TextEncoder
@@ -119,7 +119,7 @@ def _queries(options: argparse.Namespace) -> list[str]:
 
 def _vectors(options: argparse.Namespace, embedder: TextEncoder, texts: list[str]) -> Any:
     """The vectors of the corpus (N, dimension), read and checked, or computed."""
-    from minibert.progress import is_watched
+    from minibert.util.progress import is_watched
     from minibert.vectors.folder import check_vectors, open_vectors
 
     if options.vectors is None:

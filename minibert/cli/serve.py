@@ -29,8 +29,8 @@ from minibert.cli.options import (
 )
 from minibert.cli.parser import Command, Parser
 from minibert.cli.results import UsageError
-from minibert.extras import need
 from minibert.serving.options import Limits, ServeOptions
+from minibert.util.extras import need
 
 KEY = "MINIBERT_API_KEY"
 M_ARENA_MAX = -8  # malloc.h

@@ -19,9 +19,9 @@ from minibert.cli.loading import check_device
 from minibert.cli.options import add_fields, add_force, add_json
 from minibert.cli.parser import Parser, parser_of
 from minibert.cli.results import UsageError, claim
-from minibert.files import read_json, write_json
-from minibert.progress import place
 from minibert.training.options import TrainingOptions
+from minibert.util.files import read_json, write_json
+from minibert.util.progress import place
 
 logger = logging.getLogger("minibert")
 RUN_FILE = "run.json"
@@ -195,7 +195,7 @@ def keep_options(options: argparse.Namespace) -> Iterator[None]:
             if is_first:
                 write_json(path, {"command": command_of(options), "options": kept})
                 if options.device is None:
-                    from minibert.devices import default_training_device
+                    from minibert.util.devices import default_training_device
 
                     logger.info("training on %s.", default_training_device())
             yield

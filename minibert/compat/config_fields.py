@@ -8,9 +8,9 @@ import inspect
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from minibert.checks import refuse_unknown
 from minibert.compat.config_methods import UNUSED
 from minibert.compat.keywords import Refused, drop_ignored_keywords
+from minibert.util.checks import refuse_unknown
 
 RENAMED = {
     "torch_dtype": "dtype",

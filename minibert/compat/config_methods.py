@@ -174,7 +174,7 @@ class ConfigCompatibility:
 
     def to_json_file(self, json_file_path: str | os.PathLike[str], use_diff: bool = False) -> None:
         """Write `to_json_string` to a file."""
-        from minibert.files import write_json
+        from minibert.util.files import write_json
 
         values = self.to_diff_dict() if use_diff else self.to_dict()
         write_json(Path(json_file_path), values)
@@ -182,7 +182,7 @@ class ConfigCompatibility:
     @classmethod
     def from_json_file(cls: type[Config], json_file: str | os.PathLike[str]) -> Config:
         """Read a config from a file."""
-        from minibert.files import read_json
+        from minibert.util.files import read_json
 
         return cls.from_dict(read_json(json_file))
 

@@ -10,7 +10,7 @@ import difflib
 from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
-from minibert.checks import refuse_unknown
+from minibert.util.checks import refuse_unknown
 
 Refused = Mapping[str, tuple[Any, str]]
 """Name -> the only supported value beside None, and what to do instead of using another one."""

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from minibert.checks import check_count
+from minibert.util.checks import check_count
 
 SPREAD = 1e-9**0.5
 """Standard deviation of new rows, in those of the old ones.

@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from minibert.compat import keywords, register
-from minibert.extras import need
+from minibert.util.extras import need
 
 WITHOUT_EFFECT = {
     **keywords.WITHOUT_EFFECT,

@@ -17,7 +17,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from minibert.devices import resolve_device
 from minibert.encoders.encoder_options import (
     EmbedderKeywords,
     EmbedderOptions,
@@ -40,6 +39,7 @@ from minibert.inference.batching import Report
 from minibert.inference.packing import run_packed
 from minibert.layouts import Layout, PackedLayout
 from minibert.model import BertModel
+from minibert.util.devices import resolve_device
 
 if TYPE_CHECKING:
     from minibert.checkpoints.source import Source

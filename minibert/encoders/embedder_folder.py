@@ -27,11 +27,11 @@ from minibert.encoders.sentence_folder import (
     write_sentence_folder,
 )
 from minibert.encoders.steps import Dense, Normalize, Truncate, without_truncate
-from minibert.extras import need
-from minibert.files import make_folder, read_json, replacing, write_json
 from minibert.inference.optimize import optimize
 from minibert.inference.precisions import resolve_precision
 from minibert.model import BertModel
+from minibert.util.extras import need
+from minibert.util.files import make_folder, read_json, replacing, write_json
 
 _CARD = """---
 library_name: sentence-transformers

@@ -14,9 +14,9 @@ from dataclasses import dataclass, fields
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, get_args
 
-from minibert.checks import option, refuse_unknown
 from minibert.inference.batching import BATCH_TOKENS
 from minibert.inference.precisions import PRECISIONS
+from minibert.util.checks import option, refuse_unknown
 
 if TYPE_CHECKING:
     import torch

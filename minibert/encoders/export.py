@@ -43,13 +43,13 @@ from minibert.encoders.sentence_folder import (
     read_sentence_folder,
     write_cross_encoder_folder,
 )
-from minibert.extras import need
-from minibert.files import new_folder
 from minibert.heads import BertForMultipleChoice, BertForSequenceClassification
 from minibert.inference.precisions import GRAPH_PRECISIONS, check_precision
 from minibert.model import BertModel
 from minibert.text.location import claim
 from minibert.tokenization.tokenizer import BertTokenizer
+from minibert.util.extras import need
+from minibert.util.files import new_folder
 
 # of the largest number that torch gives: two libraries add up in another order
 MAX_DIFFERENCE = 1e-4

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minibert.checkpoints.source import Source
-from minibert.checks import check_count
 from minibert.config import BertConfig
 from minibert.encoders.encoder_options import (
     EmbedderOptions,
@@ -29,8 +28,9 @@ from minibert.encoders.encoder_options import (
 from minibert.encoders.sentence_folder import read_sentence_folder
 from minibert.encoders.text_encoder import TextEncoder
 from minibert.encoders.token_rows import Rows, Settings, Vectors
-from minibert.extras import need
 from minibert.inference.batching import BATCH_TOKENS, Report, batches
+from minibert.util.checks import check_count
+from minibert.util.extras import need
 
 if TYPE_CHECKING:
     from minibert.tokenization.tokenizer import BertTokenizer

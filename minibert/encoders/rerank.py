@@ -17,9 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from minibert.checkpoints.source import Source
-from minibert.checks import check_count
 from minibert.config import BertConfig
-from minibert.devices import resolve_device
 from minibert.encoders.encoder_options import (
     HubOptions,
     LoadKeywords,
@@ -47,7 +45,6 @@ from minibert.encoders.token_rows import (
     check_collection,
     check_pairs,
 )
-from minibert.files import make_folder
 from minibert.heads import BertForSequenceClassification
 from minibert.inference.batching import BATCH_TOKENS, Report
 from minibert.inference.optimize import optimize
@@ -55,6 +52,9 @@ from minibert.inference.packing import run_packed
 from minibert.inference.precisions import resolve_precision
 from minibert.layouts import PackedLayout
 from minibert.tokenization.tokenizer import BertTokenizer
+from minibert.util.checks import check_count
+from minibert.util.devices import resolve_device
+from minibert.util.files import make_folder
 
 Activation = Callable[[Tensor], Tensor]
 # pairs of texts in a list, an array (N, 2) or any other iterable

@@ -13,12 +13,12 @@ from typing import Any, NotRequired, TypedDict
 
 import numpy as np
 
-from minibert.checks import check_count
 from minibert.config import BertConfig
 from minibert.encoders.text_encoder import TextModel
 from minibert.encoders.token_rows import Rows, Settings, Vectors, list_texts
 from minibert.inference.batching import Report
-from minibert.progress import SILENT, Progress
+from minibert.util.checks import check_count
+from minibert.util.progress import SILENT, Progress
 
 
 class Ranked(TypedDict):

@@ -6,9 +6,9 @@ from typing import Any, Literal, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from minibert.checks import check_count
 from minibert.encoders.encoder_options import check_names
 from minibert.encoders.token_rows import Vectors
+from minibert.util.checks import check_count
 
 Metric = Literal["cosine", "dot", "euclidean", "manhattan"]
 # similarities and row indices, the most similar first, (k,) each

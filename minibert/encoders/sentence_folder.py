@@ -23,8 +23,8 @@ from minibert.checkpoints.source import Source
 from minibert.config import BertConfig
 from minibert.encoders.encoder_options import TextModelOptions
 from minibert.encoders.search import Metric
-from minibert.files import parse_json, read_json, read_text, replacing, write_json
 from minibert.tokenization.tokenizer import BertTokenizer
+from minibert.util.files import parse_json, read_json, read_text, replacing, write_json
 
 # in the order in which sentence-transformers puts them side by side
 POOLING_FLAGS = {

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from minibert.checks import refuse_unknown
 from minibert.encoders.embedder import SentenceEmbedder
 from minibert.encoders.pooling import Pooling
 from minibert.encoders.token_rows import Matrix, list_texts
 from minibert.inference.precisions import Precision
+from minibert.util.checks import refuse_unknown
 
 
 class SentenceVectorizer:

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from minibert.checks import check_count
+from minibert.util.checks import check_count
 
 
 class Dense(nn.Module):

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 import numpy as np
 
-from minibert.checks import TruncationWarning, check_count
 from minibert.encoders.batched import Batched
 from minibert.encoders.encoder_options import (
     METHODS_ELSEWHERE,
@@ -52,7 +51,8 @@ from minibert.encoders.token_rows import (
 )
 from minibert.encoders.words import WordVectors, merge_tokens
 from minibert.inference.batching import BATCH_TOKENS, Report
-from minibert.progress import SILENT, Progress
+from minibert.util.checks import TruncationWarning, check_count
+from minibert.util.progress import SILENT, Progress
 
 if TYPE_CHECKING:
     import torch

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from minibert.progress import Progress
     from minibert.tokenization.tokenizer import BertTokenizer
+    from minibert.util.progress import Progress
 
 Vectors = NDArray[np.float32]  # (N, D)
 Vector = np.ndarray[tuple[int], np.dtype[np.float32]]  # (D,)
@@ -300,8 +300,8 @@ def iter_texts(texts: Iterable[str]) -> Iterator[str]:
     """
     if isinstance(texts, str | os.PathLike):
         raise ValueError(
-            f"texts should be several strings, not {texts!r}. minibert.files.read_lines reads a "
-            "file's."
+            f"texts should be several strings, not {texts!r}. minibert.util.files.read_lines "
+            "reads a file's."
         )
     check_collection(texts)
     return iter(texts)

@@ -26,15 +26,15 @@ from minibert.auto import load_with_heads
 from minibert.checkpoints.source import Source, packaged
 from minibert.embeddings import BertEmbeddings
 from minibert.encoder import BertIntermediate, BertOutput
-from minibert.files import check_target, replacing
 from minibert.heads import BertForMaskedLM, BertForPreTraining, BertLMPredictionHead
 from minibert.learn import live
 from minibert.learn.live import compute, deflated, embed
 from minibert.model import BertPooler
-from minibert.progress import SILENT, Progress
 from minibert.study.analyses import logit_lens
 from minibert.study.trace import Trace
 from minibert.tokenization.wordpiece import WordPiece
+from minibert.util.files import check_target, replacing
+from minibert.util.progress import SILENT, Progress
 
 MAX_TOKENS = 128
 # Steps of the progress: load the model, run it, pack its values, predict words, write the page.

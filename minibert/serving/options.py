@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from minibert.checks import check_fields, option
+from minibert.util.checks import check_fields, option
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,6 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from minibert.base import PreTrainedModel
-from minibert.checks import check_count
 from minibert.study.checking import (
     as_tensor,
     check_batch,
@@ -31,6 +30,7 @@ from minibert.study.checking import (
     check_trace,
 )
 from minibert.study.trace import Trace, trace
+from minibert.util.checks import check_count
 
 Batch = Mapping[str, Tensor]
 Measure = Callable[[Any], Tensor]  # a model's output -> a number for each sequence, (batch,)

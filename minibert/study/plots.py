@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from minibert.extras import need
 from minibert.study.checking import as_tensor
+from minibert.util.extras import need
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -32,9 +32,9 @@ from minibert.attention import (
     split_heads,
 )
 from minibert.base import PreTrainedModel
-from minibert.checks import check_count
 from minibert.layouts import Layout, PaddedLayout
 from minibert.model import BertPooler
+from minibert.util.checks import check_count
 
 Patch = Callable[[Tensor], Tensor]
 

@@ -19,11 +19,11 @@ from minibert.base import PreTrainedModel
 from minibert.checkpoints.source import Source
 from minibert.checkpoints.tensors import read_tensors
 from minibert.config import BertConfig
-from minibert.extras import need
 from minibert.heads import BertForMultipleChoice
 from minibert.model import BertModel
-from minibert.progress import SILENT, Progress
 from minibert.tokenization.tokenizer import BertTokenizer
+from minibert.util.extras import need
+from minibert.util.progress import SILENT, Progress
 
 TEXTS = (
     "I love Korea",

@@ -12,10 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from minibert.base import PreTrainedModel
-from minibert.checks import check_count
 from minibert.config import BertConfig
 from minibert.encoders.onnx_heads import OnnxHead
-from minibert.files import prefix_errors
 from minibert.heads import BertForQuestionAnswering
 from minibert.losses import span_loss
 from minibert.tasks import metrics
@@ -45,6 +43,8 @@ from minibert.tasks.windows import (
 )
 from minibert.text import BadRow, Row, Table
 from minibert.tokenization.tokenizer import BertTokenizer
+from minibert.util.checks import check_count
+from minibert.util.files import prefix_errors
 
 QuestionAnswerer = BertForQuestionAnswering | OnnxHead
 SPECIAL_TOKENS = 3  # [CLS] question [SEP] context [SEP]

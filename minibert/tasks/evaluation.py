@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 
-from minibert.checks import check_count
 from minibert.encoders.onnx_heads import OnnxHead
 from minibert.encoders.text_encoder import TextEncoder
 from minibert.heads import (
@@ -47,6 +46,7 @@ from minibert.tasks.tokens import TokenTask
 from minibert.text import BadRow, Row, Table, left_out, read
 from minibert.text.table import Quoting
 from minibert.tokenization.tokenizer import BertTokenizer
+from minibert.util.checks import check_count
 
 CONFIDENCE = 0.95
 

@@ -7,8 +7,8 @@ from reprlib import Repr
 from typing import TYPE_CHECKING, Any
 
 from minibert.base import PreTrainedModel
-from minibert.checks import check_count
 from minibert.tokenization.tokenizer import BertTokenizer
+from minibert.util.checks import check_count
 
 if TYPE_CHECKING:  # classify and fill_mask do not need what runs exported models
     from minibert.encoders.onnx_heads import OnnxHead

@@ -12,10 +12,10 @@ import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from minibert.files import RECIPES
 from minibert.text import BadRow, Row, Table, read, read_json
 from minibert.text.lines import text_lines
 from minibert.text.location import Location
+from minibert.util.files import RECIPES
 
 FilePath = str | os.PathLike[str]
 

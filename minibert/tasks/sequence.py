@@ -17,13 +17,10 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from minibert.base import PreTrainedModel
-from minibert.checks import TruncationWarning, check_count
 from minibert.config import BertConfig
 from minibert.encoders.scoring import activate, class_activation
-from minibert.files import RECIPES
 from minibert.heads import BertForSequenceClassification
 from minibert.losses import IGNORED, cross_entropy, regression_loss
-from minibert.progress import tell
 from minibert.tasks import metrics
 from minibert.tasks.predicting import Texts, as_text_list, length_limit, require_model
 from minibert.tasks.tables import read_checked, rows_of_values
@@ -44,6 +41,9 @@ from minibert.tasks.task import (
 from minibert.tasks.thresholds import THRESHOLDS, best_thresholds, thresholds_of
 from minibert.text import BadRow, Row, Table
 from minibert.tokenization.tokenizer import BertTokenizer
+from minibert.util.checks import TruncationWarning, check_count
+from minibert.util.files import RECIPES
+from minibert.util.progress import tell
 
 SMALLEST = 1e-12
 """Lower bound of a probability in a loss, so that the loss of one wrong row is not infinite."""

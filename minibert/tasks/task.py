@@ -29,12 +29,12 @@ from minibert.checkpoints.source import Source
 from minibert.checkpoints.tensors import read_tensors
 from minibert.config import BertConfig
 from minibert.encoders.onnx_heads import OnnxHead
-from minibert.files import read_json
 from minibert.inference.logits import run_rows
-from minibert.progress import tell
 from minibert.tasks.metrics import ClassScores
 from minibert.text import BadRow, BadRowError, Row
 from minibert.tokenization.tokenizer import BertTokenizer
+from minibert.util.files import read_json
+from minibert.util.progress import tell
 
 FilePath = str | os.PathLike[str]
 Data = FilePath | Sequence[Any]

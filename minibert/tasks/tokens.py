@@ -13,7 +13,6 @@ from torch import Tensor, nn
 
 from minibert.base import PreTrainedModel
 from minibert.config import BertConfig
-from minibert.files import prefix_errors
 from minibert.heads import BertForTokenClassification
 from minibert.losses import IGNORED, cross_entropy
 from minibert.tasks import metrics
@@ -35,6 +34,7 @@ from minibert.tasks.task import (
 from minibert.tasks.windows import encode_windows, words_of_texts
 from minibert.text import BadRow, Row, Table
 from minibert.tokenization.tokenizer import BertTokenizer
+from minibert.util.files import prefix_errors
 
 
 class Tagged(NamedTuple):

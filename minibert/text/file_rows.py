@@ -10,12 +10,12 @@ import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from minibert.extras import need
-from minibert.files import RECIPES, json_fault, json_kind
 from minibert.text.lines import HEAD_BYTES, check_kind, text_lines
 from minibert.text.location import Location
 from minibert.text.rows import SHOWN_CHARACTERS, BadRow, Row
 from minibert.text.table import Table
+from minibert.util.extras import need
+from minibert.util.files import RECIPES, json_fault, json_kind
 
 JSON_LINES = (".jsonl", ".ndjson")
 DELIMITERS = (",", "\t", ";", "|")

@@ -24,8 +24,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
-from minibert.extras import need
-from minibert.files import check_target, parse_json, replacing, write_json
+from minibert.util.extras import need
+from minibert.util.files import check_target, parse_json, replacing, write_json
 
 STDIN = "-"
 ARROW_SCHEMES = ("s3", "gs", "gcs", "hdfs", "viewfs", "abfs", "abfss")
@@ -240,7 +240,7 @@ class Location:
     def replacing(self) -> Iterator[Path]:
         """Write this file through a path on this machine, atomically.
 
-        See `minibert.files.replacing`: the file takes its place when the block succeeds.
+        See `minibert.util.files.replacing`: the file takes its place when the block succeeds.
         """
         if self.fs is None:
             with replacing(self.path) as temporary:
@@ -265,12 +265,12 @@ class Location:
             self.fs.rm_file(self.path)
 
     def read_json(self) -> dict[str, Any]:
-        """Return the JSON object in the file. See `minibert.files.parse_json` for errors."""
+        """Return the JSON object in the file. See `minibert.util.files.parse_json` for errors."""
         with self.open() as file:
             return parse_json(file.read(), self, dict)
 
     def write_json(self, content: Any) -> None:
-        """Write an object as JSON, atomically. See `minibert.files.write_json`."""
+        """Write an object as JSON, atomically. See `minibert.util.files.write_json`."""
         with self.replacing() as temporary:
             write_json(temporary, content)
 
@@ -286,7 +286,7 @@ def claim(path: str | os.PathLike[str], force: bool = False, folder: bool = Fals
     Raises:
         FileExistsError: The file exists, or the folder holds files, and `force` is False.
         NotADirectoryError: The folder has no name, or a file has its name.
-        OSError: As `minibert.files.check_target`, for a file.
+        OSError: As `minibert.util.files.check_target`, for a file.
     """
     location = Location(path)
     path = os.fspath(path)

@@ -22,12 +22,12 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
-from minibert.files import json_fault
 from minibert.text.file_rows import JSON_LINES, FileRows, has_columns
 from minibert.text.lines import is_wide, text_lines
 from minibert.text.location import Location
 from minibert.text.rows import BadRow, Row
 from minibert.text.table import Table
+from minibert.util.files import json_fault
 
 # files about a data set, which lie beside its data
 _ABOUT_DATA = re.compile(

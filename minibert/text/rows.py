@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from minibert.checks import amount
 from minibert.text.table import Table
+from minibert.util.checks import amount
 
 SHOWN_CHARACTERS = 200  # of a bad row, or of the name of a column
 

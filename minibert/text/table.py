@@ -6,7 +6,7 @@ import codecs
 from dataclasses import dataclass
 from typing import Literal
 
-from minibert.checks import option
+from minibert.util.checks import option
 
 Quoting = Literal["quoted", "none"]
 QUOTINGS = ("quoted", "none")

@@ -9,9 +9,9 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from minibert.extras import need
-from minibert.files import json_text
 from minibert.text.location import Location
+from minibert.util.extras import need
+from minibert.util.files import json_text
 
 Row = Mapping[str, Any]
 ROWS_PER_GROUP = 4096

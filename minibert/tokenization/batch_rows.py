@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
-from minibert.checks import check_count
+from minibert.util.checks import check_count
 
 T = TypeVar("T")
 RowContent = tuple[int, tuple[slice, ...]]

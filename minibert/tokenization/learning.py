@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from minibert.extras import need
 from minibert.tokenization.basic import BasicTokenizer
 from minibert.tokenization.pipeline import CHUNK
+from minibert.util.extras import need
 
 
 def count_words(texts: Iterable[str], basic: BasicTokenizer) -> Counter[str]:

@@ -22,7 +22,6 @@ from typing import Any
 
 from minibert.checkpoints.source import WEIGHTS, Source
 from minibert.compat.tokenizer_names import OLDER_NAMES
-from minibert.files import make_folder, prefix_errors, read_json, read_text, replacing, write_json
 from minibert.tokenization import tokenizer_json
 from minibert.tokenization.added import AddedToken
 from minibert.tokenization.batch_rows import SIDES, parse_choice
@@ -35,6 +34,14 @@ from minibert.tokenization.tokenizer_json import (
 )
 from minibert.tokenization.unicode import SPACES
 from minibert.tokenization.vocabulary import ALL_NAMED, MAX_VOCAB_SIZE, NAMED, as_list
+from minibert.util.files import (
+    make_folder,
+    prefix_errors,
+    read_json,
+    read_text,
+    replacing,
+    write_json,
+)
 
 MAX_TOKEN_BYTES = 32  # in a file, for each token; tokenizer.json takes three quarters of this
 

@@ -29,8 +29,6 @@ from minibert.compat.tokenizer_names import (
     check_saving_keywords,
     drop_ignored_keywords,
 )
-from minibert.files import prefix_errors
-from minibert.progress import collector_paused
 from minibert.tokenization.added import AddedToken
 from minibert.tokenization.basic import BasicTokenizer
 from minibert.tokenization.batch_rows import (
@@ -53,6 +51,8 @@ from minibert.tokenization.tokenizer_json import Components
 from minibert.tokenization.unicode import CJK
 from minibert.tokenization.vocabulary import ALL_NAMED, Vocabulary, to_list
 from minibert.tokenization.wordpiece import WordPiece
+from minibert.util.files import prefix_errors
+from minibert.util.progress import collector_paused
 
 T = TypeVar("T", bound="BertTokenizer")
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from minibert.files import read_json, replacing
+from minibert.util.files import read_json, replacing
 
 _CLASSIFIERS = ("ForSequenceClassification", "ForTokenClassification")
 _MARK = "<!-- written by minibert, checksum "

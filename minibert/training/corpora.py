@@ -23,13 +23,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from minibert.files import read_json, replacing, write_json
-from minibert.progress import Progress, counted, is_watched
 from minibert.text.file_rows import has_columns
 from minibert.text.location import Location
 from minibert.text.read import Part, parts_of, read_part
 from minibert.text.table import Table
 from minibert.tokenization.spec import tokenizer_digest
+from minibert.util.files import read_json, replacing, write_json
+from minibert.util.progress import Progress, counted, is_watched
 
 Ids = npt.NDArray[np.int64]
 Document = Sequence[Ids]

@@ -20,8 +20,6 @@ import numpy as np
 import torch
 
 from minibert.checkpoints.source import Source
-from minibert.checks import check_count
-from minibert.progress import tell
 from minibert.tasks.task import Data, FilePath, Task, rows_of
 from minibert.text import BadRow
 from minibert.training.checks import check_data
@@ -30,6 +28,8 @@ from minibert.training.options import TrainingOptions
 from minibert.training.run import Run
 from minibert.training.state import remove_states, run_folder
 from minibert.training.steps import default_learning_rate
+from minibert.util.checks import check_count
+from minibert.util.progress import tell
 
 PARTS = ("the training rows", "the dev rows", "the test rows")
 """What the report calls rows in memory."""

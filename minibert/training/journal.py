@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from minibert.progress import Progress, is_watched, tell
+from minibert.util.progress import Progress, is_watched, tell
 
 Record = dict[str, Any]
 """A line of the log: a step with what it measured, or the scores of an evaluation."""

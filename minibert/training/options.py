@@ -10,7 +10,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
-from minibert.checks import check_fields, option
+from minibert.util.checks import check_fields, option
 
 
 def _option(

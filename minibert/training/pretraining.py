@@ -23,7 +23,6 @@ from torch import Tensor, nn
 from minibert.base import PreTrainedModel
 from minibert.inference.batching import rounded_rows
 from minibert.losses import IGNORED, cross_entropy
-from minibert.progress import tell
 from minibert.text import Table, parts_of
 from minibert.tokenization.coverage import coverage_warning
 from minibert.tokenization.tokenizer import BertTokenizer
@@ -35,6 +34,7 @@ from minibert.training.processes import is_first_process
 from minibert.training.run import Run
 from minibert.training.speedups import word_loss
 from minibert.training.state import remove_states, run_folder
+from minibert.util.progress import tell
 
 Pair = tuple[Ids, Ids | None, int]
 """The two texts of an example, or one text and None, and the label of the pair."""

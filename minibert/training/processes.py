@@ -11,8 +11,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from minibert.devices import default_training_device
-from minibert.progress import place
+from minibert.util.devices import default_training_device
+from minibert.util.progress import place
 
 
 def is_first_process() -> bool:

@@ -21,8 +21,6 @@ import torch
 import torch.distributed as dist
 
 from minibert.base import PreTrainedModel
-from minibert.extras import need
-from minibert.progress import interruptible
 from minibert.tasks.metrics import is_lower_better
 from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.training.data import (
@@ -47,6 +45,8 @@ from minibert.training.state import (
     write_state,
 )
 from minibert.training.steps import LossWatch, Objective, Steps, count_labels, default_learning_rate
+from minibert.util.extras import need
+from minibert.util.progress import interruptible
 
 # The names in the log where a batch has several losses.
 logger = logging.getLogger("minibert")

@@ -20,8 +20,8 @@ import torch
 
 from minibert.base import PreTrainedModel
 from minibert.checkpoints.ties import shared_names
-from minibert.files import only_run_in, remove_abandoned, replacing
 from minibert.training.processes import is_first_process
+from minibert.util.files import only_run_in, remove_abandoned, replacing
 
 LOG_FILE = "log.jsonl"
 STATES = "states"  # a folder beside the files of the model, which may be uploaded without it

@@ -13,13 +13,13 @@ from itertools import chain
 
 import numpy as np
 
-from minibert.checks import check_count
-from minibert.progress import counted, is_watched, tell
 from minibert.text.read import Part, parts_of, read_part
 from minibert.text.table import Table
 from minibert.tokenization.basic import BasicTokenizer
 from minibert.tokenization.learning import count_words, learn_vocabulary
 from minibert.tokenization.tokenizer import BertTokenizer
+from minibert.util.checks import check_count
+from minibert.util.progress import counted, is_watched, tell
 
 SPECIAL_TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 PART_BYTES = 1 << 22  # of text that a process counts at a time

@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minibert.encoders.token_rows import Vectors
-from minibert.extras import need
 from minibert.text.location import Location
+from minibert.util.extras import need
 
 # some texts, their ids (None where they have none) and their vectors (n, D), then others
 Chunks = Iterable[tuple[Sequence[str], Sequence[Any] | None, Vectors]]

@@ -28,7 +28,6 @@ from typing import Any, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from minibert.checks import check_count
 from minibert.encoders.encoder_options import (
     VectorKeywords,
     VectorOptions,
@@ -38,10 +37,11 @@ from minibert.encoders.encoder_options import (
 )
 from minibert.encoders.text_encoder import TextEncoder
 from minibert.encoders.token_rows import CHUNK_TEXTS, Settings, Vectors, iter_texts
-from minibert.files import named_in_errors, only_run_in
-from minibert.progress import SILENT, Progress, interruptible
 from minibert.text.location import Location, claim
 from minibert.text.rows import Row
+from minibert.util.checks import check_count
+from minibert.util.files import named_in_errors, only_run_in
+from minibert.util.progress import SILENT, Progress, interruptible
 from minibert.vectors.folder import VectorFolder, describe, text_digest
 from minibert.vectors.formats import ENDINGS, WRITERS
 

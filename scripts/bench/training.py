@@ -27,7 +27,6 @@ from minibert import (
     BertTokenizer,
 )
 from minibert.checkpoints.source import BUNDLED_MODELS, preset_file
-from minibert.files import read_json
 from minibert.inference.kernels import has_instructions
 from minibert.losses import IGNORED
 from minibert.tasks.sequence import SequenceTask
@@ -37,6 +36,7 @@ from minibert.training.options import TrainingOptions
 from minibert.training.pretraining import Masking, PretrainingData, pretraining_losses
 from minibert.training.run import Run
 from minibert.training.steps import make_optimizer
+from minibert.util.files import read_json
 
 # lowest acceptable ratios to the loop in transformers: fine-tuning in float32 and bfloat16, and
 # pre-training; then to the Trainer of transformers

@@ -18,7 +18,7 @@ import faiss
 import numpy as np
 
 from minibert import SentenceEmbedder, open_vectors
-from minibert.files import read_lines
+from minibert.util.files import read_lines
 from minibert.vectors.folder import ShardedVectors
 
 ROWS = 16384  # read at a time

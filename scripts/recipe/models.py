@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from minibert import BertConfig, BertForPreTraining, BertTokenizer
-from minibert.files import write_json
+from minibert.util.files import write_json
 
 # models of this size have no capacity to spare
 NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}

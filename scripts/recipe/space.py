@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from minibert.files import replacing
+from minibert.util.files import replacing
 
 Floats = NDArray[np.float32]
 

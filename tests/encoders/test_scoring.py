@@ -13,9 +13,9 @@ from tiny_folder import classifier_folder
 from torch import nn
 
 from minibert import CrossEncoder, rerank
-from minibert.checks import TruncationWarning
 from minibert.encoders.scoring import activate, best_first, class_activation
 from minibert.encoders.sentence_folder import ACTIVATIONS
+from minibert.util.checks import TruncationWarning
 
 
 @pytest.mark.parametrize("name", [*ACTIVATIONS, "Softmax"])

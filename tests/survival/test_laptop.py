@@ -19,14 +19,15 @@ from conftest import CHECKOUT, python_path, tiny_config
 from laptop.sitecustomize import become_a_laptop
 from tiny_folder import tiny_folder
 
-from minibert import BertForSequenceClassification, BertModel, SentenceEmbedder, files
+from minibert import BertForSequenceClassification, BertModel, SentenceEmbedder
 from minibert.checkpoints import tensors
 from minibert.checkpoints.source import Source
-from minibert.files import read_json, replacing, write_json
 from minibert.tasks.sequence import SequenceTask
 from minibert.text.location import Location
 from minibert.training.options import TrainingOptions
 from minibert.training.run import Run
+from minibert.util import files
+from minibert.util.files import read_json, replacing, write_json
 from minibert.vectors.shards import encode_to_shards
 
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -22,12 +22,12 @@ from tiny_folder import WORDS, tiny_folder
 
 from minibert import BertForMaskedLM, BertForSequenceClassification, BertTokenizer
 from minibert.cli import main
-from minibert.files import only_run_in
 from minibert.tasks.sequence import SequenceTask
 from minibert.training.options import PretrainOptions, TrainingOptions
 from minibert.training.pretraining import pretrain
 from minibert.training.run import Run
 from minibert.training.state import read_state, run_folder, saved_states
+from minibert.util.files import only_run_in
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -16,15 +16,15 @@ from tiny_folder import tiny_folder
 
 from minibert import BertForSequenceClassification, BertTokenizer, SentenceEmbedder
 from minibert.cli import main
-from minibert.files import lock, only_run_in, read_json, replacing, write_json
 from minibert.tasks.sequence import SequenceTask
 from minibert.training.options import TrainingOptions
 from minibert.training.run import Run
+from minibert.util.files import lock, only_run_in, read_json, replacing, write_json
 from minibert.vectors.shards import encode_to_shards
 
 WRITER = """
 import pathlib, sys, time
-from minibert.files import replacing
+from minibert.util.files import replacing
 with replacing(sys.argv[1]) as temporary:
     temporary.write_text("half", encoding="utf-8")
     pathlib.Path(sys.argv[2]).touch()
@@ -189,7 +189,7 @@ class TestOnlyRun:
         code = (
             "import sys, time\n"
             "from pathlib import Path\n"
-            "from minibert.files import only_run_in\n"
+            "from minibert.util.files import only_run_in\n"
             "with only_run_in(Path(sys.argv[1])):\n"
             "    print('locked', flush=True)\n"
             "    time.sleep(60)\n"

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from minibert.compat.tokenizer_names import REFUSED, WITHOUT_EFFECT
-from minibert.files import write_json
 from minibert.tokenization.encoding import BatchEncoding
 from minibert.tokenization.tokenizer import BertTokenizer
+from minibert.util.files import write_json
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "i", "love", "korea"]
 

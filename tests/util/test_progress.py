@@ -18,7 +18,7 @@ from huggingface_hub.utils import disable_progress_bars
 import minibert
 from minibert import BertModel
 from minibert.cli import main
-from minibert.progress import Progress, counted, interruptible, is_watched
+from minibert.util.progress import Progress, counted, interruptible, is_watched
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +90,7 @@ def test_a_real_terminal(tmp_path: Path) -> None:
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
     code = """if True:
         import sys
-        from minibert import progress
+        from minibert.util import progress
         from minibert.cli import main
         progress.DELAY = 0.0
         sys.exit(main(sys.argv[1:]))
@@ -140,7 +140,7 @@ def test_a_bar_shows_its_rate_and_loss(at_once: None, capsys: pytest.CaptureFixt
 def test_lines_in_a_log(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("minibert.progress.SECONDS_BETWEEN_LINES", 0.0)
+    monkeypatch.setattr("minibert.util.progress.SECONDS_BETWEEN_LINES", 0.0)
     assert is_watched() is None
     with (
         Progress(None, total=4, unit="steps", done=1) as progress,

@@ -15,7 +15,7 @@ from fake_device import DEVICE, NAME, OnDevice, fake_device
 from tiny_folder import LINES, VOCABULARY, tiny_folder
 
 import minibert
-from minibert import BertTokenizer, CrossEncoder, SentenceEmbedder, devices
+from minibert import BertTokenizer, CrossEncoder, SentenceEmbedder
 from minibert.cli import main
 from minibert.tasks.answers import AnswerTask
 from minibert.tasks.sequence import SequenceTask
@@ -24,6 +24,7 @@ from minibert.tasks.tokens import TokenTask
 from minibert.text import Table
 from minibert.training.finetuning import finetune
 from minibert.training.options import TrainingOptions
+from minibert.util import devices
 
 TEXTS = [line for line in LINES if line]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from conftest import CHECKOUT
 
-from minibert import extras
+from minibert.util import extras
 
 
 def test_a_clone_installs_from_itself() -> None:
@@ -34,7 +34,7 @@ def test_an_installed_package_remembers_its_clone(
             return json.dumps({"url": clone.as_uri()}) if origin == "a clone" else None
 
     monkeypatch.setattr(
-        extras, "__file__", str(tmp_path / "site-packages" / "minibert" / "extras.py")
+        extras, "__file__", str(tmp_path / "site-packages" / "minibert" / "util" / "extras.py")
     )
     monkeypatch.setattr(importlib.metadata, "distribution", lambda name: Installed())
     line = extras.install_line("train")

@@ -50,7 +50,7 @@ def install_line(extra: str = "") -> str:
     brackets = ""
     if extra:
         brackets = f"[{extra}]"
-    here = Path(__file__).parents[1]
+    here = Path(__file__).parents[2]
     if (here / "pyproject.toml").is_file():  # in a clone, whose changes should take effect
         return f"pip install -e {shlex.quote(f'{here}{brackets}')}"
     source = DISTRIBUTION

@@ -11,7 +11,7 @@ import pytest
 
 from minibert import BertConfig
 from minibert.checkpoints.source import BUNDLED_MODELS, Source
-from minibert.files import new_folder, read_json, read_lines, read_text, replacing, write_json
+from minibert.util.files import new_folder, read_json, read_lines, read_text, replacing, write_json
 
 
 def test_a_folder(tmp_path: Path) -> None:

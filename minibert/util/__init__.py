@@ -1,0 +1,1 @@
+"""What a library does not do: files, progress lines, checks, devices, extras."""
