@@ -83,7 +83,7 @@ class BertEmbeddings(EmbeddingBuffers):
             embeddings = words + self.token_type_embeddings(token_type_ids)
             embeddings = embeddings + self.position_embeddings(position_ids)
         except IndexError as error:
-            from minibert.explain import explain_ids
+            from minibert.inputs.explain import explain_ids
 
             ids = None if inputs_embeds is not None else input_ids
             raise explain_ids(error, self, ids, token_type_ids, position_ids) from None

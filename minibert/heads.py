@@ -26,7 +26,7 @@ from minibert.compat.forward_keywords import UnusedArguments
 from minibert.config import BertConfig
 from minibert.encoder import Activation
 from minibert.initialization import initial_weights
-from minibert.labels import check_choices, check_chosen, check_labels, is_class_index
+from minibert.inputs.labels import check_choices, check_chosen, check_labels, is_class_index
 from minibert.layouts import Layout
 from minibert.losses import cross_entropy, multi_label_loss, regression_loss, span_loss
 from minibert.model import BertModel

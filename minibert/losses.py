@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from minibert.labels import check_classes, check_many_labels, check_numbers, check_span
+from minibert.inputs.labels import check_classes, check_many_labels, check_numbers, check_span
 
 IGNORED = -100
 """Labels with this value take no part in a loss (`ignore_index` of torch's cross entropy)."""
@@ -42,7 +42,7 @@ def cross_entropy(logits: Tensor, labels: Tensor, reduction: str = "mean") -> Te
     try:
         return F.cross_entropy(rows, labels.reshape(-1).long(), reduction=reduction)
     except IndexError:
-        from minibert.explain import explain_classes
+        from minibert.inputs.explain import explain_classes
 
         raise explain_classes(labels, classes, IGNORED) from None
 

@@ -31,8 +31,6 @@ IMPORT_ORDER = [
     "base",
     "outputs",
     "inputs",
-    "explain",
-    "labels",
     "layouts",
     "custom",
     "parts",
@@ -163,7 +161,7 @@ def test_computing_imports_what_computes() -> None:
             intermediate_size=64,
         )
         BertModel(config)(torch.tensor([[2, 3]]))
-        rooms = "checkpoints", "custom", "explain", "util.files", "heads", "labels", "tokenization"
+        rooms = "checkpoints", "custom", "inputs.explain", "util.files", "heads", "inputs.labels", "tokenization"
         print([name for name in rooms if f"minibert.{name}" in sys.modules])
     """
     run = subprocess.run(
