@@ -182,7 +182,7 @@ class BertSelfAttention(nn.Module):
         value = self.value(hidden_states).unflatten(-1, head_shape)  # (..., heads, head_size)
         return attend(query, key, value, layout, self.dropout.p if self.training else 0.0)
 
-    layout_forward = forward  # by which parts.py tells it from a user's `forward`
+    layout_forward = forward  # by which `parts` tells it from a user's `forward`
 
 
 class BertSelfOutput(nn.Module):
@@ -244,4 +244,4 @@ class BertAttention(nn.Module):
         context, probabilities = run_attention(self.self, hidden_states, layout, attend)
         return self.output(context, hidden_states), probabilities
 
-    layout_forward = forward  # by which parts.py tells it from a user's `forward`
+    layout_forward = forward  # by which `parts` tells it from a user's `forward`

@@ -89,4 +89,4 @@ class BertEmbeddings(EmbeddingBuffers):
             raise explain_ids(error, self, ids, token_type_ids, position_ids) from None
         return self.dropout(self.LayerNorm(embeddings))
 
-    layout_forward = forward  # by which parts.py tells it from a user's `forward`
+    layout_forward = forward  # by which `parts` tells it from a user's `forward`

@@ -175,7 +175,7 @@ class BertLayer(nn.Module):
         intermediate_output = self.intermediate(attention_output)  # (..., intermediate)
         return self.output(intermediate_output, attention_output)
 
-    layout_forward = forward  # by which parts.py tells it from a user's `forward`
+    layout_forward = forward  # by which `parts` tells it from a user's `forward`
 
 
 class BertEncoder(nn.Module):
@@ -234,4 +234,4 @@ class BertEncoder(nn.Module):
             attentions=None if attentions is None else tuple(attentions),
         )
 
-    layout_forward = forward  # by which parts.py tells it from a user's `forward`
+    layout_forward = forward  # by which `parts` tells it from a user's `forward`

@@ -5,7 +5,7 @@ The reading path, one short file each:
     tokenization/wordpiece.py -> layouts.py -> embeddings.py -> attention.py -> encoder.py
     -> model.py -> losses.py -> heads.py
 
-config.py has the sizes, inputs.py the checks of what is passed, parts.py the calls of parts, and
+config.py has the sizes, inputs the checks of what is passed, parts the calls of parts, and
 base.py what all models share. None of them is needed to understand BERT.
 
 References in all of them:
@@ -64,7 +64,7 @@ class BertPooler(nn.Module):
         first_tokens = layout.first_tokens(hidden_states)  # (batch, hidden)
         return self.activation(self.dense(first_tokens))
 
-    layout_forward = forward  # by which parts.py tells it from a user's `forward`
+    layout_forward = forward  # by which `parts` tells it from a user's `forward`
 
 
 class BertModel(PreTrainedModel):

@@ -32,7 +32,6 @@ IMPORT_ORDER = [
     "outputs",
     "inputs",
     "layouts",
-    "custom",
     "parts",
     "embeddings",
     "attention",
@@ -161,7 +160,10 @@ def test_computing_imports_what_computes() -> None:
             intermediate_size=64,
         )
         BertModel(config)(torch.tensor([[2, 3]]))
-        rooms = "checkpoints", "custom", "inputs.explain", "util.files", "heads", "inputs.labels", "tokenization"
+        rooms = (
+            "checkpoints", "heads", "inputs.explain", "inputs.labels", "parts.custom",
+            "tokenization", "util.files",
+        )
         print([name for name in rooms if f"minibert.{name}" in sys.modules])
     """
     run = subprocess.run(

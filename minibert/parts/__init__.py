@@ -113,7 +113,7 @@ def encode(
     """
     if takes_layout(encoder):
         return encoder(hidden_states, layout, attend, **options)
-    from minibert.custom import encode_custom
+    from minibert.parts.custom import encode_custom
 
     return encode_custom(encoder, hidden_states, layout, attend, options)
 
@@ -142,7 +142,7 @@ def run_layer(
     """
     if takes_layout(layer):
         return layer(hidden_states, layout, attend, attentions)
-    from minibert.custom import run_custom
+    from minibert.parts.custom import run_custom
 
     arguments = {"attend": attend, "attentions": attentions}
     hidden_states, probabilities = run_custom(layer, hidden_states, layout, arguments)
@@ -167,7 +167,7 @@ def run_attention(
     """
     if takes_layout(attention):
         return attention(hidden_states, layout, attend)
-    from minibert.custom import run_custom
+    from minibert.parts.custom import run_custom
 
     return run_custom(attention, hidden_states, layout, {"attend": attend})
 

@@ -32,7 +32,7 @@ from minibert.outputs import BertModelOutput
 def run_custom(
     part: nn.Module, hidden_states: Tensor, layout: Layout, arguments: Mapping[str, Any]
 ) -> tuple[Tensor, Tensor | None]:
-    """Call a layer, its attention, or the self-attention in it, as parts.py does.
+    """Call a layer, its attention, or the self-attention in it, as `parts` does.
 
     Raises:
         ValueError: The module does not return hidden states of the shape that it received.
