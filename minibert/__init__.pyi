@@ -23,7 +23,7 @@ from minibert.tokenization.added import AddedToken as AddedToken
 from minibert.tokenization.tokenizer import BertTokenizer as BertTokenizer
 
 # Names that leave the architecture open
-from minibert.auto import (
+from minibert.encoders.auto import (
     AutoConfig as AutoConfig,
     AutoTokenizer as AutoTokenizer,
     BertTokenizerFast as BertTokenizerFast,

@@ -40,7 +40,6 @@ IMPORT_ORDER = [
     "losses",
     "heads",
     "tokenization",
-    "auto",
     "inference",
     "text",
     "encoders",

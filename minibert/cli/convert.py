@@ -40,7 +40,7 @@ def run_convert(options: argparse.Namespace) -> None:
     if not is_in_place:
         claim(options.output, options.force, folder=True)
     source = source_of(options)
-    from minibert.auto import load_with_heads
+    from minibert.encoders.auto import load_with_heads
     from minibert.encoders.sentence_folder import copy_modules, transformer_folder
 
     # The class that has a place for every tensor, whatever the config calls it, so that the head is

@@ -164,7 +164,7 @@ def _load(options: argparse.Namespace, device: str) -> tuple[Any, Any]:
 
         embedder: Any = SentenceEmbedder.from_pretrained(source, precision="exact", device=device)
         return embedder, None
-    from minibert.auto import load_with_heads
+    from minibert.encoders.auto import load_with_heads
 
     model, tokenizer = load_with_heads(source)
     if type(model).__name__ not in HEADS:

@@ -93,9 +93,9 @@ def _show_model(options: argparse.Namespace, curves: Curves) -> None:
     source = source_of(options)
     from dataclasses import asdict
 
-    from minibert.auto import class_for_tensors
     from minibert.checkpoints.hub import DEFAULTS
     from minibert.checkpoints.tensors import read_tensors
+    from minibert.encoders.auto import class_for_tensors
     from minibert.model import BertModel
 
     with warnings.catch_warnings():

@@ -30,8 +30,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from minibert.auto import load_with_heads
 from minibert.checkpoints.source import Source
+from minibert.encoders.auto import load_with_heads
 from minibert.encoders.embedder import SentenceEmbedder
 from minibert.encoders.kinds import kind_of
 from minibert.encoders.onnx import OnnxEmbedder, import_onnxruntime, open_session

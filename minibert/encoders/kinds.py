@@ -129,8 +129,8 @@ def load(
         return Loaded("embedder", embedder, embedder.tokenizer)
     import torch
 
-    from minibert.auto import class_for_tensors, has_pooler
     from minibert.checkpoints.tensors import read_tensors
+    from minibert.encoders.auto import class_for_tensors, has_pooler
     from minibert.encoders.rerank import CrossEncoder
     from minibert.inference.optimize import optimize
     from minibert.inference.precisions import resolve_precision
@@ -173,8 +173,8 @@ def kind_of(source: Source) -> Kind:
     """
     if is_embedder(source):
         return "embedder"
-    from minibert.auto import class_for_tensors
     from minibert.checkpoints.tensors import read_tensors
+    from minibert.encoders.auto import class_for_tensors
 
     transformer = read_sentence_folder(source, cross_encoder=True).transformer
     model_class = class_for_tensors(transformer, read_tensors(transformer))

@@ -22,10 +22,10 @@ import torch
 from torch import Tensor
 
 from minibert.attention import BertSelfOutput, eager_attention
-from minibert.auto import load_with_heads
 from minibert.checkpoints.source import Source, packaged
 from minibert.embeddings import BertEmbeddings
 from minibert.encoder import BertIntermediate, BertOutput
+from minibert.encoders.auto import load_with_heads
 from minibert.heads import BertForMaskedLM, BertForPreTraining, BertLMPredictionHead
 from minibert.learn import live
 from minibert.learn.live import compute, deflated, embed

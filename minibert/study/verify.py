@@ -14,11 +14,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from minibert.auto import class_for_tensors, has_pooler
 from minibert.base import PreTrainedModel
 from minibert.checkpoints.source import Source
 from minibert.checkpoints.tensors import read_tensors
 from minibert.config import BertConfig
+from minibert.encoders.auto import class_for_tensors, has_pooler
 from minibert.heads import BertForMultipleChoice
 from minibert.model import BertModel
 from minibert.tokenization.tokenizer import BertTokenizer

@@ -23,11 +23,11 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from minibert.auto import class_for_tensors
 from minibert.base import PreTrainedModel
 from minibert.checkpoints.source import Source
 from minibert.checkpoints.tensors import read_tensors
 from minibert.config import BertConfig
+from minibert.encoders.auto import class_for_tensors
 from minibert.encoders.onnx_heads import OnnxHead
 from minibert.inference.logits import run_rows
 from minibert.tasks.metrics import ClassScores

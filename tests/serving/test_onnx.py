@@ -29,8 +29,8 @@ from minibert import (
     SentenceEmbedder,
     classify,
 )
-from minibert.auto import load_with_heads
 from minibert.checkpoints.source import Source
+from minibert.encoders.auto import load_with_heads
 
 pytest.importorskip("onnxscript")
 pytest.importorskip("onnxruntime")

@@ -13,8 +13,8 @@ from conftest import tiny_config
 from tiny_folder import tiny_folder
 
 from minibert import BertForSequenceClassification, CrossEncoder, evaluate
-from minibert.auto import load_with_heads
 from minibert.cli import main
+from minibert.encoders.auto import load_with_heads
 from minibert.tasks.reranking import RerankTask
 from minibert.tasks.sequence import SequenceTask
 from minibert.tasks.task import Example, Scores, Task

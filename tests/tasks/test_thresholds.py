@@ -12,8 +12,8 @@ from sklearn.metrics import f1_score
 from tiny_folder import classifier_folder, tiny_folder
 
 from minibert import BertConfig, evaluate
-from minibert.auto import load_with_heads
 from minibert.cli import main
+from minibert.encoders.auto import load_with_heads
 from minibert.tasks.sequence import Labeled, SequenceTask, as_flag, as_label_list
 from minibert.tasks.thresholds import best_thresholds
 

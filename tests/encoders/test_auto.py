@@ -9,8 +9,8 @@ from conftest import HEADS, tiny_config
 
 import minibert
 from minibert import BertModel
-from minibert.auto import load_with_heads
 from minibert.checkpoints.source import Source
+from minibert.encoders.auto import load_with_heads
 from minibert.util.files import write_json
 
 
