@@ -5,7 +5,8 @@
 The page itself measures, in a headless Chromium, so that a reader's page can repeat it exactly.
 Tests compare the results with PyTorch. It takes some minutes. Run it after a change of a bundled
 model, of the sentences, or of an experiment in minibert/learn. `--only NAME` measures one
-experiment and keeps the others.
+experiment and keeps the others. `--only asked` computes the sentence vectors of the phrasings in
+Ask, into minibert/learn/asked.json: run it after a change of questions.json or terms.json.
 """
 
 from __future__ import annotations
@@ -16,10 +17,15 @@ import shutil
 import tempfile
 from pathlib import Path
 
+import numpy as np
+
 import minibert
 from minibert.cli import main as command_line
+from minibert.learn.build import phrasings_digest
 from minibert.learn.lesson import articles
+from minibert.learn.live import deflated
 
+LARGEST = 63  # of the integers in a shipped vector: 7 bits change a cosine by 0.002
 LEARN = Path(minibert.__file__).parent / "learn"
 MEASURE = """async (only) => {
     const used = new Set(SCENES.flatMap((scene) => scene.experiments?.() ?? []));
@@ -31,6 +37,13 @@ MEASURE = """async (only) => {
         found[experiment.name] = experiment.results;
     }
     return found;
+}"""
+VECTORS = """async () => {
+    const vectors = [];
+    for (const text of entries.flatMap((one) => phrasings(one[modelLanguage()]))) {
+        vectors.push(await computedVector(text));
+    }
+    return vectors;
 }"""
 
 
@@ -45,8 +58,21 @@ def rounded(value: object) -> object:
     return value
 
 
+def rounded_vectors(vectors: list[list[float]]) -> dict[str, object]:
+    """Return vectors as integers up to `LARGEST`, times one scale, around their mean."""
+    middle = np.mean(vectors, axis=0)
+    apart = np.array(vectors) - middle
+    scale = rounded(float(np.abs(apart).max()) / LARGEST)
+    whole = np.rint(apart / scale).astype(np.int8)
+    return {
+        "scale": scale,
+        "middle": rounded(middle.tolist()),
+        "whole": deflated(whole.tobytes()),
+    }
+
+
 def measure(language: str, only: list[str]) -> None:
-    """Measure the experiments of one article."""
+    """Measure the experiments of one article, and the vectors of its language in Ask."""
     from playwright.sync_api import sync_playwright
 
     target = LEARN / articles()[language]["measured"]
@@ -64,7 +90,18 @@ def measure(language: str, only: list[str]) -> None:
         page.wait_for_selector("html[data-ready]")
         results = page.evaluate(MEASURE, only)
         weights = page.evaluate("page.live.digest")
+        vectors = page.evaluate(VECTORS) if not only or "asked" in only else None
         browser.close()
+    if results:
+        write_results(target, results, weights)
+    if vectors:
+        texts = phrasings_digest(language)
+        vectors = {"weights": weights, "texts": texts, **rounded_vectors(vectors)}
+        write_vectors(LEARN / "asked.json", language, vectors)
+
+
+def write_results(target: Path, results: dict[str, object], weights: str) -> None:
+    """Write the results of experiments, and keep the others of the same weights."""
     before = json.loads(target.read_text(encoding="utf-8"))
     kept = before if before.get("weights") == weights else {}
     content = {**kept, **{name: rounded(found) for name, found in results.items()}}
@@ -75,6 +112,14 @@ def measure(language: str, only: list[str]) -> None:
     ]
     target.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
     print(f"{target}: {', '.join(results)}, {target.stat().st_size / 1e6:.2f} MB")
+
+
+def write_vectors(target: Path, language: str, vectors: dict[str, object]) -> None:
+    """Write the vectors of one language, and keep those of the others."""
+    content = {**json.loads(target.read_text(encoding="utf-8")), language: vectors}
+    lines = [f"{json.dumps(name)}: {json.dumps(own)}" for name, own in sorted(content.items())]
+    target.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+    print(f"{target}: {language}, {target.stat().st_size / 1e6:.2f} MB")
 
 
 def main() -> None:

@@ -82,12 +82,17 @@ function countSets(sets) {
   return counts;
 }
 
-/** Returns a function of one argument that computes each value once. */
+/**
+ * Returns a function of one argument that computes each value once. A rejected promise is not kept,
+ * so that the next call tries again.
+ */
 function memoized(compute) {
   const known = new Map();
   return (key) => {
     if (!known.has(key)) {
-      known.set(key, compute(key));
+      const value = compute(key);
+      known.set(key, value);
+      value?.catch?.(() => known.delete(key));
     }
     return known.get(key);
   };
@@ -105,10 +110,27 @@ const piecesOf = memoized(
 const pieceCounts = () => (pieceCounts.all ??= countSets(entries.map(piecesOf)));
 
 /**
+ * Returns the shipped vectors of all phrasings by their texts, or an empty map for a model that has
+ * none. scripts/measure_scenes.py computed them with `computedVector`.
+ */
+const shippedVectors = memoized(async () => {
+  if (!page.asked) {
+    return new Map();
+  }
+  const { middle, scale, whole } = page.asked;
+  const numbers = new Int8Array(await inflate(whole));
+  const texts = entries.flatMap((one) => phrasings(one[modelLanguage()]));
+  const row = (i) => middle.map((value, c) => value + scale * numbers[i * middle.length + c]);
+  return new Map(texts.map((text, i) => [text, row(i)]));
+});
+
+const vectorOf = memoized(async (text) => (await shippedVectors()).get(text) ?? computedVector(text));
+
+/**
  * Returns the sentence vector of a text: the mean of its last states, in which rare pieces weigh
  * more. "What", "does" and [CLS] stand in most questions and tell them apart least.
  */
-const vectorOf = memoized((text) => {
+function computedVector(text) {
   const tokens = live.tokens({ text });
   const column = (name) => tokens.map((token) => token[name]);
   return live.ask("vector", {
@@ -117,7 +139,7 @@ const vectorOf = memoized((text) => {
     mask: column("mask"),
     weights: column("id").map((id) => rarity(pieceCounts().get(id))),
   });
-});
+}
 
 const apart = (vector, middle) => vector.map((value, c) => value - middle[c]);
 
@@ -289,7 +311,8 @@ function candidatePhrasings(one, text) {
 
 /**
  * Ranks the best entries by letters anew: to each score comes the cosine of the entry's nearest
- * phrasing. A vector takes the page some 40 ms, so only the likely phrasings get one. Returns null as soon as `stop` says that the text is no longer wanted.
+ * phrasing. Where no vectors are shipped, each takes some 40 ms, so only the likely phrasings are
+ * compared. Returns null as soon as `stop` says that the text is no longer wanted.
  */
 async function rankByVectors(text, stop = () => false) {
   const middle = await middleOf();
@@ -369,7 +392,9 @@ function openAsk() {
   drawAsk();
   listQuestions();
   $("ask-box").focus();
-  prepareSearch(modelLanguage()).then(() => middleOf());
+  prepareSearch(modelLanguage())
+    .then(() => middleOf())
+    .catch(() => {}); // a question tries again
 }
 
 /** Leaves a door. The page returns to what the reader was doing before. */

@@ -416,7 +416,25 @@ def _texts(data: Mapping[str, Any]) -> dict[str, Any]:
     if data.get("live"):
         texts["questions"] = json.loads(part("questions.json"))
         texts["terms"] = json.loads(part("terms.json"))
+        texts["asked"] = _asked(data["live"]["digest"])
     return texts
+
+
+def _asked(weights: str) -> dict[str, Any] | None:
+    """Return the sentence vectors of the phrasings in Ask, or None if the model has others."""
+    for language, vectors in json.loads(part("asked.json")).items():
+        if (vectors["weights"], vectors["texts"]) == (weights, phrasings_digest(language)):
+            return dict(vectors)
+    return None
+
+
+def phrasings_digest(language: str) -> str:
+    """Return a digest of everything that the vectors of the phrasings in Ask depend on."""
+    questions = [own[language] for own in json.loads(part("questions.json"))]
+    terms = [own[language] for own in json.loads(part("terms.json")).values()]
+    phrasings = [[own["question"], own["also"]] for own in questions]
+    phrasings += [[own.get("ask"), own["forms"]] for own in terms]
+    return hashlib.sha256(json.dumps(phrasings).encode()).hexdigest()[:16]
 
 
 def pack(arrays: Mapping[str, Tensor], whole: Collection[str] = ()) -> dict[str, Any]:

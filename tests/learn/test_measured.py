@@ -6,16 +6,19 @@ A sample of every experiment is computed again. The slow test computes more of e
 from __future__ import annotations
 
 import base64
+import json
 import re
+from collections import Counter
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from test_page import inflate
 
 from minibert.learn import live
-from minibert.learn.build import load
+from minibert.learn.build import load, part, phrasings_digest
 from minibert.learn.lesson import article, articles
 from minibert.learn.live import SIDES
 
@@ -295,6 +298,38 @@ def test_pronouns(model: Model, sample: Any) -> None:
                 margins.append(np.log(shares[0]) - np.log(shares[1]))
             own = silenced[i]["whole"] if head is None else silenced[i]["without"][head]
             assert own == pytest.approx(margins[0] - margins[1], abs=5e-3)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_ask_has_vectors_of_its_phrasings(language: str) -> None:
+    """After a change of questions.json or terms.json, their vectors have to be computed again."""
+    digest = json.loads(part("asked.json"))[language]["texts"]
+    assert digest == phrasings_digest(language), "run scripts/measure_scenes.py --only asked"
+
+
+def test_vectors_of_phrasings(model: Model, sample: Any) -> None:
+    """The shipped vectors are means of last states, in which pieces of few entries weigh more."""
+    language = model.lesson["language"]
+    entries = [
+        [own[language]["question"], *own[language]["also"]]
+        for own in json.loads(part("questions.json"))
+    ] + [
+        [*own[language].get("ask", []), *own[language]["forms"]]
+        for own in json.loads(part("terms.json")).values()
+    ]
+    pieces = [{i for ids in model.tokenizer(own)["input_ids"] for i in ids} for own in entries]
+    counts = Counter(i for ids in pieces for i in ids)
+    shipped = json.loads(part("asked.json"))[language]
+    whole = np.frombuffer(inflate(shipped["whole"]), np.int8).reshape(-1, len(shipped["middle"]))
+    vectors = torch.tensor(shipped["middle"] + shipped["scale"] * whole)
+    texts = [text for own in entries for text in own]
+    assert len(vectors) == len(texts)
+    for i in sample(texts):
+        ids = model.tokenizer(texts[i])["input_ids"]
+        weights = torch.tensor([np.log(len(entries) / counts[piece]) + 0.1 for piece in ids])
+        states = model.state(model.run(texts[i])[0], model.layers)
+        expected = weights.float() @ states / weights.sum()
+        assert (vectors[i] - expected).abs().max() < 0.6 * shipped["scale"]
 
 
 def fitted(rows: Any, labels: Any, others: Any) -> Any:
