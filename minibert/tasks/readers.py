@@ -12,6 +12,7 @@ import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from minibert.tasks.tables import not_empty
 from minibert.text import BadRow, Row, Table, read, read_json
 from minibert.text.lines import text_lines
 from minibert.text.location import Location
@@ -63,9 +64,7 @@ def read_conll(
     else:
         sentences = _sentences_of_lines(Location(path), table or Table())
     rows = _usable(sentences, tagged_values, skip)
-    rows = [row for row in rows if row.values["tokens"]]
-    if not rows and not skip:
-        raise ValueError(f"{path} has no rows.")
+    rows = not_empty(path, [row for row in rows if row.values["tokens"]], skip)
     _check_spelling(path, rows)
     return rows
 
@@ -223,10 +222,7 @@ def read_squad(
         FileNotFoundError: The file does not exist.
         ValueError: It is not a SQuAD file, it has no question, or an answer is not in its context.
     """
-    rows = _usable(_entries(path, table, skip), question_values, skip)
-    if not rows and not skip:
-        raise ValueError(f"{path} has no rows.")
-    return rows
+    return not_empty(path, _usable(_entries(path, table, skip), question_values, skip), skip)
 
 
 def _entries(path: FilePath, table: Table | None, skip: list[BadRow] | None) -> Iterator[Row]:

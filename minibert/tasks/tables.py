@@ -28,14 +28,25 @@ def read_checked(
         FileNotFoundError: The file does not exist.
         ValueError: A row has a fault, or no row is left.
     """
-    rows = checked(read(path, table, skip, columns), fault, skip)
-    if not rows:
-        raise ValueError(
-            f"{path} has no row that can be used: {left_out(skip)}"
-            if skip
-            else f"{path} has no rows."
-        )
-    return rows
+    return not_empty(path, checked(read(path, table, skip, columns), fault, skip), skip)
+
+
+def not_empty(path: Any, rows: list[Row], skip: list[BadRow] | None = None) -> list[Row]:
+    """The rows of a file, of which there is at least one.
+
+    Args:
+        path: What was read.
+        rows: The rows that can be used.
+        skip: The rows of the file that were left out, which may be why none is left.
+
+    Raises:
+        ValueError: There are none.
+    """
+    if rows:
+        return rows
+    if skip:
+        raise ValueError(f"{path} has no row that can be used: {left_out(skip)}.")
+    raise ValueError(f"{path} has no rows.")
 
 
 def checked(rows: Iterable[Row], fault: Fault, skip: list[BadRow] | None = None) -> list[Row]:
@@ -77,9 +88,7 @@ def rows_of_values(
                     f"{row.place}: {text} should be a text, not {row.values[text]!r:.80}."
                 )
         rows.append(row)
-    if not rows:
-        raise ValueError("data has no rows.")
-    return checked(rows, fault)
+    return checked(not_empty("data", rows), fault)
 
 
 def items_of(values: Any) -> list[Any]:

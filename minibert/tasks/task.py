@@ -205,14 +205,18 @@ class Task:
 def rows_of(
     task: Task, data: Data, dev: bool = False, skip: list[BadRow] | None = None
 ) -> list[Row]:
-    """The rows of a file, or of data in memory."""
+    """The rows of a file, or of data in memory. `skip` may hold bad rows of other files."""
     if not isinstance(data, str | os.PathLike):
         return task.from_values(data, dev)
+    found: list[BadRow] | None = None if skip is None else []
     try:
-        return task.read(data, dev, skip)
+        rows = task.read(data, dev, found)
     except BadRowError as error:
         advice = "Correct it, or pass skip_bad_rows=True to leave such rows out."
         raise BadRowError(f"{error} {advice}") from None
+    if skip is not None:
+        skip.extend(found or [])
+    return rows
 
 
 def load_with_labels(

@@ -16,6 +16,8 @@ import pytest
 from pyarrow import parquet
 
 from minibert.tasks.readers import read_conll, read_squad
+from minibert.tasks.task import rows_of
+from minibert.tasks.tokens import TokenTask
 from minibert.text import BadRow, Table
 
 TaggedSentence = tuple[list[str], list[str]]
@@ -182,6 +184,27 @@ def test_bad_sentences_and_questions_are_left_out_on_request(tmp_path: Path) -> 
     (tmp_path / "b.jsonl").write_text("\n".join(rows) + "\n", encoding="utf-8")
     assert len(read_squad(tmp_path / "b.jsonl", skip=skipped)) == 1
     assert "'oak' is not in the context" in skipped[1].reason
+
+
+def test_a_file_of_bad_rows_alone_says_what_is_wrong_with_them(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"tokens": ["a"], "tags": []}\n', encoding="utf-8")
+    with pytest.raises(ValueError, match="a.jsonl, line 1: tokens and tags should be lists"):
+        read_conll(tmp_path / "a.jsonl", skip=[])
+    wrong = {**ENTRY, "answers": answers("oak", 0), "context": CONTEXT}
+    (tmp_path / "b.jsonl").write_text(json.dumps(wrong) + "\n", encoding="utf-8")
+    with pytest.raises(ValueError, match="b.jsonl, line 1: the answer 'oak'"):
+        read_squad(tmp_path / "b.jsonl", skip=[])
+
+
+def test_bad_rows_of_another_file_are_not_the_reason(tmp_path: Path) -> None:
+    good = '{"tokens": ["a"], "tags": ["O"]}\n'
+    (tmp_path / "train.jsonl").write_text(good + '{"tokens": ["a"], "tags": []}\n', "utf-8")
+    (tmp_path / "dev.tsv").write_text("\n\n", encoding="utf-8")
+    skipped: list[BadRow] = []
+    assert len(rows_of(TokenTask(), tmp_path / "train.jsonl", skip=skipped)) == 1
+    with pytest.raises(ValueError, match=r"dev\.tsv has no rows"):
+        rows_of(TokenTask(), tmp_path / "dev.tsv", dev=True, skip=skipped)
+    assert len(skipped) == 1
 
 
 def test_hashtags_are_words_and_comments_are_not(tmp_path: Path) -> None:
