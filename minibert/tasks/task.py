@@ -13,7 +13,7 @@ lines.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -24,6 +24,8 @@ import torch
 from torch import Tensor, nn
 
 from minibert.base import PreTrainedModel
+from minibert.checkpoints.drawing import without_values
+from minibert.checkpoints.loading import build
 from minibert.checkpoints.source import Source
 from minibert.checkpoints.tensors import read_tensors
 from minibert.config import BertConfig
@@ -225,7 +227,8 @@ def load_with_labels(
     """Load a checkpoint to train it on the labels of a file.
 
     A head that has the labels keeps them and their order, so that what it has learned stays.
-    Another head is replaced by a new one, which is reported.
+    Another head is replaced by a new one, which is reported. Of a class of a user's own, only the
+    tensors are new whose shape depends on the labels.
 
     Args:
         model_class: The class with the head of the task.
@@ -249,9 +252,31 @@ def load_with_labels(
         if kept is not None:
             fields = kept
         else:
-            tensors = {name: tensor for name, tensor in tensors.items() if name not in heads}
-            _report_new_head(source, named, config, fields)
+            new = heads
+            if is_own:
+                new = heads & shaped_by_labels(model_class, source, fields) or heads
+            tensors = {name: tensor for name, tensor in tensors.items() if name not in new}
+            _report_new_head(source, named, config, fields, new if new < heads else ())
     return model_class.from_pretrained(source, state_dict=tensors, dtype=torch.float32, **fields)
+
+
+def shaped_by_labels(
+    model_class: type[PreTrainedModel], source: Source, fields: Mapping[str, Any]
+) -> set[str]:
+    """The names of the tensors of a class whose shape depends on the number of labels.
+
+    Args:
+        model_class: The class.
+        source: Where its config is.
+        fields: Fields of the config that differ.
+    """
+    config = model_class.config_class.from_pretrained(source, **fields)
+    shapes = []
+    for count in (config.num_labels, config.num_labels + 1):
+        with torch.random.fork_rng(devices=()), without_values():
+            model = build(model_class, config.replace(num_labels=count), {})
+        shapes.append({name: tensor.shape for name, tensor in model.state_dict().items()})
+    return {name for name, shape in shapes[0].items() if shape != shapes[1].get(name)}
 
 
 def kept_labels(config: BertConfig, fields: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -296,8 +321,13 @@ def problem_type(config: BertConfig) -> str:
 
 
 def _report_new_head(
-    source: Source, architectures: Any, config: BertConfig, fields: Mapping[str, Any]
+    source: Source,
+    architectures: Any,
+    config: BertConfig,
+    fields: Mapping[str, Any],
+    names: Iterable[str],
 ) -> None:
+    """Say why a head is new. `names` are its tensors, if others of the head are kept."""
     present = f"{', '.join(map(str, architectures or []))} with {config.num_labels} labels"
     labels = label_names(config)
     if len(labels) > 1:
@@ -307,7 +337,8 @@ def _report_new_head(
         wanted = f"the labels {_excerpt(list(fields['id2label'].values()))}"
     elif "num_labels" not in fields:
         wanted = "this task"
-    tell(f"the head is new: that of {source} is a {present}, and does not fit {wanted}")
+    part = f" ({_excerpt(sorted(names))})" if names else ""
+    tell(f"the head is new{part}: that of {source} is a {present}, and does not fit {wanted}")
 
 
 def _excerpt(names: Sequence[str]) -> str:

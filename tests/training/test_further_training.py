@@ -161,6 +161,38 @@ def test_the_head_of_a_users_class_stays(
     assert all(torch.equal(value, saved[name]) for name, value in loaded.state_dict().items())
 
 
+class DeepScorer(Deep, Scorer):
+    pass
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("own_class", [Deep, DeepScorer])
+@pytest.mark.parametrize("labels", [["a", "b"], ["a", "b", "c"]])
+def test_only_what_depends_on_the_labels_is_new(
+    own_class: type[Classifier],
+    labels: list[str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    class OwnTask(SequenceTask):
+        model_class = own_class
+
+    config = BertConfig.from_pretrained(tiny_folder(tmp_path / "base"))
+    config = config.replace(id2label={0: "yes", 1: "no", 2: "maybe"})
+    own_class(config).save_pretrained(tmp_path / "out")
+    BertTokenizer.from_pretrained(tmp_path / "base").save_pretrained(tmp_path / "out")
+    saved = own_class.from_pretrained(tmp_path / "out").state_dict()
+    capsys.readouterr()
+    rows = [{"text": "good", "label": label} for label in labels]
+    loaded, _ = OwnTask().load(tmp_path / "out", OwnTask().from_values(rows))
+    new = [f"{own_class.name}.2.{part}" for part in ("bias", "weight")]
+    assert f"the head is new ({', '.join(new)})" in capsys.readouterr().err
+    values = loaded.state_dict()
+    assert values[new[1]].shape == (len(labels), config.hidden_size)
+    assert not torch.equal(values[new[1]][:2], saved[new[1]][:2])
+    assert all(torch.equal(values[name], saved[name]) for name in saved.keys() - set(new))
+
+
 def test_training_further_begins_where_it_ended(tmp_path: Path) -> None:
     base = tiny_folder(tmp_path / "base")
     lines = [f"{'good' if n % 2 else 'bad'} w{n}\t{'yes' if n % 2 else 'no'}\n" for n in range(40)]
