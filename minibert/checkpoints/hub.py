@@ -7,9 +7,10 @@ together, and others when they are first asked for.
 from __future__ import annotations
 
 import os
-import warnings
 from pathlib import Path
 from typing import Any
+
+from minibert.util.checks import warn
 
 SMALL_FILES = (
     "added_tokens.json",
@@ -156,10 +157,9 @@ class Repository:
         if cached is _CACHED_NO_EXIST:
             return
         self.assumed_absent.append(path)
-        warnings.warn(
+        warn(
             f"{path} of {self.name} is not in the cache, which has never been asked for "
-            f"it: taken for absent, which means {default}. Go online once to be sure.",
-            stacklevel=6,
+            f"it: taken for absent, which means {default}. Go online once to be sure."
         )
 
     def _not_in_cache(self, path: str) -> str:

@@ -19,7 +19,6 @@ names change (`checkpoints.tensors.RENAMES`), and the prefix of the base model i
 import inspect
 import os
 import re
-import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -35,6 +34,7 @@ from minibert.checkpoints.tensors import read_tensors, renamed
 from minibert.checkpoints.ties import named_tensors, shared_names, untie
 from minibert.compat.keywords import drop_ignored_keywords, one_device
 from minibert.initialization import WORD_EMBEDDINGS
+from minibert.util.checks import warn
 from minibert.util.devices import resolve_device
 from minibert.util.files import prefix_errors
 from minibert.util.progress import collector_paused
@@ -230,7 +230,7 @@ def load_model(model_class: Any, checkpoint: Checkpoint, ignore_mismatched_sizes
             model = build(model_class, checkpoint.config, checkpoint.model_options)
         fill(model, models, checkpoint.tensors, report, ignore_mismatched_sizes)
     for sentence in report.problems(model_class.__name__):
-        warnings.warn(sentence, stacklevel=3)
+        warn(sentence)
     model.eval()
     model.load_report = report
     return model

@@ -9,7 +9,6 @@ import importlib.resources
 import os
 import re
 import tempfile
-import warnings
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any
 
 from minibert.checkpoints.hub import Repository, snapshot_in
 from minibert.compat.keywords import CONVERT_TENSORFLOW
+from minibert.util.checks import warn
 
 
 def packaged(name: str) -> Path:
@@ -63,10 +63,9 @@ def _local_folder(name: str) -> Path | None:
     if is_ambiguous and folder == os.path.basename(bundled):  # "./minibert-tiny" is clear
         if not os.path.isfile(os.path.join(folder, "config.json")):
             return Path(bundled)  # the folder is not a model, but the output of a run, for instance
-        warnings.warn(
+        warn(
             f"{folder} is read as the folder of that name here, not as the bundled "
-            "model. Rename the folder if you mean the bundled model.",
-            stacklevel=4,
+            "model. Rename the folder if you mean the bundled model."
         )
     for candidate in (folder, bundled):
         if os.path.isdir(candidate):

@@ -11,9 +11,6 @@ in `OnnxEmbedder`. Tokenizers and folders are not imported: an encoder is given 
 
 from __future__ import annotations
 
-import inspect
-import os
-import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from itertools import islice
@@ -51,7 +48,7 @@ from minibert.encoders.token_rows import (
 )
 from minibert.encoders.words import WordVectors, merge_tokens
 from minibert.inference.batching import BATCH_TOKENS, Report
-from minibert.util.checks import TruncationWarning, check_count
+from minibert.util.checks import TruncationWarning, check_count, warn
 from minibert.util.progress import SILENT, Progress
 
 if TYPE_CHECKING:
@@ -62,7 +59,6 @@ if TYPE_CHECKING:
 Texts = str | Iterable[str | Pair]
 Task = Literal["query", "document"]
 
-PACKAGE = os.path.dirname(os.path.dirname(__file__))
 
 # names under which models have the prompt of each task
 PROMPT_NAMES: dict[str, tuple[str, ...]] = {
@@ -218,17 +214,11 @@ class TextModel:
         """
         if not overlong:
             return
-        level = 2  # of the first caller outside the package, whose line the warning names
-        caller = inspect.currentframe()
-        caller = caller and caller.f_back
-        while caller is not None and caller.f_code.co_filename.startswith(PACKAGE):
-            level += 1
-            caller = caller.f_back
         sentence = (
             f"{overlong} of {count} {kind} have more than {self.max_length} tokens and were "
             f"truncated. {advice}"
         )
-        warnings.warn(TruncationWarning(sentence.rstrip(), overlong), stacklevel=level)
+        warn(TruncationWarning(sentence.rstrip(), overlong))
 
     def _prompt_of(self, name: str | None) -> str:
         """The prompt of this name, "" for None.

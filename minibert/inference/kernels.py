@@ -5,7 +5,6 @@ are not part of it, so none is used before `runs_here` has tried it.
 """
 
 import math
-import warnings
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -14,6 +13,8 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+from minibert.util.checks import warn
 
 # without one of these instruction sets the precision is slower than float32, which is used instead
 NEEDED_FEATURES = {
@@ -402,4 +403,4 @@ def float_kernel(dtype: torch.dtype) -> type[Kernel]:
 @cache
 def warn_once(message: str) -> None:
     """Warns with a message the first time it is passed."""
-    warnings.warn(message, stacklevel=2)
+    warn(message)

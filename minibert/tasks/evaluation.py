@@ -9,7 +9,6 @@ print(evaluation.metrics["accuracy"], evaluation.intervals["accuracy"])
 from __future__ import annotations
 
 import os
-import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -46,7 +45,7 @@ from minibert.tasks.tokens import TokenTask
 from minibert.text import BadRow, Row, Table, left_out, read
 from minibert.text.table import Quoting
 from minibert.tokenization.tokenizer import BertTokenizer
-from minibert.util.checks import check_count
+from minibert.util.checks import check_count, warn
 
 CONFIDENCE = 0.95
 
@@ -194,7 +193,7 @@ def evaluate(
     skipped: list[BadRow] = []
     rows = rows_of(task, data, dev=True, skip=skipped if skip_bad_rows else None)
     if skipped:
-        warnings.warn(left_out(skipped), stacklevel=2)
+        warn(left_out(skipped))
     examples = []
     unknown: dict[str, int] = {}
     limit = 0
@@ -215,7 +214,7 @@ def evaluate(
         predictions = [prediction._replace(thresholds=fixed) for prediction in predictions]
     scores = task.score(rows, predictions)
     if scores.notice:
-        warnings.warn(scores.notice, stacklevel=2)
+        warn(scores.notice)
     return Evaluation(
         scores.task,
         scores.rows,
@@ -251,10 +250,9 @@ def unknown_labels(task: Task, rows: Sequence[Row], config: Any) -> dict[str, in
             "another column, or write the model's names into the data or into id2label of its "
             "config."
         )
-    warnings.warn(
+    warn(
         f"{sum(unknown.values()):,} labels of the data are not among those of the model and count "
-        f"as wrong: {listing} (the model has {names}).",
-        stacklevel=3,
+        f"as wrong: {listing} (the model has {names})."
     )
     return unknown
 

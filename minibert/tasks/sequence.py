@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -41,7 +40,7 @@ from minibert.tasks.task import (
 from minibert.tasks.thresholds import THRESHOLDS, best_thresholds, thresholds_of
 from minibert.text import BadRow, Row, Table
 from minibert.tokenization.tokenizer import BertTokenizer
-from minibert.util.checks import TruncationWarning, check_count
+from minibert.util.checks import TruncationWarning, check_count, warn
 from minibert.util.files import RECIPES
 from minibert.util.progress import tell
 
@@ -561,13 +560,13 @@ def classify(
     return results[0] if isinstance(texts, str) else results
 
 
-def warn_of_truncation(count: int, limit: int, stacklevel: int = 3) -> None:
+def warn_of_truncation(count: int, limit: int) -> None:
     """Warn that texts had more tokens than a model takes."""
     if count:
         texts = "1 text has" if count == 1 else f"{count:,} texts have"
         were = "was" if count == 1 else "were"
         sentence = f"{texts} more than {limit} tokens and {were} truncated."
-        warnings.warn(TruncationWarning(sentence, count), stacklevel=stacklevel)
+        warn(TruncationWarning(sentence, count))
 
 
 def label_scores(config: BertConfig, logits: Tensor) -> list[LabelScore]:

@@ -8,13 +8,12 @@ two texts    [CLS] a a [SEP] b b [SEP]      type ids 0 0 0 0 1 1 1
 Next file: encoding.py.
 """
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
-from minibert.util.checks import check_count
+from minibert.util.checks import check_count, warn
 
 T = TypeVar("T")
 RowContent = tuple[int, tuple[slice, ...]]
@@ -79,10 +78,9 @@ def resolve_limits(
     if truncation is None and padding is False:
         return pad, "longest_first", max_length
     if strategy is None and pad == "longest":
-        warnings.warn(
+        warn(
             "max_length has no effect with padding=True and no truncation. Pass truncation=True to "
-            "truncate texts, or padding='max_length' to pad them to that length.",
-            stacklevel=3,
+            "truncate texts, or padding='max_length' to pad them to that length."
         )
     return pad, strategy, max_length
 

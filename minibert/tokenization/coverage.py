@@ -4,12 +4,12 @@ A model learns next to nothing from a text whose tokens are single characters.
 """
 
 import unicodedata
-import warnings
 from collections import Counter
 from collections.abc import Iterable
 
 from minibert.checkpoints.source import BUNDLED_MODELS
 from minibert.tokenization.tokenizer import BertTokenizer
+from minibert.util.checks import warn
 
 MIN_PIECES = 4  # one or two characters prove nothing
 _SCRIPT_NAMES = {
@@ -69,5 +69,5 @@ def warn_of_coverage(tokenizer: BertTokenizer, texts: Iterable[str]) -> None:
             continue
         if "Hangul" in message and (BUNDLED_MODELS / "minibert-ko").is_dir():
             message += " Try minibert-ko."
-        warnings.warn(f"{text!r:.40}: {message}", stacklevel=3)
+        warn(f"{text!r:.40}: {message}")
         return

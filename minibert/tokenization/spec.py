@@ -13,7 +13,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -34,6 +33,7 @@ from minibert.tokenization.tokenizer_json import (
 )
 from minibert.tokenization.unicode import SPACES
 from minibert.tokenization.vocabulary import ALL_NAMED, MAX_VOCAB_SIZE, NAMED, as_list
+from minibert.util.checks import warn
 from minibert.util.files import (
     make_folder,
     prefix_errors,
@@ -355,10 +355,9 @@ def _read_lines(path: str | os.PathLike[str]) -> list[str]:
 def _enumerate_tokens(tokens: list[str], name: str) -> dict[str, int]:
     repeated = [token for token, count in Counter(tokens).items() if count > 1 and token]
     if repeated:
-        warnings.warn(
+        warn(
             f"The vocabulary {name} contains {len(repeated)} tokens more than once, such as "
-            f"{repeated[0]!r} as number {tokens.index(repeated[0])}. The last of each counts.",
-            stacklevel=6,
+            f"{repeated[0]!r} as number {tokens.index(repeated[0])}. The last of each counts."
         )
     return {token: token_id for token_id, token in enumerate(tokens)}
 

@@ -14,7 +14,6 @@ Next file: basic.py.
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -51,6 +50,7 @@ from minibert.tokenization.tokenizer_json import Components
 from minibert.tokenization.unicode import CJK
 from minibert.tokenization.vocabulary import ALL_NAMED, Vocabulary, to_list
 from minibert.tokenization.wordpiece import WordPiece
+from minibert.util.checks import warn
 from minibert.util.files import prefix_errors
 from minibert.util.progress import collector_paused
 
@@ -342,11 +342,10 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
         if sum(CJK.search(word) is not None for word in lost) > len(lost) / 2:
             cause = "every ideograph becomes a word of its own"
             advice = "tokenize_chinese_chars=False for a vocabulary with longer words"
-        warnings.warn(
+        warn(
             f"{len(lost) / len(words):.0%} of the words in the vocabulary "
             f"{self.name_or_path or 'given'}, such as {lost[len(lost) // 2]!r}, can never be "
-            f"found, because {cause}: pass {advice}.",
-            stacklevel=3,
+            f"found, because {cause}: pass {advice}."
         )
 
     def __repr__(self) -> str:
@@ -569,10 +568,9 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
         is_too_long = form.max_length is None and longest > self.model_max_length
         if verbose and is_too_long and not self._warned_of_length:
             self._warned_of_length = True
-            warnings.warn(
+            warn(
                 f"A text has {longest} tokens, but the model takes {self.model_max_length}: pass "
-                "truncation=True.",
-                stacklevel=3,
+                "truncation=True."
             )
         return padded_length(longest, form.padding, form.max_length, form.multiple)
 

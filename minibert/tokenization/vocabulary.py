@@ -11,13 +11,13 @@ Next file: pipeline.py.
 from __future__ import annotations
 
 import threading
-import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from minibert.tokenization.added import AddedToken
 from minibert.tokenization.wordpiece import CONTINUED
+from minibert.util.checks import warn
 
 NAMED = ("unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 """The special tokens of BERT, by name."""
@@ -141,12 +141,11 @@ class Vocabulary:
                 self._add(token, token_id)
             elif token.content:
                 self._add(token)
-                warnings.warn(
+                warn(
                     f"{token.content!r} should have the id {token_id}, which is that of "
                     f"{holder!r} in the vocabulary {name or 'given'}, but has "
                     f"{self._added_ids[token.content]} instead, for which the model may have no "
-                    "embedding.",
-                    stacklevel=4,
+                    "embedding."
                 )
 
     def _add_special(self, special_tokens: Mapping[str, Any], extra: list[Any], name: str) -> None:
@@ -171,11 +170,10 @@ class Vocabulary:
             setattr(self, key, named.get(key))
         self.extra_special_tokens = [token.content for token in extra_tokens]
         if missing and self.unk_token in self.base_vocab:
-            warnings.warn(
+            warn(
                 f"The vocabulary {name or 'given'} lacks {', '.join(missing):.200}. They are "
                 f"appended with ids from {self._added_ids[missing[0]]}, for which the model may "
-                f"have no embeddings.",
-                stacklevel=4,
+                f"have no embeddings."
             )
 
     # ---- tokens and sizes

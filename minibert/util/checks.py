@@ -1,7 +1,9 @@
 """Checks of arguments that many modules share. Each raises an error that names the argument."""
 
 import difflib
+import inspect
 import math
+import warnings
 from collections.abc import Iterable
 from dataclasses import field, fields
 from numbers import Integral
@@ -19,6 +21,23 @@ class TruncationWarning(UserWarning):
     def __init__(self, sentence: str, count: int) -> None:
         super().__init__(sentence)
         self.count = count
+
+
+def warn(message: str | Warning) -> None:
+    """Warn, and name the line of the first caller outside minibert and torch.
+
+    How many frames lie between depends on decorators and on what called what, so they are counted.
+    (Python 3.12 has skip_file_prefixes for it.)
+
+    Args:
+        message: What to say, as a UserWarning unless it is a Warning itself.
+    """
+    level = 1
+    caller = inspect.currentframe()
+    while caller and caller.f_globals.get("__name__", "").split(".")[0] in ("minibert", "torch"):
+        level += 1
+        caller = caller.f_back
+    warnings.warn(message, stacklevel=level)
 
 
 def check_count(name: str, value: Any, minimum: int = 1) -> None:

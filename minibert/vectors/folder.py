@@ -19,7 +19,6 @@ import hashlib
 import json
 import os
 import re
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, SupportsIndex
@@ -32,6 +31,7 @@ from minibert.encoders.text_encoder import TextEncoder
 from minibert.encoders.token_rows import Settings, Vectors
 from minibert.text.location import Location
 from minibert.tokenization.spec import tokenizer_digest
+from minibert.util.checks import warn
 from minibert.vectors.formats import open_vector_file
 
 MANIFEST = ".manifest"
@@ -145,9 +145,7 @@ class VectorFolder:
             shard.fs is not None or sha256_of_file(Path(shard.path)) == record["sha256"]
         ):
             return True
-        warnings.warn(
-            f"{shard} has been damaged since it was written: it is made again.", stacklevel=4
-        )
+        warn(f"{shard} has been damaged since it was written: it is made again.")
         return False
 
     def write(

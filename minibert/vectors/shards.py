@@ -39,7 +39,7 @@ from minibert.encoders.text_encoder import TextEncoder
 from minibert.encoders.token_rows import CHUNK_TEXTS, Settings, Vectors, iter_texts
 from minibert.text.location import Location, claim
 from minibert.text.rows import Row
-from minibert.util.checks import check_count
+from minibert.util.checks import check_count, warn
 from minibert.util.files import named_in_errors, only_run_in
 from minibert.util.progress import SILENT, Progress, interruptible
 from minibert.vectors.folder import VectorFolder, describe, text_digest
@@ -487,7 +487,7 @@ def _in_processes(
                     texts, future = waiting.popleft()
                     report, messages = future.result()
                     for message in messages:
-                        warnings.warn(message, stacklevel=3)
+                        warn(message)
                     progress.add(texts, report.tokens)
                     yield report
         except BrokenProcessPool:  # the pool has ended the other processes
