@@ -102,7 +102,11 @@ class FusedEncoder(BertEncoder):
         scratch = weight.new_empty(0)
         layers = []
         for index, layer in enumerate(encoder.layer):
-            _check_parts(layer, f"encoder.layer.{index}")
+            name = f"encoder.layer.{index}"
+            _check_class(layer, BertLayer, name)
+            _check_class(layer, BertLayer, name, "feed_forward_chunk")
+            for part, part_class in _PARTS.items():
+                _check_class(layer.get_submodule(part), part_class, f"{name}.{part}")
             assert isinstance(layer, BertLayer)
             inputs: tuple[Tensor | None, ...] = (None, None, None, None)
             if kernel is Int8Kernel and sample is not None:
@@ -153,7 +157,9 @@ class FusedEncoder(BertEncoder):
                 return run(*share)
 
         pool = workers(len(shares), torch.get_num_threads(), os.getpid())
-        return _join_outputs(list(pool.map(run_share, shares)))
+        outputs = list(pool.map(run_share, shares))
+        joined: BertModelOutput = tree_map(lambda *tensors: torch.cat(tensors), *outputs)
+        return joined
 
     layout_forward = forward
 
@@ -187,12 +193,14 @@ class FusedEncoder(BertEncoder):
         with without_autocast(device_type):
             output = run(attend=fastest)
             # 0 times NaN is NaN: neighboring sequences would share it
-            if fastest is packed_attention and _has_neighbors(layout):
-                if not output.last_hidden_state.sum().isfinite():
+            if fastest is packed_attention and isinstance(layout, PackedLayout):
+                has_neighbors = len(layout.lengths) > 1
+                if has_neighbors and not output.last_hidden_state.sum().isfinite():
                     output = run(attend=attend)
         if output.last_hidden_state.shape == shape:
             return output
-        return _unpad_output(output, rows, shape)
+        unpadded: BertModelOutput = tree_map(lambda states: states[:rows].view(shape), output)
+        return unpadded
 
     def map_for(self, count: int, device: torch.device) -> Callable[..., Iterable[Any]]:
         """A `map` for so many batches: in worker threads if there are enough for all of them.
@@ -322,28 +330,6 @@ def as_rows(hidden_states: Tensor, layout: Layout) -> tuple[Tensor, PackedLayout
     return F.pad(hidden_states.flatten(0, -2), (0, 0, 0, padding)), rows
 
 
-def _has_neighbors(layout: Layout) -> bool:
-    return isinstance(layout, PackedLayout) and len(layout.lengths) > 1
-
-
-def _join_outputs(outputs: list[BertModelOutput]) -> BertModelOutput:
-    """The outputs of the shares of a batch as the batch's."""
-
-    def join(*tensors: Tensor) -> Tensor:
-        return torch.cat(tensors)
-
-    return tree_map(join, *outputs)  # type: ignore[no-any-return]
-
-
-def _unpad_output(output: BertModelOutput, rows: int, shape: torch.Size) -> BertModelOutput:
-    """An output of padded rows in the shape of the batch."""
-
-    def unpad(states: Tensor) -> Tensor:
-        return states[:rows].view(shape)
-
-    return tree_map(unpad, output)  # type: ignore[no-any-return]
-
-
 def _values_as_context(
     query: Tensor, key: Tensor, value: Tensor, layout: Layout, dropout: float
 ) -> AttentionOutput:
@@ -372,18 +358,6 @@ _PARTS = {
     "output.dense": nn.Linear,
     "output.LayerNorm": nn.LayerNorm,
 }
-
-
-def _check_parts(layer: nn.Module, name: str) -> None:
-    """Check that a layer computes what a `FusedLayer` does.
-
-    Raises:
-        ValueError: The layer or a part of it has been replaced.
-    """
-    _check_class(layer, BertLayer, name)
-    _check_class(layer, BertLayer, name, "feed_forward_chunk")
-    for part, part_class in _PARTS.items():
-        _check_class(layer.get_submodule(part), part_class, f"{name}.{part}")
 
 
 def _check_class(

@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from minibert.base import Model, PreTrainedModel
 from minibert.inference.batching import BATCH_TOKENS
@@ -86,7 +86,11 @@ def _optimized(model: Model, precision: str) -> Model:
         base = fast.base_model
         sample = None
         if precision == "int8":
-            sample = _sample(base)
+            # embeddings of random words, always the same, so that the same model is built each time
+            seq = min(32, base.config.max_position_embeddings)
+            generator = torch.Generator().manual_seed(0)
+            ids = torch.randint(base.config.vocab_size, (8, seq), generator=generator)
+            sample = base.embeddings(ids.to(base.device)).flatten(0, 1)  # (tokens, hidden)
         base.encoder = FusedEncoder(base.encoder, base.config, precision, sample)
     # The encoder is the first of its siblings: `train` and `to`, which it refuses, are refused
     # before anything has changed
@@ -112,19 +116,6 @@ def unoptimize(model: Model) -> Model:
     if not isinstance(encoder, FusedEncoder):
         raise ValueError(f"This {type(model).__name__} is not optimized: there is nothing to undo.")
     return copy.deepcopy(model, {id(encoder): encoder.unfused()}).requires_grad_(True)
-
-
-def _sample(base: Any) -> Tensor:
-    """Embeddings of random words, (tokens, hidden), always the same ones.
-
-    So the same model is built every time.
-    """
-    seq = min(32, base.config.max_position_embeddings)
-    ids = torch.randint(
-        base.config.vocab_size, (8, seq), generator=torch.Generator().manual_seed(0)
-    )
-    states: Tensor = base.embeddings(ids.to(base.device))
-    return states.flatten(0, 1)
 
 
 def warm_up(model: PreTrainedModel, batch_tokens: int = BATCH_TOKENS) -> None:

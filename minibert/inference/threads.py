@@ -2,7 +2,6 @@
 
 import ctypes
 import threading
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
@@ -63,24 +62,18 @@ def split(layout: Layout, tokens: torch.Size, parts: int) -> tuple[list[Layout],
         belongs to the part that has its middle.
     """
     if isinstance(layout, PackedLayout):
-        lengths_of_parts = _split_lengths(layout.lengths, tokens[0], parts)
-        packed = [PackedLayout(lengths) for lengths in lengths_of_parts]
-        return [*packed], [sum(lengths) for lengths in lengths_of_parts]
+        groups: list[list[int]] = [[] for _ in range(parts)]
+        start = 0
+        for length in layout.lengths:
+            doubled_middle = 2 * start + length
+            groups[doubled_middle * parts // (2 * tokens[0])].append(length)
+            start += length
+        groups = [group for group in groups if group]
+        return [PackedLayout(group) for group in groups], [sum(group) for group in groups]
     sizes = [len(rows) for rows in torch.arange(tokens[0]).tensor_split(parts) if len(rows)]
     if layout.mask is None or len(layout.mask) == 1:
         return [PaddedLayout(layout.mask) for _ in sizes], sizes
     return [PaddedLayout(mask) for mask in torch.split(layout.mask, sizes)], sizes
-
-
-def _split_lengths(lengths: Sequence[int], tokens: int, parts: int) -> list[list[int]]:
-    """The lengths of sequences by the part that has their middle, without empty parts."""
-    groups: list[list[int]] = [[] for _ in range(parts)]
-    start = 0
-    for length in lengths:
-        doubled_middle = 2 * start + length
-        groups[doubled_middle * parts // (2 * tokens)].append(length)
-        start += length
-    return [group for group in groups if group]
 
 
 @cache
