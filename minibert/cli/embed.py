@@ -102,7 +102,11 @@ def run(options: argparse.Namespace) -> None:
     rank, world_size = place()
     folder = _folder_of(options)
     if folder is not None and options.format is None:
-        options.format = _default_format(options, folder)
+        # that of the shards that an earlier run has written there, or one with room for ids
+        options.format = "npy" if options.id_column is None else "parquet"
+        manifest = _manifest_of(folder)
+        if manifest is not None and manifest.get("file_format") in FORMATS:
+            options.format = str(manifest["file_format"])
     _check(options, folder, world_size)
     with warnings.catch_warnings():
         if rank > 0:  # the first process warns for all
@@ -222,14 +226,6 @@ def _folder_of(options: argparse.Namespace) -> str | None:
         f"{os.path.basename(output)!r} should end in {endings} for a file, or in / for a folder "
         "of shards."
     )
-
-
-def _default_format(options: argparse.Namespace, folder: str) -> str:
-    """The format of the shards that an earlier run has written there, or one with room for ids."""
-    manifest = _manifest_of(folder)
-    if manifest is not None and manifest.get("file_format") in FORMATS:
-        return str(manifest["file_format"])
-    return "npy" if options.id_column is None else "parquet"
 
 
 def _check(options: argparse.Namespace, folder: str | None, world_size: int) -> None:

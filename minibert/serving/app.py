@@ -272,7 +272,10 @@ class Service:
             HTTPException: The model does not exist, or the request exceeds a limit.
         """
         model = self.choose(body.model, kinds)
-        self._check_inputs(model, inputs)
+        if model.kind == "tagger" and not all(isinstance(text, str) for text in inputs):
+            raise HTTPException(422, "this model tags single texts, not pairs of texts.")
+        if len(inputs) > self.limits.texts:
+            raise HTTPException(422, f"a request has at most {self.limits.texts} texts.")
         rows = await model.read(inputs, body.prompt_name, side)
         tokens = sum(row.tokens for row, _ in rows)
         if tokens > self.limits.tokens:
@@ -290,12 +293,6 @@ class Service:
         self.metrics.tokens.labels(model.name).inc(tokens)
         request.scope["minibert"].update(model=model.name, texts=len(inputs), tokens=tokens)
         return Answer(model, values, tokens, truncated)
-
-    def _check_inputs(self, model: Served, inputs: Sequence[Input]) -> None:
-        if model.kind == "tagger" and not all(isinstance(text, str) for text in inputs):
-            raise HTTPException(422, "this model tags single texts, not pairs of texts.")
-        if len(inputs) > self.limits.texts:
-            raise HTTPException(422, f"a request has at most {self.limits.texts} texts.")
 
     def vectors(self, answer: Answer, dimensions: int | None, normalize: bool | None) -> Vectors:
         """Return the vectors of an answer.

@@ -373,7 +373,12 @@ def patching_sweep(
     with trace(model) as t:
         model(**clean)
     source = {name: t[name] for name in map(step.format, layers)}
-    _check_places(source, seq)
+    for name, states in source.items():
+        if states.shape[:2] != (1, seq):
+            raise ValueError(
+                f"step should have the shape (batch, seq, ...), but {name} has "
+                f"{tuple(states.shape)}."
+            )
     places = torch.arange(seq)
     # a row for each place
     rows = {name: values.expand(seq, *values.shape[1:]) for name, values in corrupted.items()}
@@ -388,7 +393,11 @@ def patching_sweep(
         with trace(model) as t:
             t.set(name, patch)
             value = measure(model(**rows))
-        _check_measured(value, seq)
+        if not isinstance(value, Tensor) or value.shape != (seq,):
+            raise ValueError(
+                "measure should return one number for each row of the batch, such as "
+                f"out.logits[:, 1], but it returned {value!r:.60} for {seq} rows."
+            )
         results.append(value)
     return torch.stack(results)
 
@@ -539,23 +548,4 @@ def _check_texts(clean: Any, corrupted: Any, step: str) -> None:
         raise ValueError(
             "patching_sweep takes two sequences of one length, (1, seq), "
             f"not {shapes[0]} and {shapes[1]}."
-        )
-
-
-def _check_places(source: Mapping[str, Tensor], seq: int) -> None:
-    """Check that steps have a state at every place of one sequence."""
-    for name, states in source.items():
-        if states.shape[:2] != (1, seq):
-            raise ValueError(
-                f"step should have the shape (batch, seq, ...), but {name} has "
-                f"{tuple(states.shape)}."
-            )
-
-
-def _check_measured(value: Any, seq: int) -> None:
-    """Check that a measure returned one number for each row."""
-    if not isinstance(value, Tensor) or value.shape != (seq,):
-        raise ValueError(
-            "measure should return one number for each row of the batch, such as "
-            f"out.logits[:, 1], but it returned {value!r:.60} for {seq} rows."
         )

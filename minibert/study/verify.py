@@ -144,7 +144,12 @@ def verify(
     tokenizer = BertTokenizer.from_pretrained(source)
     # by now all files of the checkpoint are in this folder
     folder = source.require("config.json").parent
-    _check_name(source, folder)
+    try:
+        os.fspath(folder).encode()
+    except UnicodeEncodeError:
+        raise ValueError(
+            f"{source} has a name that is not UTF-8, which transformers cannot open: rename it."
+        ) from None
     their_tokenizer = reference.BertTokenizer.from_pretrained(folder)
 
     options: dict[str, Any] = {
@@ -172,20 +177,6 @@ def verify(
         result.comparisons += _compare_outputs(result.head, *outputs)
     progress.add()
     return result
-
-
-def _check_name(source: Source, folder: Path) -> None:
-    """Check that transformers can open a folder.
-
-    Raises:
-        ValueError: The name is not UTF-8.
-    """
-    try:
-        os.fspath(folder).encode()
-    except UnicodeEncodeError:
-        raise ValueError(
-            f"{source} has a name that is not UTF-8, which transformers cannot open: rename it."
-        ) from None
 
 
 def _compare_encoders(
