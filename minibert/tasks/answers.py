@@ -18,9 +18,8 @@ from minibert.heads import BertForQuestionAnswering
 from minibert.losses import span_loss
 from minibert.tasks import metrics
 from minibert.tasks.predicting import Texts, as_text_list, excerpt, require_model, token_limit
-from minibert.tasks.readers import question_values, read_squad
+from minibert.tasks.readers import question_values, read_squad, rows_in_memory
 from minibert.tasks.sequence import most_confident_first
-from minibert.tasks.tables import items_of, rows_of_values
 from minibert.tasks.task import (
     Batch,
     Example,
@@ -44,7 +43,6 @@ from minibert.tasks.windows import (
 from minibert.text import BadRow, Row, Table
 from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.util.checks import check_count
-from minibert.util.files import prefix_errors
 
 QuestionAnswerer = BertForQuestionAnswering | OnnxHead
 SPECIAL_TOKENS = 3  # [CLS] question [SEP] context [SEP]
@@ -91,11 +89,7 @@ class AnswerTask(Task):
 
     def from_values(self, values: Sequence[Any], dev: bool = False) -> list[Row]:
         """Rows of questions in memory."""
-        dicts = []
-        for number, value in enumerate(items_of(values), 1):
-            with prefix_errors(f"data, row {number}"):
-                dicts.append(question_values(value))
-        return rows_of_values(dicts, self.table, (), lambda row: None)
+        return rows_in_memory(values, self.table, question_values)
 
     def texts_of(self, row: Row) -> tuple[str, ...]:
         """Question and context."""

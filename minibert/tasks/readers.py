@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from minibert.tasks.tables import not_empty
+from minibert.tasks.tables import items_of, not_empty
 from minibert.text import BadRow, Row, Table, read, read_json
 from minibert.text.lines import text_lines
 from minibert.text.location import Location
@@ -69,8 +69,19 @@ def read_conll(
     return rows
 
 
+def rows_in_memory(values: Any, table: Table, convert: Callable[[Any], Any]) -> list[Row]:
+    """Rows of what `convert` makes of each value.
+
+    Raises:
+        ValueError: There are none, or `convert` raises one.
+    """
+    items = enumerate(items_of(values), 1)
+    rows = (Row("data", number, value, table, "row") for number, value in items)
+    return not_empty("data", _usable(rows, convert))
+
+
 def _usable(
-    rows: Iterator[Row], convert: Callable[[Mapping[str, Any]], Any], skip: list[BadRow] | None
+    rows: Iterator[Row], convert: Callable[[Any], Any], skip: list[BadRow] | None = None
 ) -> list[Row]:
     """The rows with the values that `convert` makes of theirs. Its ValueErrors are bad rows."""
     usable = []

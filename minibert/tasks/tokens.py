@@ -16,9 +16,8 @@ from minibert.config import BertConfig
 from minibert.heads import BertForTokenClassification
 from minibert.losses import IGNORED, cross_entropy
 from minibert.tasks import metrics
-from minibert.tasks.readers import read_conll, tagged_values
+from minibert.tasks.readers import read_conll, rows_in_memory, tagged_values
 from minibert.tasks.sequence import most_confident_first
-from minibert.tasks.tables import items_of, rows_of_values
 from minibert.tasks.task import (
     Batch,
     Example,
@@ -34,7 +33,6 @@ from minibert.tasks.task import (
 from minibert.tasks.windows import encode_windows, words_of_texts
 from minibert.text import BadRow, Row, Table
 from minibert.tokenization.tokenizer import BertTokenizer
-from minibert.util.files import prefix_errors
 
 
 class Tagged(NamedTuple):
@@ -83,14 +81,14 @@ class TokenTask(Task):
 
     def from_values(self, values: Sequence[Any], dev: bool = False) -> list[Row]:
         """Rows of sentences in memory: (words, tags), or a dict with both."""
-        dicts = []
-        for number, value in enumerate(items_of(values), 1):
+
+        def convert(value: Any) -> dict[str, Any]:
             if isinstance(value, tuple | list):
                 words, tags = value
                 value = {"tokens": list(words), "tags": list(tags)}
-            with prefix_errors(f"data, row {number}"):
-                dicts.append(tagged_values(value))
-        return rows_of_values(dicts, self.table, (), lambda row: None)
+            return tagged_values(value)
+
+        return rows_in_memory(values, self.table, convert)
 
     def texts_of(self, row: Row) -> tuple[str, ...]:
         """The sentence. Characters are joined without blanks."""
