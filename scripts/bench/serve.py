@@ -290,13 +290,30 @@ def minibert_onnx(folder: str, precision: str) -> Encode:
     return SentenceEmbedder.from_pretrained(folder, backend="onnx").encode
 
 
-def onnxruntime(folder: str, precision: str) -> Encode:
-    """Runs the same graph with nothing but ONNX Runtime and the tokenizers library."""
+def graph_inputs(folder: str) -> Callable[[str], dict[str, Any]]:
+    """What makes the inputs of an exported graph from a text, with the tokenizers library alone."""
     import numpy as np
-    import onnxruntime
     from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_file(f"{folder}/tokenizer.json")
+
+    def arrays_of(text: str) -> dict[str, Any]:
+        row = tokenizer.encode(text)
+        inputs = {
+            "input_ids": row.ids,
+            "attention_mask": row.attention_mask,
+            "token_type_ids": row.type_ids,
+        }
+        return {key: np.array([values], dtype=np.int64) for key, values in inputs.items()}
+
+    return arrays_of
+
+
+def onnxruntime(folder: str, precision: str) -> Encode:
+    """Runs the same graph with nothing but ONNX Runtime and the tokenizers library."""
+    import onnxruntime
+
+    arrays_of = graph_inputs(folder)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = int(os.environ["OMP_NUM_THREADS"])
     session = onnxruntime.InferenceSession(
@@ -304,24 +321,15 @@ def onnxruntime(folder: str, precision: str) -> Encode:
     )
 
     def encode(text: str) -> Any:
-        row = tokenizer.encode(text)
-        inputs = {
-            "input_ids": row.ids,
-            "attention_mask": row.attention_mask,
-            "token_type_ids": row.type_ids,
-        }
-        arrays = {key: np.array([values], dtype=np.int64) for key, values in inputs.items()}
-        return session.run(["sentence_embedding"], arrays)[0][0]
+        return session.run(["sentence_embedding"], arrays_of(text))[0][0]
 
     return encode
 
 
 def openvino(folder: str, precision: str) -> Encode:
-    import numpy as np
     import openvino
-    from tokenizers import Tokenizer
 
-    tokenizer = Tokenizer.from_file(f"{folder}/tokenizer.json")
+    arrays_of = graph_inputs(folder)
     core = openvino.Core()
     hints = {
         "PERFORMANCE_HINT": "LATENCY",
@@ -331,14 +339,7 @@ def openvino(folder: str, precision: str) -> Encode:
     model = core.compile_model(f"{folder}/model.onnx", "CPU", hints)
 
     def encode(text: str) -> Any:
-        row = tokenizer.encode(text)
-        inputs = {
-            "input_ids": row.ids,
-            "attention_mask": row.attention_mask,
-            "token_type_ids": row.type_ids,
-        }
-        arrays = {key: np.array([values], dtype=np.int64) for key, values in inputs.items()}
-        return model(arrays)["sentence_embedding"][0]
+        return model(arrays_of(text))["sentence_embedding"][0]
 
     return encode
 
