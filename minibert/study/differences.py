@@ -264,29 +264,21 @@ def _without(
     model: PreTrainedModel, text: Any, sets: list[list[Head]], probabilities: Target
 ) -> Tensor:
     """Return the probabilities of the answers without each set of heads, (sets, answers)."""
-    return torch.cat(
-        [
-            _without_few(model, text, sets[start : start + ROWS], probabilities)
-            for start in range(0, len(sets), ROWS)
-        ]
-    )
-
-
-def _without_few(
-    model: PreTrainedModel, text: Any, sets: list[list[Head]], probabilities: Target
-) -> Tensor:
     config = model.config
-    factors = torch.ones(
-        config.num_hidden_layers, len(sets), config.num_attention_heads, 1, 1, device=model.device
-    )
-    for row, heads in enumerate(sets):
-        for layer, head in heads:
-            factors[layer, row, head] = 0.0
-    rows = {key: values.expand(len(sets), *values.shape[1:]) for key, values in text.items()}
-    with trace(model) as t:
-        for layer, factor in enumerate(factors):
-            t.set(f"layer.{layer}.attention.probabilities", partial(torch.mul, factor))
-        return probabilities(model(**rows))
+    results = []
+    for start in range(0, len(sets), ROWS):
+        few = sets[start : start + ROWS]
+        shape = config.num_hidden_layers, len(few), config.num_attention_heads, 1, 1
+        factors = torch.ones(shape, device=model.device)
+        for row, heads in enumerate(few):
+            for layer, head in heads:
+                factors[layer, row, head] = 0.0
+        rows = {key: values.expand(len(few), *values.shape[1:]) for key, values in text.items()}
+        with trace(model) as t:
+            for layer, factor in enumerate(factors):
+                t.set(f"layer.{layer}.attention.probabilities", partial(torch.mul, factor))
+            results.append(probabilities(model(**rows)))
+    return torch.cat(results)
 
 
 class _Names:

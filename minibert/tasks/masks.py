@@ -14,25 +14,6 @@ from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.util.checks import check_count
 
 
-def _mask_logits(
-    model: Any,
-    mask_id: int,
-    ids: Sequence[Sequence[int]],
-    types: Sequence[Sequence[int]],
-    counts: Sequence[int],
-) -> list[Tensor]:
-    """Logits of each [MASK] of each row, (masks, vocab).
-
-    The decoder is as much work as several layers, so it computes the masked tokens only.
-    """
-
-    def compute(row_ids: Tensor, **inputs: Any) -> Tensor:
-        logits: Tensor = model(row_ids, positions=row_ids == mask_id, **inputs)[0]
-        return logits
-
-    return run_rows(model, compute, ids, types, counts)
-
-
 class MaskGuess(TypedDict):
     """A word for a [MASK]: its probability, its token id and the token itself."""
 
@@ -93,8 +74,14 @@ def fill_mask(
     for text, ids in zip(rows, batch["input_ids"], strict=True):
         mask_counts.append(_count_masks(text, ids, tokenizer, limit))
 
+    # the decoder is as much work as several layers, so it computes the masked tokens only
+    def compute(row_ids: Tensor, **inputs: Any) -> Tensor:
+        positions = row_ids == tokenizer.mask_token_id
+        logits: Tensor = model(row_ids, positions=positions, **inputs)[0]
+        return logits  # (masks, vocab)
+
     ids, types = batch["input_ids"], batch["token_type_ids"]
-    logits = _mask_logits(model, tokenizer.mask_token_id, ids, types, mask_counts)
+    logits = run_rows(model, compute, ids, types, mask_counts)
     results = [_guesses(row_logits, tokenizer, top_k) for row_logits in logits]
     return results[0] if isinstance(texts, str) else results
 
