@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from opened import CONTROLS, article_page, browser as browser
+from test_changed_questions import TRY, check_changed, some_changes
 from test_lesson import Reader
 
 from minibert.learn.lesson import article
@@ -97,6 +98,7 @@ VERDICT = """() => ({
   disabled: document.querySelectorAll("#scene-choices input:disabled").length,
   coverage: $("coverage").innerText,
 })"""
+CONCERNS = "SCENES[state.scene].concerns ?? []"
 NAMELESS = """all => all.filter(e => e.offsetParent
   && !e.getAttribute("aria-label")
   && !e.textContent.trim()
@@ -176,6 +178,8 @@ def read_scene(read: Read, widths: list[int]) -> dict[str, Any]:
     seen["rows"] = reader.verdict()
     seen["verdict"] = page.evaluate(VERDICT)
     seen["outcome"] = reader.outcome
+    seen["tries"] = some_changes(read.article, len(read.scenes), page.evaluate(CONCERNS))
+    seen["changed"] = page.evaluate(TRY, seen["tries"])
     page.evaluate("change({explore: 'yes'})")
     seen["roles"] = roles(reader, read)
     seen["over"] = {(1280, read.language): page.evaluate(OVER)}
@@ -208,9 +212,9 @@ def roles(reader: Reader, read: Read) -> dict[str, Any]:
         found = lesson.get_by_role("application", name=words["map"])
         scene_map = found.get_attribute("tabindex")
     return {
-        "steps": [step.get_attribute("aria-label") for step in steps.all()],
+        "steps": steps.evaluate_all("all => all.map(step => step.getAttribute('aria-label'))"),
         "title": lesson.get_by_role("heading", level=2).inner_text(),
-        "headings": [part.inner_text() for part in lesson.get_by_role("heading", level=3).all()],
+        "headings": lesson.get_by_role("heading", level=3).all_inner_texts(),
         "expected headings": [words[part] for part in ("predict", "act", "verdict")],
         "choices": question.get_by_role("radio").count(),
         "row headers": verdict.get_by_role("rowheader").count(),
@@ -267,6 +271,11 @@ def test_every_scene_has_a_verdict_of_its_own(read: Read) -> None:
         assert max(english) < "가" or read.article == "ko", seen["scene"]
         assert "가" <= max(korean), seen["scene"]
     assert len({seen["verdict"]["found"] for seen in read.scenes}) == len(read.scenes)
+
+
+def test_a_changed_question_has_no_verdict(read: Read) -> None:
+    for seen in read.scenes:
+        check_changed(seen["scene"], read.language, seen["tries"], *seen["changed"])
 
 
 def test_outcomes_of_the_korean_article(read: Read) -> None:

@@ -32,18 +32,41 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.fixture
-def opened(browser: Any, file: Path) -> Iterator[Opened]:
-    address = f"#section=head&layer={LAYER}&head={HEAD}&token={TOKEN}"
-    with Opened(browser, file, address=address) as opened:
+@pytest.fixture(scope="module")
+def once(browser: Any, file: Path) -> Iterator[Opened]:
+    with Opened(browser, file) as opened:
         yield opened
-        assert opened.trouble == []
 
 
-def hold_time(page: Any) -> None:
-    """Stop the clock of the page, so that only the test advances it."""
-    page.clock.install(time=0)
-    page.clock.pause_at(1000)
+@pytest.fixture
+def opened(once: Opened) -> Iterator[Opened]:
+    """The page at one head, opened once for the tests that share it."""
+    once.again(f"#section=head&layer={LAYER}&head={HEAD}&token={TOKEN}")
+    yield once
+    assert once.trouble == []
+
+
+@pytest.fixture(scope="module")
+def clocked(browser: Any, file: Path) -> Iterator[Opened]:
+    with Opened(browser, file, reduced_motion="no-preference") as opened:
+        opened.page.clock.install(time=0)
+        opened.page.clock.pause_at(1000)
+        yield opened
+
+
+@pytest.fixture
+def held(clocked: Opened) -> Iterator[Opened]:
+    """The page at one head. It moves, and only the test advances its clock."""
+    clocked.again(f"#section=head&layer={LAYER}&head={HEAD}&token={TOKEN}")
+    end_of(clocked, "query")
+    yield clocked
+    assert clocked.trouble == []
+
+
+def play(page: Any, seconds: int) -> None:
+    """Let time pass for an animation, with two frames in a second."""
+    for _ in range(2 * seconds):
+        page.clock.fast_forward(500)
 
 
 def end_of(opened: Opened, step: str) -> None:
@@ -145,74 +168,72 @@ def test_a_cell_has_a_readout_and_a_line_of_python(opened: Opened) -> None:
     assert opened.readout == ""  # a row that is not shown yet has no readout
 
 
-def test_nothing_moves_until_play_is_pressed(opened: Opened) -> None:
-    page = opened.page
-    hold_time(page)
-    page.clock.run_for(10_000)  # ms
+def test_nothing_moves_until_play_is_pressed(held: Opened) -> None:
+    page = held.page
+    play(page, 10)
     assert page.evaluate("film.time") == 1 and page.inner_text("#film-play") == "▶ Play"
     page.click("#film-play")
     page.clock.run_for(200)
     assert 1 < page.evaluate("film.time") < 2 and page.inner_text("#film-play") == "❚❚ Pause"
     page.click("#film-play")
     paused = page.evaluate("film.time")
-    page.clock.run_for(10_000)
+    play(page, 10)
     assert page.evaluate("film.time") == paused and page.inner_text("#film-play") == "▶ Play"
     page.click("#film-play")
-    page.clock.run_for(60_000)
+    play(page, 80)
     assert page.evaluate("film.time === filmEnds().at(-1)")
     assert page.inner_text("#film-play") == "↻ Again" and page.is_disabled("#film-next")
     page.click("#film-play")
     page.clock.run_for(100)
     assert page.evaluate("film.time") < 1
-    opened.open("text")
-    page.clock.run_for(60_000)
+    held.open("text")
+    play(page, 60)
     assert page.evaluate("film.time") < 3  # the animation pauses in other tabs
 
 
-def test_steps_by_button_and_by_keyboard(opened: Opened) -> None:
-    page = opened.page
-    hold_time(page)
+def test_steps_by_button_and_by_keyboard(held: Opened) -> None:
+    page = held.page
     for number, step in enumerate(STEPS[1:], 2):
         page.click("#film-next")
-        page.clock.run_for(6_000)  # ms: the longest step has a frame for each of 11 tokens
+        page.clock.fast_forward(6_000)  # ms: the longest step has a frame for each of 11 tokens
         assert page.evaluate("[film.time, FILM_STEPS[state.step]]") == [
             page.evaluate(f"filmEnds()[{number - 1}]"),
             step,
         ]
         assert page.inner_text("#film-say").startswith(f"{number}/7 ")
     page.click("#film-back")
-    page.clock.run_for(500)
+    page.clock.fast_forward(500)
     assert page.evaluate("FILM_STEPS[state.step]") == "weigh"
     page.focus("#film-time")
-    opened.press("Home")
-    page.clock.run_for(500)
-    opened.press("ArrowRight", 5)
-    page.clock.run_for(500)
+    held.press("Home")
+    page.clock.fast_forward(500)
+    held.press("ArrowRight", 5)
+    page.clock.fast_forward(500)
     assert page.evaluate("film.time") == 6 and page.input_value("#film-time") == "6"
     scores = run(MODEL, TEXT)[f"layer.{LAYER}.attention.scores"]
     said = page.get_attribute("#film-time", "aria-valuetext")
     assert said == f"3/7 Scores. · along: {shown(scores[0, HEAD, TOKEN, 3])}"
     page.focus("#film-next")
-    opened.press("Enter")
-    page.clock.run_for(6_000)
+    held.press("Enter")
+    page.clock.fast_forward(6_000)
     assert page.evaluate("film.time === filmEnds()[2]")
 
 
-def test_with_reduced_motion_the_steps_change_at_once(browser: Any, file: Path) -> None:
-    with Opened(browser, file, address="#section=head", reduced_motion="reduce") as opened:
-        page = opened.page
-        hold_time(page)
-        times = [page.evaluate("film.time")]
-        for _ in STEPS[1:]:
-            page.click("#film-next")
-            times.append(page.evaluate("film.time"))
-        assert times == page.evaluate("filmEnds()")
-        page.click("#film-play")
-        seen = []
-        for _ in range(40):
-            seen.append(page.evaluate("film.time"))
-            page.clock.run_for(500)
-        assert sorted(set(seen)) == times and opened.trouble == []
+def test_with_reduced_motion_the_steps_change_at_once(held: Opened) -> None:
+    page = held.page
+    page.emulate_media(reduced_motion="reduce")
+    times = [page.evaluate("film.time")]
+    for _ in STEPS[1:]:
+        page.click("#film-next")
+        times.append(page.evaluate("film.time"))
+    assert times == page.evaluate("filmEnds()")
+    page.click("#film-play")
+    seen = []
+    for _ in range(40):
+        seen.append(page.evaluate("film.time"))
+        page.clock.fast_forward(500)
+    assert sorted(set(seen)) == times
+    page.emulate_media(reduced_motion="no-preference")
 
 
 def test_hidden_keys_disabled_heads_and_other_texts(opened: Opened) -> None:
@@ -233,49 +254,51 @@ def test_hidden_keys_disabled_heads_and_other_texts(opened: Opened) -> None:
     assert all(value == 0 for value in cells(opened)[-1] or [1.0])
 
 
-def test_a_long_text_stays_in_sight(opened: Opened) -> None:
-    page = opened.page
-    hold_time(page)
+def test_a_long_text_stays_in_sight(held: Opened) -> None:
+    page = held.page
     page.evaluate("ask({ text: 'the old man sat on the bank '.repeat(15), token: 6 })")
     page.wait_for_function("() => count > 100")
-    end_of(opened, "keys")
+    end_of(held, "keys")
     box = "document.getElementById('film-map').parentElement.scrollTop"
     page.evaluate("() => { $('film-map').parentElement.scrollTop = 0; }")
     page.click("#film-next")
-    page.clock.run_for(7_000)  # ms: a long text takes no longer than six seconds
+    page.clock.fast_forward(7_000)  # ms: a long text takes no longer than six seconds
     assert page.evaluate("film.time === filmEnds()[2]") and page.evaluate(box) > 500
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_animation_fits_a_phone_in_korean(browser: Any, file: Path, scheme: str) -> None:
-    address = f"#section=head&token={TOKEN}&step=2"
-    with Opened(
-        browser, file, scheme=scheme, language="ko-KR", width=360, height=740, address=address
-    ) as opened:
-        page = opened.page
-        assert page.inner_text("#film-say").startswith("3/7 점수. 쿼리를 모든 키와 칸끼리 곱하고")
-        assert page.evaluate("film.time === filmEnds()[2]")
-        for name in ("film-map", "page"):
-            wide = page.evaluate(
-                f"(({{ scrollWidth, clientWidth }}) => scrollWidth - clientWidth)"
-                f"(document.getElementById('{name}').parentElement)"
-            )
-            assert wide <= 0
-        page.click("#film-next")  # controls and output are now visible together
-        places = [page.locator(name).bounding_box() for name in ("#film-play", "#film-map")]
-        main = page.locator("main").bounding_box()
-        assert places[0]["y"] >= main["y"] and main["height"] > 0
-        assert places[1]["y"] + places[1]["height"] <= main["y"] + main["height"] + 8
+@pytest.fixture(scope="module")
+def phone(browser: Any, file: Path) -> Iterator[Opened]:
+    with Opened(browser, file, width=360, height=740) as opened:
+        yield opened
         assert opened.trouble == []
 
 
-def test_two_questions_open_the_animation(browser: Any, file: Path) -> None:
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_animation_fits_a_phone_in_korean(phone: Opened, scheme: str) -> None:
+    phone.again(f"#section=head&token={TOKEN}&step=2&language=ko&theme={scheme}")
+    page = phone.page
+    assert page.get_attribute("html", "data-theme") == scheme
+    assert page.inner_text("#film-say").startswith("3/7 점수. 쿼리를 모든 키와 칸끼리 곱하고")
+    assert page.evaluate("film.time === filmEnds()[2]")
+    for name in ("film-map", "page"):
+        wide = page.evaluate(
+            f"(({{ scrollWidth, clientWidth }}) => scrollWidth - clientWidth)"
+            f"(document.getElementById('{name}').parentElement)"
+        )
+        assert wide <= 0
+    page.click("#film-next")  # controls and output are now visible together
+    places = [page.locator(name).bounding_box() for name in ("#film-play", "#film-map")]
+    main = page.locator("main").bounding_box()
+    assert places[0]["y"] >= main["y"] and main["height"] > 0
+    assert places[1]["y"] + places[1]["height"] <= main["y"] + main["height"] + 8
+
+
+def test_two_questions_open_the_animation(once: Opened) -> None:
     for question, step, said in (("qkv", 0, "looks for"), ("root-d", 2, "√")):
-        with Opened(browser, file, address=f"#ask={question}") as opened:
-            opened.settle()
-            assert opened.page.is_visible("#film-map")
-            assert opened.page.evaluate("state.step") == step
-            assert said in opened.page.inner_text("#film-say") and opened.trouble == []
+        once.again(f"#ask={question}")
+        assert once.page.is_visible("#film-map")
+        assert once.page.evaluate("state.step") == step
+        assert said in once.page.inner_text("#film-say") and once.trouble == []
 
 
 BELOW_MAIN = """() => {
@@ -293,16 +316,14 @@ def test_the_output_is_in_sight_beside_an_answer(browser: Any, file: Path, langu
         opened.page.wait_for_function(f"() => ({BELOW_MAIN})() <= 1")
 
 
-def test_an_answer_on_a_phone_is_folded_while_the_animation_plays(browser: Any, file: Path) -> None:
-    with Opened(browser, file, address="#ask=qkv", width=360, height=740) as opened:
-        page = opened.page
-        opened.settle()
-        assert page.is_visible("#ask-text")  # the answer is read first
-        page.click("#film-next")
-        assert not page.is_visible("#ask-text") and page.is_visible("#ask-title")
-        page.wait_for_function(f"() => ({BELOW_MAIN})() <= 1")
-        page.click("#ask-fold")
-        assert page.is_visible("#ask-text")
-        assert page.get_attribute("#ask-fold", "aria-expanded") == "true"
-        assert page.evaluate("document.activeElement.id") == "ask-fold"
-        assert opened.trouble == []
+def test_an_answer_on_a_phone_is_folded_while_the_animation_plays(phone: Opened) -> None:
+    phone.again("#ask=qkv")
+    page = phone.page
+    assert page.is_visible("#ask-text")  # the answer is read first
+    page.click("#film-next")
+    assert not page.is_visible("#ask-text") and page.is_visible("#ask-title")
+    page.wait_for_function(f"() => ({BELOW_MAIN})() <= 1")
+    page.click("#ask-fold")
+    assert page.is_visible("#ask-text")
+    assert page.get_attribute("#ask-fold", "aria-expanded") == "true"
+    assert page.evaluate("document.activeElement.id") == "ask-fold"

@@ -18,6 +18,8 @@ from minibert.study import patching_sweep, rounded, run
 pytestmark = pytest.mark.browser
 BANKS = ("He walked along the bank of the river.", "She works at the bank in the city.")
 ANIMAL = "The animal did not cross the street because {} was too {}."
+ROWS = """[...document.querySelectorAll("#scene-table tbody tr")]
+  .map(row => [...row.cells].map(cell => cell.innerText))"""
 
 
 @pytest.fixture(scope="module")
@@ -75,8 +77,8 @@ class Reader(Opened):
         )
         self.page.evaluate("judge.latest")
         self.page.evaluate("$('scene-more').open = true")
-        rows = self.page.locator("#scene-table tbody tr").all()
-        return [row.locator("th, td").all_inner_texts() for row in rows]
+        rows: list[list[str]] = self.page.evaluate(ROWS)
+        return rows
 
     @property
     def outcome(self) -> int:
