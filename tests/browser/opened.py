@@ -62,7 +62,9 @@ def article_page(folders: pytest.TempPathFactory, language: str) -> Path:
 # What a part keeps beside the state, such as the cursor of a map, stays.
 AGAIN = """(address) => {
   clearTimeout(remember.later);
-  document.activeElement.blur();
+  document.body.tabIndex = -1;
+  document.body.focus(); // Tab begins at the first control
+  document.body.removeAttribute("tabindex");
   Object.assign(state, structuredClone(beginning));
   offered = null;
   tell("");

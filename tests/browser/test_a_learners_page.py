@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,20 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("page") / "page.html"
     write_page(path, "minibert-tiny", TEXT)
     return path
+
+
+@pytest.fixture(scope="module")
+def once(browser: Any, file: Path) -> Iterator[Opened]:
+    with Opened(browser, file) as opened:
+        yield opened
+
+
+@pytest.fixture
+def opened(once: Opened) -> Iterator[Opened]:
+    """The page as it opens. It is opened once for the tests that share it."""
+    once.again()
+    yield once
+    assert once.trouble == []
 
 
 def test_a_second_sense_is_compared_with_the_same_sense(browser: Any, file: Path) -> None:
@@ -54,77 +69,73 @@ def test_a_second_sense_is_compared_with_the_same_sense(browser: Any, file: Path
         assert opened.page.input_value("#compare-same") == second and opened.trouble == []
 
 
-def test_every_tab_shows_what_is_switched_off_and_can_undo_it(browser: Any, file: Path) -> None:
-    with Opened(browser, file) as opened:
-        page = opened.page
-        assert not page.is_visible("#off")
-        opened.open("attention")
-        page.evaluate("chooseHead(0, 1)")
-        page.click("#off-head")
-        opened.settle()
-        page.click("#off-layer")
-        opened.settle()
-        for section in SECTIONS:
-            opened.open(section)
-            opened.settle()
-            assert page.is_visible("#off")
-            assert "Layer 0, head 1 · Layer 0 skipped" in page.inner_text("#off")
-        # the tab of predictions is open and shows the five best words before and after
-        page.wait_for_function("() => shown.whole.lens[0] && shown.lens[0]")
-        before, after = (
-            page.locator("#best .words").nth(i).locator("b").all_inner_texts() for i in range(2)
-        )
-        assert len(before) == len(after) == 5 and before != after
-        page.wait_for_function("() => document.getElementById('off').textContent.includes('→')")
-        assert before[0] in page.inner_text("#off") and after[0] in page.inner_text("#off")
-        opened.open("text")
-        page.fill("#edit", TEXT + " again")
+def test_every_tab_shows_what_is_switched_off_and_can_undo_it(opened: Opened) -> None:
+    page = opened.page
+    assert not page.is_visible("#off")
+    opened.open("attention")
+    page.evaluate("chooseHead(0, 1)")
+    page.click("#off-head")
+    opened.settle()
+    page.click("#off-layer")
+    opened.settle()
+    for section in SECTIONS:
+        opened.open(section)
         opened.settle()
         assert page.is_visible("#off")
-        page.click("#off-undo")
-        opened.settle()
-        assert page.evaluate("state.off") == [[0, 1]] and "skipped" not in page.inner_text("#off")
-        page.click("#all-on")
-        opened.settle()
-        assert not page.is_visible("#off") and opened.trouble == []
+        assert "Layer 0, head 1 · Layer 0 skipped" in page.inner_text("#off")
+    # the tab of predictions is open and shows the five best words before and after
+    page.wait_for_function("() => shown.whole.lens[0] && shown.lens[0]")
+    before, after = (
+        page.locator("#best .words").nth(i).locator("b").all_inner_texts() for i in range(2)
+    )
+    assert len(before) == len(after) == 5 and before != after
+    page.wait_for_function("() => document.getElementById('off').textContent.includes('→')")
+    assert before[0] in page.inner_text("#off") and after[0] in page.inner_text("#off")
+    opened.open("text")
+    page.fill("#edit", TEXT + " again")
+    opened.settle()
+    assert page.is_visible("#off")
+    page.click("#off-undo")
+    opened.settle()
+    assert page.evaluate("state.off") == [[0, 1]] and "skipped" not in page.inner_text("#off")
+    page.click("#all-on")
+    opened.settle()
+    assert not page.is_visible("#off")
 
 
-def test_predictions_open_with_a_word_to_guess(browser: Any, file: Path) -> None:
-    with Opened(browser, file) as opened:
-        opened.open("predictions")
-        opened.settle()
-        assert opened.page.inner_text("#tokens").split()[-2] == "[MASK]"
-        assert "“river”" in opened.page.inner_text("#best")
-        opened.page.click("#mask")
-        opened.settle()
-        opened.open("text")
-        opened.open("predictions")
-        opened.settle()
-        assert "[MASK]" not in opened.page.inner_text("#tokens")  # masked at the first visit only
-        opened.open("text")
-        opened.page.fill("#edit", "the cat sat on the mat")
-        opened.settle()
-        opened.page.evaluate("goTo(STOPS.findIndex(stop => stop.section === 'predictions'))")
-        opened.settle()
-        assert opened.page.inner_text("#tokens").split()[-2] == "[MASK]" and opened.trouble == []
+def test_predictions_open_with_a_word_to_guess(opened: Opened) -> None:
+    opened.open("predictions")
+    opened.settle()
+    assert opened.page.inner_text("#tokens").split()[-2] == "[MASK]"
+    assert "“river”" in opened.page.inner_text("#best")
+    opened.page.click("#mask")
+    opened.settle()
+    opened.open("text")
+    opened.open("predictions")
+    opened.settle()
+    assert "[MASK]" not in opened.page.inner_text("#tokens")  # masked at the first visit only
+    opened.open("text")
+    opened.page.fill("#edit", "the cat sat on the mat")
+    opened.settle()
+    opened.page.evaluate("goTo(STOPS.findIndex(stop => stop.section === 'predictions'))")
+    opened.settle()
+    assert opened.page.inner_text("#tokens").split()[-2] == "[MASK]"
 
 
-def test_the_tab_of_states_opens_at_the_chosen_layer(browser: Any, file: Path) -> None:
-    with Opened(browser, file) as opened:
-        opened.open("attention")
-        opened.page.evaluate("chooseHead(0, 1)")
-        opened.open("hidden")
-        assert opened.page.inner_text("#depth-number") == "1 (h1)"
-        assert opened.page.inner_text("#places-caption").startswith("h1 ")
+def test_the_tab_of_states_opens_at_the_chosen_layer(opened: Opened) -> None:
+    opened.open("attention")
+    opened.page.evaluate("chooseHead(0, 1)")
+    opened.open("hidden")
+    assert opened.page.inner_text("#depth-number") == "1 (h1)"
+    assert opened.page.inner_text("#places-caption").startswith("h1 ")
 
 
-def test_the_footer_is_cleared_when_the_layer_changes(browser: Any, file: Path) -> None:
-    with Opened(browser, file) as opened:
-        opened.open("attention")
-        opened.page.click("#token-3")
-        assert opened.readout.startswith("Token 3")
-        opened.page.fill("#layer", "0")
-        assert opened.readout == "" and not opened.page.is_visible("#copy")
+def test_the_footer_is_cleared_when_the_layer_changes(opened: Opened) -> None:
+    opened.open("attention")
+    opened.page.click("#token-3")
+    assert opened.readout.startswith("Token 3")
+    opened.page.fill("#layer", "0")
+    assert opened.readout == "" and not opened.page.is_visible("#copy")
 
 
 @pytest.mark.slow
@@ -182,21 +193,21 @@ CUT = """() => {
 
 
 @pytest.mark.parametrize("width", [360, 1280])
-def test_every_focus_ring_is_fully_visible(browser: Any, file: Path, width: int) -> None:
-    with Opened(browser, file, width=width, height=1600) as opened:
-        for section in SECTIONS:
-            opened.open(section)
-            opened.page.focus("#theme")
+def test_every_focus_ring_is_fully_visible(opened: Opened, width: int) -> None:
+    opened.page.set_viewport_size({"width": width, "height": 1600})
+    for section in SECTIONS:
+        opened.open(section)
+        opened.page.focus("#theme")
+        opened.press("Tab")
+        cuts: list[str] = []
+        while (cut := opened.page.evaluate(CUT)) is not None:
+            cuts.append(cut)
+            assert len(cuts) < 100
             opened.press("Tab")
-            cuts: list[str] = []
-            while (cut := opened.page.evaluate(CUT)) is not None:
-                cuts.append(cut)
-                assert len(cuts) < 100
-                opened.press("Tab")
-            assert len(cuts) >= 4 and not any(cuts), (section, cuts)
+        assert len(cuts) >= 4 and not any(cuts), (section, cuts)
 
 
-def test_the_page_says_that_it_is_opening(browser: Any, file: Path) -> None:
+def test_the_page_says_that_it_is_opening(browser: Any, file: Path, once: Opened) -> None:
     """The notice is visible until the scripts run, and stays if they are blocked."""
     context = browser.new_context(java_script_enabled=False, offline=True)
     page = context.new_page()
@@ -204,8 +215,7 @@ def test_the_page_says_that_it_is_opening(browser: Any, file: Path) -> None:
     assert "unpacked" in page.inner_text("#opening") and "불러오고" in page.inner_text("#opening")
     assert "its own script" in page.inner_text("#opening")
     context.close()
-    with Opened(browser, file) as opened:
-        assert not opened.page.is_visible("#opening")
+    assert not once.page.is_visible("#opening")
 
 
 @pytest.mark.parametrize("language", ["en-US", pytest.param("ko-KR", marks=pytest.mark.slow)])
@@ -245,4 +255,4 @@ def test_next_sentence_prediction_says_how_reliable_it_is(
     with Opened(browser, tmp_path / "page.html", language="ko-KR") as opened:
         opened.open("pooler")
         opened.page.wait_for_function("() => document.querySelector('#next p')?.textContent")
-        assert says in opened.page.inner_text("#next p") and opened.trouble == []
+        assert says in opened.page.inner_text("#next p")

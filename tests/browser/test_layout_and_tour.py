@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,20 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "So it goes.",
     )
     return path
+
+
+@pytest.fixture(scope="module")
+def once(browser: Any, file: Path) -> Iterator[Opened]:
+    with Opened(browser, file) as opened:
+        yield opened
+
+
+@pytest.fixture
+def opened(once: Opened) -> Iterator[Opened]:
+    """The page as it opens. It is opened once for the tests that share it."""
+    once.again()
+    yield once
+    assert once.trouble == []
 
 
 # Sizes of the cells of all maps. The animation of a head may have small cells, because the tables
@@ -136,33 +151,33 @@ def test_a_tap_selects_a_cell(browser: Any, file: Path) -> None:
 
 
 @pytest.mark.parametrize("language", ["en", pytest.param("ko", marks=pytest.mark.slow)])
-def test_the_tour_by_keyboard(browser: Any, file: Path, language: str) -> None:
-    with Opened(browser, file, language=language) as opened:
-        opened.page.focus("#tour-start")
-        opened.press("Enter")
-        stops = opened.page.evaluate("STOPS.length")
-        assert 9 <= stops <= 13
-        titles = set()
-        for stop in range(stops):
-            assert opened.page.evaluate("document.activeElement.closest('#tour') !== null")
-            title = opened.page.inner_text("#tour-title")
-            text = opened.page.inner_text("#tour-text")
-            assert len(text) > 20 and title not in titles
-            assert ("가" <= max(text)) == (language == "ko")
-            titles.add(title)
-            assert opened.page.locator(".here").is_visible()
-            assert opened.page.inner_text("#tour-number") == f"{stop + 1} / {stops}"
-            if stop == 3:
-                opened.press("ArrowLeft")
-                assert opened.page.inner_text("#tour-number") == f"3 / {stops}"
-                opened.press("ArrowRight")
+def test_the_tour_by_keyboard(opened: Opened, language: str) -> None:
+    opened.again(f"#language={language}")
+    opened.page.focus("#tour-start")
+    opened.press("Enter")
+    stops = opened.page.evaluate("STOPS.length")
+    assert 9 <= stops <= 13
+    titles = set()
+    for stop in range(stops):
+        assert opened.page.evaluate("document.activeElement.closest('#tour') !== null")
+        title = opened.page.inner_text("#tour-title")
+        text = opened.page.inner_text("#tour-text")
+        assert len(text) > 20 and title not in titles
+        assert ("가" <= max(text)) == (language == "ko")
+        titles.add(title)
+        assert opened.page.locator(".here").is_visible()
+        assert opened.page.inner_text("#tour-number") == f"{stop + 1} / {stops}"
+        if stop == 3:
+            opened.press("ArrowLeft")
+            assert opened.page.inner_text("#tour-number") == f"3 / {stops}"
             opened.press("ArrowRight")
-        assert not opened.page.is_visible("#tour")
-        assert opened.page.evaluate("document.activeElement.id") == "tour-start"
-        opened.press("Enter")
-        opened.press("Tab", 3)
-        opened.press("Escape")
-        assert not opened.page.is_visible("#tour") and opened.trouble == []
+        opened.press("ArrowRight")
+    assert not opened.page.is_visible("#tour")
+    assert opened.page.evaluate("document.activeElement.id") == "tour-start"
+    opened.press("Enter")
+    opened.press("Tab", 3)
+    opened.press("Escape")
+    assert not opened.page.is_visible("#tour") and opened.trouble == []
 
 
 def test_a_reload_and_a_link_restore_the_state(browser: Any, file: Path) -> None:
@@ -196,57 +211,50 @@ def test_a_reload_and_a_link_restore_the_state(browser: Any, file: Path) -> None
     with Opened(browser, file, address=address[address.index("#") :]) as other:
         assert other.page.evaluate(state) == before and other.page.inner_text("#tokens") == tokens
         assert other.trouble == []
-    # invalid values in an address are ignored
-    with Opened(
-        browser, file, address="#section=nothing&layer=99&head=x&off=9.9_a_7&masked=500&tour=-5"
-    ) as other:
-        assert other.page.evaluate("[state.section, state.layer, state.off.length]") == [
-            "text",
-            1,
-            0,
-        ]
-        assert other.trouble == []
 
 
-def test_options_of_the_attention_map(browser: Any, file: Path) -> None:
-    with Opened(browser, file) as opened:
-        opened.open("attention")
-        page = opened.page
-        whole = page.evaluate("HeatMap.all.get('attention-map').now.shade(0, 0)")
-        page.check("#special")
-        assert whole is not None
-        assert page.evaluate("HeatMap.all.get('attention-map').now.shade(0, 0)") is None
-        page.fill("#threshold", "0.5")
-        assert page.evaluate(
-            "[1, 2, 3].every(k => stageValue(...at(), 1, k) >= 0.5 || !isDrawn(...at(), 1, k))"
-        )
-        page.click("#pin")
-        assert page.evaluate("state.pinned.length") == 1
-        sums = page.evaluate(
-            "tokens.map((_, q) => tokens.reduce((sum, _, k) => sum + rollout(1).at(q, k), 0))"
-        )
-        assert sums == pytest.approx([1] * len(sums), abs=1e-5)
-        page.focus("#lines")
-        page.click("#tab-attention")
-        page.focus("#lines")
-        token = page.evaluate("state.token")
-        opened.press("ArrowUp" if token else "ArrowDown")
-        assert page.evaluate("state.token") != token and "“" in opened.readout
-        assert "Attention is not explanation" in page.inner_text("#patterns")
+def test_invalid_values_in_an_address_are_ignored(opened: Opened) -> None:
+    opened.again("#section=nothing&layer=99&head=x&off=9.9_a_7&masked=500&tour=-5")
+    present = opened.page.evaluate("[state.section, state.layer, state.off.length]")
+    assert present == ["text", 1, 0]
 
 
-def test_patterns_of_the_page_are_those_of_python(browser: Any, file: Path) -> None:
+def test_options_of_the_attention_map(opened: Opened) -> None:
+    opened.open("attention")
+    page = opened.page
+    whole = page.evaluate("HeatMap.all.get('attention-map').now.shade(0, 0)")
+    page.check("#special")
+    assert whole is not None
+    assert page.evaluate("HeatMap.all.get('attention-map').now.shade(0, 0)") is None
+    page.fill("#threshold", "0.5")
+    assert page.evaluate(
+        "[1, 2, 3].every(k => stageValue(...at(), 1, k) >= 0.5 || !isDrawn(...at(), 1, k))"
+    )
+    page.click("#pin")
+    assert page.evaluate("state.pinned.length") == 1
+    sums = page.evaluate(
+        "tokens.map((_, q) => tokens.reduce((sum, _, k) => sum + rollout(1).at(q, k), 0))"
+    )
+    assert sums == pytest.approx([1] * len(sums), abs=1e-5)
+    page.focus("#lines")
+    page.click("#tab-attention")
+    page.focus("#lines")
+    token = page.evaluate("state.token")
+    opened.press("ArrowUp" if token else "ArrowDown")
+    assert page.evaluate("state.token") != token and "“" in opened.readout
+    assert "Attention is not explanation" in page.inner_text("#patterns")
+
+
+def test_patterns_of_the_page_are_those_of_python(opened: Opened) -> None:
     from minibert.study import attention_patterns, run
 
     text = "The old man sat on the [MASK] of the river and watched the water go by."
     t = run("minibert-tiny", text, pair="So it goes.")
-    with Opened(browser, file) as opened:
-        tokens = opened.page.evaluate("tokens.map(token => token.piece)")
-        for layer in range(2):
-            ours = opened.page.evaluate(
-                f"[0, 1].map(head => pattern({layer}, head))"
-                ".map(({name, share}) => [name, share])"
-            )
-            theirs = attention_patterns(tokens, t[f"layer.{layer}.attention.probabilities"])
-            for (name, share), pattern in zip(ours, theirs, strict=True):
-                assert name == pattern.name and share == pytest.approx(pattern.share, abs=1e-5)
+    tokens = opened.page.evaluate("tokens.map(token => token.piece)")
+    for layer in range(2):
+        ours = opened.page.evaluate(
+            f"[0, 1].map(head => pattern({layer}, head)).map(({{name, share}}) => [name, share])"
+        )
+        theirs = attention_patterns(tokens, t[f"layer.{layer}.attention.probabilities"])
+        for (name, share), pattern in zip(ours, theirs, strict=True):
+            assert name == pattern.name and share == pytest.approx(pattern.share, abs=1e-5)

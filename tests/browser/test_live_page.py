@@ -7,6 +7,7 @@ import io
 import lzma
 import random
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,38 @@ def korean(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def once(browser: Any, english: Path) -> Iterator[Opened]:
+    with Opened(browser, english) as opened:
+        yield opened
+
+
+@pytest.fixture
+def opened(once: Opened) -> Iterator[Opened]:
+    """The English page as it opens. It is opened once for the tests that share it."""
+    once.again()
+    yield once
+    assert once.trouble == []
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        "minibert-tiny",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("minibert-en", "minibert-ko")),
+    ],
+)
+def named(
+    browser: Any, request: Any, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[str, Opened]]:
+    """A model and its page."""
+    path = tmp_path_factory.mktemp("named") / "page.html"
+    write_page(path, request.param, "Paris is the [MASK] of France.")
+    with Opened(browser, path) as opened:
+        yield request.param, opened
+        assert opened.trouble == [] and opened.asked_nothing
+
+
 def check(opened: Opened, name: str, texts: tuple[str, ...]) -> float:
     """Return the largest difference between the page and PyTorch with the same rounded weights."""
     model, tokenizer = page_build.load(name)
@@ -107,46 +140,36 @@ def check(opened: Opened, name: str, texts: tuple[str, ...]) -> float:
     return largest
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "minibert-tiny",
-        *(pytest.param(name, marks=pytest.mark.slow) for name in ("minibert-en", "minibert-ko")),
-    ],
-)
-def test_the_page_computes_what_pytorch_computes(browser: Any, tmp_path: Path, name: str) -> None:
+def test_the_page_computes_what_pytorch_computes(named: tuple[str, Opened]) -> None:
     """Hidden states, attentions and the five best words of every token agree for twenty texts."""
-    path = tmp_path / "page.html"
-    write_page(path, name, "Paris is the [MASK] of France.")
-    with Opened(browser, path) as opened:
-        assert check(opened, name, ENGLISH + KOREAN) < 1e-4
-        assert opened.trouble == [] and opened.asked_nothing
+    name, opened = named
+    assert check(opened, name, ENGLISH + KOREAN) < 1e-4
 
 
-def test_attention_can_be_limited_to_one_side(browser: Any, english: Path) -> None:
+def test_attention_can_be_limited_to_one_side(opened: Opened) -> None:
     """The page and its line of Python give the values of PyTorch with the same mask."""
     model, tokenizer = page_build.load("minibert-tiny")
     model = live.rounded(model)
     address = "#section=attention&text=Paris%20is%20large.&sides=left"
-    with Opened(browser, english, address=address) as opened:
-        assert opened.page.evaluate("shown.request.sides") == "left"
-        for sides in live.SIDES:
-            found = opened.run(ENGLISH[2], sides=sides, pair="It is large.")
-            t, _ = live.compute(model, tokenizer, ENGLISH[2], "It is large.", sides=sides)
-            ours = torch.tensor(found["attentions"][0], dtype=torch.float32)
-            expected = t["layer.0.attention.probabilities"][0]
-            assert torch.equal(ours == 0, expected == 0)
-            torch.testing.assert_close(ours, expected, atol=1e-4, rtol=0)
-            last = t[f"layer.{model.config.num_hidden_layers - 1}.output"][0]
-            ours = torch.tensor(found["hidden_states"][-1])
-            torch.testing.assert_close(ours, last, atol=1e-4, rtol=0)
-        line = opened.page.evaluate("stepPython('layer.1.attention.masked_scores', 0, 3, 4)")
-        assert 'sides="left"' in line
-        value = opened.page.evaluate("numbers('layer.1.attention.masked_scores').at(0, 3, 4)")
-        with contextlib.redirect_stdout(io.StringIO()) as printed:
-            exec(line, {})
-        assert float(printed.getvalue()) < -1e30 and value < -1e30
-        assert opened.trouble == []
+    opened.again(address)
+    assert opened.page.evaluate("shown.request.sides") == "left"
+    for sides in live.SIDES:
+        found = opened.run(ENGLISH[2], sides=sides, pair="It is large.")
+        t, _ = live.compute(model, tokenizer, ENGLISH[2], "It is large.", sides=sides)
+        ours = torch.tensor(found["attentions"][0], dtype=torch.float32)
+        expected = t["layer.0.attention.probabilities"][0]
+        assert torch.equal(ours == 0, expected == 0)
+        torch.testing.assert_close(ours, expected, atol=1e-4, rtol=0)
+        last = t[f"layer.{model.config.num_hidden_layers - 1}.output"][0]
+        ours = torch.tensor(found["hidden_states"][-1])
+        torch.testing.assert_close(ours, last, atol=1e-4, rtol=0)
+    line = opened.page.evaluate("stepPython('layer.1.attention.masked_scores', 0, 3, 4)")
+    assert 'sides="left"' in line
+    value = opened.page.evaluate("numbers('layer.1.attention.masked_scores').at(0, 3, 4)")
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        exec(line, {})
+    assert float(printed.getvalue()) < -1e30 and value < -1e30
+    assert opened.trouble == []
 
 
 def test_the_page_tokenizes_like_the_tokenizer(browser: Any, english: Path, korean: Path) -> None:
@@ -192,47 +215,45 @@ def test_the_page_tokenizes_like_the_tokenizer(browser: Any, english: Path, kore
                 assert [tuple(token[1:]) for token in tokens] == encoding["offset_mapping"], text
 
 
-def test_editing_masking_and_switching_off_redraw(browser: Any, english: Path) -> None:
-    with Opened(browser, english) as opened:
-        opened.page.fill("#edit", "The cat sat on the mat.")
-        opened.settle()
-        assert (
-            opened.page.inner_text("#tokens").split()
-            == "[CLS] the cat sat on the mat . [SEP]".split()
-        )
-        opened.page.click("#token-2")
-        opened.page.click("#mask")
-        opened.settle()
-        assert opened.page.inner_text("#token-2") == "[MASK]"
-        opened.open("attention")
-        before = opened.page.evaluate("stageValue(1, 0, 2, 3)")
-        opened.page.evaluate("chooseHead(0, 1)")
-        opened.page.click("#off-head")
-        opened.settle()
-        assert opened.page.evaluate("stageValue(1, 0, 2, 3)") != before
-        assert opened.page.evaluate("stageValue(0, 1, 2, 3)") == 0
-        opened.open("predictions")
-        opened.page.wait_for_function("() => shown.lens[0]")
-        best = opened.page.inner_text("#lens-2-2")
-        model, tokenizer = page_build.load("minibert-tiny")
-        t, _ = live.compute(
-            live.rounded(model), tokenizer, "The cat sat on the mat.", masked=[2], off=[(0, 1)]
-        )
-        assert best == tokenizer.convert_ids_to_tokens(t["mlm.logits"][0, 2].argmax().item())
+def test_editing_masking_and_switching_off_redraw(opened: Opened) -> None:
+    opened.page.fill("#edit", "The cat sat on the mat.")
+    opened.settle()
+    assert (
+        opened.page.inner_text("#tokens").split() == "[CLS] the cat sat on the mat . [SEP]".split()
+    )
+    opened.page.click("#token-2")
+    opened.page.click("#mask")
+    opened.settle()
+    assert opened.page.inner_text("#token-2") == "[MASK]"
+    opened.open("attention")
+    before = opened.page.evaluate("stageValue(1, 0, 2, 3)")
+    opened.page.evaluate("chooseHead(0, 1)")
+    opened.page.click("#off-head")
+    opened.settle()
+    assert opened.page.evaluate("stageValue(1, 0, 2, 3)") != before
+    assert opened.page.evaluate("stageValue(0, 1, 2, 3)") == 0
+    opened.open("predictions")
+    opened.page.wait_for_function("() => shown.lens[0]")
+    best = opened.page.inner_text("#lens-2-2")
+    model, tokenizer = page_build.load("minibert-tiny")
+    t, _ = live.compute(
+        live.rounded(model), tokenizer, "The cat sat on the mat.", masked=[2], off=[(0, 1)]
+    )
+    assert best == tokenizer.convert_ids_to_tokens(t["mlm.logits"][0, 2].argmax().item())
 
-        opened.open("text")
-        opened.page.fill("#edit", "word " * 200)
-        opened.page.wait_for_function("() => document.getElementById('trouble').textContent")
-        assert (
-            opened.page.inner_text("#trouble")
-            == "The text has 202 tokens, and the page shows up to 128: shorten it."
-        )
-        opened.page.fill("#edit", "")
-        opened.settle()
-        assert opened.page.inner_text("#tokens").split() == ["[CLS]", "[SEP]"]
-        for section in ("attention", "head", "hidden", "predictions"):
-            opened.open(section)
-        assert opened.trouble == []
+    opened.open("text")
+    opened.page.fill("#edit", "word " * 200)
+    opened.page.wait_for_function("() => document.getElementById('trouble').textContent")
+    assert (
+        opened.page.inner_text("#trouble")
+        == "The text has 202 tokens, and the page shows up to 128: shorten it."
+    )
+    opened.page.fill("#edit", "")
+    opened.settle()
+    assert opened.page.inner_text("#tokens").split() == ["[CLS]", "[SEP]"]
+    for section in ("attention", "head", "hidden", "predictions"):
+        opened.open(section)
+    assert opened.trouble == []
 
 
 # Text and line of Python of every cell. The rows that an animation does not show yet are left out.
@@ -251,21 +272,16 @@ CELLS = """() => {
 
 
 @pytest.mark.parametrize("edited", [False, True])
-@pytest.mark.parametrize(
-    "name",
-    [
-        "minibert-tiny",
-        *(pytest.param(name, marks=pytest.mark.slow) for name in ("minibert-en", "minibert-ko")),
-    ],
-)
 def test_every_number_of_one_head_is_what_its_copied_line_prints(
-    browser: Any, tmp_path: Path, name: str, edited: bool
+    named: tuple[str, Opened], edited: bool
 ) -> None:
     """The copied line of every cell prints the value that the page shows."""
+    name, opened = named
+    opened.again()
     query, key = (4, 8) if edited else (1, 2)
     config = minibert.BertConfig.from_pretrained(name)
-    write_page(tmp_path / "page.html", name, "Paris is the [MASK] of France.")
     answers: dict[str, Any] = {}
+    namespaces: dict[str, dict[str, Any]] = {}
 
     # every line loads a model and runs it, so the results are cached
     def run_once(*arguments: Any, **options: Any) -> Any:
@@ -274,31 +290,31 @@ def test_every_number_of_one_head_is_what_its_copied_line_prints(
             answers[key] = run(*arguments, **options)
         return answers[key]
 
-    with Opened(browser, tmp_path / "page.html") as opened:
-        if edited:
-            opened.page.fill("#edit", "The cat sat on the mat.")
-            opened.settle()
-        opened.open("head")
-        checked = 0
-        for layer in range(config.num_hidden_layers):
-            for head in range(config.num_attention_heads):
-                opened.page.evaluate(
-                    f"change({{layer: {layer}, head: {head}, token: {query}, key: {key},"
-                    f" step: {(layer + head) % 7}}})"
-                )
-                for says, line in opened.page.evaluate(CELLS):
-                    prelude, expression = line.split("; print(")
-                    prelude = prelude.removeprefix("from minibert.study import run; ")
-                    names: dict[str, Any] = {"run": run_once}
-                    exec(prelude, names)
-                    printed = eval(expression.removesuffix(")"), names)
-                    shown = float(says.split(": ")[-1])
-                    expected = pytest.approx(float(printed), abs=1.01e-4, rel=1e-6)
-                    assert shown == expected, (says, line)
-                    checked += 1
-        heads = config.num_hidden_layers * config.num_attention_heads
-        assert checked > 2500 * heads and len(answers) == 1
-        assert ("rounded" in next(iter(answers))) == edited
+    if edited:
+        opened.page.fill("#edit", "The cat sat on the mat.")
+        opened.settle()
+    opened.open("head")
+    checked = 0
+    for layer in range(config.num_hidden_layers):
+        for head in range(config.num_attention_heads):
+            opened.page.evaluate(
+                f"change({{layer: {layer}, head: {head}, token: {query}, key: {key},"
+                f" step: {(layer + head) % 7}}})"
+            )
+            for says, line in opened.page.evaluate(CELLS):
+                prelude, expression = line.split("; print(")
+                prelude = prelude.removeprefix("from minibert.study import run; ")
+                if prelude not in namespaces:
+                    namespaces[prelude] = {"run": run_once}
+                    exec(prelude, namespaces[prelude])
+                printed = eval(expression.removesuffix(")"), namespaces[prelude])
+                shown = float(says.split(": ")[-1])
+                expected = pytest.approx(float(printed), abs=1.01e-4, rel=1e-6)
+                assert shown == expected, (says, line)
+                checked += 1
+    heads = config.num_hidden_layers * config.num_attention_heads
+    assert checked > 2500 * heads and len(answers) == 1
+    assert ("rounded" in next(iter(answers))) == edited
 
 
 SECTION_MAPS = {
@@ -310,37 +326,35 @@ SECTION_MAPS = {
 }
 
 
-def test_copied_lines_of_every_section_print_the_number(browser: Any, english: Path) -> None:
+def test_copied_lines_of_every_section_print_the_number(opened: Opened) -> None:
     """Each line is executed in a namespace of its own."""
     generator = random.Random(1)
     lines = []
     address = "#section=compare&text=Paris+is+the+[MASK]+of+France.&other=so+is+it"
-    with Opened(browser, english, address=address) as opened:
-        for section, maps in SECTION_MAPS.items():
-            opened.open(section)
-            for stage in (
-                ("scores", "probabilities", "rollout") if section == "attention" else ("",)
-            ):
-                if stage:
-                    opened.page.click(f"[data-stage={stage}]")
-                for name in maps:
-                    heat_map = f"HeatMap.all.get('{name}').now"
-                    rows, cols = opened.page.evaluate(f"[{heat_map}.rows, {heat_map}.cols]")
-                    for _ in range(2):
-                        at = f"{generator.randrange(rows)}, {generator.randrange(cols)}"
-                        lines.append(
-                            opened.page.evaluate(
-                                f"[{heat_map}.describe({at}), {heat_map}.python({at})]"
-                            )
+    opened.again(address)
+    for section, maps in SECTION_MAPS.items():
+        opened.open(section)
+        for stage in ("scores", "probabilities", "rollout") if section == "attention" else ("",):
+            if stage:
+                opened.page.click(f"[data-stage={stage}]")
+            for name in maps:
+                heat_map = f"HeatMap.all.get('{name}').now"
+                rows, cols = opened.page.evaluate(f"[{heat_map}.rows, {heat_map}.cols]")
+                for _ in range(2):
+                    at = f"{generator.randrange(rows)}, {generator.randrange(cols)}"
+                    lines.append(
+                        opened.page.evaluate(
+                            f"[{heat_map}.describe({at}), {heat_map}.python({at})]"
                         )
-        opened.open("predictions")
-        opened.page.click("#lens-4-2")
-        lines.append((opened.readout, opened.copied))
-        opened.open("attention")
-        opened.page.evaluate("pattern(1, 0).name ??= 'even'; chooseHead(1, 0)")
-        lines.append((opened.readout, opened.copied))
-        opened.page.click("#token-3")
-        lines.append((opened.readout, opened.copied))
+                    )
+    opened.open("predictions")
+    opened.page.click("#lens-4-2")
+    lines.append((opened.readout, opened.copied))
+    opened.open("attention")
+    opened.page.evaluate("pattern(1, 0).name ??= 'even'; chooseHead(1, 0)")
+    lines.append((opened.readout, opened.copied))
+    opened.page.click("#token-3")
+    lines.append((opened.readout, opened.copied))
     for says, line in lines:
         with contextlib.redirect_stdout(io.StringIO()) as printed:
             exec(line, {})
@@ -438,8 +452,9 @@ def test_the_example_of_two_meanings_is_in_the_models_language(
     browser: Any, tmp_path: Path, name: str, word: str
 ) -> None:
     write_page(tmp_path / "page.html", name, "so it is")
-    for language in ("en", "ko"):
-        with Opened(browser, tmp_path / "page.html", language=language) as opened:
+    with Opened(browser, tmp_path / "page.html") as opened:
+        for language in ("en", "ko"):
+            opened.again(f"#language={language}")
             opened.open("compare")
             assert word[0] in opened.page.inner_text("#compare-example")
             opened.page.click("#compare-example")
@@ -451,9 +466,7 @@ def test_the_example_of_two_meanings_is_in_the_models_language(
 
 
 @pytest.mark.parametrize("language", ["en", "ko"])
-def test_a_text_in_an_unknown_script_is_reported(
-    browser: Any, english: Path, language: str
-) -> None:
+def test_a_text_in_an_unknown_script_is_reported(opened: Opened, language: str) -> None:
     """The page shows the warning of the command, also in Korean with the same numbers."""
     tokenizer = minibert.BertTokenizer.from_pretrained("minibert-tiny")
     texts = [
@@ -465,22 +478,22 @@ def test_a_text_in_an_unknown_script_is_reported(
         "I love Korea",
         "나",
     ]
-    with Opened(browser, english, language=language) as opened:
-        for text in texts:
-            opened.page.fill("#edit", text)
-            opened.settle()
-            warning = opened.page.inner_text("#coverage")
-            expected = coverage_warning(tokenizer, text)
-            if language == "en":
-                assert warning == expected + " Try --model minibert-ko." * ("Hangul" in expected)
-            else:
-                numbers = sorted(re.findall(r"\d+", warning))
-                assert numbers == sorted(re.findall(r"\d+", expected))
-                assert "pieces" not in warning
-                assert ("minibert-ko" in warning) == ("Hangul" in expected)
-        opened.page.fill("#edit-pair", texts[0])
+    opened.again(f"#language={language}")
+    for text in texts:
+        opened.page.fill("#edit", text)
         opened.settle()
-        assert ("한글" if language == "ko" else "Hangul") in opened.page.inner_text("#coverage")
+        warning = opened.page.inner_text("#coverage")
+        expected = coverage_warning(tokenizer, text)
+        if language == "en":
+            assert warning == expected + " Try --model minibert-ko." * ("Hangul" in expected)
+        else:
+            numbers = sorted(re.findall(r"\d+", warning))
+            assert numbers == sorted(re.findall(r"\d+", expected))
+            assert "pieces" not in warning
+            assert ("minibert-ko" in warning) == ("Hangul" in expected)
+    opened.page.fill("#edit-pair", texts[0])
+    opened.settle()
+    assert ("한글" if language == "ko" else "Hangul") in opened.page.inner_text("#coverage")
 
 
 def test_rounded_weights_are_those_of_the_page() -> None:

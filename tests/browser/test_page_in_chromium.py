@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,20 @@ def write(folders: pytest.TempPathFactory, data: dict[str, Any]) -> Path:
     return path
 
 
+@pytest.fixture(scope="module")
+def once(browser: Any, file: Path) -> Iterator[Opened]:
+    with Opened(browser, file) as opened:
+        yield opened
+
+
+@pytest.fixture
+def opened(once: Opened) -> Iterator[Opened]:
+    """The page as it opens. It is opened once for the tests that share it."""
+    once.again()
+    yield once
+    assert once.trouble == []
+
+
 @pytest.mark.parametrize(("scheme", "language"), [("light", "en-US"), ("dark", "ko-KR")])
 def test_every_section_opens_without_errors_or_requests(
     browser: Any, file: Path, scheme: str, language: str
@@ -73,37 +88,33 @@ def test_every_section_opens_without_errors_or_requests(
         assert opened.trouble == [] and opened.asked_nothing
 
 
-def test_attention_shows_the_models_numbers_on_hover(
-    browser: Any, file: Path, reference: Any
-) -> None:
-    with Opened(browser, file) as opened:
-        opened.open("attention")
-        for layer, head, row, col in [(0, 0, 0, 0), (1, 3, 7, 2), (2, 1, 19, 5), (2, 2, 4, 12)]:
-            opened.page.fill("#layer", str(layer))
-            opened.page.fill("#head-choice", str(head))
-            opened.page.click("[data-stage=probabilities]")
-            probability = reference[f"layer.{layer}.attention.probabilities"][0, head, row, col]
-            assert opened.hover("attention-map", row, col).endswith(f": {shown(probability)}")
-            opened.page.click("[data-stage=scores]")
-            score = reference[f"layer.{layer}.attention.scores"][0, head, row, col]
-            assert opened.hover("attention-map", row, col).endswith(f": {shown(score)}")
-        opened.page.click("[data-stage=masked]")
-        assert opened.hover("attention-map", 3, LENGTH - 1).endswith("-3.4e+38 (hidden)")
+def test_attention_shows_the_models_numbers_on_hover(opened: Opened, reference: Any) -> None:
+    opened.open("attention")
+    for layer, head, row, col in [(0, 0, 0, 0), (1, 3, 7, 2), (2, 1, 19, 5), (2, 2, 4, 12)]:
+        opened.page.fill("#layer", str(layer))
+        opened.page.fill("#head-choice", str(head))
+        opened.page.click("[data-stage=probabilities]")
+        probability = reference[f"layer.{layer}.attention.probabilities"][0, head, row, col]
+        assert opened.hover("attention-map", row, col).endswith(f": {shown(probability)}")
+        opened.page.click("[data-stage=scores]")
+        score = reference[f"layer.{layer}.attention.scores"][0, head, row, col]
+        assert opened.hover("attention-map", row, col).endswith(f": {shown(score)}")
+    opened.page.click("[data-stage=masked]")
+    assert opened.hover("attention-map", 3, LENGTH - 1).endswith("-3.4e+38 (hidden)")
 
 
 def test_step_by_step_shows_score_mask_and_probability_of_every_key(
-    browser: Any, file: Path, reference: Any
+    opened: Opened, reference: Any
 ) -> None:
-    with Opened(browser, file) as opened:
-        opened.open("attention")
-        opened.page.fill("#layer", "1")
-        opened.page.fill("#head-choice", "2")
-        opened.page.click("#token-4")
-        opened.page.click("[data-view=steps]")
-        rows = opened.page.evaluate(
-            "[...document.querySelectorAll('#steps tbody tr')]"
-            ".map(row => [...row.cells].map(cell => cell.textContent))"
-        )
+    opened.open("attention")
+    opened.page.fill("#layer", "1")
+    opened.page.fill("#head-choice", "2")
+    opened.page.click("#token-4")
+    opened.page.click("[data-view=steps]")
+    rows = opened.page.evaluate(
+        "[...document.querySelectorAll('#steps tbody tr')]"
+        ".map(row => [...row.cells].map(cell => cell.textContent))"
+    )
     scores, probabilities = (
         reference[f"layer.1.attention.{name}"][0, 2, 4] for name in ("scores", "probabilities")
     )
@@ -112,109 +123,102 @@ def test_step_by_step_shows_score_mask_and_probability_of_every_key(
     assert {row[2] for row in rows if row[0] == "[PAD]"} == {"−3.4e+38"} and rows[0][2] == "0"
 
 
-def test_vectors_and_cosines_show_the_models_numbers(
-    browser: Any, file: Path, reference: Any
-) -> None:
+def test_vectors_and_cosines_show_the_models_numbers(opened: Opened, reference: Any) -> None:
     hidden = [
         reference["embeddings.output"][0],
         *(reference[f"layer.{i}.output"][0] for i in range(3)),
     ]
-    with Opened(browser, file) as opened:
-        opened.open("hidden")
-        for depth in (3, 0):
-            opened.page.fill("#depth", str(depth))
-            assert opened.hover("hidden-map", 6, 17).endswith(f": {shown(hidden[depth][6, 17])}")
-        cosine = torch.cosine_similarity(hidden[2][5], hidden[1][5], dim=0)
-        assert opened.hover("moved-map", 5, 1).endswith(shown(cosine))
-        opened.page.click("[data-compare=kept]")
-        cosine = torch.cosine_similarity(hidden[3][5], hidden[0][5], dim=0)
-        assert opened.hover("moved-map", 5, 2).endswith(shown(cosine))
+    opened.open("hidden")
+    for depth in (3, 0):
+        opened.page.fill("#depth", str(depth))
+        assert opened.hover("hidden-map", 6, 17).endswith(f": {shown(hidden[depth][6, 17])}")
+    cosine = torch.cosine_similarity(hidden[2][5], hidden[1][5], dim=0)
+    assert opened.hover("moved-map", 5, 1).endswith(shown(cosine))
+    opened.page.click("[data-compare=kept]")
+    cosine = torch.cosine_similarity(hidden[3][5], hidden[0][5], dim=0)
+    assert opened.hover("moved-map", 5, 2).endswith(shown(cosine))
 
-        opened.open("pooler")
-        for row, name in enumerate(("cls", "dense", "output")):
-            assert opened.hover("pooler-map", row, 9).endswith(
-                f": {shown(reference[f'pooler.{name}'][0, 9])}"
-            )
-        follows = reference["nsp.logits"].softmax(-1)[0, 0]
-        assert shown(follows) in opened.page.inner_text("#next")
+    opened.open("pooler")
+    for row, name in enumerate(("cls", "dense", "output")):
+        assert opened.hover("pooler-map", row, 9).endswith(
+            f": {shown(reference[f'pooler.{name}'][0, 9])}"
+        )
+    follows = reference["nsp.logits"].softmax(-1)[0, 0]
+    assert shown(follows) in opened.page.inner_text("#next")
 
-        opened.page.click("#token-3")
-        opened.open("embeddings")
-        for row, name in [(0, "word"), (1, "token_type"), (3, "sum")]:
-            assert opened.hover("embeddings-map", row, 5).endswith(
-                f": {shown(reference[f'embeddings.{name}'][0, 3, 5])}"
-            )
+    opened.page.click("#token-3")
+    opened.open("embeddings")
+    for row, name in [(0, "word"), (1, "token_type"), (3, "sum")]:
+        assert opened.hover("embeddings-map", row, 5).endswith(
+            f": {shown(reference[f'embeddings.{name}'][0, 3, 5])}"
+        )
 
 
 def test_predictions_show_the_best_words_of_every_layer(
-    browser: Any, file: Path, model: Any, reference: Any, tokenizer: Any
+    opened: Opened, model: Any, reference: Any, tokenizer: Any
 ) -> None:
-    with Opened(browser, file) as opened:
-        opened.open("predictions")
-        for token, depth, name in [
-            (7, 3, "layer.2.output"),
-            (2, 1, "layer.0.output"),
-            (0, 0, "embeddings.output"),
-        ]:
-            opened.page.click(f"#lens-{token}-{depth}")
-            with torch.no_grad():
-                best = model.cls.predictions(reference[name][0, token]).softmax(-1).topk(5)
-            expected = zip(
-                tokenizer.convert_ids_to_tokens(best.indices.tolist()), best.values, strict=True
-            )
-            lines = opened.page.inner_text("#best").split()
-            for word, probability in expected:
-                assert lines[lines.index(word) + 1] == shown(probability)
+    opened.open("predictions")
+    for token, depth, name in [
+        (7, 3, "layer.2.output"),
+        (2, 1, "layer.0.output"),
+        (0, 0, "embeddings.output"),
+    ]:
+        opened.page.click(f"#lens-{token}-{depth}")
+        with torch.no_grad():
+            best = model.cls.predictions(reference[name][0, token]).softmax(-1).topk(5)
+        expected = zip(
+            tokenizer.convert_ids_to_tokens(best.indices.tolist()), best.values, strict=True
+        )
+        lines = opened.page.inner_text("#best").split()
+        for word, probability in expected:
+            assert lines[lines.index(word) + 1] == shown(probability)
 
 
-def test_everything_is_reachable_by_keyboard(browser: Any, file: Path) -> None:
-    with Opened(browser, file) as opened:
-        reached = set()
-        for _ in range(12):  # past the strip and the buttons
-            opened.press("Tab")
-            if opened.page.evaluate("document.activeElement.id") == "tokens":
-                break
-        assert opened.page.evaluate("document.activeElement.id") == "tokens"
+def test_everything_is_reachable_by_keyboard(opened: Opened) -> None:
+    reached = set()
+    for _ in range(12):  # past the strip and the buttons
+        opened.press("Tab")
+        if opened.page.evaluate("document.activeElement.id") == "tokens":
+            break
+    assert opened.page.evaluate("document.activeElement.id") == "tokens"
+    opened.press("ArrowRight")
+    assert f": {opened.page.inner_text('#tokens [aria-selected=true]')} · " in opened.readout
+    opened.press("Tab", 2)
+    for section in SECTIONS[1:]:
         opened.press("ArrowRight")
-        assert f": {opened.page.inner_text('#tokens [aria-selected=true]')} · " in opened.readout
-        opened.press("Tab", 2)
-        for section in SECTIONS[1:]:
-            opened.press("ArrowRight")
-            assert opened.page.evaluate("document.activeElement.id") == f"tab-{section}"
-            assert opened.page.is_visible(f"#{section}")
-        opened.press("ArrowLeft", 5)
-        for _ in range(16):
-            opened.press("Tab")
-            reached.add(
-                opened.page.evaluate(
-                    "document.activeElement.id || document.activeElement.textContent"
-                )
-            )
-            if "attention-map" in reached:
-                break
-        assert {
-            "layer",
-            "head-choice",
-            "softmax",
-            "Lines",
-            "threshold",
-            "pin",
-            "grid",
-            "attention-map",
-        } <= reached
+        assert opened.page.evaluate("document.activeElement.id") == f"tab-{section}"
+        assert opened.page.is_visible(f"#{section}")
+    opened.press("ArrowLeft", 5)
+    for _ in range(16):
+        opened.press("Tab")
+        reached.add(
+            opened.page.evaluate("document.activeElement.id || document.activeElement.textContent")
+        )
+        if "attention-map" in reached:
+            break
+    assert {
+        "layer",
+        "head-choice",
+        "softmax",
+        "Lines",
+        "threshold",
+        "pin",
+        "grid",
+        "attention-map",
+    } <= reached
 
-        opened.page.focus("#grid")
-        opened.press("ArrowUp", 3)
-        opened.press("ArrowLeft", 3)
-        opened.press("ArrowDown", 2)
-        opened.press("ArrowRight")
-        opened.press("ArrowDown")  # has no effect at the last layer
-        assert opened.readout == "Layer 2, head 1"
-        opened.page.focus("#attention-map")
-        opened.press("ArrowUp", 30)
-        opened.press("ArrowLeft", 30)
-        opened.press("ArrowRight")
-        assert opened.readout.startswith("Layer 2, head 1: “[CLS]” looks at “i”: 0.")
+    opened.page.focus("#grid")
+    opened.press("ArrowUp", 3)
+    opened.press("ArrowLeft", 3)
+    opened.press("ArrowDown", 2)
+    opened.press("ArrowRight")
+    opened.press("ArrowDown")  # has no effect at the last layer
+    assert opened.readout == "Layer 2, head 1"
+    opened.page.focus("#attention-map")
+    opened.press("ArrowUp", 30)
+    opened.press("ArrowLeft", 30)
+    opened.press("ArrowRight")
+    assert opened.readout.startswith("Layer 2, head 1: “[CLS]” looks at “i”: 0.")
 
 
 # visible elements that have no accessible name
@@ -228,29 +232,28 @@ NAMELESS = """() => {
 }"""
 
 
-def test_a_screen_reader_finds_roles_and_names(browser: Any, file: Path) -> None:
-    with Opened(browser, file) as opened:
-        for language in ("en", "ko"):
-            opened.page.click(f"button[data-language={language}]")
-            for section in SECTIONS:
-                opened.open(section)
-                nameless = opened.page.evaluate(NAMELESS)
-                assert nameless == []
-        assert opened.page.get_attribute("#readout", "aria-live") == "polite"
-        assert opened.page.get_attribute("#tab-predictions", "aria-selected") == "true"
-        assert opened.page.inner_text("#tab-predictions").endswith("예측")
+def test_a_screen_reader_finds_roles_and_names(opened: Opened) -> None:
+    for language in ("en", "ko"):
+        opened.page.click(f"button[data-language={language}]")
+        for section in SECTIONS:
+            opened.open(section)
+            nameless = opened.page.evaluate(NAMELESS)
+            assert nameless == []
+    assert opened.page.get_attribute("#readout", "aria-live") == "polite"
+    assert opened.page.get_attribute("#tab-predictions", "aria-selected") == "true"
+    assert opened.page.inner_text("#tab-predictions").endswith("예측")
 
 
-def test_theme_and_language_can_be_switched(browser: Any, file: Path) -> None:
-    with Opened(browser, file, "dark") as opened:
-        opened.open("attention")
-        dark = opened.page.screenshot()
-        opened.page.click("#theme")
-        assert opened.page.get_attribute("html", "data-theme") == "light"
-        assert opened.page.screenshot() != dark
-        opened.page.click("button[data-language=ko]")
-        assert "어텐션" in opened.page.inner_text("#tabs")
-        assert opened.trouble == []
+def test_theme_and_language_can_be_switched(opened: Opened) -> None:
+    opened.again("#theme=dark")
+    opened.open("attention")
+    dark = opened.page.screenshot()
+    opened.page.click("#theme")
+    assert opened.page.get_attribute("html", "data-theme") == "light"
+    assert opened.page.screenshot() != dark
+    opened.page.click("button[data-language=ko]")
+    assert "어텐션" in opened.page.inner_text("#tabs")
+    assert opened.trouble == []
 
 
 def test_html_in_a_text_is_shown_and_not_executed(
