@@ -25,7 +25,7 @@ from torch import Tensor, nn
 
 from minibert.base import PreTrainedModel
 from minibert.checkpoints.drawing import without_values
-from minibert.checkpoints.loading import build
+from minibert.checkpoints.loading import build, split_model_options
 from minibert.checkpoints.source import Source
 from minibert.checkpoints.tensors import read_tensors
 from minibert.config import BertConfig
@@ -270,11 +270,12 @@ def shaped_by_labels(
         source: Where its config is.
         fields: Fields of the config that differ.
     """
-    config = model_class.config_class.from_pretrained(source, **fields)
+    options, changes = split_model_options(model_class, fields)
+    config = model_class.config_class.from_pretrained(source, **changes)
     shapes = []
     for count in (config.num_labels, config.num_labels + 1):
         with torch.random.fork_rng(devices=()), without_values():
-            model = build(model_class, config.replace(num_labels=count), {})
+            model = build(model_class, config.replace(num_labels=count), options)
         shapes.append({name: tensor.shape for name, tensor in model.state_dict().items()})
     return {name for name, shape in shapes[0].items() if shape != shapes[1].get(name)}
 

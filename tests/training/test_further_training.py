@@ -165,6 +165,27 @@ class DeepScorer(Deep, Scorer):
     pass
 
 
+class Counting(Classifier):
+    """It takes the number of labels as an argument of its own."""
+
+    def __init__(self, config: BertConfig, num_labels: int = 2) -> None:
+        super().__init__(config.replace(num_labels=num_labels))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_class_whose_labels_are_an_argument_gets_a_new_head(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class OwnTask(SequenceTask):
+        model_class = Counting
+
+    Counting(BertConfig.from_pretrained(tiny_folder(tmp_path))).save_pretrained(tmp_path)
+    task = OwnTask(regression=True)
+    loaded, _ = task.load(tmp_path, task.from_values([{"text": "good", "label": 0.5}]))
+    assert loaded.classifier.out_features == 1
+    assert "the head is new:" in capsys.readouterr().err
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("own_class", [Deep, DeepScorer])
 @pytest.mark.parametrize("labels", [["a", "b"], ["a", "b", "c"]])
