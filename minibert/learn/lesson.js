@@ -245,7 +245,9 @@ async function judge(scene) {
   }
   const isVerdict = Boolean(found && may === "verdict");
   const { figure } = scene;
-  const drawn = Boolean(figure?.opening || (isVerdict && figure?.ready()));
+  // a figure with choices shows what was measured for any of them, also for a changed question
+  const mayDraw = isVerdict || (found && figure?.choices().length > 0);
+  const drawn = Boolean(figure?.opening || (mayDraw && figure?.ready()));
   $("scene-wait").hidden = Boolean(found || state.ask);
   $("scene-aside").hidden = !state.ask;
   $("scene-more").hidden = !found;
@@ -294,13 +296,27 @@ function inParts(whole) {
   return [first, others.slice(0, count).join(" "), others.slice(count).join(" ")];
 }
 
+/**
+ * Whether an element is to say something else than it does. What it says already is not written
+ * again, so that what the reader opened there, or what has the focus, stays.
+ */
+function saysNew(box, ...said) {
+  const all = JSON.stringify([state.language, said]);
+  const isNew = saysNew.last.get(box) !== all;
+  saysNew.last.set(box, all);
+  return isNew;
+}
+saysNew.last = new WeakMap();
+
 /** Shows what the reader predicted, and the result in brief, its first sentence in bold. */
 function tellVerdict(scene, found, may, changed) {
-  $("scene-brief").replaceChildren();
-  $("scene-rest").replaceChildren();
   $("scene-guess").textContent = "";
   $("scene-again-said").textContent = found ? saidAgain(scene.experiments?.() ?? []) : "";
   if (!found) {
+    if (saysNew($("scene-brief"))) {
+      $("scene-brief").replaceChildren();
+      $("scene-rest").replaceChildren();
+    }
     return;
   }
   const whole =
@@ -310,12 +326,15 @@ function tellVerdict(scene, found, may, changed) {
           ...found.values,
         })
       : t("lesson.changed", { parts: changed.map((name) => t(`lesson.part.${name}`)).join(", ") });
-  const [first, next, rest] = inParts(whole);
-  const seen = new Set();
-  $("scene-brief").append(element("strong", first), " ", ...rich(next, seen));
-  $("scene-rest").append(...rich(rest, seen));
-  linkNumbers($("scene-brief"), Object.values(found.values ?? {}));
-  linkNumbers($("scene-rest"), Object.values(found.values ?? {}));
+  const { rows, heads, values = {} } = found;
+  if (saysNew($("scene-brief"), scene.id, rows, heads, values, whole)) {
+    const [first, next, rest] = inParts(whole);
+    const seen = new Set();
+    $("scene-brief").replaceChildren(element("strong", first), " ", ...rich(next, seen));
+    $("scene-rest").replaceChildren(...rich(rest, seen));
+    linkNumbers($("scene-brief"), Object.values(values));
+    linkNumbers($("scene-rest"), Object.values(values));
+  }
   if (may !== "verdict") {
     return;
   }
@@ -380,14 +399,21 @@ function numberButton(text, cells) {
 
 /** Draws the figure of a verdict: a map of cells, or what the figure draws itself. */
 function drawFigure(figure) {
-  $("scene-caption").replaceChildren(
-    ...rich(`${figure.caption()} `),
-    ...figure.choices().map(([name, chosen, onclick]) => {
-      const button = element("button", name, { type: "button", onclick });
-      button.setAttribute("aria-pressed", chosen);
-      return button;
-    }),
-  );
+  const caption = figure.caption();
+  if (saysNew($("scene-caption"), caption)) {
+    $("scene-caption").replaceChildren(...rich(`${caption} `));
+  }
+  const choices = figure.choices();
+  const names = choices.map(([name]) => name);
+  if (saysNew($("scene-shown"), names)) {
+    const buttons = names.map((name) => element("button", name, { type: "button" }));
+    $("scene-shown").replaceChildren(...buttons);
+  }
+  for (const [i, [, chosen, onclick]] of choices.entries()) {
+    const button = $("scene-shown").children[i];
+    button.onclick = onclick;
+    button.setAttribute("aria-pressed", chosen);
+  }
   const above = figure.opening ? $("scene-say").firstElementChild : $("scene-verdict");
   if (above.nextElementSibling !== $("scene-figure")) {
     above.after($("scene-figure"));
@@ -407,7 +433,10 @@ function drawFigure(figure) {
     drawFigure.drawn = figure;
     figure.draw($("scene-drawn"));
   }
-  $("scene-said").replaceChildren(...rich(figure.said?.() ?? ""));
+  const said = figure.said?.() ?? "";
+  if (saysNew($("scene-said"), said)) {
+    $("scene-said").replaceChildren(...rich(said));
+  }
   if (figure === patchFigure) {
     sceneWire.draw();
   }
@@ -443,6 +472,9 @@ async function conduct(experiments, isOpen) {
 
 /** Fills the table of a verdict with the measurements before and after. */
 function fillVerdict({ rows, heads = ["before", "after"] }, scene) {
+  if (!saysNew($("scene-table"), scene.id, rows, heads)) {
+    return;
+  }
   const own = (key) =>
     words[state.language][`lesson.${scene.id}.row.${key}`] ??
     words[state.language][`embeddings.${key}`] ??

@@ -187,6 +187,34 @@ def test_a_changed_question_is_measured_and_not_judged(reader: Reader) -> None:
     assert page.inner_text("#scene-found").startswith("You changed the question")
 
 
+def test_what_has_the_focus_keeps_it_when_the_page_draws_again(reader: Reader) -> None:
+    """Measurements end while a reader goes on with the keyboard, and the page draws them."""
+    page = reader.page
+    focused = "document.activeElement.innerText"
+
+    def draw_again() -> None:
+        before = page.evaluate(focused)
+        page.evaluate("draw(), judged()")
+        assert page.evaluate(focused) == before
+
+    page.focus("#scene-caption .term")
+    draw_again()
+    page.keyboard.press("Enter")  # explains the term
+    draw_again()
+    assert page.is_visible("#scene-figure .explained")
+    reader.enter("head")
+    reader.act()
+    page.focus("#scene-found .number")
+    draw_again()
+    reader.enter("heads")
+    reader.act()
+    page.wait_for_selector("#scene-shown button")
+    page.focus("#scene-shown button >> nth=2")
+    page.keyboard.press("Enter")
+    reader.verdict()
+    assert page.evaluate("document.activeElement.ariaPressed") == "true"
+
+
 def test_a_click_patches_one_state(reader: Reader) -> None:
     reader.enter("it")
     reader.act()
@@ -224,7 +252,7 @@ def test_five_hundred_sentences_against_chance(reader: Reader) -> None:
     rows = reader.act()
     assert float(rows[0][1]) > 2 * float(rows[1][1])  # true of the single sentence only
     assert reader.outcome > 0
-    page.click("#scene-caption button:has-text('previous')")
+    page.click("#scene-shown button:has-text('previous')")
     rows = reader.verdict()
     assert "another pattern" in page.inner_text("#scene-found")  # a question of the reader's own
     heads = page.evaluate("everyHead().map(head => evidenceOf(...head))")
