@@ -24,7 +24,8 @@ const entries = [
 const NEAREST = 3;
 // Sentence vectors rank only the entries with the highest scores by letters and terms.
 const CANDIDATES = 8;
-const CANDIDATE_PHRASINGS = 3; // of each, the nearest by letters
+// Of each, all phrasings whose vectors are shipped, otherwise those nearest by letters.
+const CANDIDATE_PHRASINGS = page.asked ? Infinity : 3;
 const TERMS_WEIGHT = 0.4;
 const UNKNOWN_WEIGHT = 0.3;
 const BEGINNING = 6; // letters, those of about two Hangul syllables
@@ -311,8 +312,8 @@ function candidatePhrasings(one, text) {
 
 /**
  * Ranks the best entries by letters anew: to each score comes the cosine of the entry's nearest
- * phrasing. Where no vectors are shipped, each takes some 40 ms, so only the likely phrasings are
- * compared. Returns null as soon as `stop` says that the text is no longer wanted.
+ * phrasing. Where no vectors are shipped, each takes some 40 ms, so only the likely phrasings
+ * are compared. Returns null as soon as `stop` says that the text is no longer wanted.
  */
 async function rankByVectors(text, stop = () => false) {
   const middle = await middleOf();
