@@ -8,8 +8,10 @@
       .shard-000000         what the manifest will say of a shard, until all are complete
 
 A shard is written atomically, and what is said of it after it. So a shard is there as a whole or
-not at all, and a run that was stopped or killed resumes. The names of the sidecar files begin with
-a dot, so that pandas, pyarrow, datasets and others who read the folder as a table ignore them.
+not at all, and a run that was stopped or killed resumes. The manifest is written just before the
+first shard: a run that fails earlier decides nothing about the next one. The names of the sidecar
+files begin with a dot, so that pandas, pyarrow, datasets and others who read the folder as a table
+ignore them.
 """
 
 from __future__ import annotations
@@ -60,13 +62,8 @@ class VectorFolder:
 
     def __init__(self, location: Location) -> None:
         self.location = location
-        self.manifest: dict[str, Any] | None = None
-        try:
-            self.manifest = (location / MANIFEST).read_json()
-        except (FileNotFoundError, NotADirectoryError):
-            return
-        except ValueError as error:
-            raise ValueError(f"{error} It is damaged: give another folder.") from None
+        self.manifest = _read_manifest(location)
+        self._is_saved = self.manifest is not None
 
     def __str__(self) -> str:
         return str(self.location)
@@ -84,7 +81,7 @@ class VectorFolder:
         return records
 
     def begin(self, settings: dict[str, Any], model_name: str | None) -> None:
-        """Write the settings of a new folder, or compare them with those that it was begun with.
+        """Take the settings of a new folder, or compare them with those that it was begun with.
 
         Args:
             settings: Those of `describe`, and the format and size of the shards.
@@ -95,12 +92,16 @@ class VectorFolder:
             ValueError: The folder was begun with another model or other settings, or has shards but
                 no manifest.
         """
-        if self.manifest is None:
-            if any(name.startswith("shard-") for name in self.location.files()):
+        if self.manifest is None and any(
+            name.startswith("shard-") for name in self.location.files()
+        ):
+            self.manifest = _read_manifest(self.location)  # another run may have just written it
+            self._is_saved = True
+            if self.manifest is None:
                 raise ValueError(f"{self} has shards, but no {MANIFEST}: give another folder.")
+        if self.manifest is None:
             self.location.make_folder()
             self.manifest = {**settings, "model_name": model_name}
-            (self.location / MANIFEST).write_json(self.manifest)
         missing = settings.keys() - self.manifest.keys()
         if missing:
             raise ValueError(
@@ -165,6 +166,7 @@ class VectorFolder:
 
         Raises:
             OSError: The shard cannot be written. The shards before it are complete.
+            ValueError: Another run has begun the folder since, with other settings.
         """
         try:
             with self.shard(number).replacing() as temporary:
@@ -175,6 +177,7 @@ class VectorFolder:
                     "texts": pack_digests(texts),
                     "ids": _digest_of_ids(ids),
                 }
+                self._save_settings()
             self._record_file(number).write_json({**counts, **about})
         except OSError as error:
             advice = (
@@ -274,6 +277,19 @@ class VectorFolder:
                 f"{self} was made from other texts: text {changed[0] + 1} has been changed since. "
                 "Bring it up to date by minibert embed --update."
             )
+
+    def _save_settings(self) -> None:
+        """Write the manifest of a new folder, unless another run of the same settings has."""
+        if self._is_saved:
+            return
+        assert self.manifest is not None
+        written = _read_manifest(self.location)
+        if written is None:
+            (self.location / MANIFEST).write_json(self.manifest)
+        else:
+            settings = {name: self.manifest[name] for name in self.manifest if name != "model_name"}
+            _check_same_run(self.location, settings, written, self.manifest["model_name"])
+        self._is_saved = True
 
     def _record_file(self, number: int) -> Location:
         return self.location / f".shard-{number:06d}"
@@ -420,6 +436,20 @@ def check_vectors(
         VectorFolder(location).check(embedder, texts, prompt)
     else:
         _check_samples(location, embedder, texts, prompt)
+
+
+def _read_manifest(folder: Location) -> dict[str, Any] | None:
+    """The manifest of a folder, or None where there is none.
+
+    Raises:
+        ValueError: It is damaged.
+    """
+    try:
+        return (folder / MANIFEST).read_json()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except ValueError as error:
+        raise ValueError(f"{error} It is damaged: give another folder.") from None
 
 
 def _is_folder(location: Location) -> bool:

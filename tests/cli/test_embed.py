@@ -92,3 +92,17 @@ def test_a_folder_without_vectors_is_an_error(
     query = ["search", "-m", "minibert-tiny", "text two", "--corpus", str(docs)]
     assert main([*query, "--vectors", str(tmp_path)]) == 1
     assert "is not a folder of vectors" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("failing", [(), ("--text-column", "id,text"), ("--encoding", "utf-16")])
+def test_a_run_that_wrote_no_vector_decides_nothing(
+    failing: tuple[str, ...], docs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The corrected command has its own default format, and an untouched folder."""
+    docs.write_text(docs.read_text(encoding="utf-8").replace("text", "body", 1), encoding="utf-8")
+    folder = tmp_path / "vectors"
+    command = ("--file", docs, "-o", f"{folder}/")
+    assert embed(*command, *failing) == 1
+    assert not list(folder.rglob("*"))
+    assert embed(*command, "--text-column", "body", "--id-column", "id") == 0
+    assert (folder / "shard-000000.parquet").is_file()

@@ -151,6 +151,22 @@ class TestShards:
         assert [record["lines"] for record in manifest["shards"]] == [10, 10, 10, 10, 7]
         assert sorted(path.name for path in tmp_path.iterdir()) == [".manifest", *names]
 
+    def test_the_manifest_is_there_before_the_first_shard(
+        self, embedder: SentenceEmbedder, tmp_path: Path
+    ) -> None:
+        """A run without a vector leaves none, and two runs that begin together agree on one."""
+
+        def texts() -> Iterator[str]:
+            yield "hello"
+            assert not (tmp_path / ".manifest").exists()
+            # another run begins and ends in the meantime
+            encode_to_shards(embedder, LINES, tmp_path, rank=1, world_size=2, shard_size=10)
+            yield "world"
+
+        with pytest.raises(ValueError, match="begun with shard_size 10, not 20"):
+            encode_to_shards(embedder, texts(), tmp_path, rank=0, world_size=2, shard_size=20)
+        assert json.loads((tmp_path / ".manifest").read_text(encoding="utf-8"))["shard_size"] == 10
+
     @pytest.mark.needs("locks")
     def test_finished_shards_are_skipped(self, embedder: SentenceEmbedder, tmp_path: Path) -> None:
         encode_to_shards(embedder, LINES, tmp_path, shard_size=10)
