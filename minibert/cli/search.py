@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from minibert.cli.loading import load_embedder, source_of
@@ -13,8 +15,11 @@ from minibert.cli.options import (
     add_model,
     add_table,
     add_top_k,
+    in_options,
+    refuse_options,
+    table_of,
 )
-from minibert.cli.parser import Command, Parser
+from minibert.cli.parser import Command, Parser, parser_of
 from minibert.cli.results import ResultPrinter, UsageError
 from minibert.cli.texts import (
     check_files,
@@ -23,6 +28,7 @@ from minibert.cli.texts import (
     rows_of_file,
     shown_place,
 )
+from minibert.text.table import Table
 from minibert.util.checks import amount
 
 if TYPE_CHECKING:
@@ -42,7 +48,12 @@ def add(parser: Parser) -> None:
         "--queries",
         dest="query_file",
         metavar="FILE",
-        help="File of queries, read as --corpus is. - reads stdin.",
+        help="File of queries: one per line, or a table. - reads stdin.",
+    )
+    parser.add_argument(
+        "--query-column",
+        metavar="NAME",
+        help="Column of the queries, where --queries is a table. Default: that of --text-column.",
     )
     parser.add_argument(
         "--corpus",
@@ -103,18 +114,40 @@ def _queries(options: argparse.Namespace) -> list[str]:
     if options.queries and options.query_file:
         raise UsageError("give queries or --queries, not both.")
     if options.query_file:
-        queries = [row.text for row in rows_of_file(options, options.query_file, with_id=False)]
+        queries = _queries_of_file(options)
         written = [query for query in queries if query.strip()]
         if not written:
             raise ValueError(f"there is no text in {options.query_file}.")
         if len(written) < len(queries):
             logger.info("blank queries left out: %d.", len(queries) - len(written))
         return written
+    refuse_options(options, ["query_column"], "is for a table of queries: give --queries FILE.")
     if not options.queries:
         raise UsageError("give a query, or --queries FILE.")
     if not all(map(str.strip, options.queries)):
         raise UsageError("the query is empty: write one between the quotation marks.")
     return checked_texts(options.queries, "query")
+
+
+def _queries_of_file(options: argparse.Namespace) -> list[str]:
+    """The queries of a file, which is read as the corpus is, but for the columns of the corpus."""
+    from minibert.text.file_rows import has_columns
+    from minibert.text.location import Location
+    from minibert.text.read import read
+
+    file = options.query_file
+    column = options.query_column
+    table = replace(table_of(options), id=None)
+    if column is not None:
+        table = replace(table, text=column)
+    elif not os.path.isdir(file) and not has_columns(Location(file), table):
+        table = replace(table, text=Table.text, columns=None)  # lines have no columns
+    try:
+        return [row.text for row in read(file, table)]
+    except ValueError as error:
+        sentence = in_options(str(error), parser_of(options))
+        error.args = (sentence.replace("--text-column", "--query-column"),)
+        raise
 
 
 def _vectors(options: argparse.Namespace, embedder: TextEncoder, texts: list[str]) -> Any:

@@ -7,7 +7,6 @@ import errno
 import os
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -66,14 +65,11 @@ def rows_of(
     )
 
 
-def rows_of_file(options: argparse.Namespace, name: str, with_id: bool = True) -> Iterator[Row]:
+def rows_of_file(options: argparse.Namespace, name: str) -> Iterator[Row]:
     """The rows of a file, a folder or a URI, or the lines of stdin ("-"), with all columns."""
     from minibert.text.read import read
 
-    table = table_of(options)
-    if not with_id:
-        table = replace(table, id=None)
-    return read(name, table)
+    return read(name, table_of(options))
 
 
 def place_of(row: Row, number: int) -> dict[str, Any]:

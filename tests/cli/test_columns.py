@@ -174,3 +174,41 @@ def test_training_commands_read_the_given_column_and_delimiter(
     assert main(command) == 0
     cache = json.loads(next(trained.glob("tokens/0/*/cache.json")).read_text(encoding="utf-8"))
     assert cache["documents"] == 9
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "options"),
+    [
+        ("q.txt", "Where is Paris?\n", ""),
+        ("q.csv", "id,question\n1,Where is Paris?\n", "--query-column question"),
+        ("q.jsonl", '{"body": "Where is Paris?"}\n', ""),
+    ],
+)
+def test_queries_have_columns_of_their_own(
+    name: str, content: str, options: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`--text-column` and `--columns` are the corpus's: lines of queries have none."""
+    (tmp_path / name).write_text(content, encoding="utf-8")
+    corpus = tmp_path / "corpus.tsv"
+    corpus.write_text("n\tThe cat sleeps.\np\tParis is in France.\n", encoding="utf-8")
+    named = ["--columns", "id,body"] if name == "q.txt" else []
+    if not named:
+        corpus.write_text("id\tbody\n" + corpus.read_text(encoding="utf-8"), encoding="utf-8")
+    typed = ["search", "--queries", str(tmp_path / name), "--corpus", str(corpus), *named]
+    columns = ["--text-column", "body", "--id-column", "id", "-k", "1", "--json"]
+    assert main([*typed, *columns, *options.split()]) == 0
+    (answer,) = json.loads(capsys.readouterr().out)["output"]
+    assert (answer["query"], answer["results"][0]["id"]) == ("Where is Paris?", "p")
+
+
+def test_a_wrong_column_of_queries_names_their_option(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    corpus, queries = tmp_path / "corpus.csv", tmp_path / "queries.csv"
+    corpus.write_text("body\nParis is in France.\n", encoding="utf-8")
+    queries.write_text("Body,n\nWhere is Paris?,1\n", encoding="utf-8")
+    typed = ["search", "--corpus", str(corpus), "--text-column", "body"]
+    assert main([*typed, "--queries", str(queries)]) == 1
+    assert "--query-column Body" in capsys.readouterr().err
+    assert main([*typed, "Where?", "--query-column", "Body"]) == 2
+    assert "--queries FILE" in capsys.readouterr().err
