@@ -100,14 +100,13 @@ def _show_predictions(
     from minibert.util.progress import Progress, is_watched
 
     several = options.file is not None or len(options.texts) > 1
-    truncated = 0
+    truncations: list[TruncationWarning] = []
     with Progress(is_watched(options.output is None), count_texts(options)) as progress:
 
         def results() -> Iterator[dict[str, Any]]:
-            nonlocal truncated
             while batch := list(islice(rows, BATCH_ROWS)):
-                predictions, count = _counting_truncated(lambda: predict(batch))
-                truncated += count
+                predictions, records = _without_truncations(lambda: predict(batch))
+                truncations.extend(records)
                 for row, result in zip(batch, predictions, strict=True):
                     yield {**row.values, **result}
                 progress.add(len(batch))
@@ -117,35 +116,45 @@ def _show_predictions(
                 for result in results():
                     heading = [result[options.text_column]] if several else []
                     printer.show(result, "\n".join([*heading, *describe(result)]))
-                printer.more = {"truncated": truncated}
+                printer.more = {"truncated": _count(truncations)}
         else:
             from minibert.text.write import write_rows
 
             count = write_rows(options.output, results())
+            truncated = _count(truncations)
             content = {"output": options.output, "rows": count, "truncated": truncated}
             report(options, content, f"{amount(count, 'row')} written to {options.output}.")
-    _warn_of_truncated(truncated)
+    _warn_of_truncated(truncations)
 
 
-def _counting_truncated(work: Callable[[], T]) -> tuple[T, int]:
-    """The result of some work, and how many texts it truncated. Other warnings are passed on."""
+def _without_truncations(work: Callable[[], T]) -> tuple[T, list[TruncationWarning]]:
+    """The result of some work, and its warnings of truncation. Others are passed on."""
     with warnings.catch_warnings(record=True) as records:
         warnings.simplefilter("always")
         result = work()
-    truncated = 0
+    truncations = []
     for record in records:
         if isinstance(record.message, TruncationWarning):
-            truncated += record.message.count
+            truncations.append(record.message)
         else:
             warnings.warn_explicit(record.message, record.category, record.filename, record.lineno)
-    return result, truncated
+    return result, truncations
 
 
-def _warn_of_truncated(count: int) -> None:
-    if count:
+def _count(truncations: list[TruncationWarning]) -> int:
+    """How many texts were truncated."""
+    return sum(truncation.count for truncation in truncations)
+
+
+def _warn_of_truncated(truncations: list[TruncationWarning]) -> None:
+    if truncations:
+        count = _count(truncations)
         texts = amount(count, "text has", "texts have")
         were = "was" if count == 1 else "were"
-        logger.warning("%s more tokens than the model takes and %s truncated.", texts, were)
+        limit = truncations[0].limit
+        logger.warning(
+            "%s more than %d tokens (--max-length) and %s truncated.", texts, limit, were
+        )
 
 
 # --- minibert classify
@@ -365,16 +374,16 @@ def run_rerank(options: argparse.Namespace) -> None:
     rows = list(rows_of_file(options, options.file))
     texts = [row.text for row in rows]
     encoder, _ = load_head(options, "reranker")
-    ranking, truncated = _counting_truncated(lambda: encoder.rank(query, texts, options.top_k))
+    ranking, truncations = _without_truncations(lambda: encoder.rank(query, texts, options.top_k))
     with ResultPrinter(options) as results:
-        results.more = {"truncated": truncated}
+        results.more = {"truncated": _count(truncations)}
         for entry in ranking:
             index = entry["corpus_id"]
             row = rows[index]
             result = {**place_of(row, index + 1), "score": entry["score"], "text": row.text}
             place = shown_place(row, options.file)
             results.show(result, f"{entry['score']:.4f}  {place:>6}  {row.text}")
-    _warn_of_truncated(truncated)
+    _warn_of_truncated(truncations)
 
 
 # --- minibert fill-mask

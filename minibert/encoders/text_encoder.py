@@ -218,7 +218,7 @@ class TextModel:
             f"{overlong} of {count} {kind} have more than {self.max_length} tokens and were "
             f"truncated. {advice}"
         )
-        warn(TruncationWarning(sentence.rstrip(), overlong))
+        warn(TruncationWarning(sentence.rstrip(), overlong, self.max_length))
 
     def _prompt_of(self, name: str | None) -> str:
         """The prompt of this name, "" for None.

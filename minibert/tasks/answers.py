@@ -79,6 +79,7 @@ class AnswerTask(Task):
     table: Table = Table()
 
     model_class: ClassVar[type[PreTrainedModel]] = BertForQuestionAnswering
+    truncates = "nothing"
     metrics: ClassVar[Sequence[str]] = ("f1", "exact_match", "loss")
 
     def read(

@@ -566,7 +566,7 @@ def warn_of_truncation(count: int, limit: int) -> None:
         texts = "1 text has" if count == 1 else f"{count:,} texts have"
         were = "was" if count == 1 else "were"
         sentence = f"{texts} more than {limit} tokens and {were} truncated."
-        warn(TruncationWarning(sentence, count))
+        warn(TruncationWarning(sentence, count, limit))
 
 
 def label_scores(config: BertConfig, logits: Tensor) -> list[LabelScore]:

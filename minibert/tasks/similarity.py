@@ -117,6 +117,7 @@ class SimilarityTask(Task):
     # vectors that are good already should change little, whatever the size of the model
     learning_rate: ClassVar[float | None] = 5e-5
     keeps_max_length: ClassVar[bool] = False  # an embedder has a limit of its own
+    truncates = "text"
 
     def __post_init__(self) -> None:
         if self.table.pair is None:

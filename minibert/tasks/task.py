@@ -16,7 +16,7 @@ import os
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -125,6 +125,8 @@ class Task:
         fixed: Training options that the task decides.
         learning_rate: The default peak learning rate. None: by the size of the model.
         keeps_max_length: Predictions truncate texts at the length of training.
+        truncates: What training truncates: the texts of a row together, each text, or nothing,
+            because it splits long rows into windows.
     """
 
     model_class: ClassVar[type[PreTrainedModel]]
@@ -132,6 +134,7 @@ class Task:
     fixed: ClassVar[Mapping[str, Any]] = {}
     learning_rate: ClassVar[float | None] = None
     keeps_max_length: ClassVar[bool] = True
+    truncates: ClassVar[Literal["row", "text", "nothing"]] = "row"
 
     def read(
         self, path: FilePath, dev: bool = False, skip: list[BadRow] | None = None

@@ -64,6 +64,7 @@ class TokenTask(Task):
     table: Table = Table()
 
     model_class: ClassVar[type[PreTrainedModel]] = BertForTokenClassification
+    truncates = "nothing"
     metrics: ClassVar[Sequence[str]] = (
         "f1",
         "macro_f1",

@@ -18,6 +18,7 @@ from minibert.tasks.task import Task
 from minibert.text import BadRow, Row, left_out
 from minibert.tokenization.coverage import coverage_warning
 from minibert.tokenization.tokenizer import BertTokenizer
+from minibert.util.files import DOCUMENTS
 
 SAMPLE_ROWS = 2000  # of which the share of truncated texts is measured
 SHOWN = 5  # labels or rows of a notice
@@ -37,6 +38,7 @@ class FileReport:
         truncated: Share of the texts that have more tokens than training takes. None: not measured.
         duplicates: Rows whose texts an earlier row has.
         blank_texts: Texts that are empty or blank.
+        longest: Tokens of the longest that was measured. None: not measured.
     """
 
     name: str
@@ -45,6 +47,7 @@ class FileReport:
     truncated: float | None
     duplicates: int
     blank_texts: int
+    longest: int | None = None
 
     def __str__(self) -> str:
         """One line."""
@@ -103,6 +106,7 @@ def check_data(
     names: tuple[str, str, str] = ("train", "dev", "test"),
     tokenizer: BertTokenizer | None = None,
     max_length: int = 128,
+    positions: int | None = None,
     skipped: Sequence[BadRow] = (),
 ) -> DataReport:
     """Report what was read, before training begins.
@@ -116,6 +120,7 @@ def check_data(
         tokenizer: Measures how many texts are truncated, and whether the vocabulary can spell them.
             None: neither.
         max_length: Tokens after which training truncates.
+        positions: The largest `max_length` of the model. None: unknown.
         skipped: Rows that were left out when the files were read.
 
     Raises:
@@ -126,7 +131,8 @@ def check_data(
         for name, rows in zip(names, (train, dev, test), strict=True)
     ]
     labels = files[0].labels
-    notices = _similar_labels(labels)
+    notices = _truncation(files, max_length, positions)
+    notices += _similar_labels(labels)
     notices += [
         f"the label {label!r} looks like a value that is missing."
         for label in labels
@@ -169,15 +175,36 @@ def _file_report(
     labels = Counter(str(label) for row in rows for label in task.labels_of(row))
     texts = [task.texts_of(row) for row in rows]
     blank = sum(not text.strip() for row_texts in texts for text in row_texts)
-    truncated = None
-    if tokenizer is not None and rows:
+    truncated = longest = None
+    if tokenizer is not None and rows and task.truncates == "nothing":
+        truncated = 0.0
+    elif tokenizer is not None and rows:
         sample = texts[:: max(1, len(texts) // SAMPLE_ROWS)]
-        lengths = np.ones(len(sample))  # [CLS]
-        for column in zip(*sample, strict=True):
-            ids = tokenizer(list(column), add_special_tokens=False, verbose=False)["input_ids"]
-            lengths += [len(row) + 1 for row in ids]  # [SEP]
+        columns = [
+            tokenizer(list(column), add_special_tokens=False, verbose=False)["input_ids"]
+            for column in zip(*sample, strict=True)
+        ]
+        tokens = np.array([[len(ids) + 1 for ids in column] for column in columns])  # with [SEP]
+        lengths = 1 + (tokens.max(axis=0) if task.truncates == "text" else tokens.sum(axis=0))
         truncated = float((lengths > max_length).mean())
-    return FileReport(name, len(rows), labels, truncated, len(texts) - len(set(texts)), blank)
+        longest = int(lengths.max())
+    duplicates = len(texts) - len(set(texts))
+    return FileReport(name, len(rows), labels, truncated, duplicates, blank, longest)
+
+
+def _truncation(files: Iterable[FileReport], max_length: int, positions: int | None) -> list[str]:
+    """A notice of the longest text that is truncated, and what decides it."""
+    file = max(files, key=lambda file: file.longest or 0)
+    if not file.truncated or file.longest is None:
+        return []
+    advice = f"The model has no more positions. {DOCUMENTS}."
+    if positions is None or max_length < positions:
+        upper = "" if positions is None else f", which may be up to {positions}"
+        advice = f"The limit is max_length (--max-length){upper}."
+    return [
+        f"a text of {file.name} has {file.longest:,} tokens, of which training reads {max_length}. "
+        f"{advice}"
+    ]
 
 
 def _unknown_labels(labels: Counter[str], others: Counter[str], name: str) -> list[str]:

@@ -126,6 +126,7 @@ def finetune(
             names=(train_name, dev_name, test_name),
             tokenizer=tokenizer,
             max_length=max_length,
+            positions=positions,
             skipped=skipped,
         )
         tell(report)

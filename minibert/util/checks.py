@@ -16,11 +16,13 @@ class TruncationWarning(UserWarning):
     Args:
         sentence: The message.
         count: How many texts were truncated.
+        limit: Tokens after which they were.
     """
 
-    def __init__(self, sentence: str, count: int) -> None:
+    def __init__(self, sentence: str, count: int, limit: int) -> None:
         super().__init__(sentence)
         self.count = count
+        self.limit = limit
 
 
 def warn(message: str | Warning) -> None:

@@ -27,6 +27,7 @@ except ImportError:  # Windows
 T = TypeVar("T")
 
 RECIPES = 'The guide "What minibert does not do" converts such files'
+DOCUMENTS = 'The guide "What minibert does not do" classifies long documents'
 
 NOT_WRITTEN = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EIO, errno.EBADF)
 

@@ -11,7 +11,7 @@ import pytest
 
 from minibert import BertTokenizer
 from minibert.tasks.sequence import SequenceTask
-from minibert.text import BadRow, Row
+from minibert.text import BadRow, Row, Table
 from minibert.training.checks import DataReport, check_data
 
 TASK = SequenceTask()
@@ -41,6 +41,38 @@ def test_counts() -> None:
         "1 duplicate; 1 blank text"
     )
     assert str(report).splitlines()[0] == line
+
+
+def test_a_truncated_text_is_named_with_its_length_and_the_option() -> None:
+    """The notice says what decides, and beyond the positions of the model what else helps."""
+
+    def said(max_length: int, positions: int | None = None) -> str:
+        train = rows(("a", 1), ("b b b b b b", 2))
+        tokenizer = BertTokenizer(WORDS)
+        report = check_data(
+            TASK, train, tokenizer=tokenizer, max_length=max_length, positions=positions
+        )
+        return "\n".join(report.notices)
+
+    assert "has 8 tokens, of which training reads 5." in said(5)
+    assert "max_length (--max-length), which may be up to 64" in said(5, 64)
+    assert "no more positions" in said(5, 5) and "--max-length" not in said(5, 5)
+    assert "tokens" not in said(8)
+
+
+@pytest.mark.parametrize(("task", "truncated"), [("row", 1.0), ("text", 0.5), ("nothing", 0.0)])
+def test_truncated_is_what_the_task_truncates(task: Any, truncated: float) -> None:
+    """Texts that go through the model one by one are measured one by one."""
+
+    class Pairs(SequenceTask):
+        truncates = task
+
+    pairs = Pairs(Table(pair="pair", label="label"))
+    train = pairs.from_values(
+        [{"text": "a b", "pair": "b c", "label": 1}, {"text": "a b c a", "pair": "a", "label": 2}]
+    )
+    report = check_data(pairs, train, tokenizer=BertTokenizer(WORDS), max_length=5)
+    assert report.files[0].truncated == truncated
 
 
 @pytest.mark.parametrize(
