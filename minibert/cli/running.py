@@ -23,6 +23,7 @@ from typing import Any
 from minibert.cli.options import in_options
 from minibert.cli.parser import parser_of
 from minibert.cli.results import EXPECTED_ERRORS, UsageError
+from minibert.util.extras import install_line
 from minibert.util.files import NOT_WRITTEN
 
 logger = logging.getLogger("minibert")
@@ -206,6 +207,9 @@ def _sentence(error: BaseException) -> str:
         else:
             path = os.fsdecode(error.filename)
             return f"{path} could not be read or written ({error.strerror})."
+    if isinstance(error, ModuleNotFoundError) and error.name is not None:
+        package = error.name.partition(".")[0]
+        return f"{package} is not installed, which minibert needs: {install_line()}"
     sentence = " ".join(str(error).split()) or type(error).__name__
     if len(sentence) > 1000:
         sentence = f"{sentence[:700]} ... {sentence[-200:]}"  # with the advice at its end

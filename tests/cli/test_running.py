@@ -88,3 +88,15 @@ def test_a_damaged_run_gets_an_error_of_one_line(
             code = int(stop.code or 0)
         error = capsys.readouterr().err
         assert code in (1, 2) and error.count("\n") == 1 and "Traceback" not in error
+
+
+def test_a_missing_dependency_is_named_with_what_installs_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def work(_: argparse.Namespace) -> None:
+        raise ModuleNotFoundError("No module named 'torch.nn'", name="torch.nn")
+
+    with prepared([]):
+        assert run(options_of(work)) == 1
+    error = capsys.readouterr().err
+    assert "torch is not installed" in error and "pip install" in error
