@@ -10,7 +10,7 @@ from typing import Any
 
 from minibert.compat.config_methods import UNUSED
 from minibert.compat.keywords import Refused, drop_ignored_keywords
-from minibert.util.checks import refuse_unknown
+from minibert.util.checks import check_kind, refuse_unknown
 
 RENAMED = {
     "torch_dtype": "dtype",
@@ -55,8 +55,9 @@ def translate(
 
     Raises:
         ValueError: A field asks for what minibert does not support.
-        TypeError: A change has an unknown name.
+        TypeError: A change has an unknown name, or the content is not a dict.
     """
+    check_kind("config", content, Mapping, "a dict of fields by name")
     names = field_names(config_class)
     if not takes_any_field(config_class):
         check_names(changes, {*names, *content, *RENAMED, *REFUSED, *UNUSED})

@@ -110,7 +110,7 @@ class SentenceEmbedder(TextEncoder, nn.Module):
                 "SentenceEmbedder takes a BertModel and its tokenizer. "
                 f"SentenceEmbedder.from_pretrained({model!r}) loads both."
             )
-        if tokenizer is None:
+        if tokenizer is None or not isinstance(model, nn.Module):
             raise TypeError(
                 "SentenceEmbedder takes a BertModel and its tokenizer. "
                 "SentenceEmbedder.from_pretrained(name) loads both."

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, get_args
 
 from minibert.inference.batching import BATCH_TOKENS
 from minibert.inference.precisions import PRECISIONS
-from minibert.util.checks import option, refuse_unknown
+from minibert.util.checks import check_flag, flags_of, option, refuse_unknown
 
 if TYPE_CHECKING:
     import torch
@@ -368,8 +368,12 @@ def options_of(kind: type[Options], owner: str, values: Mapping[str, Any]) -> Op
 
     Raises:
         TypeError: A keyword that it does not have.
+        ValueError: A switch is neither True nor False.
     """
     check_names(owner, values, [one.name for one in fields(kind)])  # type: ignore[arg-type]
+    if values:
+        for name in flags_of(kind) & values.keys():
+            check_flag(name, values[name])
     return kind(**values)
 
 

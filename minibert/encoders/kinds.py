@@ -112,12 +112,14 @@ def load(
 
     Raises:
         FileNotFoundError: The checkpoint does not exist, or a file of it is missing.
-        ValueError: A damaged file, or a checkpoint of another kind than `kind`.
+        ValueError: A damaged file, a checkpoint of another kind than `kind`, or another backend.
         TypeError: An unknown option.
     """
     source, unknown = split_source(name, source_options)
     if unknown:
         raise TypeError(f"load() got an unexpected keyword argument {min(unknown)!r}")
+    if backend not in ("torch", "onnx"):
+        raise ValueError(f"backend should be torch or onnx, not {backend!r:.80}.")
     if backend == "onnx":
         return _load_exported(source, kind)
     if kind == "embedder" or (kind is None and is_embedder(source)):

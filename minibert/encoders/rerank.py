@@ -111,7 +111,7 @@ class CrossEncoder(TextScorer):
             default_prompt_name = default_prompt_name or loaded.default_prompt_name
         elif options:
             raise TypeError(f"{next(iter(options))} is for a model that is loaded by its name.")
-        if tokenizer is None:
+        if tokenizer is None or model is None:
             raise TypeError(
                 "CrossEncoder takes a BertForSequenceClassification and its tokenizer, or the name "
                 "of a model, which brings both."

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from minibert.util.checks import kind_of
+
 if TYPE_CHECKING:
     from minibert.tokenization.tokenizer import BertTokenizer
     from minibert.util.progress import Progress
@@ -264,8 +266,7 @@ def check_collection(
         ValueError: A mapping or a table, whose items are keys, a set, which has no order, bytes,
             or something that cannot be iterated over.
     """
-    kind = type(texts).__name__
-    wrong = f"texts should be strings in a list or another sequence, not a {kind}"
+    wrong = f"texts should be strings in a list or another sequence, not {kind_of(texts)}"
     is_table = getattr(texts, "columns", None) is not None
     if is_table or getattr(texts, "column_names", None) is not None:
         raise ValueError(f"{wrong}: pass {column}.")

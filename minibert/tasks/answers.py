@@ -334,7 +334,7 @@ def answer_question(
         ValueError: The export has another head, a context has no word, or a question leaves no room
             for it.
     """
-    require_model(model, BertForQuestionAnswering, OnnxHead)
+    require_model(model, tokenizer, BertForQuestionAnswering, OnnxHead)
     check_count("max_answer_length", max_answer_length)
     question_list = as_text_list(questions)
     context_list = as_text_list(contexts)

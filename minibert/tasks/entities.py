@@ -88,7 +88,7 @@ def find_entities(
         ValueError: The export has another head, `texts` is a mapping, `stride` does not fit, or
             the logits are not finite.
     """
-    require_model(model, BertForTokenClassification, OnnxHead)
+    require_model(model, tokenizer, BertForTokenClassification, OnnxHead)
     if isinstance(model, OnnxHead) and not model.tags_tokens:
         raise ValueError(f"{model.source} is not the export of a token classifier.")
     rows = as_text_list(texts)

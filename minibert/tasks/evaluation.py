@@ -45,7 +45,7 @@ from minibert.tasks.tokens import TokenTask
 from minibert.text import BadRow, Row, Table, left_out, read
 from minibert.text.table import Quoting
 from minibert.tokenization.tokenizer import BertTokenizer
-from minibert.util.checks import check_count, warn
+from minibert.util.checks import check_count, kind_of, warn
 
 CONFIDENCE = 0.95
 
@@ -304,7 +304,7 @@ def _task_of(
     else:
         raise TypeError(
             "model should be a sequence classifier, a token classifier, a question answerer or a "
-            f"SentenceEmbedder, or an export of one, not a {type(model).__name__}."
+            f"SentenceEmbedder, or an export of one, not {kind_of(model)}."
         )
     if name is not None and name != own:
         raise ValueError(

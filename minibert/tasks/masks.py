@@ -65,7 +65,7 @@ def fill_mask(
         ValueError: A text has no [MASK], or more tokens than the model takes, or `top_k` is less
             than 1.
     """
-    require_model(model, BertForMaskedLM, BertForPreTraining)
+    require_model(model, tokenizer, BertForMaskedLM, BertForPreTraining)
     check_count("top_k", top_k)
     rows = as_text_list(texts)
     batch = tokenizer(rows, verbose=False)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from reprlib import Repr
 from typing import TYPE_CHECKING, Any
 
 from minibert.base import PreTrainedModel
 from minibert.tokenization.tokenizer import BertTokenizer
-from minibert.util.checks import check_count
+from minibert.util.checks import check_count, check_kind, kind_of
 
 if TYPE_CHECKING:  # classify and fill_mask do not need what runs exported models
     from minibert.encoders.onnx_heads import OnnxHead
@@ -24,19 +24,19 @@ def excerpt(text: str) -> str:
     return _excerpt.repr(text)
 
 
-def require_model(model: Any, *classes: type) -> None:
-    """Raises a TypeError unless the model is an instance of one of the classes."""
-    if not isinstance(model, classes):
-        expected = " or ".join(model_class.__name__ for model_class in classes)
-        raise TypeError(f"model should be a {expected}, not a {type(model).__name__}.")
+def require_model(model: Any, tokenizer: Any, *classes: type) -> None:
+    """Raises a TypeError unless the model is of one of the classes, and the tokenizer is one."""
+    expected = " or ".join(model_class.__name__ for model_class in classes)
+    check_kind("model", model, classes, f"a {expected}")
+    check_kind("tokenizer", tokenizer, Callable, "the BertTokenizer of the model")
 
 
 def as_text_list(texts: Texts) -> list[str]:
-    """Return the texts as a list. A mapping or a set is a ValueError."""
-    if isinstance(texts, Mapping | set):
+    """Return the texts as a list. A mapping, a set or no collection is a ValueError."""
+    if isinstance(texts, Mapping | set) or not isinstance(texts, Iterable):
         raise ValueError(
-            f"texts is a {type(texts).__name__}. Pass a string or a list of strings, and second "
-            "texts on their own."
+            f"texts is {kind_of(texts)}. Pass a string or a list of strings, and second texts on "
+            "their own."
         )
     if isinstance(texts, str):
         return [texts]

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, ClassVar, Literal, NamedTuple, TypedDict, overload
 
 import numpy as np
@@ -40,7 +41,7 @@ from minibert.tasks.task import (
 from minibert.tasks.thresholds import THRESHOLDS, best_thresholds, thresholds_of
 from minibert.text import BadRow, Row, Table
 from minibert.tokenization.tokenizer import BertTokenizer
-from minibert.util.checks import TruncationWarning, check_count, warn
+from minibert.util.checks import TruncationWarning, check_count, check_kind, warn
 from minibert.util.files import RECIPES
 from minibert.util.progress import tell
 
@@ -544,7 +545,9 @@ def classify(
         ValueError: `texts` is a mapping, `top_k` is less than 1, `max_length` is more than the
             positions of the model, or the logits are not finite.
     """
-    require_model(model, BertForSequenceClassification)
+    require_model(model, tokenizer, BertForSequenceClassification)
+    if threshold is not None:
+        check_kind("threshold", threshold, Real, "a number")
     if top_k is not None:
         check_count("top_k", top_k)
     limit = length_limit(model, tokenizer, max_length)

@@ -7,6 +7,7 @@ from typing import Any
 
 from minibert.text import BadRow, Row, Table, read
 from minibert.text.rows import left_out
+from minibert.util.checks import check_kind
 
 Fault = Callable[[Row], str | None]
 """What is certainly wrong with a row, or None."""
@@ -92,7 +93,12 @@ def rows_of_values(
 
 
 def items_of(values: Any) -> list[Any]:
-    """The rows of data in memory, which may be a pandas DataFrame."""
+    """The rows of data in memory, which may be a pandas DataFrame.
+
+    Raises:
+        TypeError: Something that has no rows.
+    """
     if hasattr(values, "iloc"):  # iterating over a DataFrame gives the names of its columns
         return list(values.to_dict("records"))
+    check_kind("data", values, Iterable, "a file, or rows: a dict of columns each")
     return list(values)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
-from minibert.util.checks import check_count, warn
+from minibert.util.checks import check_count, check_kind, kind_of, warn
 
 T = TypeVar("T")
 RowContent = tuple[int, tuple[slice, ...]]
@@ -136,17 +136,32 @@ def _check_texts(name: str, column: Any, are_words: bool, is_batch: bool) -> Non
     if are_words:
         expected = "a list of words"
     if not isinstance(column, list | tuple):
-        raise ValueError(
-            f"{name} is a {type(column).__name__}. Pass {expected}, or a list of such texts."
-        )
+        raise ValueError(f"{name} is {kind_of(column)}. Pass {expected}, or a list of such texts.")
     if not are_words and set(map(type, column)) == {str}:
         return
     for index, value in enumerate(column):
         if not _is_text(value, are_words):
             place = f"{name}[{index}]" if is_batch else name
-            raise ValueError(
-                f"{place} is a {type(value).__name__} ({value!r:.60}), not {expected}."
+            shown = "" if value is None else f" ({value!r:.60})"
+            raise ValueError(f"{place} is {kind_of(value)}{shown}, not {expected}.")
+
+
+def check_rows(rows: Any) -> None:
+    """Check that rows to pad are mappings of the same names, as the tokenizer returns them.
+
+    Raises:
+        TypeError: They are not in a list, or one is not a mapping.
+        ValueError: One lacks a name of the first.
+    """
+    check_kind("encoded_inputs", rows, list | tuple, "what the tokenizer returns, or a list of it")
+    for index, row in enumerate(rows):
+        if not isinstance(row, Mapping):
+            raise TypeError(
+                f"encoded_inputs[{index}] should be what the tokenizer returns for a text, not "
+                f'{kind_of(row)}. Ids alone are padded by {{"input_ids": ids}}.'
             )
+        if missing := rows[0].keys() - row.keys():
+            raise ValueError(f"encoded_inputs[{index}] has no {min(missing)}, but the first has.")
 
 
 # ---- truncation

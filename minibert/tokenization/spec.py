@@ -14,7 +14,7 @@ import hashlib
 import os
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,7 @@ from minibert.tokenization.tokenizer_json import (
 )
 from minibert.tokenization.unicode import SPACES
 from minibert.tokenization.vocabulary import ALL_NAMED, MAX_VOCAB_SIZE, NAMED, as_list
-from minibert.util.checks import warn
+from minibert.util.checks import check_kind, warn
 from minibert.util.files import (
     make_folder,
     prefix_errors,
@@ -150,7 +150,9 @@ class TokenizerSpec:
             return cls.from_file(Path(vocab))
         if isinstance(vocab, Mapping):
             return cls(dict(vocab))
-        return cls(_enumerate_tokens(list(vocab or ()), "given"))
+        tokens = () if vocab is None else vocab
+        check_kind("vocab", tokens, Iterable, "a vocab.txt file, a list of tokens or a dict of ids")
+        return cls(_enumerate_tokens(list(tokens), "given"))
 
     @classmethod
     def from_file(

@@ -35,6 +35,7 @@ from minibert.tokenization.batch_rows import (
     RowContent,
     RowForm,
     RowTemplate,
+    check_rows,
     pad_rows,
     padded_length,
     parse_choice,
@@ -50,7 +51,7 @@ from minibert.tokenization.tokenizer_json import Components
 from minibert.tokenization.unicode import CJK
 from minibert.tokenization.vocabulary import ALL_NAMED, Vocabulary, to_list
 from minibert.tokenization.wordpiece import WordPiece
-from minibert.util.checks import warn
+from minibert.util.checks import check_kind, kind_of, warn
 from minibert.util.files import prefix_errors
 from minibert.util.progress import collector_paused
 
@@ -634,7 +635,7 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
         """
         if not isinstance(text, str) and not options.get("is_split_into_words"):
             raise ValueError(
-                f"tokenize() takes a single text, but got a {type(text).__name__}. For several "
+                f"tokenize() takes a single text, but got {kind_of(text)}. For several "
                 "texts use [tokenizer.tokenize(text) for text in texts]. For the words of a text "
                 "pass is_split_into_words=True."
             )
@@ -675,10 +676,12 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
         if isinstance(encoded_inputs, Mapping):
             batch = {name: to_list(values) for name, values in encoded_inputs.items()}
         else:
+            check_rows(encoded_inputs)
             names = encoded_inputs[0] if encoded_inputs else ["input_ids"]
             batch = {name: [to_list(row[name]) for row in encoded_inputs] for name in names}
         if "input_ids" not in batch:
             raise ValueError(f"pad() needs input_ids, but got {', '.join(batch) or 'nothing'}.")
+        check_kind("input_ids", batch["input_ids"], list, "ids, or a list of ids for each row")
         is_single = bool(batch["input_ids"]) and not isinstance(batch["input_ids"][0], list)
         if is_single:
             batch = {name: [values] for name, values in batch.items()}

@@ -17,7 +17,7 @@ from typing import Any
 
 from minibert.tokenization.added import AddedToken
 from minibert.tokenization.wordpiece import CONTINUED
-from minibert.util.checks import warn
+from minibert.util.checks import check_kind, warn
 
 NAMED = ("unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 """The special tokens of BERT, by name."""
@@ -259,6 +259,7 @@ class Vocabulary:
         tokens = new_tokens
         if isinstance(new_tokens, str | AddedToken):
             tokens = [new_tokens]
+        check_kind("new_tokens", tokens, Iterable, "a token or a list of tokens")
         with self._transaction() as new:
             added = [new._add(AddedToken.of(token, special=special_tokens)) for token in tokens]
         return sum(added)
@@ -281,6 +282,7 @@ class Vocabulary:
         Raises:
             ValueError: A name is not that of a special token.
         """
+        check_kind("special_tokens_dict", special_tokens_dict, Mapping, "a dict of tokens by name")
         added = 0
         with self._transaction() as new:
             for name, value in special_tokens_dict.items():
@@ -356,6 +358,7 @@ class Vocabulary:
             tokens: A token, or several.
         """
         if not isinstance(tokens, str):
+            check_kind("tokens", tokens, Iterable, "a token or a list of tokens")
             return [self.convert_tokens_to_ids(token) for token in tokens]
         token_id = self._added_ids.get(tokens)
         if token_id is None:
@@ -397,6 +400,7 @@ class Vocabulary:
         Args:
             tokens: The tokens in their order.
         """
+        check_kind("tokens", tokens, Iterable, "a list of tokens")
         if not self._joins_pieces:
             return " ".join(tokens)
         text = ""

@@ -60,6 +60,47 @@ def check_count(name: str, value: Any, minimum: int = 1) -> None:
         )
 
 
+def kind_of(value: Any) -> str:
+    """What a value is, with its article, for an error: "an int", "a list" or "None"."""
+    if value is None:
+        return "None"
+    name = type(value).__name__
+    article = "an" if name[0] in "aeiouAEIOU" else "a"
+    return f"{article} {name}"
+
+
+def check_kind(name: str, value: Any, kinds: Any, expected: str) -> None:
+    """Check that a value is of one of the types that an argument takes.
+
+    Args:
+        name: The argument, as the error should call it.
+        value: What was passed.
+        kinds: The type, or several, as for `isinstance`.
+        expected: What they are, with an article.
+
+    Raises:
+        TypeError: The value is of another type.
+    """
+    if not isinstance(value, kinds):
+        raise TypeError(f"{name} should be {expected}, not {kind_of(value)}.")
+
+
+def check_flag(name: str, value: Any) -> None:
+    """Check that a switch is True, False, or None where that is its default.
+
+    Whatever else there is would count as true, also "False".
+
+    Args:
+        name: The argument, as the error should call it.
+        value: What was passed. The numbers 1 and 0 and the booleans of numpy are valid, too.
+
+    Raises:
+        ValueError: The value is something else.
+    """
+    if not isinstance(value, bool | int | None) and type(value).__name__ not in ("bool", "bool_"):
+        raise ValueError(f"{name} should be True or False, not {value!r:.80}.")
+
+
 def amount(count: int, thing: str, things: str = "") -> str:
     """Return a count with what is counted: "1 text", "2,000 texts".
 
@@ -134,12 +175,20 @@ def option(
     return field(default=default, metadata={**metadata, **more})
 
 
+def flags_of(options: Any) -> set[str]:
+    """The fields of a dataclass that are switches."""
+    return {one.name for one in fields(options) if one.type in ("bool", "bool | None")}
+
+
 def check_fields(options: Any) -> None:
-    """Check the numbers and choices of a dataclass whose fields `option` has declared.
+    """Check the numbers, choices and switches of a dataclass whose fields `option` has declared.
 
     Raises:
-        ValueError: A number is out of range or not whole, or a value is not among the choices.
+        ValueError: A number is out of range or not whole, a value is not among the choices, or a
+            switch is neither True nor False.
     """
+    for name in flags_of(options):
+        check_flag(name, getattr(options, name))
     for declared in fields(options):
         value = getattr(options, declared.name)
         minimum, choices = declared.metadata["minimum"], declared.metadata["choices"]

@@ -95,8 +95,8 @@ class TestInputs:
             ({"x", "y"}, "not a set, which has no order: pass sorted"),
             (frozenset(["x"]), "not a frozenset, which has no order"),
             (b"hello", "not a bytes: decode it first"),
-            (5, "not a int"),
-            (None, "not a NoneType"),
+            (5, "not an int"),
+            (None, "not None"),
         ],
     )
     def test_unsupported_collections(

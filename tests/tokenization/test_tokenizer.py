@@ -410,12 +410,12 @@ def test_overflow_covers_both_texts(
 @pytest.mark.parametrize(
     ("text", "pair", "message"),
     [
-        (None, None, "text is a NoneType. Pass a str, or a list of such texts"),
-        (3, None, "text is a int. Pass a str"),
-        (["i", None], None, r"text\[1\] is a NoneType \(None\), not a str"),
+        (None, None, "text is None. Pass a str, or a list of such texts"),
+        (3, None, "text is an int. Pass a str"),
+        (["i", None], None, r"text\[1\] is None, not a str"),
         (["i", "love"], ["i", float("nan")], r"text_pair\[1\] is a float \(nan\), not a str"),
         (np.array(["i"]), None, "text is a ndarray. Pass a str, or a list"),
-        ("i", 3, r"text_pair is a int \(3\), not a str"),
+        ("i", 3, r"text_pair is an int \(3\), not a str"),
         (["i"], "love", "text_pair is a str. Pass a str, or a list"),
         (["i"], ["love", "korea"], "There are 1 texts, but 2 in text_pair"),
         ([["i"]], None, r"text\[0\] is a list"),
@@ -1024,7 +1024,7 @@ def test_tokenize_takes_options(tokenizer: BertTokenizer) -> None:
         "i", "paint", "##ing", "##s",
     ]  # fmt: skip
     for texts in (["i", "love"], ("i",), None):
-        with pytest.raises(ValueError, match="takes a single text, but got a .*pass is_split_into"):
+        with pytest.raises(ValueError, match="takes a single text, but got .*pass is_split_into"):
             tokenizer.tokenize(texts)
 
 
