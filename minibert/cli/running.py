@@ -26,6 +26,8 @@ from minibert.cli.results import EXPECTED_ERRORS, UsageError
 from minibert.util.extras import install_line
 from minibert.util.files import NOT_WRITTEN
 
+DEPENDENCIES = ("torch", "numpy", "safetensors", "huggingface_hub")
+
 logger = logging.getLogger("minibert")
 _TERMINATED = 128 + signal.SIGTERM
 _INTERRUPTED = 128 + signal.SIGINT
@@ -200,6 +202,8 @@ def _sentence(error: BaseException) -> str:
         if error.filename is None:
             if error.errno in NOT_WRITTEN:
                 return f"standard output could not be written ({error.strerror})."
+            if "temporary directory" in error.strerror:  # of the module tempfile
+                return f"{error.strerror}. Name a folder that can be written by TMPDIR."
         elif isinstance(error, FileNotFoundError):
             return f"there is no file {os.fsdecode(error.filename)}."
         elif isinstance(error, IsADirectoryError):
@@ -207,8 +211,8 @@ def _sentence(error: BaseException) -> str:
         else:
             path = os.fsdecode(error.filename)
             return f"{path} could not be read or written ({error.strerror})."
-    if isinstance(error, ModuleNotFoundError) and error.name is not None:
-        package = error.name.partition(".")[0]
+    package = (getattr(error, "name", None) or "").partition(".")[0]
+    if isinstance(error, ModuleNotFoundError) and package in DEPENDENCIES:
         return f"{package} is not installed, which minibert needs: {install_line()}"
     sentence = " ".join(str(error).split()) or type(error).__name__
     if len(sentence) > 1000:
