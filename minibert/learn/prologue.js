@@ -87,11 +87,12 @@ const arrowsFigure = {
   },
 };
 
-/** Returns the scene for an article, which shows the model's answer in a text with one [MASK]. */
-const prologueScene = (text) => ({
+/** Returns the scene for an article. It shows the model's answer to the [MASK] in the page's text. */
+const prologueScene = () => ({
   id: "prologue",
   concerns: ["reach"],
-  set: () => ({ section: "predictions", text, token: placeIn(text, "[MASK]") }),
+  // The page holds the values of its own text, so the first scene need not wait for the model.
+  set: () => ({ section: "predictions", token: placeIn(page.texts[0], "[MASK]") }),
   act: () => ({ reach: 2 * BLANK().reach, turn: TURN }),
   measure: () => {
     const [before, after] = [1, 2].map((times) =>

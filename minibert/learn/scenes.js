@@ -278,10 +278,10 @@ const headScene = ({ text, longer, query, key }) => ({
 });
 
 const ENGLISH = [
-  prologueScene("The cat was sleeping on the [MASK]."),
+  prologueScene(),
   {
     id: "pieces",
-    set: () => ({ section: "text", token: 1 }),
+    set: () => ({ section: "text", text: "The cat was sleeping on the mat.", token: 1 }),
     act: () => ({ text: "The cat was blorfing on the mat." }),
     measure: (before, now) => {
       const unknown = (what) => inner(what).filter((piece) => piece === "[UNK]").length;

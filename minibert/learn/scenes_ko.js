@@ -282,7 +282,7 @@ async function bothParticles(what) {
 const SIGNIFICANT = 15; // of 20 sentences, which a coin reaches in 2 of 100 tries
 
 const KOREAN = [
-  prologueScene("어부들이 [MASK] 타고 바다로 나갔다."),
+  prologueScene(),
   {
     id: "eojeol",
     set: () => ({ section: "text", text: SHIP, token: placeIn(SHIP, "배를") }),
