@@ -110,7 +110,8 @@ def export(
     quantization = import_onnxruntime("Exporting", "onnxruntime.quantization")
     model, tokenizer = _load(source, heads)
     with tempfile.TemporaryDirectory(prefix="minibert-") as temporary:
-        made = Path(temporary)
+        made = Path(temporary, "export")
+        made.mkdir()  # unlike `temporary`, with the usual permissions, which are copied below
         path = made / "model.onnx"
         with _quiet():
             graph = _prepare(source, model, tokenizer, made)

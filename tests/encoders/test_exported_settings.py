@@ -125,6 +125,8 @@ def test_an_embedder_compares_vectors_as_its_folder_says(tmp_path: Path) -> None
         config_sentence_transformers=settings,
     )
     export(Source(folder), tmp_path / "out")
+    # another user may read it, as any folder that is made
+    assert (tmp_path / "out").stat().st_mode == folder.stat().st_mode
     theirs = OnnxEmbedder.from_pretrained(tmp_path / "out")
     ours = SentenceEmbedder.from_pretrained(folder, precision=None)
     texts = ["trees grow", "hello world " * 9, "in korea"]
