@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import importlib
 import multiprocessing
 import os
+import shutil
 import signal
 import socket
 import threading
@@ -176,6 +178,36 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def embedder(tiny_model: Path) -> minibert.SentenceEmbedder:
     """Embedder of the small checkpoint, not optimized."""
     return minibert.SentenceEmbedder.from_pretrained(tiny_model, precision=None)
+
+
+@pytest.fixture(scope="session")
+def shared_graphs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Trace each model once for all its exports: tracing takes seconds.
+
+    An export compares its graph with torch, also one that was traced for another test.
+    """
+    exporting = importlib.import_module("minibert.encoders.export")
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent  # of all workers
+
+    def write(module: torch.nn.Module, inputs: dict[str, torch.Tensor], path: Path) -> None:
+        pooling = getattr(getattr(module, "model", None), "pooling", None)
+        shapes = {name: x.shape for name, x in inputs.items()}
+        key = hashlib.sha256(repr((module, pooling, shapes)).encode())
+        for name, x in module.state_dict().items():
+            key.update(name.encode() + x.numpy().tobytes())
+        traced = folder / f"{key.hexdigest()}.onnx"
+        if not traced.exists():
+            trace(module, inputs, path)
+            shutil.copy(path, f"{traced}.{os.getpid()}")
+            os.replace(f"{traced}.{os.getpid()}", traced)
+        shutil.copy(traced, path)
+
+    with pytest.MonkeyPatch.context() as patch:
+        trace = exporting._write
+        patch.setattr(exporting, "_write", write)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -49,6 +49,7 @@ def test_a_file_is_not_a_model(tmp_path: Path, capsys: pytest.CaptureFixture[str
 
 @pytest.mark.parametrize("onnx", [False, True])
 @pytest.mark.parametrize("command", ["classify", "rerank"])
+@pytest.mark.usefixtures("shared_graphs")
 def test_truncated_texts_are_counted(
     command: str, onnx: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -33,7 +33,7 @@ pytest.importorskip("onnxruntime")
 from minibert.encoders.export import export  # noqa: E402
 from minibert.encoders.onnx_heads import OnnxHead  # noqa: E402
 
-pytestmark = pytest.mark.ecosystem
+pytestmark = [pytest.mark.ecosystem, pytest.mark.usefixtures("shared_graphs")]
 PAIRS = [
     ("how do trees grow", "TALL trees grow in korea " * 6),
     ("Hello", "world"),
@@ -76,18 +76,7 @@ class TestReranker:
         },
     }
 
-    @pytest.mark.parametrize(
-        "case",
-        [
-            "length of the tokenizer",
-            "lower case",
-            "all",
-            # an export takes seconds, and "all" has what these have
-            pytest.param("length", marks=pytest.mark.slow),
-            pytest.param("prompts", marks=pytest.mark.slow),
-            pytest.param("options of the tokenizer", marks=pytest.mark.slow),
-        ],
-    )
+    @pytest.mark.parametrize("case", list(SETTINGS))
     @pytest.mark.filterwarnings("ignore:.*were truncated")
     def test_scores(self, tmp_path: Path, case: str) -> None:
         settings = self.SETTINGS[case]

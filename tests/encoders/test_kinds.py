@@ -90,6 +90,7 @@ def test_unknown_options_raise_an_error() -> None:
     ("name", "kind"),
     [("BertForTokenClassification", "tagger"), ("BertModel", "embedder")],
 )
+@pytest.mark.usefixtures("shared_graphs")
 def test_an_export_needs_no_torch(name: str, kind: str, tmp_path: Path) -> None:
     pytest.importorskip("onnxscript")
     pytest.importorskip("onnxruntime")

@@ -281,7 +281,7 @@ def differences(name: str, expected: Result, actual: Result) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def start(tmp_path_factory: pytest.TempPathFactory, shared_graphs: None) -> Iterator[Path]:
     for module in ("pyarrow", "onnxruntime", "onnxscript", "transformers", "tokenizers"):
         pytest.importorskip(module)
     folder = tmp_path_factory.mktemp("start")
