@@ -485,6 +485,8 @@ const nameOfHead = (i) => everyHead()[i].join(".");
 
 // ---------------------------------------------------------------- a curve over the layers
 
+const NAME_ASIDE = 8; // pixels from its curve that a name accepts to stand one place nearer the end
+
 /**
  * Draws curves over the layers, with a band of one standard deviation if `spreads` is given.
  * @param box the element that holds the canvas.
@@ -550,11 +552,57 @@ function drawCurves(box, { labels, curves, at = -1, label }) {
     trace(means.map((mean, i) => place(i, mean)));
     context.stroke();
     context.setLineDash([]);
-    if (name) {
-      const [x, y] = place(means.length - 1, means.at(-1));
-      context.textAlign = "right";
-      context.fillStyle = stroke;
-      context.fillText(name, x, y > height / 2 ? y - 12 : y + 14);
+  });
+  nameCurves(
+    context,
+    curves.map(({ name, means }) => ({ name, points: means.map((mean, i) => place(i, mean)) })),
+    height - 34,
+  );
+}
+
+/**
+ * Writes the name of each curve where it covers no curve and no other name: near the curve, and
+ * rather at its end.
+ */
+function nameCurves(context, curves, lowest) {
+  const taken = [];
+  context.textAlign = "right";
+  curves.forEach(({ name, points }, which) => {
+    if (!name) {
+      return;
     }
+    const width = context.measureText(name).width + 4;
+    const isFree = ({ left, right, y, heights }) =>
+      heights.every((height) => Math.abs(height - y) > 11) &&
+      taken.every((one) => one.right < left || right < one.left || Math.abs(one.y - y) > 16);
+    const places = points
+      .filter(([right]) => right - width > points[0][0])
+      .flatMap(([right, own], i, all) => {
+        const left = right - width;
+        const heights = curves.flatMap((one) => heightsOf(one.points, left, right));
+        const aside = NAME_ASIDE * (all.length - 1 - i);
+        return Array.from({ length: lowest - 8 }, (_, k) => k + 8).map((y) => {
+          return { left, right, y, heights, cost: Math.abs(y - own) + aside };
+        });
+      })
+      .sort((a, b) => a.cost - b.cost);
+    const [right, end] = points.at(-1);
+    const place = places.find(isFree) ?? { left: right - width, right, y: end - 12 };
+    taken.push(place);
+    context.fillStyle = color(which ? "soft" : "accent");
+    context.fillText(name, place.right, place.y);
+  });
+}
+
+/** Returns the heights of a curve at every third pixel between two places. */
+function heightsOf(points, left, right) {
+  return points.slice(1).flatMap(([x, y], i) => {
+    const [fromX, fromY] = points[i];
+    const steps = Array.from({ length: Math.ceil((x - fromX) / 3) + 1 }, (_, k) =>
+      Math.min(fromX + 3 * k, x),
+    );
+    return steps
+      .filter((at) => left <= at && at <= right)
+      .map((at) => fromY + ((at - fromX) / (x - fromX)) * (y - fromY));
   });
 }

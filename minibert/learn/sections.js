@@ -695,6 +695,14 @@ function tellWord(rank = 0) {
   tell(`h${state.depth} “${piece(state.token)}”: ${best[0]} ${best[1].toFixed(4)}`, null, line);
 }
 
+/** Scrolls a table sideways to a cell. On a phone the answer would be out of view on the right. */
+function revealColumn(cell) {
+  const box = cell.closest(".scroll");
+  const head = cell.parentElement.firstChild.offsetWidth;
+  const least = cell.offsetLeft + cell.offsetWidth - box.clientWidth;
+  box.scrollLeft = clamp(box.scrollLeft, least, cell.offsetLeft - head);
+}
+
 function drawPredictions() {
   const { lens } = shown;
   $("predictions-say").textContent = t(lens ? "predictions.say" : "predictions.none");
@@ -719,6 +727,7 @@ function drawPredictions() {
     $(id).scrollIntoView({ block: "nearest", inline: "nearest" });
   }
   $("lens").setAttribute("aria-activedescendant", id);
+  revealColumn($(id));
   const list = (best, say) => {
     const words = element("div", "", { className: "words" });
     (best ?? []).forEach(([word, share], rank) => {

@@ -165,6 +165,7 @@ async function copyText(text) {
 
 const PRINT = 15; // font size of canvas text in pixels, the same as other text
 const LEAST_PRINT = 12; // where there is less room
+const LABEL = 34; // width in pixels to which a column label may be shortened
 
 /** Sizes a canvas in device pixels and returns its context, scaled to CSS pixels. */
 function prepare(canvas, width, height) {
@@ -399,11 +400,16 @@ class HeatMap {
       fitted(context, this.now.rowLabel(r), this.area.left - 6, y, this.area.left - 8);
     }
   }
+  // Where labels have no room side by side, every second or third is drawn.
   #colLabels(context, size) {
     setSize(context, labelSize(size));
-    for (let c = 0; c < this.now.cols; c++) {
-      const chosen = c === this.now.cursor[1];
-      if (size < LEAST_PRINT && !chosen) {
+    const { cols, slanted, cursor } = this.now;
+    const every = slanted ? 1 : Math.ceil(this.#roomOfLabels(context) / size);
+    const room = every === 1 ? size : size * every - 4;
+    for (let c = 0; c < cols; c++) {
+      const chosen = c === cursor[1];
+      const isNearChosen = Math.abs(c - cursor[1]) < every;
+      if (!chosen && (size < LEAST_PRINT || c % every || isNearChosen)) {
         continue;
       }
       context.save();
@@ -412,21 +418,29 @@ class HeatMap {
         clamp(this.area.left + (c + 0.5) * size, 6, this.area.left + this.area.width - 6),
         this.area.top - 5,
       );
-      if (this.now.slanted) {
+      if (slanted) {
         context.rotate(-Math.PI / 2);
       } else {
         context.translate(0, -3);
       }
-      context.textAlign = this.now.slanted ? "left" : "center";
+      context.textAlign = slanted ? "left" : "center";
       fitted(
         context,
         this.now.colLabel(c),
         0,
         0,
-        this.now.slanted ? this.area.top - 8 : Math.max(size, 20),
+        slanted ? this.area.top - 8 : Math.max(room, 20),
       );
       context.restore();
     }
+  }
+  /** Returns the width of the widest column label. Long labels may be shortened to `LABEL`. */
+  #roomOfLabels(context) {
+    const widths = Array.from(
+      { length: this.now.cols },
+      (_, c) => context.measureText(this.now.colLabel(c)).width + 4,
+    );
+    return Math.min(Math.max(...widths), LABEL);
   }
   /** Returns the largest font size, up to `PRINT`, at which every text fits its cell. */
   #printSize(context, room) {
