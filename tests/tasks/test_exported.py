@@ -21,7 +21,7 @@ pytest.importorskip("onnxruntime")
 
 from minibert.encoders.export import export  # noqa: E402
 
-pytestmark = pytest.mark.ecosystem
+pytestmark = [pytest.mark.ecosystem, pytest.mark.usefixtures("shared_graphs")]
 
 LONG = "tall trees grow " * 40
 SEVERAL = "multi_label_classification"
