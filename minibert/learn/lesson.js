@@ -185,6 +185,10 @@ function writeScene(scene) {
   const say = (key) => t(`lesson.${scene.id}.${key}`, amounts());
   const has = (key) => words.en[`lesson.${scene.id}.${key}`];
   $("scene-more").open = false;
+  saysNew.last = new WeakMap(); // every part is written anew, without explanations
+  for (const explained of $("scene").querySelectorAll(".explained")) {
+    explained.remove();
+  }
   $("scene-title").textContent = `${state.scene + 1}. ${say("title")}`;
   const seen = new Set();
   const paragraphs = say("say").split("\n");
