@@ -98,7 +98,7 @@ def test_arrow_keys_move_the_focus_and_a_switch_hides_one_side(browser: Any, fil
 
 
 def test_a_skipped_layer_adds_nothing_and_changes_are_animated(browser: Any, file: Path) -> None:
-    with Opened(browser, file) as opened:
+    with Opened(browser, file, reduced_motion="no-preference") as opened:
         page = opened.page
         page.evaluate("ask({off: [[0]]})")
         page.wait_for_function("() => shown.request.off.length === 1")
