@@ -178,6 +178,21 @@ class Opened:
         return str(self.page.inner_text("#tip"))
 
 
+@pytest.fixture(scope="module")
+def once(browser: Any, file: Path) -> Iterator[Opened]:
+    """The page of a module's fixture `file`, open while the tests of the module run."""
+    with Opened(browser, file) as opened:
+        yield opened
+
+
+@pytest.fixture
+def opened(once: Opened) -> Iterator[Opened]:
+    """The page as it opens. It is opened once for the tests that share it."""
+    once.again()
+    yield once
+    assert once.trouble == []
+
+
 def shown(value: torch.Tensor, digits: int = 4) -> str:
     """Format a value as the page does."""
     text = f"{value.item():.{digits}f}"

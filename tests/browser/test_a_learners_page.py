@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from opened import SECTIONS, Opened, browser as browser
+from opened import SECTIONS, Opened, browser as browser, once as once, opened as opened
 
 from minibert.learn.build import write_page
 
@@ -23,20 +22,6 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("page") / "page.html"
     write_page(path, "minibert-tiny", TEXT)
     return path
-
-
-@pytest.fixture(scope="module")
-def once(browser: Any, file: Path) -> Iterator[Opened]:
-    with Opened(browser, file) as opened:
-        yield opened
-
-
-@pytest.fixture
-def opened(once: Opened) -> Iterator[Opened]:
-    """The page as it opens. It is opened once for the tests that share it."""
-    once.again()
-    yield once
-    assert once.trouble == []
 
 
 def test_a_second_sense_is_compared_with_the_same_sense(browser: Any, file: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import torch
-from opened import Opened, browser as browser, shown
+from opened import Opened, browser as browser, once as once, shown
 
 from minibert.learn.build import write_page
 from minibert.study import run
@@ -30,12 +30,6 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("motion") / "page.html"
     write_page(path, MODEL, TEXT)
     return path
-
-
-@pytest.fixture(scope="module")
-def once(browser: Any, file: Path) -> Iterator[Opened]:
-    with Opened(browser, file) as opened:
-        yield opened
 
 
 @pytest.fixture

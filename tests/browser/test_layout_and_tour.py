@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
-from opened import SECTIONS, Opened, browser as browser
+from opened import SECTIONS, Opened, browser as browser, once as once, opened as opened
 
 from minibert.learn.build import write_page
 
@@ -25,20 +24,6 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "So it goes.",
     )
     return path
-
-
-@pytest.fixture(scope="module")
-def once(browser: Any, file: Path) -> Iterator[Opened]:
-    with Opened(browser, file) as opened:
-        yield opened
-
-
-@pytest.fixture
-def opened(once: Opened) -> Iterator[Opened]:
-    """The page as it opens. It is opened once for the tests that share it."""
-    once.again()
-    yield once
-    assert once.trouble == []
 
 
 # Sizes of the cells of all maps. The animation of a head may have small cells, because the tables

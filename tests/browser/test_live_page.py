@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import torch
 from conftest import shared_data, tiny_config
-from opened import SECTIONS, Opened, browser as browser
+from opened import SECTIONS, Opened, browser as browser, opened as opened
 
 import minibert
 from minibert.learn import build as page_build, live
@@ -78,14 +78,6 @@ def korean(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def once(browser: Any, english: Path) -> Iterator[Opened]:
     with Opened(browser, english) as opened:
         yield opened
-
-
-@pytest.fixture
-def opened(once: Opened) -> Iterator[Opened]:
-    """The English page as it opens. It is opened once for the tests that share it."""
-    once.again()
-    yield once
-    assert once.trouble == []
 
 
 @pytest.fixture(

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from conftest import tiny_config
-from opened import SECTIONS, Opened, browser as browser, shown
+from opened import SECTIONS, Opened, browser as browser, once as once, opened as opened, shown
 
 import minibert
 from minibert.learn.build import page_data, render
@@ -57,20 +56,6 @@ def write(folders: pytest.TempPathFactory, data: dict[str, Any]) -> Path:
     path = folders.mktemp("page") / "page.html"
     path.write_text(render({"name": "random", "source": "random", **data}), encoding="utf-8")
     return path
-
-
-@pytest.fixture(scope="module")
-def once(browser: Any, file: Path) -> Iterator[Opened]:
-    with Opened(browser, file) as opened:
-        yield opened
-
-
-@pytest.fixture
-def opened(once: Opened) -> Iterator[Opened]:
-    """The page as it opens. It is opened once for the tests that share it."""
-    once.again()
-    yield once
-    assert once.trouble == []
 
 
 @pytest.mark.parametrize(("scheme", "language"), [("light", "en-US"), ("dark", "ko-KR")])
