@@ -307,9 +307,7 @@ def _task_of(
             f"SentenceEmbedder, or an export of one, not {kind_of(model)}."
         )
     if name is not None and name != own:
-        raise ValueError(
-            f"task is {name!r}, but the model, a {type(model).__name__}, does {own!r}."
-        )
+        raise ValueError(f"task is {name!r}, but the model, {kind_of(model)}, does {own!r}.")
     return task
 
 

@@ -19,6 +19,8 @@ from itertools import count
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
+from minibert.util.checks import kind_of
+
 try:
     import fcntl
 except ImportError:  # Windows
@@ -133,7 +135,7 @@ def json_kind(value: Any) -> str:
     """What a JSON value is, with its article."""
     if value is None:
         return "null"
-    return f"a {type(value).__name__}"
+    return kind_of(value)
 
 
 def read_json(path: str | os.PathLike[str]) -> dict[str, Any]:
