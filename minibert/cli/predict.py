@@ -38,7 +38,7 @@ from minibert.cli.texts import (
     shown_place,
     texts_of,
 )
-from minibert.util.checks import TruncationWarning, amount
+from minibert.util.checks import TruncationWarning, amount, warn_of_truncation
 
 if TYPE_CHECKING:
     from minibert.config import BertConfig
@@ -101,13 +101,16 @@ def _show_predictions(
 
     several = options.file is not None or len(options.texts) > 1
     truncations: list[TruncationWarning] = []
+    count = 0
     with Progress(is_watched(options.output is None), count_texts(options)) as progress:
 
         def results() -> Iterator[dict[str, Any]]:
+            nonlocal count
             while batch := list(islice(rows, BATCH_ROWS)):
                 predictions, records = _without_truncations(lambda: predict(batch))
                 truncations.extend(records)
                 for row, result in zip(batch, predictions, strict=True):
+                    count += 1
                     yield {**row.values, **result}
                 progress.add(len(batch))
 
@@ -120,11 +123,11 @@ def _show_predictions(
         else:
             from minibert.text.write import write_rows
 
-            count = write_rows(options.output, results())
+            write_rows(options.output, results())
             truncated = _count(truncations)
             content = {"output": options.output, "rows": count, "truncated": truncated}
             report(options, content, f"{amount(count, 'row')} written to {options.output}.")
-    _warn_of_truncated(truncations)
+    _warn_of_truncated(truncations, count)
 
 
 def _without_truncations(work: Callable[[], T]) -> tuple[T, list[TruncationWarning]]:
@@ -146,15 +149,12 @@ def _count(truncations: list[TruncationWarning]) -> int:
     return sum(truncation.count for truncation in truncations)
 
 
-def _warn_of_truncated(truncations: list[TruncationWarning]) -> None:
+def _warn_of_truncated(truncations: list[TruncationWarning], total: int) -> None:
+    """Say once, after the last batch, how many of all texts were truncated."""
     if truncations:
-        count = _count(truncations)
-        texts = amount(count, "text has", "texts have")
-        were = "was" if count == 1 else "were"
-        limit = truncations[0].limit
-        logger.warning(
-            "%s more than %d tokens (--max-length) and %s truncated.", texts, limit, were
-        )
+        count, limit = _count(truncations), truncations[0].limit
+        advice = "The limit is --max-length."
+        logger.warning("%s", TruncationWarning(count, total, limit, advice))
 
 
 # --- minibert classify
@@ -189,7 +189,7 @@ def run_classify(options: argparse.Namespace) -> None:
     rows = _rows_of_input(options)
     model, tokenizer = load_head(options, "classifier")
     from minibert.tasks.predicting import length_limit
-    from minibert.tasks.sequence import label_scores, warn_of_truncation
+    from minibert.tasks.sequence import label_scores
     from minibert.tasks.task import encode_texts, logits_of
 
     config = model.config
@@ -211,7 +211,8 @@ def run_classify(options: argparse.Namespace) -> None:
                 texts if pairs is None else list(zip(texts, pairs, strict=True))
             )
         else:
-            warn_of_truncation(sum(example["truncated"] for example in examples), limit)
+            truncated = sum(example["truncated"] for example in examples)
+            warn_of_truncation(truncated, len(examples), limit)
             rankings = [label_scores(config, logits) for logits in logits_of(model, examples)]
         results = []
         for ranking, example in zip(rankings, examples, strict=True):
@@ -383,7 +384,7 @@ def run_rerank(options: argparse.Namespace) -> None:
             result = {**place_of(row, index + 1), "score": entry["score"], "text": row.text}
             place = shown_place(row, options.file)
             results.show(result, f"{entry['score']:.4f}  {place:>6}  {row.text}")
-    _warn_of_truncated(truncations)
+    _warn_of_truncated(truncations, len(rows))
 
 
 # --- minibert fill-mask

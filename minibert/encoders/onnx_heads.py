@@ -21,6 +21,7 @@ from minibert.encoders.sentence_folder import SentenceFolder, is_embedder, read_
 from minibert.encoders.token_rows import Pair, Rows, Settings, Vectors
 from minibert.inference.batching import BATCH_TOKENS, Report
 from minibert.tokenization.tokenizer import BertTokenizer
+from minibert.util.checks import warn_of_truncation
 
 
 class OnnxHead(TextScorer):
@@ -120,7 +121,7 @@ class OnnxHead(TextScorer):
             where every token has logits, [CLS] and [SEP] included.
         """
         rows = self.rows(texts, self.settings())
-        self.warn_of_truncation(rows.overlong, len(texts))
+        warn_of_truncation(rows.overlong, len(texts), self.max_length)
         results = self.run_ids(rows.ids, rows.token_types)
         return {name: [arrays[place] for place in rows.indices] for name, arrays in results.items()}
 

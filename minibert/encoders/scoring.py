@@ -17,7 +17,7 @@ from minibert.config import BertConfig
 from minibert.encoders.text_encoder import TextModel
 from minibert.encoders.token_rows import Rows, Settings, Vectors, list_texts
 from minibert.inference.batching import Report
-from minibert.util.checks import check_count
+from minibert.util.checks import check_count, warn_of_truncation
 from minibert.util.progress import SILENT, Progress
 
 
@@ -164,7 +164,7 @@ class TextScorer(TextModel):
             report = rows.progress_callback(progress) if show_progress_bar else None
             logits = self.encode_rows(rows, settings, report)
         truncated = rows.truncated
-        self.warn_of_truncation(len(truncated), len(texts), kind=kind)
+        warn_of_truncation(len(truncated), len(texts), self.max_length, kind=kind)
         return logits, truncated
 
     def rank_documents(

@@ -48,7 +48,7 @@ from minibert.encoders.token_rows import (
 )
 from minibert.encoders.words import WordVectors, merge_tokens
 from minibert.inference.batching import BATCH_TOKENS, Report
-from minibert.util.checks import TruncationWarning, check_count, warn
+from minibert.util.checks import check_count, warn_of_truncation
 from minibert.util.progress import SILENT, Progress
 
 if TYPE_CHECKING:
@@ -200,25 +200,6 @@ class TextModel:
             settings: Their prompt, and what happens to long ones.
         """
         return tokenize_rows(self.tokenizer, list(texts), self.max_length, settings)
-
-    def warn_of_truncation(
-        self, overlong: int, count: int, advice: str = "", kind: str = "texts"
-    ) -> None:
-        """Warns if texts were truncated.
-
-        Args:
-            overlong: How many of them have more than `max_length` tokens.
-            count: How many there are.
-            advice: What helps.
-            kind: What they are.
-        """
-        if not overlong:
-            return
-        sentence = (
-            f"{overlong} of {count} {kind} have more than {self.max_length} tokens and were "
-            f"truncated. {advice}"
-        )
-        warn(TruncationWarning(sentence.rstrip(), overlong, self.max_length))
 
     def _prompt_of(self, name: str | None) -> str:
         """The prompt of this name, "" for None.
@@ -395,7 +376,7 @@ class TextEncoder(TextModel):
                 results = tensor.to(self.device) if chosen.convert_to_tensor else list(tensor)
         if settings.overflow == "truncate":
             advice = 'Pass overflow="mean" to encode them in windows.'
-            self.warn_of_truncation(overlong, len(inputs), advice)
+            warn_of_truncation(overlong, len(inputs), self.max_length, advice)
         return results[0] if single else results
 
     @overload
@@ -492,7 +473,7 @@ class TextEncoder(TextModel):
                 yield chunk, vectors
             if settings.overflow == "truncate":
                 advice = 'Pass overflow="mean" to encode them in windows.'
-                self.warn_of_truncation(overlong, count, advice)
+                warn_of_truncation(overlong, count, self.max_length, advice)
 
         return chunks()  # a generator would check its arguments only when it is first asked
 
@@ -553,7 +534,7 @@ class TextEncoder(TextModel):
                 prompt=prompt, prompt_name=prompt_name, batch_tokens=max_tokens
             )
             rows = self.rows([text], settings)
-            self.warn_of_truncation(rows.overlong, 1)
+            warn_of_truncation(rows.overlong, 1, self.max_length)
             return rows, settings
 
         return Batched(read, self.encode_rows, max_wait_ms, max_tokens, max_pending)
@@ -600,7 +581,7 @@ class TextEncoder(TextModel):
         settings = self.settings(prompt="", batch_tokens=batch_tokens)
         rows = self.rows(inputs, settings)
         advice = "words past that have no vector."
-        self.warn_of_truncation(rows.overlong, len(inputs), advice)
+        warn_of_truncation(rows.overlong, len(inputs), self.max_length, advice)
         distinct = [str(row.text) for row in rows.rows]
         encodings = self.tokenizer(distinct, truncation=True, max_length=self.max_length).encodings
         states = self.token_states(rows, batch_tokens)

@@ -28,7 +28,7 @@ from minibert.tasks.answers import AnswerTask
 from minibert.tasks.metrics import ClassScores
 from minibert.tasks.predicting import length_limit
 from minibert.tasks.reranking import RerankTask
-from minibert.tasks.sequence import SequenceTask, warn_of_truncation
+from minibert.tasks.sequence import SequenceTask
 from minibert.tasks.similarity import SimilarityTask
 from minibert.tasks.tables import items_of
 from minibert.tasks.task import (
@@ -45,7 +45,7 @@ from minibert.tasks.tokens import TokenTask
 from minibert.text import BadRow, Row, Table, left_out, read
 from minibert.text.table import Quoting
 from minibert.tokenization.tokenizer import BertTokenizer
-from minibert.util.checks import check_count, kind_of, warn
+from minibert.util.checks import check_count, kind_of, warn, warn_of_truncation
 
 CONFIDENCE = 0.95
 
@@ -207,7 +207,7 @@ def evaluate(
         unknown = unknown_labels(task, rows, model.config)
         examples = task.encode(rows, tokenizer, model.config, limit)
     truncated = sum(bool(example.get("truncated")) for example in examples)
-    warn_of_truncation(truncated, limit)
+    warn_of_truncation(truncated, len(examples), limit)
     predictions = task.predict(model, rows, examples)
     if threshold is not None:
         fixed = np.full(model.config.num_labels, threshold)

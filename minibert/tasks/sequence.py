@@ -41,7 +41,7 @@ from minibert.tasks.task import (
 from minibert.tasks.thresholds import THRESHOLDS, best_thresholds, thresholds_of
 from minibert.text import BadRow, Row, Table
 from minibert.tokenization.tokenizer import BertTokenizer
-from minibert.util.checks import TruncationWarning, check_count, check_kind, warn
+from minibert.util.checks import check_count, check_kind, warn_of_truncation
 from minibert.util.files import RECIPES
 from minibert.util.progress import tell
 
@@ -553,7 +553,8 @@ def classify(
     limit = length_limit(model, tokenizer, max_length)
     second = None if pairs is None else as_text_list(pairs)
     examples = encode_texts(tokenizer, as_text_list(texts), second, limit)
-    warn_of_truncation(sum(example["truncated"] for example in examples), limit)
+    truncated = sum(example["truncated"] for example in examples)
+    warn_of_truncation(truncated, len(examples), limit)
     results = []
     for logits in logits_of(model, examples):
         labels = label_scores(model.config, logits)
@@ -561,15 +562,6 @@ def classify(
             labels = [label for label in labels if label["score"] >= threshold]
         results.append(labels[:top_k])
     return results[0] if isinstance(texts, str) else results
-
-
-def warn_of_truncation(count: int, limit: int) -> None:
-    """Warn that texts had more tokens than a model takes."""
-    if count:
-        texts = "1 text has" if count == 1 else f"{count:,} texts have"
-        were = "was" if count == 1 else "were"
-        sentence = f"{texts} more than {limit} tokens and {were} truncated."
-        warn(TruncationWarning(sentence, count, limit))
 
 
 def label_scores(config: BertConfig, logits: Tensor) -> list[LabelScore]:

@@ -101,12 +101,12 @@ def check_kind(head: bytes, where: object) -> None:
     Raises:
         ValueError: The file is of a kind that is not text.
     """
-    kind = kind_of(head)
+    kind = kind_of_file(head)
     if kind is not None:
         raise ValueError(f"{where} is {kind}.")
 
 
-def kind_of(head: bytes) -> str | None:
+def kind_of_file(head: bytes) -> str | None:
     """Return what a file is whose first bytes show that it is not text, or None."""
     for magic, kind in _KINDS.items():
         if head.startswith(magic):

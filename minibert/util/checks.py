@@ -14,13 +14,21 @@ class TruncationWarning(UserWarning):
     """Texts have more tokens than a model takes, and the rest of them was not read.
 
     Args:
-        sentence: The message.
         count: How many texts were truncated.
+        total: How many there are.
         limit: Tokens after which they were.
+        advice: What helps.
+        kind: What they are.
     """
 
-    def __init__(self, sentence: str, count: int, limit: int) -> None:
-        super().__init__(sentence)
+    def __init__(
+        self, count: int, total: int, limit: int, advice: str = "", kind: str = "texts"
+    ) -> None:
+        subject, were = f"{count:,} of {total:,} {kind} have", "were"
+        if total == 1:
+            subject, were = f"the {kind.removesuffix('s')} has", "was"
+        sentence = f"{subject} more than {limit} tokens and {were} truncated. {advice}"
+        super().__init__(sentence.rstrip())
         self.count = count
         self.limit = limit
 
@@ -40,6 +48,14 @@ def warn(message: str | Warning) -> None:
         level += 1
         caller = caller.f_back
     warnings.warn(message, stacklevel=level)
+
+
+def warn_of_truncation(
+    count: int, total: int, limit: int, advice: str = "", kind: str = "texts"
+) -> None:
+    """Warn if texts were truncated. The arguments are those of `TruncationWarning`."""
+    if count:
+        warn(TruncationWarning(count, total, limit, advice, kind))
 
 
 def check_count(name: str, value: Any, minimum: int = 1) -> None:

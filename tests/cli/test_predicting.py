@@ -71,7 +71,7 @@ def test_truncated_texts_are_counted(
     captured = capsys.readouterr()
     content = json.loads(captured.out)
     assert content["truncated"] == 2 and len(content["output"]) == 7
-    assert captured.err.count("2 texts have more than 6 tokens (--max-length)") == 1
+    assert captured.err.count("2 of 7 texts have more than 6 tokens") == 1
     if command == "classify":
         assert main([*typed, "-o", str(tmp_path / "out.csv"), "--json"]) == 0
         assert json.loads(capsys.readouterr().out)["truncated"] == 2

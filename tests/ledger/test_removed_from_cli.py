@@ -71,7 +71,8 @@ def test_a_longer_max_length_than_the_tokenizer_says_is_obeyed(
     tokenizer.save_pretrained(tmp_path)
     typed = ["classify", "-m", str(tmp_path), "a " * 20]
     assert main(typed) == 0
-    assert "1 text has more than 8 tokens (--max-length)" in capsys.readouterr().err
+    warning = capsys.readouterr().err
+    assert "the text has more than 8 tokens" in warning and "--max-length" in warning
     assert main([*typed, "--max-length", "32"]) == 0
     assert "truncated" not in capsys.readouterr().err
     assert main([*typed, "--max-length", "100000"]) == 2
