@@ -24,7 +24,7 @@ from minibert.cli.parser import Command, Parser
 from minibert.cli.results import UsageError, claim, claim_picture, print_json
 from minibert.cli.texts import check_single_files
 from minibert.tasks import TaskName
-from minibert.util.checks import amount, kind_of
+from minibert.util.checks import amount, type_of
 
 if TYPE_CHECKING:
     from minibert.tasks.evaluation import Evaluation
@@ -169,7 +169,7 @@ def _load(options: argparse.Namespace, device: str) -> tuple[Any, Any]:
     model, tokenizer = load_with_heads(source)
     if type(model).__name__ not in HEADS:
         raise ValueError(
-            f"{options.model} has no head to evaluate: it is {kind_of(model)}. "
+            f"{options.model} has no head to evaluate: it is {type_of(model)}. "
             "minibert finetune trains one."
         )
     return model.to(device).eval(), tokenizer

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from minibert.util.checks import kind_of
+from minibert.util.checks import type_of
 
 if TYPE_CHECKING:
     from minibert.tokenization.tokenizer import BertTokenizer
@@ -266,7 +266,7 @@ def check_collection(
         ValueError: A mapping or a table, whose items are keys, a set, which has no order, bytes,
             or something that cannot be iterated over.
     """
-    wrong = f"texts should be strings in a list or another sequence, not {kind_of(texts)}"
+    wrong = f"texts should be strings in a list or another sequence, not {type_of(texts)}"
     is_table = getattr(texts, "columns", None) is not None
     if is_table or getattr(texts, "column_names", None) is not None:
         raise ValueError(f"{wrong}: pass {column}.")

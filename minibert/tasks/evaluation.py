@@ -45,7 +45,7 @@ from minibert.tasks.tokens import TokenTask
 from minibert.text import BadRow, Row, Table, left_out, read
 from minibert.text.table import Quoting
 from minibert.tokenization.tokenizer import BertTokenizer
-from minibert.util.checks import check_count, kind_of, warn, warn_of_truncation
+from minibert.util.checks import check_count, type_of, warn, warn_of_truncation
 
 CONFIDENCE = 0.95
 
@@ -304,10 +304,10 @@ def _task_of(
     else:
         raise TypeError(
             "model should be a sequence classifier, a token classifier, a question answerer or a "
-            f"SentenceEmbedder, or an export of one, not {kind_of(model)}."
+            f"SentenceEmbedder, or an export of one, not {type_of(model)}."
         )
     if name is not None and name != own:
-        raise ValueError(f"task is {name!r}, but the model, {kind_of(model)}, does {own!r}.")
+        raise ValueError(f"task is {name!r}, but the model, {type_of(model)}, does {own!r}.")
     return task
 
 

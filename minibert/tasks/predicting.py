@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from minibert.base import PreTrainedModel
 from minibert.tokenization.tokenizer import BertTokenizer
-from minibert.util.checks import check_count, check_kind, kind_of
+from minibert.util.checks import check_count, check_kind, type_of
 
 if TYPE_CHECKING:  # classify and fill_mask do not need what runs exported models
     from minibert.encoders.onnx_heads import OnnxHead
@@ -35,7 +35,7 @@ def as_text_list(texts: Texts) -> list[str]:
     """Return the texts as a list. A mapping, a set or no collection is a ValueError."""
     if isinstance(texts, Mapping | set) or not isinstance(texts, Iterable):
         raise ValueError(
-            f"texts is {kind_of(texts)}. Pass a string or a list of strings, and second texts on "
+            f"texts is {type_of(texts)}. Pass a string or a list of strings, and second texts on "
             "their own."
         )
     if isinstance(texts, str):

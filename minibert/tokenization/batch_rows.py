@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
-from minibert.util.checks import check_count, check_kind, kind_of, warn
+from minibert.util.checks import check_count, check_kind, type_of, warn
 
 T = TypeVar("T")
 RowContent = tuple[int, tuple[slice, ...]]
@@ -136,14 +136,14 @@ def _check_texts(name: str, column: Any, are_words: bool, is_batch: bool) -> Non
     if are_words:
         expected = "a list of words"
     if not isinstance(column, list | tuple):
-        raise ValueError(f"{name} is {kind_of(column)}. Pass {expected}, or a list of such texts.")
+        raise ValueError(f"{name} is {type_of(column)}. Pass {expected}, or a list of such texts.")
     if not are_words and set(map(type, column)) == {str}:
         return
     for index, value in enumerate(column):
         if not _is_text(value, are_words):
             place = f"{name}[{index}]" if is_batch else name
             shown = "" if value is None else f" ({value!r:.60})"
-            raise ValueError(f"{place} is {kind_of(value)}{shown}, not {expected}.")
+            raise ValueError(f"{place} is {type_of(value)}{shown}, not {expected}.")
 
 
 def check_rows(rows: Any) -> None:
@@ -158,7 +158,7 @@ def check_rows(rows: Any) -> None:
         if not isinstance(row, Mapping):
             raise TypeError(
                 f"encoded_inputs[{index}] should be what the tokenizer returns for a text, not "
-                f'{kind_of(row)}. Ids alone are padded by {{"input_ids": ids}}.'
+                f'{type_of(row)}. Ids alone are padded by {{"input_ids": ids}}.'
             )
         if missing := rows[0].keys() - row.keys():
             raise ValueError(f"encoded_inputs[{index}] has no {min(missing)}, but the first has.")

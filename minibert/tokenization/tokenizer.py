@@ -51,7 +51,7 @@ from minibert.tokenization.tokenizer_json import Components
 from minibert.tokenization.unicode import CJK
 from minibert.tokenization.vocabulary import ALL_NAMED, Vocabulary, to_list
 from minibert.tokenization.wordpiece import WordPiece
-from minibert.util.checks import check_kind, kind_of, warn
+from minibert.util.checks import check_kind, type_of, warn
 from minibert.util.files import prefix_errors
 from minibert.util.progress import collector_paused
 
@@ -635,7 +635,7 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
         """
         if not isinstance(text, str) and not options.get("is_split_into_words"):
             raise ValueError(
-                f"tokenize() takes a single text, but got {kind_of(text)}. For several "
+                f"tokenize() takes a single text, but got {type_of(text)}. For several "
                 "texts use [tokenizer.tokenize(text) for text in texts]. For the words of a text "
                 "pass is_split_into_words=True."
             )

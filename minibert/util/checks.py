@@ -76,7 +76,7 @@ def check_count(name: str, value: Any, minimum: int = 1) -> None:
         )
 
 
-def kind_of(value: Any) -> str:
+def type_of(value: Any) -> str:
     """What a value is, with its article, for an error: "an int", "a list" or "None"."""
     if value is None:
         return "None"
@@ -98,7 +98,7 @@ def check_kind(name: str, value: Any, kinds: Any, expected: str) -> None:
         TypeError: The value is of another type.
     """
     if not isinstance(value, kinds):
-        raise TypeError(f"{name} should be {expected}, not {kind_of(value)}.")
+        raise TypeError(f"{name} should be {expected}, not {type_of(value)}.")
 
 
 def check_flag(name: str, value: Any) -> None:

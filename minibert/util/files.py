@@ -19,7 +19,7 @@ from itertools import count
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
-from minibert.util.checks import kind_of
+from minibert.util.checks import type_of
 
 try:
     import fcntl
@@ -135,7 +135,7 @@ def json_kind(value: Any) -> str:
     """What a JSON value is, with its article."""
     if value is None:
         return "null"
-    return kind_of(value)
+    return type_of(value)
 
 
 def read_json(path: str | os.PathLike[str]) -> dict[str, Any]:

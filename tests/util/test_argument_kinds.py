@@ -14,7 +14,7 @@ from minibert import BertConfig, BertForSequenceClassification, BertTokenizer, S
 from minibert.tasks.evaluation import evaluate
 from minibert.tasks.sequence import classify
 from minibert.training.options import TrainingOptions
-from minibert.util.checks import check_flag, kind_of
+from minibert.util.checks import check_flag, type_of
 
 
 @pytest.fixture(scope="module")
@@ -104,4 +104,4 @@ def test_pairs_are_texts(tokenizer: BertTokenizer) -> None:
 
 
 def test_kinds_have_their_article() -> None:
-    assert [kind_of(value) for value in (None, 3, "a", [])] == ["None", "an int", "a str", "a list"]
+    assert [type_of(value) for value in (None, 3, "a", [])] == ["None", "an int", "a str", "a list"]
