@@ -9,9 +9,10 @@
     minibert finetune scores ... --label-column score --max-score 5
     torchrun --nproc-per-node 8 -m minibert finetune ...  # eight processes share each batch
 
-Each task is a subcommand with the options that have an effect on it. `TASKS`, at the end, says what
-each of them is. Tables are tsv, csv or jsonl with named columns. `--columns` names them for a file
-without a header line. The output folder is the best model of the run.
+Each task is a subcommand with the options that have an effect on it. Its entry of `TASKS`, at the
+end, is all that the command knows of it. Tables are tsv, csv or jsonl with named columns.
+`--columns` names them for a file without a header line. The output folder is the best model of the
+run.
 """
 
 from __future__ import annotations
@@ -54,22 +55,25 @@ from minibert.util.progress import place
 if TYPE_CHECKING:
     from minibert.tasks.task import Task
 
-_SIMILARITY = ("pairs", "triplets", "scores")
-
 
 @dataclass(frozen=True)
 class FinetuningTask:
     """A task of the command.
 
     Attributes:
-        summary: What the model learns.
-        use: The command that uses the model.
+        summary: What the model learns: "Learn ...", of which the model card makes "A BERT that
+            predicts ...".
+        use: The command that uses the model. `{pair}` is where a second text is given.
         make: Makes the task that the options describe.
+        add_data: Adds the options of what the task reads to a group.
+        learns_vectors: The model is an embedder.
     """
 
     summary: str
     use: str
     make: Callable[[argparse.Namespace], Task]
+    add_data: Callable[[Any], None]
+    learns_vectors: bool = False
 
 
 def add(parser: Parser) -> None:
@@ -84,9 +88,9 @@ def add(parser: Parser) -> None:
     )
     for task, kind in TASKS.items():
         options = tasks.add_parser(task, help=kind.summary, description=kind.summary)
-        _add_data_options(options, task)
+        _add_data_options(options, kind)
         add_model(options)
-        if task in _SIMILARITY:
+        if kind.learns_vectors:
             _add_vector_options(options)
         add_training_options(options, TrainingOptions)
         add_run_options(options)
@@ -94,8 +98,8 @@ def add(parser: Parser) -> None:
     parser.commands = dict(tasks.choices)
 
 
-def _add_data_options(parser: Parser, task: str) -> None:
-    """Files of examples, and the columns that the task reads."""
+def _add_data_options(parser: Parser, kind: FinetuningTask) -> None:
+    """Files of examples, and what the task reads of them."""
     group = parser.add_argument_group("data")
     group.add_argument("--train", metavar="FILE", help="Training file.")
     group.add_argument(
@@ -120,52 +124,66 @@ def _add_data_options(parser: Parser, task: str) -> None:
         help="Maximum number of tokens per example.",
     )
     add_skip_bad_rows(group)
-    if task in ("tokens", "answers"):
-        add_fields(group, Table, "encoding")
-        return
-    has_label = task in ("classification", "regression", "scores", "reranker")
-    add_table(group, "pair", *(["label"] if has_label else []))
-    if has_label:
+    kind.add_data(group)
+
+
+def _add_encoding(group: Any) -> None:
+    """The option of a file whose format is the task's own."""
+    add_fields(group, Table, "encoding")
+
+
+def _add_columns(group: Any, labeled: bool = True) -> None:
+    """The columns of a table, and those of --dev and --test where they have other names."""
+    if labeled:
+        add_table(group, "pair", "label")
         group.set_defaults(label_column="label")
-    _add_dev_columns(group, task)
-    if task == "triplets":
-        add_negative_column(group)
-    if task == "scores":
-        group.add_argument(
-            "--max-score",
-            type=float,
-            default=1.0,
-            metavar="X",
-            help="Largest possible score. Labels are divided by it.",
-        )
-    if task == "classification":
-        group.add_argument(
-            "--class-weights",
-            action="store_true",
-            help="Weight classes so that a rare one counts as much as a frequent one.",
-        )
-        group.add_argument(
-            "--multi-label",
-            action="store_true",
-            help="The label is a list of labels, of which a text may have several or none. "
-            "Implied by --label-columns.",
-        )
-        add_label_columns(group)
-
-
-def _add_dev_columns(group: Any, task: str) -> None:
-    """The columns of --dev and --test, where they have other names than those of --train."""
+        about_label = "Column of the label in --dev and --test. Default: as in --train."
+    else:
+        add_table(group, "pair")
+        about_label = "Column of the score, if only --dev has scores."
     for name, what in (("text", "text"), ("pair", "second text")):
         group.add_argument(
             f"--dev-{name}-column",
             metavar="NAME",
             help=f"Column of the {what} in --dev and --test. Default: as in --train.",
         )
-    if task in ("pairs", "triplets"):
-        about_label = "Column of the score, if only --dev has scores."
-    else:
-        about_label = "Column of the label in --dev and --test. Default: as in --train."
     group.add_argument("--dev-label-column", metavar="NAME", help=about_label)
+
+
+def _add_classes(group: Any) -> None:
+    _add_columns(group)
+    group.add_argument(
+        "--class-weights",
+        action="store_true",
+        help="Weight classes so that a rare one counts as much as a frequent one.",
+    )
+    group.add_argument(
+        "--multi-label",
+        action="store_true",
+        help="The label is a list of labels, of which a text may have several or none. "
+        "Implied by --label-columns.",
+    )
+    add_label_columns(group)
+
+
+def _add_pairs(group: Any) -> None:
+    _add_columns(group, labeled=False)
+
+
+def _add_triplets(group: Any) -> None:
+    _add_pairs(group)
+    add_negative_column(group)
+
+
+def _add_scores(group: Any) -> None:
+    _add_columns(group)
+    group.add_argument(
+        "--max-score",
+        type=float,
+        default=1.0,
+        metavar="X",
+        help="Largest possible score. Labels are divided by it.",
+    )
 
 
 def _add_vector_options(parser: Parser) -> None:
@@ -238,9 +256,8 @@ def run(options: argparse.Namespace) -> None:
         return
     model = model_folder(options.output)
     measured = ", ".join(f"{name} {score:.4f}" for name, score in scores.items())
-    usage = kind.use.format(model=options.output)
-    if options.task in ("classification", "regression") and options.pair_column is not None:
-        usage += " --pair TEXT"
+    pair = "" if getattr(options, "pair_column", None) is None else " --pair TEXT"
+    usage = kind.use.format(model=options.output, pair=pair)
     from minibert.training.card import write_card
 
     positions = read_json(Path(model, "config.json"))["max_position_embeddings"]
@@ -327,43 +344,54 @@ def _similarity_task(options: argparse.Namespace) -> Task:
 TASKS = {
     "classification": FinetuningTask(
         "Learn the label of a text or of a pair of texts.",
-        "minibert classify --model {model} TEXT",
+        "minibert classify --model {model} TEXT{pair}",
         _sequence_task,
+        _add_classes,
     ),
     "regression": FinetuningTask(
         "Learn a number for a text or for a pair of texts.",
-        "minibert classify --model {model} TEXT",
+        "minibert classify --model {model} TEXT{pair}",
         _sequence_task,
+        _add_columns,
     ),
     "tokens": FinetuningTask(
         "Learn a tag for each word (CoNLL files), such as the names in a text.",
         "minibert entities --model {model} TEXT",
         _token_task,
+        _add_encoding,
     ),
     "answers": FinetuningTask(
         "Learn where in a text the answer to a question is (SQuAD files).",
         "minibert answer --model {model} --question QUESTION TEXT",
         _answer_task,
+        _add_encoding,
     ),
     "reranker": FinetuningTask(
         "Learn how well a document answers a query, to rank what a search has found.",
         "minibert rerank --model {model} QUERY --file FILE",
         _rerank_task,
+        _add_columns,
     ),
     "pairs": FinetuningTask(
         "Make the vectors of two texts that belong together similar.",
         "minibert search --model {model} QUERY --corpus FILE",
         _similarity_task,
+        _add_pairs,
+        learns_vectors=True,
     ),
     "triplets": FinetuningTask(
         "As pairs, with hard negatives: texts that do not belong to the first.",
         "minibert search --model {model} QUERY --corpus FILE",
         _similarity_task,
+        _add_triplets,
+        learns_vectors=True,
     ),
     "scores": FinetuningTask(
         "Make the similarity of two texts what a score says.",
         "minibert embed --model {model} TEXT",
         _similarity_task,
+        _add_scores,
+        learns_vectors=True,
     ),
 }
 FINETUNE = Command(
