@@ -26,7 +26,7 @@ from minibert.attention import (
 from minibert.config import BertConfig
 from minibert.encoder import Activation, BertEncoder, BertIntermediate, BertLayer, BertOutput
 from minibert.inference.attention_kernels import bf16_attention, packed_attention
-from minibert.inference.batching import rounded_tokens
+from minibert.inference.batching import batches, rounded_tokens
 from minibert.inference.kernels import (
     Int8Kernel,
     Kernel,
@@ -36,6 +36,7 @@ from minibert.inference.kernels import (
 )
 from minibert.inference.packing import without_autocast
 from minibert.inference.threads import (
+    MIN_BATCH_TOKENS,
     MIN_BATCHES_PER_THREAD,
     even_shares,
     usable_threads,
@@ -202,17 +203,29 @@ class FusedEncoder(BertEncoder):
         unpadded: BertModelOutput = tree_map(lambda states: states[:rows].view(shape), output)
         return unpadded
 
-    def map_for(self, count: int, device: torch.device) -> Callable[..., Iterable[Any]]:
-        """A `map` for so many batches: in worker threads if there are enough for all of them.
+    def plan(
+        self, lengths: Sequence[int], batch_tokens: int, device: torch.device
+    ) -> tuple[list[list[int]], Callable[..., Iterable[Any]]]:
+        """Which rows go through the model together, as `batches` says, and a `map` for the batches.
+
+        Many rows are computed in small batches, each in a thread of its own. The values between two
+        products then stay in the cache.
 
         Args:
-            count: How many batches.
+            lengths: Tokens of each row.
+            batch_tokens: Of a batch at most.
             device: Where they are computed.
         """
-        threads = usable_threads() if device.type == "cpu" else 1
-        if threads > 1 and count >= MIN_BATCHES_PER_THREAD * threads:
-            return workers(threads, threads, os.getpid()).map
-        return map
+        if device.type == "cpu":
+            threads = usable_threads()
+            # only one thread at a time runs Python: the more there are, the larger are the batches
+            small = MIN_BATCH_TOKENS * max(2, threads) // 2
+            groups = batches(lengths, min(small, batch_tokens))
+            if threads == 1:
+                return groups, map
+            if len(groups) >= MIN_BATCHES_PER_THREAD * threads:
+                return groups, workers(threads, threads, os.getpid()).map
+        return batches(lengths, batch_tokens), map
 
     @torch.inference_mode()
     def compile_products(self, max_rows: int) -> None:

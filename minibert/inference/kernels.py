@@ -96,23 +96,27 @@ class GroupedKernel(PlainKernel):
         outputs, inputs = weight.shape
         groups = math.gcd(outputs, self.GROUPS)
         self._weights = self._weight.view(groups, -1, inputs).transpose(1, 2)
-        self._biases = self.bias.view(groups, 1, -1)
+        self._biases = self.bias.view(groups, -1)
 
     def __call__(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
         """As `Kernel.__call__`."""
         x = x.to(self.bias.dtype)
-        groups, inputs, _ = self._weights.shape
+        groups, inputs, outputs = self._weights.shape
         rows = x.numel() // inputs
         if rows >= self.MANY_ROWS:
-            return super().__call__(x, residual)
+            if residual is None or self.activation is not None or x.dim() != 2:
+                return super().__call__(x, residual)
+            # the library adds the product to the residual, which needs no pass of its own then
+            return torch.add(residual, self.bias).addmm_(x, self._weight.t())
         same_rows = x.reshape(1, rows, inputs).expand(groups, -1, -1)
-        y = torch.baddbmm(self._biases, same_rows, self._weights)  # (groups, rows, group's outputs)
+        product = torch.bmm(same_rows, self._weights)  # (groups, rows, outputs of a group)
+        # the bias is added on the way to the order of the result, which has to be copied anyway
+        y = product.new_empty(rows, groups, outputs)
+        torch.add(product.transpose(0, 1), self._biases, out=y)
+        y = y.view(*x.shape[:-1], groups * outputs)
         if self.activation is not None:
             y = self.activation(y)
-        y = y.transpose(0, 1)
-        if residual is not None:
-            y = residual.reshape(y.shape) + y
-        return y.reshape(*x.shape[:-1], len(self.bias))
+        return y if residual is None else y.add_(residual)
 
 
 class MklKernel(Kernel):

@@ -59,7 +59,7 @@ def run_packed(
         rows: Token ids of each row.
         types: Token types of each row. None: all 0.
         sizes: How many results each row has. None: one for each of its tokens.
-        batch_tokens: Tokens of one pass.
+        batch_tokens: Tokens of one pass at most. An optimized model on the CPU may take fewer.
         report: Progress callback. Receives the indices of finished rows.
 
     Returns:
@@ -75,11 +75,11 @@ def run_packed(
         with torch.inference_mode(), without_autocast(device.type):
             return forward(batch.ids, batch.layout, batch.types)
 
-    groups = batches(lengths, batch_tokens)
     encoder = model.base_model.encoder
+    groups = batches(lengths, batch_tokens)
     run_all: Callable[..., Iterable[Tensor]] = map
-    if hasattr(encoder, "map_for"):  # an optimized encoder has threads for many batches
-        run_all = encoder.map_for(len(groups), device)
+    if hasattr(encoder, "plan"):  # an optimized encoder has threads for many batches
+        groups, run_all = encoder.plan(lengths, batch_tokens, device)
     results = [torch.empty(0)] * len(rows)
     with eval_mode(model):
         for indices, outputs in zip(groups, run_all(run, groups), strict=True):

@@ -17,6 +17,8 @@ MIN_TOKENS_PER_THREAD = 128
 MAX_IMBALANCE = 1.1
 # with fewer batches for each thread, too many would wait for the last one
 MIN_BATCHES_PER_THREAD = 4
+# fewer tokens in a batch are not faster, though they would fit into a smaller cache
+MIN_BATCH_TOKENS = 1024
 
 
 def usable_threads() -> int:

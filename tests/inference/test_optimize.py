@@ -637,6 +637,26 @@ def test_many_batches_run_in_parallel(shared: None) -> None:
     assert inside == [(True, 2)] * 7
 
 
+def test_many_rows_are_computed_in_small_batches(shared: None) -> None:
+    """Their values stay in the cache. Fewer rows go together, and each batch is split."""
+    fast = optimize(model_of())
+    row = list(range(1, 9))
+
+    def sizes(rows: int, batch_tokens: int) -> list[int]:
+        tokens: list[int] = []
+
+        def forward(ids: torch.Tensor, *_: object) -> torch.Tensor:
+            tokens.append(len(ids))
+            return ids
+
+        run_packed(fast, forward, [row] * rows, batch_tokens=batch_tokens)
+        return tokens
+
+    assert sizes(1024, 4096) == [1024] * 8
+    assert sizes(512, 4096) == [4096]
+    assert sizes(1024, 512) == [512] * 16
+
+
 def test_batches_of_a_plain_model_run_one_by_one(shared: None) -> None:
     here: list[bool] = []
     caller = threading.current_thread()
