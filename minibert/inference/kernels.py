@@ -100,20 +100,20 @@ class GroupedKernel(PlainKernel):
 
     def __call__(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
         """As `Kernel.__call__`."""
-        x = x.to(self.bias.dtype)
-        groups, inputs, outputs = self._weights.shape
-        rows = x.numel() // inputs
-        if rows >= self.MANY_ROWS:
-            if residual is None or self.activation is not None or x.dim() != 2:
-                return super().__call__(x, residual)
+        rows = x.shape[0]
+        is_usual = x.dim() == 2 and x.dtype == self.bias.dtype
+        if rows >= self.MANY_ROWS and is_usual and residual is not None and not self.activation:
             # the library adds the product to the residual, which needs no pass of its own then
             return torch.add(residual, self.bias).addmm_(x, self._weight.t())
-        same_rows = x.reshape(1, rows, inputs).expand(groups, -1, -1)
-        product = torch.bmm(same_rows, self._weights)  # (groups, rows, outputs of a group)
+        if rows >= self.MANY_ROWS or not is_usual:
+            return super().__call__(x, residual)
+        # few calls: the weights have pushed Python and torch out of the cache
+        groups, inputs, outputs = self._weights.shape
+        product = torch.bmm(x.expand(groups, rows, inputs), self._weights)
         # the bias is added on the way to the order of the result, which has to be copied anyway
         y = product.new_empty(rows, groups, outputs)
         torch.add(product.transpose(0, 1), self._biases, out=y)
-        y = y.view(*x.shape[:-1], groups * outputs)
+        y = y.view(rows, groups * outputs)
         if self.activation is not None:
             y = self.activation(y)
         return y if residual is None else y.add_(residual)
