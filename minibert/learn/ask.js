@@ -22,15 +22,15 @@ const entries = [
   })),
 ];
 const NEAREST = 3;
-// Sentence vectors rank only the entries with the highest scores by letters and terms.
-const CANDIDATES = 8;
-// Of each, all phrasings whose vectors are shipped, otherwise those nearest by letters.
+// Where no vectors are shipped, each takes some 40 ms. Then only the entries with the highest scores
+// by letters and terms are ranked by vectors, and of each only the phrasings nearest by letters.
+const CANDIDATES = page.asked ? Infinity : 8;
 const CANDIDATE_PHRASINGS = page.asked ? Infinity : 3;
 const TERMS_WEIGHT = 0.4;
 const UNKNOWN_WEIGHT = 0.3;
 const BEGINNING = 6; // letters, those of about two Hangul syllables
 // An entry below these scores does not fit. A test holds them against questions in other words.
-const FLOORS = { letters: 0.3, vectors: 0.8 };
+const FLOORS = { letters: 0.4, vectors: 1.4 };
 
 /** Default state of a door, as on a page that was just opened. */
 const FRESH = {
@@ -194,18 +194,24 @@ function trigrams(text) {
 /** Returns the terms of the glossary that a text names. */
 function termsIn(text, language) {
   const { terms, pattern } = glossary(language);
-  return new Set((text.toLowerCase().match(pattern) ?? []).map((form) => terms.get(form)));
+  return new Set((text.toLowerCase().match(pattern) ?? []).map((form) => terms.get(joined(form))));
 }
 
+/** Returns a form as one word, as some write it: "fine tuning" and "fine-tuning" are one term. */
+const joined = (form) => form.toLowerCase().replace(/[ -]/g, "");
+
 const glossary = memoized((language) => {
-  const terms = new Map(
-    Object.entries(page.terms).flatMap(([name, term]) =>
-      term[language].forms.map((form) => [form.toLowerCase(), name]),
-    ),
+  const named = Object.entries(page.terms).flatMap(([name, term]) =>
+    term[language].forms.map((form) => [form.toLowerCase(), name]),
   );
-  const longest = [...terms.keys()].sort((a, b) => b.length - a.length);
-  const forms = longest.map((form) => form.replace(/[[\]]/g, "\\$&")).join("|");
-  return { terms, pattern: new RegExp(`(?<![a-z])(${forms})(?![a-z])`, "g") };
+  const forms = named
+    .map(([form]) => form)
+    .sort((a, b) => b.length - a.length)
+    .map((form) => form.replace(/[[\]]/g, "\\$&").replace(/[ -]/g, "[ -]?"));
+  return {
+    terms: new Map(named.map(([form, name]) => [joined(form), name])),
+    pattern: new RegExp(`(?<![a-z])(${forms.join("|")})(?![a-z])`, "g"),
+  };
 });
 
 /** What is compared of an entry, for every phrasing or for its whole text. */
@@ -244,14 +250,14 @@ function comparerOf(text, language) {
 }
 
 /**
- * Returns for each entry how much its trigrams agree with those of a text: the mean of what its
- * nearest phrasing has in common with the text, and of how much of the text the entry covers.
+ * Returns for each entry how much its trigrams agree with those of a text: how much of the text the
+ * entry covers, and, with half the weight, what its nearest phrasing has in common with the text.
  */
 function sharedLetters(text, language) {
   const { both, covered } = comparerOf(text, language);
   return entries.map((one) => {
     const { some, whole } = wordsOf(one[language]);
-    return (Math.max(...some.map(both)) + covered(whole)) / 2;
+    return covered(whole) + Math.max(...some.map(both)) / 2;
   });
 }
 
@@ -311,23 +317,24 @@ function candidatePhrasings(one, text) {
 }
 
 /**
- * Ranks the best entries by letters anew: to each score comes the cosine of the entry's nearest
- * phrasing. Where no vectors are shipped, each takes some 40 ms, so only the likely phrasings
- * are compared. Returns null as soon as `stop` says that the text is no longer wanted.
+ * Ranks the best entries by letters anew: to each score come the cosine of the entry's nearest
+ * phrasing, and that of the mean of its phrasings. Returns null as soon as `stop` says that the
+ * text is no longer wanted.
  */
 async function rankByVectors(text, stop = () => false) {
   const middle = await middleOf();
   const wanted = apart(await vectorOf(text), middle);
   const pairs = [];
   for (const [one, score] of rankByLetters(text).slice(0, CANDIDATES)) {
-    const cosines = [];
+    const vectors = [];
     for (const phrasing of candidatePhrasings(one, text)) {
       if (stop()) {
         return null;
       }
-      cosines.push(cosine(wanted, apart(await vectorOf(phrasing), middle)));
+      vectors.push(apart(await vectorOf(phrasing), middle));
     }
-    pairs.push([one, score + Math.max(...cosines)]);
+    const nearest = Math.max(...vectors.map((vector) => cosine(wanted, vector)));
+    pairs.push([one, score + nearest + cosine(wanted, centerOf(vectors))]);
   }
   return ranked(pairs);
 }
