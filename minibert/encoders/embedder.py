@@ -21,7 +21,6 @@ from minibert.encoders.encoder_options import (
     EmbedderKeywords,
     EmbedderOptions,
     TextModelKeywords,
-    options_of,
     takes,
 )
 from minibert.encoders.pooling import (
@@ -197,7 +196,7 @@ class SentenceEmbedder(TextEncoder, nn.Module):
         """
         from minibert.encoders.embedder_folder import load_embedder
 
-        chosen = options_of(EmbedderOptions, "SentenceEmbedder.from_pretrained", options)
+        chosen = EmbedderOptions(**options)
         embedder: SentenceEmbedder | OnnxEmbedder = load_embedder(cls, name, backend, chosen)
         return embedder
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, get_args
@@ -78,7 +78,6 @@ METHODS_ELSEWHERE = {
     "truncate_sentence_embeddings": "encode takes truncate_dim=.",
 }
 
-Options = TypeVar("Options")
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 
@@ -324,9 +323,11 @@ class EncodeKeywords(ArrayKeywords, total=False):
 
 
 def takes(options: type) -> Callable[[Method], Method]:
-    """Shows the fields of a class of options in the signature of a method that has `**options`.
+    """Makes `**options` of a method the fields of a class: in its signature, and in each call.
 
-    A value in the place of an option, as `encode(texts, "query")`, is an error that says so.
+    A call raises a TypeError for an option that does not exist, or for a value in the place of an
+    option, as `encode(texts, "query")`, and a ValueError for a switch that is neither True nor
+    False.
 
     Args:
         options: A dataclass.
@@ -336,15 +337,24 @@ def takes(options: type) -> Callable[[Method], Method]:
         signature = inspect.signature(method)
         parameters = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
         places = len([p for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD])
+        owner = method.__name__
+        if owner == "__init__" or "cls" in signature.parameters:  # called by the name of the class
+            owner = method.__qualname__.removesuffix(".__init__")
+        others = {p.name for p in parameters}
+        names = [one.name for one in fields(options)]
+        flags = flags_of(options)
 
         @wraps(method)
         def call(*values: Any, **named: Any) -> Any:
             if len(values) > places:
-                examples = ", ".join(f"{one.name}=" for one in fields(options)[:3])
+                examples = ", ".join(f"{name}=" for name in names[:3])
                 raise TypeError(
-                    f"{method.__name__} takes its options by name ({examples} ...), but "
+                    f"{owner} takes its options by name ({examples} ...), but "
                     f"{values[places]!r:.80} has none."
                 )
+            check_names(owner, [name for name in named if name not in others], names)
+            for name in flags & named.keys():
+                check_flag(name, named[name])
             return method(*values, **named)
 
         kind = inspect.Parameter.KEYWORD_ONLY
@@ -356,25 +366,6 @@ def takes(options: type) -> Callable[[Method], Method]:
         return call  # type: ignore[return-value]
 
     return decorate
-
-
-def options_of(kind: type[Options], owner: str, values: Mapping[str, Any]) -> Options:
-    """The options that the keywords of a call set.
-
-    Args:
-        kind: A dataclass.
-        owner: What was called, as the error should call it.
-        values: The keywords.
-
-    Raises:
-        TypeError: A keyword that it does not have.
-        ValueError: A switch is neither True nor False.
-    """
-    check_names(owner, values, [one.name for one in fields(kind)])  # type: ignore[arg-type]
-    if values:
-        for name in flags_of(kind) & values.keys():
-            check_flag(name, values[name])
-    return kind(**values)
 
 
 def check_names(owner: str, names: Iterable[str], options: Sequence[str]) -> None:

@@ -21,7 +21,6 @@ from minibert.encoders.encoder_options import (
     HubOptions,
     TextModelKeywords,
     TextModelOptions,
-    options_of,
     part_of,
     takes,
 )
@@ -200,7 +199,7 @@ class OnnxEmbedder(TextEncoder):
             TypeError: An option that does not exist.
             ImportError: onnxruntime is not installed.
         """
-        chosen = options_of(TextModelOptions, "OnnxEmbedder.from_pretrained", options)
+        chosen = TextModelOptions(**options)
         source = Source.of(name, **part_of(chosen, HubOptions))
         folder = read_sentence_folder(source)
         model = OnnxGraph(folder.transformer)

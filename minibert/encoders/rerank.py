@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import fields
 from typing import Any, Unpack, overload
 
 import numpy as np
@@ -24,8 +23,6 @@ from minibert.encoders.encoder_options import (
     LoadOptions,
     RerankerKeywords,
     RerankerOptions,
-    check_names,
-    options_of,
     part_of,
     takes,
 )
@@ -100,7 +97,6 @@ class CrossEncoder(TextScorer):
         default_prompt_name: str | None = None,
         **options: Unpack[LoadKeywords],
     ) -> None:
-        check_names("CrossEncoder", options, [one.name for one in fields(LoadOptions)])
         if isinstance(model, str | os.PathLike | Source):
             loaded = CrossEncoder.from_pretrained(model, **options)
             model = loaded.model
@@ -153,7 +149,7 @@ class CrossEncoder(TextScorer):
                 error names it.
             TypeError: An option that does not exist.
         """
-        chosen = options_of(RerankerOptions, "CrossEncoder.from_pretrained", options)
+        chosen = RerankerOptions(**options)
         source = Source.of(name, **part_of(chosen, HubOptions))
         folder = read_sentence_folder(source, cross_encoder=True)
         model = BertForSequenceClassification.from_pretrained(

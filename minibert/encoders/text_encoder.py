@@ -27,7 +27,6 @@ from minibert.encoders.encoder_options import (
     EncodeOptions,
     VectorKeywords,
     VectorOptions,
-    options_of,
     part_of,
     takes,
 )
@@ -161,7 +160,7 @@ class TextModel:
             ValueError: A value that an option cannot have, or a prompt that does not exist or
                 leaves no room for a text.
         """
-        chosen = options_of(VectorOptions, "settings", options)
+        chosen = VectorOptions(**options)
         prompt = chosen.prompt
         if prompt is not None and chosen.prompt_name is not None:
             raise ValueError("prompt should not be passed with prompt_name: drop one.")
@@ -330,7 +329,7 @@ class TextEncoder(TextModel):
             ValueError: Something that is not a text, an option with a value that it cannot have, or
                 a vector that is not finite.
         """
-        chosen = options_of(EncodeOptions, "encode", options)
+        chosen = EncodeOptions(**options)
         if chosen.device is not None:
             check_device(chosen.device)
             self.move_to(chosen.device)
@@ -458,8 +457,7 @@ class TextEncoder(TextModel):
         Raises:
             ValueError: As `encode`, and for a single string or a chunk size below 1.
         """
-        chosen = options_of(VectorOptions, "encode_stream", options)
-        settings = self.settings(**part_of(chosen, VectorOptions))
+        settings = self.settings(**options)
         check_count("chunk_size", chunk_size)
         remaining = iter_texts(texts)
 

@@ -31,8 +31,6 @@ from numpy.typing import NDArray
 from minibert.encoders.encoder_options import (
     VectorKeywords,
     VectorOptions,
-    options_of,
-    part_of,
     takes,
 )
 from minibert.encoders.text_encoder import TextEncoder
@@ -114,7 +112,7 @@ def encode_to_file(
         raise ValueError(f"{end.name!r} should end in {ENDINGS}.")
     claim(path, force)
     rows: Iterator[str | Row] = iter_texts(texts)  # type: ignore[arg-type]
-    settings = _settings(embedder, "encode_to_file", options)
+    settings = _settings(embedder, options)
     run = _Run(embedder, settings, end.suffix[1:])
     chunks = _chunks(rows, CHUNK_TEXTS)
     with Progress(show_progress, total) as progress, target.replacing() as temporary:
@@ -175,7 +173,7 @@ def encode_to_shards(
     """
     _check_shards(file_format, shard_size, rank, world_size)
     check_count("processes", processes)
-    settings = _settings(embedder, "encode_to_shards", options)
+    settings = _settings(embedder, options)
     rows: Iterator[str | Row] = iter_texts(texts)  # type: ignore[arg-type]
     location = Location(folder)
     about = {"file_format": file_format, "shard_size": shard_size, **describe(embedder, settings)}
@@ -206,11 +204,10 @@ def encode_to_shards(
     return report
 
 
-def _settings(embedder: TextEncoder, owner: str, options: VectorKeywords) -> Settings:
+def _settings(embedder: TextEncoder, options: VectorKeywords) -> Settings:
     """The settings of a corpus, whose texts are documents unless a prompt is given."""
-    chosen = part_of(options_of(VectorOptions, owner, options), VectorOptions)
-    chosen["prompt"] = prompt_of(embedder, chosen["prompt"], chosen["prompt_name"])
-    return embedder.settings(**chosen)
+    options["prompt"] = prompt_of(embedder, options.get("prompt"), options.get("prompt_name"))
+    return embedder.settings(**options)
 
 
 def prompt_of(embedder: TextEncoder, prompt: str | None, prompt_name: str | None) -> str | None:
