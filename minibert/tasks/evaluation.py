@@ -25,6 +25,7 @@ from minibert.heads import (
 )
 from minibert.tasks import TaskName
 from minibert.tasks.answers import AnswerTask
+from minibert.tasks.head_labels import label_ids, label_names, problem_type
 from minibert.tasks.metrics import ClassScores
 from minibert.tasks.predicting import length_limit
 from minibert.tasks.reranking import RerankTask
@@ -36,9 +37,6 @@ from minibert.tasks.task import (
     Mistake,
     Statistic,
     Task,
-    label_ids,
-    label_names,
-    problem_type,
     rows_of,
 )
 from minibert.tasks.tokens import TokenTask

@@ -22,6 +22,7 @@ from minibert.encoders.scoring import activate, class_activation
 from minibert.heads import BertForSequenceClassification
 from minibert.losses import IGNORED, cross_entropy, regression_loss
 from minibert.tasks import metrics
+from minibert.tasks.head_labels import label_ids, label_names
 from minibert.tasks.predicting import Texts, as_text_list, length_limit, require_model
 from minibert.tasks.tables import read_checked, rows_of_values
 from minibert.tasks.task import (
@@ -34,8 +35,6 @@ from minibert.tasks.task import (
     Task,
     encode_texts,
     inputs_of,
-    label_ids,
-    label_names,
     logits_of,
 )
 from minibert.tasks.thresholds import THRESHOLDS, best_thresholds, thresholds_of

@@ -16,6 +16,7 @@ from minibert.config import BertConfig
 from minibert.heads import BertForTokenClassification
 from minibert.losses import IGNORED, cross_entropy
 from minibert.tasks import metrics
+from minibert.tasks.head_labels import label_ids
 from minibert.tasks.readers import read_conll, rows_in_memory, tagged_values
 from minibert.tasks.sequence import most_confident_first
 from minibert.tasks.task import (
@@ -27,7 +28,6 @@ from minibert.tasks.task import (
     Scores,
     Task,
     inputs_of,
-    label_ids,
     outputs_of,
 )
 from minibert.tasks.windows import encode_windows, words_of_texts

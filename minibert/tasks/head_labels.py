@@ -1,0 +1,150 @@
+"""The labels of a classifier, and a head with those of a file: the checkpoint's, or a new one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from minibert.base import PreTrainedModel
+from minibert.checkpoints.drawing import without_values
+from minibert.checkpoints.loading import build, split_model_options
+from minibert.checkpoints.source import Source
+from minibert.checkpoints.tensors import read_tensors
+from minibert.config import BertConfig
+from minibert.encoders.auto import class_for_tensors
+from minibert.util.files import read_json
+from minibert.util.progress import tell
+
+HEADS = ("classifier.", "qa_outputs.")
+"""How the names of a fine-tuned head's tensors begin, but for classes of a user's own."""
+
+
+def load_with_labels(
+    model_class: type[PreTrainedModel],
+    checkpoint: str | os.PathLike[str] | Source,
+    fields: Mapping[str, Any],
+) -> PreTrainedModel:
+    """Load a checkpoint to train it on the labels of a file.
+
+    A head that has the labels keeps them and their order, so that what it has learned stays.
+    Another head is replaced by a new one, which is reported. Of a class of a user's own, only the
+    tensors are new whose shape depends on the labels.
+
+    Args:
+        model_class: The class with the head of the task.
+        checkpoint: Folder, bundled model or Hub id.
+        fields: Fields of the config: `id2label` or `num_labels`, and `problem_type`.
+    """
+    source = Source.of(checkpoint)
+    tensors = read_tensors(source)
+    fields = dict(fields)
+    named = read_json(source.require("config.json")).get("architectures")
+    is_own = named == [model_class.__name__]  # also a class of a user's own
+    heads = {name for name in tensors if name.startswith(HEADS)}
+    encoder = {name for name in tensors if name.startswith(f"{model_class.base_model_prefix}.")}
+    if is_own and encoder:
+        heads = tensors.keys() - encoder
+    if heads:
+        config = BertConfig.from_pretrained(source)
+        kept = None
+        if not named or is_own or class_for_tensors(source, tensors) is model_class:
+            kept = kept_labels(config, fields)
+        if kept is not None:
+            fields = kept
+        else:
+            new = heads
+            if is_own:
+                new = heads & shaped_by_labels(model_class, source, fields) or heads
+            tensors = {name: tensor for name, tensor in tensors.items() if name not in new}
+            _report_new_head(source, named, config, fields, new if new < heads else ())
+    return model_class.from_pretrained(source, state_dict=tensors, dtype=torch.float32, **fields)
+
+
+def shaped_by_labels(
+    model_class: type[PreTrainedModel], source: Source, fields: Mapping[str, Any]
+) -> set[str]:
+    """The names of the tensors of a class whose shape depends on the number of labels.
+
+    Args:
+        model_class: The class.
+        source: Where its config is.
+        fields: Fields of the config that differ.
+    """
+    options, changes = split_model_options(model_class, fields)
+    config = model_class.config_class.from_pretrained(source, **changes)
+    shapes = []
+    for count in (config.num_labels, config.num_labels + 1):
+        with torch.random.fork_rng(devices=()), without_values():
+            model = build(model_class, config.replace(num_labels=count), options)
+        shapes.append({name: tensor.shape for name, tensor in model.state_dict().items()})
+    return {name for name, shape in shapes[0].items() if shape != shapes[1].get(name)}
+
+
+def kept_labels(config: BertConfig, fields: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The config fields with which a head fits the labels of a file, or None if it does not.
+
+    A head fits if it has every label, and as many labels a text. The default names LABEL_0, LABEL_1
+    and so on stand for the labels 0, 1 and so on.
+    """
+    problem = fields.get("problem_type")
+    if problem is not None and problem != problem_type(config):
+        return None
+    if "id2label" not in fields:
+        count = fields.get("num_labels", config.num_labels)
+        return dict(fields) if count == config.num_labels else None
+    if set(fields["id2label"].values()) <= label_ids(config).keys():
+        names = label_names(config)
+        if not set(fields["id2label"].values()) <= set(names):
+            names = [str(index) for index in range(len(names))]
+        return {**fields, "id2label": dict(enumerate(names))}
+    return None
+
+
+def label_names(config: BertConfig) -> list[str]:
+    """The labels of a classifier, in the order of its logits."""
+    return [config.id2label[index] for index in range(config.num_labels)]
+
+
+def label_ids(config: BertConfig) -> dict[str, int]:
+    """The index of each label. The default names LABEL_0 and so on are 0 and so on, too."""
+    names = label_names(config)
+    ids = {name: index for index, name in enumerate(names)}
+    if names == [f"LABEL_{index}" for index in range(len(names))]:
+        ids |= {str(index): index for index in range(len(names))}
+    return ids
+
+
+def problem_type(config: BertConfig) -> str:
+    """The problem type of a classifier, also where its config does not name it."""
+    if config.problem_type is not None:
+        return str(config.problem_type)
+    return "regression" if config.num_labels == 1 else "single_label_classification"
+
+
+def _report_new_head(
+    source: Source,
+    architectures: Any,
+    config: BertConfig,
+    fields: Mapping[str, Any],
+    names: Iterable[str],
+) -> None:
+    """Say why a head is new. `names` are its tensors, if others of the head are kept."""
+    present = f"{', '.join(map(str, architectures or []))} with {config.num_labels} labels"
+    labels = label_names(config)
+    if len(labels) > 1:
+        present += f" ({_excerpt(labels)})"
+    wanted = f"{fields.get('num_labels', 1)} number"
+    if "id2label" in fields:
+        wanted = f"the labels {_excerpt(list(fields['id2label'].values()))}"
+    elif "num_labels" not in fields:
+        wanted = "this task"
+    part = f" ({_excerpt(sorted(names))})" if names else ""
+    tell(f"the head is new{part}: that of {source} is a {present}, and does not fit {wanted}")
+
+
+def _excerpt(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:5])
+    return f"{shown}, ..." if len(names) > 5 else shown
