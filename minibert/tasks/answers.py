@@ -27,6 +27,7 @@ from minibert.tasks.task import (
     Indices,
     Mistake,
     Scores,
+    Skipped,
     Task,
     inputs_of,
     outputs_of,
@@ -40,7 +41,7 @@ from minibert.tasks.windows import (
     pad_windows,
     span_logits,
 )
-from minibert.text import BadRow, Row, Table
+from minibert.text import Row, Table
 from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.util.checks import check_count
 
@@ -82,9 +83,7 @@ class AnswerTask(Task):
     truncates = "nothing"
     metrics: ClassVar[Sequence[str]] = ("f1", "exact_match", "loss")
 
-    def read(
-        self, path: FilePath, dev: bool = False, skip: list[BadRow] | None = None
-    ) -> list[Row]:
+    def read(self, path: FilePath, dev: bool = False, skip: Skipped = None) -> list[Row]:
         """Questions, contexts and answers."""
         return read_squad(path, self.table, skip)
 

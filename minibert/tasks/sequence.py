@@ -32,13 +32,14 @@ from minibert.tasks.task import (
     Indices,
     Mistake,
     Scores,
+    Skipped,
     Task,
     encode_texts,
     inputs_of,
     logits_of,
 )
 from minibert.tasks.thresholds import THRESHOLDS, best_thresholds, thresholds_of
-from minibert.text import BadRow, Row, Table
+from minibert.text import Row, Table
 from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.util.checks import check_count, check_kind, warn_of_truncation
 from minibert.util.files import RECIPES
@@ -115,9 +116,7 @@ class SequenceTask(Task):
             return ("map", "f1_micro", "f1_macro", "accuracy", "loss")
         return ("accuracy", "f1", "loss")
 
-    def read(
-        self, path: FilePath, dev: bool = False, skip: list[BadRow] | None = None
-    ) -> list[Row]:
+    def read(self, path: FilePath, dev: bool = False, skip: Skipped = None) -> list[Row]:
         """Rows of a table."""
         table = (self.dev_table or self.table) if dev else self.table
         rows = read_checked(path, table, self._columns(table), self._fault, skip)

@@ -39,10 +39,11 @@ from minibert.tasks.task import (
     FilePath,
     Mistake,
     Scores,
+    Skipped,
     Task,
     inputs_of,
 )
-from minibert.text import BadRow, Row, Table
+from minibert.text import Row, Table
 from minibert.tokenization.tokenizer import BertTokenizer
 
 # Factor of the cosines before the softmax, as in sentence-transformers: a temperature of 0.05.
@@ -156,9 +157,7 @@ class SimilarityTask(Task):
             )
         return SimilarityModel(embedder), embedder.tokenizer
 
-    def read(
-        self, path: FilePath, dev: bool = False, skip: list[BadRow] | None = None
-    ) -> list[Row]:
+    def read(self, path: FilePath, dev: bool = False, skip: Skipped = None) -> list[Row]:
         """Rows of a table. Those of an evaluation file need negatives only if it has them."""
         table = self._dev_table if dev else self.table
         return read_checked(path, table, self._columns(table, dev), self._fault, skip)

@@ -129,9 +129,7 @@ class Task:
     keeps_max_length: ClassVar[bool] = True
     truncates: ClassVar[Literal["row", "text", "nothing"]] = "row"
 
-    def read(
-        self, path: FilePath, dev: bool = False, skip: list[BadRow] | None = None
-    ) -> list[Row]:
+    def read(self, path: FilePath, dev: bool = False, skip: Skipped = None) -> list[Row]:
         """The rows of a training file, or with `dev` of an evaluation file.
 
         `skip` receives rows that are certainly wrong, which are left out. None: they are errors.
@@ -200,13 +198,11 @@ class Task:
         return None
 
 
-def rows_of(
-    task: Task, data: Data, dev: bool = False, skip: list[BadRow] | None = None
-) -> list[Row]:
+def rows_of(task: Task, data: Data, dev: bool = False, skip: Skipped = None) -> list[Row]:
     """The rows of a file, or of data in memory. `skip` may hold bad rows of other files."""
     if not isinstance(data, str | os.PathLike):
         return task.from_values(data, dev)
-    found: list[BadRow] | None = None if skip is None else []
+    found: Skipped = None if skip is None else []
     try:
         rows = task.read(data, dev, found)
     except BadRowError as error:

@@ -26,12 +26,13 @@ from minibert.tasks.task import (
     Indices,
     Mistake,
     Scores,
+    Skipped,
     Task,
     inputs_of,
     outputs_of,
 )
 from minibert.tasks.windows import encode_windows, words_of_texts
-from minibert.text import BadRow, Row, Table
+from minibert.text import Row, Table
 from minibert.tokenization.tokenizer import BertTokenizer
 
 
@@ -74,9 +75,7 @@ class TokenTask(Task):
         "loss",
     )
 
-    def read(
-        self, path: FilePath, dev: bool = False, skip: list[BadRow] | None = None
-    ) -> list[Row]:
+    def read(self, path: FilePath, dev: bool = False, skip: Skipped = None) -> list[Row]:
         """Words and tags of each sentence."""
         return read_conll(path, self.table, skip)
 
