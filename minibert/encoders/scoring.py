@@ -39,6 +39,15 @@ class Ranking(list[Ranked]):
     truncated: Sequence[int] = ()
 
 
+def label_names(config: BertConfig) -> list[str]:
+    """The labels of a classifier, in the order of its logits.
+
+    Args:
+        config: The model's configuration.
+    """
+    return [config.id2label[index] for index in range(config.num_labels)]
+
+
 def class_activation(config: BertConfig) -> str:
     """What turns a classifier's logits into scores.
 

@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 
 from minibert.checkpoints.source import Source
 from minibert.encoders.batched import Batched
-from minibert.encoders.scoring import activate, class_activation
+from minibert.encoders.scoring import activate, class_activation, label_names
 from minibert.encoders.token_rows import (
     Pair,
     Row,
@@ -304,7 +304,7 @@ def load(
             **queue,
         )
     config = model.config if backend == "onnx" or kind == "tagger" else model.model.config
-    labels = [config.id2label[index] for index in range(config.num_labels)]
+    labels = label_names(config)
     about = {"labels": labels, "precision": None if backend == "onnx" else precision}
     if kind == "tagger":
         tagger = Tagger(model, tokenizer)

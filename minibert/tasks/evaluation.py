@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from minibert.encoders.onnx_heads import OnnxHead
+from minibert.encoders.scoring import label_names
 from minibert.encoders.text_encoder import TextEncoder
 from minibert.heads import (
     BertForQuestionAnswering,
@@ -25,7 +26,7 @@ from minibert.heads import (
 )
 from minibert.tasks import TaskName
 from minibert.tasks.answers import AnswerTask
-from minibert.tasks.head_labels import label_ids, label_names, problem_type
+from minibert.tasks.head_labels import first_names, label_ids, problem_type
 from minibert.tasks.metrics import ClassScores
 from minibert.tasks.predicting import length_limit
 from minibert.tasks.reranking import RerankTask
@@ -240,7 +241,7 @@ def unknown_labels(task: Task, rows: Sequence[Row], config: Any) -> dict[str, in
     unknown = {label: count for label, count in sorted(labels.items()) if label not in known}
     if not unknown:
         return {}
-    listing = ", ".join(list(unknown)[:5]) + (", ..." if len(unknown) > 5 else "")
+    listing = first_names(list(unknown))
     names = ", ".join(label_names(config)[:20])
     if len(unknown) == len(labels):
         raise ValueError(

@@ -15,6 +15,7 @@ from minibert.checkpoints.source import Source
 from minibert.checkpoints.tensors import read_tensors
 from minibert.config import BertConfig
 from minibert.encoders.auto import class_for_tensors
+from minibert.encoders.scoring import label_names
 from minibert.util.files import read_json
 from minibert.util.progress import tell
 
@@ -103,11 +104,6 @@ def kept_labels(config: BertConfig, fields: Mapping[str, Any]) -> dict[str, Any]
     return None
 
 
-def label_names(config: BertConfig) -> list[str]:
-    """The labels of a classifier, in the order of its logits."""
-    return [config.id2label[index] for index in range(config.num_labels)]
-
-
 def label_ids(config: BertConfig) -> dict[str, int]:
     """The index of each label. The default names LABEL_0 and so on are 0 and so on, too."""
     names = label_names(config)
@@ -135,16 +131,17 @@ def _report_new_head(
     present = f"{', '.join(map(str, architectures or []))} with {config.num_labels} labels"
     labels = label_names(config)
     if len(labels) > 1:
-        present += f" ({_excerpt(labels)})"
+        present += f" ({first_names(labels)})"
     wanted = f"{fields.get('num_labels', 1)} number"
     if "id2label" in fields:
-        wanted = f"the labels {_excerpt(list(fields['id2label'].values()))}"
+        wanted = f"the labels {first_names(list(fields['id2label'].values()))}"
     elif "num_labels" not in fields:
         wanted = "this task"
-    part = f" ({_excerpt(sorted(names))})" if names else ""
+    part = f" ({first_names(sorted(names))})" if names else ""
     tell(f"the head is new{part}: that of {source} is a {present}, and does not fit {wanted}")
 
 
-def _excerpt(names: Sequence[str]) -> str:
+def first_names(names: Sequence[str]) -> str:
+    """The first five names, with dots for the others."""
     shown = ", ".join(names[:5])
     return f"{shown}, ..." if len(names) > 5 else shown

@@ -18,11 +18,11 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 from minibert.base import PreTrainedModel
 from minibert.config import BertConfig
-from minibert.encoders.scoring import activate, class_activation
+from minibert.encoders.scoring import activate, class_activation, label_names
 from minibert.heads import BertForSequenceClassification
 from minibert.losses import IGNORED, cross_entropy, regression_loss
 from minibert.tasks import metrics
-from minibert.tasks.head_labels import label_ids, label_names
+from minibert.tasks.head_labels import label_ids
 from minibert.tasks.predicting import Texts, as_text_list, length_limit, require_model
 from minibert.tasks.tables import read_checked, rows_of_values
 from minibert.tasks.task import (
@@ -565,9 +565,8 @@ def classify(
 def label_scores(config: BertConfig, logits: Tensor) -> list[LabelScore]:
     """All labels of a text with their scores, best first, from `logits` (labels,)."""
     scores = class_scores(config, logits).tolist()
-    labels = [
-        LabelScore(label=config.id2label[index], score=score) for index, score in enumerate(scores)
-    ]
+    pairs = zip(label_names(config), scores, strict=True)
+    labels = [LabelScore(label=label, score=score) for label, score in pairs]
     return sorted(labels, key=lambda label: -label["score"])
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from minibert.config import BertConfig
+from minibert.encoders.scoring import label_names
 
 THRESHOLDS = "thresholds"  # a field of config.json: a probability for each label by name
 DEFAULT_THRESHOLD = 0.5
@@ -22,8 +23,7 @@ def thresholds_of(config: BertConfig) -> npt.NDArray[np.float64]:
     by_label = config.extra.get(THRESHOLDS)
     if not isinstance(by_label, Mapping):
         by_label = {}
-    names = [config.id2label[index] for index in range(config.num_labels)]
-    return np.array([float(by_label.get(name, DEFAULT_THRESHOLD)) for name in names])
+    return np.array([float(by_label.get(n, DEFAULT_THRESHOLD)) for n in label_names(config)])
 
 
 def best_thresholds(expected: npt.ArrayLike, scores: npt.ArrayLike) -> npt.NDArray[np.float64]:
