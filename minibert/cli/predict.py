@@ -41,7 +41,6 @@ from minibert.cli.texts import (
 from minibert.util.checks import TruncationWarning, amount, warn_of_truncation
 
 if TYPE_CHECKING:
-    from minibert.config import BertConfig
     from minibert.text.rows import Row
 
 T = TypeVar("T")
@@ -188,15 +187,26 @@ def run_classify(options: argparse.Namespace) -> None:
         raise UsageError("give --pair or --pair-column, not both.")
     rows = _rows_of_input(options)
     model, tokenizer = load_head(options, "classifier")
+    from minibert.encoders.scoring import class_activation, label_names
     from minibert.tasks.predicting import length_limit
     from minibert.tasks.sequence import label_scores
     from minibert.tasks.task import encode_texts, logits_of
+    from minibert.tasks.thresholds import thresholds_of
 
     config = model.config
     limit = length_limit(model, tokenizer)
-    is_number = config.problem_type == "regression" or config.num_labels == 1
-    has_several = config.problem_type == "multi_label_classification"
-    top_k, thresholds = _limits(options, config)
+    activation = class_activation(config)
+    is_number = activation == "Identity"
+    has_several = activation == "Sigmoid"
+    names = label_names(config)
+    top_k = options.top_k
+    thresholds = dict.fromkeys(names, -math.inf)
+    if options.threshold is not None:
+        thresholds = dict.fromkeys(names, options.threshold)
+    elif top_k is None and has_several:
+        thresholds = dict(zip(names, thresholds_of(config).tolist(), strict=True))
+    elif top_k is None:
+        top_k = 1
 
     def predict(rows: list[Row]) -> list[dict[str, Any]]:
         texts = [row.text for row in rows]
@@ -236,18 +246,6 @@ def run_classify(options: argparse.Namespace) -> None:
         return [f"{label['score']:.4f}  {label['label']}" for label in result["labels"]]
 
     _show_predictions(options, rows, predict, describe)
-
-
-def _limits(options: argparse.Namespace, config: BertConfig) -> tuple[int | None, dict[str, float]]:
-    """The number of labels to show, None for all, and the smallest score of each label."""
-    labels = [config.id2label[index] for index in range(config.num_labels)]
-    if options.threshold is not None:
-        return options.top_k, dict.fromkeys(labels, options.threshold)
-    if options.top_k is None and config.problem_type == "multi_label_classification":
-        from minibert.tasks.thresholds import thresholds_of
-
-        return None, dict(zip(labels, thresholds_of(config).tolist(), strict=True))
-    return options.top_k or 1, dict.fromkeys(labels, -math.inf)
 
 
 # --- minibert entities

@@ -82,11 +82,11 @@ def test_truncated_texts_are_counted(
 
 
 @pytest.mark.parametrize("threshold", [0.0, 1.0])
-@pytest.mark.parametrize("ending", ["jsonl", "csv"])
+@pytest.mark.parametrize(("ending", "labels"), [("jsonl", 1), ("jsonl", 3), ("csv", 3)])
 def test_all_labels_of_a_text_are_predicted_where_it_may_have_several(
-    threshold: float, ending: str, tmp_path: Path
+    threshold: float, ending: str, labels: int, tmp_path: Path
 ) -> None:
-    folder = classifier_folder(tmp_path / "m", 3, problem_type="multi_label_classification")
+    folder = classifier_folder(tmp_path / "m", labels, problem_type="multi_label_classification")
     output = tmp_path / f"out.{ending}"
     options = ["-m", str(folder), "--threshold", str(threshold), "-o", str(output)]
     assert main(["classify", *options, "tall trees"]) == 0
@@ -96,5 +96,5 @@ def test_all_labels_of_a_text_are_predicted_where_it_may_have_several(
             predicted = json.loads(row["predicted"])
         else:
             predicted = json.load(file)["predicted"]
-    expected = [] if threshold else ["LABEL_0", "LABEL_1", "LABEL_2"]
+    expected = [] if threshold else [f"LABEL_{index}" for index in range(labels)]
     assert sorted(predicted) == expected
