@@ -236,22 +236,23 @@ def unknown_labels(task: Task, rows: Sequence[Row], config: Any) -> dict[str, in
     Raises:
         ValueError: The model has none of the labels.
     """
-    known = label_ids(config)
+    names = label_names(config)
+    known = label_ids(names)
     labels = Counter(label for row in rows for label in task.labels_of(row))
     unknown = {label: count for label, count in sorted(labels.items()) if label not in known}
     if not unknown:
         return {}
     listing = first_names(list(unknown))
-    names = ", ".join(label_names(config)[:20])
+    shown = ", ".join(names[:20])
     if len(unknown) == len(labels):
         raise ValueError(
-            f"The labels of the data ({listing}) are not among those of the model ({names}). Name "
+            f"The labels of the data ({listing}) are not among those of the model ({shown}). Name "
             "another column, or write the model's names into the data or into id2label of its "
             "config."
         )
     warn(
         f"{sum(unknown.values()):,} labels of the data are not among those of the model and count "
-        f"as wrong: {listing} (the model has {names})."
+        f"as wrong: {listing} (the model has {shown})."
     )
     return unknown
 

@@ -96,19 +96,18 @@ def kept_labels(config: BertConfig, fields: Mapping[str, Any]) -> dict[str, Any]
     if "id2label" not in fields:
         count = fields.get("num_labels", config.num_labels)
         return dict(fields) if count == config.num_labels else None
-    if set(fields["id2label"].values()) <= label_ids(config).keys():
-        names = label_names(config)
+    names = label_names(config)
+    if set(fields["id2label"].values()) <= label_ids(names).keys():
         if not set(fields["id2label"].values()) <= set(names):
             names = [str(index) for index in range(len(names))]
         return {**fields, "id2label": dict(enumerate(names))}
     return None
 
 
-def label_ids(config: BertConfig) -> dict[str, int]:
+def label_ids(names: Sequence[str]) -> dict[str, int]:
     """The index of each label. The default names LABEL_0 and so on are 0 and so on, too."""
-    names = label_names(config)
     ids = {name: index for index, name in enumerate(names)}
-    if names == [f"LABEL_{index}" for index in range(len(names))]:
+    if list(names) == [f"LABEL_{index}" for index in range(len(names))]:
         ids |= {str(index): index for index in range(len(names))}
     return ids
 

@@ -164,7 +164,8 @@ class SequenceTask(Task):
         lists = [as_label_list(row.label) or [] for row in rows]
         lengths = set(map(len, lists))
         flags = {str(value) for values in lists for value in values}
-        if len(lengths) == 1 and lengths.pop() > 1 and flags <= {"0", "1", "0.0", "1.0", *BOOLS}:
+        values_of_flags = {"0", "1", "0.0", "1.0", "False", "True"}
+        if len(lengths) == 1 and lengths.pop() > 1 and flags <= values_of_flags:
             raise ValueError(
                 f"{rows[0].place}: the lists in {rows[0].table.label!r} have 1 or 0 for each "
                 "class. Write the names of a text's labels, or a column of 1 and 0 for each class "
@@ -218,7 +219,7 @@ class SequenceTask(Task):
         """
         pairs = [row.pair or "" for row in rows] if rows and rows[0].table.pair else None
         examples = encode_texts(tokenizer, [row.text for row in rows], pairs, max_length)
-        ids = label_ids(config)
+        ids = label_ids(label_names(config))
         targets = [self._target(row, ids, config.num_labels) for row in rows]
         weights = [1.0] * len(rows)
         if self.class_weights:
@@ -272,7 +273,7 @@ class SequenceTask(Task):
             return None
         predictions = self.predict(model, rows, examples)
         names = label_names(model.config)
-        expected = self._label_sets(rows, names)
+        expected = self._label_sets(rows, label_ids(names), len(names))
         scores = np.array([prediction.scores for prediction in predictions])
         thresholds = best_thresholds(expected, scores)
         model.config.extra[THRESHOLDS] = dict(zip(names, thresholds.tolist(), strict=True))
@@ -284,11 +285,11 @@ class SequenceTask(Task):
             for index, prediction in enumerate(predictions)
         ]
 
-    def _label_sets(self, rows: Sequence[Row], names: Sequence[str]) -> npt.NDArray[np.bool_]:
-        """Which labels each row has, (rows, labels)."""
-        ids = {name: index for index, name in enumerate(names)}
-        ids |= _numbered(names)
-        expected = np.zeros((len(rows), len(names)), dtype=bool)
+    def _label_sets(
+        self, rows: Sequence[Row], ids: Mapping[str, int], count: int
+    ) -> npt.NDArray[np.bool_]:
+        """Which of `count` labels each row has, (rows, count). `ids` has the index of each."""
+        expected = np.zeros((len(rows), count), dtype=bool)
         for number, row in enumerate(rows):
             for label in self.labels_of(row):
                 if label in ids:
@@ -303,22 +304,24 @@ class SequenceTask(Task):
             expected = np.array([float(row.label) for row in rows])
             return number_scores("regression", texts, expected, scores[:, 0])
         names = list(predictions[0].names)
-        known = {*names, *_numbered(names)}
+        ids = label_ids(names)
         labels = {label for row in rows for label in self.labels_of(row)}
-        names += sorted(labels - known)  # classes that are never predicted
+        for label in sorted(labels - ids.keys()):  # classes that are never predicted
+            ids[label] = len(names)
+            names.append(label)
         if self.multi_label:
             thresholds = np.array([prediction.thresholds for prediction in predictions])
-            return self._score_sets(rows, texts, names, scores, thresholds)
-        return self._score_classes(rows, texts, names, scores)
+            return self._score_sets(rows, texts, names, ids, scores, thresholds)
+        return self._score_classes(rows, texts, names, ids, scores)
 
     def _score_classes(
         self,
         rows: Sequence[Row],
         texts: Sequence[str],
         names: list[str],
+        ids: Mapping[str, int],
         scores: npt.NDArray[np.float64],
     ) -> Scores:
-        ids = {name: index for index, name in enumerate(names)} | _numbered(names)
         expected = np.array([ids[self.labels_of(row)[0]] for row in rows])
         predicted = scores.argmax(-1)
         is_known = expected < scores.shape[1]
@@ -361,11 +364,12 @@ class SequenceTask(Task):
         rows: Sequence[Row],
         texts: Sequence[str],
         names: list[str],
+        ids: Mapping[str, int],
         scores: npt.NDArray[np.float64],
         thresholds: npt.NDArray[np.float64],
     ) -> Scores:
         classes = scores.shape[1]
-        expected = self._label_sets(rows, names)
+        expected = self._label_sets(rows, ids, len(names))
         predicted = np.zeros_like(expected)
         predicted[:, :classes] = scores >= thresholds
         known = expected[:, :classes]
@@ -411,14 +415,6 @@ class SequenceTask(Task):
             errors=most_confident_first(errors),
             notice=notice,
         )
-
-
-BOOLS = ("True", "False")
-
-
-def _numbered(names: Sequence[str]) -> dict[str, int]:
-    """The index of each number that a default name such as LABEL_0 stands for."""
-    return {str(index): index for index, name in enumerate(names) if name == f"LABEL_{index}"}
 
 
 def number_scores(

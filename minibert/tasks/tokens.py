@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from minibert.base import PreTrainedModel
 from minibert.config import BertConfig
+from minibert.encoders.scoring import label_names
 from minibert.heads import BertForTokenClassification
 from minibert.losses import IGNORED, cross_entropy
 from minibert.tasks import metrics
@@ -135,7 +136,7 @@ class TokenTask(Task):
                 batch["input_ids"], batch["overflow_to_sample_mapping"], strict=True
             )
         ]
-        ids = label_ids(config)
+        ids = label_ids(label_names(config))
         for row, words in zip(rows, words_of_texts(batch, len(rows), by_character), strict=True):
             for number, word in words.items():
                 example = examples[word.window]
