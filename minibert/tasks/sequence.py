@@ -301,8 +301,8 @@ class SequenceTask(Task):
         scores = np.array([prediction.scores for prediction in predictions])
         texts = ["\t".join(self.texts_of(row)) for row in rows]
         if self.regression:
-            expected = np.array([float(row.label) for row in rows])
-            return number_scores("regression", texts, expected, scores[:, 0])
+            numbers = np.array([float(row.label) for row in rows])
+            return number_scores("regression", texts, numbers, scores[:, 0])
         names = list(predictions[0].names)
         ids = label_ids(names)
         labels = {label for row in rows for label in self.labels_of(row)}
@@ -311,110 +311,10 @@ class SequenceTask(Task):
             names.append(label)
         if self.multi_label:
             thresholds = np.array([prediction.thresholds for prediction in predictions])
-            return self._score_sets(rows, texts, names, ids, scores, thresholds)
-        return self._score_classes(rows, texts, names, ids, scores)
-
-    def _score_classes(
-        self,
-        rows: Sequence[Row],
-        texts: Sequence[str],
-        names: list[str],
-        ids: Mapping[str, int],
-        scores: npt.NDArray[np.float64],
-    ) -> Scores:
+            sets = self._label_sets(rows, ids, len(names))
+            return _scores_of_sets(texts, sets, scores, thresholds, names)
         expected = np.array([ids[self.labels_of(row)[0]] for row in rows])
-        predicted = scores.argmax(-1)
-        is_known = expected < scores.shape[1]
-        right = np.take_along_axis(scores, np.where(is_known, expected, 0)[:, None], 1)[:, 0]
-        losses = -np.log(np.maximum(right, SMALLEST))
-
-        def statistic(sample: Indices) -> dict[str, float]:
-            confusion = metrics.confusion_matrix(expected[sample], predicted[sample], len(names))
-            known = sample[is_known[sample]]
-            loss = float(losses[known].mean()) if len(known) else math.nan
-            return metrics.confusion_scores(confusion) | {"loss": loss}
-
-        errors = [
-            Mistake(
-                row,
-                texts[row],
-                names[expected[row]],
-                names[predicted[row]],
-                float(scores[row, predicted[row]]),
-            )
-            for row in np.flatnonzero(expected != predicted).tolist()
-        ]
-        confusion = metrics.confusion_matrix(expected, predicted, len(names))
-        notice = ""
-        if len(np.unique(predicted)) == 1 and len(np.unique(expected)) > 1:
-            notice = f"every text is predicted as {names[predicted[0]]!r}."
-        return Scores(
-            "classification",
-            len(rows),
-            statistic,
-            metrics.class_scores_of_counts(names, metrics.confusion_counts(confusion)),
-            names,
-            confusion.tolist(),
-            most_confident_first(errors),
-            notice=notice,
-        )
-
-    def _score_sets(
-        self,
-        rows: Sequence[Row],
-        texts: Sequence[str],
-        names: list[str],
-        ids: Mapping[str, int],
-        scores: npt.NDArray[np.float64],
-        thresholds: npt.NDArray[np.float64],
-    ) -> Scores:
-        classes = scores.shape[1]
-        expected = self._label_sets(rows, ids, len(names))
-        predicted = np.zeros_like(expected)
-        predicted[:, :classes] = scores >= thresholds
-        known = expected[:, :classes]
-        losses = -np.log(np.maximum(np.where(known, scores, 1 - scores), SMALLEST)).mean(1)
-
-        def statistic(sample: Indices) -> dict[str, float]:
-            return {
-                **metrics.multi_label_scores(expected[sample], predicted[sample]),
-                "map": metrics.mean_average_precision(known[sample], scores[sample]),
-                "loss": float(losses[sample].mean()),
-            }
-
-        def joined(chosen: npt.NDArray[np.bool_]) -> str:
-            return ", ".join(names[index] for index in np.flatnonzero(chosen).tolist())
-
-        errors = []
-        for row in np.flatnonzero((expected != predicted).any(1)).tolist():
-            wrong = np.flatnonzero(known[row] != predicted[row, :classes])
-            confidence = float(np.abs(scores[row] - thresholds[row])[wrong].max(initial=0.0))
-            errors.append(
-                Mistake(row, texts[row], joined(expected[row]), joined(predicted[row]), confidence)
-            )
-        counts = metrics.multi_label_counts(expected, predicted)
-        spread = float(np.ptp(scores, axis=0).max(initial=0.0))
-        notice = ""
-        if len(np.unique(expected, axis=0)) > 1:
-            if len(np.unique(predicted, axis=0)) == 1:
-                labels = joined(predicted[0])
-                notice = f"every text is predicted as {labels!r}."
-                if not labels:
-                    notice = "no text is predicted to have a label."
-            elif spread < SMALL_SPREAD:
-                notice = (
-                    f"the probabilities of a label differ by {spread:.2g} at most between texts, "
-                    "so the model hardly tells them apart."
-                )
-        return Scores(
-            "multi_label",
-            len(rows),
-            statistic,
-            metrics.class_scores_of_counts(names, counts),
-            names,
-            errors=most_confident_first(errors),
-            notice=notice,
-        )
+        return _scores_of_classes(texts, expected, scores, names)
 
 
 def number_scores(
@@ -435,6 +335,121 @@ def number_scores(
         for row in range(len(texts))
     ]
     return Scores(task, len(texts), statistic, errors=most_confident_first(errors))
+
+
+def _scores_of_classes(
+    texts: Sequence[str],
+    expected: npt.NDArray[np.int64],
+    scores: npt.NDArray[np.float64],
+    names: list[str],
+) -> Scores:
+    """Accuracy, F1 and loss of one label a text.
+
+    Args:
+        texts: The texts, as mistakes show them.
+        expected: The index of each text's label, (rows,).
+        scores: Probabilities of the labels that the model has, (rows, classes).
+        names: These labels, and behind them those that only the data have.
+    """
+    predicted = scores.argmax(-1)
+    is_known = expected < scores.shape[1]
+    right = np.take_along_axis(scores, np.where(is_known, expected, 0)[:, None], 1)[:, 0]
+    losses = -np.log(np.maximum(right, SMALLEST))
+
+    def statistic(sample: Indices) -> dict[str, float]:
+        confusion = metrics.confusion_matrix(expected[sample], predicted[sample], len(names))
+        known = sample[is_known[sample]]
+        loss = float(losses[known].mean()) if len(known) else math.nan
+        return metrics.confusion_scores(confusion) | {"loss": loss}
+
+    errors = [
+        Mistake(
+            row,
+            texts[row],
+            names[expected[row]],
+            names[predicted[row]],
+            float(scores[row, predicted[row]]),
+        )
+        for row in np.flatnonzero(expected != predicted).tolist()
+    ]
+    confusion = metrics.confusion_matrix(expected, predicted, len(names))
+    notice = ""
+    if len(np.unique(predicted)) == 1 and len(np.unique(expected)) > 1:
+        notice = f"every text is predicted as {names[predicted[0]]!r}."
+    return Scores(
+        "classification",
+        len(texts),
+        statistic,
+        metrics.class_scores_of_counts(names, metrics.confusion_counts(confusion)),
+        names,
+        confusion.tolist(),
+        most_confident_first(errors),
+        notice=notice,
+    )
+
+
+def _scores_of_sets(
+    texts: Sequence[str],
+    expected: npt.NDArray[np.bool_],
+    scores: npt.NDArray[np.float64],
+    thresholds: npt.NDArray[np.float64],
+    names: list[str],
+) -> Scores:
+    """mAP, F1, accuracy and loss of several labels a text.
+
+    Args:
+        texts: The texts, as mistakes show them.
+        expected: Which labels each text has, (rows, labels).
+        scores: Probabilities of the labels that the model has, (rows, classes).
+        thresholds: From which probability on a label is predicted, (rows, classes).
+        names: These labels, and behind them those that only the data have.
+    """
+    classes = scores.shape[1]
+    predicted = np.zeros_like(expected)
+    predicted[:, :classes] = scores >= thresholds
+    known = expected[:, :classes]
+    losses = -np.log(np.maximum(np.where(known, scores, 1 - scores), SMALLEST)).mean(1)
+
+    def statistic(sample: Indices) -> dict[str, float]:
+        return {
+            **metrics.multi_label_scores(expected[sample], predicted[sample]),
+            "map": metrics.mean_average_precision(known[sample], scores[sample]),
+            "loss": float(losses[sample].mean()),
+        }
+
+    def joined(chosen: npt.NDArray[np.bool_]) -> str:
+        return ", ".join(names[index] for index in np.flatnonzero(chosen).tolist())
+
+    errors = []
+    for row in np.flatnonzero((expected != predicted).any(1)).tolist():
+        wrong = np.flatnonzero(known[row] != predicted[row, :classes])
+        confidence = float(np.abs(scores[row] - thresholds[row])[wrong].max(initial=0.0))
+        errors.append(
+            Mistake(row, texts[row], joined(expected[row]), joined(predicted[row]), confidence)
+        )
+    counts = metrics.multi_label_counts(expected, predicted)
+    spread = float(np.ptp(scores, axis=0).max(initial=0.0))
+    notice = ""
+    if len(np.unique(expected, axis=0)) > 1:
+        if len(np.unique(predicted, axis=0)) == 1:
+            labels = joined(predicted[0])
+            notice = f"every text is predicted as {labels!r}."
+            if not labels:
+                notice = "no text is predicted to have a label."
+        elif spread < SMALL_SPREAD:
+            notice = (
+                f"the probabilities of a label differ by {spread:.2g} at most between texts, "
+                "so the model hardly tells them apart."
+            )
+    return Scores(
+        "multi_label",
+        len(texts),
+        statistic,
+        metrics.class_scores_of_counts(names, counts),
+        names,
+        errors=most_confident_first(errors),
+        notice=notice,
+    )
 
 
 def most_confident_first(errors: list[Mistake]) -> list[Mistake]:
