@@ -130,22 +130,16 @@ class _FasterDropout(TorchFunctionMode):
 
 def dropout(x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """As `F.dropout`, with p in steps of 1/65536, and never in place."""
-    if not training or p == 0:
-        return x
-    return x * dropout_noise(x, p)
-
-
-def dropout_noise(x: Tensor, p: float) -> Tensor:
-    """Draw a tensor with the shape of x: 0 with probability p, else 1 / (1 - p)."""
     kept_of_65536 = 65536 - round(65536 * p)
-    if kept_of_65536 == 65536:  # which is more than 16 bits can be compared with
-        return torch.ones_like(x)
+    if not training or kept_of_65536 == 65536:  # which is more than 16 bits can be compared with
+        return x
+    # noise is 0 with probability p, else 1 / (1 - p)
     words = torch.empty(math.ceil(x.numel() / 4), dtype=torch.int64, device=x.device)
     words.random_(-(2**63), None)
     numbers = words.view(torch.int16)[: x.numel()].view(x.shape)  # -32768 to 32767
     noise = torch.empty(x.shape, dtype=x.dtype, device=x.device)
     torch.lt(numbers, kept_of_65536 - 32768, out=noise)
-    return noise.mul_(65536 / max(1, kept_of_65536))
+    return x * noise.mul_(65536 / max(1, kept_of_65536))
 
 
 # --- attention in blocks
@@ -202,7 +196,7 @@ class BlockAttention:
     def __init__(self, layout: PackedLayout, tokens: int | None = None) -> None:
         self.layout = layout
         self.tokens = tokens
-        self.heads = 0
+        self.heads = 0  # set by each call, and `arrangement` is made for that of the first
 
     def __call__(
         self, query: Tensor, key: Tensor, value: Tensor, layout: Layout, dropout: float
@@ -275,7 +269,7 @@ class BlockAttention:
 def attend_in_block(
     query: Tensor, key: Tensor, value: Tensor, is_empty: Tensor, dropout_p: float
 ) -> Tensor:
-    """Compute C = dropout(softmax(S)) V.
+    """Compute C = dropout(softmax(Q K^T / sqrt(head_size))) V, where empty keys are hidden.
 
     Args:
         query: (sequences * heads, longest, head_size), as all tensors but `is_empty`.
@@ -284,24 +278,15 @@ def attend_in_block(
         is_empty: Keys that a shorter sequence lacks, (sequences, longest).
         dropout_p: Dropout probability.
     """
-    scores = hide_keys(attention_scores(query, key), is_empty)
-    return torch.bmm(dropout(scores.softmax(-1), dropout_p), value)
-
-
-def attention_scores(query: Tensor, key: Tensor) -> Tensor:
-    """Compute S = Q K^T / sqrt(head_size), without a pass over S for the division."""
-    scale = query.shape[-1] ** -0.5
+    # with alpha, the division takes no pass over the scores of its own
     unused = query.new_empty(1)
-    return torch.baddbmm(unused, query, key.transpose(1, 2), beta=0, alpha=scale)
-
-
-def hide_keys(scores: Tensor, is_empty: Tensor) -> Tensor:
-    """Set the scores of the empty keys to the lowest number, in place."""
+    scale = query.shape[-1] ** -0.5
+    scores = torch.baddbmm(unused, query, key.transpose(1, 2), beta=0, alpha=scale)
     if is_empty.any():
         lowest = torch.finfo(scores.dtype).min
         by_sequence = scores.view(len(is_empty), -1, *scores.shape[1:])
         by_sequence.masked_fill_(is_empty[:, None, None], lowest)
-    return scores
+    return torch.bmm(dropout(scores.softmax(-1), dropout_p), value)
 
 
 class Arrangement(NamedTuple):
@@ -374,38 +359,24 @@ def word_loss(logits: Tensor, labels: Tensor) -> Tensor:
     return loss
 
 
-def negative_log_likelihood(log_p: Tensor, labels: Tensor, is_ignored: Tensor) -> Tensor:
-    """Compute -sum(log p[label]) over the labels that are not ignored.
-
-    Args:
-        log_p: (words, vocab).
-        labels: (words, 1).
-        is_ignored: (words, 1).
-    """
-    return -log_p.gather(1, labels).masked_fill_(is_ignored, 0).sum()
-
-
-def gradient_of_logits(log_p: Tensor, labels: Tensor, is_ignored: Tensor) -> Tensor:
-    """Compute p, less 1 for the label, and 0 for ignored labels. Overwrites `log_p`."""
-    minus_one = torch.full_like(labels, -1, dtype=torch.float32)
-    gradient = log_p.exp_().scatter_add_(1, labels, minus_one)
-    return gradient.index_fill_(0, is_ignored[:, 0].nonzero()[:, 0], 0)
-
-
 class _WordLoss(torch.autograd.Function):
     """Compute the loss and its gradient in one pass over the logits."""
 
     @staticmethod
     def forward(ctx: Any, logits: Tensor, labels: Tensor) -> Tensor:
         loss = torch.zeros((), device=logits.device)
-        is_ignored = labels[:, None] == IGNORED
-        labels = labels[:, None].masked_fill(is_ignored, 0)
+        is_ignored = labels[:, None] == IGNORED  # (words, 1)
+        labels = labels[:, None].masked_fill(is_ignored, 0)  # (words, 1)
         rows = max(1, LOGITS_AT_ONCE // logits.shape[-1])
         for start in range(0, len(logits), rows):
             part = slice(start, start + rows)
             log_p = logits[part].float().log_softmax(-1)
-            loss += negative_log_likelihood(log_p, labels[part], is_ignored[part])
-            logits[part] = gradient_of_logits(log_p, labels[part], is_ignored[part])
+            label, ignored = labels[part], is_ignored[part]
+            loss -= log_p.gather(1, label).masked_fill_(ignored, 0).sum()
+            # the gradient is p, less 1 for the label, and 0 for an ignored one
+            minus_one = torch.full_like(label, -1, dtype=torch.float32)
+            gradient = log_p.exp_().scatter_add_(1, label, minus_one)
+            logits[part] = gradient.index_fill_(0, ignored[:, 0].nonzero()[:, 0], 0)
         ctx.gradient = logits
         return loss
 
