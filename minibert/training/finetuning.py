@@ -168,8 +168,8 @@ def finetune(
             if trainer.is_first:
                 best.config.save_pretrained(folder)
         if test_rows:
-            examples = task.encode(test_rows, tokenizer, best.config, max_length)
-            test_scores = task.score(test_rows, task.predict(best, test_rows, examples))
+            test_examples = task.encode(test_rows, tokenizer, best.config, max_length)
+            test_scores = task.score(test_rows, task.predict(best, test_rows, test_examples))
             scores |= {f"test_{name}": score for name, score in test_scores.metrics.items()}
     return scores
 
@@ -212,10 +212,10 @@ def hold_out(
     chosen: set[int] = set()
     held: Counter[Any] = Counter()
 
-    def take(limit: Callable[[Any], float]) -> None:
-        """Hold out groups while no label exceeds its limit."""
+    def take(limit: Callable[[Any], float], most: int = target) -> None:
+        """Hold out groups, at most so many rows, while no label exceeds its limit."""
         for indices in members.values():
-            if chosen.issuperset(indices) or len(chosen) + len(indices) > max(target, smallest):
+            if chosen.issuperset(indices) or len(chosen) + len(indices) > most:
                 continue
             counts = Counter(label for index in indices for label in labels_of_rows[index])
             fits = all(
@@ -227,13 +227,12 @@ def hold_out(
                 chosen.update(indices)
 
     # first what each label is due, then the rest of the rows by labels, then whatever can be
-    smallest = 0
     take(lambda label: np.floor(share * total[label]))
     take(lambda label: np.ceil(share * total[label]))
     take(lambda label: np.inf)
-    if not chosen and len(members) > 1:
+    if not chosen and len(members) > 1:  # every group may have more rows than the target
         smallest = min(map(len, members.values()))
-        take(lambda label: np.inf)
+        take(lambda label: np.inf, max(target, smallest))
     if not chosen and len(members) < len(rows):
         return hold_out(rows, labels, share, seed)
     if not chosen:

@@ -12,7 +12,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import KW_ONLY, dataclass, fields, replace
+from dataclasses import KW_ONLY, dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
 
@@ -44,13 +44,13 @@ from minibert.training.state import (
     training_state,
     write_state,
 )
-from minibert.training.steps import LossWatch, Objective, Steps, count_labels, default_learning_rate
+from minibert.training.steps import LossWatch, Objective, Steps, count_labels
 from minibert.util.extras import need
 from minibert.util.progress import interruptible
 
-# The names in the log where a batch has several losses.
 logger = logging.getLogger("minibert")
 
+# The names in the log where a batch has several losses.
 _LOSS_NAMES = {"labels": "mlm_loss", "next_sentence_label": "nsp_loss"}
 
 # Fields of a config that may differ when a run is resumed: neither weights nor losses depend on
@@ -104,9 +104,6 @@ class Run:
 
     def __post_init__(self) -> None:
         self.folder = Path(self.folder)
-        if self.options.learning_rate is None:
-            rate = default_learning_rate(self.model.config.hidden_size)
-            self.options = replace(self.options, learning_rate=rate)
         options = self.options
         if options.tensorboard:  # before anything is written
             need("tensorboard", "train", "A log for TensorBoard")
@@ -146,13 +143,15 @@ class Run:
             KeyboardInterrupt: After SIGINT or SIGTERM. The current step is finished and saved
                 first. A second signal ends the process at once.
         """
+        options = self.options
+        log = self.folder / LOG_FILE if self.is_first else None
         with run_folder(self.folder, bool(self.resume)):
             if self.resume:
                 self._resume()
             elif not self.is_first:  # every process draws its own dropout
                 torch.manual_seed(torch.initial_seed() + self.processes.rank)
-            if self.is_first:
-                cut_log(self.folder / LOG_FILE, self.step)
+            if log is not None:
+                cut_log(log, self.step)
             if self.step == 0:
                 self._save()
                 self._save_snapshot()
@@ -162,8 +161,6 @@ class Run:
                     self.folder,
                     self.step,
                 )
-            log = self.folder / LOG_FILE if self.is_first else None
-            options = self.options
             with (
                 interruptible(last_words=ConnectionAbortedError) as self._stop_requested,
                 journal(log, self.steps, self.step, options.tensorboard, self.callback) as report,
@@ -179,7 +176,7 @@ class Run:
                     "stopped after step %d of %d: no better %s in %d evaluations (patience).",
                     self.step,
                     self.steps,
-                    self.options.metric,
+                    options.metric,
                     self.evaluations_since_best,
                 )
 
@@ -206,15 +203,16 @@ class Run:
         report(record)
         epoch_is_over = self.batch_in_epoch == len(self._batches)
         evaluation_is_due = self._is_due(self.options.evaluate_every, epoch_is_over)
-        is_evaluated = self.evaluate is not None and (evaluation_is_due or self.step == self.steps)
-        if self.evaluate and is_evaluated:
+        saving_is_due = epoch_is_over
+        if self.evaluate is not None and (evaluation_is_due or self.step == self.steps):
             report({"step": self.step, "epoch": self.epoch, **self._evaluate(self.evaluate)})
+            saving_is_due = True
         if self._stops:
             self._save()
             raise KeyboardInterrupt(
                 f"stopped after step {self.step}, which is saved. {self._resume_hint()}"
             )
-        if self._is_due(self.options.save_every, epoch_is_over or is_evaluated):
+        if self._is_due(self.options.save_every, saving_is_due):
             self._save()
 
     def _is_due(self, interval: int, otherwise: bool) -> bool:
@@ -246,7 +244,8 @@ class Run:
             ) from None
         self.step += 1
         self._stops = update.stops
-        rise = self._watch.rise(math.fsum(update.losses.values()))
+        loss = math.fsum(update.losses.values())
+        rise = self._watch.rise(loss)
         if rise and self.is_first:
             logger.warning(
                 "the loss has risen from %.3g to %.3g by step %d: a lower learning rate may help.",
@@ -254,11 +253,7 @@ class Run:
                 self.step,
             )
         seconds = time.perf_counter() - start
-        record: Record = {
-            "step": self.step,
-            "epoch": self.epoch,
-            "loss": math.fsum(update.losses.values()),
-        }
+        record: Record = {"step": self.step, "epoch": self.epoch, "loss": loss}
         for name, value in update.losses.items():
             # without a pair in the batch, nothing of pairs was measured
             if len(update.losses) > 1 and count_labels(batch, name) > 0:
