@@ -76,11 +76,12 @@ class FileRows:
             else:
                 yield from self._of_lines()
         except (EOFError, zlib.error, lzma.LZMAError, OSError, ValueError) as error:
-            if isinstance(error, OSError) and error.errno is not None:
+            if isinstance(error, OSError) and error.errno is not None:  # of the system
                 if error.filename is not None:
                     raise
                 sentence = f"{self.file} cannot be read to its end ({error.strerror})."
                 raise OSError(sentence) from None
+            # the reader's own errors are sentences. Others mean damage where bytes were unpacked
             is_of_reader = isinstance(error, ValueError) and not isinstance(error, UnicodeError)
             if (is_packed and not is_of_reader) or type(error).__module__.startswith("pyarrow"):
                 raise ValueError(f"{self.file} is damaged ({error}). Get it again.") from None
