@@ -312,12 +312,12 @@ class SentenceEmbedder(TextEncoder, nn.Module):
         """
         compute = self.forward if with_steps else self.pooled
 
-        def forward(input_ids: Tensor, layout: PackedLayout, types: Tensor | None) -> Tensor:
-            return compute(input_ids, None, types, layout, settings.skip).float()
+        def run(input_ids: Tensor, layout: PackedLayout, token_types: Tensor | None) -> Tensor:
+            return compute(input_ids, None, token_types, layout, settings.skip).float()
 
         parts = run_packed(
             self.model,
-            forward,
+            run,
             ids,
             types,
             sizes=[1] * len(ids),
@@ -357,13 +357,11 @@ class SentenceEmbedder(TextEncoder, nn.Module):
             batch_tokens: Tokens of a batch.
         """
 
-        def forward(input_ids: Tensor, layout: PackedLayout, types: Tensor | None) -> Tensor:
-            features, _ = self.features(input_ids, None, types, layout)
+        def run(input_ids: Tensor, layout: PackedLayout, token_types: Tensor | None) -> Tensor:
+            features, _ = self.features(input_ids, None, token_types, layout)
             return features.float()
 
-        return run_packed(
-            self.model, forward, rows.ids, rows.token_types, batch_tokens=batch_tokens
-        )
+        return run_packed(self.model, run, rows.ids, rows.token_types, batch_tokens=batch_tokens)
 
     def tokenize(self, texts: Sequence[Any]) -> BatchEncoding:
         """Padded rows of texts or pairs, as PyTorch tensors (batch, seq): what `forward` takes.
