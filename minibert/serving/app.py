@@ -251,6 +251,16 @@ class Service:
             404, f"the {kinds[0]} model does not exist here: GET /v1/models lists all."
         )
 
+    def named(self, name: str) -> Served:
+        """Return the model of this name, of any kind.
+
+        Raises:
+            HTTPException: No model has the name.
+        """
+        if name not in self.models:
+            raise HTTPException(404, "the model does not exist here: GET /v1/models lists all.")
+        return self.models[name]
+
     async def answer(
         self,
         request: Request,
@@ -346,9 +356,6 @@ def create_app(
         for model in models:  # `close` waits for the texts in the queue
             await asyncio.to_thread(model.batched.close)
 
-    without_key: list[str] = []
-    if metrics_open:
-        without_key.append("/metrics")
     app = FastAPI(
         title="minibert",
         version=minibert.__version__,
@@ -362,7 +369,7 @@ def create_app(
         limits=service.limits,
         key=key,
         metrics=service.metrics,
-        without_key=without_key,
+        without_key=("/metrics",) if metrics_open else (),
     )
     if cors:  # around the gate, because browsers ask for permission without the key
         app.add_middleware(
@@ -425,7 +432,7 @@ def _validation_message(errors: Sequence[Any]) -> str:
 
 
 def _add_openai(app: FastAPI, service: Service) -> None:
-    """Add the routes below /v1."""
+    """Add the routes of OpenAI's API, and what Cohere, Jina, Voyage and vLLM have beside them."""
 
     @app.get("/v1/models")
     async def models() -> dict[str, Any]:
@@ -436,9 +443,7 @@ def _add_openai(app: FastAPI, service: Service) -> None:
 
     @app.get("/v1/models/{name:path}")
     async def model(name: str) -> dict[str, Any]:
-        if name not in service.models:
-            raise HTTPException(404, "the model does not exist here: GET /v1/models lists all.")
-        return _about(service, service.models[name])
+        return _about(service, service.named(name))
 
     @app.post("/embeddings")
     @app.post("/v1/embeddings")
@@ -580,7 +585,12 @@ def _add_tei(app: FastAPI, service: Service) -> None:
 
     @app.post("/predict")
     async def predict(body: PredictRequest, request: Request) -> Response:
-        inputs, is_single = _texts_and_pairs(body.inputs)
+        # a list of strings is a single pair, or a text. Several texts are a list of such lists
+        given: list[Any] = [body.inputs] if isinstance(body.inputs, str) else body.inputs
+        is_single = isinstance(given[0], str)
+        inputs: list[Input] = []
+        for texts in [given] if is_single else given:
+            inputs.append(texts[0] if len(texts) == 1 else (texts[0], texts[1]))
         answer = await service.answer(request, body, CLASSIFIERS, inputs)
         predictions = answer.predictions(body.raw_scores)
         # at / the API is that of pipelines: a list for each text, also for a single text
@@ -631,9 +641,7 @@ def _add_tei_tools(app: FastAPI, service: Service) -> None:
 
     @app.get("/info/{name:path}")
     async def info_of_model(name: str) -> dict[str, Any]:
-        if name not in service.models:
-            raise HTTPException(404, "the model does not exist here: GET /v1/models lists all.")
-        return describe(service.models[name])
+        return describe(service.named(name))
 
     def describe(model: Served) -> dict[str, Any]:
         about: dict[str, Any] = {}
@@ -671,25 +679,6 @@ def _inputs(texts: str | list[Any]) -> list[Input]:
     if isinstance(texts, str) or isinstance(texts[0], int):
         return [texts]
     return list(texts)
-
-
-def _texts_and_pairs(inputs: str | list[Any]) -> tuple[list[Input], bool]:
-    """The inputs of `/predict`, and whether they are a single text or pair.
-
-    As in text-embeddings-inference, a list of two strings is one pair of texts. Several texts are a
-    list of lists of one string each.
-    """
-    if isinstance(inputs, str):
-        return [inputs], True
-    if isinstance(inputs[0], str):
-        return [_text_or_pair(inputs)], True
-    return [_text_or_pair(texts) for texts in inputs], False
-
-
-def _text_or_pair(texts: list[str]) -> Input:
-    if len(texts) == 1:
-        return texts[0]
-    return texts[0], texts[1]
 
 
 def _base64(vector: Vectors) -> str:
