@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -40,28 +41,30 @@ def load_with_labels(
         fields: Fields of the config: `id2label` or `num_labels`, and `problem_type`.
     """
     source = Source.of(checkpoint)
+    load: Callable[..., PreTrainedModel] = partial(
+        model_class.from_pretrained, source, dtype=torch.float32
+    )
     tensors = read_tensors(source)
-    fields = dict(fields)
-    named = read_json(source.require("config.json")).get("architectures")
-    is_own = named == [model_class.__name__]  # also a class of a user's own
-    heads = {name for name in tensors if name.startswith(HEADS)}
+    architectures = read_json(source.require("config.json")).get("architectures")
+    is_same_class = architectures == [model_class.__name__]  # also a class of a user's own
+    head = {name for name in tensors if name.startswith(HEADS)}
     encoder = {name for name in tensors if name.startswith(f"{model_class.base_model_prefix}.")}
-    if is_own and encoder:
-        heads = tensors.keys() - encoder
-    if heads:
-        config = BertConfig.from_pretrained(source)
-        kept = None
-        if not named or is_own or class_for_tensors(source, tensors) is model_class:
-            kept = kept_labels(config, fields)
+    if is_same_class and encoder:
+        head = tensors.keys() - encoder
+    if not head:
+        return load(state_dict=tensors, **fields)
+    config = BertConfig.from_pretrained(source)
+    # a classifier and a tagger have tensors of the same names, so the architecture decides
+    if not architectures or is_same_class or class_for_tensors(source, tensors) is model_class:
+        kept = kept_labels(config, fields)
         if kept is not None:
-            fields = kept
-        else:
-            new = heads
-            if is_own:
-                new = heads & shaped_by_labels(model_class, source, fields) or heads
-            tensors = {name: tensor for name, tensor in tensors.items() if name not in new}
-            _report_new_head(source, named, config, fields, new if new < heads else ())
-    return model_class.from_pretrained(source, state_dict=tensors, dtype=torch.float32, **fields)
+            return load(state_dict=tensors, **kept)
+    new = head
+    if is_same_class:
+        new = head & shaped_by_labels(model_class, source, fields) or head
+    _report_new_head(source, architectures, config, fields, new if new < head else ())
+    others = {name: tensor for name, tensor in tensors.items() if name not in new}
+    return load(state_dict=others, **fields)
 
 
 def shaped_by_labels(
