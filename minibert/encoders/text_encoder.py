@@ -350,15 +350,15 @@ class TextEncoder(TextModel):
             texts = texts.item()
         single = isinstance(texts, str)
         inputs: list[Any] = [texts] if single else list_texts(texts)
-        overlong = 0
         results: Any
         if chosen.output_value == "token_embeddings":
             truncated = Settings(settings.prompt, "truncate", settings.batch_tokens)
             rows = self.rows(inputs, truncated)
             states = self.token_states(rows, settings.batch_tokens)
             results = [states[index] for index in rows.indices]
-            overlong = rows.overlong
+            warn_of_truncation(rows.overlong, len(inputs), self.max_length)
         else:
+            overlong = 0
             dimension = min(self.dimension, settings.truncate_dim or self.dimension)
             vectors = np.empty((len(inputs), dimension), np.float32)
             is_watched = bool(chosen.show_progress_bar)
@@ -373,9 +373,9 @@ class TextEncoder(TextModel):
 
                 tensor = torch.from_numpy(results)
                 results = tensor.to(self.device) if chosen.convert_to_tensor else list(tensor)
-        if settings.overflow == "truncate":
-            advice = 'Pass overflow="mean" to encode them in windows.'
-            warn_of_truncation(overlong, len(inputs), self.max_length, advice)
+            if settings.overflow == "truncate":
+                advice = 'Pass overflow="mean" to encode them in windows.'
+                warn_of_truncation(overlong, len(inputs), self.max_length, advice)
         return results[0] if single else results
 
     @overload

@@ -62,6 +62,17 @@ class TestResults:
             [state.mean(0).tolist() for state in states], embedder.encode(TEXTS), atol=1e-6
         )
 
+    @pytest.mark.parametrize("overflow", ["truncate", "mean"])
+    def test_token_embeddings_of_a_long_text_warn(
+        self, embedder: SentenceEmbedder, overflow: Any
+    ) -> None:
+        text = "hello " * 2 * embedder.max_length
+        options: dict[str, Any] = {"output_value": "token_embeddings", "overflow": overflow}
+        with pytest.warns(UserWarning, match="truncated") as records:
+            states = embedder.encode(text, **options)
+        assert len(states) == embedder.max_length
+        assert "overflow" not in str(records[0].message)  # which would not help
+
     def test_options_without_effect(self, embedder: SentenceEmbedder) -> None:
         vectors = embedder.encode(TEXTS, batch_size=2, show_progress_bar=False, device="cpu")
         assert np.array_equal(vectors, embedder.encode(TEXTS))
