@@ -5,10 +5,14 @@
 const FILM_STEPS = ["query", "keys", "scores", "shares", "values", "weigh", "sum"];
 const BY_TOKEN = ["scores", "sum"];
 const FRAME = 400; // milliseconds
+const PRODUCT = 3200; // milliseconds for the query, which is made number by number
 const LONGEST = 6000; // milliseconds for all tokens of a long text together
 const REST = 2400; // milliseconds after a step, to read its sentence
 
-/** `time` is what is drawn, and `held` the frame that the reader chose, until it is reached. */
+/**
+ * `time` is what is drawn, `held` the frame that the reader chose, until it is reached, and `matrix`
+ * the columns of W_Q for the head in `of`.
+ */
 const film = { time: 1, held: null, playing: false, cursor: [0, 0] };
 
 const framesOf = (step) => (BY_TOKEN.includes(step) ? count : 1);
@@ -106,7 +110,7 @@ function filmRows() {
 function filmValue(r, c) {
   const { query, keys, values, shares } = filmNumbers();
   if (r === 0) {
-    return query[c] * eased(done("query"));
+    return query[c] * within(done("query") * headSize(), c, c + 1);
   }
   if (r <= count) {
     const i = r - 1;
@@ -238,6 +242,47 @@ function drawMoving(context, area, height) {
   }
 }
 
+/** Whether the picture shows W_Q, in the place of the rows to come. */
+const showsMatrix = () => film.time <= 1 && film.of === `${state.layer} ${state.head}`;
+
+/**
+ * Draws W_Q, each column below the number of the query that it makes, and on the right the state
+ * that is multiplied with it. The column at hand is marked.
+ */
+function drawMatrix(context, { left, top, width, height }, [, high], room) {
+  const { layer, token } = state;
+  const size = headSize();
+  const states = hiddenState(layer).row(token);
+  const from = top + high + 4;
+  const tall = height - high - 4;
+  const strip = { left: left + width + 10, width: 10 };
+  const most = (values) => values.reduce((max, value) => Math.max(max, Math.abs(value)), 0) || 1;
+  const draw = (x, wide, cols, value, limit) =>
+    context.drawImage(
+      picture(states.length, cols, "diverging", (r, c) => filmShade(value(r, c), limit)),
+      x,
+      from,
+      wide,
+      tall,
+    );
+  context.fillStyle = color("paper");
+  context.fillRect(left, top + high, width, height - high);
+  context.imageSmoothingEnabled = false;
+  draw(left, width, size, (r, c) => film.matrix[c * states.length + r], most(film.matrix));
+  draw(strip.left, strip.width, 1, (r) => states[r], most(states));
+  const column = Math.floor(done("query") * size);
+  context.strokeStyle = color("accent");
+  context.lineWidth = 2;
+  if (column < size) {
+    context.strokeRect(left + (column * width) / size, from, width / size, tall);
+    context.strokeRect(strip.left, from, strip.width, tall);
+  }
+  context.textAlign = "left";
+  context.fillStyle = color("soft");
+  const x = strip.left + strip.width + 6;
+  fitted(context, `h${layer}`, x, from + tall / 2, left + width + room - x);
+}
+
 /**
  * Draws everything over the cells: gaps between the rows, frames for rows to come, bars, and moving
  * rows.
@@ -253,9 +298,13 @@ function drawOver(context, area, cell, room) {
   context.strokeStyle = color("line");
   context.lineWidth = 1;
   for (let r = 1; r <= count + 1; r++) {
-    if (filmValue(r, 0) === null) {
+    if (filmValue(r, 0) === null && !showsMatrix()) {
       context.strokeRect(left + 0.5, top + r * height + 4.5, width - 1, height - 9);
     }
+  }
+  if (showsMatrix()) {
+    drawMatrix(context, area, cell, room);
+    return;
   }
   drawBeside(context, area, cell, room);
   drawMoving(context, area, height);
@@ -322,7 +371,10 @@ const filmMap = new HeatMap("film-map", () => {
   const tall = filmRowHeight(16, wide ? 24 : 19);
   const short = wide ? "p × v" : "pv";
   const [r, c] = film.cursor;
-  const names = [t("film.query.label"), ...tokens.map((_, i) => piece(i)), t("film.output.label")];
+  const toCome = showsMatrix()
+    ? tokens.map((_, i) => (i === count >> 1 ? "W_Q" : ""))
+    : tokens.map((_, i) => piece(i));
+  const names = [t("film.query.label"), ...toCome, showsMatrix() ? "" : t("film.output.label")];
   return {
     rows: count + 2,
     cols: headSize(),
@@ -390,8 +442,8 @@ function runTo(time, duration, then = () => {}) {
 
 /** Returns the milliseconds from now to a time in the same step. */
 function durationTo(time, step) {
-  const frame = BY_TOKEN.includes(step) ? Math.min(FRAME, LONGEST / count) : FRAME;
-  return (time - film.time) * frame;
+  const several = BY_TOKEN.includes(step) ? Math.min(FRAME, LONGEST / count) : FRAME;
+  return (time - film.time) * (step === "query" ? PRODUCT : several);
 }
 
 /** Plays the current step to its end, or the next step if it has ended. */
@@ -407,7 +459,10 @@ function stopFilm() {
   Object.assign(film, { playing: false, held: null });
 }
 
-/** Plays to the end, starting over if the end was reached. Pauses if it is playing. */
+/**
+ * Plays to the end, from the beginning if the end was reached or nothing was played yet. Pauses if it
+ * is playing.
+ */
 function playFilm() {
   if (film.playing) {
     stopFilm();
@@ -417,7 +472,7 @@ function playFilm() {
   beginFilm();
   film.playing = true;
   const last = filmEnds().at(-1);
-  if (film.time === last) {
+  if (film.time === last || (film.time === 1 && !isStill())) {
     film.time = 0;
   }
   const on = () => {
@@ -508,12 +563,16 @@ async function sayOrigin() {
     return;
   }
   const own = `encoder.layer.${layer}.attention.self.${name}`;
-  const rows = [head * headSize()];
+  const rows = range(head * headSize(), headSize());
   const [weights, bias] = await Promise.all(
     ["weight", "bias"].map((kind) => live.ask("rows", { name: `${own}.${kind}`, rows })),
   );
   if (sayOrigin.key !== key) {
     return;
+  }
+  if (name === "query") {
+    Object.assign(film, { matrix: weights.data, of: `${layer} ${head}` });
+    filmMap.draw();
   }
   const states = hiddenState(layer).row(token);
   const shown = Array.from({ length: PRODUCTS }, (_, i) =>
@@ -530,6 +589,9 @@ async function sayOrigin() {
     bias: bias.data[0].toFixed(2).replace("-", "−"),
     sum: sum.toFixed(2).replace("-", "−"),
   });
+  if (name === "query") {
+    $("film-origin").append(` ${t("film.matrix")}`);
+  }
 }
 
 /** Draws the head at the current time. */

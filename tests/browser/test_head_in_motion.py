@@ -134,6 +134,23 @@ def test_a_row_comes_from_the_state_and_a_learned_matrix(opened: Opened) -> None
     assert opened.page.inner_text("#film-origin") == ""
 
 
+def test_the_query_is_made_column_by_column(opened: Opened) -> None:
+    t = run(MODEL, TEXT, rounded=True)
+    opened.page.wait_for_function("() => showsMatrix()")
+    size = opened.page.evaluate("headSize()")
+    columns = torch.tensor(opened.page.evaluate("[...film.matrix]")).reshape(size, -1)
+    name = f"encoder.layer.{LAYER}.attention.self.query"
+    layer = t.model.base_model.get_submodule(name)
+    own = slice(HEAD * size, (HEAD + 1) * size)
+    torch.testing.assert_close(columns, layer.weight[own].detach(), atol=1e-5, rtol=0)
+    opened.page.evaluate("() => { film.time = 0.5; drawFilm(); }")
+    drawn = (cells(opened) or [None])[0]
+    query = run(MODEL, TEXT)[f"layer.{LAYER}.attention.query"][0, HEAD, TOKEN].tolist()
+    assert drawn == pytest.approx([*query[: size // 2], *[0] * (size // 2)], abs=1e-4)
+    end_of(opened, "keys")
+    assert not opened.page.evaluate("showsMatrix()")
+
+
 def test_a_cell_has_a_readout_and_a_line_of_python(opened: Opened) -> None:
     for step, row, label in (
         ("query", 0, "q “bank”"),
@@ -168,7 +185,7 @@ def test_nothing_moves_until_play_is_pressed(held: Opened) -> None:
     assert page.evaluate("film.time") == 1 and page.inner_text("#film-play") == "▶ Play"
     page.click("#film-play")
     page.clock.run_for(200)
-    assert 1 < page.evaluate("film.time") < 2 and page.inner_text("#film-play") == "❚❚ Pause"
+    assert 0 < page.evaluate("film.time") < 1 and page.inner_text("#film-play") == "❚❚ Pause"
     page.click("#film-play")
     paused = page.evaluate("film.time")
     play(page, 10)
