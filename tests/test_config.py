@@ -418,6 +418,14 @@ def test_a_config_of_a_users_class_comes_back_as_it_was(config_class: Any, tmp_p
         assert len(Exits.from_pretrained(tmp_path, exits=2).heads) == 2
 
 
+def test_a_misspelled_field_of_a_config_class_is_an_error(tmp_path: Path) -> None:
+    NamedInInit(exits=3, note="kept").save_pretrained(tmp_path)
+    with pytest.raises(TypeError, match="NamedInInit has no field 'exit'. Did you mean 'exits'"):
+        NamedInInit.from_pretrained(tmp_path, exit=2)
+    config = NamedInInit.from_pretrained(tmp_path, note="changed")
+    assert (config.exits, config.note) == (3, "changed")
+
+
 def test_a_model_type_of_ones_own_needs_its_class(tmp_path: Path) -> None:
     OwnType(num_hidden_layers=1).save_pretrained(tmp_path)
     with pytest.raises(ValueError, match="model_type='bert-with-exits' is not supported"):

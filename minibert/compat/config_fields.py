@@ -20,7 +20,10 @@ RENAMED = {
 """Other names of a field, in older files and in tools."""
 
 REFUSED: Refused = {
-    "model_type": ("bert", "minibert loads BERT checkpoints only."),
+    "model_type": (
+        "bert",
+        "minibert loads BERT checkpoints only, and a class of your own by its own from_pretrained.",
+    ),
     "is_encoder_decoder": (False, "minibert is an encoder."),
     "use_bfloat16": (False, "pass dtype='bfloat16' to from_pretrained."),
     "pruned_heads": (
@@ -105,15 +108,22 @@ def _signature(config_class: Any) -> inspect.Signature:
     return inspect.signature(config_class)  # it takes a tenth of the time of loading
 
 
-def check_names(names: Iterable[str], valid_names: Iterable[str]) -> None:
+def check_names(
+    names: Iterable[str], valid_names: Iterable[str], owner: str = "BertConfig"
+) -> None:
     """Check that changes of a config have names that some BERT config has.
+
+    Args:
+        names: The names of the changes.
+        valid_names: The names that the config class knows.
+        owner: The config class, as the error calls it.
 
     Raises:
         TypeError: A name is unknown. The error suggests the most similar one.
     """
     fields = [name for name in names if not name.startswith("_")]
     advice = "Keep fields of your own in extra={...}."
-    refuse_unknown("BertConfig", fields, valid_names, advice, kind="field")
+    refuse_unknown(owner, fields, valid_names, advice, kind="field")
 
 
 def replace_labels(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:

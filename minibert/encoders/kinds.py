@@ -54,7 +54,7 @@ NOUN_OF_KIND: dict[Kind, str] = {
     "choices": "a multiple-choice model",
     "masked": "a masked language model",
     "next_sentence": "a model of next sentences",
-    "base": "a BERT without a head",
+    "base": "a BERT without a head that minibert knows",
 }
 """What an error calls a model of each kind."""
 
