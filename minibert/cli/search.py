@@ -16,6 +16,7 @@ from minibert.cli.options import (
     add_table,
     add_top_k,
     in_options,
+    probability,
     refuse_options,
     table_of,
 )
@@ -79,6 +80,13 @@ def add(parser: Parser) -> None:
         metavar="NAME",
         help=f"Cross-encoder that scores the first {RERANKED} texts of each query again.",
     )
+    parser.add_argument(
+        "--rerank-weight",
+        type=probability,
+        default=1.0,
+        metavar="PROB",
+        help="Share of the cross-encoder's score. The rest is the similarity of the vectors.",
+    )
     add_embedder(parser)
     add_top_k(parser, 5, "Number of texts to show for each query.")
     add_json(parser, lines=True)
@@ -86,6 +94,8 @@ def add(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     check_files([options.corpus, options.vectors, options.query_file])
+    if options.rerank is None:
+        refuse_options(options, ["rerank_weight"], "weighs a cross-encoder: give --rerank NAME.")
     queries = _queries(options)
     embedder = load_embedder(options)
     of_corpus = embedder
@@ -192,7 +202,7 @@ def _reranked(
     matches: list[list[tuple[int, float]]],
     texts: list[str],
 ) -> list[list[tuple[int, float]]]:
-    """The matches of each query in the order of a cross-encoder, with its scores."""
+    """The matches of each query in the order of a cross-encoder, or of both scores, weighted."""
     from minibert.encoders.rerank import CrossEncoder
 
     encoder = CrossEncoder.from_pretrained(
@@ -200,11 +210,14 @@ def _reranked(
         precision=options.precision,
         device=options.device,  # checked with the embedder
     )
+    weight = options.rerank_weight
     reranked = []
     for query, hits in zip(queries, matches, strict=True):
-        rows = [row for row, _ in hits]
-        ranking = encoder.rank(query, [texts[row] for row in rows])
-        reranked.append([(rows[entry["corpus_id"]], entry["score"]) for entry in ranking])
+        scored = []
+        for entry in encoder.rank(query, [texts[row] for row, _ in hits]):
+            row, similarity = hits[entry["corpus_id"]]
+            scored.append((row, weight * entry["score"] + (1 - weight) * similarity))
+        reranked.append(sorted(scored, key=lambda hit: -hit[1]))
     return reranked
 
 

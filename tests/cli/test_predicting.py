@@ -81,6 +81,27 @@ def test_truncated_texts_are_counted(
     assert json.loads(captured.out)["truncated"] == 0 and "truncated" not in captured.err
 
 
+def test_a_search_weighs_a_reranker(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ranker = str(classifier_folder(tmp_path / "ranker", 1))
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text("tall trees\ngrow in korea\nhello world\nhello trees\n", encoding="utf-8")
+    search = ["search", "tall trees", "-m", "minibert-tiny", "--corpus", str(corpus), "--json"]
+
+    def scores(*options: str) -> dict[int, float]:
+        assert main([*search, *options]) == 0
+        results = json.loads(capsys.readouterr().out)["output"][0]["results"]
+        found = {result["row"]: result["score"] for result in results}
+        assert list(found.values()) == sorted(found.values(), reverse=True)
+        return found
+
+    searched, reranked = scores(), scores("--rerank", ranker)
+    assert scores("--rerank", ranker, "--rerank-weight", "0") == searched
+    for row, score in scores("--rerank", ranker, "--rerank-weight", "0.25").items():
+        assert score == pytest.approx(0.25 * reranked[row] + 0.75 * searched[row])
+    assert main([*search, "--rerank-weight", "0.5"]) == 2
+    assert "give --rerank NAME" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("threshold", [0.0, 1.0])
 @pytest.mark.parametrize(("ending", "labels"), [("jsonl", 1), ("jsonl", 3), ("csv", 3)])
 def test_all_labels_of_a_text_are_predicted_where_it_may_have_several(
