@@ -216,7 +216,7 @@ def _folder_of(options: argparse.Namespace) -> str | None:
         return None
     is_slashed = output.endswith(("/", os.sep))
     ending = os.path.splitext(output)[1]
-    if not is_slashed and ending[1:] in FORMATS and not os.path.isdir(output):
+    if not is_slashed and ending[1:].lower() in FORMATS and not os.path.isdir(output):
         return None
     is_other = os.path.lexists(output) and not os.path.isdir(output)  # a device, for instance
     if is_slashed or os.path.isdir(output) or not (ending or is_other):
@@ -235,7 +235,11 @@ def _check(options: argparse.Namespace, folder: str | None, world_size: int) -> 
         UsageError: Options do not go together, or the output is something else's.
     """
     target = options.format if folder is not None else options.output
-    if options.id_column is not None and target and not target.endswith(("jsonl", "parquet")):
+    if (
+        options.id_column is not None
+        and target
+        and not target.lower().endswith(("jsonl", "parquet"))
+    ):
         raise UsageError(
             "--id-column needs .jsonl or .parquet (--format for shards), which have a place for "
             "ids. Others hold the vectors alone, in order."

@@ -290,6 +290,8 @@ def lock(handle: int) -> bool | None:
 def only_run_in(folder: Path, work: int | str = 0) -> Iterator[None]:
     """Make a folder, and lock it against other runs of the same work until the block ends.
 
+    A new folder that is empty then is removed: nothing came of the work.
+
     Args:
         folder: The folder.
         work: Name of the work, such as the rank of a process. Other work does not wait.
@@ -297,6 +299,7 @@ def only_run_in(folder: Path, work: int | str = 0) -> Iterator[None]:
     Raises:
         OSError: Another process does this work there. The message names folder and process.
     """
+    existed = folder.exists()
     make_folder(folder)
     if fcntl is None:
         yield
@@ -322,6 +325,9 @@ def only_run_in(folder: Path, work: int | str = 0) -> Iterator[None]:
     finally:
         path.unlink(missing_ok=True)
         os.close(handle)
+        if not existed:
+            with suppress(OSError):  # it holds something
+                folder.rmdir()
 
 
 @contextmanager

@@ -100,7 +100,6 @@ class VectorFolder:
             if self.manifest is None:
                 raise ValueError(f"{self} has shards, but no {MANIFEST}: give another folder.")
         if self.manifest is None:
-            self.location.make_folder()
             self.manifest = {**settings, "model_name": model_name}
         missing = settings.keys() - self.manifest.keys()
         if missing:
@@ -138,16 +137,7 @@ class VectorFolder:
                 f"{shard} was made from other texts: pass update=True to keep the vectors of those "
                 "that are still there, or give another folder."
             )
-        files = shard.files()
-        if "" not in files:
-            return False
-        # object stores check their files themselves, and reading all would take too long
-        if files[""][0] == record["bytes"] and (
-            shard.fs is not None or sha256_of_file(Path(shard.path)) == record["sha256"]
-        ):
-            return True
-        warn(f"{shard} has been damaged since it was written: it is made again.")
-        return False
+        return self._is_as_written(number, record)
 
     def write(
         self,
@@ -169,6 +159,7 @@ class VectorFolder:
             ValueError: Another run has begun the folder since, with other settings.
         """
         try:
+            self.location.make_folder()
             with self.shard(number).replacing() as temporary:
                 counts = write_vectors(temporary)
                 about = {
@@ -218,6 +209,7 @@ class VectorFolder:
         manifest = {**(self.manifest or {}), **about, **totals, "shards": records}
         if manifest != self.manifest:
             self.manifest = manifest
+            self.location.make_folder()
             (self.location / MANIFEST).write_json(manifest)
         for number in range(count):
             self._record_file(number).delete()
@@ -277,6 +269,27 @@ class VectorFolder:
                 f"{self} was made from other texts: text {changed[0] + 1} has been changed since. "
                 "Bring it up to date by minibert embed --update."
             )
+
+    def undamaged(self) -> NDArray[np.bool_]:
+        """Which texts of a finished folder are in shards that are still as they were written, (N,).
+
+        A warning names the others.
+        """
+        whole = [self._is_as_written(number, record) for number, record in enumerate(self.records)]
+        return np.repeat(np.array(whole, dtype=bool), [record["lines"] for record in self.records])
+
+    def _is_as_written(self, number: int, record: Record) -> bool:
+        shard = self.shard(number)
+        files = shard.files()
+        if "" not in files:
+            return False
+        # object stores check their files themselves, and reading all would take too long
+        if files[""][0] == record["bytes"] and (
+            shard.fs is not None or sha256_of_file(Path(shard.path)) == record["sha256"]
+        ):
+            return True
+        warn(f"{shard} has been damaged since it was written: it is made again.")
+        return False
 
     def _save_settings(self) -> None:
         """Write the manifest of a new folder, unless another run of the same settings has."""
@@ -561,7 +574,7 @@ def _check_samples(
         )
     for number, vector in zip(samples, expected, strict=True):
         cosine = pairwise_similarity(vectors[number], vector).item()
-        if cosine < SAME:
+        if not cosine >= SAME:  # a vector that is not finite has no cosine
             raise ValueError(
                 f"{location} was made by another model, with another pooling or prompt, or from "
                 f"other texts: vector {number + 1} has a cosine of {cosine:.2f} with that of its "

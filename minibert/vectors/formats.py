@@ -28,6 +28,10 @@ from minibert.util.extras import need
 # some texts, their ids (None where they have none) and their vectors (n, D), then others
 Chunks = Iterable[tuple[Sequence[str], Sequence[Any] | None, Vectors]]
 
+MIXED_IDS = (
+    "ids of .parquet should be whole numbers or strings, not some of each: write them as one type, "
+    "or vectors as .jsonl."
+)
 MAX_ARROW_BYTES = 2**31 - 1  # of the strings in an array
 
 
@@ -129,12 +133,17 @@ def _arrow_ids(ids: Sequence[Any]) -> Any:
             return _arrow_numbers(arrow.int64(), np.array(ids, dtype=np.int64))
         return arrow.array(ids)
     except (arrow.ArrowInvalid, arrow.ArrowTypeError):
-        raise ValueError("ids should be whole numbers or strings, not some of each.") from None
+        raise ValueError(MIXED_IDS) from None
     except OverflowError:
         raise ValueError(
             "ids of .parquet should be whole numbers of at most 64 bits. Write longer ones as "
             "strings, or vectors as .jsonl."
         ) from None
+
+
+def format_of(location: Location) -> str:
+    """The ending of a file of vectors, which names its format, in lower case."""
+    return Path(location.path).suffix[1:].lower()
 
 
 def open_vector_file(location: Location) -> Vectors:
@@ -144,7 +153,7 @@ def open_vector_file(location: Location) -> Vectors:
         FileNotFoundError: The file does not exist.
         ValueError: The file does not hold vectors.
     """
-    file_format = Path(location.path).suffix[1:]
+    file_format = format_of(location)
     if file_format not in READERS:
         raise ValueError(f"{location} should be a folder of shards, or end in {ENDINGS}.")
     try:
@@ -155,14 +164,23 @@ def open_vector_file(location: Location) -> Vectors:
                 copy = Path(folder, f"vectors.{file_format}")
                 copy.write_bytes(file.read())
                 vectors = np.array(READERS[file_format](copy))
-    except (ValueError, EOFError, KeyError):
+    except KeyError:
+        raise ValueError(
+            f"{location} has no vectors where minibert embed writes them: in the column (or key) "
+            "vector, or as vectors in a .safetensors file."
+        ) from None
+    except (ValueError, EOFError):
         raise ValueError(
             f"{location} is not a complete .{file_format} file. Write one with minibert embed "
             "--output."
         ) from None
     if not isinstance(vectors, np.ndarray) or vectors.ndim != 2 or vectors.dtype.kind != "f":
+        found = "something else"
+        if isinstance(vectors, np.ndarray):
+            found = f"{vectors.dtype} numbers of shape {vectors.shape}"
         raise ValueError(
-            f"{location} should hold one vector for each text, as minibert embed writes them."
+            f"{location} should hold vectors of floating-point numbers, (texts, dimensions), as "
+            f"minibert embed writes them, not {found}."
         )
     return vectors
 
@@ -176,7 +194,8 @@ def _read_safetensors(path: Path) -> Any:
 
 def _read_jsonl(path: Path) -> Any:
     with path.open(encoding="utf-8") as file:
-        return np.array([json.loads(line)["vector"] for line in file], dtype=np.float32)
+        lines = (line for line in file if not line.isspace())
+        return np.array([json.loads(line)["vector"] for line in lines], dtype=np.float32)
 
 
 def _read_parquet(path: Path) -> Any:

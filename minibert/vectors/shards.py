@@ -41,7 +41,7 @@ from minibert.util.checks import check_count, warn
 from minibert.util.files import named_in_errors, only_run_in
 from minibert.util.progress import SILENT, Progress, interruptible
 from minibert.vectors.folder import VectorFolder, describe, text_digest
-from minibert.vectors.formats import ENDINGS, WRITERS
+from minibert.vectors.formats import ENDINGS, MIXED_IDS, WRITERS, format_of
 
 Shard = tuple[list[str], list[Any] | None]
 """Texts, and their ids where they have them."""
@@ -108,13 +108,14 @@ def encode_to_file(
     """
     target = Location(path)
     end = Path(target.path)
-    if end.suffix[1:] not in WRITERS:
+    file_format = format_of(target)
+    if file_format not in WRITERS:
         raise ValueError(f"{end.name!r} should end in {ENDINGS}.")
     claim(path, force)
     rows: Iterator[str | Row] = iter_texts(texts)  # type: ignore[arg-type]
     settings = _settings(embedder, options)
-    run = _Run(embedder, settings, end.suffix[1:])
-    chunks = _chunks(rows, CHUNK_TEXTS)
+    run = _Run(embedder, settings, file_format)
+    chunks = _chunks(rows, CHUNK_TEXTS, file_format)
     with Progress(show_progress, total) as progress, target.replacing() as temporary:
         return run.write(temporary, chunks, progress)
 
@@ -191,7 +192,7 @@ def encode_to_shards(
     with lock, Progress(show_progress, total) as progress, interruptible() as stop_requested:
         run.folder = VectorFolder(location)
         run.folder.begin(about, _model_name(embedder))
-        source = _Shards(rows, shard_size, rank, world_size, stop_requested)
+        source = _Shards(rows, about, rank, world_size, stop_requested)
         report = CorpusReport()
         for part in _write_shards(run, source, processes, progress):
             report.add(part)
@@ -241,14 +242,14 @@ class _Shards:
     def __init__(
         self,
         rows: Iterator[str | Row],
-        shard_size: int,
+        about: dict[str, Any],
         rank: int,
         world_size: int,
         stop_requested: Callable[[], bool],
     ) -> None:
         self.count = 0
         self.lines = 0
-        self._shards = _chunks(rows, shard_size)
+        self._shards = _chunks(rows, about["shard_size"], about["file_format"])
         self._rank = rank
         self._world_size = world_size
         self._stop_requested = stop_requested
@@ -265,13 +266,15 @@ class _Shards:
                 yield number, shard
 
 
-def _chunks(rows: Iterator[str | Row], size: int) -> Iterator[Shard]:
+def _chunks(rows: Iterator[str | Row], size: int, file_format: str) -> Iterator[Shard]:
     """Texts and ids, `size` at a time.
 
     Raises:
-        ValueError: A row is not a string.
+        ValueError: A row is not a string, or the ids of a table are of several types: its files
+            would be readable one by one, but not together.
     """
     first = 0
+    kinds: set[type] = set()
     while chunk := list(islice(rows, size)):
         texts = [row.text if isinstance(row, Row) else row for row in chunk]
         for index, text in enumerate(texts, first):
@@ -279,6 +282,9 @@ def _chunks(rows: Iterator[str | Row], size: int) -> Iterator[Shard]:
                 raise ValueError(f"texts should be strings, but number {index} is {text!r:.60}.")
         ids = [row.id if isinstance(row, Row) else None for row in chunk]
         has_ids = any(row_id is not None for row_id in ids)
+        kinds.update(map(type, ids))
+        if file_format == "parquet" and {int, str} <= kinds:
+            raise ValueError(MIXED_IDS)
         yield texts, ids if has_ids else None
         first += len(chunk)
 
@@ -330,7 +336,7 @@ def _update(
                 shutil.rmtree(new)
                 run.folder = VectorFolder(Location(new))
                 run.folder.begin(about, _model_name(run.embedder))
-            source = _Shards(rows, about["shard_size"], 0, 1, stop_requested)
+            source = _Shards(rows, about, 0, 1, stop_requested)
             for part in _write_shards(run, source, 1, progress):
                 report.add(part)
             if stop_requested():
@@ -356,11 +362,12 @@ def _restore(path: Path) -> None:
 
 
 class KeptVectors:
-    """The vectors of a finished folder, by text."""
+    """The vectors of a finished folder, by text. Those of damaged shards are not kept."""
 
     def __init__(self, folder: VectorFolder) -> None:
         digests = folder.digests()
-        self._order = np.argsort(digests, kind="stable")
+        order = np.argsort(digests, kind="stable")
+        self._order = order[folder.undamaged()[order]]
         self._digests = digests[self._order]
         self._vectors = folder.vectors()
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from tiny_folder import LINES, sentence_folder, tiny_folder
@@ -14,7 +15,7 @@ from tiny_folder import LINES, sentence_folder, tiny_folder
 from minibert import SentenceEmbedder, encode_to_file, encode_to_shards
 from minibert.cli import main
 from minibert.text import Row, Table
-from minibert.vectors.folder import check_vectors
+from minibert.vectors.folder import check_vectors, open_vectors
 
 
 def load(folder: Path, **options: Any) -> SentenceEmbedder:
@@ -121,6 +122,30 @@ def test_a_sample_of_the_vectors_in_a_file_is_compared(
     )
     with pytest.raises(ValueError, match=message):
         check_vectors(path, load(bert, pooling=["cls", "max"]), LINES)
+
+
+def test_vectors_that_are_not_numbers_are_refused(bert: Path, tmp_path: Path) -> None:
+    embedder = load(bert)
+    vectors = embedder.encode(LINES)
+    vectors[:, 3] = np.nan
+    np.save(tmp_path / "v.npy", vectors)
+    with pytest.raises(ValueError, match="has a cosine of nan"):
+        check_vectors(tmp_path / "v.npy", embedder, LINES)
+
+
+def test_files_of_vectors_of_other_programs_are_read_or_explained(tmp_path: Path) -> None:
+    line = '{"text": "a", "vector": [1.0, 2.0]}\n'
+    (tmp_path / "blank.jsonl").write_text(f"{line}\n{line}\n", encoding="utf-8")
+    assert open_vectors(tmp_path / "blank.jsonl").shape == (2, 2)
+    np.save(tmp_path / "v.npy", np.ones((2, 3), np.float32))
+    (tmp_path / "v.npy").rename(tmp_path / "V.NPY")
+    assert open_vectors(tmp_path / "V.NPY").shape == (2, 3)
+    (tmp_path / "other.jsonl").write_text(line.replace("vector", "embedding"), encoding="utf-8")
+    with pytest.raises(ValueError, match="no vectors where minibert embed writes them"):
+        open_vectors(tmp_path / "other.jsonl")
+    np.save(tmp_path / "quantized.npy", np.ones((2, 3), np.int8))
+    with pytest.raises(ValueError, match="int8 numbers"):
+        open_vectors(tmp_path / "quantized.npy")
 
 
 def test_the_search_command_checks_vectors_and_skips_blank_lines(

@@ -21,6 +21,7 @@ from minibert.text import Row, Table
 TEXTS = [f"{first} {second} {third}" for first in WORDS for second in WORDS for third in WORDS[:2]]
 CHANGED = [*TEXTS[5:50], "quite new", *TEXTS[60:], TEXTS[3], "new, too"]
 SIZE = {"shard_size": 32}
+IDS = Table(id="id")
 
 
 def names(folder: Path) -> set[str]:
@@ -82,6 +83,57 @@ def test_ids_come_from_the_new_file(embedder: SentenceEmbedder, tmp_path: Path) 
     assert report.kept == 9
     lines = (tmp_path / "v" / "shard-000000.jsonl").read_text(encoding="utf-8").splitlines()
     assert [json.loads(line)["id"] for line in lines] == list(range(100, 109))
+
+
+@pytest.mark.parametrize("damage", ["cut off", "deleted"])
+def test_the_vectors_of_a_damaged_shard_are_computed_again(
+    damage: str, embedder: SentenceEmbedder, tmp_path: Path
+) -> None:
+    folder = tmp_path / "v"
+    encode_to_shards(embedder, TEXTS, folder, **SIZE)
+    shard = folder / "shard-000001.npy"
+    if damage == "deleted":
+        shard.unlink()
+        report = encode_to_shards(embedder, CHANGED, folder, update=True, **SIZE)
+    else:
+        shard.write_bytes(shard.read_bytes()[:200])
+        with pytest.warns(UserWarning, match="shard-000001.npy has been damaged"):
+            report = encode_to_shards(embedder, CHANGED, folder, update=True, **SIZE)
+    lost = set(TEXTS[32:64]) | {"quite new", "new, too"}
+    assert report.kept == sum(text not in lost for text in CHANGED)
+    np.testing.assert_allclose(
+        np.asarray(open_vectors(folder)), embedder.encode(CHANGED), atol=1e-6
+    )
+
+
+def test_a_run_that_fails_at_once_leaves_no_folder(
+    embedder: SentenceEmbedder, tmp_path: Path
+) -> None:
+    broken: list[Any] = [None]
+    with pytest.raises(ValueError, match="texts should be strings"):
+        encode_to_shards(embedder, broken, tmp_path / "new", **SIZE)
+    assert names(tmp_path) == set()
+    encode_to_shards(embedder, TEXTS, tmp_path / "v", **SIZE)
+    with pytest.raises(ValueError, match="texts should be strings"):
+        encode_to_shards(embedder, broken, tmp_path / "v", update=True, **SIZE)
+    assert names(tmp_path) == {"v"}
+
+
+def test_ids_of_a_table_have_one_type_in_all_its_files(
+    embedder: SentenceEmbedder, tmp_path: Path
+) -> None:
+    pytest.importorskip("pyarrow")
+    rows = [
+        Row("a.jsonl", number, {"text": text, "id": number if number < 32 else str(number)}, IDS)
+        for number, text in enumerate(TEXTS[:64])
+    ]
+    for file_format in ("parquet", "jsonl"):
+        options: Any = {"file_format": file_format, **SIZE}
+        if file_format == "jsonl":
+            assert encode_to_shards(embedder, rows, tmp_path / "lines", **options).shards == 2
+        else:
+            with pytest.raises(ValueError, match="not some of each"):
+                encode_to_shards(embedder, rows, tmp_path / "table", **options)
 
 
 def test_another_model_or_setting_raises_an_error(
