@@ -110,8 +110,7 @@ def export(
     quantization = import_onnxruntime("Exporting", "onnxruntime.quantization")
     model, tokenizer = _load(source, heads)
     with tempfile.TemporaryDirectory(prefix="minibert-") as temporary:
-        made = Path(temporary, "export")
-        made.mkdir()  # unlike `temporary`, with the usual permissions, which are copied below
+        made = Path(temporary)
         path = made / "model.onnx"
         with _quiet():
             graph = _prepare(source, model, tokenizer, made)
@@ -145,7 +144,14 @@ def export(
                 f"{difference:.1e} (smallest cosine {cosine:.4f})."
             )
         with new_folder(folder) as target:
-            shutil.copytree(made, target, dirs_exist_ok=True)
+            for part in sorted(
+                made.rglob("*")
+            ):  # copytree would list errors instead of raising one
+                copy = target / part.relative_to(made)
+                if part.is_dir():
+                    copy.mkdir(exist_ok=True)
+                else:
+                    shutil.copyfile(part, copy)
     return Exported(type(graph.model).__name__, difference, cosine)
 
 
