@@ -16,6 +16,7 @@ from minibert.tasks.tables import items_of, not_empty
 from minibert.text import BadRow, Row, Table, read, read_json
 from minibert.text.lines import text_lines
 from minibert.text.location import Location
+from minibert.util.checks import amount
 from minibert.util.files import RECIPES
 
 FilePath = str | os.PathLike[str]
@@ -152,8 +153,9 @@ def _sentences_of_lines(location: Location, table: Table) -> Iterator[Row]:
             continue
         elif len(columns) != width or width == 1:
             raise ValueError(
-                f"{location}, line {number}: {line.strip()!r:.80} has {len(columns)} columns, not "
-                f"{max(2, width)}. Every line should be a word and, last, its tag. {RECIPES}."
+                f"{location}, line {number}: {line.strip()!r:.80} has "
+                f"{amount(len(columns), 'column')}, not {max(2, width)}. "
+                f"Every line should be a word and, last, its tag. {RECIPES}."
             )
         elif fault := _tag_fault(columns[-1]):
             raise ValueError(f"{location}, line {number}: {fault}")
@@ -295,7 +297,10 @@ def question_values(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _answers(values: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
     """The text of each answer, and where it should start. 0 where the data do not say."""
-    if values.get("is_impossible"):
+    impossible = values.get("is_impossible")
+    if impossible not in (None, True, False):  # "False" of a table of text would be true
+        raise ValueError(f"is_impossible should be true or false, not {impossible!r:.80}.")
+    if impossible:
         return
     if "answers" not in values:
         raise ValueError("the key 'answers' is missing.")
@@ -308,9 +313,12 @@ def _answers(values: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
             raise ValueError(f"answers should be a list of texts, not {answers!r:.80}.")
         if not isinstance(starts, list):
             starts = [0] * len(texts)
+        if len(starts) != len(texts):
+            raise ValueError(
+                f"answers has {amount(len(texts), 'text')}, but {len(starts)} in answer_start."
+            )
         answers = [
-            {"text": text, "answer_start": start}
-            for text, start in zip(texts, starts, strict=False)
+            {"text": text, "answer_start": start} for text, start in zip(texts, starts, strict=True)
         ]
     if isinstance(answers, str) or not isinstance(answers, list | tuple | None):
         raise ValueError(f"answers should be a list of texts, not {answers!r:.80}.")

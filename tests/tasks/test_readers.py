@@ -139,7 +139,7 @@ def test_unicode_spaces_are_part_of_a_word(tmp_path: Path) -> None:
         ("Ann B-PER\n\nKim Min B-PER\n", "line 3: 'Kim Min B-PER' has 3 columns, not 2"),
         ("Ann id=1\n", "line 1: 'id=1' does not look like a tag"),
         ("Ann O\nsee https://a.b\n", "line 2: 'https://a.b' does not look like a tag"),
-        ("Ann\nB-PER\n", "line 1: 'Ann' has 1 columns, not 2"),
+        ("Ann\nB-PER\n", "line 1: 'Ann' has 1 column, not 2"),
         # a sentence and its tags in a line, CoNLL-U, CoNLL-2012
         (
             "Ann sang\tPER-B O\n",
@@ -320,6 +320,11 @@ def answers(text: object, start: object) -> list[dict[str, object]]:
     [
         (squad(question=None), "question 1: question should be a text, not None"),
         (squad(context=["a"]), r"question 1: context should be a text, not \['a'\]"),
+        (squad(is_impossible="False"), "is_impossible should be true or false, not 'False'"),
+        (
+            squad(answers={"text": ["tall", "trees"], "answer_start": [12]}),
+            "answers has 2 texts, but 1 in answer_start",
+        ),
         (squad(answers="tall"), "answers should be a list of texts, not 'tall'"),
         (squad(answers=answers(5, 0)), "an answer should be a text, not 5"),
         (squad(answers=answers("tall", "12")), "answer_start should be a whole number, not '12'"),
