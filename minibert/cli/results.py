@@ -6,7 +6,6 @@ A command writes only to files that nothing else owns.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 from contextlib import AbstractContextManager
 from typing import Any
@@ -26,7 +25,7 @@ class UsageError(ValueError):
 
 def print_json(content: Any) -> None:
     """Prints one JSON document on a line."""
-    print(json.dumps(content, ensure_ascii=False, allow_nan=False))
+    print(json_text(content))
 
 
 def report(options: argparse.Namespace, content: dict[str, Any], sentence: str) -> None:
@@ -94,6 +93,21 @@ def claim(path: str, force: bool, folder: bool = False) -> None:
         claim(path, force, folder)
     except (FileExistsError, IsADirectoryError, NotADirectoryError) as error:
         raise UsageError(str(error)) from None
+
+
+def claim_rows(path: str, force: bool) -> None:
+    """As `claim`, for a file of rows with columns.
+
+    Raises:
+        UsageError: No format of rows has its ending, or it exists and `force` is False.
+    """
+    from minibert.text.write import ending_of
+
+    try:
+        ending_of(path)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    claim(path, force)
 
 
 def claim_picture(path: str, force: bool) -> None:

@@ -5,7 +5,6 @@ There is a log for programs, a bar or an occasional line for people, and TensorB
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -15,6 +14,7 @@ from typing import Any
 
 import torch
 
+from minibert.util.files import json_text
 from minibert.util.progress import Progress, is_watched, tell
 
 Record = dict[str, Any]
@@ -58,7 +58,7 @@ def journal(
             record["seconds_left"] = round((steps - record["step"]) * seconds_per_step)
             record["memory_mb"] = peak_memory() >> 20
         with log.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(record) + "\n")
+            file.write(json_text(record) + "\n")
         if tensorboard:
             for name, value in record.items():
                 writer.add_scalar(name, value, record["step"])

@@ -93,12 +93,14 @@ def json_text(value: Any) -> str:
     """Return a value as JSON on one line.
 
     Values that JSON does not have are written as what stands for them: numbers that are not finite
-    as null, and dates, decimals and the like as strings.
+    as null, and dates, decimals and the like as strings. Half a character, as a path that is not
+    UTF-8 has it, is written as an escape.
     """
     try:
-        return json.dumps(value, ensure_ascii=False, allow_nan=False)
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError):
-        return json.dumps(_plain(value), ensure_ascii=False, allow_nan=False)
+        text = json.dumps(_plain(value), ensure_ascii=False, allow_nan=False)
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _plain(value: Any) -> Any:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import json
+import math
 import os
 import warnings
 from pathlib import Path
@@ -11,7 +13,15 @@ import pytest
 
 from minibert import BertConfig
 from minibert.checkpoints.source import BUNDLED_MODELS, Source
-from minibert.util.files import new_folder, read_json, read_lines, read_text, replacing, write_json
+from minibert.util.files import (
+    json_text,
+    new_folder,
+    read_json,
+    read_lines,
+    read_text,
+    replacing,
+    write_json,
+)
 
 
 def test_a_folder(tmp_path: Path) -> None:
@@ -39,6 +49,18 @@ def test_another_file_in_place_of_a_folder_raises_an_error(tmp_path: Path) -> No
     (tmp_path / "bert_model.ckpt.index").touch()
     with pytest.raises(FileNotFoundError, match="is a file. Pass the folder that holds it"):
         Source(tmp_path / "bert_model.ckpt.index")
+
+
+@pytest.mark.parametrize("value", [math.nan, {"loss": [math.inf]}, "caf\udce9.txt", "\u2028 é"])
+def test_whatever_is_written_as_json_is_json(value: object) -> None:
+    """Also numbers that are not finite, and the name of a file that is not UTF-8."""
+
+    def refuse(constant: str) -> None:
+        raise AssertionError(constant)
+
+    text = json_text(value).encode("utf-8").decode("utf-8")
+    read = json.loads(text, parse_constant=refuse)
+    assert read == value or not isinstance(value, str)
 
 
 def test_replacing_leaves_the_old_file_when_the_writer_fails(tmp_path: Path) -> None:
