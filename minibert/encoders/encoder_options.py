@@ -106,7 +106,8 @@ class TextModelOptions(HubOptions):
 
     Attributes:
         max_length: Tokens of the longest row, [CLS] and [SEP] included. None: what the folder says.
-        prompts: Texts to put before every text, by name. None: the folder's.
+        prompts: Texts to put before every text, by name, which come before the folder's of the
+            same name.
         default_prompt_name: The prompt of calls that name none. None: the folder's.
     """
 

@@ -33,7 +33,7 @@ from minibert.encoders.sentence_folder import (
     read_sentence_folder,
     write_cross_encoder_folder,
 )
-from minibert.encoders.text_encoder import check_device
+from minibert.encoders.text_encoder import check_device, check_prompts
 from minibert.encoders.token_rows import (
     Pair,
     Rows,
@@ -103,7 +103,7 @@ class CrossEncoder(TextScorer):
             tokenizer = tokenizer or loaded.tokenizer
             activation_fn = activation_fn or loaded.activation_fn
             max_length = loaded.max_length if max_length is None else max_length
-            prompts = loaded.prompts if prompts is None else prompts
+            prompts = {**loaded.prompts, **check_prompts(prompts)}
             default_prompt_name = default_prompt_name or loaded.default_prompt_name
         elif options:
             raise TypeError(f"{next(iter(options))} is for a model that is loaded by its name.")

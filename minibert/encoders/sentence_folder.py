@@ -23,6 +23,7 @@ from minibert.checkpoints.source import Source
 from minibert.config import BertConfig
 from minibert.encoders.encoder_options import TextModelOptions
 from minibert.encoders.search import Metric
+from minibert.encoders.text_encoder import check_prompts
 from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.util.files import parse_json, read_json, read_text, replacing, write_json
 
@@ -149,7 +150,7 @@ class SentenceFolder:
         return {
             "pooling": self.pooling,
             "max_length": self.length_within(positions) if max_length is None else max_length,
-            "prompts": self.prompts if options.prompts is None else options.prompts,
+            "prompts": {**self.prompts, **check_prompts(options.prompts)},
             "default_prompt_name": options.default_prompt_name or self.default_prompt_name,
             "include_prompt": self.include_prompt,
         }

@@ -231,6 +231,24 @@ class TextEncoder(TextModel):
     precision: str | None = None  # that of the model's arithmetic
     similarity_fn_name: Metric = "cosine"
     model_name: str | None = None  # where it was loaded from
+    truncate_dim: int | None = None  # dimensions that its vectors keep. None: all
+
+    @takes(VectorOptions)
+    def settings(self, **options: Unpack[VectorKeywords]) -> Settings:
+        """As `TextModel.settings`.
+
+        Raises:
+            ValueError: Also for more dimensions than the vectors are truncated to.
+        """
+        settings = super().settings(**options)
+        kept = self.truncate_dim
+        if kept is not None and (settings.truncate_dim or 0) > kept:
+            raise ValueError(
+                f"truncate_dim is {settings.truncate_dim}, but the vectors of this model are "
+                f"truncated to {kept} dimensions: load it with another truncate_dim, or set its "
+                "attribute of that name."
+            )
+        return settings
 
     @property
     def device(self) -> Any:

@@ -39,6 +39,10 @@ class TestResults:
             assert (embedder.truncate_dim, embedder.dimension) == (size, size or whole.shape[1])
         with pytest.raises(ValueError, match="truncate_dim should be .* 1 or more, not 0"):
             embedder.truncate_dim = 0
+        embedder.truncate_dim = 6
+        with pytest.raises(ValueError, match="truncate_dim is 10, but .* truncated to 6"):
+            embedder.encode(TEXTS, truncate_dim=10)
+        embedder.truncate_dim = None
 
     def test_normalized_and_truncated(self, embedder: SentenceEmbedder) -> None:
         vectors = embedder.encode(TEXTS, truncate_dim=10, normalize_embeddings=True)
@@ -231,6 +235,15 @@ class TestPrompts:
         )
         tensor = embedder.encode_query(["hello"], convert_to_tensor=True)
         assert isinstance(tensor, torch.Tensor)
+
+    def test_prompts_of_a_call_are_added_to_those_of_the_folder(self, tmp_path: Path) -> None:
+        prompts = {"prompts": {"query": "query: ", "passage": "how? "}}
+        sentence_folder(tmp_path, ("Pooling", {}), config_sentence_transformers=prompts)
+        embedder = SentenceEmbedder.from_pretrained(tmp_path, prompts={"query": "who? "})
+        assert embedder.prompts == {"query": "who? ", "passage": "how? "}
+        assert np.array_equal(
+            embedder.encode_document("hello"), embedder.encode("hello", prompt="how? ")
+        )
 
     def test_without_prompts(self, embedder: SentenceEmbedder) -> None:
         assert np.array_equal(embedder.encode_query("hello"), embedder.encode("hello"))
