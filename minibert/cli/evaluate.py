@@ -21,7 +21,7 @@ from minibert.cli.options import (
     probability,
 )
 from minibert.cli.parser import Command, Parser
-from minibert.cli.results import UsageError, claim, claim_picture, print_json
+from minibert.cli.results import UsageError, claim_picture, claim_rows, print_json
 from minibert.cli.texts import check_single_files
 from minibert.tasks import TaskName
 from minibert.util.checks import amount, type_of
@@ -89,10 +89,7 @@ def run(options: argparse.Namespace) -> None:
     file = _model_and_file(options)
     check_single_files([file])
     if options.errors is not None:
-        from minibert.text.write import ending_of
-
-        ending_of(options.errors)
-        claim(options.errors, options.force)
+        claim_rows(options.errors, options.force)
     if options.plot is not None:
         claim_picture(options.plot, options.force)
     device = check_device(options.device, options.backend)

@@ -35,9 +35,10 @@ from minibert.cli.options import (
     add_table,
     comma_list,
     filled,
+    refuse_options,
     table_of,
 )
-from minibert.cli.parser import Command, Parser
+from minibert.cli.parser import Command, Once, Parser
 from minibert.cli.results import UsageError, report
 from minibert.cli.texts import check_single_files
 from minibert.cli.training import (
@@ -101,14 +102,17 @@ def add(parser: Parser) -> None:
 def _add_data_options(parser: Parser, kind: FinetuningTask) -> None:
     """Files of examples, and what the task reads of them."""
     group = parser.add_argument_group("data")
-    group.add_argument("--train", metavar="FILE", help="Training file.")
+    group.add_argument("--train", action=Once, metavar="FILE", help="Training file.")
     group.add_argument(
         "--dev",
+        action=Once,
         metavar="FILE",
         help="Evaluation file, which chooses the best model. Default: a share of --train is held "
         "out.",
     )
-    group.add_argument("--test", metavar="FILE", help="File to score the best model on at the end.")
+    group.add_argument(
+        "--test", action=Once, metavar="FILE", help="File to score the best model on at the end."
+    )
     group.add_argument(
         "--held-out",
         type=float,
@@ -231,6 +235,8 @@ def with_task_of_run(arguments: list[str]) -> list[str]:
 
 def run(options: argparse.Namespace) -> None:
     options = options_of_run(options, "train")
+    if options.dev is not None:
+        refuse_options(options, ["held_out"], "has no effect with --dev: drop one of them.")
     settings = filled(TrainingOptions, options)
     check_single_files((options.train, options.dev, options.test))
     source = source_of(options)

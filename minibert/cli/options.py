@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import Field, fields
 from typing import Any, TypeVar
 
-from minibert.cli.parser import Parser, parser_of
+from minibert.cli.parser import Once, Parser, parser_of
 from minibert.cli.results import UsageError
 from minibert.encoders.encoder_options import EmbedderOptions, LoadOptions
 from minibert.text.table import Table
@@ -335,6 +335,7 @@ def add_label_columns(parser: Any) -> None:
     """`--label-columns`, of a parser or of a group of options."""
     parser.add_argument(
         "--label-columns",
+        action=Once,
         type=comma_list(),
         default=[],
         metavar="A,B,...",

@@ -52,6 +52,20 @@ class HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
         return super()._get_help_string(action)
 
 
+class Once(argparse.Action):
+    """Stores the value of an option, and refuses a second one: the first would be lost."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Any = None) -> None:
+        """Stores the value.
+
+        Raises:
+            ArgumentError: The option is given a second time.
+        """
+        if getattr(namespace, self.dest) is not parser.get_default(self.dest):
+            raise argparse.ArgumentError(self, "is given twice, but takes one value")
+        setattr(namespace, self.dest, values)
+
+
 class Parser(argparse.ArgumentParser):
     """An argument parser that reports a mistake in one sentence instead of printing every option.
 

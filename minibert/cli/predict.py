@@ -6,7 +6,7 @@ import argparse
 import logging
 import math
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -26,8 +26,8 @@ from minibert.cli.options import (
     probability,
     refuse_options,
 )
-from minibert.cli.parser import Command, Parser
-from minibert.cli.results import ResultPrinter, UsageError, claim, report
+from minibert.cli.parser import Command, Once, Parser
+from minibert.cli.results import ResultPrinter, UsageError, claim_rows, report
 from minibert.cli.texts import (
     check_files,
     checked_texts,
@@ -75,10 +75,7 @@ def _rows_of_input(options: argparse.Namespace, *columns: str | None) -> Iterato
     """The rows of the input, of which each has these columns. Checks the output before."""
     if options.output is not None:
         refuse_options(options, ("jsonl",), "prints results, but --output writes them: drop one.")
-        from minibert.text.write import ending_of
-
-        ending_of(options.output)
-        claim(options.output, options.force)
+        claim_rows(options.output, options.force)
     return rows_of(options, *columns)
 
 
@@ -108,6 +105,8 @@ def _show_predictions(
             while batch := list(islice(rows, BATCH_ROWS)):
                 predictions, records = _without_truncations(lambda: predict(batch))
                 truncations.extend(records)
+                if not count:
+                    _warn_of_replaced(batch[0].values, predictions[0])
                 for row, result in zip(batch, predictions, strict=True):
                     count += 1
                     yield {**row.values, **result}
@@ -141,6 +140,16 @@ def _without_truncations(work: Callable[[], T]) -> tuple[T, list[TruncationWarni
         else:
             warnings.warn_explicit(record.message, record.category, record.filename, record.lineno)
     return result, truncations
+
+
+def _warn_of_replaced(values: Mapping[str, Any], result: Mapping[str, Any]) -> None:
+    """Say which columns of the input make room for those of the prediction."""
+    names = [name for name in values if name in result]
+    if names:
+        logger.warning(
+            "the output replaces columns of the input (%s): rename what you want to keep.",
+            ", ".join(names),
+        )
 
 
 def _count(truncations: list[TruncationWarning]) -> int:
@@ -198,6 +207,8 @@ def run_classify(options: argparse.Namespace) -> None:
     activation = class_activation(config)
     is_number = activation == "Identity"
     has_several = activation == "Sigmoid"
+    without_effect = ["threshold"] if is_number else []
+    refuse_options(options, without_effect, "is for labels, but this model gives numbers: drop it.")
     names = label_names(config)
     top_k = options.top_k
     thresholds = dict.fromkeys(names, -math.inf)
@@ -353,6 +364,7 @@ def add_rerank(parser: Parser) -> None:
     parser.add_argument("query", metavar="QUERY", help="Text that the others should answer.")
     parser.add_argument(
         "--file",
+        action=Once,
         metavar="FILE",
         default="-",
         help="Texts to sort: a text a line, or a table. - reads stdin.",

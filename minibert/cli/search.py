@@ -20,7 +20,7 @@ from minibert.cli.options import (
     refuse_options,
     table_of,
 )
-from minibert.cli.parser import Command, Parser, parser_of
+from minibert.cli.parser import Command, Once, Parser, parser_of
 from minibert.cli.results import ResultPrinter, UsageError
 from minibert.cli.texts import (
     check_files,
@@ -48,6 +48,7 @@ def add(parser: Parser) -> None:
     parser.add_argument(
         "--queries",
         dest="query_file",
+        action=Once,
         metavar="FILE",
         help="File of queries: one per line, or a table. - reads stdin.",
     )
@@ -58,6 +59,7 @@ def add(parser: Parser) -> None:
     )
     parser.add_argument(
         "--corpus",
+        action=Once,
         required=True,
         metavar="FILE",
         help="File of texts, as for minibert embed: one per line, or a table, a folder or a URI. "

@@ -186,8 +186,8 @@ def evaluate(
         raise ValueError("label_columns is for models with several labels a text: drop it.")
     if threshold is not None and not is_multi_label:
         raise ValueError(
-            "threshold has no effect on this model: drop it. It is for models with several labels "
-            "a text."
+            "threshold is for models with several labels a text, and has no effect on this model: "
+            "drop it."
         )
     skipped: list[BadRow] = []
     rows = rows_of(task, data, dev=True, skip=skipped if skip_bad_rows else None)
@@ -251,8 +251,8 @@ def unknown_labels(task: Task, rows: Sequence[Row], config: Any) -> dict[str, in
             "config."
         )
     warn(
-        f"{sum(unknown.values()):,} labels of the data are not among those of the model and count "
-        f"as wrong: {listing} (the model has {shown})."
+        f"labels of the data that the model does not have count as wrong: {listing}, "
+        f"{sum(unknown.values()):,} in all (the model has {shown})."
     )
     return unknown
 

@@ -17,6 +17,7 @@ from minibert.checkpoints.tensors import read_tensors
 from minibert.config import BertConfig
 from minibert.encoders.auto import class_for_tensors
 from minibert.encoders.scoring import label_names
+from minibert.util.checks import amount
 from minibert.util.files import read_json
 from minibert.util.progress import tell
 
@@ -130,7 +131,8 @@ def _report_new_head(
     names: Iterable[str],
 ) -> None:
     """Say why a head is new. `names` are its tensors, if others of the head are kept."""
-    present = f"{', '.join(map(str, architectures or []))} with {config.num_labels} labels"
+    present = f"{', '.join(map(str, architectures or []))} with "
+    present += amount(config.num_labels, "label")
     labels = label_names(config)
     if len(labels) > 1:
         present += f" ({first_names(labels)})"

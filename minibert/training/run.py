@@ -45,6 +45,7 @@ from minibert.training.state import (
     write_state,
 )
 from minibert.training.steps import LossWatch, Objective, Steps, count_labels
+from minibert.util.checks import amount
 from minibert.util.extras import need
 from minibert.util.progress import interruptible
 
@@ -173,11 +174,11 @@ class Run:
                     self._save()
             if self.step < self.steps and self.is_first:
                 logger.info(
-                    "stopped after step %d of %d: no better %s in %d evaluations (patience).",
+                    "stopped after step %d of %d: no better %s in %s (patience).",
                     self.step,
                     self.steps,
                     options.metric,
-                    self.evaluations_since_best,
+                    amount(self.evaluations_since_best, "evaluation"),
                 )
 
     @contextmanager

@@ -344,6 +344,13 @@ def test_help_explains_topics(topic: str, capsys: pytest.CaptureFixture[str]) ->
         # what is no file of vectors, and no folder
         ("embed x -o /dev/null", "should end in .npy"),
         ("serve a=", "a= names no model"),
+        # a second file would take the place of the first
+        ("finetune answers --train a.json --train b.json -o c", "--train: is given twice"),
+        ("search x --corpus a.txt --corpus b.txt", "--corpus: is given twice"),
+        ("rerank x --model y --file a.txt --file b.txt", "--file: is given twice"),
+        ("evaluate x y --label-columns a --label-columns b", "--label-columns: is given twice"),
+        # a file of a format that does not exist
+        ("classify x --model y -o a.xlsx", "should end in .jsonl"),
     ],
 )
 def test_bad_usage_is_refused_before_a_model_is_loaded(

@@ -119,3 +119,24 @@ def test_all_labels_of_a_text_are_predicted_where_it_may_have_several(
             predicted = json.load(file)["predicted"]
     expected = [] if threshold else [f"LABEL_{index}" for index in range(labels)]
     assert sorted(predicted) == expected
+
+
+def test_columns_that_the_output_replaces_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file of reviews may have a column score of its own."""
+    folder = classifier_folder(tmp_path / "model", 2)
+    (tmp_path / "a.csv").write_text("text,score\nhello,5\nworld,1\n", encoding="utf-8")
+    command = ["classify", "-m", str(folder), "--file", str(tmp_path / "a.csv"), "--jsonl"]
+    assert main(command) == 0
+    assert "replaces columns of the input (score)" in capsys.readouterr().err
+    (tmp_path / "a.csv").write_text("text,stars\nhello,5\nworld,1\n", encoding="utf-8")
+    assert main(command) == 0
+    captured = capsys.readouterr()
+    assert "replaces" not in captured.err and '"stars": "5"' in captured.out
+
+
+def test_a_number_has_no_threshold(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = classifier_folder(tmp_path / "model", 1)
+    assert main(["classify", "-m", str(folder), "hello", "--threshold", "0.5"]) == 2
+    assert "--threshold is for labels" in capsys.readouterr().err

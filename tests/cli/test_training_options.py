@@ -217,6 +217,7 @@ def test_class_weights_do_not_go_with_several_labels(
         (["--evaluate-every", "-1"], "--evaluate-every should be 0 or more"),
         (["--max-length", "1"], "--max-length should be a whole number of 3 or more"),
         (["--freeze", "9"], "--freeze is 9, but the model has only 2 layers"),
+        (["--dev", "-", "--held-out", "0.2"], "--held-out has no effect with --dev"),
     ],
 )
 def test_an_error_of_a_value_names_the_option(

@@ -287,5 +287,5 @@ def test_invalid_data_and_models(tokenizer: Any) -> None:
 def test_a_threshold_is_for_several_labels(tokenizer: Any) -> None:
     model = build("BertForSequenceClassification", id2label={0: "good", 1: "bad"})
     rows = [{"text": text, "label": "good"} for text in random_texts(3)]
-    with pytest.raises(ValueError, match="threshold has no effect on this model"):
+    with pytest.raises(ValueError, match="threshold is for models with several labels"):
         evaluate(model, tokenizer, rows, threshold=0.5)
