@@ -8,6 +8,7 @@ import difflib
 import importlib.resources
 import os
 import re
+import stat
 import tempfile
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -183,6 +184,7 @@ class Source:
             FileNotFoundError: No such repository or revision, or the network cannot be reached (or
                 may not be) and the cache does not hold the file.
             ValueError: Something else is in place of the file: a Git LFS pointer, or a web page.
+            PermissionError: Its folder may not be read, so nobody knows whether it is there.
         """
         if self._repository is not None:
             path = self._in_repository(self._repository, filename)
@@ -192,8 +194,7 @@ class Source:
             named = self.single_file
             if named is not None and named.suffix == ".json" and filename == "config.json":
                 path = named
-        # False, too, for what cannot be a name, such as a very long one
-        if path is None or not os.path.isfile(path):
+        if path is None or not _is_file(path):
             return None
         _refuse_placeholder(path)
         return path
@@ -253,6 +254,20 @@ class Source:
                 "are named by their paths: BertModel.from_pretrained(weights, config=config)."
             )
         return "Is it a BERT checkpoint?"
+
+
+def _is_file(path: Path) -> bool:
+    """Whether there is a file. What cannot be a name, such as a very long one, is none.
+
+    Raises:
+        PermissionError: Its folder may not be read.
+    """
+    try:
+        return stat.S_ISREG(os.stat(path).st_mode)
+    except PermissionError:
+        raise
+    except (OSError, ValueError):
+        return False
 
 
 def _refuse_placeholder(path: Path) -> None:

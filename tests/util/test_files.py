@@ -6,6 +6,7 @@ import errno
 import json
 import math
 import os
+import sys
 import warnings
 from pathlib import Path
 
@@ -34,6 +35,24 @@ def test_a_folder(tmp_path: Path) -> None:
         FileNotFoundError, match="holds no config.json or model.bin. Is it a BERT checkpoint"
     ):
         source.require("config.json", "model.bin")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="folders have other permissions there")
+def test_a_folder_that_may_not_be_read_is_not_one_without_the_file(tmp_path: Path) -> None:
+    (tmp_path / "1_Pooling").mkdir()
+    (tmp_path / "1_Pooling" / "config.json").write_text("{}", encoding="utf-8")
+    source = Source(tmp_path)
+    tmp_path.chmod(0o000)
+    is_root = os.geteuid() == 0
+    try:
+        if is_root:
+            os.seteuid(65534)
+        with pytest.raises(PermissionError):
+            source.file("1_Pooling/config.json")
+    finally:
+        if is_root:
+            os.seteuid(0)
+        tmp_path.chmod(0o700)
 
 
 @pytest.mark.parametrize(
