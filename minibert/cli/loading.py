@@ -106,12 +106,13 @@ def load_head(options: argparse.Namespace, kind: Kind) -> tuple[Any, Any]:
         UsageError: The device does not exist here, or the graph has decided what an option sets.
         ValueError: The checkpoint is of another kind.
     """
-    backend: Backend = getattr(options, "backend", "torch")
+    chosen: Backend | None = getattr(options, "backend", None)  # None: the command has no choice
+    backend: Backend = chosen or "torch"
     precision: Precision = getattr(options, "precision", "exact")
     if backend == "onnx" and precision != "fp32":
         raise UsageError("--backend onnx has the precision of the export: leave --precision out.")
     source = source_of(options)
-    check_kind(source, backend)
+    check_kind(source, chosen)
     device = check_device(options.device, backend)
     from minibert.encoders.kinds import NOUN_OF_KIND, kind_of, load
     from minibert.encoders.text_encoder import check_max_length
@@ -139,12 +140,12 @@ def load_head(options: argparse.Namespace, kind: Kind) -> tuple[Any, Any]:
     return model, tokenizer
 
 
-def check_kind(source: Source, backend: str) -> None:
+def check_kind(source: Source, backend: str | None) -> None:
     """Check that the model can run in the chosen backend.
 
     Args:
         source: The model.
-        backend: "torch" or "onnx".
+        backend: "torch" or "onnx". None: torch, and the command has no other.
 
     Raises:
         UsageError: The folder holds an ONNX graph and no weights, and the backend is torch.
@@ -155,7 +156,10 @@ def check_kind(source: Source, backend: str) -> None:
     names = ("model.safetensors", "pytorch_model.bin", "model.safetensors.index.json")
     has_weights = any((folder / name).is_file() for name in names)
     if (folder / "model.onnx").is_file() and not has_weights:
-        raise UsageError(f"{source} was written by minibert export: run it with --backend onnx.")
+        advice = "run it with --backend onnx"
+        if backend is None:
+            advice = "name the model that it was exported from"
+        raise UsageError(f"{source} was written by minibert export: {advice}.")
 
 
 def warn_of_head(source: Source) -> None:

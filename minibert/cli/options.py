@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import Field, fields
 from typing import Any, TypeVar
 
@@ -138,12 +138,13 @@ _ARGUMENT = re.compile(
 )
 
 
-def in_options(sentence: str, parser: Parser) -> str:
+def in_options(sentence: str, parser: Parser, of_table: Mapping[str, str] | None = None) -> str:
     """An error of Python, with the options of the command in place of the arguments.
 
     Args:
         sentence: The error. It begins with an argument, or advises to pass some.
         parser: That of the command.
+        of_table: The options of fields of `Table` that this file has by other names.
     """
     flags: dict[str, str] = {}
     for name, action in reversed(list(parser.options_by_name().items())):
@@ -161,7 +162,7 @@ def in_options(sentence: str, parser: Parser) -> str:
         value = {"...": about["metavar"], r"'\t'": "tab"}.get(match["value"], match["value"])
         if re.fullmatch(r"'[\w,.-]*'", value):  # needs no quotation marks in a shell
             value = value[1:-1]
-        return f"{about['option']} {value}"
+        return f"{(of_table or {}).get(match['field'], about['option'])} {value}"
 
     argument, _, rest = sentence.partition(" ")
     if argument in flags and rest.startswith(("should ", "is ")):

@@ -6,7 +6,7 @@ import argparse
 import logging
 import os
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from minibert.cli.loading import load_embedder, source_of
 from minibert.cli.options import (
@@ -39,6 +39,13 @@ if TYPE_CHECKING:
 logger = logging.getLogger("minibert")
 
 RERANKED = 100  # texts for each query that --rerank scores again
+
+
+class Query(NamedTuple):
+    """A query, and its id where its file has one."""
+
+    text: str
+    id: Any = None
 
 
 def add(parser: Parser) -> None:
@@ -107,27 +114,31 @@ def run(options: argparse.Namespace) -> None:
     texts = [row.text for row in rows]
     vectors = _vectors(options, of_corpus, texts)
     count = options.top_k if options.rerank is None else max(RERANKED, options.top_k)
-    matches = _matches(embedder, queries, vectors, texts, count)
+    asked = [query.text for query in queries]
+    matches = _matches(embedder, asked, vectors, texts, count)
     if options.rerank is not None:
-        matches = _reranked(options, queries, matches, texts)
+        matches = _reranked(options, asked, matches, texts)
     with ResultPrinter(options) as results:
         for query, hits in zip(queries, matches, strict=True):
             hits = hits[: options.top_k]
             found = [_result(rows[row], row + 1, score) for row, score in hits]
-            lines = [query] if len(queries) > 1 else []
+            lines = [query.text] if len(queries) > 1 else []
             for row, score in hits:
                 place = shown_place(rows[row], options.corpus)
                 lines.append(f"{score:.4f}  {place:>6}  {texts[row]}")
-            results.show({"query": query, "results": found}, "\n".join(lines))
+            about = {"query": query.text}
+            if query.id is not None:
+                about["query_id"] = query.id
+            results.show({**about, "results": found}, "\n".join(lines))
 
 
-def _queries(options: argparse.Namespace) -> list[str]:
+def _queries(options: argparse.Namespace) -> list[Query]:
     """The queries: arguments, or the lines of a file that are not blank."""
     if options.queries and options.query_file:
         raise UsageError("give queries or --queries, not both.")
     if options.query_file:
         queries = _queries_of_file(options)
-        written = [query for query in queries if query.strip()]
+        written = [query for query in queries if query.text.strip()]
         if not written:
             raise ValueError(f"there is no text in {options.query_file}.")
         if len(written) < len(queries):
@@ -138,11 +149,14 @@ def _queries(options: argparse.Namespace) -> list[str]:
         raise UsageError("give a query, or --queries FILE.")
     if not all(map(str.strip, options.queries)):
         raise UsageError("the query is empty: write one between the quotation marks.")
-    return checked_texts(options.queries, "query")
+    return [Query(text) for text in checked_texts(options.queries, "query")]
 
 
-def _queries_of_file(options: argparse.Namespace) -> list[str]:
-    """The queries of a file, which is read as the corpus is, but for the columns of the corpus."""
+def _queries_of_file(options: argparse.Namespace) -> list[Query]:
+    """The queries of a file, which is read as the corpus is, but for the columns of the corpus.
+
+    Those of a table that has the column of the ids, too, keep theirs.
+    """
     from minibert.text.file_rows import has_columns
     from minibert.text.location import Location
     from minibert.text.read import read
@@ -155,10 +169,9 @@ def _queries_of_file(options: argparse.Namespace) -> list[str]:
     elif not os.path.isdir(file) and not has_columns(Location(file), table):
         table = replace(table, text=Table.text, columns=None)  # lines have no columns
     try:
-        return [row.text for row in read(file, table)]
+        return [Query(row.text, row.values.get(options.id_column)) for row in read(file, table)]
     except ValueError as error:
-        sentence = in_options(str(error), parser_of(options))
-        error.args = (sentence.replace("--text-column", "--query-column"),)
+        error.args = (in_options(str(error), parser_of(options), {"text": "--query-column"}),)
         raise
 
 

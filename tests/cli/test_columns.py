@@ -199,6 +199,7 @@ def test_queries_have_columns_of_their_own(
     assert main([*typed, *columns, *options.split()]) == 0
     (answer,) = json.loads(capsys.readouterr().out)["output"]
     assert (answer["query"], answer["results"][0]["id"]) == ("Where is Paris?", "p")
+    assert answer.get("query_id") == ("1" if name == "q.csv" else None)
 
 
 def test_a_wrong_column_of_queries_names_their_option(

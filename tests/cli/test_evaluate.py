@@ -110,6 +110,8 @@ def test_an_export_without_its_backend_is_named(
     for command in (["evaluate", str(file)], ["info"], ["verify"]):
         assert main([*command, "-m", str(model)]) in (1, 2)
         assert "written by minibert export" in capsys.readouterr().err
+    assert main(["fill-mask", "a [MASK]", "-m", str(model)]) == 2
+    assert "--backend" not in capsys.readouterr().err  # an option that it does not have
 
 
 @pytest.mark.parametrize("option", ["--errors", "--plot"])
