@@ -48,7 +48,7 @@ MAX_LENGTH_WITHOUT_DROPOUT = 128
 
 
 @contextmanager
-def faster_operators(device: torch.device, model: nn.Module | None = None) -> Iterator[None]:
+def faster_operators(device: torch.device, model: nn.Module) -> Iterator[None]:
     """Use the operators of this module while the context lasts, if `device` is a CPU.
 
     On a GPU those of PyTorch are fast.
@@ -60,10 +60,8 @@ def faster_operators(device: torch.device, model: nn.Module | None = None) -> It
     if device.type != "cpu":
         yield
         return
-    encoders: list[BertEncoder] = []
-    if model is not None:
-        # A user's own encoder does not receive a layout, which blocks are made from.
-        encoders = [m for m in model.modules() if isinstance(m, BertEncoder) and takes_layout(m)]
+    # A user's own encoder does not receive a layout, which blocks are made from.
+    encoders = [m for m in model.modules() if isinstance(m, BertEncoder) and takes_layout(m)]
     hooks = [encoder.register_forward_pre_hook(_use_blocks) for encoder in encoders]
     hooks += [encoder.register_forward_hook(_remove_padding_rows) for encoder in encoders]
     products = onednn_products() if onednn_is_faster() else nullcontext()

@@ -203,7 +203,7 @@ def products_of_a_layer(x: Tensor, weight: Tensor) -> list[Tensor]:
 )
 def test_products_have_the_accuracy_of_float32(tokens: int, inputs: int, outputs: int) -> None:
     x, weight = torch.randn(tokens, inputs), torch.randn(outputs, inputs)
-    with faster_operators(CPU):
+    with faster_operators(CPU, nn.Identity()):
         received = products_of_a_layer(x, weight)
     expected = products_of_a_layer(x.double(), weight.double())
     for ours, exact in zip(received, expected, strict=True):
@@ -215,14 +215,14 @@ def test_settings_and_operators_of_torch_are_restored() -> None:
     precision = getattr(matmul, "fp32_precision", None)
     torch.manual_seed(0)
     expected = F.dropout(torch.ones(100))
-    with pytest.raises(RuntimeError, match="interrupted"), faster_operators(CPU):
+    with pytest.raises(RuntimeError, match="interrupted"), faster_operators(CPU, nn.Identity()):
         assert not onednn_is_faster() or getattr(matmul, "fp32_precision", None) == "bf16"
         raise RuntimeError("interrupted")
     assert getattr(matmul, "fp32_precision", None) == precision
     torch.manual_seed(0)
     assert torch.equal(F.dropout(torch.ones(100)), expected)
     torch.manual_seed(0)
-    with faster_operators(torch.device("meta")):  # any device but the CPU
+    with faster_operators(torch.device("meta"), nn.Identity()):  # any device but the CPU
         assert torch.equal(F.dropout(torch.ones(100)), expected)
 
 
