@@ -285,11 +285,15 @@ class Service:
         if model.kind == "tagger" and not all(isinstance(text, str) for text in inputs):
             raise HTTPException(422, "this model tags single texts, not pairs of texts.")
         if len(inputs) > self.limits.texts:
-            raise HTTPException(422, f"a request has at most {self.limits.texts} texts.")
+            raise HTTPException(
+                422, f"a request has at most {self.limits.texts} texts, not {len(inputs)}."
+            )
         rows = await model.read(inputs, body.prompt_name, side)
         tokens = sum(row.tokens for row, _ in rows)
         if tokens > self.limits.tokens:
-            raise HTTPException(422, f"a request has at most {self.limits.tokens} tokens.")
+            raise HTTPException(
+                422, f"a request has at most {self.limits.tokens} tokens, not {tokens}."
+            )
         truncated = [index for index, (row, _) in enumerate(rows) if row.overlong]
         if truncated and body.truncate is False:
             raise HTTPException(
@@ -630,7 +634,9 @@ def _add_tei_tools(app: FastAPI, service: Service) -> None:
         if isinstance(texts, str):
             texts = [texts]
         if len(texts) > service.limits.texts:
-            raise HTTPException(422, f"a request has at most {service.limits.texts} texts.")
+            raise HTTPException(
+                422, f"a request has at most {service.limits.texts} texts, not {len(texts)}."
+            )
         model = service.choose(body.model, (*EMBEDDERS, *CLASSIFIERS))
         tokens = await asyncio.to_thread(model.tokens, texts, body.add_special_tokens)
         return Response(to_json(tokens), media_type="application/json")

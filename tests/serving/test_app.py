@@ -172,7 +172,7 @@ class TestOpenAI:
             openai.models.retrieve("reranker/else")
         with pytest.raises(errors.AuthenticationError, match="Bearer KEY"):
             openai.with_options(api_key="another").embeddings.create(model="embedder", input="x")
-        with pytest.raises(errors.UnprocessableEntityError, match="at most 200 texts"):
+        with pytest.raises(errors.UnprocessableEntityError, match="at most 200 texts, not 201"):
             openai.embeddings.create(model="embedder", input=["x"] * 201)
         with pytest.raises(errors.UnprocessableEntityError, match="at most 3000 tokens"):
             openai.embeddings.create(model="embedder", input=[LONG] * 60)
