@@ -636,8 +636,11 @@ function fitFilm() {
 
 /** Shows the picture to whoever comes through a door of “Ask”, which takes its room from the page. */
 function openFilm() {
-  if (film.door !== state.ask && !running) {
-    film.door = state.ask;
+  if (film.door === state.ask || !same(shown.request, requested())) {
+    return; // The numbers of the door are still being computed.
+  }
+  film.door = state.ask;
+  if (state.ask) {
     requestAnimationFrame(() => {
       drawFilm(); // the answer has its place now
       seeFilm();

@@ -327,6 +327,15 @@ def test_the_output_is_in_sight_beside_an_answer(browser: Any, file: Path, langu
         opened.page.wait_for_function(f"() => ({BELOW_MAIN})() <= 1")
 
 
+def test_a_door_in_an_open_page_brings_the_animation_into_sight(phone: Opened) -> None:
+    phone.again("#section=text&text=Paris is large.")
+    phone.page.evaluate("() => { location.hash = 'ask=qkv'; }")
+    phone.page.wait_for_function(
+        "() => { const { top } = $('film-play').getBoundingClientRect();"
+        " return state.section === 'head' && top > 0 && top < innerHeight; }"
+    )
+
+
 def test_an_answer_on_a_phone_is_folded_while_the_animation_plays(phone: Opened) -> None:
     phone.again("#ask=qkv")
     page = phone.page
