@@ -191,7 +191,7 @@ def encode_to_shards(
         lock = only_run_in(Path(location.path), rank)
     with lock, Progress(show_progress, total) as progress, interruptible() as stop_requested:
         run.folder = VectorFolder(location)
-        run.folder.begin(about, _model_name(embedder))
+        run.folder.begin(about, embedder.model_name)
         source = _Shards(rows, about, rank, world_size, stop_requested)
         report = CorpusReport()
         for part in _write_shards(run, source, processes, progress):
@@ -300,10 +300,6 @@ def _write_shards(
         yield run.write_shard(number, shard, progress)
 
 
-def _model_name(embedder: TextEncoder) -> str | None:
-    return getattr(embedder, "model_name", None)
-
-
 def _update(
     run: _Run,
     rows: Iterator[str | Row],
@@ -326,16 +322,16 @@ def _update(
         interruptible() as stop_requested,
     ):
         earlier = VectorFolder(Location(path))
-        earlier.begin(about, _model_name(run.embedder))
+        earlier.begin(about, run.embedder.model_name)
         run.old_vectors = KeptVectors(earlier)
         with named_in_errors(new, path):
             try:
                 run.folder = VectorFolder(Location(new))
-                run.folder.begin(about, _model_name(run.embedder))
+                run.folder.begin(about, run.embedder.model_name)
             except ValueError:  # of an update with other settings
                 shutil.rmtree(new)
                 run.folder = VectorFolder(Location(new))
-                run.folder.begin(about, _model_name(run.embedder))
+                run.folder.begin(about, run.embedder.model_name)
             source = _Shards(rows, about, 0, 1, stop_requested)
             for part in _write_shards(run, source, 1, progress):
                 report.add(part)
@@ -403,8 +399,8 @@ class _Run:
     @property
     def dimension(self) -> int:
         """Dimension of the vectors that are written."""
-        whole: int = self.embedder.dimension
-        return min(whole, self.settings.truncate_dim or whole)
+        dimension = self.embedder.dimension
+        return min(dimension, self.settings.truncate_dim or dimension)
 
     def about(self) -> dict[str, Any]:
         """The entries of a folder's manifest that its vectors have."""
