@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from conftest import tiny_config
 
-from minibert import BertForSequenceClassification, BertModel
+from minibert import BertForSequenceClassification, BertModel, BertPreTrainedModel
 from minibert.util.files import write_json
 
 WORDS = ["hello", "world", "query", "how", "do", "tall", "trees", "grow", "in", "korea"]
@@ -42,10 +42,18 @@ def tiny_folder(folder: Path, **config: Any) -> Path:
 
 def classifier_folder(folder: Path, labels: int, **config: Any) -> Path:
     """Write a sequence classifier in the format of the Hub."""
+    names = {n: f"LABEL_{n}" for n in range(labels)}
+    return head_folder(folder, BertForSequenceClassification, id2label=names, **config)
+
+
+def head_folder(folder: Path, model_class: type[BertPreTrainedModel], **config: Any) -> Path:
+    """Write a BERT with a head in the format of the Hub.
+
+    Heads of a class with as many labels are equal, so that `shared_graphs` traces one of them.
+    """
     tiny_folder(folder)
     torch.manual_seed(3)
-    sizes = {"vocab_size": len(VOCABULARY), "id2label": {n: f"LABEL_{n}" for n in range(labels)}}
-    model = BertForSequenceClassification(tiny_config(**sizes, **config))
+    model = model_class(tiny_config(vocab_size=len(VOCABULARY), **config))
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(torch.randn_like(parameter) * 0.1)

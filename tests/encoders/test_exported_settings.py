@@ -11,16 +11,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from conftest import tiny_config
-from tiny_folder import VOCABULARY, classifier_folder, sentence_folder
+from tiny_folder import VOCABULARY, classifier_folder, sentence_folder, tiny_folder
 from torch import nn
 
 from minibert import (
     BertConfig,
     BertModel,
     BertPreTrainedModel,
-    BertTokenizer,
     CrossEncoder,
     OnnxEmbedder,
     SentenceEmbedder,
@@ -144,10 +142,11 @@ class Duo(BertPreTrainedModel):
 class TestClassesOfOnesOwn:
     @pytest.fixture
     def folder(self, tmp_path: Path) -> Path:
-        torch.manual_seed(0)
-        Duo(tiny_config(vocab_size=len(VOCABULARY))).save_pretrained(tmp_path / "duo")
-        BertTokenizer(VOCABULARY, model_max_length=64).save_pretrained(tmp_path / "duo")
-        return tmp_path / "duo"
+        folder = tiny_folder(tmp_path / "duo")
+        duo = Duo(tiny_config(vocab_size=len(VOCABULARY)))
+        duo.bert.load_state_dict(BertModel.from_pretrained(folder).state_dict())
+        duo.save_pretrained(folder)
+        return folder
 
     def test_heads_are_refused(self, folder: Path, tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="has 4 tensors that BertModel has no place for, such"):

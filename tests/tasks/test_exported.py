@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
-from conftest import tiny_config
-from tiny_folder import VOCABULARY, sentence_folder, tiny_folder
+from tiny_folder import head_folder, sentence_folder
 
 import minibert
 from minibert import evaluate
 from minibert.checkpoints.source import Source
 from minibert.cli import main
+from minibert.encoders.auto import load_with_heads
 
 pytest.importorskip("onnxscript")
 pytest.importorskip("onnxruntime")
@@ -33,10 +32,10 @@ PAIRS = [
 ]
 # the class of the head, its config, data, and arguments of `evaluate`
 HEADS: dict[str, tuple[str, dict[str, Any], list[Any], dict[str, Any]]] = {
-    "classifier": ("SequenceClassification", {"id2label": {0: "a", 1: "b"}}, LABELED, {}),
+    "classifier": ("SequenceClassification", {"id2label": {0: "c", 1: "b", 2: "a"}}, LABELED, {}),
     "several labels": (
         "SequenceClassification",
-        {"id2label": {0: "a", 1: "b"}, "problem_type": SEVERAL},
+        {"id2label": {0: "c", 1: "b", 2: "a"}, "problem_type": SEVERAL},
         [{"text": "hello", "label": []}, {"text": LONG, "label": ["b", "a"]}],
         {},
     ),
@@ -49,7 +48,7 @@ HEADS: dict[str, tuple[str, dict[str, Any], list[Any], dict[str, Any]]] = {
     "reranker": ("SequenceClassification", {"num_labels": 1}, PAIRS, {"pair_column": "pair"}),
     "tagger": (
         "TokenClassification",
-        {"id2label": {0: "O", 1: "B-P"}},
+        {"id2label": {0: "O", 1: "B-P", 2: "I-P"}},
         [(["hello", "world"], ["O", "B-P"]), (LONG.split(), ["B-P"] * len(LONG.split()))],
         {},
     ),
@@ -72,13 +71,9 @@ HEADS: dict[str, tuple[str, dict[str, Any], list[Any], dict[str, Any]]] = {
 @pytest.mark.parametrize("name", HEADS)
 def test_scores_of_an_exported_head(name: str, tmp_path: Path) -> None:
     head, config, data, arguments = HEADS[name]
-    tiny_folder(tmp_path)
-    torch.manual_seed(0)
-    config = {**config, "vocab_size": len(VOCABULARY), "initializer_range": 0.3}
-    model = getattr(minibert, f"BertFor{head}")(tiny_config(**config)).eval()
-    model.save_pretrained(tmp_path)
-    export(Source.of(tmp_path), tmp_path / "onnx")
-    tokenizer = minibert.BertTokenizer.from_pretrained(tmp_path)
+    folder = head_folder(tmp_path / "model", getattr(minibert, f"BertFor{head}"), **config)
+    model, tokenizer = load_with_heads(folder)
+    export(Source.of(folder), tmp_path / "onnx")
     exported = minibert.load(tmp_path / "onnx", backend="onnx")
     expected = evaluate(model, tokenizer, data, bootstrap=0, **arguments)
     found = evaluate(exported.model, exported.tokenizer, data, bootstrap=0, **arguments)
@@ -110,13 +105,10 @@ def test_the_command_scores_an_export(
     precision: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     _, config, data, _ = HEADS["classifier"]
-    tiny_folder(tmp_path)
-    torch.manual_seed(0)
-    config = {**config, "vocab_size": len(VOCABULARY)}
-    minibert.BertForSequenceClassification(tiny_config(**config)).save_pretrained(tmp_path)
+    folder = head_folder(tmp_path / "model", minibert.BertForSequenceClassification, **config)
     file, onnx = tmp_path / "dev.jsonl", tmp_path / "onnx"
     file.write_text("\n".join(map(json.dumps, data)), encoding="utf-8")
-    export(Source.of(tmp_path), onnx, precision)
+    export(Source.of(folder), onnx, precision)
     options = ["-m", str(onnx), str(file), "--bootstrap", "0", "--json"]
     assert main(["evaluate", *options, "--backend", "onnx"]) == 0
     assert json.loads(capsys.readouterr().out)["rows"] == len(data)
