@@ -6,6 +6,7 @@ interpreter starts one with `subprocess` and says why.
 
 from __future__ import annotations
 
+import importlib
 import multiprocessing
 import os
 import random
@@ -31,6 +32,7 @@ def _run(arguments: list[str], log: Path, environment: dict[str, str]) -> None:
 
 def start(arguments: list[str], log: Path, **environment: str) -> BaseProcess:
     """Start the minibert command in its own process, with its output in the file `log`."""
+    importlib.import_module("torch._dynamo")  # by optimizers, in two seconds of each process
     fork = multiprocessing.get_context("fork")
     process = fork.Process(target=_run, args=(arguments, log, environment))
     process.start()
