@@ -85,23 +85,45 @@ class BertLMPredictionHead(nn.Module):
         return self.decoder(self.transform(hidden_states))
 
 
-class BertPreTrainingHeads(nn.Module):
-    """The heads of masked-language modeling and of next-sentence prediction.
+# The next three are the attribute `cls` of the models of pre-training. It is the official name,
+# short for classifier, and is not about the token [CLS].
 
-    It gives the tensors of both their official names. Models call the two parts themselves.
 
-    Args:
-        config: The sizes and the activation.
-        mlm: False leaves out the head of masked-language modeling.
-        nsp: False leaves out the head of next-sentence prediction.
-    """
+class BertOnlyMLMHead(nn.Module):
+    """The head of masked-language modeling alone."""
 
-    def __init__(self, config: BertConfig, mlm: bool = True, nsp: bool = True) -> None:
+    def __init__(self, config: BertConfig) -> None:
         super().__init__()
-        if mlm:
-            self.predictions = BertLMPredictionHead(config)
-        if nsp:
-            self.seq_relationship = nn.Linear(config.hidden_size, 2)
+        self.predictions = BertLMPredictionHead(config)
+
+    def forward(self, sequence_output: Tensor) -> Tensor:
+        """Score words: (..., hidden) to (..., vocab)."""
+        return self.predictions(sequence_output)
+
+
+class BertOnlyNSPHead(nn.Module):
+    """The head of next-sentence prediction alone."""
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        self.seq_relationship = nn.Linear(config.hidden_size, 2)
+
+    def forward(self, pooled_output: Tensor) -> Tensor:
+        """Score pairs of segments: (batch, hidden) to (batch, 2)."""
+        return self.seq_relationship(pooled_output)
+
+
+class BertPreTrainingHeads(nn.Module):
+    """The heads of masked-language modeling and of next-sentence prediction."""
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        self.predictions = BertLMPredictionHead(config)
+        self.seq_relationship = nn.Linear(config.hidden_size, 2)
+
+    def forward(self, sequence_output: Tensor, pooled_output: Tensor) -> tuple[Tensor, Tensor]:
+        """Score words, (..., hidden) to (..., vocab), and pairs, (batch, hidden) to (batch, 2)."""
+        return self.predictions(sequence_output), self.seq_relationship(pooled_output)
 
 
 TIED_WEIGHTS = {
@@ -127,8 +149,7 @@ class BertForMaskedLM(OutputEmbeddings, PreTrainedModel):
         super().__init__(config)
         self.bert = BertModel(self.config, add_pooling_layer=False)
         with initial_weights(self):
-            # The official name, short for classifier: it is not about the token [CLS].
-            self.cls = BertPreTrainingHeads(self.config, nsp=False)
+            self.cls = BertOnlyMLMHead(self.config)
 
     def forward(
         self,
@@ -170,9 +191,9 @@ class BertForMaskedLM(OutputEmbeddings, PreTrainedModel):
             inputs_embeds,
             **encoder_options(options),
         )
-        logits, loss = score_words(
-            self.cls.predictions, encoded.last_hidden_state, labels, positions
-        )
+        states, labels = choose_tokens(encoded.last_hidden_state, labels, positions)
+        logits = self.cls(states)  # (batch, seq, vocab), or (chosen, vocab)
+        loss = None if labels is None else cross_entropy(logits, labels)
         output = LogitsOutput(loss, logits, encoded.hidden_states, encoded.attentions)
         return to_output(output, options.get("return_dict"), self.config)
 
@@ -238,12 +259,12 @@ class BertForPreTraining(OutputEmbeddings, PreTrainedModel):
             inputs_embeds,
             **encoder_options(options),
         )
-        word_logits, word_loss = score_words(
-            self.cls.predictions, encoded.last_hidden_state, labels, positions
-        )
-        pair_logits = self.cls.seq_relationship(encoded.pooler_output)  # (batch, 2)
+        states, labels = choose_tokens(encoded.last_hidden_state, labels, positions)
+        # (batch, seq, vocab) or (chosen, vocab), and (batch, 2)
+        word_logits, pair_logits = self.cls(states, encoded.pooler_output)
         loss = None
-        if word_loss is not None and next_sentence_label is not None:
+        if labels is not None and next_sentence_label is not None:
+            word_loss = cross_entropy(word_logits, labels)
             loss = word_loss + cross_entropy(pair_logits, next_sentence_label)
         output = PreTrainingOutput(
             loss, word_logits, pair_logits, encoded.hidden_states, encoded.attentions
@@ -268,7 +289,7 @@ class BertForNextSentencePrediction(PreTrainedModel):
         super().__init__(config)
         self.bert = BertModel(self.config)
         with initial_weights(self):
-            self.cls = BertPreTrainingHeads(self.config, mlm=False)
+            self.cls = BertOnlyNSPHead(self.config)
 
     def forward(
         self,
@@ -305,7 +326,7 @@ class BertForNextSentencePrediction(PreTrainedModel):
             inputs_embeds,
             **encoder_options(options),
         )
-        logits = self.cls.seq_relationship(encoded.pooler_output)  # (batch, 2)
+        logits = self.cls(encoded.pooler_output)  # (batch, 2)
         loss = None if labels is None else cross_entropy(logits, labels)
         output = LogitsOutput(loss, logits, encoded.hidden_states, encoded.attentions)
         return to_output(output, options.get("return_dict"), self.config)
@@ -617,28 +638,26 @@ def classification_loss(logits: Tensor, labels: Tensor, config: BertConfig) -> T
     return cross_entropy(logits, labels)
 
 
-def score_words(
-    predictions: nn.Module, states: Tensor, labels: Tensor | None, positions: Tensor | None
+def choose_tokens(
+    states: Tensor, labels: Tensor | None, positions: Tensor | None
 ) -> tuple[Tensor, Tensor | None]:
-    """Score words, and compute their loss if there are labels.
+    """Return the hidden states and labels of the tokens whose words are scored.
+
+    The head computes each token alone, so the others are left out before the product with the whole
+    vocabulary.
 
     Args:
-        predictions: A `BertLMPredictionHead`.
         states: (batch, seq, hidden).
         labels: (batch, seq), `IGNORED` where nothing is predicted.
         positions: torch.bool (batch, seq), the tokens that are scored. None: all.
 
     Returns:
-        Logits (batch, seq, vocab), or (chosen, vocab) with `positions`, and the loss.
+        States and labels as they are, or (chosen, hidden) and (chosen,) with `positions`.
     """
     check_chosen(positions, labels, states.shape[:-1])
-    if positions is not None:
-        # The head computes each row alone, so the others are left out before the product with the
-        # whole vocabulary.
-        states = states[positions]  # (chosen, hidden)
-        labels = None if labels is None else labels[positions]  # (chosen,)
-    logits = predictions(states)
-    return logits, None if labels is None else cross_entropy(logits, labels)
+    if positions is None:
+        return states, labels
+    return states[positions], None if labels is None else labels[positions]
 
 
 def join_choices(x: Tensor | None) -> Tensor | None:

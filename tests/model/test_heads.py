@@ -70,6 +70,34 @@ def test_the_formulas() -> None:
     torch.testing.assert_close(words(ids).logits, logits)
 
 
+class TestCls:
+    """`model.cls` is called as a whole, so it can be called alone, replaced and observed."""
+
+    @pytest.mark.parametrize("name", HEADS[:3])
+    def test_it_is_called_by_the_model(self, name: str) -> None:
+        model, ids = build(name), torch.randint(1, 99, (2, 5))
+        encoded = model.bert(ids)
+        states = {
+            "BertForMaskedLM": (encoded.last_hidden_state,),
+            "BertForPreTraining": (encoded.last_hidden_state, encoded.pooler_output),
+            "BertForNextSentencePrediction": (encoded.pooler_output,),
+        }[name]
+        seen = []
+        model.cls.register_forward_hook(lambda _, __, output: seen.append(output))
+        logits = model(ids).to_tuple()
+        alone = model.cls(*states)
+        alone = alone if isinstance(alone, tuple) else (alone,)
+        assert all(map(torch.equal, logits, alone)) and len(seen) == 2
+
+    def test_another_head(self) -> None:
+        model, ids = build("BertForMaskedLM"), torch.randint(1, 99, (2, 5))
+        model.cls = nn.Linear(32, 7)
+        states = model.bert(ids).last_hidden_state
+        assert torch.equal(model(ids).logits, model.cls(states))
+        positions = torch.zeros(2, 5, dtype=torch.bool).fill_diagonal_(True)
+        assert torch.equal(model(ids, positions=positions).logits, model.cls(states[positions]))
+
+
 HELPERS = ("_encode", "_logits", "_loss", "_score_words", "_pool", "_join_choices", "loss_of")
 
 
