@@ -38,6 +38,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from minibert import inputs
+from minibert.compat.layer_attributes import LayerAttributes
 from minibert.config import ATTENTION_FUNCTIONS as ATTENTION_FUNCTIONS, BertConfig
 from minibert.layouts import UNMASKED, Layout, LayoutOrMask, additive
 from minibert.parts import as_layout, run_attention
@@ -132,7 +133,7 @@ def sdpa_attention(
 ATTENTION_FUNCTIONS.update(eager=eager_attention, sdpa=sdpa_attention)
 
 
-class BertSelfAttention(nn.Module):
+class BertSelfAttention(LayerAttributes):
     """Multi-head attention without its output projection (Vaswani et al. 2017, section 3.2.2).
 
     Args:
@@ -142,13 +143,14 @@ class BertSelfAttention(nn.Module):
         ValueError: The heads do not divide the hidden dimensions evenly.
     """
 
-    def __init__(self, config: BertConfig) -> None:
-        super().__init__()
+    def __init__(self, config: BertConfig, **unused: Any) -> None:
+        super().__init__(**unused)
         self.config = config
         inputs.check_heads(config)
         self.num_attention_heads = config.num_attention_heads
         self.attention_head_size = config.hidden_size // config.num_attention_heads
         self.all_head_size = self.num_attention_heads * self.attention_head_size
+        self.scaling = self.attention_head_size**-0.5  # for a `forward` of one's own
         self.query = nn.Linear(config.hidden_size, self.all_head_size)
         self.key = nn.Linear(config.hidden_size, self.all_head_size)
         self.value = nn.Linear(config.hidden_size, self.all_head_size)
@@ -159,6 +161,7 @@ class BertSelfAttention(nn.Module):
         self,
         hidden_states: Tensor,
         layout: LayoutOrMask = UNMASKED,
+        *decoder: Any,
         attend: AttentionFunction | None = None,
         **unused: Any,
     ) -> AttentionOutput:
@@ -167,6 +170,7 @@ class BertSelfAttention(nn.Module):
         Args:
             hidden_states: (batch, seq, hidden), or (tokens, hidden) when packed.
             layout: Where sequences begin and end, or an attention mask.
+            decoder: None. Transformers has arguments of decoders in this place.
             attend: The attention function. None: `config.attn_implementation` names it.
             unused: Keywords of transformers, which have no effect or raise an error.
 
@@ -174,7 +178,7 @@ class BertSelfAttention(nn.Module):
             The context, of the shape of `hidden_states`, and the probabilities if `attend` returns
             any.
         """
-        layout = as_layout(layout, hidden_states, attend, unused)  # also from a mask
+        layout = as_layout(layout, hidden_states, decoder, unused)  # also from a mask
         attend = attend or ATTENTION_FUNCTIONS[self.config.attn_implementation]
         head_shape = (self.num_attention_heads, self.attention_head_size)
         query = self.query(hidden_states).unflatten(-1, head_shape)  # (..., heads, head_size)
@@ -213,11 +217,11 @@ class BertSelfOutput(nn.Module):
         return self.LayerNorm(hidden_states + input_tensor)
 
 
-class BertAttention(nn.Module):
+class BertAttention(LayerAttributes):
     """Self-attention and its output: the first half of a layer."""
 
-    def __init__(self, config: BertConfig) -> None:
-        super().__init__()
+    def __init__(self, config: BertConfig, **unused: Any) -> None:
+        super().__init__(**unused)
         self.self = BertSelfAttention(config)
         self.output = BertSelfOutput(config)
 
@@ -225,6 +229,7 @@ class BertAttention(nn.Module):
         self,
         hidden_states: Tensor,
         layout: LayoutOrMask = UNMASKED,
+        *decoder: Any,
         attend: AttentionFunction | None = None,
         **unused: Any,
     ) -> AttentionOutput:
@@ -233,6 +238,7 @@ class BertAttention(nn.Module):
         Args:
             hidden_states: (batch, seq, hidden), or (tokens, hidden) when packed.
             layout: Where sequences begin and end, or an attention mask.
+            decoder: None. Transformers has arguments of decoders in this place.
             attend: The attention function. None: `config.attn_implementation` names it.
             unused: Keywords of transformers, which have no effect or raise an error.
 
@@ -240,7 +246,7 @@ class BertAttention(nn.Module):
             The next hidden states, of the same shape, and the probabilities if `attend` returns
             any.
         """
-        layout = as_layout(layout, hidden_states, attend, unused)
+        layout = as_layout(layout, hidden_states, decoder, unused)
         context, probabilities = run_attention(self.self, hidden_states, layout, attend)
         return self.output(context, hidden_states), probabilities
 

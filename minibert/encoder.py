@@ -25,6 +25,7 @@ from torch.utils.checkpoint import checkpoint
 
 from minibert import inputs
 from minibert.attention import ATTENTION_FUNCTIONS, AttentionFunction, BertAttention
+from minibert.compat.layer_attributes import LayerAttributes
 from minibert.config import ACTIVATIONS as ACTIVATIONS, BertConfig
 from minibert.layouts import UNMASKED, LayoutOrMask
 from minibert.outputs import BertModelOutput
@@ -123,11 +124,11 @@ class BertOutput(nn.Module):
         return self.LayerNorm(hidden_states + input_tensor)
 
 
-class BertLayer(nn.Module):
+class BertLayer(LayerAttributes):
     """One encoder layer."""
 
-    def __init__(self, config: BertConfig) -> None:
-        super().__init__()
+    def __init__(self, config: BertConfig, **unused: Any) -> None:
+        super().__init__(**unused)
         self.attention = BertAttention(config)
         self.intermediate = BertIntermediate(config)
         self.output = BertOutput(config)
@@ -136,6 +137,7 @@ class BertLayer(nn.Module):
         self,
         hidden_states: Tensor,
         layout: LayoutOrMask = UNMASKED,
+        *decoder: Any,
         attend: AttentionFunction | None = None,
         attentions: list[Tensor] | None = None,
         **unused: Any,
@@ -145,6 +147,7 @@ class BertLayer(nn.Module):
         Args:
             hidden_states: (batch, seq, hidden), or (tokens, hidden) when packed.
             layout: Where sequences begin and end, or an attention mask.
+            decoder: None. Transformers has arguments of decoders in this place.
             attend: The attention function. None: `config.attn_implementation` names it.
             attentions: A list to which the attention probabilities are appended, if `attend`
                 returns any: a layer returns hidden states alone, as in transformers.
@@ -153,7 +156,7 @@ class BertLayer(nn.Module):
         Returns:
             Hidden states of the same shape.
         """
-        layout = as_layout(layout, hidden_states, attend, unused)
+        layout = as_layout(layout, hidden_states, decoder, unused)
         attention_output, probabilities = run_attention(
             self.attention, hidden_states, layout, attend
         )
@@ -191,6 +194,7 @@ class BertEncoder(nn.Module):
         self,
         hidden_states: Tensor,
         layout: LayoutOrMask = UNMASKED,
+        *decoder: Any,
         attend: AttentionFunction | None = None,
         output_hidden_states: bool = False,
         output_attentions: bool = False,
@@ -201,6 +205,7 @@ class BertEncoder(nn.Module):
         Args:
             hidden_states: The embeddings h0, (batch, seq, hidden), or (tokens, hidden) when packed.
             layout: Where sequences begin and end, or an attention mask.
+            decoder: None. Transformers has arguments of decoders in this place.
             attend: The attention function. None: `config.attn_implementation` names it.
             output_hidden_states: Return h0 and the output of every layer.
             output_attentions: Return the attention probabilities of every layer. Only
@@ -213,7 +218,7 @@ class BertEncoder(nn.Module):
         Raises:
             ValueError: Attention probabilities that `attend` or a custom layer does not return.
         """
-        layout = as_layout(layout, hidden_states, attend, unused)
+        layout = as_layout(layout, hidden_states, decoder, unused)
         attend = attend or ATTENTION_FUNCTIONS[self.config.attn_implementation]
         attentions: list[Tensor] | None = [] if output_attentions else None
         states = [hidden_states]

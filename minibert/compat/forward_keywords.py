@@ -46,6 +46,13 @@ REFUSED_BY_PARTS: dict[str, tuple[Any, str]] = {
     "cache_position": (None, "an encoder computes a text once and has nothing to keep."),
     "position_ids": (None, "positions are added by the embeddings."),
 }
+# Arguments of transformers that follow the mask, by position.
+FOR_DECODERS = ("encoder_hidden_states", "encoder_attention_mask", "past_key_values", "use_cache")
+# Those with which transformers builds layers and their attention.
+REFUSED_BY_LAYERS: dict[str, tuple[Any, str]] = {
+    "is_causal": (False, "minibert is an encoder."),
+    "is_cross_attention": (False, "minibert is an encoder."),
+}
 REFUSED_BY_EMBEDDINGS: dict[str, tuple[Any, str]] = {
     "past_key_values_length": (0, "it is for decoders. Pass position_ids to count from elsewhere."),
 }
@@ -54,22 +61,22 @@ REFUSED_BY_EMBEDDINGS: dict[str, tuple[Any, str]] = {
 def check_unused(
     owner: str, arguments: Mapping[str, Any], refused: Mapping[str, tuple[Any, str]] = REFUSED
 ) -> None:
-    """Check arguments of a forward that have no effect.
+    """Check arguments that have no effect.
 
     Args:
-        owner: The class, as the error should call it.
+        owner: What was called, as the error should call it.
         arguments: What was passed, by name.
         refused: The names that are known, with the only value that each takes beside None.
 
     Raises:
         ValueError: The value of an argument asks for something that minibert does not have.
-        TypeError: No forward of a BERT has this argument.
+        TypeError: An unknown argument.
     """
     asked = {name: value for name, value in arguments.items() if not _is_empty(value)}
     drop_ignored_keywords(asked, WITHOUT_EFFECT, refused)
     for name in arguments:
         if name not in refused and name not in WITHOUT_EFFECT:
-            raise TypeError(f"{owner}.forward() got an unexpected keyword argument {name!r}")
+            raise TypeError(f"{owner}() got an unexpected keyword argument {name!r}")
 
 
 def _is_empty(value: Any) -> bool:

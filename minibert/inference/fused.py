@@ -121,6 +121,7 @@ class FusedEncoder(BertEncoder):
         self,
         hidden_states: Tensor,
         layout: LayoutOrMask = UNMASKED,
+        *decoder: Any,
         attend: AttentionFunction | None = None,
         output_hidden_states: bool = False,
         output_attentions: bool = False,
@@ -136,7 +137,7 @@ class FusedEncoder(BertEncoder):
                 "An optimized model is not exported: load it with precision=None, or "
                 "unoptimize(model)."
             )
-        layout = as_layout(layout, hidden_states, attend, unused)
+        layout = as_layout(layout, hidden_states, decoder, unused)
         attend = attend or ATTENTION_FUNCTIONS[self.config.attn_implementation]
         hidden_states = hidden_states.float()
         run = partial(
@@ -480,12 +481,13 @@ class FusedLayer(BertLayer):
         self,
         hidden_states: Tensor,
         layout: LayoutOrMask = UNMASKED,
+        *decoder: Any,
         attend: AttentionFunction | None = None,
         attentions: list[Tensor] | None = None,
         **unused: Any,
     ) -> Tensor:
         """As `BertLayer.forward`."""
-        layout = as_layout(layout, hidden_states, attend, unused)
+        layout = as_layout(layout, hidden_states, decoder, unused)
         attend = attend or sdpa_attention
         project, mix, widen, narrow = self.kernels
         attention_norm, output_norm = self.norms

@@ -141,7 +141,7 @@ def check_batch(
     if unused:
         from minibert.compat.forward_keywords import check_unused
 
-        check_unused("BertModel", unused)
+        check_unused("BertModel.forward", unused)
     if layout.is_packed and output_attentions:
         raise ValueError(
             "output_attentions needs a padded batch, because the attention probabilities of "
@@ -207,7 +207,7 @@ def check_ids(
     if unused:
         from minibert.compat.forward_keywords import REFUSED_BY_EMBEDDINGS, check_unused
 
-        check_unused("BertEmbeddings", unused, REFUSED_BY_EMBEDDINGS)
+        check_unused("BertEmbeddings.forward", unused, REFUSED_BY_EMBEDDINGS)
     if inputs_embeds is None:
         if layout is not None and isinstance(input_ids, Tensor):
             layout.check(input_ids.shape, "input_ids")

@@ -29,7 +29,10 @@ def make_layout(layout: Layout | None, attention_mask: Tensor | None) -> Layout:
 
 
 def as_layout(
-    layout: LayoutOrMask, hidden_states: Tensor, attend: Any = None, unused: Any = None
+    layout: LayoutOrMask,
+    hidden_states: Tensor,
+    decoder: tuple[Any, ...] = (),
+    unused: dict[str, Any] | None = None,
 ) -> Layout:
     """Return the layout that a part of the encoder was called with.
 
@@ -38,21 +41,20 @@ def as_layout(
     Args:
         layout: A layout, which is returned as it is, or an attention mask. None hides nothing.
         hidden_states: (batch, seq, hidden), which a mask has to fit.
-        attend: The attention function.
+        decoder: Further arguments by position, which transformers has for decoders.
         unused: Further keywords, as in transformers. `attention_mask` is that of `layout` there.
 
     Raises:
         ValueError: A mask that does not fit, something that is neither, or a keyword that asks for
             something that minibert does not have.
     """
-    if unused or not (attend is None or callable(attend)):
-        from minibert.compat.forward_keywords import REFUSED_BY_PARTS, check_unused
+    if decoder or unused:
+        from minibert.compat.forward_keywords import FOR_DECODERS, REFUSED_BY_PARTS, check_unused
 
+        unused = {**dict(zip(FOR_DECODERS, decoder, strict=False)), **(unused or {})}
         mask = unused.pop("attention_mask", None)
         layout = layout if mask is None else mask
-        if attend is not None and not callable(attend):  # the third argument in transformers
-            unused = {"encoder_hidden_states": attend, **unused}
-        check_unused("BertLayer", unused, REFUSED_BY_PARTS)
+        check_unused("BertLayer.forward", unused, REFUSED_BY_PARTS)
     if isinstance(layout, (PaddedLayout, PackedLayout)):
         return layout
     if layout is None:
@@ -112,7 +114,7 @@ def encode(
         output with these names.
     """
     if takes_layout(encoder):
-        return encoder(hidden_states, layout, attend, **options)
+        return encoder(hidden_states, layout, attend=attend, **options)
     from minibert.parts.custom import encode_custom
 
     return encode_custom(encoder, hidden_states, layout, attend, options)
@@ -141,7 +143,7 @@ def run_layer(
         ValueError: A user's module does not return hidden states of the shape that it received.
     """
     if takes_layout(layer):
-        return layer(hidden_states, layout, attend, attentions)
+        return layer(hidden_states, layout, attend=attend, attentions=attentions)
     from minibert.parts.custom import run_custom
 
     arguments = {"attend": attend, "attentions": attentions}
@@ -166,7 +168,7 @@ def run_attention(
         Hidden states of the same shape, and the attention probabilities if the module returns any.
     """
     if takes_layout(attention):
-        return attention(hidden_states, layout, attend)
+        return attention(hidden_states, layout, attend=attend)
     from minibert.parts.custom import run_custom
 
     return run_custom(attention, hidden_states, layout, {"attend": attend})

@@ -286,14 +286,16 @@ class Trace(Mapping[str, Tensor]):
             )
 
     def _watch(self) -> None:
-        def watch(register: Callable[..., RemovableHandle], hook: Callable[..., Any]) -> None:
+        def watch(
+            register: Callable[..., RemovableHandle], hook: Callable[..., Any], **options: bool
+        ) -> None:
             def here(*arguments: Any) -> Any:
                 """Call the hook in the code that entered the block. Elsewhere change nothing."""
                 if any(trace is self for trace in _ENTERED.get()):
                     return hook(*arguments)
                 return None
 
-            self._handles.append(register(here))
+            self._handles.append(register(here, **options))
 
         watch(self.model.register_forward_pre_hook, lambda *_: self._values.clear())
         for name, step in self.steps.items():
@@ -309,12 +311,16 @@ class Trace(Mapping[str, Tensor]):
                     step.module.register_forward_hook,
                     lambda _, __, y, name=name: self._record(name, y),
                 )
-        # each layer receives its attention function as an argument, which is wrapped here
+        # each layer receives its attention function as a keyword, which is wrapped here
         for layer, attention in enumerate(self._attentions):
             name = f"layer.{layer}.attention"
             watch(
                 attention.register_forward_pre_hook,
-                lambda _, x, name=name: (*x[:2], self._watched(name, x[2])),
+                lambda _, x, keywords, name=name: (
+                    x,
+                    {**keywords, "attend": self._watched(name, keywords["attend"])},
+                ),
+                with_kwargs=True,
             )
 
     def _watched(self, prefix: str, attend: AttentionFunction) -> AttentionFunction:

@@ -62,8 +62,12 @@ def faster_operators(device: torch.device, model: nn.Module) -> Iterator[None]:
         return
     # A user's own encoder does not receive a layout, which blocks are made from.
     encoders = [m for m in model.modules() if isinstance(m, BertEncoder) and takes_layout(m)]
-    hooks = [encoder.register_forward_pre_hook(_use_blocks) for encoder in encoders]
-    hooks += [encoder.register_forward_hook(_remove_padding_rows) for encoder in encoders]
+    hooks = []
+    for encoder in encoders:
+        hooks += [
+            encoder.register_forward_pre_hook(_use_blocks, with_kwargs=True),
+            encoder.register_forward_hook(_remove_padding_rows, with_kwargs=True),
+        ]
     products = onednn_products() if onednn_is_faster() else nullcontext()
     try:
         with products, _FasterDropout():
@@ -143,25 +147,30 @@ def dropout(x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = Fa
 # --- attention in blocks
 
 
-def _use_blocks(_: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+def _use_blocks(
+    _: nn.Module, inputs: tuple[Any, ...], options: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Prepare an encoder pass over packed sequences (a hook).
 
     Rows are rounded up, and all layers share one `BlockAttention`.
     """
-    hidden_states, layout, attend, *others = inputs
+    hidden_states, layout = inputs
     if (
-        attend is not sdpa_attention
+        options["attend"] is not sdpa_attention
         or not isinstance(layout, PackedLayout)
         or not torch.is_grad_enabled()
     ):
-        return inputs
+        return inputs, options
     rows, layout = as_rows(hidden_states, layout)
-    return rows, layout, BlockAttention(layout, len(hidden_states)), *others
+    attend = BlockAttention(layout, len(hidden_states))
+    return (rows, layout), {**options, "attend": attend}
 
 
-def _remove_padding_rows(_: nn.Module, inputs: tuple[Any, ...], output: BertModelOutput) -> None:
+def _remove_padding_rows(
+    _: nn.Module, __: tuple[Any, ...], options: dict[str, Any], output: BertModelOutput
+) -> None:
     """Remove the rows that `_use_blocks` has added (a hook)."""
-    attend = inputs[2]
+    attend = options["attend"]
     if isinstance(attend, BlockAttention):
         output.last_hidden_state = output.last_hidden_state[: attend.tokens]
         if output.hidden_states is not None:

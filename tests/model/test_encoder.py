@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 import minibert
 from minibert import BertConfig, BertForMaskedLM, BertModel, PackedLayout
-from minibert.attention import ATTENTION_FUNCTIONS
+from minibert.attention import ATTENTION_FUNCTIONS, BertAttention, BertSelfAttention
 from minibert.encoder import ACTIVATIONS, Activation, BertEncoder, BertLayer
 from minibert.outputs import BertModelOutput
 
@@ -106,6 +106,28 @@ class TestPartsCalledAlone:
             model.embeddings(ids), attend=ATTENTION_FUNCTIONS["eager"], output_attentions=True
         )
         assert all(map(torch.equal, out.attentions, expected))
+
+    def test_positions_of_arguments_for_decoders(self, model: BertModel) -> None:
+        """None in all of them is as nothing, and anything else is refused."""
+        states = torch.randn(2, 5, 32)
+        layer = model.encoder.layer[0]
+        assert torch.equal(layer(states, None, None, None, None), layer(states))
+        output = model.encoder(states, None, None, None, None, False).last_hidden_state
+        assert torch.equal(output, model.encoder(states).last_hidden_state)
+        for part in (layer.attention, layer.attention.self):
+            assert torch.equal(part(states, None, None, None)[0], part(states)[0])
+        with pytest.raises(ValueError, match="encoder_hidden_states is not supported"):
+            layer(states, None, states)
+
+    def test_keywords_of_their_classes(self) -> None:
+        config = tiny_config()
+        layer = BertLayer(config, layer_idx=3)
+        assert layer.layer_idx == 3
+        BertSelfAttention(config, is_causal=False, layer_idx=3)
+        with pytest.raises(ValueError, match="is_causal=True is not supported: minibert is an"):
+            BertAttention(config, is_causal=True)
+        with pytest.raises(TypeError, match="BertLayer.* unexpected keyword argument 'layer'"):
+            BertLayer(config, layer=3)
 
 
 class TestActivation:

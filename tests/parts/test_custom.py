@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import types
 from typing import Any
 
 import pytest
@@ -241,6 +242,56 @@ class TestSelfAttention:
         assert (masks[0].min() == torch.finfo(torch.float32).min).item()
         with pytest.raises(ValueError, match=r"layer\.0\.attention\.self is of class Attention"):
             minibert.optimize(model)
+
+
+def copied_attention(self: Any, hidden_states: Tensor, attention_mask: Any = None, **_: Any) -> Any:
+    """Compute as `BertSelfAttention.forward` of transformers does."""
+    shape = (*hidden_states.shape[:-1], -1, self.attention_head_size)
+    query, key, value = (
+        linear(hidden_states).view(shape).transpose(1, 2)
+        for linear in (self.query, self.key, self.value)
+    )
+    scores = query @ key.mT * self.scaling
+    if attention_mask is not None:
+        scores = scores + attention_mask
+    context = scores.softmax(-1) @ value
+    return context.transpose(1, 2).reshape(hidden_states.shape), None
+
+
+def copied_layer(self: Any, hidden_states: Tensor, attention_mask: Any = None, *_: Any) -> Any:
+    """Compute as `BertLayer.forward` of transformers does, chunks included."""
+    assert not (self.is_decoder or self.add_cross_attention)
+    attended, _ = self.attention(hidden_states, attention_mask, past_key_values=None)
+    assert not self.chunk_size_feed_forward and attended.shape[self.seq_len_dim] == 11
+    return self.feed_forward_chunk(attended)
+
+
+def copied_encoder(
+    self: Any,
+    hidden_states: Tensor,
+    attention_mask: Any = None,
+    encoder_hidden_states: Any = None,
+    **options: Any,
+) -> Any:
+    """Call layers as `BertEncoder.forward` of transformers does."""
+    for layer in self.layer:
+        hidden_states = layer(hidden_states, attention_mask, encoder_hidden_states, **options)
+    return (hidden_states,)
+
+
+@pytest.mark.parametrize("part", ["attention", "layer", "encoder"])
+def test_a_forward_copied_from_transformers(model: BertModel, part: str) -> None:
+    batch = ragged_batch(model.config)
+    expected = model(**batch).last_hidden_state
+    for layer in model.encoder.layer:
+        if part == "attention":
+            attention = layer.attention.self
+            attention.forward = types.MethodType(copied_attention, attention)
+        elif part == "layer":
+            layer.forward = types.MethodType(copied_layer, layer)
+    if part == "encoder":
+        model.encoder.forward = types.MethodType(copied_encoder, model.encoder)
+    torch.testing.assert_close(model(**batch).last_hidden_state, expected)
 
 
 def test_masks_in_place_of_a_layout(model: BertModel) -> None:
