@@ -174,23 +174,23 @@ class BertConfig(ConfigCompatibility):
             ValueError: As when a config is made.
         """
         for name in SIZES:
-            self._check(name, _is_count(getattr(self, name), 1), "a whole number of 1 or more")
+            _check(self, name, _is_count(getattr(self, name), 1), "a whole number of 1 or more")
         layers = self.num_hidden_layers
-        self._check("num_hidden_layers", _is_count(layers, 0), "a whole number of 0 or more")
+        _check(self, "num_hidden_layers", _is_count(layers, 0), "a whole number of 0 or more")
         for name in PROBABILITIES:
             probability = getattr(self, name)
             is_probability = isinstance(probability, int | float) and 0 <= probability <= 1
-            self._check(name, is_probability, "a probability between 0 and 1")
+            _check(self, name, is_probability, "a probability between 0 and 1")
         for name in ("initializer_range", "layer_norm_eps"):
             value = getattr(self, name)
             is_nonnegative = isinstance(value, int | float) and value >= 0
-            self._check(name, is_nonnegative, "a number of 0 or more")
+            _check(self, name, is_nonnegative, "a number of 0 or more")
         for name in SWITCHES:
-            self._check(name, isinstance(getattr(self, name), bool), "true or false")
+            _check(self, name, isinstance(getattr(self, name), bool), "true or false")
         for name, choices in CHOICES.items():
             value = getattr(self, name)
             is_choice = isinstance(value, str) and value in choices
-            self._check(name, is_choice, f"one of {', '.join(choices)}")
+            _check(self, name, is_choice, f"one of {', '.join(choices)}")
         indices = sorted(self.id2label)
         if not indices or indices != list(range(len(indices))):
             raise ValueError(
@@ -211,13 +211,6 @@ class BertConfig(ConfigCompatibility):
                     f"{name}={value!r:.80} is not supported: minibert is an encoder with absolute "
                     f"positions, whose config has {name}={supported!r}."
                 )
-
-    def _check(self, name: str, is_valid: bool, expected: str) -> None:
-        value = getattr(self, name)
-        may_be_none = name in OPTIONAL and value is None
-        if not is_valid and not may_be_none:
-            # `:.80` shows at most 80 characters of the value, here and below.
-            raise ValueError(f"config field {name} should be {expected}, not {value!r:.80}.")
 
     @classmethod
     def from_dict(cls, config_dict: Mapping[str, Any], **changes: Any) -> BertConfig:
@@ -308,11 +301,11 @@ class BertConfig(ConfigCompatibility):
         """
         from minibert.compat.config_fields import field_names, takes_any_field
 
-        notes = self._notes()
+        notes = _notes(self)
         own = notes  # what the `__init__` of a subclass takes
         if not takes_any_field(type(self)):
             own = {name: notes[name] for name in notes.keys() & field_names(type(self))}
-        copy = type(self).from_dict({**self.extra, **own, **self._field_values()}, **changes)
+        copy = type(self).from_dict({**self.extra, **own, **_field_values(self)}, **changes)
         for name, value in notes.items():
             if name not in changes:
                 setattr(copy, name, value)
@@ -320,9 +313,12 @@ class BertConfig(ConfigCompatibility):
 
     def to_dict(self) -> dict[str, Any]:
         """Return all fields as config.json holds them, with those of `extra`."""
-        values = self._field_values()
+        values = _field_values(self)
         del values["attn_implementation"]  # how to run a model is not part of the model
-        notes = {name: x for name, x in self._notes().items() if not name.startswith("_")}
+        notes = {name: x for name, x in _notes(self).items() if not name.startswith("_")}
+        for name, value in notes.items():
+            if isinstance(value, ConfigCompatibility):  # a config inside a user's config
+                notes[name] = value.to_dict()
         return {
             **self.extra,
             **notes,
@@ -348,20 +344,30 @@ class BertConfig(ConfigCompatibility):
         check_saving_keywords("BertConfig.save_pretrained", options)
         write_config(save_directory, self.to_dict())
 
-    def _field_values(self) -> dict[str, Any]:
-        return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "extra"}
-
-    def _notes(self) -> dict[str, Any]:
-        """Return attributes that are not fields: the name of the checkpoint, and what tools set."""
-        names = {f.name for f in fields(self)}
-        return {name: value for name, value in vars(self).items() if name not in names}
-
 
 BertConfig.__init__ = keeps_own_fields(BertConfig.__init__)  # type: ignore[method-assign]
 # `@dataclass` keeps the default of an InitVar, here None, as an attribute of the class. It would
 # hide the property of the same name that the class inherits.
 BertConfig.num_labels = ConfigCompatibility.num_labels  # type: ignore[method-assign]
 BertConfig.label2id = ConfigCompatibility.label2id  # type: ignore[method-assign]
+
+
+def _check(config: BertConfig, name: str, is_valid: bool, expected: str) -> None:
+    value = getattr(config, name)
+    may_be_none = name in OPTIONAL and value is None
+    if not is_valid and not may_be_none:
+        # `:.80` shows at most 80 characters of the value, here and above.
+        raise ValueError(f"config field {name} should be {expected}, not {value!r:.80}.")
+
+
+def _field_values(config: BertConfig) -> dict[str, Any]:
+    return {f.name: getattr(config, f.name) for f in fields(config) if f.name != "extra"}
+
+
+def _notes(config: BertConfig) -> dict[str, Any]:
+    """Return attributes that are not fields: the name of the checkpoint, and what tools set."""
+    names = {f.name for f in fields(config)}
+    return {name: value for name, value in vars(config).items() if name not in names}
 
 
 def _is_count(value: Any, minimum: int) -> bool:

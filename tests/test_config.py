@@ -382,11 +382,29 @@ class AsDataclass(BertConfig):
     exits: int = 1
 
 
+class Annotated(BertConfig):
+    exits: int = 1  # without @dataclass, as transformers 5 takes it
+
+
+class Mapped(NamedInInit):
+    attribute_map = {"width": "hidden_size", "labels": "num_labels"}
+
+
 class OwnType(NamedInInit):
     model_type = "bert-with-exits"
 
 
-OWN_CONFIGS = [NamedInInit, NamedBefore, Popped, Looked, Narrower, AsDataclass, OwnType]
+OWN_CONFIGS = [
+    NamedInInit,
+    NamedBefore,
+    Popped,
+    Looked,
+    Narrower,
+    AsDataclass,
+    Annotated,
+    Mapped,
+    OwnType,
+]
 
 
 @pytest.mark.parametrize("config_class", OWN_CONFIGS)
@@ -424,6 +442,38 @@ def test_a_misspelled_field_of_a_config_class_is_an_error(tmp_path: Path) -> Non
         NamedInInit.from_pretrained(tmp_path, exit=2)
     config = NamedInInit.from_pretrained(tmp_path, note="changed")
     assert (config.exits, config.note) == (3, "changed")
+
+
+def test_other_names_of_fields(tmp_path: Path) -> None:
+    config = Mapped(width=24, num_attention_heads=2)
+    assert config.width == config.hidden_size == 24 and "width" not in config.to_dict()
+    config.labels = 3
+    config.save_pretrained(tmp_path)
+    assert Mapped.from_pretrained(tmp_path, width=48).hidden_size == 48
+    assert Mapped.from_pretrained(tmp_path).labels == 3
+
+
+def test_a_value_assigned_over_a_class_attribute_comes_back(tmp_path: Path) -> None:
+    config = Annotated()
+    config.exits = 3
+    config.save_pretrained(tmp_path)
+    assert Annotated.from_pretrained(tmp_path).exits == 3 and Annotated().exits == 1
+    with pytest.raises(TypeError, match="unexpected keyword argument 'exit'"):
+        Annotated(exit=2)
+
+
+def test_a_config_inside_a_config(tmp_path: Path) -> None:
+    config = BertConfig()
+    config.teacher = BertConfig(hidden_size=24, num_attention_heads=2)
+    config.save_pretrained(tmp_path)
+    assert BertConfig.from_pretrained(tmp_path).teacher["hidden_size"] == 24
+
+
+@pytest.mark.parametrize("helper", ["_check", "_field_values", "_notes", "check", "notes"])
+def test_helpers_of_a_users_config_are_never_called(helper: str, tmp_path: Path) -> None:
+    own = type("Own", (BertConfig,), {helper: lambda *_: pytest.fail("called by minibert")})
+    own().replace(num_labels=3).save_pretrained(tmp_path)
+    assert own.from_pretrained(tmp_path).num_labels == 3
 
 
 def test_a_model_type_of_ones_own_needs_its_class(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import inspect
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from minibert.compat.config_methods import UNUSED
+from minibert.compat.config_methods import UNUSED, own_attributes
 from minibert.compat.keywords import Refused, drop_ignored_keywords
 from minibert.util.checks import check_kind, refuse_unknown
 
@@ -61,6 +61,9 @@ def translate(
         TypeError: A change has an unknown name, or the content is not a dict.
     """
     check_kind("config", content, Mapping, "a dict of fields by name")
+    renamed = config_class.attribute_map
+    content = {renamed.get(name, name): value for name, value in content.items()}
+    changes = {renamed.get(name, name): value for name, value in changes.items()}
     names = field_names(config_class)
     if not takes_any_field(config_class):
         check_names(changes, {*names, *content, *RENAMED, *REFUSED, *UNUSED})
@@ -91,10 +94,14 @@ def translate(
 
 
 def field_names(config_class: Any) -> set[str]:
-    """Return the fields of a config class: those of the dataclass, and what `__init__` names."""
+    """Return the fields of a config class.
+
+    Those of the dataclass, what `__init__` names, and what a user's class has as attributes.
+    """
     parameters = _signature(config_class).parameters.values()
     named = {p.name for p in parameters if p.kind is not inspect.Parameter.VAR_KEYWORD}
-    return {*named, *(f.name for f in dataclasses.fields(config_class)), *LABELS}
+    fields = (f.name for f in dataclasses.fields(config_class))
+    return {*named, *fields, *LABELS, *own_attributes(config_class)}
 
 
 def takes_any_field(config_class: Any) -> bool:

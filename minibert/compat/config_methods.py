@@ -51,6 +51,7 @@ class ConfigCompatibility:
     model_type: ClassVar[str] = "bert"
     sub_configs: ClassVar[dict[str, type]] = {}
     keys_to_ignore_at_inference: ClassVar[list[str]] = []
+    attribute_map: ClassVar[dict[str, str]] = {}  # other names of fields in a user's class
 
     def to_dict(self) -> dict[str, Any]:
         """Return all fields."""
@@ -122,11 +123,16 @@ class ConfigCompatibility:
 
     def __getattr__(self, name: str) -> Any:
         """Return a field of `extra`, or the default that transformers has for it."""
+        if name in type(self).attribute_map:
+            return getattr(self, type(self).attribute_map[name])
         # torch.compile of older versions cannot trace vars(self).
         for values in (self.__dict__.get("extra", {}), UNUSED):
             if name in values:
                 return values[name]
         raise AttributeError(f"{type(self).__name__} has no field {name!r}")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(type(self).attribute_map.get(name, name), value)
 
     register = staticmethod(register)
 
@@ -191,9 +197,10 @@ class ConfigCompatibility:
 
 
 def keeps_own_fields(init: Callable[..., None]) -> Callable[..., None]:
-    """Let the `__init__` of a user's config class pass on fields of its own, as in transformers.
+    """Let a user's config class have fields of its own, as in transformers.
 
-    They are kept in `extra`.
+    What its `__init__` passes on is kept in `extra`. What is an attribute of the class is assigned,
+    as the attribute would hide the value in `extra`.
 
     Args:
         init: The `__init__` of `BertConfig`.
@@ -204,14 +211,28 @@ def keeps_own_fields(init: Callable[..., None]) -> Callable[..., None]:
     def checked_init(self: Any, *arguments: Any, **values: Any) -> None:
         if values.get("model_type") == type(self).model_type:
             del values["model_type"]  # of `type(config)(**config.to_dict())`
+        values = {type(self).attribute_map.get(name, name): x for name, x in values.items()}
         unknown = {name: value for name, value in values.items() if name not in names}
         if unknown:
-            if type(self).__init__ is checked_init:
+            if type(self).__init__ is checked_init and unknown.keys() - own_attributes(type(self)):
                 from minibert.compat.keywords import refuse_fields
 
                 refuse_fields(type(self).__name__, unknown, names)
             values = {name: value for name, value in values.items() if name in names}
             values["extra"] = {**unknown, **values.get("extra", {})}
         init(self, *arguments, **values)
+        for name in self.extra.keys() & own_attributes(type(self)):
+            setattr(self, name, self.extra.pop(name))
 
     return checked_init
+
+
+def own_attributes(config_class: type) -> set[str]:
+    """Return the names of values that a user's config class has as attributes of the class."""
+    bases = config_class.__mro__[: config_class.__mro__.index(ConfigCompatibility) - 1]
+    names = {name for base in bases for name, x in vars(base).items() if not _is_code(x)}
+    return {name for name in names if not name.startswith("_")} - vars(ConfigCompatibility).keys()
+
+
+def _is_code(value: Any) -> bool:
+    return callable(value) or hasattr(value, "__get__")
