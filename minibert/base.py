@@ -120,14 +120,16 @@ class PreTrainedModel(ModelCompatibility, nn.Module):
 
     @classmethod
     def from_config(cls: type[Model], config: BertConfig, **changes: Any) -> Model:
-        """Return a model with new weights.
+        """Return a model with new weights, of the type that the config names as `dtype`.
 
         Args:
             config: The sizes.
-            changes: Fields that replace those of the config, such as `attn_implementation="eager"`.
+            changes: Fields that replace those of the config, such as `attn_implementation="eager"`
+                or `dtype=torch.float16`.
         """
         config = as_bert_config(config, cls.config_class)
-        return cls(config.replace(**changes) if changes else config)
+        model = cls(config.replace(**changes) if changes else config)
+        return model if model.config.torch_dtype is None else model.to(model.config.torch_dtype)
 
     _from_config = from_config  # the name in transformers
 

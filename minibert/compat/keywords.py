@@ -28,6 +28,8 @@ WITHOUT_EFFECT = {
     "_from_auto": "there is one architecture",
     "adapter_kwargs": "adapters are peft's business",
     "generation_config": "an encoder generates no text",
+    "disable_mmap": "minibert has mmap=False, which reads the same weights",
+    "code_revision": "no code of a checkpoint is ever run",
     "mirror": "HF_ENDPOINT in the environment names another Hub",
 }
 """Accepted with any value, for the reason beside it."""
@@ -53,6 +55,8 @@ REFUSED: Refused = {
     "device_mesh": (None, "a BERT lies on one device."),
     "distributed_config": (None, "a BERT lies on one device."),
     "use_kernels": (False, "call minibert.optimize(model), which has kernels of its own."),
+    "fusion_config": (None, "call minibert.optimize(model), which fuses operators."),
+    "distributed_checkpoint": (False, "a BERT is one file."),
     "proxies": (None, "set HTTPS_PROXY in the environment."),
     "variant": (None, "only files without a variant in their names are read and written."),
     "quantization_config": (
@@ -85,6 +89,9 @@ SAVING = {
     "repo_id": "nothing is uploaded",
     "private": "nothing is uploaded",
     "commit_message": "nothing is uploaded",
+    "commit_description": "nothing is uploaded",
+    "create_pr": "nothing is uploaded",
+    "tags": "nothing is uploaded",
 }
 """As `WITHOUT_EFFECT`, for saving."""
 

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from torch import Tensor, nn
 
 from minibert.compat import register
+from minibert.util.checks import check_count
 
 
 class _OfConfig:
@@ -58,13 +59,10 @@ class ModelCompatibility(nn.Module):
         """Share the tensors that `_tied_weights_keys` declares."""
         raise NotImplementedError
 
-    def _encoders(self) -> list[Any]:
-        return [module for module in self.modules() if hasattr(module, "gradient_checkpointing")]
-
     @property
     def is_gradient_checkpointing(self) -> bool:
         """Whether each layer is computed again for its gradient."""
-        return any(encoder.gradient_checkpointing for encoder in self._encoders())
+        return any(encoder.gradient_checkpointing for encoder in _encoders(self))
 
     is_activation_checkpointing = is_gradient_checkpointing  # the newer name
 
@@ -87,7 +85,7 @@ class ModelCompatibility(nn.Module):
         """
         if every_n_layers != 1 or offload:
             raise ValueError("Checkpointing takes every_n_layers=1 and offload=False only.")
-        for encoder in self._encoders():
+        for encoder in _encoders(self):
             encoder.gradient_checkpointing = True
 
     def activation_checkpointing_enable(
@@ -98,7 +96,7 @@ class ModelCompatibility(nn.Module):
 
     def gradient_checkpointing_disable(self) -> None:
         """Keep what every layer computes, as usual."""
-        for encoder in self._encoders():
+        for encoder in _encoders(self):
             encoder.gradient_checkpointing = False
 
     activation_checkpointing_disable = gradient_checkpointing_disable
@@ -208,12 +206,15 @@ class ModelCompatibility(nn.Module):
             The word embeddings.
 
         Raises:
-            ValueError: The row of the padding token would be removed.
+            ValueError: Not a whole number, or the row of the padding token would be removed.
         """
         from minibert.compat.resizing import resized_embeddings
 
         old = self.get_input_embeddings()
-        rows = len(old.weight) if new_num_tokens is None else new_num_tokens
+        rows = len(old.weight)
+        if new_num_tokens is not None:
+            check_count("new_num_tokens", new_num_tokens, minimum=0)
+            rows = int(new_num_tokens)
         std = None if mean_resizing else self.config.initializer_range
         new = resized_embeddings(old, rows, pad_to_multiple_of, std)
         if new is not old:
@@ -237,6 +238,10 @@ class ModelCompatibility(nn.Module):
         raise ValueError(
             "minibert uploads nothing: save_pretrained(folder), then `hf upload NAME folder`."
         )
+
+
+def _encoders(model: nn.Module) -> list[Any]:
+    return [module for module in model.modules() if hasattr(module, "gradient_checkpointing")]
 
 
 def _require_grad(_: nn.Module, __: Any, output: Tensor) -> None:

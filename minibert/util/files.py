@@ -19,7 +19,7 @@ from itertools import count
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
-from minibert.util.checks import type_of
+from minibert.util.checks import check_kind, type_of
 
 try:
     import fcntl
@@ -149,9 +149,11 @@ def make_folder(path: str | os.PathLike[str]) -> Path:
     """Make the folder to save into, where it does not exist.
 
     Raises:
+        TypeError: Not a path.
         NotADirectoryError: A file has its name.
         OSError: It cannot be made.
     """
+    check_kind("The folder to save into", path, str | os.PathLike, "a path")
     folder = Path(path)
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -301,6 +301,33 @@ def test_resizing_keeps_old_rows_and_extends_the_decoder() -> None:
     assert model.config.vocab_size == model.bert.config.vocab_size == 103
 
 
+@pytest.mark.parametrize("rows", ["3", 44.0, True, -3, torch.ones(2)])
+def test_a_number_of_rows_that_is_none_raises_an_error(model: BertModel, rows: Any) -> None:
+    with pytest.raises(ValueError, match="new_num_tokens should be a whole number of 0 or more"):
+        model.resize_token_embeddings(rows)
+
+
+def test_a_new_model_has_the_type_of_its_config() -> None:
+    config = tiny_config()
+    assert BertModel.from_config(config, dtype=torch.float16).dtype == torch.float16
+    assert BertModel.from_config(config.replace(dtype="bfloat16")).dtype == torch.bfloat16
+    assert BertModel.from_config(config, torch_dtype="float64").dtype == torch.float64
+    assert BertModel.from_config(config).dtype == torch.float32
+
+
+def test_saving_into_none_names_the_folder(model: BertModel) -> None:
+    for thing in (model, model.config):
+        with pytest.raises(TypeError, match="folder to save into should be a path, not None"):
+            thing.save_pretrained(None)  # type: ignore[arg-type]
+
+
+def test_a_method_called_encoders_is_a_users_own() -> None:
+    own = type("Own", (BertModel,), {"_encoders": lambda _: pytest.fail("called by minibert")})
+    model = own(tiny_config())
+    model.gradient_checkpointing_enable()
+    assert model.is_gradient_checkpointing
+
+
 def test_copies(model: BertModel) -> None:
     batch = ragged_batch(model.config)
     expected = model(**batch).pooler_output
