@@ -125,6 +125,10 @@ class TokenizerCompatibility:
         tokens: list[str] = self.extra_special_tokens
         return tokens
 
+    @additional_special_tokens.setter
+    def additional_special_tokens(self: Any, tokens: Any) -> None:
+        self.extra_special_tokens = tokens
+
     @property
     def extra_special_tokens_ids(self: Any) -> list[int]:
         """The ids of `extra_special_tokens`. Assigning ids chooses the tokens."""

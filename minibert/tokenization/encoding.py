@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from minibert.util.checks import warn
+
 
 class Span(NamedTuple):
     """A part of a text in characters, or of a row in tokens: `[start, end)`."""
@@ -263,9 +265,15 @@ class BatchEncoding(dict[str, Any]):
         return row.char_to_word(index, sequence_index)
 
     def to(self, device: Any, *, non_blocking: bool = False) -> BatchEncoding:
-        """Move the tensors to `device`, in place, and return this batch."""
+        """Move the tensors to `device`, in place, and return this batch.
+
+        A dtype has no effect, as in transformers: ids stay integers.
+        """
         import torch
 
+        if isinstance(device, torch.dtype):
+            warn(f"A batch of ids is moved to a device only, and not cast to {device}.")
+            return self
         for name, value in self.items():
             if isinstance(value, torch.Tensor):
                 self[name] = value.to(device, non_blocking=non_blocking)

@@ -211,6 +211,11 @@ class TokenizerSpec:
                 f"{source} is for the tokenizer {class_name:.80}, but minibert has BERT's "
                 "WordPiece only."
             )
+        if config.get("split_special_tokens"):
+            raise ValueError(
+                f"{source}, tokenizer_config.json: split_special_tokens is not supported: special "
+                "tokens in a text stand for themselves."
+            )
         path = Path(vocab_file or source.require("tokenizer.json", "vocab.txt"))
         with prefix_errors(f"{source}, tokenizer_config.json"):
             for older, name in OLDER_NAMES.items():
@@ -232,7 +237,7 @@ class TokenizerSpec:
         with prefix_errors(f"{source}, tokenizer_config.json"):
             return replace(spec, extra_special_tokens=extra, added_tokens_decoder=added, **options)
 
-    def to_folder(self, folder: Path) -> tuple[str, ...]:
+    def to_folder(self, folder: str | os.PathLike[str]) -> tuple[str, ...]:
         """Write vocab.txt, tokenizer_config.json, special_tokens_map.json and tokenizer.json.
 
         Args:
@@ -241,7 +246,7 @@ class TokenizerSpec:
         Returns:
             The paths of the files.
         """
-        make_folder(folder)
+        folder = make_folder(folder)
         special: dict[str, Any] = {}
         for name, token in self.special_tokens.items():
             if token is not None:

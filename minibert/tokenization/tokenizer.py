@@ -51,7 +51,7 @@ from minibert.tokenization.tokenizer_json import Components
 from minibert.tokenization.unicode import CJK
 from minibert.tokenization.vocabulary import ALL_NAMED, Vocabulary, to_list
 from minibert.tokenization.wordpiece import WordPiece
-from minibert.util.checks import check_kind, type_of, warn
+from minibert.util.checks import check_flag, check_kind, type_of, warn
 from minibert.util.files import prefix_errors
 from minibert.util.progress import collector_paused
 
@@ -205,7 +205,7 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
         name = pretrained_model_name_or_path
         overrides = drop_ignored_keywords(options)
         file = overrides.pop("tokenizer_file", None)
-        if not isinstance(name, Source) and Path(name).is_file():
+        if isinstance(name, str | os.PathLike) and Path(name).is_file():
             overrides.pop("subfolder", None)
             spec = TokenizerSpec.from_file(Path(file or name))
         else:
@@ -232,7 +232,7 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
             ValueError: An option is not supported, such as `filename_prefix`.
         """
         check_saving_keywords(options)
-        return self.spec.to_folder(Path(save_directory))
+        return self.spec.to_folder(save_directory)
 
     def save_vocabulary(
         self, save_directory: str, filename_prefix: str | None = None
@@ -419,6 +419,7 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
             raise TypeError(
                 f"BertTokenizer.__call__() got an unexpected keyword argument {min(unknown)!r}"
             )
+        check_flag("add_special_tokens", add_special_tokens)
         # another thread may add tokens: ids and their origins must come from the same pipeline
         pipeline = self._pipeline
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from minibert.tokenization.added import AddedToken
 from minibert.tokenization.wordpiece import CONTINUED
-from minibert.util.checks import check_kind, warn
+from minibert.util.checks import check_flag, check_kind, warn
 
 NAMED = ("unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 """The special tokens of BERT, by name."""
@@ -257,7 +257,7 @@ class Vocabulary:
             How many of them were not added tokens before.
         """
         tokens = new_tokens
-        if isinstance(new_tokens, str | AddedToken):
+        if isinstance(new_tokens, str) or hasattr(new_tokens, "content"):  # any AddedToken
             tokens = [new_tokens]
         check_kind("new_tokens", tokens, Iterable, "a token or a list of tokens")
         with self._transaction() as new:
@@ -436,6 +436,7 @@ class Vocabulary:
         Raises:
             ValueError: The vocabulary does not have an id.
         """
+        check_flag("skip_special_tokens", skip_special_tokens)
         ids = to_list(token_ids)
         if not isinstance(ids, list):
             ids = [ids]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from minibert.compat.tokenizer_names import REFUSED, WITHOUT_EFFECT
 from minibert.tokenization.encoding import BatchEncoding
@@ -233,3 +234,47 @@ def test_save_pretrained_takes_the_arguments_of_transformers(tmp_path: Path) -> 
         tokenizer.save_pretrained(tmp_path, filename_prefix="mine")
     with pytest.raises(TypeError, match="unknown"):
         tokenizer.save_pretrained(tmp_path, unknown=True)
+
+
+def test_splitting_special_tokens_is_refused_in_a_file_too(folder: Path) -> None:
+    write_json(folder / "tokenizer_config.json", {"split_special_tokens": True})
+    with pytest.raises(ValueError, match="tokenizer_config.json: split_special_tokens is not"):
+        BertTokenizer.from_pretrained(folder)
+    write_json(folder / "tokenizer_config.json", {"split_special_tokens": False})
+    assert BertTokenizer.from_pretrained(folder).encode("I") == [2, 5, 3]
+
+
+def test_a_switch_that_is_a_string_raises_an_error() -> None:
+    """It would count as true."""
+    tokenizer = BertTokenizer(WORDS)
+    with pytest.raises(ValueError, match="add_special_tokens should be True or False, not 'False'"):
+        tokenizer("I", add_special_tokens="False")  # type: ignore[arg-type]
+    for decode in (tokenizer.decode, tokenizer.batch_decode):
+        with pytest.raises(ValueError, match="skip_special_tokens should be True or False"):
+            decode([2, 5, 3], skip_special_tokens="False")  # type: ignore[operator]
+
+
+def test_no_name_at_all(folder: Path) -> None:
+    with pytest.raises(TypeError, match="name of a checkpoint should be a folder.*not NoneType"):
+        BertTokenizer.from_pretrained(None)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="folder to save into should be a path, not None"):
+        BertTokenizer(WORDS).save_pretrained(None)  # type: ignore[arg-type]
+
+
+def test_the_older_name_of_extra_special_tokens_can_be_assigned() -> None:
+    tokenizer = BertTokenizer(WORDS)
+    tokenizer.additional_special_tokens = ["<e>"]
+    assert tokenizer.extra_special_tokens == tokenizer.additional_special_tokens == ["<e>"]
+
+
+def test_a_token_of_another_library_is_added_alone_or_in_a_list() -> None:
+    token = pytest.importorskip("tokenizers").AddedToken("<e>", lstrip=True)
+    alone, listed = BertTokenizer(WORDS), BertTokenizer(WORDS)
+    assert alone.add_tokens(token) == listed.add_tokens([token]) == 1
+    assert alone("I <e> I") == listed("I <e> I") and alone.added_tokens_decoder[8].lstrip
+
+
+def test_a_batch_is_not_cast() -> None:
+    batch = BertTokenizer(WORDS)("I love", return_tensors="pt")
+    with pytest.warns(UserWarning, match="not cast to torch.float16"):
+        assert batch.to(torch.float16)["input_ids"].dtype == torch.long
