@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 from torch import Tensor, nn
 
 from minibert.compat import register
-from minibert.util.checks import check_count
 
 
 class _OfConfig:
@@ -209,6 +208,7 @@ class ModelCompatibility(nn.Module):
             ValueError: Not a whole number, or the row of the padding token would be removed.
         """
         from minibert.compat.resizing import resized_embeddings
+        from minibert.util.checks import check_count
 
         old = self.get_input_embeddings()
         rows = len(old.weight)
