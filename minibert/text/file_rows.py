@@ -174,7 +174,7 @@ class FileRows:
             if not line:
                 continue
             record = line.split(delimiter)
-            if '"' in line and self.table.quoting is None and any(map(_is_quoted, record)):
+            if '"' in line and self.table.quoting is None and any(map(is_quoted, record)):
                 raise ValueError(
                     f"{self.file}, line {number}: a field stands between quotation marks. Pass "
                     "Table(quoting='quoted') if they are not part of the text, else "
@@ -353,8 +353,8 @@ def _check_is_no_json(file: Location, number: int, line: str) -> None:
         )
 
 
-def _is_quoted(field: str) -> bool:
-    """Whether a program that quotes wrote this field: it doubles the marks inside."""
+def is_quoted(field: str) -> bool:
+    """Return whether a program that quotes wrote this field: it doubles the marks inside."""
     return '""' in field[1:-1] and _QUOTED_FIELD.fullmatch(field) is not None
 
 

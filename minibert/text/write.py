@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-import csv
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
+from minibert.text.file_rows import is_quoted
 from minibert.text.location import Location
 from minibert.util.extras import need
 from minibert.util.files import json_text
 
 Row = Mapping[str, Any]
 ROWS_PER_GROUP = 4096
+
+_QUOTED = re.compile(r'[,"\r\n]')
+_NOT_IN_TSV = re.compile(r"[\t\r\n]")
 
 
 def write_rows(path: str, rows: Iterable[Row]) -> int:
@@ -25,7 +29,8 @@ def write_rows(path: str, rows: Iterable[Row]) -> int:
         rows: The columns of each row by name. All rows have those of the first.
 
     Raises:
-        ValueError: The ending is not one of .jsonl, .csv, .tsv and .parquet.
+        ValueError: The ending is not one of .jsonl, .csv, .tsv and .parquet, or a value cannot
+            stand in such a file, as a tab in .tsv.
         OSError: The file cannot be written.
     """
     ending = ending_of(path)
@@ -60,15 +65,36 @@ def _write_jsonl(path: Path, rows: Iterator[Row]) -> None:
             file.write(json_text(row) + "\n")
 
 
-def _write_csv(path: Path, rows: Iterator[Row], delimiter: str = ",") -> None:
+def _write_table(path: Path, rows: Iterator[Row], line: Callable[[list[str]], str]) -> None:
+    """Write a table of text, with the line that `line` makes of the cells of a row."""
     first = next(rows, {})
     if first:
         rows = chain([first], rows)
     with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, list(first), delimiter=delimiter, lineterminator="\n")
-        writer.writeheader()
+        file.write(line(list(first)) + "\n")
         for row in _with_columns_of(first, rows):
-            writer.writerow({name: _cell(value) for name, value in row.items()})
+            file.write(line([_cell(row.get(name)) for name in first]) + "\n")
+
+
+def _csv_line(cells: list[str]) -> str:
+    return ",".join(map(_csv_field, cells)) or '""'
+
+
+def _csv_field(cell: str) -> str:
+    # not by csv.writer, which before Python 3.13 leaves a CR alone without quotation marks
+    if _QUOTED.search(cell):
+        return '"' + cell.replace('"', '""') + '"'
+    return cell
+
+
+def _tsv_line(cells: list[str]) -> str:
+    for cell in cells:
+        if _NOT_IN_TSV.search(cell) or is_quoted(cell):
+            raise ValueError(
+                f"{cell!r:.80} would be read back as something else from a .tsv, which has no "
+                "quotation marks around tabs and line breaks: write .csv or .jsonl."
+            )
+    return "\t".join(cells)
 
 
 def _with_columns_of(first: Row, rows: Iterator[Row]) -> Iterator[Row]:
@@ -83,11 +109,13 @@ def _with_columns_of(first: Row, rows: Iterator[Row]) -> Iterator[Row]:
         yield row
 
 
-def _cell(value: Any) -> Any:
+def _cell(value: Any) -> str:
     """A value as it stands in a table of text: lists and objects as JSON."""
+    if value is None:
+        return ""
     if isinstance(value, list | dict):
         return json_text(value)
-    return value
+    return str(value)
 
 
 def _write_parquet(path: Path, rows: Iterator[Row]) -> None:
@@ -117,7 +145,7 @@ def _write_parquet(path: Path, rows: Iterator[Row]) -> None:
 
 _WRITERS: dict[str, Callable[[Path, Iterator[Row]], None]] = {
     ".jsonl": _write_jsonl,
-    ".csv": _write_csv,
-    ".tsv": partial(_write_csv, delimiter="\t"),
+    ".csv": partial(_write_table, line=_csv_line),
+    ".tsv": partial(_write_table, line=_tsv_line),
     ".parquet": _write_parquet,
 }
