@@ -12,6 +12,18 @@ from typing import Any
 
 from minibert.util.checks import warn
 
+TRANSFORMER_FILES = (
+    "sentence_bert_config.json",
+    # older names, one for each class that sentence-transformers had
+    "sentence_roberta_config.json",
+    "sentence_distilbert_config.json",
+    "sentence_camembert_config.json",
+    "sentence_albert_config.json",
+    "sentence_xlm-roberta_config.json",
+    "sentence_xlnet_config.json",
+)
+"""Names of the file of sentence-transformers about a Transformer. The first that exists counts."""
+
 SMALL_FILES = (
     "added_tokens.json",
     "config.json",
@@ -19,7 +31,7 @@ SMALL_FILES = (
     "model.safetensors.index.json",
     "modules.json",
     "pytorch_model.bin.index.json",
-    "sentence_bert_config.json",
+    *TRANSFORMER_FILES,
     "special_tokens_map.json",
     "tokenizer.json",
     "tokenizer_config.json",

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
+from minibert.checkpoints.hub import TRANSFORMER_FILES
 from minibert.checkpoints.source import Source
 from minibert.config import BertConfig
 from minibert.encoders.encoder_options import TextModelOptions
@@ -332,7 +333,8 @@ def read_modules(path: Path) -> list[tuple[str, str]]:
 def _read_transformer(source: Source, path: str, folder: SentenceFolder) -> None:
     """Reads the limits of texts, and the options of tokenizer and model."""
     folder.transformer = source.inside(path)
-    settings = source.file(f"{path}sentence_bert_config.json")
+    files = (source.file(f"{path}{name}") for name in TRANSFORMER_FILES)
+    settings = next((file for file in files if file is not None), None)
     if settings is None:
         return
     config = _read_fields(settings, TRANSFORMER_FIELDS, folder)
@@ -545,11 +547,11 @@ def copy_modules(source: Source, folder: str | os.PathLike[str]) -> None:
     files = ["config_sentence_transformers.json"]
     path = source.file("modules.json")
     if path is None:
-        files.append("sentence_bert_config.json")  # cross-encoders may have it alone
+        files += TRANSFORMER_FILES  # cross-encoders may have one of them alone
     else:
         for kind, place in read_modules(path):
             if kind == "Transformer":
-                files.append(f"{place}sentence_bert_config.json")
+                files += [f"{place}{name}" for name in TRANSFORMER_FILES]
             elif place:
                 files += [f"{place}{name}" for name in _FILES_OF_A_MODULE]
         files.append("modules.json")  # last: it promises the others

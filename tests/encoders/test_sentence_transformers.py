@@ -51,6 +51,21 @@ def test_equal_vectors(folder: Path) -> None:
             )
 
 
+@pytest.mark.parametrize("kind", ["distilbert", "xlm-roberta", "xlnet"])
+def test_older_names_of_the_settings_count(folder: Path, tmp_path: Path, kind: str) -> None:
+    settings = folder / "sentence_bert_config.json"
+    settings.write_text('{"max_seq_length": 5, "do_lower_case": true}', encoding="utf-8")
+    settings.rename(folder / f"sentence_{kind}_config.json")
+    theirs = library.SentenceTransformer(str(folder))
+    embedder = SentenceEmbedder.from_pretrained(folder, precision=None)
+    assert embedder.max_length == theirs.max_seq_length == 5
+    with pytest.warns(UserWarning, match="were truncated"):
+        vectors = embedder.encode([text.upper() for text in TEXTS])
+    np.testing.assert_allclose(vectors, theirs.encode([text.upper() for text in TEXTS]), atol=1e-6)
+    embedder.save_pretrained(tmp_path / "saved")
+    assert SentenceEmbedder.from_pretrained(tmp_path / "saved").max_length == 5
+
+
 def test_output_features_can_be_input_again(folder: Path) -> None:
     """Losses that compute gradients in small batches do this."""
     embedder = SentenceEmbedder.from_pretrained(folder, precision=None)
