@@ -42,9 +42,10 @@ def read_conll(
     In CoNLL format a line is a word with its tag in the last column, and an empty line ends a
     sentence. Columns are separated by tabs, or else by blanks. A word may be a single character, a
     space as well, as in KLUE's named entities. Comments before the words of a sentence begin with
-    `#` and a blank, or have another number of columns. A first column that counts the words, as in
-    CoNLL-U, is left out. A .json, .jsonl or .parquet file has the words under "tokens" or "words"
-    and their tags under "ner_tags", "tags", "labels" or "ner".
+    `#`, and go on with a blank, have another number of columns, or have no IOB tag where all words
+    have one. A first column that counts the words, as in CoNLL-U, is left out. A .json, .jsonl or
+    .parquet file has the words under "tokens" or "words" and their tags under "ner_tags", "tags",
+    "labels" or "ner".
 
     Args:
         path: Path or URI.
@@ -145,11 +146,12 @@ def _sentences_of_lines(location: Location, table: Table) -> Iterator[Row]:
         if columns and columns[0] != DOCUMENT and not line.startswith("#")
     ]
     width = len(words[0]) if words else 2
+    has_scheme = words != [] and all(_SCHEME_TAG.fullmatch(columns[-1]) for columns in words)
     sentences: list[list[tuple[int, list[str]]]] = [[]]
     for number, line, columns in lines:
         if not columns or columns[0] == DOCUMENT:
             sentences.append([])
-        elif not sentences[-1] and _is_comment(line, columns, width):
+        elif not sentences[-1] and _is_comment(line, columns, width, has_scheme):
             continue
         elif len(columns) != width or width == 1:
             raise ValueError(
@@ -187,15 +189,20 @@ def _columns(line: str) -> list[str]:
     return [column.strip(" ") or column for column in line.split("\t")]
 
 
-def _is_comment(line: str, columns: Sequence[str], width: int) -> bool:
+def _is_comment(line: str, columns: Sequence[str], width: int, has_scheme: bool) -> bool:
     """Whether a line before the words of a sentence is a comment.
 
-    Where columns are separated by blanks, `# O` is a word with its tag.
+    Where columns are separated by blanks, `# O` is a word with its tag. A hashtag is a word, too,
+    unless the tags are IOB tags (`has_scheme`) and it has another one, as `#id 1`.
     """
     if not line.startswith("#"):
         return False
-    is_word = columns[0] == "#" and _SCHEME_TAG.fullmatch(columns[-1]) is not None
-    return len(columns) != width or (line.startswith(("# ", "## ")) and not is_word)
+    has_tag = _SCHEME_TAG.fullmatch(columns[-1]) is not None
+    if len(columns) != width:
+        return True
+    if line.startswith(("# ", "## ")):
+        return not (columns[0] == "#" and has_tag)
+    return has_scheme and not has_tag
 
 
 def _check_spelling(path: FilePath, rows: Sequence[Row]) -> None:

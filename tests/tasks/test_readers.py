@@ -212,6 +212,10 @@ def test_hashtags_are_words_and_comments_are_not(tmp_path: Path) -> None:
     assert [words for words, _ in read(tmp_path, tweets)] == [["#Glee", "is"], ["#1"], ["I"]]
     all_begin_so = "#a\tO\n\n#b\tB-X\n"
     assert [words for words, _ in read(tmp_path, all_begin_so)] == [["#a"], ["#b"]]
+    named = "#id 1\nAnn B-PER\n\n#id 2\nsang O\n"
+    assert [words for words, _ in read(tmp_path, named)] == [["Ann"], ["sang"]]
+    kinds = "#love HT\nit PRP\n\n#1 HT\n"
+    assert [words for words, _ in read(tmp_path, kinds)] == [["#love", "it"], ["#1"]]
     ontonotes = "#begin document (a); part 000\nAnn NNP (S) B-PER\n"
     assert [words for words, _ in read(tmp_path, ontonotes)] == [["Ann"]]
 
