@@ -227,9 +227,13 @@ class BertConfig(ConfigCompatibility):
             ValueError: A field that minibert does not support.
             TypeError: A change of a field that no BERT config has.
         """
-        from minibert.compat.config_fields import translate
+        from minibert.compat.config_fields import check_names, field_names, translate
 
-        return cls(**translate(config_dict, changes, cls))
+        config = cls(**translate(config_dict, changes, cls))
+        # The `__init__` of a subclass may take any keyword. What it did not use shows only here.
+        unused = changes.keys() & config.extra.keys() - config_dict.keys() - vars(config).keys()
+        check_names(unused, {*field_names(cls), *config_dict}, cls.__name__)
+        return config
 
     @classmethod
     def from_preset(cls, name: str, **changes: Any) -> BertConfig:

@@ -440,6 +440,9 @@ def test_a_misspelled_field_of_a_config_class_is_an_error(tmp_path: Path) -> Non
     NamedInInit(exits=3, note="kept").save_pretrained(tmp_path)
     with pytest.raises(TypeError, match="NamedInInit has no field 'exit'. Did you mean 'exits'"):
         NamedInInit.from_pretrained(tmp_path, exit=2)
+    with pytest.raises(TypeError, match="NamedInInit has no field 'exit'. Did you mean 'exits'"):
+        NamedInInit(exits=3).replace(exit=2)
+    assert NamedInInit(exits=3, note="kept").replace(note="changed").note == "changed"
     config = NamedInInit.from_pretrained(tmp_path, note="changed")
     assert (config.exits, config.note) == (3, "changed")
 

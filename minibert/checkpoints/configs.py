@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from minibert.checkpoints.source import Source, split_source
-from minibert.compat.config_fields import check_names, field_names
+from minibert.compat.config_fields import field_names
 from minibert.compat.config_methods import Config
 from minibert.compat.keywords import drop_ignored_keywords
 from minibert.util.files import make_folder, prefix_errors, read_json, write_json
@@ -82,9 +82,6 @@ def load_config(
         unused = {name: changes.pop(name) for name in changes.keys() - names}
     with prefix_errors(str(path)):
         config = config_class.from_dict(content, **changes)
-    # The `__init__` of a subclass may take any keyword. What it did not use shows only here.
-    unknown = changes.keys() & config.extra.keys() - content.keys() - vars(config).keys()
-    check_names(unknown, {*field_names(config_class), *content}, config_class.__name__)
     config.name_or_path = label
     return config, unused
 
