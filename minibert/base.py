@@ -54,6 +54,11 @@ class PreTrainedModel(ModelCompatibility, nn.Module):
         self.config = as_bert_config(config, self.config_class)
         self.config.validate()
         self.load_report = None
+        # Attributes of the model and not views of its config, as a subclass may use these names for
+        # something else, such as a layer.
+        self.num_labels = self.config.num_labels
+        self.vocab_size = self.config.vocab_size
+        self.name_or_path = self.config.name_or_path
 
     @classmethod
     def from_pretrained(

@@ -10,16 +10,6 @@ from torch import Tensor, nn
 from minibert.compat import register
 
 
-class _OfConfig:
-    """A field of the config, until a model is assigned a value of its own under this name."""
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self.name = name
-
-    def __get__(self, model: Any, owner: type) -> Any:
-        return self if model is None else getattr(model.config, self.name)
-
-
 class ModelCompatibility(nn.Module):
     """The methods and attributes by which tools for transformers handle a model."""
 
@@ -46,13 +36,6 @@ class ModelCompatibility(nn.Module):
     _keys_to_ignore_on_load_unexpected: ClassVar[None] = None
 
     register = staticmethod(register)
-
-    num_labels = _OfConfig()
-    """Number of labels."""
-    vocab_size = _OfConfig()
-    """Number of rows of the word embeddings."""
-    name_or_path = _OfConfig()
-    """The name that was passed to `from_pretrained`."""
 
     def tie_weights(self, **unused: Any) -> None:
         """Share the tensors that `_tied_weights_keys` declares."""
@@ -185,6 +168,7 @@ class ModelCompatibility(nn.Module):
         self.base_model.embeddings.word_embeddings = value
         if hasattr(value, "num_embeddings"):
             self.config.vocab_size = value.num_embeddings
+            self.vocab_size = self.base_model.vocab_size = value.num_embeddings
         fit_decoder(self, old, value)
 
     def resize_token_embeddings(

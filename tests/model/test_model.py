@@ -186,6 +186,7 @@ def test_attributes_that_tools_read() -> None:
     assert (model.base_model_prefix, model.main_input_name) == ("bert", "input_ids")
     assert model.config_class is BertConfig
     assert model.vocab_size == 99
+    assert BertModel(tiny_config(num_labels=3)).num_labels == 3
     assert not BertForMaskedLM.can_generate()
     assert model._can_set_attn_implementation()
 
@@ -277,6 +278,19 @@ def test_positional_arguments_have_the_order_of_transformers() -> None:
         assert ours[: len(shared)] == shared, name
 
 
+def test_a_subclass_can_use_the_names_of_these_attributes() -> None:
+    class Own(BertModel):
+        def __init__(self, config: BertConfig) -> None:
+            super().__init__(config)
+            self.num_labels = torch.nn.Linear(32, 1)  # type: ignore[assignment]
+            self.vocab_size = torch.nn.Parameter(torch.ones(2))  # type: ignore[assignment]
+
+    model = Own(tiny_config())
+    assert isinstance(model.num_labels, torch.nn.Linear)
+    assert torch.equal(model.vocab_size, torch.ones(2))
+    assert {"num_labels.weight", "vocab_size"} <= dict(model.named_parameters()).keys()
+
+
 def test_new_embeddings_are_near_the_mean() -> None:
     model = BertForMaskedLM(tiny_config())
     old = model.get_input_embeddings().weight.detach().clone()
@@ -294,11 +308,12 @@ def test_new_embeddings_are_near_the_mean() -> None:
 def test_resizing_keeps_old_rows_and_extends_the_decoder() -> None:
     model = BertForMaskedLM(tiny_config()).eval()
     before = model.get_input_embeddings().weight.clone()
-    model.resize_token_embeddings(103)
+    model.resize_token_embeddings(torch.tensor(103))
     assert torch.equal(model.get_input_embeddings().weight[:99], before)
     logits = model(torch.tensor([[102, 5]])).logits
     assert logits.shape == (1, 2, 103)
     assert model.config.vocab_size == model.bert.config.vocab_size == 103
+    assert model.vocab_size == model.bert.vocab_size == 103
 
 
 @pytest.mark.parametrize("rows", ["3", 44.0, True, -3, torch.ones(2)])
