@@ -3,10 +3,10 @@
 import difflib
 import inspect
 import math
+import operator
 import warnings
 from collections.abc import Iterable
 from dataclasses import field, fields
-from numbers import Integral
 from typing import Any
 
 
@@ -63,14 +63,17 @@ def check_count(name: str, value: Any, minimum: int = 1) -> None:
 
     Args:
         name: The argument, as the error should call it.
-        value: What was passed.
+        value: What was passed: an int, or what Python takes as an index, such as a tensor of one.
         minimum: The smallest valid value.
 
     Raises:
         ValueError: The value is not a whole number (booleans are not), or it is too small.
     """
-    is_integer = isinstance(value, Integral) and not isinstance(value, bool)
-    if not is_integer or value < minimum:
+    try:
+        is_valid = operator.index(value) >= minimum and not isinstance(value, bool)
+    except TypeError:
+        is_valid = False
+    if not is_valid:
         raise ValueError(
             f"{name} should be a whole number of {minimum} or more, not {value!r:.80}."
         )
