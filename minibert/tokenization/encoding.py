@@ -310,6 +310,19 @@ class BatchEncoding(dict[str, Any]):
         return self
 
 
+def tensor_type_of(ids: Any) -> str | None:
+    """Return the `return_tensors` by which ids were made.
+
+    Args:
+        ids: Of a row or of a batch, in lists, arrays or tensors.
+    """
+    while isinstance(ids, list | tuple) and ids:
+        ids = ids[0]
+    if isinstance(ids, np.ndarray):
+        return "np"
+    return "pt" if type(ids).__module__ == "torch" else None
+
+
 def _to_array(name: str, values: Sequence[Any]) -> np.ndarray[Any, Any]:
     """Convert numbers or rows of numbers to an array, integers as int64. (0, 0) for no rows."""
     lengths = {len(value) for value in values if isinstance(value, list)}

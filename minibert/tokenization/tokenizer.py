@@ -43,7 +43,7 @@ from minibert.tokenization.batch_rows import (
     resolve_limits,
     split_columns,
 )
-from minibert.tokenization.encoding import BatchEncoding, Encoding
+from minibert.tokenization.encoding import BatchEncoding, Encoding, tensor_type_of
 from minibert.tokenization.learning import count_words, learn_vocabulary
 from minibert.tokenization.pipeline import Pipeline, Token
 from minibert.tokenization.spec import NO_LIMIT, OPTIONS, TokenizerSpec
@@ -665,7 +665,7 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
             pad_to_multiple_of: Round up the length to a multiple of this.
             padding_side: "right" or "left", or None for that of the tokenizer.
             return_attention_mask: False adds no attention mask if there is none.
-            return_tensors: "pt", "np", or None for lists.
+            return_tensors: "pt", "np", or None for what the rows are: tensors, arrays or lists.
             verbose: Without effect: padding warns of nothing.
 
         Returns:
@@ -680,6 +680,9 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
             check_rows(encoded_inputs)
             names = encoded_inputs[0] if encoded_inputs else ["input_ids"]
             batch = {name: [to_list(row[name]) for row in encoded_inputs] for name in names}
+        if return_tensors is None and encoded_inputs:
+            first = encoded_inputs if isinstance(encoded_inputs, Mapping) else encoded_inputs[0]
+            return_tensors = tensor_type_of(first.get("input_ids"))
         if "input_ids" not in batch:
             raise ValueError(f"pad() needs input_ids, but got {', '.join(batch) or 'nothing'}.")
         check_kind("input_ids", batch["input_ids"], list, "ids, or a list of ids for each row")

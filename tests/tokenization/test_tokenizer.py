@@ -21,6 +21,7 @@ import pytest
 import torch
 from conftest import shared_data, tiny_config
 from hypothesis import HealthCheck, example, given, settings, strategies as st
+from torch import Tensor
 
 import minibert
 import minibert.tokenization
@@ -498,6 +499,20 @@ def test_ragged_rows_cannot_become_a_tensor(tokenizer: BertTokenizer) -> None:
         tokenizer.pad([{"input_ids": [1], "labels": "x"}], return_tensors="pt")
     with pytest.raises(ValueError, match="needs input_ids, but got labels"):
         tokenizer.pad([{"labels": 1}])
+
+
+@pytest.mark.parametrize(("kind", "expected"), [("pt", Tensor), ("np", np.ndarray), (None, list)])
+def test_padding_keeps_the_kind_of_the_rows(
+    tokenizer: BertTokenizer, kind: str | None, expected: type
+) -> None:
+    batch = tokenizer(["i", "i"], return_tensors=kind)
+    rows = [dict(zip(batch, values, strict=True)) for values in zip(*batch.values(), strict=True)]
+    rows[0] = {name: values[:1] for name, values in rows[0].items()}
+    for inputs, width in ((batch, 3), (rows, 3), (rows[0], 1)):
+        padded = tokenizer.pad(inputs)
+        assert isinstance(padded["input_ids"], expected)
+        assert np.asarray(padded["attention_mask"]).shape[-1] == width
+    assert isinstance(tokenizer.pad(rows, return_tensors="np")["input_ids"], np.ndarray)
 
 
 def test_ids_outside_the_vocabulary_raise_an_error(tokenizer: BertTokenizer) -> None:
