@@ -150,7 +150,7 @@ class BertSelfAttention(LayerAttributes):
         self.num_attention_heads = config.num_attention_heads
         self.attention_head_size = config.hidden_size // config.num_attention_heads
         self.all_head_size = self.num_attention_heads * self.attention_head_size
-        self.scaling = self.attention_head_size**-0.5  # for a `forward` of one's own
+        self.scaling = self.attention_head_size**-0.5
         self.query = nn.Linear(config.hidden_size, self.all_head_size)
         self.key = nn.Linear(config.hidden_size, self.all_head_size)
         self.value = nn.Linear(config.hidden_size, self.all_head_size)
@@ -184,6 +184,9 @@ class BertSelfAttention(LayerAttributes):
         query = self.query(hidden_states).unflatten(-1, head_shape)  # (..., heads, head_size)
         key = self.key(hidden_states).unflatten(-1, head_shape)  # (..., heads, head_size)
         value = self.value(hidden_states).unflatten(-1, head_shape)  # (..., heads, head_size)
+        if self.scaling != self.attention_head_size**-0.5:
+            # A user has changed it. Attention functions scale by 1 / sqrt(head_size) in any case.
+            query = query * (self.scaling * self.attention_head_size**0.5)
         return attend(query, key, value, layout, self.dropout.p if self.training else 0.0)
 
     layout_forward = forward  # by which `parts` tells it from a user's `forward`

@@ -460,6 +460,12 @@ class FusedLayer(BertLayer):
     ) -> None:
         nn.Module.__init__(self)
         attention = layer.attention.self
+        if attention.scaling != attention.attention_head_size**-0.5:
+            raise ValueError(
+                f"attention.self.scaling is {attention.scaling:g}, but optimize can rewrite only "
+                "1 / sqrt(head_size). Scale query.weight and query.bias instead, or use the model "
+                "without optimize (precision=None)."
+            )
         self.heads = (3, attention.num_attention_heads, attention.attention_head_size)
         activation: Any = layer.intermediate.intermediate_act_fn
         if isinstance(activation, Activation):  # kernels know functions

@@ -15,6 +15,7 @@ import torch
 from conftest import ragged_batch, tiny_config
 from torch import Tensor, nn
 
+import minibert
 from minibert import BertConfig, BertModel, PackedLayout, PaddedLayout
 from minibert.attention import (
     ATTENTION_FUNCTIONS,
@@ -307,6 +308,28 @@ def test_self_attention_alone() -> None:
     context, probabilities = attention(torch.randn(2, 7, 32))
     assert context.shape == (2, 7, 32) and probabilities is None
     assert attention.attention_head_size == 8
+
+
+@pytest.mark.parametrize("function", ["eager", "sdpa"])
+def test_a_scale_of_ones_own(function: str) -> None:
+    """A scale that is assigned has the effect that it has in transformers."""
+    transformers = pytest.importorskip("transformers")
+    model = BertModel(tiny_config(attn_implementation=function)).eval()
+    config = transformers.BertConfig(**model.config.to_dict(), attn_implementation=function)
+    theirs = transformers.BertModel(config).eval()
+    for layer in model.encoder.layer:
+        layer.attention.self.query.weight.data *= 50  # so that the probabilities are not all alike
+    theirs.load_state_dict(model.state_dict())
+    batch = ragged_batch(model.config)
+    before = model(**batch).last_hidden_state
+    for layers in (model.encoder.layer, theirs.encoder.layer):
+        layers[0].attention.self.scaling = 1.0
+        layers[1].attention.self.scaling = 0.1
+    received = model(**batch).last_hidden_state
+    torch.testing.assert_close(received, theirs(**batch).last_hidden_state)
+    assert not torch.allclose(received, before, atol=1e-4)
+    with pytest.raises(ValueError, match="attention.self.scaling is 1, but"):
+        minibert.optimize(model)
 
 
 def test_heads_that_do_not_divide_the_width_raise_an_error() -> None:
