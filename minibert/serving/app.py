@@ -42,7 +42,14 @@ from minibert.encoders.scoring import activate, best_first
 from minibert.encoders.search import unit
 from minibert.encoders.text_encoder import PROMPT_NAMES
 from minibert.encoders.token_rows import Vectors
-from minibert.serving.limits import Gate, Metrics, path_in_app, problem, unless_disconnected
+from minibert.serving.limits import (
+    PROBES,
+    Gate,
+    Metrics,
+    path_in_app,
+    problem,
+    unless_disconnected,
+)
 from minibert.serving.models import Input, Served
 from minibert.serving.options import Limits
 
@@ -54,7 +61,7 @@ Texts = (
     | Annotated[list[TokenIds], Field(min_length=1)]
 )
 OneOrTwo = Annotated[list[str], Field(min_length=1, max_length=2)]  # a text, or a pair of texts
-PositiveInt = Annotated[int, Field(ge=1)]
+PositiveInt = Annotated[StrictInt, Field(ge=1)]
 Direction = Literal["Right", "right", "Left", "left"]
 
 MAX_INDICES = 10  # in the header X-Truncated: clients and proxies limit the size of headers
@@ -407,19 +414,19 @@ def create_app(
             generate_latest(service.metrics.registry), media_type="text/plain; version=0.0.4"
         )
 
-    @app.api_route("/health/live", methods=["GET", "HEAD"])
     async def live() -> dict[str, str]:
         return {"status": "live"}
 
-    @app.api_route("/", methods=["GET", "HEAD"])
-    @app.api_route("/ping", methods=["GET", "HEAD"])
-    @app.api_route("/health", methods=["GET", "HEAD"])
-    @app.api_route("/health/ready", methods=["GET", "HEAD"])
     async def ready() -> dict[str, Any]:
         return {
             "status": "ready",
             "waiting": {model.name: model.batched.pending for model in models},
         }
+
+    for path in PROBES:
+        probe = live if path == "/health/live" else ready
+        app.get(path)(probe)
+        app.head(path, include_in_schema=False)(probe)  # the same id twice is a warning
 
     return app
 

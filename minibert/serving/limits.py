@@ -154,7 +154,7 @@ class Gate:
             self._record(scope, path, status or 499, seconds, log_fields)  # 499 as in nginx
 
     def _refusal(self, path: str, headers: Headers) -> Response | None:
-        """The error for a request without the key, or with too large a body, before it is read."""
+        """The error for a request without the key, or whose body is refused before it is read."""
         if self._key is not None and path not in self._without_key:
             scheme, _, key = headers.get("authorization", "").partition(" ")
             # the case of "Bearer" is ignored (RFC 9110)
@@ -162,6 +162,8 @@ class Gate:
             if scheme.lower() != "bearer" or not is_right:
                 message = "send the key as Authorization: Bearer KEY."
                 return problem(path, 401, message, {"WWW-Authenticate": "Bearer"})
+        if headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
+            return problem(path, 415, "send the body without compression (Content-Encoding).")
         length = headers.get("content-length", "")
         if length.isdecimal() and int(length) > self.limits.body:
             return problem(path, 413, f"a request has at most {self.limits.body} bytes.")

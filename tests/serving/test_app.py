@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import json
 import logging
 import os
@@ -12,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -395,6 +397,7 @@ MALFORMED += [
     ("/v1/rerank", {"query": "x", "documents": [{"xyzzyq": 1}]}),
     ("/v1/rerank", '{"query": "xyzzyq\\ud800", "documents": ["x"]}'),
     ("/v1/rerank", {"query": "x", "documents": ["x"], "top_n": -1}),
+    ("/v1/embeddings", {"input": "xyzzyq", "dimensions": True}),
     ("/v1/classify", {"input": [["xyzzyq"]]}),
     ("/predict", {"inputs": ["x", "y", "xyzzyq"]}),
     ("/predict", {"inputs": []}),
@@ -457,6 +460,18 @@ class TestLimits:
             "/v1/embeddings", content=b'{"input": "x"}', headers={"Content-Type": "text/plain"}
         )
         assert plain.status_code == 422 and "application/json" in plain.text
+        packed = client.post(
+            "/v1/embeddings",
+            content=gzip.compress(b'{"input": "x"}'),
+            headers={"Content-Type": "application/json", "Content-Encoding": "gzip"},
+        )
+        assert packed.status_code == 415 and "compression" in packed.text
+
+    def test_the_schema_has_each_route_once(self, client: Any) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            schema = client.get("/openapi.json").json()
+        assert {"/", "/health/live", "/v1/embeddings"} <= schema["paths"].keys()
 
 
 class Stopped:
