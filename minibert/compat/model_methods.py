@@ -15,6 +15,7 @@ class ModelCompatibility(nn.Module):
 
     config: Any
     base_model: Any
+    vocab_size: int
 
     base_model_prefix: ClassVar[str] = "bert"
     # PrefixTuning of peft looks up the forward of this model, and raises an error for it.
