@@ -108,7 +108,8 @@ class BertConfig(ConfigCompatibility):
         output_attentions: Whether models return the attention weights, unless a call says
             otherwise.
         return_dict: Whether models return an output object. False: plain tuples.
-        dtype: Type of the saved weights, such as `"float32"`. None: unknown.
+        dtype: Type of the saved weights, such as `"float32"`. None: unknown. A `torch.dtype` can be
+            assigned, and `torch_dtype` returns it.
         is_decoder: False, because minibert is an encoder.
         add_cross_attention: False, because minibert is an encoder.
         position_embedding_type: `"absolute"`, as in every official BERT.
@@ -163,8 +164,6 @@ class BertConfig(ConfigCompatibility):
     def __post_init__(self, num_labels: int | None, label2id: Mapping[str, int] | None) -> None:
         """Name the labels, and check all fields."""
         self.id2label = name_labels(num_labels, self.id2label, label2id)
-        if self.dtype is not None:
-            self.dtype = str(self.dtype).removeprefix("torch.")
         self.validate()
 
     def validate(self) -> None:

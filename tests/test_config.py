@@ -155,6 +155,9 @@ def test_fields_can_be_assigned() -> None:
     config.torch_dtype = torch.float16
     assert config.dtype == "float16"
     assert config.torch_dtype is torch.float16
+    config.dtype = torch.float64  # type: ignore[assignment]
+    assert json.loads(config.to_json_string())["dtype"] == config.replace().dtype == "float64"
+    assert config.torch_dtype is torch.float64
     config._attn_implementation = "eager"
     assert config.attn_implementation == "eager"
     config.update({"output_attentions": True, "problem_type": "regression"})

@@ -88,15 +88,12 @@ class ConfigCompatibility:
 
         if self.dtype is None:
             return None
-        dtype: torch.dtype = getattr(torch, str(self.dtype).removeprefix("torch."))
+        dtype: torch.dtype = getattr(torch, self.dtype)
         return dtype
 
     @torch_dtype.setter
-    def torch_dtype(self, dtype: torch.dtype | str | None) -> None:
-        if dtype is None:
-            self.dtype = None
-        else:
-            self.dtype = str(dtype).removeprefix("torch.")
+    def torch_dtype(self, dtype: Any) -> None:
+        self.dtype = dtype
 
     @property
     def _attn_implementation(self) -> str:
@@ -132,7 +129,11 @@ class ConfigCompatibility:
         raise AttributeError(f"{type(self).__name__} has no field {name!r}")
 
     def __setattr__(self, name: str, value: Any) -> None:
-        super().__setattr__(type(self).attribute_map.get(name, name), value)
+        name = type(self).attribute_map.get(name, name)
+        if name == "dtype" and value is not None:
+            # A dtype becomes its name, as in config.json: a config can be read without torch.
+            value = str(value).removeprefix("torch.")
+        super().__setattr__(name, value)
 
     register = staticmethod(register)
 
