@@ -136,8 +136,11 @@ ATTENTION_FUNCTIONS.update(eager=eager_attention, sdpa=sdpa_attention)
 class BertSelfAttention(LayerAttributes):
     """Multi-head attention without its output projection (Vaswani et al. 2017, section 3.2.2).
 
+    `LayerAttributes` adds no computation to `nn.Module`.
+
     Args:
         config: The sizes.
+        unused: Keywords of transformers, which have no effect or raise an error.
 
     Raises:
         ValueError: The heads do not divide the hidden dimensions evenly.

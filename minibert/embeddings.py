@@ -87,6 +87,7 @@ class BertEmbeddings(EmbeddingBuffers):
             embeddings = words + self.token_type_embeddings(token_type_ids)
             embeddings = embeddings + self.position_embeddings(position_ids)
         except IndexError as error:
+            # Looking for the id beforehand would take time in every call, so it is named only now.
             from minibert.inputs.explain import explain_ids
 
             ids = None if inputs_embeds is not None else input_ids

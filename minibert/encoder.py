@@ -234,7 +234,7 @@ class BertEncoder(nn.Module):
         if attentions is not None:
             inputs.check_attentions(attentions, len(self.layer))
         return BertModelOutput(
-            hidden_states,
+            last_hidden_state=hidden_states,
             hidden_states=tuple(states) if output_hidden_states else None,
             attentions=None if attentions is None else tuple(attentions),
         )

@@ -234,10 +234,10 @@ class PackedLayout:
         return positions < lengths[:, None]
 
 
-def additive(mask: Tensor, scores: Tensor) -> Tensor:
-    """Return 0 where a mask is True, and elsewhere the lowest finite number of the scores' dtype.
+def additive(mask: Tensor, like: Tensor) -> Tensor:
+    """Return 0 where a mask is True, and elsewhere the lowest finite number of the dtype of `like`.
 
     It is not -inf, so that the softmax of a row that is hidden completely does not become NaN.
     """
-    offsets = torch.zeros(mask.shape, dtype=scores.dtype, device=scores.device)
-    return offsets.masked_fill(~mask, torch.finfo(scores.dtype).min)
+    offsets = torch.zeros(mask.shape, dtype=like.dtype, device=like.device)
+    return offsets.masked_fill(~mask, torch.finfo(like.dtype).min)
