@@ -167,9 +167,9 @@ class ModelCompatibility(nn.Module):
 
         old = self.get_input_embeddings()
         self.base_model.embeddings.word_embeddings = value
-        if hasattr(value, "num_embeddings"):
-            self.config.vocab_size = value.num_embeddings
-            self.vocab_size = self.base_model.vocab_size = value.num_embeddings
+        rows: Any = getattr(value, "num_embeddings", None)
+        if rows is not None:
+            self.config.vocab_size = self.vocab_size = self.base_model.vocab_size = rows
         fit_decoder(self, old, value)
 
     def resize_token_embeddings(
