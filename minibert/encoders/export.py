@@ -49,7 +49,7 @@ from minibert.model import BertModel
 from minibert.text.location import claim
 from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.util.extras import need
-from minibert.util.files import new_folder
+from minibert.util.files import new_folder, replacing
 
 # of the largest number that torch gives: two libraries add up in another order
 MAX_DIFFERENCE = 1e-4
@@ -151,7 +151,8 @@ def export(
                 if part.is_dir():
                     copy.mkdir(exist_ok=True)
                 else:
-                    shutil.copyfile(part, copy)
+                    with replacing(copy) as new:
+                        shutil.copyfile(part, new)
     return Exported(type(graph.model).__name__, difference, cosine)
 
 

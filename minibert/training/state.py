@@ -92,9 +92,10 @@ def write_state(folder: Path, state: dict[str, Any], keep: int) -> None:
             check_parts(temporary)
     except (OSError, RuntimeError, ValueError, zipfile.BadZipFile) as error:
         # a full disk raises each of these
-        raise OSError(
-            f"{path} cannot be written (is the disk full?). The previous state is intact."
-        ) from error
+        advice = "Make room, then run it again."
+        if saved_states(folder):
+            advice = "The previous state is intact: make room, then resume."
+        raise OSError(f"{path} cannot be written (is the disk full?). {advice}") from error
     remove_states(folder, keep)
 
 

@@ -224,7 +224,8 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         # no number, comes from what the block reads.
         if error.errno is None:
             raise
-        if temporary is not None and error.filename not in (None, str(temporary)):
+        names = (error.filename, error.filename2)  # of a copy, what it reads and what it writes
+        if temporary is not None and any(names) and str(temporary) not in names:
             raise
         raise OSError(f"{target} could not be written ({error.strerror or error}).") from error
 

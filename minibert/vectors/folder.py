@@ -488,8 +488,8 @@ def _check_same_run(
     difference = _difference(earlier, settings, [name for name in settings if name != "model"])
     if difference:
         raise ValueError(
-            f"{folder} was begun with {difference}: use the same settings to resume, or another "
-            "folder."
+            f"{folder} was begun with {difference}: use the same settings to resume, give another "
+            "folder, or delete this one."
         )
     if is_other_model:
         begun = begun or "another model or tokenizer"

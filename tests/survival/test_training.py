@@ -437,6 +437,8 @@ def test_a_full_disk(tmp_path: Path) -> None:
         with full_disk(size), pytest.raises(OSError, match=message):
             resuming.train()
     assert saved_states(tmp_path)[-1].read_bytes() == before
+    with full_disk(50_000), pytest.raises(OSError, match="Make room, then run it again"):
+        trainer(tmp_path / "new").train()
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,13 @@ import errno
 import json
 import math
 import os
+import shutil
 import sys
 import warnings
 from pathlib import Path
 
 import pytest
+from conftest import full_disk
 
 from minibert import BertConfig
 from minibert.checkpoints.source import BUNDLED_MODELS, Source
@@ -90,6 +92,19 @@ def test_replacing_leaves_the_old_file_when_the_writer_fails(tmp_path: Path) -> 
         raise RuntimeError("out of luck")
     assert read_json(path) == {"old": 1}
     assert os.listdir(tmp_path) == ["config.json"]
+
+
+@pytest.mark.needs("limits of file sizes")
+def test_a_copy_that_does_not_fit_leaves_the_old_file(tmp_path: Path) -> None:
+    """The error of a copy names the file that it reads first."""
+    whole, path = tmp_path / "whole", tmp_path / "copy"
+    whole.write_bytes(b"x" * 50_000)
+    path.write_bytes(b"old")
+    with full_disk(10_000), pytest.raises(OSError, match="copy could not be written"):
+        with replacing(path) as temporary:
+            shutil.copyfile(whole, temporary)
+    assert path.read_bytes() == b"old"
+    assert sorted(os.listdir(tmp_path)) == ["copy", "whole"]
 
 
 def test_replaced_files_have_the_usual_permissions(tmp_path: Path) -> None:
