@@ -3,24 +3,27 @@
 // sentences, and opens its door: a state of the page that shows the answer, with its own address
 // (#ask=...). When the reader leaves a door, everything is as it was before.
 
-const questions = page.questions ?? [];
+const questions = [];
 /** All entries: the questions, and the terms in the same form. */
-const entries = [
-  ...questions,
-  ...Object.entries(page.terms ?? {}).map(([name, term]) => ({
-    id: name,
-    isTerm: true,
-    ...Object.fromEntries(
-      ["en", "ko"].map((language) => {
-        const { forms, say, ask: [question, ...also] = [] } = term[language];
-        return [
-          language,
-          { question: question ?? forms[0], also: [...also, ...forms], answer: say },
-        ];
-      }),
-    ),
-  })),
-];
+const entries = [];
+
+/** Decodes the questions and terms, before anything is built from them. */
+async function readEntries() {
+  const text = new TextDecoder().decode(await inflate(page.entries));
+  const { questions: all, terms } = JSON.parse(text);
+  page.terms = terms;
+  questions.push(...all);
+  entries.push(...questions, ...Object.entries(terms).map(asEntry));
+}
+
+function asEntry([name, term]) {
+  const texts = ["en", "ko"].map((language) => {
+    const { forms, say, ask: [question, ...also] = [] } = term[language];
+    return [language, { question: question ?? forms[0], also: [...also, ...forms], answer: say }];
+  });
+  return { id: name, isTerm: true, ...Object.fromEntries(texts) };
+}
+
 const NEAREST = 3;
 // Where no vectors are shipped, each takes some 40 ms. Then only the entries with the highest scores
 // by letters and terms are ranked by vectors, and of each only the phrasings nearest by letters.

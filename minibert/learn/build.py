@@ -414,8 +414,8 @@ def _texts(data: Mapping[str, Any]) -> dict[str, Any]:
     """Return the words of the page, and what "Ask" searches if a live model can show it."""
     texts = {"words": json.loads(part("words.json"))}
     if data.get("live"):
-        texts["questions"] = json.loads(part("questions.json"))
-        texts["terms"] = json.loads(part("terms.json"))
+        entries = {name: json.loads(part(f"{name}.json")) for name in ("questions", "terms")}
+        texts["entries"] = deflated(json.dumps(entries, ensure_ascii=False).encode())
         texts["asked"] = _asked(data["live"]["digest"])
     return texts
 

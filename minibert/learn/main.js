@@ -242,6 +242,7 @@ async function start() {
   if (page.live) {
     try {
       live = await Live.start(page.live);
+      await readEntries();
     } catch (error) {
       state.trouble = error.message;
     }
