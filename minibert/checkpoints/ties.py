@@ -57,8 +57,8 @@ def untie(model: nn.Module, alias: str) -> nn.Parameter:
 def share_values(model: nn.Module, state: dict[str, Any], prefix: str, assigns: bool) -> None:
     """Let tensors that are one before `load_state_dict` be one afterwards.
 
-    A name that the state dict lacks gets the value of the first name. Where values differ, the last
-    that is copied stays, as in torch. With `assigns`, they replace the one tensor.
+    They get the value of their first name. With `assigns`, two that differ in the state dict
+    replace the one.
 
     Args:
         model: The model.
@@ -70,12 +70,9 @@ def share_values(model: nn.Module, state: dict[str, Any], prefix: str, assigns: 
         tensor = state.get(prefix + name)
         if tensor is None:
             continue
-        if not assigns:
-            state.setdefault(prefix + alias, tensor)
-            continue
-        if not _are_equal(tensor, state.get(prefix + alias)):
+        if assigns and not _are_equal(tensor, state.get(prefix + alias)):
             continue  # both are assigned as they are, and no longer one
-        if not isinstance(tensor, nn.Parameter):  # torch makes one for each name
+        if assigns and not isinstance(tensor, nn.Parameter):  # torch makes one for each name
             tensor = state[prefix + name] = nn.Parameter(tensor, requires_grad=False)
         state[prefix + alias] = tensor
 
