@@ -57,7 +57,9 @@ def untie(model: nn.Module, alias: str) -> nn.Parameter:
 def share_values(model: nn.Module, state: dict[str, Any], prefix: str, assigns: bool) -> None:
     """Let tensors that are one before `load_state_dict` be one afterwards.
 
-    They get the value of their first name. With `assigns`, two that differ in the state dict
+    They get the value of their first name. Those of other names may be outdated: `copy_aliases` has
+    copied them, so that they do not follow a model that is trained on. (In transformers the last
+    name counts, as its names share memory.) With `assigns`, two that differ in the state dict
     replace the one.
 
     Args:
