@@ -48,7 +48,7 @@ class BertEmbeddings(EmbeddingBuffers):
         token_type_ids: Tensor | None = None,
         position_ids: Tensor | None = None,
         inputs_embeds: Tensor | None = None,
-        *decoder: Any,
+        *,
         layout: Layout | None = None,
         **unused: Any,
     ) -> Tensor:
@@ -62,7 +62,6 @@ class BertEmbeddings(EmbeddingBuffers):
                 sequence.
             inputs_embeds: Word embeddings to use instead of looking up `input_ids`,
                 (batch, seq, hidden).
-            decoder: 0. Transformers has an argument of decoders in this place.
             layout: Where sequences begin and end. None: each row is a sequence.
             unused: Keywords of transformers, which have no effect or raise an error.
 
@@ -73,9 +72,7 @@ class BertEmbeddings(EmbeddingBuffers):
             ValueError: An id has no row in its embedding table, or a tensor has another dtype or
                 shape. (A GPU raises its own error for the first.)
         """
-        check_ids(
-            self, layout, input_ids, token_type_ids, position_ids, inputs_embeds, decoder, unused
-        )
+        check_ids(self, layout, input_ids, token_type_ids, position_ids, inputs_embeds, unused)
         try:
             words = self.word_embeddings(input_ids) if inputs_embeds is None else inputs_embeds
             tokens = words.shape[:-1]  # (batch, seq) or (tokens,)

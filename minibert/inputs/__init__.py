@@ -187,7 +187,6 @@ def check_ids(
     token_type_ids: Any,
     position_ids: Any,
     inputs_embeds: Any,
-    decoder: tuple[Any, ...],
     unused: Mapping[str, Any],
 ) -> None:
     """Check the arguments of `BertEmbeddings.forward`, but for the values of the ids.
@@ -195,21 +194,19 @@ def check_ids(
     Args:
         embeddings: The `BertEmbeddings`.
         layout: The layout of the batch. None: they are called alone, with tokens of any shape.
-        input_ids: As in `BertEmbeddings.forward`, like the next five.
+        input_ids: As in `BertEmbeddings.forward`, like the next four.
         token_type_ids: See `input_ids`.
         position_ids: See `input_ids`.
         inputs_embeds: See `input_ids`.
-        decoder: See `input_ids`.
         unused: See `input_ids`.
 
     Raises:
         ValueError: A tensor has the wrong dtype or shape, or the sequence is too long.
         TypeError: An unknown argument.
     """
-    if decoder or unused:
+    if unused:
         from minibert.compat.forward_keywords import REFUSED_BY_EMBEDDINGS, check_unused
 
-        unused = {**dict(zip(REFUSED_BY_EMBEDDINGS, decoder, strict=False)), **unused}
         check_unused("BertEmbeddings.forward", unused, REFUSED_BY_EMBEDDINGS)
     if inputs_embeds is None:
         if layout is not None and isinstance(input_ids, Tensor):

@@ -176,14 +176,11 @@ def test_keywords_of_transformers_that_ask_for_nothing(value: Any) -> None:
     """A forward that is copied from transformers passes the length of its empty cache."""
     embeddings, ids = BertEmbeddings(tiny_config()).eval(), torch.tensor([[5, 7, 9]])
     assert torch.equal(embeddings(ids, past_key_values_length=value), embeddings(ids))
-    assert torch.equal(embeddings(ids, None, None, None, value), embeddings(ids))
 
 
 def test_keywords_that_ask_for_something_are_refused() -> None:
     embeddings, ids = BertEmbeddings(tiny_config()), torch.tensor([[5, 7, 9]])
     with pytest.raises(ValueError, match="past_key_values_length=3 is not supported.*position_ids"):
         embeddings(ids, past_key_values_length=3)
-    with pytest.raises(ValueError, match="past_key_values_length=3 is not supported.*position_ids"):
-        embeddings(ids, None, None, None, 3)
     with pytest.raises(TypeError, match="unexpected keyword argument 'segments'"):
         embeddings(ids, segments=ids)
