@@ -200,7 +200,7 @@ def _project_layer(
         directions.T @ (large.attention.output.dense.bias + dropped_mean)
     )
 
-    attended, _ = small.attention.self(state, layout, sdpa_attention)
+    attended, _ = small.attention.self(state, layout, attend=sdpa_attention)
     targets = base[f"{name}.attention.output.LayerNorm"] @ directions
     state = _fit_layer_norm(
         small.attention.output.LayerNorm, small.attention.output.dense(attended) + state, targets
