@@ -76,10 +76,11 @@ def run_packed(
             return forward(batch.ids, batch.layout, batch.types)
 
     encoder = model.base_model.encoder
-    groups = batches(lengths, batch_tokens)
     run_all: Callable[..., Iterable[Tensor]] = map
     if hasattr(encoder, "plan"):  # an optimized encoder has threads for many batches
         groups, run_all = encoder.plan(lengths, batch_tokens, device)
+    else:
+        groups = batches(lengths, batch_tokens)
     results = [torch.empty(0)] * len(rows)
     with eval_mode(model):
         for indices, outputs in zip(groups, run_all(run, groups), strict=True):

@@ -159,7 +159,8 @@ class VectorFolder:
             ValueError: Another run has begun the folder since, with other settings.
         """
         try:
-            self.location.make_folder()
+            if not self._is_saved:  # else the manifest is in the folder
+                self.location.make_folder()
             with self.shard(number).replacing() as temporary:
                 counts = write_vectors(temporary)
                 about = {
