@@ -144,9 +144,8 @@ def export(
                 f"{difference:.1e} (smallest cosine {cosine:.4f})."
             )
         with new_folder(folder) as target:
-            for part in sorted(
-                made.rglob("*")
-            ):  # copytree would list errors instead of raising one
+            # copytree would list all errors instead of raising the first
+            for part in sorted(made.rglob("*")):
                 copy = target / part.relative_to(made)
                 if part.is_dir():
                     copy.mkdir(exist_ok=True)

@@ -268,6 +268,17 @@ class Service:
             raise HTTPException(404, "the model does not exist here: GET /v1/models lists all.")
         return self.models[name]
 
+    def check_count(self, texts: int) -> None:
+        """Check that a request has no more texts than it may have.
+
+        Raises:
+            HTTPException: It has more.
+        """
+        if texts > self.limits.texts:
+            raise HTTPException(
+                422, f"a request has at most {self.limits.texts} texts, not {texts}."
+            )
+
     async def answer(
         self,
         request: Request,
@@ -291,10 +302,7 @@ class Service:
         model = self.choose(body.model, kinds)
         if model.kind == "tagger" and not all(isinstance(text, str) for text in inputs):
             raise HTTPException(422, "this model tags single texts, not pairs of texts.")
-        if len(inputs) > self.limits.texts:
-            raise HTTPException(
-                422, f"a request has at most {self.limits.texts} texts, not {len(inputs)}."
-            )
+        self.check_count(len(inputs))
         rows = await model.read(inputs, body.prompt_name, side)
         tokens = sum(row.tokens for row, _ in rows)
         if tokens > self.limits.tokens:
@@ -640,10 +648,7 @@ def _add_tei_tools(app: FastAPI, service: Service) -> None:
         texts = body.inputs
         if isinstance(texts, str):
             texts = [texts]
-        if len(texts) > service.limits.texts:
-            raise HTTPException(
-                422, f"a request has at most {service.limits.texts} texts, not {len(texts)}."
-            )
+        service.check_count(len(texts))
         model = service.choose(body.model, (*EMBEDDERS, *CLASSIFIERS))
         tokens = await asyncio.to_thread(model.tokens, texts, body.add_special_tokens)
         return Response(to_json(tokens), media_type="application/json")
