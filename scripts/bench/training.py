@@ -117,7 +117,7 @@ def pretraining(batches: int, rounds: int) -> list[dict[str, Any]]:
 def beside_their_trainer(batches: int, rounds: int) -> list[dict[str, Any]]:
     """Compares masked-language modeling with the collator and Trainer of transformers.
 
-    The model has the size of bert-base, and an update has 16 texts of 6 to 128 tokens. The Run
+    The model has the size of bert-base, and an update has 16 texts of 6 to 128 tokens. The Trainer
     of transformers masks during training and does not log. A round is one call of `train()`.
     """
     import transformers
@@ -150,9 +150,9 @@ def beside_their_trainer(batches: int, rounds: int) -> list[dict[str, Any]]:
         )
         theirs = transformers.BertForMaskedLM(transformers.BertConfig(**config))
         rows = [{"input_ids": text, "attention_mask": np.ones_like(text)} for text in texts]
-        updates["theirs"] = transformers.Run(theirs, about, collator, rows).train
+        updates["theirs"] = transformers.Trainer(theirs, about, collator, rows).train
         times = interleaved(updates, rounds)
-    peer, theirs_took = "transformers' collator and Run, fp32", times.pop("theirs")
+    peer, theirs_took = "transformers' collator and Trainer, fp32", times.pop("theirs")
     work = f"{batches} updates of {size} texts of 6 to 128 tokens, hidden words, bert-base"
     return [
         row(f"{work}, {name}", took, peer, theirs_took, LIKE_THEIRS[name])
