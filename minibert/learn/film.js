@@ -1,11 +1,12 @@
 // The animated head: a query is multiplied with every key, softmax turns scores into probabilities,
 // and the weighted values are added up. Time is measured in frames. Each step takes one frame,
-// except that scores and the sum take one frame for each token.
+// except that scores and the sum take one frame for each token. Query, keys and values are made one
+// column after another, as columns of W_Q, W_K and W_V make them.
 
 const FILM_STEPS = ["query", "keys", "scores", "shares", "values", "weigh", "sum"];
 const BY_TOKEN = ["scores", "sum"];
 const FRAME = 400; // milliseconds
-const PRODUCT = 3200; // milliseconds for the query, which is made number by number
+const PRODUCT = 2800; // milliseconds for rows that are made column by column
 const LONGEST = 6000; // milliseconds for all tokens of a long text together
 const REST = 2400; // milliseconds after a step, to read its sentence
 
@@ -30,6 +31,9 @@ function done(step, frame = 0) {
   const start = filmEnds()[FILM_STEPS.indexOf(step)] - framesOf(step) + frame;
   return clamp(film.time - start, 0, 1);
 }
+
+/** Returns how much of a column has been made by a step, from 0 to 1. */
+const made = (step, column) => within(done(step) * headSize(), column, column + 1);
 
 const eased = (part) => part * part * (3 - 2 * part);
 /** Returns the eased progress of a part of a frame, such as its second half. */
@@ -110,14 +114,12 @@ function filmRows() {
 function filmValue(r, c) {
   const { query, keys, values, shares } = filmNumbers();
   if (r === 0) {
-    return query[c] * within(done("query") * headSize(), c, c + 1);
+    return query[c] * made("query", c);
   }
   if (r <= count) {
     const i = r - 1;
-    const own = between(keys[i][c], values[i][c], eased(done("values")));
-    return done("keys")
-      ? own * eased(done("keys")) * between(1, shares[i], eased(done("weigh")))
-      : null;
+    const own = between(keys[i][c] * made("keys", c), values[i][c], made("values", c));
+    return done("keys") ? own * between(1, shares[i], eased(done("weigh"))) : null;
   }
   if (!done("sum")) {
     return null;
@@ -242,6 +244,18 @@ function drawMoving(context, area, height) {
   }
 }
 
+/** Marks the column that W_K or W_V is making: one number of the key or value of every token. */
+function drawColumn(context, { left, top, width }, height) {
+  const step = FILM_STEPS[filmStep()];
+  const column = Math.floor(done(step) * headSize());
+  if (["keys", "values"].includes(step) && column < headSize()) {
+    const wide = width / headSize();
+    context.strokeStyle = color("accent");
+    context.lineWidth = 2;
+    context.strokeRect(left + column * wide, top + height, wide, count * height);
+  }
+}
+
 /** Whether the picture shows W_Q, in the place of the rows to come. */
 const showsMatrix = () => film.time <= 1 && film.of === `${state.layer} ${state.head}`;
 
@@ -307,6 +321,7 @@ function drawOver(context, area, cell, room) {
     return;
   }
   drawBeside(context, area, cell, room);
+  drawColumn(context, area, height);
   drawMoving(context, area, height);
 }
 
@@ -443,7 +458,7 @@ function runTo(time, duration, then = () => {}) {
 /** Returns the milliseconds from now to a time in the same step. */
 function durationTo(time, step) {
   const several = BY_TOKEN.includes(step) ? Math.min(FRAME, LONGEST / count) : FRAME;
-  return (time - film.time) * (step === "query" ? PRODUCT : several);
+  return (time - film.time) * (step in ORIGINS ? PRODUCT : several);
 }
 
 /** Plays the current step to its end, or the next step if it has ended. */

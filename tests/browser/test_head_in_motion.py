@@ -151,6 +151,20 @@ def test_the_query_is_made_column_by_column(opened: Opened) -> None:
     assert not opened.page.evaluate("showsMatrix()")
 
 
+def test_keys_and_values_are_made_column_by_column(opened: Opened) -> None:
+    t = run(MODEL, TEXT)
+    keys, values = (t[f"layer.{LAYER}.attention.{name}"][0, HEAD] for name in ("key", "value"))
+    half = keys.shape[-1] // 2
+    for step, before in (("keys", torch.zeros_like(keys)), ("values", keys)):
+        after = keys if step == "keys" else values
+        opened.page.evaluate(
+            "step => { film.time = filmEnds()[FILM_STEPS.indexOf(step)] - 0.5; drawFilm(); }", step
+        )
+        drawn = torch.tensor(cells(opened)[1:-1])
+        expected = torch.cat([after[:, :half], before[:, half:]], dim=1)
+        torch.testing.assert_close(drawn, expected, atol=1e-4, rtol=0)
+
+
 def test_a_cell_has_a_readout_and_a_line_of_python(opened: Opened) -> None:
     for step, row, label in (
         ("query", 0, "q “bank”"),
