@@ -577,7 +577,7 @@ function buildHidden() {
  */
 function drawPlane(canvas, points, origins, names, chosenOne, hue) {
   const width = canvas.parentElement.clientWidth;
-  const height = Math.min(360, Math.max(220, width / 2));
+  const height = Math.min(360, Math.max(300, width / 2));
   const context = prepare(canvas, width, height);
   const place = ([x, y]) => [width / 2 + x * (width / 2 - 60), height / 2 - y * (height / 2 - 18)];
   const now = points.map(place);

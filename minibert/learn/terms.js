@@ -75,8 +75,7 @@ function explain(node, name) {
 }
 
 /**
- * Returns a command or a line of code with a button that copies it. The code does not break inside
- * an option.
+ * Returns a command or a line of code with a button that copies it.
  */
 function commandNode(command) {
   const node = element("span", "", { className: "command" });
