@@ -129,7 +129,9 @@ const shippedVectors = memoized(async () => {
   return new Map(texts.map((text, i) => [text, row(i)]));
 });
 
-const vectorOf = memoized(async (text) => (await shippedVectors()).get(text) ?? computedVector(text));
+const vectorOf = memoized(
+  async (text) => (await shippedVectors()).get(text) ?? computedVector(text),
+);
 
 /**
  * Returns the sentence vector of a text: the mean of its last states, in which rare pieces weigh

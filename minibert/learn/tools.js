@@ -424,13 +424,7 @@ class HeatMap {
         context.translate(0, -3);
       }
       context.textAlign = slanted ? "left" : "center";
-      fitted(
-        context,
-        this.now.colLabel(c),
-        0,
-        0,
-        slanted ? this.area.top - 8 : Math.max(room, 20),
-      );
+      fitted(context, this.now.colLabel(c), 0, 0, slanted ? this.area.top - 8 : Math.max(room, 20));
       context.restore();
     }
   }
