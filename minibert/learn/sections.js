@@ -225,13 +225,15 @@ function drawModelLine() {
 }
 
 function drawFrame() {
-  root.lang = state.language;
-  // Setting the same text again would cause a layout.
+  // Setting the same text again would cause a layout, and the same language one of the whole page.
   const changed = (before, now, write) => {
     if (before !== now) {
       write(now);
     }
   };
+  changed(root.lang, state.language, (language) => {
+    root.lang = language;
+  });
   for (const item of document.querySelectorAll("[data-t]")) {
     changed(item.textContent, t(item.dataset.t), (said) => {
       item.textContent = said;
