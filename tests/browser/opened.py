@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 import torch
 
 from minibert.cli import main
+from minibert.learn import build
 
 CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
@@ -35,12 +37,21 @@ SECTIONS = ["text", "embeddings", "attention", "head", "hidden", "compare", "poo
 def browser() -> Iterator[Any]:
     """A headless Chromium, or a skip if there is none.
 
-    Playwright occupies the event loop of asyncio, so the fixture ends with each module.
+    Playwright occupies the event loop of asyncio, so the fixture ends with each module. A model
+    that comes with minibert is loaded once for the pages and copied lines of a module.
     """
     api = pytest.importorskip("playwright.sync_api", reason="needs playwright: extra [test]")
     if CHROMIUM is None:
         pytest.skip("needs chromium: apt-get install chromium")
-    with api.sync_playwright() as playwright:
+    load = build.load
+    loaded = functools.cache(load)
+
+    def load_once(name: Any, **options: Any) -> tuple[Any, Any]:
+        is_bundled = isinstance(name, str) and name.startswith("minibert-")
+        return loaded(name) if is_bundled and not options else load(name, **options)
+
+    with api.sync_playwright() as playwright, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(build, "load", load_once)
         chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=OPTIONS.split())
         yield chromium
         chromium.close()

@@ -85,8 +85,9 @@ def check_door(opened: Opened, question: dict[str, Any], language: str) -> None:
     assert opened.page.inner_text("#ask-text") == question[language]["answer"]
 
 
-def test_every_door_opens(opened: Opened) -> None:
-    for question in QUESTIONS:
+def test_doors_open(opened: Opened) -> None:
+    """One of four, and a slow test opens all."""
+    for question in QUESTIONS[::4]:
         check_door(opened, question, "en")
     assert opened.trouble == []
 

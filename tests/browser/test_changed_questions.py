@@ -149,15 +149,11 @@ def names_in(text: str) -> list[str]:
 
 
 def some_changes(article: str, scene: int, concerns: list[str]) -> list[dict[str, Any]]:
-    """Return a sentence, an act, what concerns the scene, and something else to look at."""
+    """Return a sentence or an act, and what concerns the scene or something else to look at."""
     sentences = SENTENCES[article]
+    texts = [{"text": sentences[scene % len(sentences)], "masked": []}, ACTS[scene % len(ACTS)]]
     looks = [look for look in LOOKS if set(look) & set(concerns)]
-    return [
-        {"text": sentences[scene % len(sentences)], "masked": []},
-        ACTS[scene % len(ACTS)],
-        *looks,
-        LOOKS[scene % len(LOOKS)],
-    ]
+    return [texts[scene % 2], (looks or LOOKS)[scene % len(looks or LOOKS)]]
 
 
 def check_changed(

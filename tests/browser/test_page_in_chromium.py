@@ -58,18 +58,15 @@ def write(folders: pytest.TempPathFactory, data: dict[str, Any]) -> Path:
     return path
 
 
-@pytest.mark.parametrize(("scheme", "language"), [("light", "en-US"), ("dark", "ko-KR")])
-def test_every_section_opens_without_errors_or_requests(
-    browser: Any, file: Path, scheme: str, language: str
-) -> None:
-    with Opened(browser, file, scheme, language) as opened:
+def test_every_section_opens_without_errors_or_requests(browser: Any, file: Path) -> None:
+    with Opened(browser, file, scheme="dark", language="ko-KR") as opened:
         for section in SECTIONS:
             opened.open(section)
             assert opened.page.is_visible(f"#{section}")
             # nothing is wider than a window of 1280 x 800
             assert opened.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-        assert opened.page.get_attribute("html", "data-theme") == scheme
-        assert opened.page.get_attribute("html", "lang") == language[:2]
+        assert opened.page.get_attribute("html", "data-theme") == "dark"
+        assert opened.page.get_attribute("html", "lang") == "ko"
         assert opened.trouble == [] and opened.asked_nothing
 
 

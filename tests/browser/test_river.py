@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from opened import Opened, browser as browser
+from opened import Opened, browser as browser, once as once, opened as opened
 
 import minibert
 from minibert.learn.build import code_places, write_page
@@ -70,31 +70,29 @@ def test_every_part_opens_its_tab_and_names_its_code(
         assert page.evaluate("river.shown === river.goal") and opened.trouble == []
 
 
-def test_arrow_keys_move_the_focus_and_a_switch_hides_one_side(browser: Any, file: Path) -> None:
-    with Opened(browser, file, reduced_motion="reduce") as opened:
-        page = opened.page
-        page.focus("#river-parts [tabindex='0']")
-        assert page.evaluate("document.activeElement.dataset.part") == "pieces"
-        opened.press("ArrowRight", 2)
-        assert page.evaluate("document.activeElement.dataset.part") == "attention"
-        assert "layer 0, attention" in page.inner_text("#river-say")
-        opened.press("Enter")
-        assert page.evaluate("[state.section, state.layer]") == ["attention", 0]
-        token = page.evaluate("state.token")
-        assert 0 < token < page.evaluate("count - 1")
-        for sides, hidden in (("left", "right"), ("right", "left"), ("none", "left")):
-            page.click(f"[data-sides={sides}]")
-            opened.settle()
-            assert page.evaluate("shown.request.sides") == sides
-            flows = page.evaluate("river.goal.layers")
-            assert all(flow[hidden] == 0 for flow in flows)
-        assert flows[0]["self"] == pytest.approx(1, abs=1e-5)
-        page.wait_for_timeout(250)
-        assert "sides=none" in page.url
-        page.click("[data-sides=both]")
+def test_arrow_keys_move_the_focus_and_a_switch_hides_one_side(opened: Opened) -> None:
+    page = opened.page
+    page.focus("#river-parts [tabindex='0']")
+    assert page.evaluate("document.activeElement.dataset.part") == "pieces"
+    opened.press("ArrowRight", 2)
+    assert page.evaluate("document.activeElement.dataset.part") == "attention"
+    assert "layer 0, attention" in page.inner_text("#river-say")
+    opened.press("Enter")
+    assert page.evaluate("[state.section, state.layer]") == ["attention", 0]
+    token = page.evaluate("state.token")
+    assert 0 < token < page.evaluate("count - 1")
+    for sides, hidden in (("left", "right"), ("right", "left"), ("none", "left")):
+        page.click(f"[data-sides={sides}]")
         opened.settle()
-        assert page.evaluate("river.goal.layers[0].left * river.goal.layers[0].right") > 0
-        assert opened.trouble == []
+        assert page.evaluate("shown.request.sides") == sides
+        flows = page.evaluate("river.goal.layers")
+        assert all(flow[hidden] == 0 for flow in flows)
+    assert flows[0]["self"] == pytest.approx(1, abs=1e-5)
+    page.wait_for_timeout(250)
+    assert "sides=none" in page.url
+    page.click("[data-sides=both]")
+    opened.settle()
+    assert page.evaluate("river.goal.layers[0].left * river.goal.layers[0].right") > 0
 
 
 def test_a_skipped_layer_adds_nothing_and_changes_are_animated(browser: Any, file: Path) -> None:
@@ -110,13 +108,12 @@ def test_a_skipped_layer_adds_nothing_and_changes_are_animated(browser: Any, fil
 
 
 @pytest.mark.parametrize("width", [360, 768, 1280])
-def test_the_strip_fits_its_window(browser: Any, file: Path, width: int) -> None:
-    with Opened(browser, file, width=width, height=740) as opened:
-        opened.open("attention")
-        over = opened.page.evaluate(
-            "[document.documentElement, document.getElementById('river')]"
-            ".map(item => item.scrollWidth - item.clientWidth)"
-        )
-        assert max(over) <= 0
-        assert opened.page.evaluate("document.getElementById('river').offsetHeight") <= 130
-        assert opened.trouble == []
+def test_the_strip_fits_its_window(opened: Opened, width: int) -> None:
+    opened.page.set_viewport_size({"width": width, "height": 740})
+    opened.open("attention")
+    over = opened.page.evaluate(
+        "[document.documentElement, document.getElementById('river')]"
+        ".map(item => item.scrollWidth - item.clientWidth)"
+    )
+    assert max(over) <= 0
+    assert opened.page.evaluate("document.getElementById('river').offsetHeight") <= 130
