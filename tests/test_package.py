@@ -52,7 +52,14 @@ IMPORT_ORDER = [
     "cli",
     "__main__",
 ]
-REFERENCES = {"transformers", "tokenizers", "sentence_transformers", "onnxruntime", "openvino"}
+REFERENCES = {
+    "transformers",
+    "tokenizers",
+    "sentence_transformers",
+    "onnxruntime",
+    "openvino",
+    "langchain_core",
+}
 
 
 def is_module(name: str) -> bool:

@@ -6,8 +6,6 @@ The slow tests use real data.
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,6 +25,7 @@ from minibert import (
     classify,
     evaluate,
 )
+from minibert.cli import main
 from minibert.losses import IGNORED
 from minibert.tasks.answers import AnswerTask
 from minibert.tasks.sequence import SequenceTask
@@ -444,19 +443,19 @@ def test_a_length_without_room_for_a_token_raises_an_error(
     assert "truncated" not in capsys.readouterr().err
 
 
-def test_the_command(checkpoint: str, tmp_path: Path) -> None:
+def test_the_command(checkpoint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     files = [write_reviews(tmp_path / f"{seed}.tsv", 40, seed) for seed in range(2)]
-    command = [sys.executable, "-m", "minibert", "finetune", "classification"]
-    command += ["--model", checkpoint, "--train", str(files[0]), "--dev", str(files[1])]
+    command = ["finetune", "classification", "--model", checkpoint]
+    command += ["--train", str(files[0]), "--dev", str(files[1])]
     command += ["--text-column", "review", "--label-column", "verdict"]
     command += ["--epochs", "1", "--output", str(tmp_path / "out"), "--json"]
-    done = subprocess.run(command, capture_output=True, encoding="utf-8", check=True)
-    assert json.loads(done.stdout).keys() == {"output", "accuracy", "f1", "loss"}
+    assert main(command) == 0
+    assert json.loads(capsys.readouterr().out).keys() == {"output", "accuracy", "f1", "loss"}
     assert BertForSequenceClassification.from_pretrained(tmp_path / "out").config.num_labels == 2
-    again = subprocess.run(command, capture_output=True, encoding="utf-8")
-    assert again.returncode == 1 and again.stderr.count("\n") == 1
-    assert again.stderr.startswith("minibert finetune: ")
-    assert "already holds a run: pass --resume" in again.stderr
+    assert main(command) == 1
+    message = capsys.readouterr().err
+    assert message.startswith("minibert finetune: ") and message.count("\n") == 1
+    assert "already holds a run: pass --resume" in message
 
 
 def test_without_a_dev_file_a_share_of_each_label_is_held_out(

@@ -6,7 +6,6 @@ import gc
 import os
 import signal
 import struct
-import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -79,7 +78,12 @@ def test_a_terminal_shows_a_bar_and_a_pipe_none(
 
 
 @pytest.mark.needs("terminals")
-def test_a_real_terminal(tmp_path: Path) -> None:
+def test_a_real_terminal(
+    at_once: None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     import fcntl
     import pty
     import termios
@@ -88,24 +92,15 @@ def test_a_real_terminal(tmp_path: Path) -> None:
     ours, theirs = pty.openpty()
     # A terminal without width shows no bar.
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
-    code = """if True:
-        import sys
-        from minibert.util import progress
-        from minibert.cli import main
-        progress.DELAY = 0.0
-        sys.exit(main(sys.argv[1:]))
-    """
-    command = [sys.executable, "-c", code, "embed", "--file", "lines.txt"]
-    done = subprocess.run(
-        command, cwd=tmp_path, stderr=theirs, stdout=subprocess.PIPE, check=True, timeout=120
-    )
-    os.close(theirs)
+    with os.fdopen(theirs, "w", encoding="utf-8") as terminal:
+        monkeypatch.setattr(sys, "stderr", terminal)
+        assert main(["embed", "--file", str(tmp_path / "lines.txt")]) == 0
     shown = b""
     with suppress(OSError):  # reading a closed terminal raises an error
         while part := os.read(ours, 65536):
             shown += part
     os.close(ours)
-    assert b"3/3" in shown and done.stdout.count(b"\n") == 3
+    assert b"3/3" in shown and capsys.readouterr().out.count("\n") == 3
 
 
 @pytest.mark.parametrize(("error", "ignored"), [(ConnectionError, True), (ValueError, False)])

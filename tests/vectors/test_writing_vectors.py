@@ -7,7 +7,6 @@ import io
 import json
 import os
 import random
-import resource
 import signal
 import subprocess
 import sys
@@ -20,6 +19,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import pytest
 import torch
+from conftest import full_disk
 from hypothesis import given, strategies as st
 from safetensors.numpy import load_file
 from tiny_folder import LINES, WORDS, as_if_stopped, contents
@@ -381,28 +381,25 @@ class TestStoppedRuns:
         assert process.returncode == 130 and not out.exists()
         assert f"stopped: nothing was written to {out} (--output DIR/ writes shards" in message
 
-    def test_disk_full(self, tiny_model: Path, corpus: Path, tmp_path: Path) -> None:
-        def limit_files_to_40_kb() -> None:
-            # a shard has 51,328 bytes
-            resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000))
-
+    def test_disk_full(
+        self,
+        tiny_model: Path,
+        corpus: Path,
+        tmp_path: Path,
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:
         out = tmp_path / "out"
         lines = corpus.read_text(encoding="utf-8").splitlines()
         embedder = SentenceEmbedder.from_pretrained(tiny_model, precision=None)
         encode_to_shards(embedder, lines[:800], out, shard_size=400)
         as_if_stopped(out)
         before = contents(out)
-        full = subprocess.run(
-            self.command(tiny_model, corpus, out),
-            capture_output=True,
-            encoding="utf-8",
-            preexec_fn=limit_files_to_40_kb,
-        )
-        assert full.returncode == 1
+        with full_disk(40_000):  # a shard has 51,328 bytes
+            assert main(self.command(tiny_model, corpus, out)[3:]) == 1
         assert (
             "shard-000002.npy could not be written (File too large). "
             "The shards before it are complete"
-        ) in full.stderr
+        ) in capsys.readouterr().err
         assert contents(out) == before
         report = encode_to_shards(embedder, lines, out, shard_size=400)  # without the limit
         assert (report.skipped, report.shards) == (2, SHARDS - 2)
