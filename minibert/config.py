@@ -342,9 +342,9 @@ class BertConfig(ConfigCompatibility):
             TypeError: A keyword is unknown.
         """
         from minibert.checkpoints.configs import write_config
-        from minibert.compat.keywords import check_saving_keywords
+        from minibert.compat.keywords import SAVING, check_unused
 
-        check_saving_keywords("BertConfig.save_pretrained", options)
+        check_unused("BertConfig.save_pretrained", options, SAVING)
         write_config(save_directory, self.to_dict())
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from minibert.checkpoints.source import Source, split_source
 from minibert.compat.config_fields import field_names
 from minibert.compat.config_methods import Config
-from minibert.compat.keywords import drop_ignored_keywords
+from minibert.compat.keywords import drop_unused
 from minibert.util.files import make_folder, prefix_errors, read_json, write_json
 
 LIMITS = {
@@ -51,7 +51,7 @@ def read_config(
         FileNotFoundError: There is no such checkpoint, or it has no config.json.
         ValueError: The file is damaged, or a size is above its limit.
     """
-    source, changes = split_source(name, drop_ignored_keywords(options))
+    source, changes = split_source(name, drop_unused(options))
     path = source.require("config.json")
     content = read_json(path)
     with prefix_errors(str(path)):

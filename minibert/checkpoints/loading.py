@@ -32,7 +32,7 @@ from minibert.checkpoints.drawing import draw_missing, without_values
 from minibert.checkpoints.source import Source, split_source
 from minibert.checkpoints.tensors import read_tensors, renamed
 from minibert.checkpoints.ties import named_tensors, shared_names, untie
-from minibert.compat.keywords import drop_ignored_keywords, one_device
+from minibert.compat.keywords import drop_unused, one_device
 from minibert.initialization import WORD_EMBEDDINGS
 from minibert.util.checks import warn
 from minibert.util.devices import resolve_device
@@ -192,7 +192,7 @@ def read_checkpoint(
         options: Where the checkpoint is, keywords of the class and fields of the config.
     """
     use_safetensors = options.get("use_safetensors")
-    options = drop_ignored_keywords(options)
+    options = drop_unused(options)
     source = None
     if name is not None:
         source, options = split_source(name, options)

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from minibert.checkpoints.tensors import write_tensors
 from minibert.checkpoints.ties import shared_names
-from minibert.compat.keywords import check_saving_keywords
+from minibert.compat.keywords import SAVING, check_unused
 from minibert.initialization import WORD_EMBEDDINGS, declared_ties
 from minibert.util.files import make_folder
 
@@ -27,7 +27,7 @@ def save_model(
         TypeError: A keyword is unknown.
         OSError: The files cannot be written.
     """
-    check_saving_keywords(f"{type(model).__name__}.save_pretrained", options)
+    check_unused(f"{type(model).__name__}.save_pretrained", options, SAVING)
     if not is_main_process:
         return
     folder = make_folder(save_directory)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from minibert.compat.config_methods import UNUSED, own_attributes
-from minibert.compat.keywords import Refused, drop_ignored_keywords
+from minibert.compat.keywords import Keywords, drop_unused
 from minibert.util.checks import check_kind, refuse_unknown
 
 RENAMED = {
@@ -19,7 +19,7 @@ RENAMED = {
 }
 """Other names of a field, in older files and in tools."""
 
-REFUSED: Refused = {
+REFUSED: Keywords = {
     "model_type": (
         "bert",
         "minibert loads BERT checkpoints only, and a class of your own by its own from_pretrained.",
@@ -86,7 +86,7 @@ def translate(
             arguments[name] = value
     if extra.get("model_type") == config_class.model_type:
         del extra["model_type"]
-    drop_ignored_keywords(extra, refused=REFUSED)
+    drop_unused(extra, REFUSED)
     extra.pop("model_type", None)
     if takes_any_field(config_class):
         return {**extra, **arguments}

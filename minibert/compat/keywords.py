@@ -7,32 +7,14 @@ and tokenizers have their own beside their classes.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from minibert.util.checks import refuse_unknown
+ANYTHING = object()
+"""In place of the only value of a keyword: it has no effect whatever its value, and why."""
 
-Refused = Mapping[str, tuple[Any, str]]
+Keywords = Mapping[str, tuple[Any, str]]
 """Name -> the only supported value beside None, and what to do instead of using another one."""
-
-WITHOUT_EFFECT = {
-    "trust_remote_code": "no code of a checkpoint is ever run",
-    "use_safetensors": "it is for weights, which `from_pretrained` of a model reads",
-    "low_cpu_mem_usage": "weights are always mapped and never held twice",
-    "offload_folder": "weights are mapped, so what is not used is not in memory",
-    "offload_state_dict": "the same",
-    "max_memory": "a BERT lies on one device",
-    "resume_download": "downloads always resume",
-    "weights_only": "pickles never run code",
-    "_fast_init": "weights that the file has are never drawn",
-    "_from_auto": "there is one architecture",
-    "adapter_kwargs": "adapters are peft's business",
-    "generation_config": "an encoder generates no text",
-    "disable_mmap": "minibert has mmap=False, which reads the same weights",
-    "code_revision": "no code of a checkpoint is ever run",
-    "mirror": "HF_ENDPOINT in the environment names another Hub",
-}
-"""Accepted with any value, for the reason beside it."""
 
 CONVERT_TENSORFLOW = (
     "convert it by transformers 4 with TensorFlow installed: python -m "
@@ -43,7 +25,7 @@ CONVERT_TENSORFLOW = (
 )
 """What to do with a checkpoint of google-research/bert."""
 
-REFUSED: Refused = {
+FILES: Keywords = {
     "force_download": (
         None,
         "delete the repository from the Hub's cache (`hf cache`) to have it downloaded again.",
@@ -79,58 +61,93 @@ REFUSED: Refused = {
         "safetensors only are written: pickles can run code when they are read.",
     ),
 }
+"""Of loading and saving."""
 
-SAVING = {
-    "save_function": "safetensors are written atomically by this package",
-    "max_shard_size": "a BERT is one file",
-    "save_peft_format": "adapters are peft's business",
-    "token": "nothing is uploaded",
-    "save_original_format": "official names are the model's own",
-    "repo_id": "nothing is uploaded",
-    "private": "nothing is uploaded",
-    "commit_message": "nothing is uploaded",
-    "commit_description": "nothing is uploaded",
-    "create_pr": "nothing is uploaded",
-    "tags": "nothing is uploaded",
+LOADING: Keywords = {
+    **FILES,
+    "trust_remote_code": (ANYTHING, "no code of a checkpoint is ever run"),
+    "use_safetensors": (ANYTHING, "it is for weights, which `from_pretrained` of a model reads"),
+    "low_cpu_mem_usage": (ANYTHING, "weights are always mapped and never held twice"),
+    "offload_folder": (ANYTHING, "weights are mapped, so what is not used is not in memory"),
+    "offload_state_dict": (ANYTHING, "the same"),
+    "max_memory": (ANYTHING, "a BERT lies on one device"),
+    "resume_download": (ANYTHING, "downloads always resume"),
+    "weights_only": (ANYTHING, "pickles never run code"),
+    "_fast_init": (ANYTHING, "weights that the file has are never drawn"),
+    "_from_auto": (ANYTHING, "there is one architecture"),
+    "adapter_kwargs": (ANYTHING, "adapters are peft's business"),
+    "generation_config": (ANYTHING, "an encoder generates no text"),
+    "disable_mmap": (ANYTHING, "minibert has mmap=False, which reads the same weights"),
+    "code_revision": (ANYTHING, "no code of a checkpoint is ever run"),
+    "mirror": (ANYTHING, "HF_ENDPOINT in the environment names another Hub"),
 }
-"""As `WITHOUT_EFFECT`, for saving."""
+
+SAVING: Keywords = {
+    **FILES,
+    "save_function": (ANYTHING, "safetensors are written atomically by this package"),
+    "max_shard_size": (ANYTHING, "a BERT is one file"),
+    "save_peft_format": (ANYTHING, "adapters are peft's business"),
+    "token": (ANYTHING, "nothing is uploaded"),
+    "save_original_format": (ANYTHING, "official names are the model's own"),
+    "repo_id": (ANYTHING, "nothing is uploaded"),
+    "private": (ANYTHING, "nothing is uploaded"),
+    "commit_message": (ANYTHING, "nothing is uploaded"),
+    "commit_description": (ANYTHING, "nothing is uploaded"),
+    "create_pr": (ANYTHING, "nothing is uploaded"),
+    "tags": (ANYTHING, "nothing is uploaded"),
+}
 
 
-def drop_ignored_keywords(
-    options: Mapping[str, Any], ignored: Container[str] = WITHOUT_EFFECT, refused: Refused = REFUSED
-) -> dict[str, Any]:
+def drop_unused(options: Mapping[str, Any], known: Keywords = LOADING) -> dict[str, Any]:
     """Return the options without those that have no effect.
+
+    Args:
+        options: Keywords with their values.
+        known: Those that have no effect, or raise an error.
 
     Raises:
         ValueError: An option asks for something that minibert does not have.
 
-    >>> drop_ignored_keywords({"trust_remote_code": True, "force_download": False, "num_labels": 3})
+    >>> drop_unused({"trust_remote_code": True, "force_download": False, "num_labels": 3})
     {'num_labels': 3}
     """
+    rest = {}
     for name, value in options.items():
-        usual, instead = refused.get(name, (value, ""))
-        if value is None or value is usual:
+        if name not in known:
+            rest[name] = value
             continue
-        # A tensor asks for something, whatever its values are. An empty value asks for nothing if
-        # the usual value is empty, too.
-        if hasattr(value, "shape") or not (value == usual or (not value and not usual)):
+        usual, instead = known[name]
+        if usual is not ANYTHING and not _asks_for_nothing(value, usual):
             shown = f"{name}={value!r:.60}" if isinstance(value, str | int | float) else name
             raise ValueError(f"{shown} is not supported: {instead}")
-    return {
-        name: value
-        for name, value in options.items()
-        if name not in refused and name not in ignored
-    }
+    return rest
 
 
-def check_saving_keywords(owner: str, options: Mapping[str, Any]) -> None:
-    """Check the keywords of a `save_pretrained` that have no effect.
+def _asks_for_nothing(value: Any, usual: Any) -> bool:
+    """Whether a value is None, the usual one, or empty as that, such as a `head_mask` of Nones."""
+    if value is None or value is usual:
+        return True
+    if hasattr(value, "shape"):  # a tensor asks for something, whatever its values are
+        return False
+    if isinstance(value, list) and all(x is None for x in value):
+        return not usual
+    return value == usual or (not value and not usual)
+
+
+def check_unused(owner: str, options: Mapping[str, Any], known: Keywords) -> None:
+    """Check keywords that a function takes as long as they ask for nothing.
+
+    Args:
+        owner: The function, as the error should call it.
+        options: The keywords with their values.
+        known: Those that have no effect, or raise an error.
 
     Raises:
-        ValueError: A keyword asks for something that minibert does not have.
+        ValueError: An option asks for something that minibert does not have.
         TypeError: A keyword is unknown.
     """
-    refuse_unknown(owner, drop_ignored_keywords(options, SAVING), ("save_directory", *SAVING))
+    for name in drop_unused(options, known):
+        raise TypeError(f"{owner}() got an unexpected keyword argument {name!r}")
 
 
 def refuse_fields(owner: str, unknown: Iterable[str], names: Iterable[str]) -> None:

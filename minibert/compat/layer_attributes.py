@@ -28,6 +28,7 @@ class LayerAttributes(nn.Module):
         super().__init__()
         self.layer_idx = layer_idx
         if unused:
-            from minibert.compat.forward_keywords import REFUSED_BY_LAYERS, check_unused
+            from minibert.compat.forward_keywords import LAYERS
+            from minibert.compat.keywords import check_unused
 
-            check_unused(type(self).__name__, unused, REFUSED_BY_LAYERS)
+            check_unused(type(self).__name__, unused, LAYERS)

@@ -7,24 +7,9 @@ from collections.abc import Sequence
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from minibert.compat import keywords, register
+from minibert.compat import register
+from minibert.compat.keywords import ANYTHING, LOADING, SAVING, Keywords
 from minibert.util.extras import need
-
-WITHOUT_EFFECT = {
-    **keywords.WITHOUT_EFFECT,
-    "use_fast": "there is one implementation",
-    "add_prefix_space": "words are split at white space, wherever it is",
-    "tokenizer_class": "spec.py has read it",
-    "processor_class": "it names a class of transformers",
-    "auto_map": "it names code of a checkpoint",
-    "special_tokens_map_file": "special tokens are read from every file",
-    "verbose": "warnings are Python's",
-    "add_bos_token": "BERT's rows begin with [CLS]",
-    "add_eos_token": "they end with [SEP]",
-    "src_lang": "BERT does not translate",
-    "tgt_lang": "BERT does not translate",
-}
-"""Keywords that have no effect whatever their value, and why."""
 
 _NO_DECODER = (
     "BERT has no decoder. Encode target texts by a call of their own, "
@@ -37,8 +22,19 @@ OLDER_NAMES = {
 }
 """Arguments and keys of tokenizer_config.json in older repositories, and their names today."""
 
-REFUSED: keywords.Refused = {
-    **keywords.REFUSED,
+KEYWORDS: Keywords = {
+    **LOADING,
+    "use_fast": (ANYTHING, "there is one implementation"),
+    "add_prefix_space": (ANYTHING, "words are split at white space, wherever it is"),
+    "tokenizer_class": (ANYTHING, "spec.py has read it"),
+    "processor_class": (ANYTHING, "it names a class of transformers"),
+    "auto_map": (ANYTHING, "it names code of a checkpoint"),
+    "special_tokens_map_file": (ANYTHING, "special tokens are read from every file"),
+    "verbose": (ANYTHING, "warnings are Python's"),
+    "add_bos_token": (ANYTHING, "BERT's rows begin with [CLS]"),
+    "add_eos_token": (ANYTHING, "they end with [SEP]"),
+    "src_lang": (ANYTHING, "BERT does not translate"),
+    "tgt_lang": (ANYTHING, "BERT does not translate"),
     "do_basic_tokenize": (True, "texts are always split into words before WordPiece."),
     "never_split": (None, "add tokens that should stay whole: tokenizer.add_tokens(tokens)."),
     "split_special_tokens": (False, "special tokens in a text stand for themselves."),
@@ -46,34 +42,14 @@ REFUSED: keywords.Refused = {
     "text_pair_target": (None, _NO_DECODER),
     "max_target_length": (None, _NO_DECODER),
 }
-"""Keywords with a single supported value, and what to do instead of another one."""
+"""Of making, loading and calling a tokenizer."""
 
-
-def drop_ignored_keywords(options: dict[str, Any]) -> dict[str, Any]:
-    """Return the options without those that have no effect on a tokenizer.
-
-    Raises:
-        ValueError: An option is not supported.
-    """
-    return keywords.drop_ignored_keywords(options, WITHOUT_EFFECT, REFUSED)
-
-
-def check_saving_keywords(options: dict[str, Any]) -> None:
-    """Check the further keywords of `save_pretrained`.
-
-    Raises:
-        TypeError: A keyword is unknown.
-        ValueError: An option is not supported.
-    """
-    ignored = {**keywords.SAVING, "legacy_format": "every format is written"}
-    refused = {
-        **keywords.REFUSED,
-        "filename_prefix": (None, "rename the files, or write into a folder of their own."),
-        "save_format": (None, "every format is written."),
-    }
-    unknown = keywords.drop_ignored_keywords(options, ignored, refused)
-    if unknown:
-        raise TypeError(f"save_pretrained() got an unexpected keyword argument {min(unknown)!r}")
+SAVING_KEYWORDS: Keywords = {
+    **SAVING,
+    "legacy_format": (ANYTHING, "every format is written"),
+    "save_format": (None, "every format is written."),
+    "filename_prefix": (None, "rename the files, or write into a folder of their own."),
+}
 
 
 def _texts(first: Sequence[int], second: Sequence[int] | None) -> list[Sequence[int]]:

@@ -139,9 +139,10 @@ def check_batch(
         TypeError: An unknown argument.
     """
     if unused:
-        from minibert.compat.forward_keywords import check_unused
+        from minibert.compat.forward_keywords import MODEL
+        from minibert.compat.keywords import check_unused
 
-        check_unused("BertModel.forward", unused)
+        check_unused("BertModel.forward", unused, MODEL)
     if layout.is_packed and output_attentions:
         raise ValueError(
             "output_attentions needs a padded batch, because the attention probabilities of "
@@ -205,9 +206,10 @@ def check_ids(
         TypeError: An unknown argument.
     """
     if unused:
-        from minibert.compat.forward_keywords import REFUSED_BY_EMBEDDINGS, check_unused
+        from minibert.compat.forward_keywords import EMBEDDINGS
+        from minibert.compat.keywords import check_unused
 
-        check_unused("BertEmbeddings.forward", unused, REFUSED_BY_EMBEDDINGS)
+        check_unused("BertEmbeddings.forward", unused, EMBEDDINGS)
     if inputs_embeds is None:
         if layout is not None and isinstance(input_ids, Tensor):
             layout.check(input_ids.shape, "input_ids")

@@ -49,12 +49,13 @@ def as_layout(
             something that minibert does not have.
     """
     if decoder or unused:
-        from minibert.compat.forward_keywords import FOR_DECODERS, REFUSED_BY_PARTS, check_unused
+        from minibert.compat.forward_keywords import FOR_DECODERS, PARTS
+        from minibert.compat.keywords import check_unused
 
         unused = {**dict(zip(FOR_DECODERS, decoder, strict=False)), **(unused or {})}
         mask = unused.pop("attention_mask", None)
         layout = layout if mask is None else mask
-        check_unused("BertLayer.forward", unused, REFUSED_BY_PARTS)
+        check_unused("BertLayer.forward", unused, PARTS)
     if isinstance(layout, (PaddedLayout, PackedLayout)):
         return layout
     if layout is None:

@@ -22,11 +22,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from minibert.checkpoints.source import Source, split_source
+from minibert.compat.keywords import check_unused, drop_unused
 from minibert.compat.tokenizer_names import (
+    KEYWORDS,
     OLDER_NAMES,
+    SAVING_KEYWORDS,
     TokenizerCompatibility,
-    check_saving_keywords,
-    drop_ignored_keywords,
 )
 from minibert.tokenization.added import AddedToken
 from minibert.tokenization.basic import BasicTokenizer
@@ -130,7 +131,7 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
         components: Components | Mapping[str, Any] | None = None,
         **options: Any,
     ) -> None:
-        options = drop_ignored_keywords(options)
+        options = drop_unused(options, KEYWORDS)
         arguments: dict[str, Any] = {
             "do_lower_case": do_lower_case,
             "strip_accents": strip_accents,
@@ -203,7 +204,7 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
             ValueError: Files are broken or for another kind of tokenizer.
         """
         name = pretrained_model_name_or_path
-        overrides = drop_ignored_keywords(options)
+        overrides = drop_unused(options, KEYWORDS)
         file = overrides.pop("tokenizer_file", None)
         if isinstance(name, str | os.PathLike) and Path(name).is_file():
             overrides.pop("subfolder", None)
@@ -231,7 +232,7 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
             OSError: A file cannot be written.
             ValueError: An option is not supported, such as `filename_prefix`.
         """
-        check_saving_keywords(options)
+        check_unused("save_pretrained", options, SAVING_KEYWORDS)
         return self.spec.to_folder(save_directory)
 
     def save_vocabulary(
@@ -415,10 +416,7 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
             TypeError: An unknown keyword.
             ValueError: A value is not a text, or an option is impossible.
         """
-        if ignored and (unknown := drop_ignored_keywords(ignored)):
-            raise TypeError(
-                f"BertTokenizer.__call__() got an unexpected keyword argument {min(unknown)!r}"
-            )
+        check_unused("BertTokenizer.__call__", ignored, KEYWORDS)
         check_flag("add_special_tokens", add_special_tokens)
         # another thread may add tokens: ids and their origins must come from the same pipeline
         pipeline = self._pipeline

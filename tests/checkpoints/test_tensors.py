@@ -590,5 +590,5 @@ class TestKeywordsOfTransformers:
             model.save_pretrained(tmp_path, safe_serialization=False)
         with pytest.raises(ValueError, match="push_to_hub=True is not supported: save_pretrained"):
             model.save_pretrained(tmp_path, push_to_hub=True)
-        with pytest.raises(TypeError, match="save_pretrained has no option 'max_shards'"):
+        with pytest.raises(TypeError, match="unexpected keyword argument 'max_shards'"):
             model.save_pretrained(tmp_path, max_shards=1)
