@@ -21,7 +21,6 @@ import torch
 from torch import Tensor, nn
 
 from minibert.base import PreTrainedModel
-from minibert.compat.decoder import OutputEmbeddings
 from minibert.compat.forward_keywords import UnusedArguments
 from minibert.config import BertConfig
 from minibert.encoder import Activation
@@ -133,7 +132,7 @@ TIED_WEIGHTS = {
 """Names of a tensor in masked-language modeling, each with its other name."""
 
 
-class BertForMaskedLM(OutputEmbeddings, PreTrainedModel):
+class BertForMaskedLM(PreTrainedModel):
     """Predicts the words behind [MASK]: logits (batch, seq, vocab).
 
     Devlin et al. 2019, section 3.1, task 1. `labels` (batch, seq) are the correct word ids, and
@@ -201,7 +200,7 @@ class BertForMaskedLM(OutputEmbeddings, PreTrainedModel):
         __call__ = forward
 
 
-class BertForPreTraining(OutputEmbeddings, PreTrainedModel):
+class BertForPreTraining(PreTrainedModel):
     """Masked-language modeling and next-sentence prediction together.
 
     Devlin et al. 2019, section 3.1: logits (batch, seq, vocab) and (batch, 2).

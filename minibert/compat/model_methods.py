@@ -25,16 +25,7 @@ class ModelCompatibility(nn.Module):
     supports_gradient_checkpointing: ClassVar[bool] = True
     _no_split_modules: ClassVar[list[str]] = ["BertEmbeddings", "BertLayer"]
     _tied_weights_keys: Any = None
-    # Tools look these up to choose the attention, the dtype or the files of a model.
-    _supports_sdpa: ClassVar[bool] = True
-    _supports_flash_attn: ClassVar[bool] = False
-    _supports_flex_attn: ClassVar[bool] = False
-    _is_stateful: ClassVar[bool] = False
-    _keep_in_fp32_modules: ClassVar[frozenset[str]] = frozenset()
-    _keep_in_fp32_modules_strict: ClassVar[frozenset[str]] = frozenset()
-    _keys_to_ignore_on_save: ClassVar[None] = None
-    _keys_to_ignore_on_load_missing: ClassVar[None] = None
-    _keys_to_ignore_on_load_unexpected: ClassVar[None] = None
+    _keys_to_ignore_on_save: ClassVar[None] = None  # the Trainer reads it
 
     register = staticmethod(register)
 
@@ -140,7 +131,17 @@ class ModelCompatibility(nn.Module):
 
     def get_output_embeddings(self) -> nn.Linear | None:
         """Return the decoder of words, (vocab, hidden), or None in models without one."""
-        return None
+        predictions = getattr(getattr(self, "cls", None), "predictions", None)
+        return getattr(predictions, "decoder", None)
+
+    def set_output_embeddings(self: Any, new_embeddings: nn.Linear) -> None:
+        """Replace the decoder of words and its bias.
+
+        Args:
+            new_embeddings: A linear layer with weights (vocab, hidden) and a bias (vocab).
+        """
+        self.cls.predictions.decoder = new_embeddings
+        self.cls.predictions.bias = new_embeddings.bias
 
     def get_input_embeddings(self) -> nn.Embedding:
         """Return the word embeddings, (vocab, hidden).
