@@ -112,12 +112,17 @@ class PreTrainedModel(ModelCompatibility, nn.Module):
 
         if config is not None and not isinstance(config, str | os.PathLike):
             config = as_bert_config(config, cls.config_class)
-        dtype = options.pop("torch_dtype", dtype)
-        options = {**loading.name_arguments(cls, model_args), **options}
-        checkpoint = loading.read_checkpoint(
-            cls, pretrained_model_name_or_path, config, state_dict, dtype, mmap, options
+        model: Model = loading.load_model(
+            cls,
+            pretrained_model_name_or_path,
+            model_args,
+            config,
+            state_dict,
+            options.pop("torch_dtype", dtype),
+            mmap,
+            ignore_mismatched_sizes,
+            options,
         )
-        model: Model = loading.load_model(cls, checkpoint, ignore_mismatched_sizes)
         model = loading.move(model, device, device_map)
         if output_loading_info:
             return model, model.load_report.as_loading_info()  # type: ignore[return-value]

@@ -226,12 +226,10 @@ class BertConfig(ConfigCompatibility):
             ValueError: A field that minibert does not support.
             TypeError: A change of a field that no BERT config has.
         """
-        from minibert.compat.config_fields import check_names, field_names, translate
+        from minibert.compat.config_fields import check_changes, translate
 
         config = cls(**translate(config_dict, changes, cls))
-        # The `__init__` of a subclass may take any keyword. What it did not use shows only here.
-        unused = changes.keys() & config.extra.keys() - config_dict.keys() - vars(config).keys()
-        check_names(unused, {*field_names(cls), *config_dict}, cls.__name__)
+        check_changes(config, config_dict, changes)
         return config
 
     @classmethod
@@ -341,11 +339,11 @@ class BertConfig(ConfigCompatibility):
             ValueError: A keyword asks for something that minibert does not have.
             TypeError: A keyword is unknown.
         """
-        from minibert.checkpoints.configs import write_config
         from minibert.compat.keywords import SAVING, check_unused
+        from minibert.util.files import make_folder, write_json
 
         check_unused("BertConfig.save_pretrained", options, SAVING)
-        write_config(save_directory, self.to_dict())
+        write_json(make_folder(save_directory) / "config.json", self.to_dict())
 
 
 BertConfig.__init__ = keeps_own_fields(BertConfig.__init__)  # type: ignore[method-assign]

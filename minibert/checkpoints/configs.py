@@ -9,7 +9,7 @@ from minibert.checkpoints.source import Source, split_source
 from minibert.compat.config_fields import field_names
 from minibert.compat.config_methods import Config
 from minibert.compat.keywords import drop_unused
-from minibert.util.files import make_folder, prefix_errors, read_json, write_json
+from minibert.util.files import prefix_errors, read_json
 
 LIMITS = {
     "num_hidden_layers": 1000,
@@ -84,11 +84,6 @@ def load_config(
         config = config_class.from_dict(content, **changes)
     config.name_or_path = label
     return config, unused
-
-
-def write_config(folder: str | os.PathLike[str], content: Mapping[str, Any]) -> None:
-    """Write config.json into `folder`, which is created if it does not exist."""
-    write_json(make_folder(folder) / "config.json", content)
 
 
 def check_sizes(content: Mapping[str, Any], limits: Mapping[str, int] | None = None) -> None:

@@ -154,41 +154,28 @@ def _listed(names: list[str]) -> str:
     return f"{_join(names)} {verb}"
 
 
-@dataclass
-class Checkpoint:
-    """What a model is made of.
-
-    Attributes:
-        label: The name of the checkpoint, for errors.
-        config: The config of the model.
-        tensors: The tensors, by their names in the file.
-        model_options: Keywords of the `__init__` of the model's class, after the config.
-    """
-
-    label: str
-    config: Any
-    tensors: Mapping[str, Tensor]
-    model_options: dict[str, Any]
-
-
-def read_checkpoint(
+def load_model(
     model_class: Any,
     name: str | os.PathLike[str] | Source | None,
+    arguments: Sequence[Any],
     config: Any,
     state_dict: Mapping[str, Tensor] | None,
     dtype: torch.dtype | str | None,
     mmap: bool,
+    ignore_mismatched_sizes: bool,
     options: Mapping[str, Any],
-) -> Checkpoint:
-    """Read the config and the tensors of a checkpoint.
+) -> Any:
+    """Return a new model with the tensors of a checkpoint, in eval mode, with a `load_report`.
 
     Args:
         model_class: A subclass of `PreTrainedModel`.
-        name: As in `PreTrainedModel.from_pretrained`, like the next four, and the errors.
+        name: As in `PreTrainedModel.from_pretrained`, like all that follow, and the errors.
+        arguments: See `name`.
         config: See `name`.
         state_dict: See `name`.
         dtype: See `name`.
         mmap: See `name`.
+        ignore_mismatched_sizes: See `name`.
         options: Where the checkpoint is, keywords of the class and fields of the config.
     """
     use_safetensors = options.get("use_safetensors")
@@ -201,34 +188,29 @@ def read_checkpoint(
             f"{model_class.__name__}.from_pretrained without a name takes both config and "
             "state_dict."
         )
-    model_options, changes = split_model_options(model_class, options)
+    model_options, changes = split_model_options(model_class, arguments, options)
     if dtype not in ("auto", None):
         changes["dtype"] = dtype
-    config = resolve_config(model_class.config_class, source, config, changes)
+    if config is None or isinstance(config, str | os.PathLike):
+        place: Any = source if config is None else config
+        config = model_class.config_class.from_pretrained(place, **changes)
+    else:
+        config = config.replace(**changes)
     tensors = state_dict
     if tensors is None:
         assert source is not None
         tensors = read_tensors(source, mmap, use_safetensors)
-    label = "state_dict" if source is None else str(source)
-    checkpoint = Checkpoint(label, with_dtype(config, tensors), tensors, model_options)
-    check_not_quantized(tensors, label)
-    check_completeness(config, tensors, label)
-    return checkpoint
+    if config.dtype is None:  # that of the first weight
+        dtypes = (tensor.dtype for tensor in tensors.values() if tensor.is_floating_point())
+        config.dtype = next(dtypes, torch.float32)
+    report = LoadReport("state_dict" if source is None else str(source))
+    check_not_quantized(tensors, report.source)
+    check_completeness(config, tensors, report.source)
 
-
-def load_model(model_class: Any, checkpoint: Checkpoint, ignore_mismatched_sizes: bool) -> Any:
-    """Return a new model with the tensors of a checkpoint, in eval mode, with a `load_report`.
-
-    Args:
-        model_class: A subclass of `PreTrainedModel`.
-        checkpoint: From `read_checkpoint`.
-        ignore_mismatched_sizes: As in `PreTrainedModel.from_pretrained`.
-    """
-    report = LoadReport(checkpoint.label)
     with collector_paused(), on_cpu():
-        with prefix_errors(checkpoint.label), without_values() as models:
-            model = build(model_class, checkpoint.config, checkpoint.model_options)
-        fill(model, models, checkpoint.tensors, report, ignore_mismatched_sizes)
+        with prefix_errors(report.source), without_values() as models:
+            model = build(model_class, config, model_options)
+        fill(model, models, tensors, report, ignore_mismatched_sizes)
     for sentence in report.problems(model_class.__name__):
         warn(sentence)
     model.eval()
@@ -287,11 +269,13 @@ def on_cpu() -> AbstractContextManager[Any]:
     return torch.device("cpu")
 
 
-def name_arguments(model_class: Any, arguments: Sequence[Any]) -> dict[str, Any]:
-    """Return the positional arguments that follow the config in `__init__`, by their names.
+def split_model_options(
+    model_class: Any, arguments: Sequence[Any], options: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the arguments of the class's `__init__` after the config by name, and other options.
 
     Raises:
-        TypeError: More arguments than `__init__` has parameters.
+        TypeError: More positional arguments than `__init__` has parameters.
     """
     names = list(inspect.signature(model_class).parameters)[1:]
     if len(arguments) > len(names):
@@ -300,43 +284,9 @@ def name_arguments(model_class: Any, arguments: Sequence[Any]) -> dict[str, Any]
             f"the name, but {model_class.__name__}.__init__ has {len(names)} after the config. "
             "Pass options by name, such as num_labels=3."
         )
-    return dict(zip(names, arguments, strict=False))
-
-
-def split_model_options(
-    model_class: Any, options: Mapping[str, Any]
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Split options into keywords of the class's `__init__` and the rest."""
-    parameters = inspect.signature(model_class).parameters
-    model_options = {name: value for name, value in options.items() if name in parameters}
-    rest = {name: value for name, value in options.items() if name not in parameters}
-    return model_options, rest
-
-
-def resolve_config(
-    config_class: Any,
-    source: Source | None,
-    config: Any,
-    changes: dict[str, Any],
-) -> Any:
-    """Return the config of a model: the one that was passed, or the checkpoint's, with changes."""
-    if config is None:
-        assert source is not None
-        return config_class.from_pretrained(source, **changes)
-    if isinstance(config, str | os.PathLike):
-        return config_class.from_pretrained(config, **changes)
-    return config.replace(**changes)
-
-
-def with_dtype(config: Any, tensors: Mapping[str, Tensor]) -> Any:
-    """Set the dtype of a config that names none to that of the first floating-point tensor."""
-    if config.dtype is None:
-        config.dtype = "float32"
-        for tensor in tensors.values():
-            if tensor.is_floating_point():
-                config.dtype = str(tensor.dtype).removeprefix("torch.")
-                break
-    return config
+    model_options = dict(zip(names, arguments, strict=False))
+    model_options |= {name: value for name, value in options.items() if name in names}
+    return model_options, {name: value for name, value in options.items() if name not in names}
 
 
 def check_not_quantized(tensors: Mapping[str, Tensor], source: str) -> None:

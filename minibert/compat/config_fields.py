@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from minibert.compat.config_methods import UNUSED, own_attributes
@@ -58,15 +58,13 @@ def translate(
 
     Raises:
         ValueError: A field asks for what minibert does not support.
-        TypeError: A change has an unknown name, or the content is not a dict.
+        TypeError: The content is not a dict.
     """
     check_kind("config", content, Mapping, "a dict of fields by name")
     renamed = config_class.attribute_map
     content = {renamed.get(name, name): value for name, value in content.items()}
     changes = {renamed.get(name, name): value for name, value in changes.items()}
     names = field_names(config_class)
-    if not takes_any_field(config_class):
-        check_names(changes, {*names, *content, *RENAMED, *REFUSED, *UNUSED})
     extra = dict(changes.get("extra") or {})
     changes = {name: value for name, value in changes.items() if name != "extra"}
     values = replace_labels({**content, **extra}, changes)
@@ -115,22 +113,24 @@ def _signature(config_class: Any) -> inspect.Signature:
     return inspect.signature(config_class)  # it takes a tenth of the time of loading
 
 
-def check_names(
-    names: Iterable[str], valid_names: Iterable[str], owner: str = "BertConfig"
-) -> None:
-    """Check that changes of a config have names that some BERT config has.
+def check_changes(config: Any, content: Mapping[str, Any], changes: Mapping[str, Any]) -> None:
+    """Check that changes have names that some BERT config has, or that the config has used.
+
+    The `__init__` of a user's class may take any keyword, so that what is unknown shows only now.
 
     Args:
-        names: The names of the changes.
-        valid_names: The names that the config class knows.
-        owner: The config class, as the error calls it.
+        config: The config that was made.
+        content: The fields that were changed, which may have any name.
+        changes: The changes.
 
     Raises:
         TypeError: A name is unknown. The error suggests the most similar one.
     """
-    fields = [name for name in names if not name.startswith("_")]
+    unused = changes.keys() & config.extra.keys() - content.keys() - vars(config).keys()
+    names = [name for name in changes if name in unused and not name.startswith("_")]
+    valid_names = {*field_names(type(config)), *content, *REFUSED, *UNUSED}
     advice = "Keep fields of your own in extra={...}."
-    refuse_unknown(owner, fields, valid_names, advice, kind="field")
+    refuse_unknown(type(config).__name__, names, valid_names, advice, kind="field")
 
 
 def replace_labels(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:

@@ -78,7 +78,7 @@ def shaped_by_labels(
         source: Where its config is.
         fields: Fields of the config that differ.
     """
-    options, changes = split_model_options(model_class, fields)
+    options, changes = split_model_options(model_class, (), fields)
     config = model_class.config_class.from_pretrained(source, **changes)
     shapes = []
     for count in (config.num_labels, config.num_labels + 1):
