@@ -14,7 +14,6 @@ This is the last file of the tokenizer. The words go to wordpiece.py, the first 
 
 import re
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 
 from minibert.tokenization.unicode import (
     CJK,
@@ -133,26 +132,19 @@ def lower_case(chars: Chars) -> Chars:
 # ---- splitting
 
 
+ALONE = "alone"
+"""The class of characters that are parts of their own. Those of class "" are left out."""
+
+_CLASSES = {"space": "", "punctuation": ALONE}
+
+
 def split_words(normalized: str) -> Spans:
     """Split a normalized text at white space and around punctuation.
 
     >>> split_words("hello, you")
     [(0, 5), (5, 6), (7, 10)]
     """
-    words = []
-    start = 0
-    for position, char in enumerate(normalized):
-        char_kind = kind(char)
-        if char_kind not in ("space", "punctuation"):
-            continue
-        if start < position:
-            words.append((start, position))
-        start = position + 1
-        if char_kind == "punctuation":
-            words.append((position, start))
-    if start < len(normalized):
-        words.append((start, len(normalized)))
-    return words
+    return _runs([_CLASSES.get(kind(char), "word") for char in normalized])
 
 
 def split_white_space(text: str) -> Spans:
@@ -161,7 +153,7 @@ def split_white_space(text: str) -> Spans:
     >>> split_white_space("well-known !")
     [(0, 10), (11, 12)]
     """
-    return _split_classes(text, lambda char: "" if char in SPACES else "word")
+    return _runs(["" if char in SPACES else "word" for char in text])
 
 
 def split_word_characters(text: str) -> Spans:
@@ -170,13 +162,13 @@ def split_word_characters(text: str) -> Spans:
     >>> split_word_characters("don't...")
     [(0, 3), (3, 4), (4, 5), (5, 8)]
     """
-
-    def character_class(char: str) -> str:
+    classes = []
+    for char in text:
         if char in SPACES:
-            return ""
-        return "word" if is_word_character(char) else "other"
-
-    return _split_classes(text, character_class)
+            classes.append("")
+        else:
+            classes.append("word" if is_word_character(char) else "other")
+    return _runs(classes)
 
 
 def split_digit_runs(text: str) -> Spans:
@@ -185,7 +177,7 @@ def split_digit_runs(text: str) -> Spans:
     >>> split_digit_runs("a20")
     [(0, 1), (1, 3)]
     """
-    return _split_classes(text, lambda char: "digit" if is_numeric(char) else "other")
+    return _runs(["digit" if is_numeric(char) else "other" for char in text])
 
 
 def split_digits(text: str) -> Spans:
@@ -194,7 +186,7 @@ def split_digits(text: str) -> Spans:
     >>> split_digits("a20")
     [(0, 1), (1, 2), (2, 3)]
     """
-    return _isolate(text, is_numeric)
+    return _runs([ALONE if is_numeric(char) else "other" for char in text])
 
 
 def split_punctuation(text: str) -> Spans:
@@ -203,29 +195,20 @@ def split_punctuation(text: str) -> Spans:
     >>> split_punctuation("a?!")
     [(0, 1), (1, 2), (2, 3)]
     """
-    return _isolate(text, lambda char: kind(char) == "punctuation")
+    return _runs([ALONE if kind(char) == "punctuation" else "other" for char in text])
 
 
-def _split_classes(text: str, character_class: Callable[[str], str]) -> Spans:
-    """Return the runs of characters of one class. Characters of class "" are left out."""
-    classes = [character_class(char) for char in text]
-    borders = [index for index, (a, b) in enumerate(pairwise(classes), 1) if a != b]
-    if text:
-        borders = [0, *borders, len(text)]
-    return [(start, end) for start, end in pairwise(borders) if classes[start]]
-
-
-def _isolate(text: str, is_isolated: Callable[[str], bool]) -> Spans:
+def _runs(classes: Sequence[str]) -> Spans:
+    """Return the spans of neighbors of one class."""
     spans = []
     start = 0
-    for position, char in enumerate(text):
-        if is_isolated(char):
-            if start < position:
-                spans.append((start, position))
-            spans.append((position, position + 1))
-            start = position + 1
-    if start < len(text):
-        spans.append((start, len(text)))
+    for end in range(1, len(classes) + 1):
+        before = classes[end - 1]
+        if end < len(classes) and classes[end] == before != ALONE:
+            continue
+        if before:
+            spans.append((start, end))
+        start = end
     return spans
 
 
