@@ -65,11 +65,6 @@ class Activation(nn.Module):
         super().__init__()
         self.name = name
 
-    @property
-    def function(self) -> Callable[[Tensor], Tensor]:
-        """The function itself."""
-        return ACTIVATIONS[self.name]
-
     def forward(self, x: Tensor) -> Tensor:
         """Apply the function to every number of `x`, of any shape."""
         return ACTIVATIONS[self.name](x)

@@ -25,7 +25,8 @@ from minibert.compat.forward_keywords import UnusedArguments
 from minibert.config import BertConfig
 from minibert.encoder import Activation
 from minibert.initialization import initial_weights
-from minibert.inputs.labels import check_choices, check_chosen, check_labels, is_class_index
+from minibert.inputs import check_tensor
+from minibert.inputs.labels import check_choices, check_chosen, is_class_index
 from minibert.layouts import Layout
 from minibert.losses import cross_entropy, multi_label_loss, regression_loss, span_loss
 from minibert.model import BertModel
@@ -624,7 +625,7 @@ def classifier_dropout(config: BertConfig) -> float:
 
 def classification_loss(logits: Tensor, labels: Tensor, config: BertConfig) -> Tensor:
     """Return the loss that `config.problem_type` names, as `BertForSequenceClassification` says."""
-    check_labels("labels", labels)
+    check_tensor("labels", labels)
     problem_type = config.problem_type
     if problem_type is None and config.num_labels == 1:
         problem_type = "regression"

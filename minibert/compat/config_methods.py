@@ -88,8 +88,7 @@ class ConfigCompatibility:
 
         if self.dtype is None:
             return None
-        dtype: torch.dtype = getattr(torch, self.dtype)
-        return dtype
+        return getattr(torch, self.dtype)
 
     @torch_dtype.setter
     def torch_dtype(self, dtype: Any) -> None:

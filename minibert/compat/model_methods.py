@@ -80,10 +80,6 @@ class ModelCompatibility(nn.Module):
         """Whether the model generates text, which an encoder does not."""
         return False
 
-    @classmethod
-    def _can_set_attn_implementation(cls) -> bool:
-        return True
-
     def num_parameters(self, only_trainable: bool = False, exclude_embeddings: bool = False) -> int:
         """Return the number of parameters. Shared tensors count once.
 
@@ -155,8 +151,7 @@ class ModelCompatibility(nn.Module):
                 f"{type(self).__name__} has no attribute {self.base_model_prefix!r} with word "
                 "embeddings: define get_input_embeddings() and set_input_embeddings(value) in it."
             )
-        words: nn.Embedding = embeddings.word_embeddings
-        return words
+        return embeddings.word_embeddings
 
     def set_input_embeddings(self, value: nn.Module) -> None:
         """Replace the word embeddings, and their tensor in a tied decoder.

@@ -80,8 +80,7 @@ class TokenizerCompatibility:
     @property
     def vocab(self: Any) -> dict[str, int]:
         """The same as `get_vocab()`."""
-        vocab: dict[str, int] = self.get_vocab()
-        return vocab
+        return self.get_vocab()
 
     @property
     def backend_tokenizer(self) -> Any:
@@ -98,8 +97,7 @@ class TokenizerCompatibility:
     @property
     def additional_special_tokens(self: Any) -> list[str]:
         """The name of `extra_special_tokens` before transformers 5."""
-        tokens: list[str] = self.extra_special_tokens
-        return tokens
+        return self.extra_special_tokens
 
     @additional_special_tokens.setter
     def additional_special_tokens(self: Any, tokens: Any) -> None:
@@ -108,8 +106,7 @@ class TokenizerCompatibility:
     @property
     def extra_special_tokens_ids(self: Any) -> list[int]:
         """The ids of `extra_special_tokens`. Assigning ids chooses the tokens."""
-        ids: list[int] = self.convert_tokens_to_ids(self.extra_special_tokens)
-        return ids
+        return self.convert_tokens_to_ids(self.extra_special_tokens)
 
     @extra_special_tokens_ids.setter
     def extra_special_tokens_ids(self: Any, ids: Sequence[int]) -> None:
@@ -161,8 +158,7 @@ class TokenizerCompatibility:
         """
         texts = _texts(token_ids_0, token_ids_1)
         template = self._template(len(texts))
-        row: list[int] = template.assemble(texts, template.ids)
-        return row
+        return template.assemble(texts, template.ids)
 
     def get_special_tokens_mask(
         self: Any,
@@ -191,8 +187,7 @@ class TokenizerCompatibility:
             return [int(int(token_id) in special_ids) for token_id in token_ids_0]
         texts = [[0] * len(ids) for ids in _texts(token_ids_0, token_ids_1)]
         template = self._template(len(texts))
-        mask: list[int] = template.assemble(texts, template.fill_special(1))
-        return mask
+        return template.assemble(texts, template.fill_special(1))
 
     def create_token_type_ids_from_sequences(
         self: Any, token_ids_0: Sequence[int], token_ids_1: Sequence[int] | None = None
@@ -204,8 +199,7 @@ class TokenizerCompatibility:
             token_ids_1: Ids of the second text, if there is one.
         """
         lengths = [len(ids) for ids in _texts(token_ids_0, token_ids_1)]
-        types: list[int] = self._template(len(lengths)).type_ids(lengths)
-        return types
+        return self._template(len(lengths)).type_ids(lengths)
 
     def to_transformers(self: Any) -> Any:
         """Return this tokenizer as a `transformers.BertTokenizerFast`, for tools that require it.

@@ -24,7 +24,14 @@ from minibert.attention import (
     sdpa_attention,
 )
 from minibert.config import BertConfig
-from minibert.encoder import Activation, BertEncoder, BertIntermediate, BertLayer, BertOutput
+from minibert.encoder import (
+    ACTIVATIONS,
+    Activation,
+    BertEncoder,
+    BertIntermediate,
+    BertLayer,
+    BertOutput,
+)
 from minibert.inference.attention_kernels import bf16_attention, packed_attention
 from minibert.inference.batching import batches, rounded_tokens
 from minibert.inference.kernels import (
@@ -469,7 +476,7 @@ class FusedLayer(BertLayer):
         self.heads = (3, attention.num_attention_heads, attention.attention_head_size)
         activation: Any = layer.intermediate.intermediate_act_fn
         if isinstance(activation, Activation):  # kernels know functions
-            activation = activation.function
+            activation = ACTIVATIONS[activation.name]
         activations = (None, None, activation, None)
         self.kernels = []
         for names, activation, sample in zip(self.PRODUCTS, activations, inputs, strict=True):

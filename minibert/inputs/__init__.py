@@ -36,13 +36,18 @@ def is_traced(tensor: Tensor) -> bool:
 # --- masks and layouts
 
 
+def check_tensor(argument: str, value: Any) -> None:
+    """Check that the value of an argument is a tensor."""
+    if not isinstance(value, Tensor):
+        raise ValueError(
+            f"{argument} should be a tensor, not {type(value).__name__}: pass "
+            f"torch.tensor({argument})."
+        )
+
+
 def check_mask(attention_mask: Any) -> None:
     """Check that an attention mask is a tensor of two to four dimensions."""
-    if not isinstance(attention_mask, Tensor):
-        raise ValueError(
-            f"attention_mask should be a tensor, not {type(attention_mask).__name__}. Pass "
-            "torch.tensor(attention_mask)."
-        )
+    check_tensor("attention_mask", attention_mask)
     if attention_mask.dim() not in (2, 3, 4):
         raise ValueError(
             f"attention_mask has shape {tuple(attention_mask.shape)}, but it should be "
@@ -220,16 +225,14 @@ def check_ids(
             _check_embeds(embeddings, layout, inputs_embeds)
         tokens = inputs_embeds.shape[:-1]
     if token_type_ids is not None:
+        _check_integers("token_type_ids", token_type_ids)
         _check_shape("token_type_ids", token_type_ids, tokens)
     if position_ids is not None:
+        _check_integers("position_ids", position_ids)
         _check_shape("position_ids", position_ids, tokens)
     else:
         words = input_ids if inputs_embeds is None else inputs_embeds
         _check_length(embeddings, layout, tokens, words)
-    if token_type_ids is not None:
-        _check_integers("token_type_ids", token_type_ids)
-    if position_ids is not None:
-        _check_integers("position_ids", position_ids)
 
 
 def _check_integers(argument: str, ids: Any) -> None:
@@ -244,16 +247,14 @@ def _check_integers(argument: str, ids: Any) -> None:
         )
 
 
-def _check_shape(argument: str, ids: Any, tokens: torch.Size) -> None:
+def _check_shape(argument: str, ids: Tensor, tokens: torch.Size) -> None:
     """Check that ids have the shape of the tokens. A padded batch may share one row of ids."""
-    if not isinstance(ids, Tensor) or ids.shape == tokens:
-        return
-    is_padded = len(tokens) == 2
-    if is_padded and ids.shape in (tokens[1:], (1, *tokens[1:])):
-        return
-    raise ValueError(
-        f"{argument} should have the shape of the tokens, {tuple(tokens)}, not {tuple(ids.shape)}."
-    )
+    is_shared_row = len(tokens) == 2 and ids.shape in (tokens[1:], (1, *tokens[1:]))
+    if ids.shape != tokens and not is_shared_row:
+        raise ValueError(
+            f"{argument} should have the shape of the tokens, {tuple(tokens)}, not "
+            f"{tuple(ids.shape)}."
+        )
 
 
 def _check_length(embeddings: Any, layout: Any, tokens: torch.Size, words: Tensor) -> None:

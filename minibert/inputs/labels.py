@@ -8,24 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from minibert.inputs import is_traced
-
-
-def check_labels(argument: str, labels: Any) -> None:
-    """Check that labels are a tensor.
-
-    Args:
-        argument: The argument, as the error should call it.
-        labels: What was passed.
-
-    Raises:
-        ValueError: Not a tensor.
-    """
-    if not isinstance(labels, Tensor):
-        raise ValueError(
-            f"{argument} should be a tensor, not {type(labels).__name__}: pass "
-            f"torch.tensor({argument})."
-        )
+from minibert.inputs import check_tensor, is_traced
 
 
 def is_class_index(labels: Tensor) -> bool:
@@ -39,7 +22,7 @@ def check_classes(logits: Tensor, labels: Any) -> None:
     Raises:
         ValueError: Not a tensor of integers, or of another shape.
     """
-    check_labels("labels", labels)
+    check_tensor("labels", labels)
     if not is_class_index(labels):
         raise ValueError(
             f"labels should be integers (torch.long), one class each, not {labels.dtype}."
@@ -57,7 +40,7 @@ def check_numbers(logits: Tensor, labels: Any) -> None:
     Raises:
         ValueError: Not a tensor, or of another shape.
     """
-    check_labels("labels", labels)
+    check_tensor("labels", labels)
     is_single = logits.shape[-1] == 1 and labels.numel() == logits.numel()
     if labels.shape != logits.shape and not is_single:
         raise ValueError(
@@ -71,7 +54,7 @@ def check_many_labels(logits: Tensor, labels: Any) -> None:
     Raises:
         ValueError: Not a tensor, of another shape, or out of range.
     """
-    check_labels("labels", labels)
+    check_tensor("labels", labels)
     if labels.shape != logits.shape:
         raise ValueError(
             f"labels should be of shape {tuple(logits.shape)}, 0.0 or 1.0 for every label, not "
@@ -89,7 +72,7 @@ def check_span(logits: Tensor, positions: Any) -> None:
     Raises:
         ValueError: Positions of another shape or dtype, or negative ones.
     """
-    check_labels("positions", positions)
+    check_tensor("positions", positions)
     batch = len(logits)
     if logits.dim() != 2 or not is_class_index(positions) or positions.numel() != batch:
         raise ValueError(
@@ -115,10 +98,10 @@ def check_chosen(positions: Any, labels: Any, tokens: torch.Size) -> None:
         ValueError: Not a tensor, or of another shape or dtype.
     """
     if labels is not None:
-        check_labels("labels", labels)
+        check_tensor("labels", labels)
     if positions is None:
         return
-    check_labels("positions", positions)
+    check_tensor("positions", positions)
     if positions.dtype != torch.bool or positions.shape != tokens:
         raise ValueError(
             f"positions should be torch.bool of shape {tuple(tokens)}, not {positions.dtype} of "

@@ -188,7 +188,6 @@ def test_attributes_that_tools_read() -> None:
     assert model.vocab_size == 99
     assert BertModel(tiny_config(num_labels=3)).num_labels == 3
     assert not BertForMaskedLM.can_generate()
-    assert model._can_set_attn_implementation()
 
 
 def test_the_attention_function_can_be_changed_later() -> None:
