@@ -41,7 +41,7 @@ from minibert import inputs
 from minibert.compat.layer_attributes import LayerAttributes
 from minibert.config import ATTENTION_FUNCTIONS as ATTENTION_FUNCTIONS, BertConfig
 from minibert.layouts import UNMASKED, Layout, LayoutOrMask, additive
-from minibert.parts import as_layout, run_attention
+from minibert.parts import as_layout, call
 
 AttentionOutput = tuple[Tensor, Tensor | None]
 """The context, and the attention probabilities or None."""
@@ -253,7 +253,7 @@ class BertAttention(LayerAttributes):
             any.
         """
         layout = as_layout(layout, hidden_states, decoder, unused)
-        context, probabilities = run_attention(self.self, hidden_states, layout, attend)
+        context, probabilities = call(self.self, hidden_states, layout, attend=attend)
         return self.output(context, hidden_states), probabilities
 
     layout_forward = forward  # by which `parts` tells it from a user's `forward`

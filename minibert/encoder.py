@@ -29,7 +29,7 @@ from minibert.compat.layer_attributes import LayerAttributes
 from minibert.config import ACTIVATIONS as ACTIVATIONS, BertConfig
 from minibert.layouts import UNMASKED, LayoutOrMask
 from minibert.outputs import BertModelOutput
-from minibert.parts import as_layout, run_attention, run_layer
+from minibert.parts import as_layout, call
 
 
 def gelu_new(x: Tensor) -> Tensor:
@@ -152,9 +152,7 @@ class BertLayer(LayerAttributes):
             Hidden states of the same shape.
         """
         layout = as_layout(layout, hidden_states, decoder, unused)
-        attention_output, probabilities = run_attention(
-            self.attention, hidden_states, layout, attend
-        )
+        attention_output, probabilities = call(self.attention, hidden_states, layout, attend=attend)
         if attentions is not None and probabilities is not None:
             attentions.append(probabilities)
         return self.feed_forward_chunk(attention_output)
@@ -217,13 +215,13 @@ class BertEncoder(nn.Module):
         attend = attend or ATTENTION_FUNCTIONS[self.config.attn_implementation]
         attentions: list[Tensor] | None = [] if output_attentions else None
         states = [hidden_states]
-        run: Callable[..., Tensor] = run_layer
+        run: Callable[..., Tensor] = call
         if self.gradient_checkpointing and self.training:
             # Keep only the input of each layer, and compute the layer again for its gradient
             # (Chen et al. 2016).
-            run = partial(checkpoint, run_layer, use_reentrant=False)
+            run = partial(checkpoint, call, use_reentrant=False)
         for layer in self.layer:
-            hidden_states = run(layer, hidden_states, layout, attend, attentions)
+            hidden_states = run(layer, hidden_states, layout, attend=attend, attentions=attentions)
             if output_hidden_states:
                 states.append(hidden_states)
         if attentions is not None:

@@ -39,7 +39,7 @@ from minibert.initialization import initial_weights
 from minibert.inputs import check_batch
 from minibert.layouts import UNMASKED, Layout
 from minibert.outputs import BertModelOutput, to_output
-from minibert.parts import embed, encode, make_layout, pool
+from minibert.parts import call, embed, make_layout, pool
 
 if TYPE_CHECKING:
     from minibert.compat.forward_keywords import UnusedArguments
@@ -141,11 +141,11 @@ class BertModel(PreTrainedModel):
         hidden_states = embed(
             self.embeddings, layout, input_ids, token_type_ids, position_ids, inputs_embeds
         )  # (batch, seq, hidden) or (tokens, hidden)
-        output = encode(
+        output: BertModelOutput = call(
             self.encoder,
             hidden_states,
             layout,
-            ATTENTION_FUNCTIONS[attention],
+            attend=ATTENTION_FUNCTIONS[attention],
             output_hidden_states=output_hidden_states,
             output_attentions=output_attentions,
         )

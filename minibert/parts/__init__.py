@@ -9,7 +9,6 @@ from typing import Any
 from torch import Tensor, nn
 
 from minibert.layouts import UNMASKED, Layout, LayoutOrMask, PackedLayout, PaddedLayout
-from minibert.outputs import BertModelOutput
 
 
 def make_layout(layout: Layout | None, attention_mask: Tensor | None) -> Layout:
@@ -98,81 +97,26 @@ def embed(
     return embeddings(**ids)
 
 
-def encode(
-    encoder: nn.Module, hidden_states: Tensor, layout: Layout, attend: Any, **options: bool
-) -> BertModelOutput:
-    """Call the encoder.
+def call(part: nn.Module, hidden_states: Tensor, layout: Layout, **arguments: Any) -> Any:
+    """Call the encoder, a layer, its attention, or the self-attention in it.
 
     Args:
-        encoder: The module.
+        part: The module.
         hidden_states: (batch, seq, hidden), or (tokens, hidden) when packed.
         layout: Where sequences begin and end.
-        attend: The attention function.
-        options: `output_hidden_states` and `output_attentions`.
+        arguments: Further arguments of minibert's own part.
 
     Returns:
-        A `BertModelOutput` without `pooler_output`. A user's encoder may also return a tuple, or an
-        output with these names.
-    """
-    if takes_layout(encoder):
-        return encoder(hidden_states, layout, attend=attend, **options)
-    from minibert.parts.custom import encode_custom
-
-    return encode_custom(encoder, hidden_states, layout, attend, options)
-
-
-def run_layer(
-    layer: nn.Module,
-    hidden_states: Tensor,
-    layout: Layout,
-    attend: Any,
-    attentions: list[Tensor] | None,
-) -> Tensor:
-    """Call a layer.
-
-    Args:
-        layer: The module.
-        hidden_states: (batch, seq, hidden), or (tokens, hidden) when packed.
-        layout: Where sequences begin and end.
-        attend: The attention function.
-        attentions: A list to which the attention probabilities are appended, if there are any.
-
-    Returns:
-        Hidden states of the same shape.
+        What minibert's own part returns.
 
     Raises:
-        ValueError: A user's module does not return hidden states of the shape that it received.
+        ValueError: A user's part does not return hidden states of the shape that it received.
     """
-    if takes_layout(layer):
-        return layer(hidden_states, layout, attend=attend, attentions=attentions)
-    from minibert.parts.custom import run_custom
+    if takes_layout(part):
+        return part(hidden_states, layout, **arguments)
+    from minibert.parts.custom import call_custom
 
-    arguments = {"attend": attend, "attentions": attentions}
-    hidden_states, probabilities = run_custom(layer, hidden_states, layout, arguments)
-    if attentions is not None and probabilities is not None:
-        attentions.append(probabilities)
-    return hidden_states
-
-
-def run_attention(
-    attention: nn.Module, hidden_states: Tensor, layout: Layout, attend: Any
-) -> tuple[Tensor, Tensor | None]:
-    """Call the attention of a layer, or the self-attention in it.
-
-    Args:
-        attention: The module.
-        hidden_states: As in `run_layer`, like the next two, and the errors.
-        layout: See `hidden_states`.
-        attend: See `hidden_states`.
-
-    Returns:
-        Hidden states of the same shape, and the attention probabilities if the module returns any.
-    """
-    if takes_layout(attention):
-        return attention(hidden_states, layout, attend=attend)
-    from minibert.parts.custom import run_custom
-
-    return run_custom(attention, hidden_states, layout, {"attend": attend})
+    return call_custom(part, hidden_states, layout, arguments)
 
 
 def pool(pooler: nn.Module, hidden_states: Tensor, layout: Layout) -> Tensor:

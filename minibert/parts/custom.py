@@ -29,36 +29,38 @@ from minibert.layouts import Layout
 from minibert.outputs import BertModelOutput
 
 
-def run_custom(
+def call_custom(
     part: nn.Module, hidden_states: Tensor, layout: Layout, arguments: Mapping[str, Any]
-) -> tuple[Tensor, Tensor | None]:
-    """Call a layer, its attention, or the self-attention in it, as `parts` does.
+) -> Any:
+    """Call a part, as `parts.call` does, and return what minibert's own part returns.
+
+    A layer is told from its attention by the argument `attentions`, and an encoder from both by
+    `output_attentions`.
 
     Raises:
-        ValueError: The module does not return hidden states of the shape that it received.
+        ValueError: The part does not return hidden states of the shape that it received.
     """
+    if "output_attentions" in arguments:
+        return _encode(part, hidden_states, layout, arguments)
     result, states = _call(part, hidden_states, layout, arguments)
     output, probabilities = _split_output(part, result, states)
-    return output if states is hidden_states else layout.unpad(output), probabilities
+    if states is not hidden_states:
+        output = layout.unpad(output)
+    if "attentions" not in arguments:
+        return output, probabilities
+    if arguments["attentions"] is not None and probabilities is not None:
+        arguments["attentions"].append(probabilities)
+    return output
 
 
-def encode_custom(
-    encoder: nn.Module,
-    hidden_states: Tensor,
-    layout: Layout,
-    attend: Any,
-    options: Mapping[str, bool],
+def _encode(
+    encoder: nn.Module, hidden_states: Tensor, layout: Layout, arguments: Mapping[str, Any]
 ) -> BertModelOutput:
-    """Call an encoder, as `parts.encode` does. It may return a tuple or an output.
-
-    Raises:
-        ValueError: The encoder does not return hidden states of the shape that it received.
-    """
-    arguments = {"attend": attend, **options, "return_dict": True}
-    result, states = _call(encoder, hidden_states, layout, arguments)
+    """Call an encoder. It may return a tuple or an output."""
+    result, states = _call(encoder, hidden_states, layout, {**arguments, "return_dict": True})
     if isinstance(result, tuple):  # in this order, without what was not asked for
         names = ["last_hidden_state"]
-        names += [name.removeprefix("output_") for name, asked in options.items() if asked]
+        names += [name for name in ("hidden_states", "attentions") if arguments[f"output_{name}"]]
         result = BertModelOutput(**dict(zip(names, result, strict=False)))
     last_hidden_state, _ = _split_output(encoder, result.last_hidden_state, states)
     output = BertModelOutput(
