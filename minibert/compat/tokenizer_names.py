@@ -3,7 +3,7 @@
 `BertTokenizer` inherits from `TokenizerCompatibility`. Nothing here is needed to understand it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -21,6 +21,16 @@ OLDER_NAMES = {
     "additional_special_tokens": "extra_special_tokens",
 }
 """Arguments and keys of tokenizer_config.json in older repositories, and their names today."""
+
+
+def rename_older(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options under their names of today. An older name counts where that is not set."""
+    renamed = {name: value for name, value in options.items() if name not in OLDER_NAMES}
+    for older, name in OLDER_NAMES.items():
+        if options.get(older) is not None and not renamed.get(name):
+            renamed[name] = options[older]
+    return renamed
+
 
 KEYWORDS: Keywords = {
     **LOADING,

@@ -263,7 +263,7 @@ def _too_large_stride(stride: int, limit: int) -> ValueError:
 class RowTemplate(NamedTuple):
     """The special tokens of a row: before its first text, and after each text.
 
-    >>> pair = RowTemplate.of_bert(cls_id=2, sep_id=3, texts=2)
+    >>> single, pair = bert_templates(2, 3)
     >>> pair.ids
     ((2,), (3,), (3,))
     >>> pair.assemble([[7, 8], [9]], pair.ids), pair.type_ids([2, 1])
@@ -278,14 +278,6 @@ class RowTemplate(NamedTuple):
     ids: tuple[tuple[Any, ...], ...]
     types: tuple[tuple[int, ...], ...]
     text_types: tuple[int, ...]
-
-    @staticmethod
-    @lru_cache(maxsize=64)
-    def of_bert(cls_id: Any, sep_id: Any, texts: int) -> "RowTemplate":
-        """Return BERT's template: `[CLS] first [SEP]` or `[CLS] first [SEP] second [SEP]`."""
-        if texts == 1:
-            return RowTemplate(((cls_id,), (sep_id,)), ((0,), (0,)), (0,))
-        return RowTemplate(((cls_id,), (sep_id,), (sep_id,)), ((0,), (0,), (1,)), (0, 1))
 
     def without_special_tokens(self) -> "RowTemplate":
         """Return a template with the same type ids of the texts, but without special tokens."""
@@ -336,6 +328,23 @@ class RowTemplate(NamedTuple):
             row += [self.text_types[number]] * length
             row += self.types[number + 1]
         return row
+
+
+Templates = tuple[RowTemplate, RowTemplate]
+"""The rows with one and with two texts."""
+
+
+@lru_cache(maxsize=64)
+def bert_templates(cls_id: Any, sep_id: Any) -> Templates:
+    """Return BERT's templates: `[CLS] first [SEP]`, and `[CLS] first [SEP] second [SEP]`.
+
+    Args:
+        cls_id: Id of the token [CLS], or the token itself.
+        sep_id: The same for [SEP].
+    """
+    single = RowTemplate(((cls_id,), (sep_id,)), ((0,), (0,)), (0,))
+    pair = RowTemplate(((cls_id,), (sep_id,), (sep_id,)), ((0,), (0,), (1,)), (0, 1))
+    return single, pair
 
 
 @dataclass  # not frozen, which takes three times as long, and each call makes one

@@ -20,17 +20,11 @@ from pathlib import Path
 from typing import Any
 
 from minibert.checkpoints.source import WEIGHTS, Source
-from minibert.compat.tokenizer_names import OLDER_NAMES
+from minibert.compat.tokenizer_names import rename_older
 from minibert.tokenization import tokenizer_json
 from minibert.tokenization.added import AddedToken
-from minibert.tokenization.batch_rows import SIDES, parse_choice
-from minibert.tokenization.tokenizer_json import (
-    SPLITTING,
-    Components,
-    Templates,
-    bert_templates,
-    check_ids,
-)
+from minibert.tokenization.batch_rows import SIDES, Templates, bert_templates, parse_choice
+from minibert.tokenization.tokenizer_json import SPLITTING, Components, check_ids
 from minibert.tokenization.unicode import SPACES
 from minibert.tokenization.vocabulary import ALL_NAMED, MAX_VOCAB_SIZE, NAMED, as_list
 from minibert.util.checks import check_kind, warn
@@ -200,7 +194,7 @@ class TokenizerSpec:
             FileNotFoundError: There is no vocabulary.
             ValueError: A file is broken, too large, or for another kind of tokenizer.
         """
-        config = _read_json(source, "tokenizer_config.json")
+        config = rename_older(_read_json(source, "tokenizer_config.json"))
         class_name = config.get("tokenizer_class")
         if class_name is None:  # older repositories name it beside the model's options
             class_name = _read_json(source, "config.json").get("tokenizer_class")
@@ -218,15 +212,13 @@ class TokenizerSpec:
             )
         path = Path(vocab_file or source.require("tokenizer.json", "vocab.txt"))
         with prefix_errors(f"{source}, tokenizer_config.json"):
-            for older, name in OLDER_NAMES.items():
-                config.setdefault(name, config.get(older))
             options = {name: config[name] for name in OPTIONS if config.get(name) is not None}
             special = _named_tokens(config)
             extra = _extra_tokens(config)
             added = _parse_added_tokens(config.get("added_tokens_decoder"))
         if added is None:  # then an older file may say more
             with prefix_errors(f"{source}, special_tokens_map.json"):
-                content = _read_json(source, "special_tokens_map.json")
+                content = rename_older(_read_json(source, "special_tokens_map.json"))
                 special |= _named_tokens(content)
                 extra += _extra_tokens(content)
         spec = cls.from_file(path, special)
@@ -304,8 +296,8 @@ def _named_tokens(content: Mapping[str, Any]) -> dict[str, AddedToken]:
 
 def _extra_tokens(content: Mapping[str, Any]) -> list[AddedToken]:
     """Return the special tokens without a role."""
-    tokens = content.get("extra_special_tokens") or content.get("additional_special_tokens") or []
-    return [AddedToken.of(token) for token in as_list("extra_special_tokens", tokens)]
+    tokens = as_list("extra_special_tokens", content.get("extra_special_tokens") or [])
+    return [AddedToken.of(token) for token in tokens]
 
 
 def _parse_added_tokens(decoder: Any) -> dict[int, AddedToken] | None:

@@ -25,9 +25,9 @@ from minibert.checkpoints.source import Source, split_source
 from minibert.compat.keywords import check_unused, drop_unused
 from minibert.compat.tokenizer_names import (
     KEYWORDS,
-    OLDER_NAMES,
     SAVING_KEYWORDS,
     TokenizerCompatibility,
+    rename_older,
 )
 from minibert.tokenization.added import AddedToken
 from minibert.tokenization.basic import BasicTokenizer
@@ -36,6 +36,7 @@ from minibert.tokenization.batch_rows import (
     RowContent,
     RowForm,
     RowTemplate,
+    bert_templates,
     check_rows,
     pad_rows,
     padded_length,
@@ -131,7 +132,6 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
         components: Components | Mapping[str, Any] | None = None,
         **options: Any,
     ) -> None:
-        options = drop_unused(options, KEYWORDS)
         arguments: dict[str, Any] = {
             "do_lower_case": do_lower_case,
             "strip_accents": strip_accents,
@@ -144,14 +144,13 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
             "clean_up_tokenization_spaces": clean_up_tokenization_spaces,
             "model_input_names": model_input_names,
         }
-        for older, name in OLDER_NAMES.items():
-            value = options.pop(older, None)
-            if not arguments[name]:
-                arguments[name] = value
-        for name in sorted(options.keys() - set(ALL_NAMED)):
+        known = {*arguments, *ALL_NAMED}
+        arguments = rename_older({**arguments, **drop_unused(options, KEYWORDS)})
+        for name in sorted(arguments.keys() - known):
             if callable(getattr(self, name, None)):
                 raise AttributeError(f"{name} is a method of BertTokenizer, not an argument.")
             raise ValueError(f"BertTokenizer has no argument {name}.")
+        special = {name: arguments.pop(name) for name in ALL_NAMED if name in arguments}
         if vocab is None:
             vocab = vocab_file
         if tokenizer_file is not None:
@@ -159,7 +158,7 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
                 raise ValueError("Pass either vocab or tokenizer_file, not both.")
             vocab = TokenizerSpec.from_file(Path(tokenizer_file))
         spec = TokenizerSpec.of(vocab)
-        special = {**spec.special_tokens, **options}
+        special = {**spec.special_tokens, **special}
         if isinstance(components, Mapping):
             components = Components.parse(components, special)
         arguments["components"] = components
@@ -307,7 +306,7 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
         """Return the template of a row with one or two texts."""
         templates = self._components.templates
         if templates is None:
-            return RowTemplate.of_bert(self.cls_token_id, self.sep_token_id, texts)
+            return bert_templates(self.cls_token_id, self.sep_token_id)[texts - 1]
         tokens = templates[texts - 1]
         ids = tuple(tuple(self.convert_tokens_to_ids(group)) for group in tokens.ids)
         return RowTemplate(ids, tokens.types, tokens.text_types)

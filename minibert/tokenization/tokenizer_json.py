@@ -23,7 +23,7 @@ from typing import Any
 
 from minibert.tokenization import basic
 from minibert.tokenization.added import AddedToken
-from minibert.tokenization.batch_rows import RowTemplate
+from minibert.tokenization.batch_rows import RowTemplate, Templates, bert_templates
 from minibert.tokenization.vocabulary import MAX_VOCAB_SIZE
 from minibert.tokenization.wordpiece import CONTINUED, MAX_WORD
 
@@ -43,7 +43,6 @@ BERT_PARTS: dict[str, Any] = {
 """The parts of BERT's tokenizer.json that other files may have otherwise."""
 
 Splitter = Callable[[str], basic.Spans]
-Templates = tuple[RowTemplate, RowTemplate]
 
 
 @dataclass(frozen=True)
@@ -289,12 +288,6 @@ def parse_decoder(decoder: Mapping[str, Any] | None) -> tuple[bool, bool]:
     if decoder.get("type") != "WordPiece" or decoder.get("prefix", CONTINUED) != CONTINUED:
         raise _refuse("decoder", decoder, f"WordPiece with the prefix {CONTINUED!r}, or none")
     return True, bool(decoder.get("cleanup", True))
-
-
-def bert_templates(cls_token: str, sep_token: str) -> Templates:
-    """Return BERT's templates of a row with one and with two texts, with tokens as ids."""
-    single = RowTemplate.of_bert(cls_token, sep_token, texts=1)
-    return single, RowTemplate.of_bert(cls_token, sep_token, texts=2)
 
 
 def parse_post_processor(
