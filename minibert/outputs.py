@@ -15,14 +15,10 @@ from typing import Any, TypeVar
 
 from torch import Tensor
 
-from minibert.compat.output_mapping import OutputMapping
+from minibert.compat.output_mapping import ModelOutput as ModelOutput
 from minibert.config import BertConfig
 
-Output = TypeVar("Output", bound="ModelOutput")
-
-
-class ModelOutput(OutputMapping):
-    """Base of the outputs: a dataclass in which values that are None count as absent."""
+Output = TypeVar("Output", bound=ModelOutput)
 
 
 def to_output(output: Output, return_dict: bool | None, config: BertConfig) -> Output:

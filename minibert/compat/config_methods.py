@@ -230,9 +230,10 @@ def keeps_own_fields(init: Callable[..., None]) -> Callable[..., None]:
 def own_attributes(config_class: type) -> set[str]:
     """Return the names of values that a user's config class has as attributes of the class."""
     bases = config_class.__mro__[: config_class.__mro__.index(ConfigCompatibility) - 1]
-    names = {name for base in bases for name, x in vars(base).items() if not _is_code(x)}
-    return {name for name in names if not name.startswith("_")} - vars(ConfigCompatibility).keys()
-
-
-def _is_code(value: Any) -> bool:
-    return callable(value) or hasattr(value, "__get__")
+    names = set()
+    for base in bases:
+        for name, value in vars(base).items():
+            is_code = callable(value) or hasattr(value, "__get__")
+            if not is_code and not name.startswith("_"):
+                names.add(name)
+    return names - vars(ConfigCompatibility).keys()

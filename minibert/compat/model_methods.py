@@ -189,15 +189,10 @@ class ModelCompatibility(nn.Module):
             ValueError: Not a whole number, or the row of the padding token would be removed.
         """
         from minibert.compat.resizing import resized_embeddings
-        from minibert.util.checks import check_count
 
         old = self.get_input_embeddings()
-        rows = len(old.weight)
-        if new_num_tokens is not None:
-            check_count("new_num_tokens", new_num_tokens, minimum=0)
-            rows = int(new_num_tokens)
         std = None if mean_resizing else self.config.initializer_range
-        new = resized_embeddings(old, rows, pad_to_multiple_of, std)
+        new = resized_embeddings(old, new_num_tokens, pad_to_multiple_of, std)
         if new is not old:
             self.set_input_embeddings(new)
         return self.get_input_embeddings()

@@ -10,8 +10,8 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 
 
-class OutputMapping:
-    """A dataclass in which values that are None count as absent.
+class ModelOutput:
+    """Base of the outputs: a dataclass in which values that are None count as absent.
 
     It has the API of the output classes of transformers, with one difference: iterating gives
     values, so that `last_hidden_state, pooler_output = model(...)` unpacks. There it gives names.
@@ -50,7 +50,7 @@ class OutputMapping:
             setattr(self, name, value)
 
     @classmethod
-    def _from_pairs(cls, pairs: Iterable[tuple[str, Any]]) -> OutputMapping:
+    def _from_pairs(cls, pairs: Iterable[tuple[str, Any]]) -> ModelOutput:
         output = cls()
         vars(output).update(pairs)  # as they are: a pytree may also hold what is not a tensor
         return output
@@ -96,4 +96,4 @@ class OutputMapping:
         return name in self.keys()
 
 
-Mapping.register(OutputMapping)  # for tools that ask isinstance(output, Mapping)
+Mapping.register(ModelOutput)  # for tools that ask isinstance(output, Mapping)

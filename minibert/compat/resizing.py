@@ -17,13 +17,16 @@ As in transformers, whose covariance is scaled by 1e-9.
 
 
 def resized_embeddings(
-    embeddings: nn.Embedding, rows: int, pad_to_multiple_of: int | None, std: float | None
+    embeddings: nn.Embedding,
+    new_num_tokens: int | None,
+    pad_to_multiple_of: int | None,
+    std: float | None,
 ) -> nn.Embedding:
     """Return embeddings with another number of rows.
 
     Args:
         embeddings: The table, (vocab, hidden).
-        rows: The new number of rows.
+        new_num_tokens: The new number of rows. None: as many as now.
         pad_to_multiple_of: Round it up to a multiple of this.
         std: As in `resized`.
 
@@ -31,8 +34,12 @@ def resized_embeddings(
         The table itself if it has that many rows, else a new one of the same class.
 
     Raises:
-        ValueError: The row of the padding token would be removed.
+        ValueError: Not a whole number, or the row of the padding token would be removed.
     """
+    rows = len(embeddings.weight)
+    if new_num_tokens is not None:
+        check_count("new_num_tokens", new_num_tokens, minimum=0)
+        rows = int(new_num_tokens)
     if pad_to_multiple_of is not None:
         check_count("pad_to_multiple_of", pad_to_multiple_of)
         rows = -(-rows // pad_to_multiple_of) * pad_to_multiple_of
