@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from minibert.checkpoints.source import WEIGHTS, Source
-from minibert.compat.tokenizer_names import rename_older
+from minibert.compat.keywords import drop_unused
+from minibert.compat.tokenizer_names import KEYWORDS, rename_older
 from minibert.tokenization import tokenizer_json
 from minibert.tokenization.added import AddedToken
 from minibert.tokenization.batch_rows import SIDES, Templates, bert_templates, parse_choice
@@ -205,13 +206,9 @@ class TokenizerSpec:
                 f"{source} is for the tokenizer {class_name:.80}, but minibert has BERT's "
                 "WordPiece only."
             )
-        if config.get("split_special_tokens"):
-            raise ValueError(
-                f"{source}, tokenizer_config.json: split_special_tokens is not supported: special "
-                "tokens in a text stand for themselves."
-            )
         path = Path(vocab_file or source.require("tokenizer.json", "vocab.txt"))
         with prefix_errors(f"{source}, tokenizer_config.json"):
+            drop_unused({"split_special_tokens": config.get("split_special_tokens")}, KEYWORDS)
             options = {name: config[name] for name in OPTIONS if config.get(name) is not None}
             special = _named_tokens(config)
             extra = _extra_tokens(config)

@@ -241,7 +241,7 @@ def test_save_pretrained_takes_the_arguments_of_transformers(tmp_path: Path) -> 
 
 def test_splitting_special_tokens_is_refused_in_a_file_too(folder: Path) -> None:
     write_json(folder / "tokenizer_config.json", {"split_special_tokens": True})
-    with pytest.raises(ValueError, match="tokenizer_config.json: split_special_tokens is not"):
+    with pytest.raises(ValueError, match="tokenizer_config.json: split_special_tokens=True is not"):
         BertTokenizer.from_pretrained(folder)
     write_json(folder / "tokenizer_config.json", {"split_special_tokens": False})
     assert BertTokenizer.from_pretrained(folder).encode("I") == [2, 5, 3]
