@@ -81,7 +81,6 @@ class TokenizerCompatibility:
     pad_token_type_id = 0
     is_fast = True  # for transformers: the origins of tokens are available
     backend = "tokenizers"
-    init_inputs = ()
     register = staticmethod(register)
 
     def __bool__(self) -> bool:
