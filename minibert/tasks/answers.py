@@ -18,12 +18,12 @@ from minibert.heads import BertForQuestionAnswering
 from minibert.losses import span_loss
 from minibert.tasks import metrics
 from minibert.tasks.predicting import Texts, as_text_list, excerpt, require_model, token_limit
-from minibert.tasks.readers import question_values, read_squad, rows_in_memory
+from minibert.tasks.readers import read_squad
 from minibert.tasks.sequence import most_confident_first
 from minibert.tasks.task import (
     Batch,
+    Data,
     Example,
-    FilePath,
     Indices,
     Mistake,
     Scores,
@@ -83,13 +83,9 @@ class AnswerTask(Task):
     truncates = "nothing"
     metrics: ClassVar[Sequence[str]] = ("f1", "exact_match", "loss")
 
-    def read(self, path: FilePath, dev: bool = False, skip: Skipped = None) -> list[Row]:
+    def read(self, data: Data, dev: bool = False, skip: Skipped = None) -> list[Row]:
         """Questions, contexts and answers."""
-        return read_squad(path, self.table, skip)
-
-    def from_values(self, values: Sequence[Any], dev: bool = False) -> list[Row]:
-        """Rows of questions in memory."""
-        return rows_in_memory(values, self.table, question_values)
+        return read_squad(data, self.table, skip)
 
     def texts_of(self, row: Row) -> tuple[str, ...]:
         """Question and context."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -32,7 +32,7 @@ from minibert.tasks.predicting import length_limit
 from minibert.tasks.reranking import RerankTask
 from minibert.tasks.sequence import SequenceTask
 from minibert.tasks.similarity import SimilarityTask
-from minibert.tasks.tables import items_of
+from minibert.tasks.tables import rows_in_memory
 from minibert.tasks.task import (
     Data,
     Mistake,
@@ -143,8 +143,8 @@ def evaluate(
         quoting: Whether fields of such a table may stand between quotation marks: "quoted" or
             "none". None: as the ending says.
         encoding: Encoding of the file. None: UTF-8, or what a byte order mark names.
-        skip_bad_rows: Leave out rows of the file that are certainly wrong, and count them.
-            Otherwise they are errors.
+        skip_bad_rows: Leave out rows that are certainly wrong, and count them. Otherwise they are
+            errors.
         max_length: Tokens of a text or a window. None: what the model and its tokenizer take. An
             embedder has a length of its own.
         threshold: Probability from which a label of a multi-label classifier counts as predicted.
@@ -312,12 +312,11 @@ def _task_of(
 
 
 def _has_column(data: Any, table: Table) -> bool:
-    """Whether the rows of a file, or of data in memory, have the column of the label."""
-    if isinstance(data, str | os.PathLike):
-        row = next(read(data, table, columns=()))
-        return table.label in row.values
-    items = items_of(data)
-    return bool(items) and isinstance(items[0], Mapping) and table.label in items[0]
+    """Whether the first row of a file, or of data in memory, has the column of the label."""
+    is_file = isinstance(data, str | os.PathLike)
+    rows = read(data, table, columns=()) if is_file else rows_in_memory(data, table)
+    row = next(rows, None)
+    return row is not None and isinstance(row.values, dict) and table.label in row.values
 
 
 def bootstrap_intervals(

@@ -12,14 +12,13 @@ import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from minibert.tasks.tables import items_of, not_empty
-from minibert.text import BadRow, Row, Table, read, read_json
+from minibert.tasks.tables import not_empty, rows_in_memory, usable
+from minibert.tasks.task import Data, FilePath, Skipped
+from minibert.text import Row, Table, read, read_json
 from minibert.text.lines import text_lines
 from minibert.text.location import Location
 from minibert.util.checks import amount
 from minibert.util.files import RECIPES
-
-FilePath = str | os.PathLike[str]
 
 WORD_KEYS = ("tokens", "words")
 DOCUMENT = "-DOCSTART-"
@@ -34,10 +33,8 @@ _OTHER_SPELLING = re.compile(r"[Oo-]|[BIELSUMbielsum][-_]\S+|\S+[-_][BIELSUMbiel
 _WORD_NUMBER = re.compile(r"\d+([-.]\d+)?")
 
 
-def read_conll(
-    path: FilePath, table: Table | None = None, skip: list[BadRow] | None = None
-) -> list[Row]:
-    """Read the words and tags of each sentence of a file.
+def read_conll(data: Data, table: Table | None = None, skip: Skipped = None) -> list[Row]:
+    """Read the words and tags of each sentence of a file, or of sentences in memory.
 
     In CoNLL format a line is a word with its tag in the last column, and an empty line ends a
     sentence. Columns are separated by tabs, or else by blanks. A word may be a single character, a
@@ -48,7 +45,7 @@ def read_conll(
     "labels" or "ner".
 
     Args:
-        path: Path or URI.
+        data: Path or URI. Or sentences: (words, tags), or dicts as in a .json file.
         table: The encoding of the file. None: UTF-8, or what a byte order mark names.
         skip: Receives sentences that cannot be used, which are left out. None: the first is an
             error.
@@ -61,47 +58,28 @@ def read_conll(
         ValueError: A line has no tag or another number of columns than the first one, a tag does
             not look like one or is an IOB tag in another spelling, or there are no words.
     """
-    if Location(path).suffix in OBJECT_ENDINGS:
-        sentences = read(path, table, skip, columns=())
+    if not isinstance(data, str | os.PathLike):
+        return usable("data", rows_in_memory(data, table or Table()), _check_tags, skip)
+    if Location(data).suffix in OBJECT_ENDINGS:
+        sentences = read(data, table, skip, columns=())
     else:
-        sentences = _sentences_of_lines(Location(path), table or Table())
-    rows = _usable(sentences, tagged_values, skip)
-    rows = not_empty(path, [row for row in rows if row.values["tokens"]], skip)
-    _check_spelling(path, rows)
+        sentences = _sentences_of_lines(Location(data), table or Table())
+    rows = usable(data, sentences, _check_tags, skip)
+    rows = not_empty(data, [row for row in rows if row.values["tokens"]])
+    _check_spelling(data, rows)
     return rows
 
 
-def rows_in_memory(values: Any, table: Table, convert: Callable[[Any], Any]) -> list[Row]:
-    """Rows of what `convert` makes of each value.
+def _check_tags(row: Row) -> None:
+    """Give a row the values `tokens` and `tags`, its words and their tags.
 
     Raises:
-        ValueError: There are none, or `convert` raises one.
+        ValueError: The row lacks them, they are not strings, or their numbers differ.
     """
-    items = enumerate(items_of(values), 1)
-    rows = (Row("data", number, value, table, "row") for number, value in items)
-    return not_empty("data", _usable(rows, convert))
-
-
-def _usable(
-    rows: Iterator[Row], convert: Callable[[Any], Any], skip: list[BadRow] | None = None
-) -> list[Row]:
-    """The rows with the values that `convert` makes of theirs. Its ValueErrors are bad rows."""
-    usable = []
-    for row in rows:
-        try:
-            usable.append(Row(row.file, row.line, convert(row.values), row.table, row.unit))
-        except ValueError as error:
-            reason = str(error).removesuffix(".")
-            BadRow.leave_out(skip, row.place, reason, repr(row.values))
-    return usable
-
-
-def tagged_values(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The words and tags of a sentence, as `tokens` and `tags`.
-
-    Raises:
-        ValueError: The sentence lacks them, they are not strings, or their numbers differ.
-    """
+    values: Any = row.values
+    if isinstance(values, tuple | list):
+        words, tags = values
+        values = {"tokens": list(words), "tags": list(tags)}
     word_key = next((key for key in WORD_KEYS if key in values), None)
     tag_key = next((key for key in TAG_KEYS if key in values), None)
     if word_key is None or tag_key is None:
@@ -120,7 +98,7 @@ def tagged_values(values: Mapping[str, Any]) -> dict[str, Any]:
     for tag in tags:
         if fault := _tag_fault(tag):
             raise ValueError(fault)
-    return {"tokens": words, "tags": tags}
+    row.values = {"tokens": words, "tags": tags}
 
 
 def _tag_fault(tag: str) -> str:
@@ -220,16 +198,14 @@ def _check_spelling(path: FilePath, rows: Sequence[Row]) -> None:
         )
 
 
-def read_squad(
-    path: FilePath, table: Table | None = None, skip: list[BadRow] | None = None
-) -> list[Row]:
-    """Read questions, their contexts and answers from a file in SQuAD format.
+def read_squad(data: Data, table: Table | None = None, skip: Skipped = None) -> list[Row]:
+    """Read questions, their contexts and answers from a file in SQuAD format, or from memory.
 
     The file may also hold articles, or a row for each question with the columns question, context
     and answers, as .json, .jsonl or .parquet.
 
     Args:
-        path: Path or URI.
+        data: Path or URI. Or questions: dicts as in such rows.
         table: The encoding of the file. None: UTF-8, or what a byte order mark names.
         skip: Receives questions that cannot be used, which are left out. None: the first is an
             error.
@@ -242,10 +218,12 @@ def read_squad(
         FileNotFoundError: The file does not exist.
         ValueError: It is not a SQuAD file, it has no question, or an answer is not in its context.
     """
-    return not_empty(path, _usable(_entries(path, table, skip), question_values, skip), skip)
+    if not isinstance(data, str | os.PathLike):
+        return usable("data", rows_in_memory(data, table or Table()), _check_question, skip)
+    return usable(data, _entries(data, table, skip), _check_question, skip)
 
 
-def _entries(path: FilePath, table: Table | None, skip: list[BadRow] | None) -> Iterator[Row]:
+def _entries(path: FilePath, table: Table | None, skip: Skipped) -> Iterator[Row]:
     """A row for each question, with the context of its paragraph."""
     content = read_json(path, table) if Location(path).suffix == ".json" else None
     if isinstance(content, dict):
@@ -284,12 +262,13 @@ def _objects(place: str, values: Mapping[str, Any], key: str) -> list[dict[str, 
     return items
 
 
-def question_values(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Question, context and answers of an entry of SQuAD or of a row of datasets.
+def _check_question(row: Row) -> None:
+    """Give an entry of SQuAD, or a row of datasets, the values that `read_squad` returns.
 
     Raises:
         ValueError: A text is missing, or an answer is not in the context.
     """
+    values = row.values
     for name in ("question", "context"):
         if not isinstance(values.get(name), str):
             raise ValueError(f"{name} should be a text, not {values.get(name)!r:.80}.")
@@ -299,7 +278,8 @@ def question_values(values: Mapping[str, Any]) -> dict[str, Any]:
         if text.strip():
             texts.append(text.strip())
             starts.append(_answer_start(context, text, start))
-    return {"question": values["question"], "context": context, "answers": texts, "starts": starts}
+    question = values["question"]
+    row.values = {"question": question, "context": context, "answers": texts, "starts": starts}
 
 
 def _answers(values: Mapping[str, Any]) -> Iterator[tuple[str, int]]:

@@ -23,15 +23,13 @@ from minibert.config import BertConfig
 from minibert.heads import BertForSequenceClassification
 from minibert.losses import multi_label_loss
 from minibert.tasks.metrics import ranking_scores
-from minibert.tasks.tables import read_checked, rows_of_values
+from minibert.tasks.tables import TableTask, number_of
 from minibert.tasks.task import (
     Batch,
     Example,
     FilePath,
     Mistake,
     Scores,
-    Skipped,
-    Task,
     encode_texts,
     inputs_of,
     logits_of,
@@ -44,7 +42,7 @@ AMONG = 10  # documents that MRR and nDCG consider
 
 
 @dataclass(frozen=True)
-class RerankTask(Task):
+class RerankTask(TableTask):
     """How relevant a document is to a query, from 0 (not at all) to 1, in rows of a table.
 
     The rows of a query need not stand together. Each query should have relevant documents and
@@ -66,19 +64,12 @@ class RerankTask(Task):
         if self.table.pair is None or self.table.label is None:
             raise ValueError("table should name a pair and a label: pass pair_column.")
 
-    def read(self, path: FilePath, dev: bool = False, skip: Skipped = None) -> list[Row]:
-        """Rows of a table."""
-        table = (self.dev_table or self.table) if dev else self.table
-        return read_checked(path, table, table.needed, _fault, skip)
-
-    def from_values(self, values: Sequence[Any], dev: bool = False) -> list[Row]:
-        """Rows of data in memory."""
-        table = (self.dev_table or self.table) if dev else self.table
-        return rows_of_values(values, table, table.needed, _fault)
-
-    def texts_of(self, row: Row) -> tuple[str, ...]:
-        """Query and document."""
-        return (row.text, row.pair or "")
+    def check(self, row: Row) -> None:
+        """Raise a ValueError unless the label is a number from 0 to 1."""
+        if not 0 <= number_of(row.label) <= 1:
+            raise ValueError(
+                f"{row.table.label} should be a number from 0 to 1, not {row.label!r:.60}"
+            )
 
     def group_of(self, row: Row) -> Hashable:
         """The query: its documents are compared with each other."""
@@ -153,14 +144,3 @@ class RerankTask(Task):
             notice=notice,
             candidates=round(float(sizes.mean())),
         )
-
-
-def _fault(row: Row) -> str | None:
-    """What is certainly wrong with a row."""
-    try:
-        label = float(row.label)
-    except (TypeError, ValueError):
-        label = -1.0
-    if not 0 <= label <= 1:
-        return f"{row.table.label} should be a number from 0 to 1, not {row.label!r:.60}"
-    return None

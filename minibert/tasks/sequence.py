@@ -6,7 +6,6 @@ import json
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, ClassVar, Literal, NamedTuple, TypedDict, overload
@@ -24,16 +23,15 @@ from minibert.losses import IGNORED, cross_entropy, regression_loss
 from minibert.tasks import metrics
 from minibert.tasks.head_labels import label_ids
 from minibert.tasks.predicting import Texts, as_text_list, length_limit, require_model
-from minibert.tasks.tables import read_checked, rows_of_values
+from minibert.tasks.tables import TableTask, number_of
 from minibert.tasks.task import (
     Batch,
+    Data,
     Example,
-    FilePath,
     Indices,
     Mistake,
     Scores,
     Skipped,
-    Task,
     encode_texts,
     inputs_of,
     logits_of,
@@ -75,7 +73,7 @@ class Labeled(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SequenceTask(Task):
+class SequenceTask(TableTask):
     """A label, or a number, for a text or a pair of texts in a table.
 
     Attributes:
@@ -116,66 +114,52 @@ class SequenceTask(Task):
             return ("map", "f1_micro", "f1_macro", "accuracy", "loss")
         return ("accuracy", "f1", "loss")
 
-    def read(self, path: FilePath, dev: bool = False, skip: Skipped = None) -> list[Row]:
-        """Rows of a table."""
-        table = (self.dev_table or self.table) if dev else self.table
-        rows = read_checked(path, table, self._columns(table), self._fault, skip)
-        self._check_lists(rows)
+    def read(self, data: Data, dev: bool = False, skip: Skipped = None) -> list[Row]:
+        """Rows of a table.
+
+        Raises:
+            ValueError: The lists of labels have 1 or 0 for each class instead of names of labels.
+        """
+        rows = super().read(data, dev, skip)
+        if self.multi_label and not self.label_columns:
+            lists = [self.labels_of(row) for row in rows]
+            lengths = set(map(len, lists))
+            flags = {label for labels in lists for label in labels}
+            values_of_flags = {"0", "1", "0.0", "1.0", "False", "True"}
+            if len(lengths) == 1 and lengths.pop() > 1 and flags <= values_of_flags:
+                raise ValueError(
+                    f"{rows[0].place}: the lists in {rows[0].table.label!r} have 1 or 0 for each "
+                    "class. Write the names of a text's labels, or a column of 1 and 0 for each "
+                    "class and pass label_columns."
+                )
         return rows
 
-    def from_values(self, values: Sequence[Any], dev: bool = False) -> list[Row]:
-        """Rows of data in memory."""
-        table = (self.dev_table or self.table) if dev else self.table
-        rows = rows_of_values(values, table, self._columns(table), self._fault)
-        self._check_lists(rows)
-        return rows
-
-    def _columns(self, table: Table) -> list[str]:
+    def columns(self, table: Table, dev: bool) -> list[str]:
+        """The texts, and the label or the columns of the labels."""
         labels = self.label_columns or (table.label,)
         return [name for name in (table.text, table.pair, *labels) if name]
 
-    def _fault(self, row: Row) -> str | None:
-        """What is certainly wrong with the labels of a row."""
+    def check(self, row: Row) -> None:
+        """Raise a ValueError if the labels of a row are certainly wrong."""
         name = row.table.label
-        if self.multi_label:
-            values = as_label_list(row.label) if not self.label_columns else []
-            if values is None or any(isinstance(value, list | dict) for value in values):
-                return f"{name} should be a list of labels, not {row.label!r:.80}. {RECIPES}"
-            for column in self.label_columns:
-                if as_flag(row.values[column]) is None:
-                    shown = f"{row.values[column]!r:.80}"
-                    return f"{column} should be 1 or 0 (or true or false), not {shown}"
-            faults = [label_fault(value) for value in values]
-            return next((f"{name}: {fault}" for fault in faults if fault), None)
-        fault = label_fault(row.label)
-        if fault:
-            return f"{name}: {fault}"
-        if self.regression:
-            with suppress(ValueError, OverflowError):
-                if math.isfinite(float(row.label)):
-                    return None
-            return f"{name} should be a finite number, not {row.label!r:.80}"
-        return None
-
-    def _check_lists(self, rows: Sequence[Row]) -> None:
-        """Raise a ValueError for lists of 1 and 0 for each class instead of names of labels."""
-        if not self.multi_label or self.label_columns or not rows:
+        for column in self.label_columns:
+            value = row.values[column]
+            if as_flag(value) is None:
+                raise ValueError(f"{column} should be 1 or 0 (or true or false), not {value!r:.80}")
+        if self.label_columns:
             return
-        lists = [as_label_list(row.label) or [] for row in rows]
-        lengths = set(map(len, lists))
-        flags = {str(value) for values in lists for value in values}
-        values_of_flags = {"0", "1", "0.0", "1.0", "False", "True"}
-        if len(lengths) == 1 and lengths.pop() > 1 and flags <= values_of_flags:
-            raise ValueError(
-                f"{rows[0].place}: the lists in {rows[0].table.label!r} have 1 or 0 for each "
-                "class. Write the names of a text's labels, or a column of 1 and 0 for each class "
-                "and pass label_columns."
-            )
-
-    def texts_of(self, row: Row) -> tuple[str, ...]:
-        """The text, or both texts."""
-        pair = row.pair
-        return (row.text,) if pair is None else (row.text, pair)
+        labels = [row.label]
+        if self.multi_label:
+            labels = as_label_list(row.label)
+            if labels is None or any(isinstance(label, list | dict) for label in labels):
+                raise ValueError(
+                    f"{name} should be a list of labels, not {row.label!r:.80}. {RECIPES}"
+                )
+        for label in labels:
+            if fault := label_fault(label):
+                raise ValueError(f"{name}: {fault}")
+        if self.regression and not math.isfinite(number_of(row.label)):
+            raise ValueError(f"{name} should be a finite number, not {row.label!r:.80}")
 
     def labels_of(self, row: Row) -> list[str]:
         """The label or labels, or none if it is a number."""

@@ -32,15 +32,13 @@ from minibert.encoders.token_rows import Vectors
 from minibert.layouts import PackedLayout
 from minibert.model import BertModel
 from minibert.tasks.sequence import most_confident_first, number_scores
-from minibert.tasks.tables import read_checked, rows_of_values
+from minibert.tasks.tables import TableTask, number_of
 from minibert.tasks.task import (
     Batch,
     Example,
     FilePath,
     Mistake,
     Scores,
-    Skipped,
-    Task,
     inputs_of,
 )
 from minibert.text import Row, Table
@@ -87,7 +85,7 @@ class SimilarityModel(PreTrainedModel):
 
 
 @dataclass(frozen=True)
-class SimilarityTask(Task):
+class SimilarityTask(TableTask):
     """Pairs, triplets or scored pairs in a table.
 
     No prompt is added to the texts. The prompts of a model belong into the table.
@@ -157,48 +155,35 @@ class SimilarityTask(Task):
             )
         return SimilarityModel(embedder), embedder.tokenizer
 
-    def read(self, path: FilePath, dev: bool = False, skip: Skipped = None) -> list[Row]:
-        """Rows of a table. Those of an evaluation file need negatives only if it has them."""
-        table = self._dev_table if dev else self.table
-        return read_checked(path, table, self._columns(table, dev), self._fault, skip)
+    def columns(self, table: Table, dev: bool) -> list[str]:
+        """The texts and the score. An evaluation file may lack negatives."""
+        return [*table.needed, *(() if dev else self.negatives)]
 
-    def from_values(self, values: Sequence[Any], dev: bool = False) -> list[Row]:
-        """Rows of data in memory."""
-        table = self._dev_table if dev else self.table
-        return rows_of_values(values, table, self._columns(table, dev), self._fault)
-
-    def _columns(self, table: Table, dev: bool) -> list[str]:
-        negatives = () if dev else self.negatives
-        return [name for name in (table.text, table.pair, table.label, *negatives) if name]
-
-    def _fault(self, row: Row) -> str | None:
-        """What is certainly wrong with the texts or the score of a row."""
+    def check(self, row: Row) -> None:
+        """Raise a ValueError if the texts or the score of a row are certainly wrong."""
         table = row.table
         for column in (table.text, table.pair or "", *self._negatives_of(row)):
             value = row.values[column]
             if not isinstance(value, str) or not value.strip():
-                return f"{column} should be a text, not {value!r:.80}"
-        if table.label is not None and self._score_of(row) is None:
+                raise ValueError(f"{column} should be a text, not {value!r:.80}")
+        if table.label is None:
+            return
+        score = self._score_of(row)
+        if not math.isfinite(score) or (self.max_score is not None and abs(score) > 1):
             numbers = "finite number"
             if self.max_score is not None:
                 numbers = f"number of {-self.max_score:g} to {self.max_score:g}"
             if self.max_score == 1:
                 numbers += " (or pass the largest one as max_score)"
-            return f"{table.label} should be a {numbers}, not {row.label!r}"
-        return None
+            raise ValueError(f"{table.label} should be a {numbers}, not {row.label!r}")
 
     def _negatives_of(self, row: Row) -> list[str]:
         """The columns of negatives that a row has."""
         return [name for name in self.negatives if name in row.values]
 
-    def _score_of(self, row: Row) -> float | None:
-        """The score divided by the largest one, or None unless it is then between -1 and 1."""
-        try:
-            score = float(row.label) / (self.max_score or 1.0)
-        except (ValueError, TypeError, ArithmeticError):
-            return None
-        limit = math.inf if self.max_score is None else 1.0
-        return score if math.isfinite(score) and -limit <= score <= limit else None
+    def _score_of(self, row: Row) -> float:
+        """The score divided by the largest one, or NaN if it is not a number."""
+        return number_of(row.label) / (self.max_score or 1.0)
 
     def texts_of(self, row: Row) -> tuple[str, ...]:
         """Anchor, positive and negatives."""

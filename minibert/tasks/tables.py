@@ -1,104 +1,129 @@
-"""Rows of tables for the tasks: read and checked, or made of values in memory."""
+"""Rows for the tasks: of files or of values in memory, and checked."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import math
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from minibert.text import BadRow, Row, Table, read
-from minibert.text.rows import left_out
+from minibert.tasks.task import Data, Skipped, Task
+from minibert.text import BadRow, Row, Table, left_out, read
 from minibert.util.checks import check_kind
 
-Fault = Callable[[Row], str | None]
-"""What is certainly wrong with a row, or None."""
+Check = Callable[[Row], object]
+"""Raises a ValueError for a row that cannot be used. It may give the row other values."""
 
 
-def read_checked(
-    path: Any, table: Table, columns: Sequence[str], fault: Fault, skip: list[BadRow] | None
-) -> list[Row]:
-    """The rows of a file.
+class TableTask(Task):
+    """A task whose rows are those of a table.
+
+    Attributes:
+        table: How files are read.
+        dev_table: How evaluation files are read, where they differ.
+    """
+
+    table: Table
+    dev_table: Table | None
+
+    def read(self, data: Data, dev: bool = False, skip: Skipped = None) -> list[Row]:
+        """Rows of a table."""
+        table = (self.dev_table or self.table) if dev else self.table
+        columns = self.columns(table, dev)
+        if isinstance(data, str | os.PathLike):
+            return usable(data, read(data, table, skip, columns), self.check, skip)
+
+        def check(row: Row) -> None:
+            check_columns(row, columns)
+            self.check(row)
+
+        return usable("data", rows_in_memory(data, table), check, skip)
+
+    def columns(self, table: Table, dev: bool) -> Sequence[str]:
+        """The columns that every row has. `dev`: of an evaluation file."""
+        return table.needed
+
+    def check(self, row: Row) -> None:
+        """Raise a ValueError if a row is certainly wrong."""
+
+    def texts_of(self, row: Row) -> tuple[str, ...]:
+        """The text, or both texts."""
+        return (row.text,) if row.pair is None else (row.text, row.pair)
+
+
+def number_of(value: Any) -> float:
+    """A value as a number, or NaN if it is none."""
+    try:
+        return float(value)
+    except (ValueError, TypeError, ArithmeticError):
+        return math.nan
+
+
+def usable(name: Any, rows: Iterable[Row], check: Check, skip: Skipped = None) -> list[Row]:
+    """The rows that pass a check.
 
     Args:
-        path: Path or URI.
-        table: How the file is read.
-        columns: Columns that every row must have.
-        fault: Says what is wrong with a row.
-        skip: Receives the rows with a fault, which are left out. None: the first is an error.
+        name: What is read.
+        rows: Its rows.
+        check: Checks each.
+        skip: Receives the rows that cannot be used, which are left out. None: the first is an
+            error.
 
     Raises:
-        FileNotFoundError: The file does not exist.
-        ValueError: A row has a fault, or no row is left.
+        ValueError: A row cannot be used, or no row is left.
     """
-    return not_empty(path, checked(read(path, table, skip, columns), fault, skip), skip)
+    already_skipped = len(skip or ())
+    good = []
+    for row in rows:
+        try:
+            check(row)
+        except ValueError as error:
+            reason = str(error).removesuffix(".")
+            BadRow.leave_out(skip, row.place, reason, repr(row.values))
+        else:
+            good.append(row)
+    return not_empty(name, good, (skip or [])[already_skipped:])
 
 
-def not_empty(path: Any, rows: list[Row], skip: list[BadRow] | None = None) -> list[Row]:
+def not_empty(name: Any, rows: list[Row], skipped: list[BadRow] | None = None) -> list[Row]:
     """The rows of a file, of which there is at least one.
 
     Args:
-        path: What was read.
+        name: What was read.
         rows: The rows that can be used.
-        skip: The rows of the file that were left out, which may be why none is left.
+        skipped: The rows that were left out, which may be why none is left.
 
     Raises:
         ValueError: There are none.
     """
     if rows:
         return rows
-    if skip:
-        raise ValueError(f"{path} has no row that can be used: {left_out(skip)}.")
-    raise ValueError(f"{path} has no rows.")
+    if skipped:
+        raise ValueError(f"{name} has no row that can be used: {left_out(skipped)}.")
+    raise ValueError(f"{name} has no rows.")
 
 
-def checked(rows: Iterable[Row], fault: Fault, skip: list[BadRow] | None = None) -> list[Row]:
-    """The rows without a fault. See `read_checked`."""
-    good = []
-    for row in rows:
-        reason = fault(row)
-        if reason is None:
-            good.append(row)
-        else:
-            BadRow.leave_out(skip, row.place, reason, repr(row.values))
-    return good
-
-
-def rows_of_values(
-    values: Sequence[Any], table: Table, columns: Sequence[str], fault: Fault
-) -> list[Row]:
-    """Rows of dicts in memory, or of a pandas DataFrame.
-
-    Raises:
-        ValueError: There are none, a row lacks a column, a text is not a string, or a row has a
-            fault.
-    """
-    rows = []
-    texts = [name for name in columns if name in (table.text, table.pair)]
-    for number, item in enumerate(items_of(values), 1):
-        if not isinstance(item, Mapping):
-            raise ValueError(f"data, row {number} should be a dict of columns, not {item!r:.60}.")
-        row = Row("data", number, dict(item), table, "row")
-        for name in columns:
-            if name not in row.values:
-                listing = ", ".join(map(str, row.values)) or "none"
-                raise ValueError(
-                    f"{row.place}: there is no column {name!r}. The columns are {listing}."
-                )
-        for text in texts:
-            if not isinstance(row.values[text], str):
-                raise ValueError(
-                    f"{row.place}: {text} should be a text, not {row.values[text]!r:.80}."
-                )
-        rows.append(row)
-    return checked(not_empty("data", rows), fault)
-
-
-def items_of(values: Any) -> list[Any]:
-    """The rows of data in memory, which may be a pandas DataFrame.
+def rows_in_memory(values: Any, table: Table) -> Iterator[Row]:
+    """Rows of values in memory, which may be a pandas DataFrame.
 
     Raises:
         TypeError: Something that has no rows.
     """
     if hasattr(values, "iloc"):  # iterating over a DataFrame gives the names of its columns
-        return list(values.to_dict("records"))
+        values = values.to_dict("records")
     check_kind("data", values, Iterable, "a file, or rows: a dict of columns each")
-    return list(values)
+    for number, value in enumerate(values, 1):
+        yield Row("data", number, value, table, "row")
+
+
+def check_columns(row: Row, columns: Sequence[str]) -> None:
+    """Raise a ValueError unless a row in memory is a dict that has columns and their texts."""
+    if not isinstance(row.values, Mapping):
+        raise ValueError(f"the row should be a dict of columns, not {row.values!r:.60}")
+    for name in columns:
+        if name not in row.values:
+            listing = ", ".join(map(str, row.values)) or "none"
+            raise ValueError(f"there is no column {name!r}. The columns are {listing}")
+        value = row.values[name]
+        if name in (row.table.text, row.table.pair) and not isinstance(value, str):
+            raise ValueError(f"{name} should be a text, not {value!r:.80}")

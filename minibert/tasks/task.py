@@ -129,15 +129,11 @@ class Task:
     keeps_max_length: ClassVar[bool] = True
     truncates: ClassVar[Literal["row", "text", "nothing"]] = "row"
 
-    def read(self, path: FilePath, dev: bool = False, skip: Skipped = None) -> list[Row]:
-        """The rows of a training file, or with `dev` of an evaluation file.
+    def read(self, data: Data, dev: bool = False, skip: Skipped = None) -> list[Row]:
+        """The rows of a training file or of data in memory, or with `dev` of evaluation data.
 
         `skip` receives rows that are certainly wrong, which are left out. None: they are errors.
         """
-        raise NotImplementedError
-
-    def from_values(self, values: Sequence[Any], dev: bool = False) -> list[Row]:
-        """Rows of data in memory, a dict of columns each. A row with a fault is an error."""
         raise NotImplementedError
 
     def encode(
@@ -199,18 +195,12 @@ class Task:
 
 
 def rows_of(task: Task, data: Data, dev: bool = False, skip: Skipped = None) -> list[Row]:
-    """The rows of a file, or of data in memory. `skip` may hold bad rows of other files."""
-    if not isinstance(data, str | os.PathLike):
-        return task.from_values(data, dev)
-    found: Skipped = None if skip is None else []
+    """As `task.read`, and the error of a bad row names the argument that leaves it out."""
     try:
-        rows = task.read(data, dev, found)
+        return task.read(data, dev, skip)
     except BadRowError as error:
         advice = "Correct it, or pass skip_bad_rows=True to leave such rows out."
         raise BadRowError(f"{error} {advice}") from None
-    if skip is not None:
-        skip.extend(found or [])
-    return rows
 
 
 def encode_texts(

@@ -18,12 +18,12 @@ from minibert.heads import BertForTokenClassification
 from minibert.losses import IGNORED, cross_entropy
 from minibert.tasks import metrics
 from minibert.tasks.head_labels import label_ids
-from minibert.tasks.readers import read_conll, rows_in_memory, tagged_values
+from minibert.tasks.readers import read_conll
 from minibert.tasks.sequence import most_confident_first
 from minibert.tasks.task import (
     Batch,
+    Data,
     Example,
-    FilePath,
     Indices,
     Mistake,
     Scores,
@@ -76,20 +76,9 @@ class TokenTask(Task):
         "loss",
     )
 
-    def read(self, path: FilePath, dev: bool = False, skip: Skipped = None) -> list[Row]:
+    def read(self, data: Data, dev: bool = False, skip: Skipped = None) -> list[Row]:
         """Words and tags of each sentence."""
-        return read_conll(path, self.table, skip)
-
-    def from_values(self, values: Sequence[Any], dev: bool = False) -> list[Row]:
-        """Rows of sentences in memory: (words, tags), or a dict with both."""
-
-        def convert(value: Any) -> dict[str, Any]:
-            if isinstance(value, tuple | list):
-                words, tags = value
-                value = {"tokens": list(words), "tags": list(tags)}
-            return tagged_values(value)
-
-        return rows_in_memory(values, self.table, convert)
+        return read_conll(data, self.table, skip)
 
     def texts_of(self, row: Row) -> tuple[str, ...]:
         """The sentence. Characters are joined without blanks."""

@@ -65,8 +65,8 @@ def finetune(
         test: Rows to score the best model on, once at the end.
         held_out: Share of the training rows that are held out without `dev`: of each label alike,
             and of questions, pairs and equal texts whole groups. See `hold_out`.
-        skip_bad_rows: Leave out rows of files that are certainly wrong, and count them. Otherwise
-            they are errors.
+        skip_bad_rows: Leave out rows that are certainly wrong, and count them. Otherwise they are
+            errors.
         max_length: Tokens after which an example is truncated, at most the positions of the model.
         resume: Continue the run in `folder`, as in `Run`.
         callback: See `Run`.

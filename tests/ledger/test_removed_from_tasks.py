@@ -85,4 +85,4 @@ def test_questions_are_read_by_the_name_of_the_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize("label", [["a"], ["a", "b"]])
 def test_a_list_of_labels_names_the_option(label: Any) -> None:
     with pytest.raises(ValueError, match="is a list of labels: pass multi_label=True"):
-        SequenceTask().from_values([{"text": "a", "label": label}])
+        SequenceTask().read([{"text": "a", "label": label}])

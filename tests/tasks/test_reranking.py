@@ -52,7 +52,7 @@ def test_scores_are_means_over_the_queries() -> None:
     values = [
         ("q", "a", 0), ("r", "d", 1), ("q", "b", 1), ("q", "c", 0), ("r", "e", 0), ("s", "f", 0),
     ]  # fmt: skip
-    data = task.from_values(
+    data = task.read(
         [{"query": query, "document": text, "label": label} for query, text, label in values]
     )
     scores = task.score(data, [0.9, 0.8, 0.5, 0.4, 0.1, 0.2])
@@ -70,12 +70,12 @@ def test_scores_are_means_over_the_queries() -> None:
 def test_labels_lie_between_0_and_1(label: Any) -> None:
     row = {"query": "a", "document": "b", "label": label}
     with pytest.raises(ValueError, match="label should be a number from 0 to 1"):
-        RerankTask().from_values([row])
+        RerankTask().read([row])
 
 
 def test_the_loss_is_that_of_the_served_score(tmp_path: Path) -> None:
     task = RerankTask()
-    data = task.from_values([{**row, "label": row["label"] / 2} for row in rows(0, 2)])
+    data = task.read([{**row, "label": row["label"] / 2} for row in rows(0, 2)])
     model, tokenizer = task.load(tiny_folder(tmp_path / "base"), data)
     examples = task.encode(data, tokenizer, model.config, 16)
     loss = task.loss(model.eval(), pack(examples))["labels"]

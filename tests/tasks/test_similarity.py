@@ -115,7 +115,7 @@ def test_vectors_are_in_the_order_of_the_texts(checkpoint: Path) -> None:
     """The texts are sorted by length and packed, and the vectors equal the embedder's."""
     values = [{"anchor": " ".join(WORDS[:n]), "positive": " ".join(WORDS[n:])} for n in (1, 7, 3)]
     task = SimilarityTask()
-    rows = task.from_values(values)
+    rows = task.read(values)
     model, tokenizer = task.load(checkpoint, rows)
     vectors = model.eval()(**inputs_of(pack(task.encode(rows, tokenizer, model.config, 64))))
     texts = [row[name] for row in values for name in ("anchor", "positive")]
@@ -126,7 +126,7 @@ def test_vectors_are_in_the_order_of_the_texts(checkpoint: Path) -> None:
 def test_matryoshka_adds_the_losses_of_the_first_dimensions(table: Table, checkpoint: Path) -> None:
     plain = SimilarityTask(table)
     nested = SimilarityTask(table, matryoshka=(8, 16))
-    rows = plain.from_values([{**row, "score": 0.5} for row in pairs(4, 0)])
+    rows = plain.read([{**row, "score": 0.5} for row in pairs(4, 0)])
     model, tokenizer = plain.load(checkpoint, rows)
     batch = pack(plain.encode(rows, tokenizer, model.config, 64))
     (expected,) = plain.loss(model.eval(), batch).values()

@@ -34,7 +34,7 @@ def test_values_that_unset_a_label(value: object) -> None:
 def test_other_values_are_an_error(value: object) -> None:
     with pytest.raises(ValueError, match=r"good should be 1 or 0 \(or true or false\), not "):
         task = SequenceTask(multi_label=True, label_columns=["good"])
-        task.from_values([{"text": "w1", "good": value}])
+        task.read([{"text": "w1", "good": value}])
 
 
 def test_a_list_of_labels_is_read_from_json() -> None:
@@ -72,7 +72,7 @@ def test_texts_that_are_all_scored_alike_give_a_notice(
 ) -> None:
     task = SequenceTask(multi_label=True)
     labels: list[list[str]] = [["good"], ["funny"], []]
-    rows = task.from_values([{"text": "w1", "label": one} for one in labels])
+    rows = task.read([{"text": "w1", "label": one} for one in labels])
     thresholds = np.full(2, 0.5)
     predictions = [Labeled(np.array(row), list(LABELS), thresholds) for row in scores]
     found = task.score(rows, predictions).notice

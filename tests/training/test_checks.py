@@ -23,7 +23,7 @@ def values(*pairs: tuple[str, Any]) -> list[dict[str, Any]]:
 
 
 def rows(*pairs: tuple[str, Any]) -> list[Row]:
-    return TASK.from_values(values(*pairs))
+    return TASK.read(values(*pairs))
 
 
 def notices(train: list[Row], dev: Sequence[Row] = ()) -> str:
@@ -68,7 +68,7 @@ def test_truncated_is_what_the_task_truncates(task: Any, truncated: float) -> No
         truncates = task
 
     pairs = Pairs(Table(pair="pair", label="label"))
-    train = pairs.from_values(
+    train = pairs.read(
         [{"text": "a b", "pair": "b c", "label": 1}, {"text": "a b c a", "pair": "a", "label": 2}]
     )
     report = check_data(pairs, train, tokenizer=BertTokenizer(WORDS), max_length=5)

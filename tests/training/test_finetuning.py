@@ -158,7 +158,7 @@ def test_tags_of_words(checkpoint: str, tmp_path: Path) -> None:
 def test_only_the_first_piece_of_a_word_has_a_tag(checkpoint: str) -> None:
     tokenizer = BertTokenizer.from_pretrained(checkpoint)
     task = TokenTask()
-    rows = task.from_values([(["seouls", "sat"], ["B-LOC", "O"])])
+    rows = task.read([(["seouls", "sat"], ["B-LOC", "O"])])
     (example,) = task.encode(rows, tokenizer, tiny_config(**task.config(rows)), 16)
     tokens = tokenizer.convert_ids_to_tokens(example["input_ids"].tolist())
     assert tokens == ["[CLS]", "seoul", "##s", "sat", "[SEP]"]
@@ -318,8 +318,8 @@ def test_questions_without_an_answer(checkpoint: str) -> None:
         "answers": [{"text": "seoul", "answer_start": 3}],
     }
     tokenizer, task = BertTokenizer.from_pretrained(checkpoint), AnswerTask()
-    rows = task.from_values([values])
-    unanswerable = task.from_values([{**values, "answers": []}])
+    rows = task.read([values])
+    unanswerable = task.read([{**values, "answers": []}])
     model = BertForQuestionAnswering.from_pretrained(checkpoint)
     tokenizer.model_max_length = 8
     examples = task.encode(rows, tokenizer, model.config, 8)
@@ -346,7 +346,7 @@ def test_questions_without_an_answer(checkpoint: str) -> None:
 def test_every_word_of_a_long_sentence_has_one_tag(checkpoint: str) -> None:
     words = ["seouls"] * 30
     task, tokenizer = TokenTask(), BertTokenizer.from_pretrained(checkpoint)
-    rows = task.from_values([(words, ["B-LOC", "O"] * 15)])
+    rows = task.read([(words, ["B-LOC", "O"] * 15)])
     config = tiny_config(**task.config(rows))
     examples = task.encode(rows, tokenizer, config, 12)
     labels = {}
@@ -398,7 +398,7 @@ def test_columns_without_classes_raise_an_error(
 def test_class_weights_balance_rare_and_frequent_classes(checkpoint: str) -> None:
     values = [{"text": "w1 w2", "label": "often"}] * 3 + [{"text": "w3", "label": "seldom"}]
     task = SequenceTask(class_weights=True)
-    rows = task.from_values(values)
+    rows = task.read(values)
     tokenizer, config = BertTokenizer.from_pretrained(checkpoint), tiny_config(**task.config(rows))
     examples = task.encode(rows, tokenizer, config, 16)
     assert [example["weight"] for example in examples] == pytest.approx([4 / 6, 4 / 6, 4 / 6, 2])
@@ -553,7 +553,7 @@ def test_several_labels_of_a_text(checkpoint: str, tmp_path: Path) -> None:
 
 def test_the_loss_of_several_labels_is_that_of_torch(checkpoint: str) -> None:
     task = SequenceTask(multi_label=True)
-    rows = task.from_values(
+    rows = task.read(
         [
             {"text": "w1 w2", "label": ["a", "c"]},
             {"text": "w3", "label": []},

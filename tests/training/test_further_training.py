@@ -48,8 +48,8 @@ def head(folder: Path, kind: str, fields: dict[str, Any]) -> Path:
 
 def rows_of(task: Task, labels: Sequence[Any]) -> list[Any]:
     if isinstance(task, TokenTask):
-        return task.from_values([(["a"] * len(labels), list(labels))])
-    return task.from_values([{"text": "a", "label": label} for label in labels])
+        return task.read([(["a"] * len(labels), list(labels))])
+    return task.read([{"text": "a", "label": label} for label in labels])
 
 
 SEQUENCE, TOKENS = SequenceTask(), TokenTask()
@@ -157,7 +157,7 @@ def test_the_head_of_a_users_class_stays(
     assert scores["test_loss"] == pytest.approx(scores["loss"])
     assert "the head is new" not in capsys.readouterr().err
     saved = own_class.from_pretrained(tmp_path / "out").state_dict()
-    loaded, _ = OwnTask().load(tmp_path / "out", OwnTask().from_values(rows[:2]))
+    loaded, _ = OwnTask().load(tmp_path / "out", OwnTask().read(rows[:2]))
     assert all(torch.equal(value, saved[name]) for name, value in loaded.state_dict().items())
 
 
@@ -181,7 +181,7 @@ def test_a_class_whose_labels_are_an_argument_gets_a_new_head(
 
     Counting(BertConfig.from_pretrained(tiny_folder(tmp_path))).save_pretrained(tmp_path)
     task = OwnTask(regression=True)
-    loaded, _ = task.load(tmp_path, task.from_values([{"text": "good", "label": 0.5}]))
+    loaded, _ = task.load(tmp_path, task.read([{"text": "good", "label": 0.5}]))
     assert loaded.classifier.out_features == 1
     assert "the head is new:" in capsys.readouterr().err
 
@@ -205,7 +205,7 @@ def test_only_what_depends_on_the_labels_is_new(
     saved = own_class.from_pretrained(tmp_path / "out").state_dict()
     capsys.readouterr()
     rows = [{"text": "good", "label": label} for label in labels]
-    loaded, _ = OwnTask().load(tmp_path / "out", OwnTask().from_values(rows))
+    loaded, _ = OwnTask().load(tmp_path / "out", OwnTask().read(rows))
     new = [f"{own_class.name}.2.{part}" for part in ("bias", "weight")]
     assert f"the head is new ({', '.join(new)})" in capsys.readouterr().err
     values = loaded.state_dict()
@@ -291,13 +291,13 @@ def test_a_metric_chooses_the_best_model(tmp_path: Path) -> None:
 def test_lists_of_one_and_zero_for_each_class_are_refused(labels: list[Any]) -> None:
     task = SequenceTask(multi_label=True)
     with pytest.raises(ValueError, match="have 1 or 0 for each class. .*label_columns"):
-        task.from_values([{"text": "a", "label": label} for label in labels])
+        task.read([{"text": "a", "label": label} for label in labels])
 
 
 @pytest.mark.parametrize("labels", [[["1"], ["0"]], [[1, 0], [1]], [["a", "b"]] * 2, [[]]])
 def test_lists_of_names_are_not(labels: list[Any]) -> None:
     task = SequenceTask(multi_label=True)
-    assert task.from_values([{"text": "a", "label": label} for label in labels])
+    assert task.read([{"text": "a", "label": label} for label in labels])
 
 
 def test_labels_that_only_a_test_file_has_count_as_wrong(
