@@ -9,20 +9,24 @@ Mistakes that are certain raise an error. What may be one is a notice.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from minibert.tasks.task import Task
-from minibert.text import BadRow, Row, left_out
+from minibert.text import Row
 from minibert.tokenization.coverage import coverage_warning
 from minibert.tokenization.tokenizer import BertTokenizer
+from minibert.util.checks import amount
 from minibert.util.files import DOCUMENTS
 
 SAMPLE_ROWS = 2000  # of which the share of truncated texts is measured
-SHOWN = 5  # labels or rows of a notice
-MAX_LABELS_SHOWN = 20
+SAMPLE_TEXTS = 20  # rows whose script is compared with the vocabulary
+SHOWN = 5  # labels of a notice
+MAX_LABELS_SHOWN = 20  # of the report of a file
 # how libraries and spreadsheets write a value that is missing
 NAMES_OF_MISSING = ("nan", "null", "none", "n/a", "na", "#n/a", "<na>", "inf", "-inf")
 
@@ -38,7 +42,7 @@ class FileReport:
         truncated: Share of the texts that have more tokens than training takes. None: not measured.
         duplicates: Rows whose texts an earlier row has.
         blank_texts: Texts that are empty or blank.
-        longest: Tokens of the longest that was measured. None: not measured.
+        longest: Tokens of the longest that was measured. 0: not measured.
     """
 
     name: str
@@ -47,11 +51,11 @@ class FileReport:
     truncated: float | None
     duplicates: int
     blank_texts: int
-    longest: int | None = None
+    longest: int = 0
 
     def __str__(self) -> str:
         """One line."""
-        parts = [_count(self.rows, "row")]
+        parts = [amount(self.rows, "row")]
         if self.labels:
             shown = [
                 f"{label} ({'once' if count == 1 else f'{count:,} times'})"
@@ -63,15 +67,10 @@ class FileReport:
         if self.truncated is not None:
             parts.append(f"{self.truncated:.1%} of the texts are truncated")
         if self.duplicates:
-            parts.append(_count(self.duplicates, "duplicate"))
+            parts.append(amount(self.duplicates, "duplicate"))
         if self.blank_texts:
-            parts.append(_count(self.blank_texts, "blank text"))
+            parts.append(amount(self.blank_texts, "blank text"))
         return f"{self.name}: {'; '.join(parts)}"
-
-
-def _count(number: int, noun: str) -> str:
-    """Such as "1 duplicate" or "1,200 duplicates"."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 @dataclass(frozen=True)
@@ -79,22 +78,16 @@ class DataReport:
     """What was read before training.
 
     Attributes:
-        files: The training file and the evaluation file.
+        files: The training file and the evaluation files.
         notices: What may be a mistake, a sentence each.
-        skipped: Rows that were left out because they have a fault.
     """
 
     files: list[FileReport]
     notices: list[str] = field(default_factory=list)
-    skipped: list[BadRow] = field(default_factory=list)
 
     def __str__(self) -> str:
         """A line for each file, and one for each notice."""
-        lines = [str(file) for file in self.files]
-        if self.skipped:
-            lines.append(left_out(self.skipped))
-        lines += [f"notice: {notice}" for notice in self.notices]
-        return "\n".join(lines)
+        return "\n".join([*map(str, self.files), *(f"notice: {one}" for one in self.notices)])
 
 
 def check_data(
@@ -103,11 +96,10 @@ def check_data(
     dev: Sequence[Row] = (),
     test: Sequence[Row] = (),
     *,
-    names: tuple[str, str, str] = ("train", "dev", "test"),
+    names: Sequence[str] = ("train", "dev", "test"),
     tokenizer: BertTokenizer | None = None,
     max_length: int = 128,
     positions: int | None = None,
-    skipped: Sequence[BadRow] = (),
 ) -> DataReport:
     """Report what was read, before training begins.
 
@@ -121,7 +113,6 @@ def check_data(
             None: neither.
         max_length: Tokens after which training truncates.
         positions: The largest `max_length` of the model. None: unknown.
-        skipped: Rows that were left out when the files were read.
 
     Raises:
         ValueError: Another file has none of the labels of the training file.
@@ -138,31 +129,27 @@ def check_data(
         for label in labels
         if label.strip().casefold() in NAMES_OF_MISSING
     ]
-    once = sorted(label for label, count in labels.items() if count == 1)
+    once = [label for label, count in labels.items() if count == 1]
     if once:
-        occur = _verb(once, "occurs", "occur")
-        notices.append(f"{_some(once)} {occur} only once in {names[0]}.")
+        notices.append(f"labels that occur only once in {names[0]}: {_listed(once)}.")
     for file, rows in zip(files[1:], (dev, test), strict=True):
-        notices += _unknown_labels(labels, file.labels, file.name)
+        notices += _unknown_labels(labels, file)
         notices += _duplicates_between(task, train, rows, names[0], file.name)
-    missing = sorted(set(labels) - set(files[1].labels))
+    missing = labels.keys() - files[1].labels.keys()
     if files[1].labels and missing:
-        notices.append(f"{_some(missing)} {_verb(missing, 'is', 'are')} not in {names[1]}.")
+        notices.append(f"labels that are not in {names[1]}: {_listed(missing)}.")
     labels_of_texts: dict[tuple[str, ...], set[tuple[str, ...]]] = defaultdict(set)
     for row in train:
-        if row_labels := tuple(map(str, task.labels_of(row))):
-            labels_of_texts[task.texts_of(row)].add(row_labels)
+        labels_of_texts[task.texts_of(row)].add(tuple(task.labels_of(row)))
     contradictions = sum(len(different) > 1 for different in labels_of_texts.values())
     if contradictions:
-        occur = "occurs" if contradictions == 1 else "occur"
-        texts = _count(contradictions, "text")
-        notices.append(f"{texts} of {names[0]} {occur} with different labels.")
+        notices.append(f"texts of {names[0]} that have different labels: {contradictions:,}.")
     if tokenizer is not None:
-        sample = [text for row in train[: SHOWN * 4] for text in task.texts_of(row)]
+        sample = [text for row in train[:SAMPLE_TEXTS] for text in task.texts_of(row)]
         warning = coverage_warning(tokenizer, " ".join(sample))
         if warning:
             notices.append(warning)
-    return DataReport([file for file in files if file.rows], notices, list(skipped))
+    return DataReport([file for file in files if file.rows], notices)
 
 
 def _file_report(
@@ -172,10 +159,11 @@ def _file_report(
     tokenizer: BertTokenizer | None,
     max_length: int,
 ) -> FileReport:
-    labels = Counter(str(label) for row in rows for label in task.labels_of(row))
+    labels = Counter(label for row in rows for label in task.labels_of(row))
     texts = [task.texts_of(row) for row in rows]
     blank = sum(not text.strip() for row_texts in texts for text in row_texts)
-    truncated = longest = None
+    truncated = None
+    longest = 0
     if tokenizer is not None and rows and task.truncates == "nothing":
         truncated = 0.0
     elif tokenizer is not None and rows:
@@ -194,8 +182,8 @@ def _file_report(
 
 def _truncation(files: Iterable[FileReport], max_length: int, positions: int | None) -> list[str]:
     """A notice of the longest text that is truncated, and what decides it."""
-    file = max(files, key=lambda file: file.longest or 0)
-    if not file.truncated or file.longest is None:
+    file = max(files, key=lambda file: file.longest)
+    if not file.truncated:
         return []
     advice = f"The model has no more positions. {DOCUMENTS}."
     if positions is None or max_length < positions:
@@ -207,21 +195,21 @@ def _truncation(files: Iterable[FileReport], max_length: int, positions: int | N
     ]
 
 
-def _unknown_labels(labels: Counter[str], others: Counter[str], name: str) -> list[str]:
+def _unknown_labels(labels: Counter[str], file: FileReport) -> list[str]:
     """A notice of the labels of a file that training never sees. All of them are an error."""
-    unknown = sorted(set(others) - set(labels))
+    unknown = file.labels.keys() - labels.keys()
     if not labels or not unknown:
         return []
-    if labels.keys().isdisjoint(others):
+    if labels.keys().isdisjoint(file.labels):
         listing = ", ".join(sorted(labels)[:MAX_LABELS_SHOWN])
         raise ValueError(
-            f"{name} has none of the labels of the training data ({listing}), but {_some(unknown)}."
+            f"{file.name} has none of the labels of the training data ({listing}), but "
+            f"{_listed(unknown)}."
         )
-    count = sum(others[label] for label in unknown)
-    counts = _verb(unknown, "counts", "count")
+    count = sum(file.labels[label] for label in unknown)
     return [
-        f"{_some(unknown)} of {name} {_verb(unknown, 'is', 'are')} not in the training data, so "
-        f"{_verb(unknown, 'it', 'they')} {counts} as wrong: {count:,} of {sum(others.values()):,}."
+        f"labels of {file.name} that are not in the training data count as wrong: "
+        f"{_listed(unknown)}, {count:,} of {file.labels.total():,} in all."
     ]
 
 
@@ -230,47 +218,42 @@ def _similar_labels(labels: Iterable[str]) -> list[str]:
     groups: dict[Hashable, list[str]] = defaultdict(list)
     for label in labels:
         text = " ".join(label.split()).casefold()
-        try:
-            canonical: Hashable = float({"true": "1", "false": "0"}.get(text, text))
-        except ValueError:
-            canonical = text
+        canonical: Hashable = text
+        with suppress(ValueError):
+            canonical = float({"true": "1", "false": "0"}.get(text, text))
         groups[canonical].append(label)
-    notices = []
-    for group in groups.values():
-        if len(group) > 1:
-            shown = ", ".join(map(repr, sorted(group)))
-            notices.append(
-                f"the labels {shown} differ only in case, blanks or type, "
-                "and are classes of their own."
-            )
-    return notices
+    return [
+        f"labels that differ only in case, blanks or type are classes of their own: "
+        f"{_listed(group)}."
+        for group in groups.values()
+        if len(group) > 1
+    ]
 
 
-def _some(labels: Sequence[str]) -> str:
-    shown = ", ".join(map(repr, labels[:SHOWN]))
-    if len(labels) > SHOWN:
-        shown += f" and {len(labels) - SHOWN} others"
-    return f"the {_verb(labels, 'label', 'labels')} {shown}"
-
-
-def _verb(labels: Sequence[str], singular: str, plural: str) -> str:
-    if len(labels) == 1:
-        return singular
-    return plural
+def _listed(labels: Iterable[str]) -> str:
+    """The first labels in quotation marks, in alphabetical order."""
+    names = sorted(labels)
+    others = f" and {len(names) - SHOWN} others" if len(names) > SHOWN else ""
+    return ", ".join(map(repr, names[:SHOWN])) + others
 
 
 def _duplicates_between(
     task: Task, train: Sequence[Row], other: Sequence[Row], train_name: str, other_name: str
 ) -> list[str]:
-    """Rows of another file whose texts, or group, is in the training file."""
-    for what, key in (("rows", task.texts_of), ("contexts or anchors", task.group_of)):
+    """Rows of another file whose texts, or else whose group, is in the training file."""
+
+    def shared(key: Callable[[Row], Any]) -> int:
         seen = {key(row) for row in train} - {None}
-        count = sum(key(row) in seen for row in other)
-        if count:
-            of = f"rows of {other_name}"
-            if what == "rows":
-                found = f"{count:,} of {len(other):,} {of} are in {train_name}, too"
-            else:
-                found = f"the {what} of {count:,} of {len(other):,} {of} are in {train_name}, too"
-            return [f"{found}: the scores will be too good."]
-    return []
+        return sum(key(row) in seen for row in other)
+
+    what = ""
+    count = shared(task.texts_of)
+    if not count:
+        what = "the contexts or anchors of "
+        count = shared(task.group_of)
+    if not count:
+        return []
+    return [
+        f"{what}{count:,} of {len(other):,} rows of {other_name} are in {train_name}, too: the "
+        "scores will be too good."
+    ]

@@ -21,14 +21,14 @@ import torch
 
 from minibert.checkpoints.source import Source
 from minibert.tasks.task import Data, FilePath, Task, rows_of
-from minibert.text import BadRow
+from minibert.text import BadRow, left_out
 from minibert.training.checks import check_data
 from minibert.training.journal import Record
 from minibert.training.options import TrainingOptions
 from minibert.training.run import Run
 from minibert.training.state import remove_states, run_folder
 from minibert.training.steps import default_learning_rate
-from minibert.util.checks import check_count
+from minibert.util.checks import amount, check_count, check_kind
 from minibert.util.progress import tell
 
 PARTS = ("the training rows", "the dev rows", "the test rows")
@@ -80,34 +80,24 @@ def finetune(
         ValueError: A file does not hold what the task needs, `folder` holds another run, or the
             task has no metric of the name in `options`.
     """
-    options = options or TrainingOptions()
-    for name, value, kind in (("task", task, Task), ("options", options, TrainingOptions)):
-        if not isinstance(value, kind):
-            raise TypeError(f"{name} should be an object of {kind.__name__}, not {value!r:.80}.")
-    options = replace(options, **task.fixed)
-    if not task.metrics:
-        raise ValueError(f"{type(task).__name__} names no metrics, of which one chooses the model.")
-    metric = options.metric or task.metrics[0]
-    if metric not in task.metrics:
-        names = ", ".join(task.metrics)
-        raise ValueError(f"metric is {metric!r}, but the scores of this task are {names}.")
-    options = replace(options, metric=metric)
+    check_kind("task", task, Task, "an object of Task")
+    options = _options_of_task(options or TrainingOptions(), task)
     check_count("max_length", max_length, minimum=3)  # [CLS], a token and [SEP]
     with run_folder(folder, bool(resume)):
         skipped: list[BadRow] = []
         skip = skipped if skip_bad_rows else None
-        train_name, dev_name, test_name = (
+        names = [
             str(data) if isinstance(data, str | os.PathLike) else name
             for data, name in zip((train, dev, test), PARTS, strict=True)
-        )
+        ]
         train_rows = rows_of(task, train, skip=skip)
         test_rows = [] if test is None else rows_of(task, test, True, skip)
         if dev is None:
-            dev_name = "the held-out rows"
+            names[1] = "the held-out rows"
             labels = [task.labels_of(row) for row in train_rows]
             groups = [task.group_of(row) for row in train_rows]
             train_rows, dev_rows = hold_out(train_rows, labels, held_out, options.seed, groups)
-            tell(f"without a dev file {len(dev_rows):,} rows of {train_name} are held out")
+            tell(f"without a dev file {len(dev_rows):,} rows of {names[0]} are held out")
         else:
             dev_rows = rows_of(task, dev, True, skip)
         torch.manual_seed(options.seed)
@@ -123,12 +113,13 @@ def finetune(
             train_rows,
             dev_rows,
             test_rows,
-            names=(train_name, dev_name, test_name),
+            names=names,
             tokenizer=tokenizer,
             max_length=max_length,
             positions=positions,
-            skipped=skipped,
         )
+        if skipped:
+            tell(left_out(skipped))
         tell(report)
         examples = task.encode(train_rows, tokenizer, model.config, max_length)
         dev_examples = task.encode(dev_rows, tokenizer, model.config, max_length)
@@ -139,8 +130,12 @@ def finetune(
             options = replace(options, learning_rate=rate)
             tell(f"learning rate {rate:g} (the default for this model)")
 
+        candidates: int | None = None
+
         def measure() -> dict[str, float]:
+            nonlocal candidates
             scores = task.score(dev_rows, task.predict(model, dev_rows, dev_examples))
+            candidates = scores.candidates
             if scores.notice:
                 tell(f"notice: {scores.notice}")
             return scores.metrics
@@ -159,6 +154,8 @@ def finetune(
         trainer.train()
         if trainer.is_first:
             remove_states(folder, options.keep_states)
+        if candidates is not None:
+            tell(f"ranked among {amount(candidates, 'text')} each: more lower the scores")
         scores = dict(trainer.best_scores)
         best, tokenizer = task.load(Path(folder), train_rows)
         best.to(model.device)
@@ -172,6 +169,19 @@ def finetune(
             test_scores = task.score(test_rows, task.predict(best, test_rows, test_examples))
             scores |= {f"test_{name}": score for name, score in test_scores.metrics.items()}
     return scores
+
+
+def _options_of_task(options: TrainingOptions, task: Task) -> TrainingOptions:
+    """The options with those that the task decides, and with the score that chooses the model."""
+    check_kind("options", options, TrainingOptions, "TrainingOptions")
+    metrics = task.metrics
+    if not metrics:
+        raise ValueError(f"{type(task).__name__} names no metrics, of which one chooses the model.")
+    metric = options.metric or metrics[0]
+    if metric not in metrics:
+        names = ", ".join(metrics)
+        raise ValueError(f"metric is {metric!r}, but the scores of this task are {names}.")
+    return replace(options, **{**task.fixed, "metric": metric})
 
 
 def hold_out(
