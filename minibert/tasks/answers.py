@@ -33,7 +33,6 @@ from minibert.tasks.task import (
     outputs_of,
 )
 from minibert.tasks.windows import (
-    BestAnswer,
     Offsets,
     best_answers,
     context_offsets,
@@ -108,10 +107,10 @@ class AnswerTask(Task):
         """
         questions = [row.values["question"] for row in rows]
         contexts = [row.values["context"] for row in rows]
-        examples = []
-        for number, example in question_windows(tokenizer, questions, contexts, max_length):
-            start, end = _place(example["offsets"], rows[number].values)
-            examples.append({**example, "start_positions": start, "end_positions": end})
+        examples = question_windows(tokenizer, questions, contexts, max_length)
+        for example in examples:
+            start, end = _place(example["offsets"], rows[example["row"]].values)
+            example |= {"start_positions": start, "end_positions": end}
         return examples
 
     def loss(self, model: nn.Module, batch: Batch) -> dict[str, Tensor]:
@@ -135,13 +134,7 @@ class AnswerTask(Task):
         where some questions cannot be answered.
         """
         logits = _span_logits(model, examples)
-        windows = zip(
-            (example["row"] for example in examples),
-            (example["offsets"] for example in examples),
-            logits,
-            strict=True,
-        )
-        best = best_answers(len(rows), windows, LONGEST_ANSWER)
+        best = best_answers(len(rows), examples, logits, LONGEST_ANSWER)
         losses: list[list[float]] = [[] for _ in rows]
         for example, window in zip(examples, logits, strict=True):
             start, end = example["start_positions"], example["end_positions"]
@@ -203,7 +196,7 @@ def question_windows(
     contexts: Sequence[str],
     max_length: int,
     stride: int | None = None,
-) -> list[tuple[int, Example]]:
+) -> list[Example]:
     """The windows of each question's context, behind the question.
 
     Args:
@@ -215,7 +208,8 @@ def question_windows(
             half of what a long question leaves of it.
 
     Returns:
-        The index of its question and each window, with its `offsets` in the context.
+        The windows in the order of their questions, each with its `offsets` in the context and
+        with the index of its question (`row`).
 
     Raises:
         ValueError: A question leaves no room for its context.
@@ -232,7 +226,7 @@ def question_windows(
             )
         own = min(max_length // 4, (max_length - len(question_ids) - SPECIAL_TOKENS) // 2)
         by_stride.setdefault(own if stride is None else stride, []).append(index)
-    windows: list[tuple[int, Example]] = []
+    windows: list[Example] = []
     for size, indices in by_stride.items():
         batch = encode_windows(
             tokenizer,
@@ -242,14 +236,15 @@ def question_windows(
             size,
         )
         for window, place in enumerate(batch["overflow_to_sample_mapping"]):
-            example = {
-                "input_ids": np.array(batch["input_ids"][window]),
-                "token_type_ids": np.array(batch["token_type_ids"][window]),
-                "offsets": context_offsets(batch, window),
-                "row": indices[place],
-            }
-            windows.append((indices[place], example))
-    return sorted(windows, key=lambda window: window[0])
+            windows.append(
+                {
+                    "input_ids": np.array(batch["input_ids"][window]),
+                    "token_type_ids": np.array(batch["token_type_ids"][window]),
+                    "offsets": context_offsets(batch, window),
+                    "row": indices[place],
+                }
+            )
+    return sorted(windows, key=lambda example: example["row"])
 
 
 class Answer(TypedDict):
@@ -334,20 +329,20 @@ def answer_question(
     question_list = as_text_list(questions)
     context_list = as_text_list(contexts)
     limit = token_limit(model, tokenizer)
-    windows = question_windows(tokenizer, question_list, context_list, limit, stride)
-    logits = _span_logits(model, [example for _, example in windows])
-    best = best_answers(
-        len(question_list),
-        [
-            (index, example["offsets"], window_logits)
-            for (index, example), window_logits in zip(windows, logits, strict=True)
-        ],
-        max_answer_length,
-    )
-    results = [
-        _result(context, answer, no_answer)
-        for context, answer in zip(context_list, best, strict=True)
-    ]
+    examples = question_windows(tokenizer, question_list, context_list, limit, stride)
+    logits = _span_logits(model, examples)
+    best = best_answers(len(question_list), examples, logits, max_answer_length)
+    results = []
+    for context, answer in zip(context_list, best, strict=True):
+        if answer.span is None:
+            raise ValueError(f"The context {excerpt(context)} has no word to answer with.")
+        score, start, end = answer.span
+        if no_answer and answer.no_answer_score > score:
+            start = end = 0
+        result = Answer(answer=context[start:end], score=score, start=start, end=end)
+        if no_answer:
+            result["no_answer_score"] = answer.no_answer_score
+        results.append(result)
     return results[0] if isinstance(questions, str) else results
 
 
@@ -356,17 +351,3 @@ def _span_logits(model: QuestionAnswerer, examples: Sequence[Example]) -> list[T
     if isinstance(model, OnnxHead) and not model.answers_questions:
         raise ValueError(f"{model.source} is not the export of a question answerer.")
     return outputs_of(model, examples, span_logits)
-
-
-def _result(context: str, best: BestAnswer, no_answer: bool) -> Answer:
-    if best.span is None:
-        raise ValueError(f"The context {excerpt(context)} has no word to answer with.")
-    score, start, end = best.span
-    result = Answer(answer=context[start:end], score=score, start=start, end=end)
-    if no_answer:
-        result["no_answer_score"] = best.no_answer_score
-        if best.no_answer_score > score:
-            result["answer"] = ""
-            result["start"] = 0
-            result["end"] = 0
-    return result

@@ -78,14 +78,9 @@ def confusion_matrix(
     return np.bincount(cells, minlength=classes * classes).reshape(classes, classes)
 
 
-def classification_scores(labels: Sequence[int], predictions: Sequence[int]) -> dict[str, float]:
+def classification_scores(labels: npt.ArrayLike, predictions: npt.ArrayLike) -> dict[str, float]:
     """Accuracy, and F1 averaged over the classes that occur in labels or predictions."""
-    classes = 1 + max(*labels, *predictions)
-    return confusion_scores(confusion_matrix(labels, predictions, classes))
-
-
-def confusion_scores(confusion: npt.NDArray[np.int64]) -> dict[str, float]:
-    """Accuracy and macro F1 of a confusion matrix."""
+    confusion = confusion_matrix(labels, predictions, 1 + max(np.max(labels), np.max(predictions)))
     counts = confusion_counts(confusion)
     occurs = counts[1:].sum(0) > 0
     return {
@@ -270,24 +265,19 @@ def split_prefix(tag: str) -> tuple[str, str]:
     return "", tag
 
 
-Entity = tuple[int, str, int, int]
-"""Sentence, kind, first word and the word after the last."""
-
-
-def entities_of(sentences: Sequence[Sequence[str]]) -> set[Entity]:
-    """The entities of tagged sentences."""
-    return {(number, *span) for number, tags in enumerate(sentences) for span in entity_spans(tags)}
-
-
 def entity_counts(
-    expected: set[Entity], predicted: set[Entity], sentences: int
+    labels: Sequence[Sequence[str]], predictions: Sequence[Sequence[str]]
 ) -> tuple[list[str], Floats]:
-    """The kinds of entities, and their counts in each sentence, (sentences, 3, kinds)."""
-    kinds = sorted({entity[1] for entity in expected | predicted})
-    counts = np.zeros((sentences, 3, len(kinds)))
+    """The kinds of entities in tagged sentences, and their counts, (sentences, 3, kinds)."""
+    expected, predicted = (
+        {(number, span) for number, tags in enumerate(sentences) for span in entity_spans(tags)}
+        for sentences in (labels, predictions)
+    )
+    kinds = sorted({span.kind for _, span in expected | predicted})
+    counts = np.zeros((len(labels), 3, len(kinds)))
     for row, entities in enumerate((expected & predicted, predicted, expected)):
-        for sentence, kind, _, _ in entities:
-            counts[sentence, row, kinds.index(kind)] += 1
+        for sentence, span in entities:
+            counts[sentence, row, kinds.index(span.kind)] += 1
     return kinds, counts
 
 
@@ -302,14 +292,9 @@ def entity_scores(
     `macro_f1` is the mean over the kinds of entities, the "entity F1" of KLUE (Park et al. 2021,
     section 3.4).
     """
-    _, counts = entity_counts(entities_of(labels), entities_of(predictions), len(labels))
-    return entity_scores_of_counts(counts.sum(0)) | {"accuracy": tag_accuracy(labels, predictions)}
-
-
-def tag_accuracy(labels: Sequence[Sequence[str]], predictions: Sequence[Sequence[str]]) -> float:
-    """The share of the words whose tag is right."""
+    _, counts = entity_counts(labels, predictions)
     right, words = tag_counts(labels, predictions).sum(0)
-    return float(ratio(right, words))
+    return entity_scores_of_counts(counts.sum(0)) | {"accuracy": float(ratio(right, words))}
 
 
 def tag_counts(labels: Sequence[Sequence[str]], predictions: Sequence[Sequence[str]]) -> Floats:

@@ -341,10 +341,10 @@ def _scores_of_classes(
     losses = -np.log(np.maximum(right, SMALLEST))
 
     def statistic(sample: Indices) -> dict[str, float]:
-        confusion = metrics.confusion_matrix(expected[sample], predicted[sample], len(names))
         known = sample[is_known[sample]]
         loss = float(losses[known].mean()) if len(known) else math.nan
-        return metrics.confusion_scores(confusion) | {"loss": loss}
+        accuracy = metrics.classification_scores(expected[sample], predicted[sample])
+        return accuracy | {"loss": loss}
 
     errors = [
         Mistake(

@@ -170,9 +170,7 @@ class TokenTask(Task):
         """Precision, recall and F1 of entities, and the accuracy of the tags."""
         tags = [row.values["tags"] for row in rows]
         predicted = [prediction.tags for prediction in predictions]
-        kinds, counts = metrics.entity_counts(
-            metrics.entities_of(tags), metrics.entities_of(predicted), len(rows)
-        )
+        kinds, counts = metrics.entity_counts(tags, predicted)
         tag_counts = metrics.tag_counts(tags, predicted)
         losses = np.array(
             [(math.fsum(prediction.losses), len(prediction.losses)) for prediction in predictions]

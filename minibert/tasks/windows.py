@@ -5,7 +5,7 @@ Prediction and training share this module.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -172,36 +172,28 @@ class BestAnswer:
     span: tuple[float, int, int] | None = None
     no_answer_score: float = float("inf")
 
-    def add_window(self, logits: Tensor, offsets: Offsets, max_answer_length: int) -> None:
-        """Take another window into account.
-
-        Args:
-            logits: Start and end, (tokens, 2).
-            offsets: As `context_offsets` returns them.
-            max_answer_length: In tokens.
-        """
-        self.no_answer_score = min(self.no_answer_score, logits[0].sum().item())
-        in_context = torch.from_numpy(offsets[:, 0] >= 0)
-        span = best_span(logits, in_context, max_answer_length)
-        if span is None:
-            return
-        score, first, last = span
-        candidate = (score, int(offsets[first, 0]), int(offsets[last, 1]))
-        if self.span is None or candidate > self.span:
-            self.span = candidate
-
 
 def best_answers(
-    count: int, windows: Iterable[tuple[int, Offsets, Tensor]], max_answer_length: int
+    count: int,
+    examples: Iterable[Mapping[str, Any]],
+    logits: Iterable[Tensor],
+    max_answer_length: int,
 ) -> list[BestAnswer]:
     """The best answer to each of `count` questions.
 
     Args:
         count: The number of questions.
-        windows: The index of its question, the offsets and the logits (tokens, 2) of each window.
+        examples: The windows of their contexts, as `question_windows` returns them.
+        logits: Start and end of each window, (tokens, 2).
         max_answer_length: Tokens of the longest answer.
     """
     answers = [BestAnswer() for _ in range(count)]
-    for index, offsets, logits in windows:
-        answers[index].add_window(logits, offsets, max_answer_length)
+    for example, window in zip(examples, logits, strict=True):
+        answer, offsets = answers[example["row"]], example["offsets"]
+        answer.no_answer_score = min(answer.no_answer_score, window[0].sum().item())
+        span = best_span(window, torch.from_numpy(offsets[:, 0] >= 0), max_answer_length)
+        if span is not None:
+            score, first, last = span
+            candidate = (score, int(offsets[first, 0]), int(offsets[last, 1]))
+            answer.span = max(answer.span or candidate, candidate)
     return answers
