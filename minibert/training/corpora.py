@@ -354,6 +354,10 @@ class Corpus:
         first, last = np.searchsorted(starts, [begin, end])
         return [tokens[index] for index in documents[order[first:last]].tolist()]
 
+    def epoch(self, number: int, size: int) -> list[Document]:
+        """The documents of an epoch of `size` tokens."""
+        return self.portion(number * size, (number + 1) * size)
+
     def held_out(self, max_tokens: int) -> list[Document]:
         """Documents that `portion` leaves out, of the parts that are read first."""
         held_out: list[Document] = []

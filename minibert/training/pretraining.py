@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -34,6 +34,7 @@ from minibert.training.processes import is_first_process
 from minibert.training.run import Run
 from minibert.training.speedups import word_loss
 from minibert.training.state import remove_states, run_folder
+from minibert.util.checks import check_kind
 from minibert.util.progress import tell
 
 Pair = tuple[Ids, Ids | None, int]
@@ -397,8 +398,7 @@ def pretrain(
             the folder already holds a run.
     """
     options = options or PretrainOptions()
-    if not isinstance(options, PretrainOptions):
-        raise TypeError(f"options should be PretrainOptions, not {options!r:.80}.")
+    check_kind("options", options, PretrainOptions, "PretrainOptions")
     if isinstance(corpus, str):
         raise TypeError(f"corpus should be a list of files, not the string {corpus!r:.80}.")
     positions = model.config.max_position_embeddings
@@ -406,20 +406,32 @@ def pretrain(
         raise ValueError(
             f"max_length is {options.max_length}, but the config has only {positions} positions."
         )
-    make_data = partial(PretrainingData, tokenizer=tokenizer, options=options)
-    open_corpus = partial(
-        Corpus, tokenizer=tokenizer, table=table, held_out=options.held_out, seed=options.seed
-    )
     if not options.evaluate_every:
         options = replace(options, evaluate_every=options.save_every)
     options = replace(options, metric="held_out_loss" if options.patience else None)
     with run_folder(folder, bool(resume)):
         _report_coverage(next(iter(corpus)), tokenizer, table)
-        corpora = _open_corpora(corpus, Path(folder), open_corpus)
+        sources = {tuple(corpus): 1.0}
+        if isinstance(corpus, Mapping):
+            sources = {(source,): weight for source, weight in corpus.items()}
+        corpora = []
+        for number, (files, weight) in enumerate(sources.items()):
+            tokens = Corpus(
+                files,
+                tokenizer,
+                Path(folder, "tokens", str(number)),
+                table=table,
+                held_out=options.held_out,
+                seed=options.seed,
+                tokenize=is_first_process(),
+            )
+            corpora.append((tokens, weight))
         held_out: list[Document] = []
         for tokens, _ in corpora:
             held_out += tokens.held_out(HELD_OUT_TOKENS // len(corpora))
-        dev_examples = make_data(held_out).epoch(0) if len(held_out) > 1 else []
+        dev_examples = []
+        if len(held_out) > 1:
+            dev_examples = PretrainingData(held_out, tokenizer, options).epoch(0)
         if not dev_examples and options.held_out:
             tell(
                 "notice: nothing is held out and nothing is evaluated: a share of "
@@ -429,9 +441,13 @@ def pretrain(
         evaluate = None
         if dev_examples:
             evaluate = partial(pretraining_scores, model, dev_examples, options.tokens_per_forward)
+        data = [
+            PretrainingData(partial(tokens.epoch, size=size), tokenizer, options)
+            for tokens, size in mix(corpora)
+        ]
         run = Run(
             model,
-            _epochs_of(corpora, make_data),
+            lambda number: [example for part in data for example in part.epoch(number)],
             pretraining_losses,
             Path(folder),
             options,
@@ -458,36 +474,3 @@ def _report_coverage(source: str, tokenizer: BertTokenizer, table: Table | None)
     warning = coverage_warning(tokenizer, sample[:SAMPLE_CHARACTERS])
     if warning:
         tell(f"notice: {warning}")
-
-
-def _open_corpora(
-    corpus: Sequence[str] | Mapping[str, float],
-    folder: Path,
-    open_corpus: Callable[..., Corpus],
-) -> list[tuple[Corpus, float]]:
-    """The corpora with their weights. The first process tokenizes them into the folder."""
-    sources: list[tuple[Iterable[str], float]] = [(corpus, 1.0)]
-    if isinstance(corpus, Mapping):
-        sources = [([source], weight) for source, weight in corpus.items()]
-    corpora = []
-    for number, (files, weight) in enumerate(sources):
-        ids = folder / "tokens" / str(number)
-        tokens = open_corpus(files, folder=ids, tokenize=is_first_process())
-        corpora.append((tokens, weight))
-    return corpora
-
-
-def _epochs_of(
-    corpora: Sequence[tuple[Corpus, float]], make_data: Callable[..., PretrainingData]
-) -> Callable[[int], list[Example]]:
-    """A function that returns the examples of an epoch, of every corpus its share."""
-    parts = [make_data(partial(_portion, corpus, size)) for corpus, size in mix(corpora)]
-
-    def examples(epoch: int) -> list[Example]:
-        return [example for part in parts for example in part.epoch(epoch)]
-
-    return examples
-
-
-def _portion(corpus: Corpus, size: int, epoch: int) -> list[Document]:
-    return corpus.portion(epoch * size, (epoch + 1) * size)

@@ -401,7 +401,7 @@ def _describe_run(
     """The model, options and data that have to be the same when the run is resumed."""
     description: dict[str, Any] = {"model": type(model).__name__}
     for field in fields(options):
-        if field.metadata["data_order"]:
+        if field.metadata.get("data_order"):
             description[field.name] = getattr(options, field.name)
     for field in fields(model.config):
         if field.name not in RESUME_MAY_DIFFER:
