@@ -39,10 +39,9 @@ def read_conll(data: Data, table: Table | None = None, skip: Skipped = None) -> 
     In CoNLL format a line is a word with its tag in the last column, and an empty line ends a
     sentence. Columns are separated by tabs, or else by blanks. A word may be a single character, a
     space as well, as in KLUE's named entities. Comments before the words of a sentence begin with
-    `#`, and go on with a blank, have another number of columns, or have no IOB tag where all words
-    have one. A first column that counts the words, as in CoNLL-U, is left out. A .json, .jsonl or
-    .parquet file has the words under "tokens" or "words" and their tags under "ner_tags", "tags",
-    "labels" or "ner".
+    `#`, and go on with a blank or have another number of columns. A first column that counts the
+    words, as in CoNLL-U, is left out. A .json, .jsonl or .parquet file has the words under "tokens"
+    or "words" and their tags under "ner_tags", "tags", "labels" or "ner".
 
     Args:
         data: Path or URI. Or sentences: (words, tags), or dicts as in a .json file.
@@ -129,7 +128,7 @@ def _sentences_of_lines(location: Location, table: Table) -> Iterator[Row]:
     for number, line, columns in lines:
         if not columns or columns[0] == DOCUMENT:
             sentences.append([])
-        elif not sentences[-1] and _is_comment(line, columns, width, has_scheme):
+        elif not sentences[-1] and _is_comment(line, columns, width):
             continue
         elif len(columns) != width or width == 1:
             raise ValueError(
@@ -139,6 +138,11 @@ def _sentences_of_lines(location: Location, table: Table) -> Iterator[Row]:
             )
         elif fault := _tag_fault(columns[-1]):
             raise ValueError(f"{location}, line {number}: {fault}")
+        elif has_scheme and line.startswith("#") and not _SCHEME_TAG.fullmatch(columns[-1]):
+            raise ValueError(
+                f"{location}, line {number}: {columns[-1]!r} is not an IOB tag, as the others are. "
+                "Put a blank behind the # of a comment."
+            )
         else:
             sentences[-1].append((number, columns))
     word_column = 0
@@ -167,20 +171,14 @@ def _columns(line: str) -> list[str]:
     return [column.strip(" ") or column for column in line.split("\t")]
 
 
-def _is_comment(line: str, columns: Sequence[str], width: int, has_scheme: bool) -> bool:
+def _is_comment(line: str, columns: Sequence[str], width: int) -> bool:
     """Whether a line before the words of a sentence is a comment.
 
-    Where columns are separated by blanks, `# O` is a word with its tag. A hashtag is a word, too,
-    unless the tags are IOB tags (`has_scheme`) and it has another one, as `#id 1`.
+    A hashtag is a word. Where columns are separated by blanks, `# O` is a word with its tag, too.
     """
-    if not line.startswith("#"):
-        return False
-    has_tag = _SCHEME_TAG.fullmatch(columns[-1]) is not None
-    if len(columns) != width:
-        return True
-    if line.startswith(("# ", "## ")):
-        return not (columns[0] == "#" and has_tag)
-    return has_scheme and not has_tag
+    is_word = columns[0] == "#" and _SCHEME_TAG.fullmatch(columns[-1])
+    begins_so = line.startswith(("# ", "## ")) and not is_word
+    return line.startswith("#") and (len(columns) != width or begins_so)
 
 
 def _check_spelling(path: FilePath, rows: Sequence[Row]) -> None:
@@ -293,20 +291,18 @@ def _answers(values: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
         raise ValueError("the key 'answers' is missing.")
     answers = values["answers"]
     if isinstance(answers, Mapping):  # as datasets stores them, or an answer alone
-        texts, starts = answers.get("text"), answers.get("answer_start", 0)
-        if isinstance(texts, str):
-            texts, starts = [texts], [starts]
-        if not isinstance(texts, list):
-            raise ValueError(f"answers should be a list of texts, not {answers!r:.80}.")
-        if not isinstance(starts, list):
-            starts = [0] * len(texts)
-        if len(starts) != len(texts):
-            raise ValueError(
-                f"answers has {amount(len(texts), 'text')}, but {len(starts)} in answer_start."
-            )
-        answers = [
-            {"text": text, "answer_start": start} for text, start in zip(texts, starts, strict=True)
-        ]
+        texts, starts = answers.get("text"), answers.get("answer_start")
+        answers = [answers]
+        if isinstance(texts, list):
+            starts = starts if isinstance(starts, list) else [0] * len(texts)
+            if len(starts) != len(texts):
+                raise ValueError(
+                    f"answers has {amount(len(texts), 'text')}, but {len(starts)} in answer_start."
+                )
+            answers = [
+                {"text": text, "answer_start": start}
+                for text, start in zip(texts, starts, strict=True)
+            ]
     if isinstance(answers, str) or not isinstance(answers, list | tuple | None):
         raise ValueError(f"answers should be a list of texts, not {answers!r:.80}.")
     for answer in answers or []:

@@ -39,6 +39,12 @@ def test_tags_are_read_literally(
     assert [(row.values["tokens"], row.values["tags"]) for row in rows] == expected
 
 
+def test_a_comment_with_the_columns_of_a_word_is_an_error(tmp_path: Path) -> None:
+    """It was left out where all words had IOB tags and it had none."""
+    with pytest.raises(ValueError, match="line 1: '1' is not an IOB tag, as the others are"):
+        conll(tmp_path, "#id 1\nAnn B-PER\n")
+
+
 def test_a_table_of_texts_is_not_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="has texts where words should be, and no empty line"):
         conll(tmp_path, "text\tlabel\nso good a film\t1\nso bad a film\t0\nso so\t0\n")

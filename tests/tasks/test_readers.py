@@ -212,8 +212,10 @@ def test_hashtags_are_words_and_comments_are_not(tmp_path: Path) -> None:
     assert [words for words, _ in read(tmp_path, tweets)] == [["#Glee", "is"], ["#1"], ["I"]]
     all_begin_so = "#a\tO\n\n#b\tB-X\n"
     assert [words for words, _ in read(tmp_path, all_begin_so)] == [["#a"], ["#b"]]
-    named = "#id 1\nAnn B-PER\n\n#id 2\nsang O\n"
+    named = "# id 1\nAnn B-PER\n\n# id 2\nsang O\n"
     assert [words for words, _ in read(tmp_path, named)] == [["Ann"], ["sang"]]
+    with pytest.raises(ValueError, match="line 1: '1' is not an IOB tag, as the others are"):
+        read(tmp_path, named.replace("# ", "#"))
     kinds = "#love HT\nit PRP\n\n#1 HT\n"
     assert [words for words, _ in read(tmp_path, kinds)] == [["#love", "it"], ["#1"]]
     ontonotes = "#begin document (a); part 000\nAnn NNP (S) B-PER\n"
