@@ -19,7 +19,6 @@ from minibert.losses import span_loss
 from minibert.tasks import metrics
 from minibert.tasks.predicting import Texts, as_text_list, excerpt, require_model, token_limit
 from minibert.tasks.readers import read_squad
-from minibert.tasks.sequence import most_confident_first
 from minibert.tasks.task import (
     Batch,
     Data,
@@ -174,7 +173,7 @@ class AnswerTask(Task):
             )
             for row in np.flatnonzero(agreements[:, 0] == 0).tolist()
         ]
-        return Scores("answers", len(rows), statistic, errors=most_confident_first(errors))
+        return Scores("answers", len(rows), statistic, errors=errors)
 
 
 def _place(offsets: Offsets, values: dict[str, Any]) -> tuple[int, int]:

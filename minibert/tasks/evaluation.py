@@ -222,7 +222,7 @@ def evaluate(
         scores.classes,
         scores.labels,
         scores.confusion,
-        scores.errors,
+        sorted(scores.errors, key=lambda mistake: -mistake.score),
         truncated,
         unknown,
         scores.candidates,

@@ -140,7 +140,7 @@ class RerankTask(TableTask):
         return Scores.means(
             "reranking",
             values,
-            errors=sorted(errors, key=lambda mistake: -mistake.score),
+            errors=errors,
             notice=notice,
             candidates=round(float(sizes.mean())),
         )

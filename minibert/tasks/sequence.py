@@ -62,7 +62,7 @@ class Labeled(NamedTuple):
     """The prediction for a text.
 
     Attributes:
-        scores: The score of each label, (labels,): see `class_scores`.
+        scores: The score of each label, (labels,), as `classify` explains it.
         names: The labels.
         thresholds: From which score on a label is predicted, where a text may have several.
     """
@@ -240,7 +240,8 @@ class SequenceTask(TableTask):
         self, model: Any, rows: Sequence[Row], examples: Sequence[Example]
     ) -> list[Labeled]:
         """The score of each label of each text."""
-        scores = class_scores(model.config, logits_of(model, examples)).double().numpy()
+        logits = logits_of(model, examples)
+        scores = activate(logits, class_activation(model.config)).double().numpy()
         names = label_names(model.config)
         thresholds = thresholds_of(model.config) if self.multi_label else None
         return [Labeled(row, names, thresholds) for row in scores]
@@ -318,7 +319,7 @@ def number_scores(
         Mistake(row, texts[row], f"{expected[row]:g}", f"{predicted[row]:.4g}", distances[row])
         for row in range(len(texts))
     ]
-    return Scores(task, len(texts), statistic, errors=most_confident_first(errors))
+    return Scores(task, len(texts), statistic, errors=errors)
 
 
 def _scores_of_classes(
@@ -367,8 +368,8 @@ def _scores_of_classes(
         metrics.class_scores_of_counts(names, metrics.confusion_counts(confusion)),
         names,
         confusion.tolist(),
-        most_confident_first(errors),
-        notice=notice,
+        errors,
+        notice,
     )
 
 
@@ -431,14 +432,9 @@ def _scores_of_sets(
         statistic,
         metrics.class_scores_of_counts(names, counts),
         names,
-        errors=most_confident_first(errors),
+        errors=errors,
         notice=notice,
     )
-
-
-def most_confident_first(errors: list[Mistake]) -> list[Mistake]:
-    """Sort mistakes by their score, highest first."""
-    return sorted(errors, key=lambda mistake: -mistake.score)
 
 
 def as_flag(value: Any) -> bool | None:
@@ -559,13 +555,7 @@ def classify(
 
 def label_scores(config: BertConfig, logits: Tensor) -> list[LabelScore]:
     """All labels of a text with their scores, best first, from `logits` (labels,)."""
-    scores = class_scores(config, logits).tolist()
+    scores = activate(logits, class_activation(config)).tolist()
     pairs = zip(label_names(config), scores, strict=True)
     labels = [LabelScore(label=label, score=score) for label, score in pairs]
     return sorted(labels, key=lambda label: -label["score"])
-
-
-def class_scores(config: BertConfig, logits: Tensor) -> Tensor:
-    """Scores of a classifier's logits, both (..., labels), as `classify` explains them."""
-    scores: Tensor = activate(logits, class_activation(config))
-    return scores

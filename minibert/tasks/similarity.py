@@ -31,7 +31,7 @@ from minibert.encoders.search import pairwise_similarity, similarity
 from minibert.encoders.token_rows import Vectors
 from minibert.layouts import PackedLayout
 from minibert.model import BertModel
-from minibert.tasks.sequence import most_confident_first, number_scores
+from minibert.tasks.sequence import number_scores
 from minibert.tasks.tables import TableTask, number_of
 from minibert.tasks.task import (
     Batch,
@@ -272,7 +272,7 @@ class SimilarityTask(TableTask):
             "pairs",
             values,
             candidates=len(set(candidate_texts)),
-            errors=most_confident_first(errors),
+            errors=errors,
         )
 
 

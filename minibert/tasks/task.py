@@ -77,7 +77,7 @@ class Scores:
         classes: Precision, recall and F1 of each class.
         labels: Names of the rows and columns of `confusion`.
         confusion: How often each label (rows) is predicted as each label (columns).
-        errors: The wrong rows, the most confident mistakes first.
+        errors: The wrong rows.
         notice: What may be wrong with the model, a sentence, or nothing.
         candidates: Among how many texts was ranked, for a ranking: the more, the lower its scores.
     """
@@ -213,29 +213,23 @@ def encode_texts(
 
     Each example has `input_ids`, `token_type_ids` and whether the text is `truncated`.
     """
-    second = None if pairs is None else list(pairs)
-    batch = tokenizer(list(texts), second, truncation=True, max_length=max_length + 1)
-    lengths = list(map(len, batch["input_ids"]))
-    long = [index for index, length in enumerate(lengths) if length > max_length]
-    ids, types = list(batch["input_ids"]), list(batch["token_type_ids"])
-    if long:
-        again = tokenizer(
-            [texts[index] for index in long],
-            None if second is None else [second[index] for index in long],
-            truncation=True,
-            max_length=max_length,
-        )
-        for position, index in enumerate(long):
-            ids[index] = again["input_ids"][position]
-            types[index] = again["token_type_ids"][position]
-    return [
-        {
-            "input_ids": np.array(ids[index]),
-            "token_type_ids": np.array(types[index]),
-            "truncated": lengths[index] > max_length,
-        }
-        for index in range(len(lengths))
+
+    def rows(indices: Sequence[int], limit: int) -> Any:
+        first = [texts[index] for index in indices]
+        second = None if pairs is None else [pairs[index] for index in indices]
+        return tokenizer(first, second, truncation=True, max_length=limit)
+
+    batch = rows(range(len(texts)), max_length)
+    examples: list[Example] = [
+        {"input_ids": np.array(ids), "token_type_ids": np.array(types), "truncated": False}
+        for ids, types in zip(batch["input_ids"], batch["token_type_ids"], strict=True)
     ]
+    full = [index for index, ids in enumerate(batch["input_ids"]) if len(ids) == max_length]
+    if full:
+        longer = rows(full, max_length + 1)["input_ids"]
+        for index, ids in zip(full, longer, strict=True):
+            examples[index]["truncated"] = len(ids) > max_length
+    return examples
 
 
 def inputs_of(batch: Batch) -> Batch:

@@ -19,7 +19,6 @@ from minibert.losses import IGNORED, cross_entropy
 from minibert.tasks import metrics
 from minibert.tasks.head_labels import label_ids
 from minibert.tasks.readers import read_conll
-from minibert.tasks.sequence import most_confident_first
 from minibert.tasks.task import (
     Batch,
     Data,
@@ -205,7 +204,7 @@ class TokenTask(Task):
             statistic,
             metrics.class_scores_of_counts(kinds, counts.sum(0)),
             kinds,
-            errors=most_confident_first(errors),
+            errors=errors,
             notice=notice,
         )
 

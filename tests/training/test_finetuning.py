@@ -585,9 +585,9 @@ def test_rows_in_memory_train_as_their_file(checkpoint: Path, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"task": "classification"}, "task should be an object of Task, not 'classification'"),
-        ({"task": SequenceTask}, "task should be an object of Task, not <class"),
-        ({"options": {"steps": 3}}, "options should be an object of TrainingOptions, not {'steps'"),
+        ({"task": "classification"}, "task should be an object of Task, not a str"),
+        ({"task": SequenceTask}, "task should be an object of Task, not a type"),
+        ({"options": {"steps": 3}}, "options should be TrainingOptions, not a dict"),
     ],
 )
 def test_other_objects_are_refused(
