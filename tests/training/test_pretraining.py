@@ -429,7 +429,7 @@ def test_the_command_needs_a_config_or_a_checkpoint(
     ("corpus", "options", "message"),
     [
         ("corpus.txt", PretrainOptions(), "corpus should be a list of files, not the string"),
-        (["corpus.txt"], TrainingOptions(), "options should be PretrainOptions, not a TrainingOptions"),
+        (["corpus.txt"], TrainingOptions(), "should be PretrainOptions, not a TrainingOptions"),
     ],
 )
 def test_other_arguments_are_refused(
