@@ -203,7 +203,7 @@ class BlockAttention:
     def __init__(self, layout: PackedLayout, tokens: int | None = None) -> None:
         self.layout = layout
         self.tokens = tokens
-        self.heads = 0  # set by each call, and `arrangement` is made for that of the first
+        self.heads = 0  # set by each call, and `places` are made for that of the first
 
     def __call__(
         self, query: Tensor, key: Tensor, value: Tensor, layout: Layout, dropout: float
@@ -218,7 +218,7 @@ class BlockAttention:
             for q, k, v, block in zip(queries, keys, values, self.blocks, strict=True):
                 context = attend_in_block(q, k, v, block.is_empty, dropout)
                 contexts.append(context.flatten(0, 1))
-            return self.restore(torch.cat(contexts), len(query)), None
+            return self.restore(torch.cat(contexts)), None
 
     def is_slower_than_torch(self, dtype: torch.dtype, dropout: float) -> bool:
         """Tell whether PyTorch's kernel is faster than blocks."""
@@ -242,8 +242,8 @@ class BlockAttention:
         return blocks
 
     @cached_property
-    def arrangement(self) -> Arrangement:
-        """Where each row of (tokens * heads, head_size) is in the concatenated blocks."""
+    def places(self) -> tuple[Places, Places]:
+        """Those in the blocks of the rows (tokens * heads, head_size), and of these back."""
         heads = torch.arange(self.heads)[:, None]
         parts = []
         for block in self.blocks:
@@ -251,20 +251,19 @@ class BlockAttention:
             parts.append(rows.masked_fill(block.is_empty[:, None], -1).flatten())
         rows = torch.cat(parts)
         empty = (rows < 0).nonzero().flatten()
-        return Arrangement(rows.clamp_min(0), empty, rows.argsort(stable=True)[len(empty) :])
+        back = F.pad(rows.argsort(stable=True)[len(empty) :], (0, self.layout.tail * self.heads))
+        tail = torch.arange(len(back) - self.layout.tail * self.heads, len(back))
+        return Places(rows.clamp_min(0), empty), Places(back, tail)
 
     def gather(self, x: Tensor) -> Tensor:
         """(tokens, heads, head_size) to the rows of the blocks, (rows, head_size)."""
-        rows = x.reshape(-1, x.shape[-1])
-        gathered: Tensor = _Gather.apply(rows, self.arrangement)  # type: ignore[no-untyped-call]
-        return gathered
+        rows: Tensor = _Move.apply(x.flatten(0, 1), *self.places)  # type: ignore[no-untyped-call]
+        return rows
 
-    def restore(self, gathered: Tensor, tokens: int) -> Tensor:
+    def restore(self, gathered: Tensor) -> Tensor:
         """The rows of the blocks to (tokens, hidden). Rows of no sequence are 0."""
-        rows: Tensor = _Restore.apply(  # type: ignore[no-untyped-call]
-            gathered, self.arrangement, tokens * self.heads
-        )
-        return rows.view(tokens, -1)
+        rows: Tensor = _Move.apply(gathered, *reversed(self.places))  # type: ignore[no-untyped-call]
+        return rows.view(-1, self.heads * gathered.shape[-1])
 
     def split(self, gathered: Tensor) -> list[Tensor]:
         """The rows of the blocks to blocks, (sequences * heads, longest, head_size) each."""
@@ -296,60 +295,33 @@ def attend_in_block(
     return torch.bmm(dropout(scores.softmax(-1), dropout_p), value)
 
 
-class Arrangement(NamedTuple):
-    """Where rows are in the blocks.
+class Places(NamedTuple):
+    """Which rows come to which places.
 
     Attributes:
-        there: The row in each place of the blocks, (places,). An empty place has row 0.
+        rows: The row in each place, (places,). An empty place has row 0.
         empty: The empty places.
-        back: The place of each row, (rows,).
     """
 
-    there: Tensor
+    rows: Tensor
     empty: Tensor
-    back: Tensor
+
+    def fill(self, rows: Tensor) -> Tensor:
+        """Copy rows to their places. Empty places are 0."""
+        return rows.index_select(0, self.rows).index_fill_(0, self.empty, 0)
 
 
-def gather_rows(rows: Tensor, arrangement: Arrangement) -> Tensor:
-    """Copy rows to their places in the blocks."""
-    return rows.index_select(0, arrangement.there)
-
-
-def restore_rows(places: Tensor, arrangement: Arrangement, count: int) -> Tensor:
-    """Copy places back to their rows. The rows beyond the last sequence are 0."""
-    rows = places.new_empty(count, places.shape[-1])
-    used = len(arrangement.back)
-    torch.index_select(places, 0, arrangement.back, out=rows[:used])
-    rows[used:] = 0
-    return rows
-
-
-class _Gather(torch.autograd.Function):
-    """`gather_rows`, whose gradient is `restore_rows`: much faster than an `index_add_`."""
+class _Move(torch.autograd.Function):
+    """Copies rows to places, and the gradient back: much faster than by an `index_add_`."""
 
     @staticmethod
-    def forward(ctx: Any, rows: Tensor, arrangement: Arrangement) -> Tensor:
-        ctx.arrangement = arrangement
-        ctx.count = len(rows)
-        return gather_rows(rows, arrangement)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
-        return restore_rows(gradients[0], ctx.arrangement, ctx.count), None
-
-
-class _Restore(torch.autograd.Function):
-    """`restore_rows`, whose gradient is `gather_rows` with 0 in the empty places."""
-
-    @staticmethod
-    def forward(ctx: Any, places: Tensor, arrangement: Arrangement, count: int) -> Tensor:
-        ctx.arrangement = arrangement
-        return restore_rows(places, arrangement, count)
+    def forward(ctx: Any, rows: Tensor, places: Places, back: Places) -> Tensor:
+        ctx.back = back
+        return places.fill(rows)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
-        gradient = gather_rows(gradients[0], ctx.arrangement)
-        return gradient.index_fill_(0, ctx.arrangement.empty, 0), None, None
+        return ctx.back.fill(gradients[0]), None, None
 
 
 # --- the loss of the hidden words
