@@ -26,7 +26,7 @@ from minibert.heads import (
 )
 from minibert.tasks import TaskName
 from minibert.tasks.answers import AnswerTask
-from minibert.tasks.head_labels import first_names, label_ids, problem_type
+from minibert.tasks.head_labels import label_ids, problem_type, unknown_labels
 from minibert.tasks.metrics import ClassScores
 from minibert.tasks.predicting import length_limit
 from minibert.tasks.reranking import RerankTask
@@ -41,7 +41,7 @@ from minibert.tasks.task import (
     rows_of,
 )
 from minibert.tasks.tokens import TokenTask
-from minibert.text import BadRow, Row, Table, left_out, read
+from minibert.text import BadRow, Table, left_out, read
 from minibert.text.table import Quoting
 from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.util.checks import check_count, type_of, warn, warn_of_truncation
@@ -203,7 +203,11 @@ def evaluate(
         raise ValueError("tokenizer is None. Only an embedder has its own.")
     else:
         limit = length_limit(model, tokenizer, max_length)
-        unknown = unknown_labels(task, rows, model.config)
+        labels = Counter(label for row in rows for label in task.labels_of(row))
+        known = label_ids(label_names(model.config))
+        unknown, notice = unknown_labels(labels, known, "the data", "the model")
+        if notice:
+            warn(notice)
         examples = task.encode(rows, tokenizer, model.config, limit)
     truncated = sum(bool(example.get("truncated")) for example in examples)
     warn_of_truncation(truncated, len(examples), limit)
@@ -228,33 +232,6 @@ def evaluate(
         scores.candidates,
         len(skipped),
     )
-
-
-def unknown_labels(task: Task, rows: Sequence[Row], config: Any) -> dict[str, int]:
-    """Count the labels of rows that a model does not have, and warn of them.
-
-    Raises:
-        ValueError: The model has none of the labels.
-    """
-    names = label_names(config)
-    known = label_ids(names)
-    labels = Counter(label for row in rows for label in task.labels_of(row))
-    unknown = {label: count for label, count in sorted(labels.items()) if label not in known}
-    if not unknown:
-        return {}
-    listing = first_names(list(unknown))
-    shown = ", ".join(names[:20])
-    if len(unknown) == len(labels):
-        raise ValueError(
-            f"The labels of the data ({listing}) are not among those of the model ({shown}). Name "
-            "another column, or write the model's names into the data or into id2label of its "
-            "config."
-        )
-    warn(
-        f"labels of the data that the model does not have count as wrong: {listing}, "
-        f"{sum(unknown.values()):,} in all (the model has {shown})."
-    )
-    return unknown
 
 
 def _task_of(

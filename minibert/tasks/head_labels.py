@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -114,6 +115,37 @@ def label_ids(names: Sequence[str]) -> dict[str, int]:
     if list(names) == [f"LABEL_{index}" for index in range(len(names))]:
         ids |= {str(index): index for index in range(len(names))}
     return ids
+
+
+def unknown_labels(
+    labels: Counter[str], known: Iterable[str], data: str, owner: str
+) -> tuple[dict[str, int], str]:
+    """The labels of data that their owner does not have.
+
+    Args:
+        labels: How often each label occurs in the data.
+        known: The labels that their owner has.
+        data: What the error and the notice call the data.
+        owner: What they call a model, or the training data.
+
+    Returns:
+        How often each unknown label occurs, and a notice of them, or nothing.
+
+    Raises:
+        ValueError: None of the labels is known.
+    """
+    unknown = {label: labels[label] for label in sorted(labels.keys() - known)}
+    if not unknown:
+        return {}, ""
+    listing = first_names(list(unknown))
+    if len(unknown) == len(labels):
+        raise ValueError(
+            f"The labels of {data} ({listing}) are not among those of {owner} "
+            f"({first_names(list(known))}). Name another column, or write the same names in both. "
+            "Those of a model are in id2label of its config."
+        )
+    count = f"{sum(unknown.values()):,} of {labels.total():,}"
+    return unknown, f"labels of {data} that {owner} lacks count as wrong: {listing}, {count}."
 
 
 def problem_type(config: BertConfig) -> str:

@@ -253,16 +253,13 @@ class SimilarityTask(TableTask):
             cosines = np.asarray(pairwise_similarity(anchors, positives), dtype=np.float64)
             texts = ["\t".join(self.texts_of(row)[:2]) for row in rows]
             return number_scores("scores", texts, expected, cosines)
-        answers = [self.texts_of(row)[1] for row in rows]
-        negatives = [
-            (text, vector)
-            for row, vectors in zip(rows, predictions, strict=True)
-            for text, vector in zip(self.texts_of(row)[2:], vectors[2:], strict=True)
-        ]
-        candidates = [*positives, *(vector for _, vector in negatives)]
-        candidate_texts = [*answers, *(text for text, _ in negatives)]
-        anchor_texts = [row.text for row in rows]
-        ranks = positive_ranks(anchors, np.stack(candidates), anchor_texts, candidate_texts)
+        texts_of_rows = [self.texts_of(row) for row in rows]
+        anchor_texts = [texts[0] for texts in texts_of_rows]
+        answers = [texts[1] for texts in texts_of_rows]
+        negatives = [text for texts in texts_of_rows for text in texts[2:]]
+        candidate_texts = answers + negatives
+        candidates = np.concatenate([positives, *(vectors[2:] for vectors in predictions)])
+        ranks = positive_ranks(anchors, candidates, anchor_texts, candidate_texts)
         values = {f"recall@{k}": ranks < k for k in RECALL_AT} | {"mrr": 1 / (ranks + 1)}
         errors = [
             Mistake(row, anchor_texts[row], answers[row], f"rank {ranks[row] + 1}", ranks[row])

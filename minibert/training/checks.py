@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from minibert.tasks.head_labels import unknown_labels
 from minibert.tasks.task import Task
 from minibert.text import Row
 from minibert.tokenization.coverage import coverage_warning
@@ -133,7 +134,9 @@ def check_data(
     if once:
         notices.append(f"labels that occur only once in {names[0]}: {_listed(once)}.")
     for file, rows in zip(files[1:], (dev, test), strict=True):
-        notices += _unknown_labels(labels, file)
+        if labels:
+            _, notice = unknown_labels(file.labels, labels, file.name, "the training data")
+            notices += filter(None, [notice])
         notices += _duplicates_between(task, train, rows, names[0], file.name)
     missing = labels.keys() - files[1].labels.keys()
     if files[1].labels and missing:
@@ -192,24 +195,6 @@ def _truncation(files: Iterable[FileReport], max_length: int, positions: int | N
     return [
         f"a text of {file.name} has {file.longest:,} tokens, of which training reads {max_length}. "
         f"{advice}"
-    ]
-
-
-def _unknown_labels(labels: Counter[str], file: FileReport) -> list[str]:
-    """A notice of the labels of a file that training never sees. All of them are an error."""
-    unknown = file.labels.keys() - labels.keys()
-    if not labels or not unknown:
-        return []
-    if labels.keys().isdisjoint(file.labels):
-        listing = ", ".join(sorted(labels)[:MAX_LABELS_SHOWN])
-        raise ValueError(
-            f"{file.name} has none of the labels of the training data ({listing}), but "
-            f"{_listed(unknown)}."
-        )
-    count = sum(file.labels[label] for label in unknown)
-    return [
-        f"labels of {file.name} that are not in the training data count as wrong: "
-        f"{_listed(unknown)}, {count:,} of {file.labels.total():,} in all."
     ]
 
 

@@ -232,7 +232,7 @@ def test_a_label_that_only_the_dev_file_has_raises_an_error(
     other = tmp_path / "b.tsv"
     other.write_text("review\tverdict\nw1\tgreat!\n", encoding="utf-8")
     with pytest.raises(
-        ValueError, match=r"b\.tsv has none of the labels of the training data .*'great!'"
+        ValueError, match=r"b\.tsv \(.*great!.*\) are not among those of the training data"
     ):
         run(
             SequenceTask(Table("review", label="verdict")),
