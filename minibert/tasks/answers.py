@@ -36,7 +36,6 @@ from minibert.tasks.windows import (
     best_answers,
     context_offsets,
     encode_windows,
-    pad_windows,
     span_logits,
 )
 from minibert.text import Row, Table
@@ -116,10 +115,11 @@ class AnswerTask(Task):
         """The mean of the cross entropies of the start and the end, over the tokens of a window."""
         logits = span_logits(model(**inputs_of(batch)))
         if "layout" in batch:
-            windows = pad_windows(logits, batch["layout"].lengths)
+            is_token = batch["layout"].token_mask(logits.device)
+            logits = batch["layout"].pad(logits)
         else:
-            lowest = torch.finfo(logits.dtype).min
-            windows = logits.masked_fill(batch["attention_mask"][..., None] == 0, lowest)
+            is_token = batch["attention_mask"].bool()
+        windows = logits.masked_fill(~is_token[..., None], torch.finfo(logits.dtype).min)
         start, end = (
             span_loss(windows[..., number], batch[name], "sum")
             for number, name in enumerate(("start_positions", "end_positions"))

@@ -72,7 +72,16 @@ def fill_mask(
     limit = token_limit(model, tokenizer)
     mask_counts = []
     for text, ids in zip(rows, batch["input_ids"], strict=True):
-        mask_counts.append(_count_masks(text, ids, tokenizer, limit))
+        mask_counts.append(list(ids).count(tokenizer.mask_token_id))
+        if mask_counts[-1] == 0:
+            raise ValueError(
+                f"{excerpt(text)} has no {tokenizer.mask_token}. Write it where a word should be "
+                "guessed."
+            )
+        if len(ids) > limit:
+            raise ValueError(
+                f"{excerpt(text)} has {len(ids)} tokens, but the model takes {limit}: shorten it."
+            )
 
     # the decoder is as much work as several layers, so it computes the masked tokens only
     def compute(row_ids: Tensor, **inputs: Any) -> Tensor:
@@ -80,42 +89,16 @@ def fill_mask(
         logits: Tensor = model(row_ids, positions=positions, **inputs)[0]
         return logits  # (masks, vocab)
 
-    ids, types = batch["input_ids"], batch["token_type_ids"]
-    logits = run_rows(model, compute, ids, types, mask_counts)
-    results = [_guesses(row_logits, tokenizer, top_k) for row_logits in logits]
+    results = []
+    for logits in run_rows(
+        model, compute, batch["input_ids"], batch["token_type_ids"], mask_counts
+    ):
+        # a vocabulary that was rounded up has rows without a word
+        probabilities = logits.softmax(-1)[:, : len(tokenizer)]  # (masks, vocab)
+        best = probabilities.topk(min(top_k, probabilities.shape[-1]))
+        masks = []
+        for ids, scores in zip(best.indices.tolist(), best.values.tolist(), strict=True):
+            guesses = zip(scores, ids, tokenizer.convert_ids_to_tokens(ids), strict=True)
+            masks.append([MaskGuess(score=s, token=i, token_str=t) for s, i, t in guesses])
+        results.append(masks)
     return results[0] if isinstance(texts, str) else results
-
-
-def _count_masks(text: str, ids: Sequence[int], tokenizer: BertTokenizer, limit: int) -> int:
-    """Count the [MASK] tokens of a text.
-
-    Raises:
-        ValueError: The text has no [MASK] or is too long.
-    """
-    count = list(ids).count(tokenizer.mask_token_id)
-    if count == 0:
-        raise ValueError(
-            f"{excerpt(text)} has no {tokenizer.mask_token}. Write it where a word should be "
-            "guessed."
-        )
-    if len(ids) > limit:
-        raise ValueError(
-            f"{excerpt(text)} has {len(ids)} tokens, but the model takes {limit}: shorten it."
-        )
-    return count
-
-
-def _guesses(logits: Tensor, tokenizer: BertTokenizer, top_k: int) -> list[list[MaskGuess]]:
-    """The best words of each [MASK] of a text, from `logits` (masks, vocab)."""
-    # a vocabulary that was rounded up has rows without a word
-    probabilities = logits.softmax(-1)[:, : len(tokenizer)]
-    best = probabilities.topk(min(top_k, probabilities.shape[-1]))
-    masks = []
-    for ids, scores in zip(best.indices.tolist(), best.values.tolist(), strict=True):
-        tokens = tokenizer.convert_ids_to_tokens(ids)
-        guesses = [
-            MaskGuess(score=score, token=token_id, token_str=token)
-            for token, token_id, score in zip(tokens, ids, scores, strict=True)
-        ]
-        masks.append(guesses)
-    return masks

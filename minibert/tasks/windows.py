@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
 
 from minibert.tokenization.tokenizer import BertTokenizer
 
@@ -123,16 +122,6 @@ def context_offsets(batch: Any, window: int) -> Offsets:
 def span_logits(output: Any) -> Tensor:
     """Start and end logits of a question answerer side by side: (tokens, 2) for packed rows."""
     return torch.stack([output.start_logits, output.end_logits], dim=-1)
-
-
-def pad_windows(logits: Tensor, lengths: Sequence[int]) -> Tensor:
-    """Pad packed logits (tokens, 2) to (windows, seq, 2).
-
-    Padding has the lowest logit, which no span includes.
-    """
-    lowest = torch.finfo(logits.dtype).min
-    windows = torch.split(logits, list(lengths))
-    return pad_sequence(list(windows), batch_first=True, padding_value=lowest)
 
 
 def best_span(

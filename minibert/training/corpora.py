@@ -119,7 +119,7 @@ class TokenCache:
             documents: Lists of sentences, read one at a time.
             tokenizer: Tokenizes them.
             folder: Folder of the cache.
-            made_of: What the ids depend on, as JSON, see `is_made_of`.
+            made_of: What the ids depend on, as JSON.
         """
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
@@ -143,13 +143,6 @@ class TokenCache:
             "made_of": made_of,
         }
         write_json(folder / _DESCRIPTION, {**about, "checksum": _checksum(folder, dtype)})
-
-    @staticmethod
-    def is_made_of(folder: str | os.PathLike[str], made_of: Any) -> bool:
-        """Whether the folder holds a complete cache that was written with this `made_of`."""
-        with suppress(FileNotFoundError, ValueError):
-            return bool(read_json(Path(folder, _DESCRIPTION)).get("made_of") == made_of)
-        return False
 
     def __len__(self) -> int:
         """Number of documents."""
@@ -196,8 +189,10 @@ class _Job(NamedTuple):
     made_of: list[Any]
 
     def is_done(self) -> bool:
-        """Whether the ids are complete."""
-        return TokenCache.is_made_of(self.folder, self.made_of)
+        """Whether the folder holds a complete cache that was made of this."""
+        with suppress(FileNotFoundError, ValueError):
+            return bool(read_json(Path(self.folder, _DESCRIPTION)).get("made_of") == self.made_of)
+        return False
 
 
 class Corpus:
@@ -287,13 +282,22 @@ class Corpus:
         """A part, and the numbers of its documents that are not held out.
 
         Waits until the part has been tokenized.
+
+        Raises:
+            ValueError: The part cannot be read.
+            ChildProcessError: A process that tokenizes has ended.
         """
         job = self._jobs[number]
         parts_done = 0
         checks = 0
         with Progress(is_watched(), len(self), "parts of the corpus") as progress:
             while not job.is_done():
-                self._check_workers()
+                if self._error.is_file():
+                    raise ValueError(read_json(self._error)["error"])
+                if any(worker.exitcode for worker in self._workers):
+                    raise ChildProcessError(
+                        "A process that tokenizes the corpus has ended: start again to continue."
+                    )
                 if checks % 20 == 0:  # there may be many parts, on a slow disk
                     count = sum(1 for _ in self.folder.glob(f"*/{_DESCRIPTION}"))
                     progress.add(count - parts_done)
@@ -303,15 +307,6 @@ class Corpus:
         tokens = TokenCache(job.folder)
         draws = np.random.default_rng([self.seed, number]).random(len(tokens))
         return tokens, np.flatnonzero(draws >= self._held_out)
-
-    def _check_workers(self) -> None:
-        """Raise the error of a process that tokenizes."""
-        if self._error.is_file():
-            raise ValueError(read_json(self._error)["error"])
-        if any(worker.exitcode for worker in self._workers):
-            raise ChildProcessError(
-                "A process that tokenizes the corpus has ended: start again to continue."
-            )
 
     def _size(self, number: int) -> int:
         """Number of tokens of a part that are not held out."""
