@@ -150,11 +150,12 @@ class SequenceTask(TableTask):
             return
         labels = [row.label]
         if self.multi_label:
-            labels = as_label_list(row.label)
-            if labels is None or any(isinstance(label, list | dict) for label in labels):
+            values = as_label_list(row.label)
+            if values is None or any(isinstance(label, list | dict) for label in values):
                 raise ValueError(
                     f"{name} should be a list of labels, not {row.label!r:.80}. {RECIPES}"
                 )
+            labels = values
         for label in labels:
             if fault := label_fault(label):
                 raise ValueError(f"{name}: {fault}")
