@@ -137,9 +137,7 @@ def build_parser() -> Parser:
             description=command.summary,
             epilog=f"example: minibert {command.name} {command.example}",
         )
-        command_parser.set_defaults(
-            run=command.run, command_parser=command_parser, root_parser=parser
-        )
+        command_parser.set_defaults(run=command.run, root_parser=parser)
         command.add(command_parser)
         add_common(command_parser)
     parser.commands = dict(parsers.choices)

@@ -10,7 +10,7 @@ import argparse
 import os
 
 from minibert.cli.loading import source_of
-from minibert.cli.options import add_json, add_model, add_output_folder
+from minibert.cli.options import add_model, add_options
 from minibert.cli.parser import Command, Parser
 from minibert.cli.results import UsageError, claim, report
 from minibert.inference.precisions import GRAPH_PRECISIONS
@@ -25,14 +25,20 @@ def _is_same_folder(first: str, second: str) -> bool:
 
 def add_convert(parser: Parser) -> None:
     add_model(parser, default=None, required=True)
-    add_output_folder(parser, "Folder to write. That of --model converts it in place.")
+    add_options(
+        parser,
+        "--output",
+        metavar="DIR",
+        required=True,
+        help="Folder to write. That of --model converts it in place.",
+    )
     parser.add_argument(
         "--dtype",
         default="auto",
         choices=["auto", "float32", "float16", "bfloat16"],
         help="Type of the written tensors (auto: the checkpoint's).",
     )
-    add_json(parser)
+    add_options(parser, "--force", "--json")
 
 
 def run_convert(options: argparse.Namespace) -> None:
@@ -97,7 +103,7 @@ _NEXT = {
 
 def add_export(parser: Parser) -> None:
     add_model(parser, default=None, required=True)
-    add_output_folder(parser, "Folder to write.")
+    add_options(parser, "--output", metavar="DIR", required=True, help="Folder to write.")
     parser.add_argument(
         "--precision",
         default="fp32",
@@ -109,7 +115,7 @@ def add_export(parser: Parser) -> None:
         action="store_true",
         help="Export the heads of a model that could make vectors as well.",
     )
-    add_json(parser)
+    add_options(parser, "--force", "--json")
 
 
 def run_export(options: argparse.Namespace) -> None:

@@ -16,9 +16,9 @@ from minibert.cli.loading import load_embedder
 from minibert.cli.options import (
     add_embedder,
     add_fields,
-    add_force,
-    add_json,
     add_model,
+    add_options,
+    add_results,
     add_texts,
     positive,
     refuse_options,
@@ -60,19 +60,19 @@ def add(parser: Parser) -> None:
     )
     add_fields(parser, VectorOptions, *ENCODING)
     add_embed_output(parser)
-    add_json(parser, lines=True)
+    add_results(parser)
 
 
 def add_embed_output(parser: Parser) -> None:
     """Where the vectors go, and how."""
-    parser.add_argument(
-        "-o",
+    add_options(
+        parser,
         "--output",
         metavar="PATH",
         help="File to write (.npy, .safetensors, .jsonl or .parquet), or folder for shards, which "
         "the same command resumes after a stop. Default: stdout.",
     )
-    add_force(parser)
+    add_options(parser, "--force")
     parser.add_argument(
         "--format",
         choices=FORMATS,

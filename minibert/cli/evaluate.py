@@ -7,19 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, get_args
 
 from minibert.cli.loading import check_device, check_kind, source_of
-from minibert.cli.options import (
-    add_backend,
-    add_device,
-    add_force,
-    add_json,
-    add_label_columns,
-    add_max_length,
-    add_model,
-    add_negative_column,
-    add_skip_bad_rows,
-    add_table,
-    probability,
-)
+from minibert.cli.options import add_device, add_model, add_options, add_table
 from minibert.cli.parser import Command, Parser
 from minibert.cli.results import UsageError, claim_picture, claim_rows, print_json
 from minibert.cli.texts import check_single_files
@@ -50,16 +38,12 @@ def add(parser: Parser) -> None:
     )
     add_table(parser, "pair", "label")
     parser.set_defaults(label_column="label")
-    add_label_columns(parser)
-    add_negative_column(parser)
-    add_backend(parser)
+    add_options(parser, "--label-columns", "--negative-column", "--backend")
     add_device(parser)
-    add_skip_bad_rows(parser)
-    add_max_length(parser)
-    parser.add_argument(
+    add_options(parser, "--skip-bad-rows", "--max-length")
+    add_options(
+        parser,
         "--threshold",
-        type=probability,
-        metavar="PROB",
         help="Probability from which one of several labels counts as predicted. Default: the "
         "thresholds that fine-tuning kept with the model, or 0.5.",
     )
@@ -76,13 +60,12 @@ def add(parser: Parser) -> None:
         help="File for the wrong predictions, the most confident first (.jsonl, .csv, .tsv or "
         ".parquet).",
     )
-    parser.add_argument(
+    add_options(
+        parser,
         "--plot",
-        metavar="FILE",
         help="Picture of the confusion matrix, or of the scores (.png, .svg, .pdf).",
     )
-    add_force(parser)
-    add_json(parser)
+    add_options(parser, "--force", "--json")
 
 
 def run(options: argparse.Namespace) -> None:

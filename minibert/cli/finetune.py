@@ -28,10 +28,8 @@ from minibert.cli.loading import model_folder, source_of
 from minibert.cli.options import (
     add_common,
     add_fields,
-    add_label_columns,
     add_model,
-    add_negative_column,
-    add_skip_bad_rows,
+    add_options,
     add_table,
     comma_list,
     filled,
@@ -127,7 +125,7 @@ def _add_data_options(parser: Parser, kind: FinetuningTask) -> None:
         metavar="N",
         help="Maximum number of tokens per example.",
     )
-    add_skip_bad_rows(group)
+    add_options(group, "--skip-bad-rows")
     kind.add_data(group)
 
 
@@ -167,7 +165,7 @@ def _add_classes(group: Any) -> None:
         help="The label is a list of labels, of which a text may have several or none. "
         "Implied by --label-columns.",
     )
-    add_label_columns(group)
+    add_options(group, "--label-columns")
 
 
 def _add_pairs(group: Any) -> None:
@@ -176,7 +174,7 @@ def _add_pairs(group: Any) -> None:
 
 def _add_triplets(group: Any) -> None:
     _add_pairs(group)
-    add_negative_column(group)
+    add_options(group, "--negative-column")
 
 
 def _add_scores(group: Any) -> None:

@@ -21,10 +21,9 @@ from minibert.checkpoints.source import Source
 from minibert.cli.loading import check_device, source_of
 from minibert.cli.options import (
     add_device,
-    add_force,
-    add_json,
     add_model,
-    add_output_file,
+    add_options,
+    add_results,
     add_texts,
 )
 from minibert.cli.parser import Command, Parser
@@ -51,13 +50,12 @@ def add_info(parser: Parser) -> None:
         help="Model: a folder, a bundled model or a Hub id (NAME@REVISION), or the folder of a "
         "training run, whose first and last scores are shown.",
     )
-    parser.add_argument(
+    add_options(
+        parser,
         "--plot",
-        metavar="FILE",
         help="Picture of the curves of a run to write (.png, .svg, .pdf).",
     )
-    add_force(parser)
-    add_json(parser)
+    add_options(parser, "--force", "--json")
 
 
 def run_info(options: argparse.Namespace) -> None:
@@ -201,7 +199,7 @@ CHECKED_TEXTS = 8  # for a script that the vocabulary does not cover
 def add_tokenize(parser: Parser) -> None:
     add_texts(parser, "Text to tokenize. Several may be given.")
     add_model(parser)
-    add_json(parser, lines=True)
+    add_results(parser)
 
 
 def run_tokenize(options: argparse.Namespace) -> None:
@@ -262,13 +260,15 @@ def add_view(parser: Parser) -> None:
 
 def add_page_options(parser: Parser) -> None:
     """Options of a command that writes a page."""
-    add_output_file(parser, "Page to write. Default: a temporary file, opened in a browser.")
+    add_options(
+        parser, "--output", help="Page to write. Default: a temporary file, opened in a browser."
+    )
     parser.add_argument(
         "--open",
         action=argparse.BooleanOptionalAction,
         help="Open the page in a browser. Default: only at a terminal, without --output.",
     )
-    add_json(parser)
+    add_options(parser, "--force", "--json")
 
 
 def run_view(options: argparse.Namespace) -> None:
@@ -377,7 +377,7 @@ def add_verify(parser: Parser) -> None:
         help="Largest difference allowed (0: equal bits).",
     )
     add_device(parser)
-    add_json(parser)
+    add_options(parser, "--json")
 
 
 def run_verify(options: argparse.Namespace) -> int:
@@ -415,7 +415,7 @@ _FIELDS = ("hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_siz
 
 
 def add_models(parser: Parser) -> None:
-    add_json(parser)
+    add_options(parser, "--json")
 
 
 def run_models(options: argparse.Namespace) -> None:

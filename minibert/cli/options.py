@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import Field, fields
 from typing import Any, TypeVar
 
-from minibert.cli.parser import Once, Parser, parser_of
+from minibert.cli.parser import Once, Parser
 from minibert.cli.results import UsageError
 from minibert.encoders.encoder_options import EmbedderOptions, LoadOptions
 from minibert.text.table import Table
@@ -41,6 +41,32 @@ def positive(text: str) -> int:
 
 
 positive.expected = "a whole number of 1 or more"  # type: ignore[attr-defined]
+
+
+def comma_list(kind: Callable[[str], Any] = str) -> Callable[[str], list[Any]]:
+    """The type of an option that takes several values with commas between them."""
+
+    def split(values: str) -> list[Any]:
+        return [kind(value) for value in values.split(",")]
+
+    split.expected = "numbers with commas between them"  # type: ignore[attr-defined]
+    return split
+
+
+def _layers(choice: str) -> str | list[int]:
+    if choice[-1:].isdigit() and "_" not in choice:
+        return [int(number) for number in choice.split(",")]
+    return choice
+
+
+_layers.expected = "a name or indices with commas between them"  # type: ignore[attr-defined]
+
+
+def _column_delimiter(name: str) -> str:
+    delimiter = {"tab": "\t", "\\t": "\t"}.get(name, name)
+    if len(delimiter) != 1:
+        raise argparse.ArgumentTypeError(f"{name!r} should be one character, or tab")
+    return delimiter
 
 
 def add_fields(parser: Any, kind: Any, *names: str, **defaults: Any) -> None:
@@ -121,7 +147,7 @@ def refuse_options(options: argparse.Namespace, names: Iterable[str], reason: st
     Raises:
         UsageError: One of them has another value than its default.
     """
-    parser = parser_of(options)
+    parser: Parser = options.parser
     for flag, action in parser.options_by_name().items():
         if action.dest not in names or not flag.startswith("--"):
             continue
@@ -183,105 +209,120 @@ OF_FILES = tuple(map(_dest_of, fields(Table)))  # options of how files are read
 
 
 def add_common(parser: Parser) -> None:
-    """Options of every command."""
-    parser.add_argument("-q", "--quiet", action="store_true", help="Print results and errors only.")
-    parser.add_argument("--debug", action="store_true", help="Print the traceback of an error.")
+    """Options of every command, which keep the parser that reads them as `options.parser`."""
+    add_options(parser, "--quiet", "--debug")
+    parser.set_defaults(parser=parser)
 
 
-def add_model(
-    parser: Parser,
-    default: str | None = DEFAULT_MODEL,
-    required: bool = False,
-    help: str = MODEL_HELP,
-) -> None:
-    """`--model`, and `--offline`, which limits where it may come from."""
-    parser.add_argument(
-        "-m", "--model", metavar="NAME", default=default, required=required, help=help
-    )
-    add_offline(parser)
+SHORT = {"--model": "-m", "--output": "-o", "--quiet": "-q", "--top-k": "-k"}
+SHARED: dict[str, dict[str, Any]] = {
+    "--model": {"default": DEFAULT_MODEL, "metavar": "NAME", "help": MODEL_HELP},
+    "--offline": {"action": "store_true", "help": "Use local files and the Hub cache only."},
+    "--backend": {
+        "default": "torch",
+        "choices": ["torch", "onnx"],
+        "help": "Library that runs the model. onnx runs a folder written by minibert export.",
+    },
+    "--max-length": {
+        "type": int,
+        "metavar": "N",
+        "help": "Maximum number of tokens per text. Default: the model's own limit.",
+    },
+    "--top-k": {"type": positive, "metavar": "N"},
+    "--output": {"metavar": "FILE"},
+    "--force": {
+        "action": "store_true",
+        "help": "Write over a file, or into a folder that holds other files.",
+    },
+    "--plot": {"metavar": "FILE"},
+    "--json": {"action": "store_true", "help": "Print one JSON document."},
+    "--jsonl": {
+        "action": "store_true",
+        "help": "Print a JSON document a line, one for each result.",
+    },
+    "--quiet": {"action": "store_true", "help": "Print results and errors only."},
+    "--debug": {"action": "store_true", "help": "Print the traceback of an error."},
+    "--file": {
+        "action": "append",
+        "metavar": "FILE",
+        "help": "File of texts, one per line, or a table, a folder or a URI. - reads stdin. May be "
+        "repeated.",
+    },
+    "--skip-bad-rows": {
+        "action": "store_true",
+        "help": "Leave out rows that are certainly wrong, and count them. Default: they are "
+        "errors.",
+    },
+    "--negative-column": {
+        "dest": "negative_columns",
+        "type": comma_list(),
+        "action": "extend",
+        "default": [],
+        "metavar": "NAME",
+        "help": "Column of texts that do not belong to the first, or several with commas between "
+        "them. May be repeated.",
+    },
+    "--label-columns": {
+        "action": Once,
+        "type": comma_list(),
+        "default": [],
+        "metavar": "A,B,...",
+        "help": "Columns of several labels a text, one for each label, which hold 1 or 0.",
+    },
+    "--threshold": {"type": probability, "metavar": "PROB"},
+    "--cased": {
+        "action": "store_true",
+        "help": "Keep upper case and accents (needed for Korean).",
+    },
+}
 
 
-def add_offline(parser: Parser) -> None:
-    """`--offline`."""
-    parser.add_argument(
-        "--offline", action="store_true", help="Use local files and the Hub cache only."
-    )
+def add_options(parser: Any, *names: str, **changes: Any) -> None:
+    """Options of `SHARED`.
+
+    Args:
+        parser: A parser, or a group of options.
+        names: The options.
+        changes: What argparse has to know of them for this command alone.
+    """
+    for name in names:
+        flags = [SHORT[name], name] if name in SHORT else [name]
+        parser.add_argument(*flags, **{**SHARED[name], **changes})
 
 
-def add_output_file(parser: Parser, help: str, default: str | None = None) -> None:
-    """`--output` for a file, and `--force`."""
-    parser.add_argument("-o", "--output", metavar="FILE", default=default, help=help)
-    add_force(parser)
+def add_model(parser: Parser, **changes: Any) -> None:
+    """`--model`, with `changes`, and `--offline`, which limits where it may come from."""
+    add_options(parser, "--model", **changes)
+    add_options(parser, "--offline")
 
 
-def add_output_folder(parser: Parser, help: str) -> None:
-    """`--output` for a folder that the command needs, and `--force`."""
-    parser.add_argument("-o", "--output", metavar="DIR", required=True, help=help)
-    add_force(parser)
-
-
-def add_force(parser: Parser) -> None:
-    """`--force`, without which nothing is overwritten."""
-    parser.add_argument(
-        "--force",
-        action="store_true",
-        help="Write over a file, or into a folder that holds other files.",
-    )
-
-
-def add_json(parser: Parser, lines: bool = False) -> None:
-    """`--json`, and `--jsonl` for a command that prints a result for each text."""
-    parser.set_defaults(jsonl=False)
-    if not lines:
-        parser.add_argument("--json", action="store_true", help="Print one JSON document.")
-        return
+def add_results(parser: Parser) -> None:
+    """`--json` and `--jsonl` of a command that prints a result for each text."""
     formats = parser.add_mutually_exclusive_group()
-    formats.add_argument(
-        "--json",
-        action="store_true",
-        help='Print one JSON document, whose key "output" holds the results.',
+    add_options(
+        formats, "--json", help='Print one JSON document, whose key "output" holds the results.'
     )
-    formats.add_argument(
-        "--jsonl", action="store_true", help="Print a JSON document a line, one for each result."
-    )
-
-
-def add_device(parser: Parser) -> None:
-    """`--device`."""
-    add_fields(parser, LoadOptions, "device", device="cpu")
-
-
-def add_precision(parser: Parser) -> None:
-    """`--precision`."""
-    add_fields(parser, LoadOptions, "precision")
-
-
-def add_backend(parser: Parser) -> None:
-    """`--backend`."""
-    parser.add_argument(
-        "--backend",
-        default="torch",
-        choices=["torch", "onnx"],
-        help="Library that runs the model. onnx runs a folder written by minibert export.",
-    )
-
-
-def add_top_k(parser: Parser, default: int, help: str) -> None:
-    """`--top-k`."""
-    parser.add_argument("-k", "--top-k", type=positive, default=default, metavar="N", help=help)
+    add_options(formats, "--jsonl")
 
 
 def add_texts(parser: Parser, help: str, *columns: str) -> None:
     """Texts as arguments, or from files. `columns` are those of `add_table`."""
     parser.add_argument("texts", nargs="*", metavar="TEXT", help=help)
-    parser.add_argument(
-        "--file",
-        action="append",
-        metavar="FILE",
-        help="File of texts, one per line, or a table, a folder or a URI. - reads stdin. May be "
-        "repeated.",
-    )
+    add_options(parser, "--file")
     add_table(parser, *columns)
+
+
+def add_embedder(parser: Parser) -> None:
+    """Options that decide how a text becomes a vector."""
+    add_options(parser, "--backend")
+    names = ("precision", "device", "pooling", "layers", "layer_weights")
+    add_fields(parser, EmbedderOptions, *names, device="cpu")
+    add_options(parser, "--max-length")
+
+
+def add_device(parser: Parser, *others: str) -> None:
+    """`--device`, and other options of `LoadOptions`."""
+    add_fields(parser, LoadOptions, *others, "device", device="cpu")
 
 
 FORMAT = ("columns", "delimiter", "quoting", "encoding")
@@ -300,82 +341,3 @@ def add_table(parser: Any, *columns: str) -> None:
 def table_of(options: argparse.Namespace) -> Table:
     """How the command reads its files."""
     return filled(Table, options)
-
-
-def _column_delimiter(name: str) -> str:
-    delimiter = {"tab": "\t", "\\t": "\t"}.get(name, name)
-    if len(delimiter) != 1:
-        raise argparse.ArgumentTypeError(f"{name!r} should be one character, or tab")
-    return delimiter
-
-
-def add_skip_bad_rows(group: Any) -> None:
-    """`--skip-bad-rows` of the commands that read labeled files."""
-    group.add_argument(
-        "--skip-bad-rows",
-        action="store_true",
-        help="Leave out rows that are certainly wrong, and count them. Default: they are errors.",
-    )
-
-
-def add_negative_column(parser: Any) -> None:
-    """`--negative-column`, of a parser or of a group of options."""
-    parser.add_argument(
-        "--negative-column",
-        dest="negative_columns",
-        type=comma_list(),
-        action="extend",
-        default=[],
-        metavar="NAME",
-        help="Column of texts that do not belong to the first, or several with commas between "
-        "them. May be repeated.",
-    )
-
-
-def add_label_columns(parser: Any) -> None:
-    """`--label-columns`, of a parser or of a group of options."""
-    parser.add_argument(
-        "--label-columns",
-        action=Once,
-        type=comma_list(),
-        default=[],
-        metavar="A,B,...",
-        help="Columns of several labels a text, one for each label, which hold 1 or 0.",
-    )
-
-
-def add_embedder(parser: Parser) -> None:
-    """Options that decide how a text becomes a vector."""
-    add_backend(parser)
-    names = ("precision", "device", "pooling", "layers", "layer_weights")
-    add_fields(parser, EmbedderOptions, *names, device="cpu")
-    add_max_length(parser)
-
-
-def add_max_length(parser: Parser) -> None:
-    """`--max-length` of commands that predict."""
-    parser.add_argument(
-        "--max-length",
-        type=int,
-        metavar="N",
-        help="Maximum number of tokens per text. Default: the model's own limit.",
-    )
-
-
-def comma_list(kind: Callable[[str], Any] = str) -> Callable[[str], list[Any]]:
-    """The type of an option that takes several values with commas between them."""
-
-    def split(values: str) -> list[Any]:
-        return [kind(value) for value in values.split(",")]
-
-    split.expected = "numbers with commas between them"  # type: ignore[attr-defined]
-    return split
-
-
-def _layers(choice: str) -> str | list[int]:
-    if choice[-1:].isdigit() and "_" not in choice:
-        return [int(number) for number in choice.split(",")]
-    return choice
-
-
-_layers.expected = "a name or indices with commas between them"  # type: ignore[attr-defined]

@@ -129,35 +129,22 @@ class Parser(argparse.ArgumentParser):
         """
         options, unknown = self.parse_known_args(list(arguments))
         if unknown:
-            self._refuse(unknown[0], options)
+            parser: Parser = options.parser
+            parser._refuse(unknown[0])
         return options
 
-    def _refuse(self, argument: str, options: argparse.Namespace) -> NoReturn:
-        parser = self
-        for dest in ("command", "task"):
-            name = getattr(options, dest, None)
-            parser = parser.commands.get(name, parser) if name else parser
-        named = parser.options_by_name()
-        positional = [action for action in parser.arguments() if not action.option_strings]
-        if not argument.startswith("-"):
-            advice = parser._form()
-            if not positional and "--model" in named:
-                advice = f". Did you mean --model {argument}?"
-            parser.error(f"unexpected argument {argument!r}{advice}")
-        advice = nearest_name(argument.partition("=")[0], named)
-        if not advice and any(action.required for action in positional):
-            advice = parser._form()
-        parser.error(f"unknown option {argument}{advice}")
-
-    def _form(self) -> str:
-        """How the command is written, such as ". Write minibert view [options] [TEXT]"."""
-        return f". Write {' '.join(self.format_usage().split()[1:])}"
-
-
-def parser_of(options: argparse.Namespace) -> Parser:
-    """The parser that has read the options of a command: its own, or that of its task."""
-    parser: Parser = options.command_parser
-    return parser.commands.get(getattr(options, "task", None) or "", parser)
+    def _refuse(self, argument: str) -> NoReturn:
+        named = self.options_by_name()
+        positional = [action for action in self.arguments() if not action.option_strings]
+        form = f". Write {' '.join(self.format_usage().split()[1:])}"
+        if argument.startswith("-"):
+            advice = nearest_name(argument.partition("=")[0], named)
+            if not advice and any(action.required for action in positional):
+                advice = form
+            self.error(f"unknown option {argument}{advice}")
+        if not positional and "--model" in named:
+            form = f". Did you mean --model {argument}?"
+        self.error(f"unexpected argument {argument!r}{form}")
 
 
 def nearest_name(word: str, names: Iterable[str]) -> str:

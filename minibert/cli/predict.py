@@ -12,18 +12,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from minibert.cli.loading import load_head
 from minibert.cli.options import (
-    add_backend,
     add_device,
-    add_json,
-    add_max_length,
     add_model,
-    add_output_file,
-    add_precision,
+    add_options,
+    add_results,
     add_table,
     add_texts,
-    add_top_k,
     positive,
-    probability,
     refuse_options,
 )
 from minibert.cli.parser import Command, Once, Parser
@@ -60,15 +55,16 @@ def _add_prediction_options(parser: Parser, what: str, *columns: str) -> None:
     """Texts in, a model, and results out."""
     add_texts(parser, f"Text {what}. Several may be given.", "id", *columns)
     add_model(parser, default=None, required=True)
-    add_backend(parser)
-    add_device(parser)
-    add_precision(parser)
-    add_output_file(
+    add_options(parser, "--backend")
+    add_device(parser, "precision")
+    add_options(
         parser,
-        "File to write (.jsonl, .csv, .tsv or .parquet), with the columns of the input. "
+        "--output",
+        help="File to write (.jsonl, .csv, .tsv or .parquet), with the columns of the input. "
         "Default: stdout.",
     )
-    add_json(parser, lines=True)
+    add_options(parser, "--force")
+    add_results(parser)
 
 
 def _rows_of_input(options: argparse.Namespace, *columns: str | None) -> Iterator[Row]:
@@ -173,19 +169,16 @@ def add_classify(parser: Parser) -> None:
     parser.add_argument(
         "--pair", metavar="TEXT", help="Second text, for a model that compares two."
     )
-    add_max_length(parser)
-    parser.add_argument(
-        "-k",
+    add_options(parser, "--max-length")
+    add_options(
+        parser,
         "--top-k",
-        type=positive,
-        metavar="N",
         help="Number of labels for each text, best first. Default: 1, or for a model "
         "with several labels a text, those that reach --threshold.",
     )
-    parser.add_argument(
+    add_options(
+        parser,
         "--threshold",
-        type=probability,
-        metavar="PROB",
         help="Smallest probability of a label that is shown. Default: for a model with several "
         "labels a text the thresholds that fine-tuning kept with it, or 0.5.",
     )
@@ -371,12 +364,10 @@ def add_rerank(parser: Parser) -> None:
     )
     add_table(parser, "id")
     add_model(parser, default=None, required=True)
-    add_backend(parser)
-    add_device(parser)
-    add_precision(parser)
-    add_max_length(parser)
-    add_top_k(parser, 10, "Number of texts to show.")
-    add_json(parser, lines=True)
+    add_options(parser, "--backend", "--max-length")
+    add_device(parser, "precision")
+    add_options(parser, "--top-k", default=10, help="Number of texts to show.")
+    add_results(parser)
 
 
 def run_rerank(options: argparse.Namespace) -> None:
@@ -404,8 +395,8 @@ def add_fill_mask(parser: Parser) -> None:
     add_texts(parser, "Text with one [MASK] or more. Several texts may be given.")
     add_model(parser)
     add_device(parser)
-    add_top_k(parser, 5, "Number of predictions for each [MASK].")
-    add_json(parser, lines=True)
+    add_options(parser, "--top-k", default=5, help="Number of predictions for each [MASK].")
+    add_results(parser)
 
 
 def run_fill_mask(options: argparse.Namespace) -> None:

@@ -31,9 +31,8 @@ from typing import TYPE_CHECKING, Any
 from minibert.cli.loading import source_of
 from minibert.cli.options import (
     add_fields,
-    add_json,
     add_model,
-    add_output_folder,
+    add_options,
     add_table,
     filled,
     table_of,
@@ -98,11 +97,7 @@ def add(parser: Parser) -> None:
         metavar="N",
         help="Maximum size of a learned vocabulary. Default: the config's.",
     )
-    parser.add_argument(
-        "--cased",
-        action="store_true",
-        help="Keep upper case and accents (needed for Korean).",
-    )
+    add_options(parser, "--cased")
     add_training_options(parser, PretrainOptions, leave_out=("epochs", "metric"))
     add_run_options(parser)
 
@@ -308,13 +303,14 @@ def add_vocab(parser: Parser) -> None:
         metavar="N",
         help="Minimum number of occurrences of a token.",
     )
-    parser.add_argument(
-        "--cased",
-        action="store_true",
-        help="Keep upper case and accents (needed for Korean).",
+    add_options(
+        parser,
+        "--output",
+        metavar="DIR",
+        required=True,
+        help="Folder for vocab.txt and tokenizer_config.json.",
     )
-    add_output_folder(parser, "Folder for vocab.txt and tokenizer_config.json.")
-    add_json(parser)
+    add_options(parser, "--cased", "--force", "--json")
 
 
 def run_vocab(options: argparse.Namespace) -> None:

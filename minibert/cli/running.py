@@ -21,7 +21,6 @@ from types import FrameType
 from typing import Any
 
 from minibert.cli.options import in_options
-from minibert.cli.parser import parser_of
 from minibert.cli.results import EXPECTED_ERRORS, UsageError
 from minibert.util.extras import install_line
 from minibert.util.files import NOT_WRITTEN
@@ -95,7 +94,7 @@ def end_failed(name: str, error: BaseException, options: argparse.Namespace | No
         return 0
     sentence = _sentence(error)
     if options is not None:
-        sentence = in_options(sentence, parser_of(options))
+        sentence = in_options(sentence, options.parser)
     print(f"{name}: {sentence}", file=sys.stderr)
     # what begins with an option is about what was typed, also where only the model could tell
     is_usage = isinstance(error, ValueError) and sentence.startswith("--")
@@ -110,7 +109,7 @@ def _end_stopped(options: argparse.Namespace, number: int, sentence: str = "") -
         kept = f"stopped: nothing was written to {output}."
     elif output is not None:
         kept = f"stopped: {output} is as it was, or incomplete."
-    sentence = in_options(sentence, parser_of(options)) or kept
+    sentence = in_options(sentence, options.parser) or kept
     print(f"minibert: {sentence}", file=sys.stderr)
     return _TERMINATED if number == signal.SIGTERM else _INTERRUPTED
 

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from minibert.cli.loading import load_embedder, source_of
 from minibert.cli.options import (
     add_embedder,
-    add_json,
     add_model,
+    add_options,
+    add_results,
     add_table,
-    add_top_k,
     in_options,
     probability,
     refuse_options,
     table_of,
 )
-from minibert.cli.parser import Command, Once, Parser, parser_of
+from minibert.cli.parser import Command, Once, Parser
 from minibert.cli.results import ResultPrinter, UsageError
 from minibert.cli.texts import (
     check_files,
@@ -97,8 +97,8 @@ def add(parser: Parser) -> None:
         help="Share of the cross-encoder's score. The rest is the similarity of the vectors.",
     )
     add_embedder(parser)
-    add_top_k(parser, 5, "Number of texts to show for each query.")
-    add_json(parser, lines=True)
+    add_options(parser, "--top-k", default=5, help="Number of texts to show for each query.")
+    add_results(parser)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -171,7 +171,7 @@ def _queries_of_file(options: argparse.Namespace) -> list[Query]:
     try:
         return [Query(row.text, row.values.get(options.id_column)) for row in read(file, table)]
     except ValueError as error:
-        error.args = (in_options(str(error), parser_of(options), {"text": "--query-column"}),)
+        error.args = (in_options(str(error), options.parser, {"text": "--query-column"}),)
         raise
 
 

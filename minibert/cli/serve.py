@@ -20,11 +20,9 @@ from typing import Any
 from minibert.cli.loading import check_device, source_of
 from minibert.cli.options import (
     DEFAULT_MODEL,
-    add_backend,
     add_device,
     add_fields,
-    add_offline,
-    add_precision,
+    add_options,
     filled,
 )
 from minibert.cli.parser import Command, Parser
@@ -52,10 +50,8 @@ def add(parser: Parser) -> None:
         help="Model to serve, instead of MODEL. May be repeated. NAME@REVISION names a branch, "
         f"tag or commit of the Hub. Default: {DEFAULT_MODEL}.",
     )
-    add_offline(parser)
-    add_backend(parser)
-    add_precision(parser)
-    add_device(parser)
+    add_options(parser, "--offline", "--backend")
+    add_device(parser, "precision")
     add_fields(parser, ServeOptions)
     add_fields(parser, Limits)
 

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from minibert.cli.loading import check_device
-from minibert.cli.options import add_fields, add_force, add_json
-from minibert.cli.parser import Parser, parser_of
+from minibert.cli.options import add_fields, add_options
+from minibert.cli.parser import Parser
 from minibert.cli.results import UsageError, claim
 from minibert.training.options import TrainingOptions
 from minibert.util.files import read_json, write_json
@@ -74,8 +74,8 @@ def add_training_options(
 def add_run_options(parser: Parser) -> None:
     """The folder of a run, and how it is resumed."""
     group = parser.add_argument_group("output")
-    group.add_argument(
-        "-o",
+    add_options(
+        group,
         "--output",
         metavar="DIR",
         required=True,
@@ -93,8 +93,7 @@ def add_run_options(parser: Parser) -> None:
         const="with other data",
         help="Resume although the examples or the labels have changed.",
     )
-    add_force(parser)
-    add_json(parser)
+    add_options(parser, "--force", "--json")
 
 
 def options_of_run(options: argparse.Namespace, *needed: str) -> argparse.Namespace:
@@ -118,7 +117,7 @@ def options_of_run(options: argparse.Namespace, *needed: str) -> argparse.Namesp
                 f"{folder} holds a run of minibert {run['command']}: resume it by minibert "
                 f"{run['command'].split()[0]} --resume --output {folder}"
             )
-        parser_of(options).set_defaults(**run["options"])
+        options.parser.set_defaults(**run["options"])
         options = options.root_parser.parse_command_line(options.arguments)
     options.resume = resume
     missing = [name for name in needed if getattr(options, name, None) is None]
@@ -187,7 +186,7 @@ def keep_options(options: argparse.Namespace) -> Iterator[None]:
         claim(options.output, options.force, folder=True)
     kept = {
         action.dest: getattr(options, action.dest)
-        for action in parser_of(options).arguments()
+        for action in options.parser.arguments()
         if action.dest not in OF_A_START
     }
     try:

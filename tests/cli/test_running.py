@@ -19,7 +19,7 @@ from minibert.cli.running import prepared, run
 
 def options_of(work: Any, **values: Any) -> argparse.Namespace:
     return argparse.Namespace(
-        command="export", debug=False, run=work, command_parser=Parser(prog="minibert"), **values
+        command="export", debug=False, run=work, parser=Parser(prog="minibert"), **values
     )
 
 

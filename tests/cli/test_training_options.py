@@ -19,7 +19,7 @@ from minibert.training.options import TrainingOptions
 # options that may differ when a run is resumed
 CHANGING_OPTIONS = {
     "arguments",
-    "command_parser",
+    "parser",
     "root_parser",
     "json",
     "resume",
