@@ -6,9 +6,10 @@ import argparse
 import logging
 import math
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import islice
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from minibert.cli.loading import load_head
 from minibert.cli.options import (
@@ -20,6 +21,7 @@ from minibert.cli.options import (
     add_texts,
     positive,
     refuse_options,
+    table_of,
 )
 from minibert.cli.parser import Command, Once, Parser
 from minibert.cli.results import ResultPrinter, UsageError, claim_rows, report
@@ -29,16 +31,15 @@ from minibert.cli.texts import (
     count_texts,
     place_of,
     rows_of,
-    rows_of_file,
     shown_place,
     texts_of,
 )
+from minibert.text.read import read
 from minibert.util.checks import TruncationWarning, amount, warn_of_truncation
 
 if TYPE_CHECKING:
     from minibert.text.rows import Row
 
-T = TypeVar("T")
 logger = logging.getLogger("minibert")
 
 BATCH_ROWS = 1024  # rows that are sorted by length and packed together
@@ -89,76 +90,66 @@ def _show_predictions(
         predict: Returns the new columns of each of some rows.
         describe: A result in lines, as a person reads it.
     """
+    from minibert.text.write import write_rows
     from minibert.util.progress import Progress, is_watched
 
     several = options.file is not None or len(options.texts) > 1
-    truncations: list[TruncationWarning] = []
-    count = 0
-    with Progress(is_watched(options.output is None), count_texts(options)) as progress:
+    total = count_texts(options)
+    with Progress(is_watched(options.output is None), total) as progress, _truncations() as long:
 
         def results() -> Iterator[dict[str, Any]]:
-            nonlocal count
+            is_first = True
             while batch := list(islice(rows, BATCH_ROWS)):
-                predictions, records = _without_truncations(lambda: predict(batch))
-                truncations.extend(records)
-                if not count:
-                    _warn_of_replaced(batch[0].values, predictions[0])
-                for row, result in zip(batch, predictions, strict=True):
-                    count += 1
+                for row, result in zip(batch, predict(batch), strict=True):
+                    replaced = [name for name in row.values if name in result]
+                    if is_first and replaced:
+                        logger.warning(
+                            "the output replaces columns of the input (%s): rename what you want "
+                            "to keep.",
+                            ", ".join(replaced),
+                        )
+                    is_first = False
                     yield {**row.values, **result}
                 progress.add(len(batch))
 
-        if options.output is None:
-            with ResultPrinter(options) as printer:
-                for result in results():
-                    heading = [result[options.text_column]] if several else []
-                    printer.show(result, "\n".join([*heading, *describe(result)]))
-                printer.more = {"truncated": _count(truncations)}
-        else:
-            from minibert.text.write import write_rows
-
-            write_rows(options.output, results())
-            truncated = _count(truncations)
+        if options.output is not None:
+            count = write_rows(options.output, results())
+            truncated = _count_truncated(long, count)
             content = {"output": options.output, "rows": count, "truncated": truncated}
             report(options, content, f"{amount(count, 'row')} written to {options.output}.")
-    _warn_of_truncated(truncations, count)
+            return
+        with ResultPrinter(options) as printer:
+            for result in results():
+                heading = [result[options.text_column]] if several else []
+                printer.show(result, "\n".join([*heading, *describe(result)]))
+            printer.more = {"truncated": _count_truncated(long, printer.count)}
 
 
-def _without_truncations(work: Callable[[], T]) -> tuple[T, list[TruncationWarning]]:
-    """The result of some work, and its warnings of truncation. Others are passed on."""
-    with warnings.catch_warnings(record=True) as records:
-        warnings.simplefilter("always")
-        result = work()
-    truncations = []
-    for record in records:
-        if isinstance(record.message, TruncationWarning):
-            truncations.append(record.message)
+@contextmanager
+def _truncations() -> Iterator[list[TruncationWarning]]:
+    """Collect the warnings of truncated texts, of which each is about a batch."""
+    truncations: list[TruncationWarning] = []
+    show = warnings.showwarning
+
+    def collect(message: Warning | str, *about: Any) -> None:
+        if isinstance(message, TruncationWarning):
+            truncations.append(message)
         else:
-            warnings.warn_explicit(record.message, record.category, record.filename, record.lineno)
-    return result, truncations
+            show(message, *about)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", TruncationWarning)
+        warnings.showwarning = collect
+        yield truncations
 
 
-def _warn_of_replaced(values: Mapping[str, Any], result: Mapping[str, Any]) -> None:
-    """Say which columns of the input make room for those of the prediction."""
-    names = [name for name in values if name in result]
-    if names:
-        logger.warning(
-            "the output replaces columns of the input (%s): rename what you want to keep.",
-            ", ".join(names),
-        )
-
-
-def _count(truncations: list[TruncationWarning]) -> int:
-    """How many texts were truncated."""
-    return sum(truncation.count for truncation in truncations)
-
-
-def _warn_of_truncated(truncations: list[TruncationWarning], total: int) -> None:
-    """Say once, after the last batch, how many of all texts were truncated."""
-    if truncations:
-        count, limit = _count(truncations), truncations[0].limit
-        advice = "The limit is --max-length."
-        logger.warning("%s", TruncationWarning(count, total, limit, advice))
+def _count_truncated(truncations: list[TruncationWarning], total: int) -> int:
+    """Say once how many of all texts were truncated, and return their number."""
+    count = sum(truncation.count for truncation in truncations)
+    if count:
+        limit = truncations[0].limit
+        logger.warning("%s", TruncationWarning(count, total, limit, "The limit is --max-length."))
+    return count
 
 
 # --- minibert classify
@@ -200,8 +191,10 @@ def run_classify(options: argparse.Namespace) -> None:
     activation = class_activation(config)
     is_number = activation == "Identity"
     has_several = activation == "Sigmoid"
-    without_effect = ["threshold"] if is_number else []
-    refuse_options(options, without_effect, "is for labels, but this model gives numbers: drop it.")
+    if is_number:
+        refuse_options(
+            options, ["threshold"], "is for labels, but this model gives numbers: drop it."
+        )
     names = label_names(config)
     top_k = options.top_k
     thresholds = dict.fromkeys(names, -math.inf)
@@ -213,25 +206,21 @@ def run_classify(options: argparse.Namespace) -> None:
         top_k = 1
 
     def predict(rows: list[Row]) -> list[dict[str, Any]]:
-        texts = [row.text for row in rows]
         pairs = None
         if options.pair is not None:
             pairs = [options.pair] * len(rows)
         elif options.pair_column is not None:
             pairs = [str(row.pair) for row in rows]
-        examples = encode_texts(tokenizer, texts, pairs, limit)
-        if options.backend == "onnx":
-            rankings = model.classify(  # it warns of truncation itself
-                texts if pairs is None else list(zip(texts, pairs, strict=True))
-            )
-        else:
-            truncated = sum(example["truncated"] for example in examples)
-            warn_of_truncation(truncated, len(examples), limit)
-            rankings = [label_scores(config, logits) for logits in logits_of(model, examples)]
+        examples = encode_texts(tokenizer, [row.text for row in rows], pairs, limit)
+        truncated = sum(example["truncated"] for example in examples)
+        warn_of_truncation(truncated, len(examples), limit)
         results = []
-        for ranking, example in zip(rankings, examples, strict=True):
-            labels = [label for label in ranking if label["score"] >= thresholds[label["label"]]]
-            labels = labels[:top_k]
+        for logits, example in zip(logits_of(model, examples), examples, strict=True):
+            labels = [
+                label
+                for label in label_scores(config, logits)
+                if label["score"] >= thresholds[label["label"]]
+            ][:top_k]
             best = labels[0] if labels else {"label": None, "score": None}
             columns = {"predicted": best["label"], "score": best["score"]}
             if is_number:
@@ -373,19 +362,19 @@ def add_rerank(parser: Parser) -> None:
 def run_rerank(options: argparse.Namespace) -> None:
     query = checked_texts([options.query], "query")[0]
     check_files([options.file])
-    rows = list(rows_of_file(options, options.file))
+    rows = list(read(options.file, table_of(options)))
     texts = [row.text for row in rows]
     encoder, _ = load_head(options, "reranker")
-    ranking, truncations = _without_truncations(lambda: encoder.rank(query, texts, options.top_k))
+    with _truncations() as long:
+        ranking = encoder.rank(query, texts, options.top_k)
     with ResultPrinter(options) as results:
-        results.more = {"truncated": _count(truncations)}
+        results.more = {"truncated": _count_truncated(long, len(rows))}
         for entry in ranking:
             index = entry["corpus_id"]
             row = rows[index]
             result = {**place_of(row, index + 1), "score": entry["score"], "text": row.text}
             place = shown_place(row, options.file)
             results.show(result, f"{entry['score']:.4f}  {place:>6}  {row.text}")
-    _warn_of_truncated(truncations, len(rows))
 
 
 # --- minibert fill-mask

@@ -47,7 +47,7 @@ class ResultPrinter(AbstractContextManager["ResultPrinter"]):
         self.as_document = options.json
         self.as_lines = options.jsonl
         self.more: dict[str, Any] = {}  # further fields of the document, known at its end
-        self._count = 0
+        self.count = 0  # results that were printed
 
     @property
     def as_text(self) -> bool:
@@ -70,8 +70,8 @@ class ResultPrinter(AbstractContextManager["ResultPrinter"]):
         elif self.as_lines:
             print(line)
         else:
-            print(", " if self._count else "", line, sep="", end="")
-        self._count += 1
+            print(", " if self.count else "", line, sep="", end="")
+        self.count += 1
 
     def __exit__(self, kind: Any, *_: object) -> None:
         if self.as_document:
