@@ -12,16 +12,12 @@ from minibert.cli.parser import Command, Parser
 from minibert.cli.results import UsageError, claim_picture, claim_rows, print_json
 from minibert.cli.texts import check_single_files
 from minibert.tasks import TaskName
-from minibert.util.checks import amount, type_of
+from minibert.util.checks import amount
 
 if TYPE_CHECKING:
     from minibert.tasks.evaluation import Evaluation
 
-HEADS = (
-    "BertForSequenceClassification",
-    "BertForTokenClassification",
-    "BertForQuestionAnswering",
-)
+EVALUATED = ("embedder", "classifier", "tagger", "answers")
 MAX_CONFUSION = 12  # labels in a confusion matrix that a terminal shows
 
 
@@ -129,30 +125,23 @@ def _model_and_file(options: argparse.Namespace) -> str:
 
 
 def _load(options: argparse.Namespace, device: str) -> tuple[Any, Any]:
-    """The model with its head and its tokenizer. An embedder has its own."""
+    """The embedder, or the model with its head, and its tokenizer."""
     source = source_of(options)
     check_kind(source, options.backend)
-    if options.backend == "onnx":
-        from minibert.encoders.kinds import load
+    from minibert.encoders.kinds import NOUN_OF_KIND, Kind, kind_of, load
 
-        _, model, tokenizer = load(source, backend="onnx")
-        return model, tokenizer
-    from minibert.encoders.sentence_folder import is_embedder
-
-    if is_embedder(source):
-        from minibert.encoders.embedder import SentenceEmbedder
-
-        embedder: Any = SentenceEmbedder.from_pretrained(source, precision="exact", device=device)
-        return embedder, None
-    from minibert.encoders.auto import load_with_heads
-
-    model, tokenizer = load_with_heads(source)
-    if type(model).__name__ not in HEADS:
-        raise ValueError(
-            f"{options.model} has no head to evaluate: it is {type_of(model)}. "
-            "minibert finetune trains one."
-        )
-    return model.to(device).eval(), tokenizer
+    kind: Kind | None = None  # of an export: what its graph says
+    if options.backend == "torch":
+        kind = kind_of(source)
+        if kind == "reranker":
+            kind = "classifier"  # the BERT with its head
+        if kind not in EVALUATED:
+            raise ValueError(
+                f"{options.model} has no head to evaluate: it is {NOUN_OF_KIND[kind]}. "
+                "minibert finetune trains one."
+            )
+    _, model, tokenizer = load(source, kind, backend=options.backend, device=device)
+    return model, tokenizer
 
 
 def describe(result: Evaluation) -> str:

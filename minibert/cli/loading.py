@@ -6,7 +6,7 @@ import argparse
 import logging
 import os
 import warnings
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from minibert.checkpoints.source import Source
 from minibert.cli.options import filled
@@ -17,12 +17,9 @@ from minibert.util.files import read_json
 if TYPE_CHECKING:
     from minibert.encoders.kinds import Kind
     from minibert.encoders.text_encoder import TextEncoder
-    from minibert.inference.precisions import Precision
-
 
 logger = logging.getLogger("minibert")
 
-Backend = Literal["torch", "onnx"]
 # the command that uses a model, by its kind
 _COMMANDS = {
     "embedder": "embed",
@@ -106,9 +103,9 @@ def load_head(options: argparse.Namespace, kind: Kind) -> tuple[Any, Any]:
         UsageError: The device does not exist here, or the graph has decided what an option sets.
         ValueError: The checkpoint is of another kind.
     """
-    chosen: Backend | None = getattr(options, "backend", None)  # None: the command has no choice
-    backend: Backend = chosen or "torch"
-    precision: Precision = getattr(options, "precision", "exact")
+    chosen = getattr(options, "backend", None)  # None: the command has no choice
+    backend: Any = chosen or "torch"
+    precision = getattr(options, "precision", "exact")
     if backend == "onnx" and precision != "fp32":
         raise UsageError("--backend onnx has the precision of the export: leave --precision out.")
     source = source_of(options)
