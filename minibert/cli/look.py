@@ -8,7 +8,6 @@ with transformers, `models` lists what is bundled, and `completion` prints a scr
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import sys
 import tempfile
@@ -35,10 +34,11 @@ from minibert.cli.results import (
     print_json,
     report,
 )
-from minibert.cli.texts import texts_of
+from minibert.cli.texts import rows_of
 from minibert.util.checks import amount
 from minibert.util.extras import need
-from minibert.util.files import parse_json, read_lines
+from minibert.util.files import parse_json, read_json, read_lines
+from minibert.util.progress import Progress, counted, is_watched
 
 Curves = dict[str, tuple[list[int], list[float]]]
 _NOT_DRAWN = ("step", "epoch", "tokens", "seconds_left", "memory_mb", "precision", "recall")
@@ -62,7 +62,13 @@ def run_info(options: argparse.Namespace) -> None:
     folder = Path(options.model)
     curves = read_curves(folder / "log.jsonl")
     if options.plot:
-        _plot(options, curves)
+        if not curves:
+            raise UsageError(
+                f"--plot draws the curves of a training run, but {options.model} has no log.jsonl."
+            )
+        claim_picture(options.plot, options.force)
+        plot_curves(curves, options.plot)
+        report(options, {"output": options.plot}, f"The curves are in {options.plot}.")
         return
     if not curves or (folder / "config.json").is_file():
         _show_model(options, curves)
@@ -72,19 +78,6 @@ def run_info(options: argparse.Namespace) -> None:
         for name, (steps, values) in curves.items():
             first, last = f"{values[0]:.4g} at step {steps[0]:,}", f"{values[-1]:.4g}"
             print(f"{name:<16} {first}, {last} at {steps[-1]:,}")
-
-
-def _plot(options: argparse.Namespace, curves: Curves) -> None:
-    if not curves:
-        raise UsageError(
-            f"--plot draws the curves of a training run, but {options.model} has no log.jsonl."
-        )
-    claim_picture(options.plot, options.force)
-    plot_curves(curves, options.plot)
-    if options.json:
-        print_json({"output": options.plot})
-    else:
-        print(f"The curves are in {options.plot}.")
 
 
 def _show_model(options: argparse.Namespace, curves: Curves) -> None:
@@ -103,50 +96,42 @@ def _show_model(options: argparse.Namespace, curves: Curves) -> None:
         for name in DEFAULTS:
             source.file(name)
     assert model.load_report is not None
-    report = asdict(model.load_report)
-    report["assumed_absent"] = [f"{name}: {DEFAULTS[name]}" for name in source.assumed_absent]
+    loading = asdict(model.load_report)
+    loading["assumed_absent"] = [f"{name}: {DEFAULTS[name]}" for name in source.assumed_absent]
+    config = model.config.to_dict()
     tensors = {name: list(parameter.shape) for name, parameter in model.named_parameters()}
-    if not options.json:
-        print(f"{report.pop('source')}: {_described(model, with_heads)}")
-        _print_model(model, tensors, report)
+    class_name = type(with_heads).__name__
+    if options.json:
+        content = {
+            "config": config,
+            "parameters": model.num_parameters(),
+            "class": class_name,
+            "parameters_with_heads": with_heads.num_parameters(),
+            "tensors": tensors,
+            "load_report": loading,
+        }
+        if curves:
+            content["curves"] = curves
+        print_json({"output": content})
         return
-    content = {
-        "config": model.config.to_dict(),
-        "parameters": model.num_parameters(),
-        "class": type(with_heads).__name__,
-        "parameters_with_heads": with_heads.num_parameters(),
-        "tensors": tensors,
-        "load_report": report,
-    }
-    if curves:
-        content["curves"] = curves
-    print_json({"output": content})
-
-
-def _described(model: Any, with_heads: Any) -> str:
-    """What the checkpoint holds, and the parameters that model cards count."""
-    lines = [
-        f"{type(with_heads).__name__}, {model.dtype}",
-        f"  {model.num_parameters():,} parameters in the encoder and pooler (BertModel), "
-        "listed below",
-    ]
-    if type(with_heads) is not type(model):
-        lines.append(
+    print(f"{loading.pop('source')}: {class_name}, {model.dtype}")
+    print(
+        f"  {model.num_parameters():,} parameters in the encoder and pooler (BertModel), listed "
+        "below"
+    )
+    if class_name != "BertModel":
+        print(
             f"  {with_heads.num_parameters():,} parameters with the heads, where tensors that are "
             "shared count once"
         )
-    return "\n".join(lines)
-
-
-def _print_model(model: Any, tensors: dict[str, list[int]], report: dict[str, Any]) -> None:
     print("\nconfig")
-    for name, value in model.config.to_dict().items():
+    for name, value in config.items():
         print(f"  {name:<30} {value}")
     print("\ntensors")
     for name, shape in tensors.items():
         print(f"  {name:<60} {' x '.join(map(str, shape))}")
     print("\nloading")
-    for group, entries in report.items():
+    for group, entries in loading.items():
         print(f"  {group.replace('_', ' ')}: {len(entries) or 'none'}")
         for entry in entries:
             line = entry if isinstance(entry, str) else " -> ".join(map(str, entry))
@@ -171,8 +156,6 @@ def read_curves(log: Path) -> Curves:
 
 def plot_curves(curves: Curves, path: str) -> None:
     """Draws each curve into a panel of one picture."""
-    from minibert.util.extras import need
-
     columns = min(2, len(curves))
     rows = -(-len(curves) // 2)
     matplotlib = need("matplotlib.figure", "plot", "Drawing curves")
@@ -205,10 +188,10 @@ def add_tokenize(parser: Parser) -> None:
 def run_tokenize(options: argparse.Namespace) -> None:
     from minibert.tokenization.coverage import warn_of_coverage
     from minibert.tokenization.tokenizer import BertTokenizer
-    from minibert.util.progress import counted, is_watched
 
     tokenizer = BertTokenizer.from_pretrained(source_of(options))
-    texts = list(texts_of(options))  # all are read before anything is printed
+    # all are read before anything is printed
+    texts = [row.text for row in rows_of(options, texts_alone=True)]
     with ResultPrinter(options) as results:
         if results.as_text:
             warn_of_coverage(tokenizer, texts[:CHECKED_TEXTS])
@@ -290,7 +273,6 @@ def write(options: argparse.Namespace, source: Source | str, text: str, **more: 
         path = str(Path(tempfile.mkdtemp(prefix="minibert-"), f"{options.command}.html"))
     claim(path, options.force)
     from minibert.learn.build import STEPS, write_page
-    from minibert.util.progress import Progress, is_watched
 
     pair = getattr(options, "pair", None)
     pad_to = getattr(options, "pad_to", None)
@@ -384,9 +366,6 @@ def run_verify(options: argparse.Namespace) -> int:
     if not options.tolerance >= 0:
         raise UsageError(f"--tolerance should be 0 or more, not {options.tolerance:g}.")
     source = source_of(options)
-    from minibert.util.extras import need
-    from minibert.util.progress import Progress, is_watched
-
     need("transformers", "parity", "Comparing with the reference")  # before torch, which is slow
     device = check_device(options.device)
     from minibert.study.verify import STEPS, TEXTS, verify
@@ -411,9 +390,6 @@ VERIFY = Command(
 )
 
 
-_FIELDS = ("hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size")
-
-
 def add_models(parser: Parser) -> None:
     add_options(parser, "--json")
 
@@ -421,16 +397,15 @@ def add_models(parser: Parser) -> None:
 def run_models(options: argparse.Namespace) -> None:
     from minibert.checkpoints.source import BUNDLED_MODELS, preset_file
 
-    models = []
-    for folder in sorted(BUNDLED_MODELS.iterdir()):
-        config = folder / "config.json"
-        if config.is_file():
-            models.append(
-                {"name": folder.name, "kind": "model", **_sizes(config.read_text("utf-8"))}
-            )
-    for name in ("tiny", "mini", "small", "medium", "base", "large"):
-        text = Path(preset_file(name)).read_text("utf-8")
-        models.append({"name": name, "kind": "size", **_sizes(text)})
+    configs = [("model", file) for file in sorted(BUNDLED_MODELS.glob("*/config.json"))]
+    sizes = ("tiny", "mini", "small", "medium", "base", "large")
+    configs += [("size", Path(preset_file(name))) for name in sizes]
+    models: list[dict[str, Any]] = []
+    for kind, file in configs:
+        config = read_json(file)
+        name = file.parent.name if kind == "model" else file.stem
+        fields = ("hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size")
+        models.append({"name": name, "kind": kind, **{field: config[field] for field in fields}})
     if options.json:
         print_json({"output": models})
         return
@@ -440,11 +415,6 @@ def run_models(options: argparse.Namespace) -> None:
             f"{model['hidden_size']:>5} dimensions, {model['num_attention_heads']:>3} heads, "
             f"{model['vocab_size']:>7,} tokens"
         )
-
-
-def _sizes(text: str) -> dict[str, int]:
-    config = json.loads(text)
-    return {name: config[name] for name in _FIELDS}
 
 
 MODELS = Command(

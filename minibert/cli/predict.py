@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from minibert.cli.loading import load_head
 from minibert.cli.options import (
@@ -27,18 +27,16 @@ from minibert.cli.parser import Command, Once, Parser
 from minibert.cli.results import ResultPrinter, UsageError, claim_rows, report
 from minibert.cli.texts import (
     check_files,
-    checked_texts,
     count_texts,
     place_of,
     rows_of,
+    rows_of_arguments,
     shown_place,
-    texts_of,
 )
-from minibert.text.read import read
+from minibert.text import Row, Table, read
+from minibert.text.write import write_rows
 from minibert.util.checks import TruncationWarning, amount, warn_of_truncation
-
-if TYPE_CHECKING:
-    from minibert.text.rows import Row
+from minibert.util.progress import Progress, is_watched
 
 logger = logging.getLogger("minibert")
 
@@ -90,9 +88,6 @@ def _show_predictions(
         predict: Returns the new columns of each of some rows.
         describe: A result in lines, as a person reads it.
     """
-    from minibert.text.write import write_rows
-    from minibert.util.progress import Progress, is_watched
-
     several = options.file is not None or len(options.texts) > 1
     total = count_texts(options)
     with Progress(is_watched(options.output is None), total) as progress, _truncations() as long:
@@ -131,11 +126,11 @@ def _truncations() -> Iterator[list[TruncationWarning]]:
     truncations: list[TruncationWarning] = []
     show = warnings.showwarning
 
-    def collect(message: Warning | str, *about: Any) -> None:
+    def collect(message: Warning | str, *about: Any, **more: Any) -> None:
         if isinstance(message, TruncationWarning):
             truncations.append(message)
         else:
-            show(message, *about)
+            show(message, *about, **more)
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", TruncationWarning)
@@ -222,7 +217,7 @@ def run_classify(options: argparse.Namespace) -> None:
                 if label["score"] >= thresholds[label["label"]]
             ][:top_k]
             best = labels[0] if labels else {"label": None, "score": None}
-            columns = {"predicted": best["label"], "score": best["score"]}
+            columns: dict[str, Any] = {"predicted": best["label"], "score": best["score"]}
             if is_number:
                 columns = {"predicted": best["score"]}
             elif has_several:
@@ -307,7 +302,7 @@ def run_answer(options: argparse.Namespace) -> None:
     if (options.question is None) == (options.question_column is None):
         raise UsageError("give --question, or --question-column for a table with questions.")
     if options.question is not None:
-        checked_texts([options.question], "question")
+        rows_of_arguments([options.question], Table(), "question")
     rows = _rows_of_input(options, options.question_column)
     model, tokenizer = load_head(options, "answers")
     from minibert.tasks.answers import answer_question
@@ -360,13 +355,13 @@ def add_rerank(parser: Parser) -> None:
 
 
 def run_rerank(options: argparse.Namespace) -> None:
-    query = checked_texts([options.query], "query")[0]
+    (query,) = rows_of_arguments([options.query], Table(), "query")
     check_files([options.file])
     rows = list(read(options.file, table_of(options)))
     texts = [row.text for row in rows]
     encoder, _ = load_head(options, "reranker")
     with _truncations() as long:
-        ranking = encoder.rank(query, texts, options.top_k)
+        ranking = encoder.rank(query.text, texts, options.top_k)
     with ResultPrinter(options) as results:
         results.more = {"truncated": _count_truncated(long, len(rows))}
         for entry in ranking:
@@ -389,11 +384,10 @@ def add_fill_mask(parser: Parser) -> None:
 
 
 def run_fill_mask(options: argparse.Namespace) -> None:
-    texts = list(texts_of(options))
+    texts = [row.text for row in rows_of(options, texts_alone=True)]
     model, tokenizer = load_head(options, "masked")
     from minibert.tasks.masks import fill_mask
     from minibert.tokenization.coverage import warn_of_coverage
-    from minibert.util.progress import Progress, is_watched
 
     warn_of_coverage(tokenizer, texts)
     predictions: list[Any] = []

@@ -6,7 +6,7 @@ import argparse
 import logging
 import os
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from minibert.cli.loading import load_embedder, source_of
 from minibert.cli.options import (
@@ -22,30 +22,19 @@ from minibert.cli.options import (
 )
 from minibert.cli.parser import Command, Once, Parser
 from minibert.cli.results import ResultPrinter, UsageError
-from minibert.cli.texts import (
-    check_files,
-    checked_texts,
-    place_of,
-    rows_of_file,
-    shown_place,
-)
-from minibert.text.table import Table
+from minibert.cli.texts import check_files, place_of, rows_of_arguments, shown_place
+from minibert.text import Row, Table, read
+from minibert.text.file_rows import has_columns
+from minibert.text.location import Location
 from minibert.util.checks import amount
+from minibert.util.progress import is_watched
 
 if TYPE_CHECKING:
     from minibert.encoders.text_encoder import TextEncoder
-    from minibert.text.rows import Row
 
 logger = logging.getLogger("minibert")
 
 RERANKED = 100  # texts for each query that --rerank scores again
-
-
-class Query(NamedTuple):
-    """A query, and its id where its file has one."""
-
-    text: str
-    id: Any = None
 
 
 def add(parser: Parser) -> None:
@@ -110,7 +99,7 @@ def run(options: argparse.Namespace) -> None:
     of_corpus = embedder
     if options.corpus_model is not None:
         of_corpus = load_embedder(options, name=options.corpus_model)
-    rows = list(rows_of_file(options, options.corpus))
+    rows = list(read(options.corpus, table_of(options)))
     texts = [row.text for row in rows]
     vectors = _vectors(options, of_corpus, texts)
     count = options.top_k if options.rerank is None else max(RERANKED, options.top_k)
@@ -127,49 +116,45 @@ def run(options: argparse.Namespace) -> None:
                 place = shown_place(rows[row], options.corpus)
                 lines.append(f"{score:.4f}  {place:>6}  {texts[row]}")
             about = {"query": query.text}
-            if query.id is not None:
-                about["query_id"] = query.id
+            if query.values.get(options.id_column) is not None:
+                about["query_id"] = query.values[options.id_column]
             results.show({**about, "results": found}, "\n".join(lines))
 
 
-def _queries(options: argparse.Namespace) -> list[Query]:
-    """The queries: arguments, or the lines of a file that are not blank."""
+def _queries(options: argparse.Namespace) -> list[Row]:
+    """The queries: arguments, or the rows of a file that are not blank."""
     if options.queries and options.query_file:
         raise UsageError("give queries or --queries, not both.")
     if options.query_file:
         queries = _queries_of_file(options)
-        written = [query for query in queries if query.text.strip()]
-        if not written:
-            raise ValueError(f"there is no text in {options.query_file}.")
-        if len(written) < len(queries):
-            logger.info("blank queries left out: %d.", len(queries) - len(written))
-        return written
-    refuse_options(options, ["query_column"], "is for a table of queries: give --queries FILE.")
-    if not options.queries:
-        raise UsageError("give a query, or --queries FILE.")
-    if not all(map(str.strip, options.queries)):
-        raise UsageError("the query is empty: write one between the quotation marks.")
-    return [Query(text) for text in checked_texts(options.queries, "query")]
+    else:
+        refuse_options(options, ["query_column"], "is for a table of queries: give --queries FILE.")
+        if not options.queries:
+            raise UsageError("give a query, or --queries FILE.")
+        if not all(map(str.strip, options.queries)):
+            raise UsageError("the query is empty: write one between the quotation marks.")
+        queries = rows_of_arguments(options.queries, Table(), "query")
+    written = [query for query in queries if query.text.strip()]
+    if not written:
+        raise ValueError(f"there is no text in {options.query_file}.")
+    if len(written) < len(queries):
+        logger.info("blank queries left out: %d.", len(queries) - len(written))
+    return written
 
 
-def _queries_of_file(options: argparse.Namespace) -> list[Query]:
+def _queries_of_file(options: argparse.Namespace) -> list[Row]:
     """The queries of a file, which is read as the corpus is, but for the columns of the corpus.
 
     Those of a table that has the column of the ids, too, keep theirs.
     """
-    from minibert.text.file_rows import has_columns
-    from minibert.text.location import Location
-    from minibert.text.read import read
-
     file = options.query_file
-    column = options.query_column
     table = replace(table_of(options), id=None)
-    if column is not None:
-        table = replace(table, text=column)
+    if options.query_column is not None:
+        table = replace(table, text=options.query_column)
     elif not os.path.isdir(file) and not has_columns(Location(file), table):
         table = replace(table, text=Table.text, columns=None)  # lines have no columns
     try:
-        return [Query(row.text, row.values.get(options.id_column)) for row in read(file, table)]
+        return list(read(file, table))
     except ValueError as error:
         error.args = (in_options(str(error), options.parser, {"text": "--query-column"}),)
         raise
@@ -177,7 +162,6 @@ def _queries_of_file(options: argparse.Namespace) -> list[Query]:
 
 def _vectors(options: argparse.Namespace, embedder: TextEncoder, texts: list[str]) -> Any:
     """The vectors of the corpus (N, dimension), read and checked, or computed."""
-    from minibert.util.progress import is_watched
     from minibert.vectors.folder import check_vectors, open_vectors
 
     if options.vectors is None:

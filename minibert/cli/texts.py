@@ -9,24 +9,13 @@ import sys
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from minibert.cli.options import OF_FILES, refuse_options, table_of
 from minibert.cli.results import UsageError
-
-if TYPE_CHECKING:
-    from minibert.text.rows import Row
-
-
-def texts_of(options: argparse.Namespace) -> Iterator[str]:
-    """The texts of a command, one at a time: its arguments, or those of `--file` or of a pipe.
-
-    Raises:
-        UsageError: No texts, both kinds, or texts that are empty or damaged.
-        FileNotFoundError: A file does not exist.
-        ValueError: A file cannot be read.
-    """
-    return (row.text for row in rows_of(options, texts_alone=True))
+from minibert.text import Row, Table, read
+from minibert.text.file_rows import has_columns
+from minibert.text.location import Location
 
 
 def rows_of(
@@ -40,12 +29,10 @@ def rows_of(
         texts_alone: The command uses the texts and ids alone.
 
     Raises:
-        UsageError: As `texts_of`.
+        UsageError: No texts, both kinds, or texts that are empty or damaged.
+        FileNotFoundError: A file does not exist.
         ValueError: A file cannot be read, or lacks a column.
     """
-    from minibert.text.read import read
-    from minibert.text.rows import Row
-
     table = table_of(options)
     if options.texts:
         if options.file:
@@ -56,20 +43,15 @@ def rows_of(
         refuse_options(
             options, OF_FILES, "says how --file is read. Texts as arguments are read as they stand."
         )
-        texts = enumerate(checked_texts(options.texts), 1)
-        return (Row("arguments", number, {table.text: text}, table) for number, text in texts)
+        return iter(rows_of_arguments(options.texts, table))
     needed = [*table.needed, *(name for name in columns if name is not None)]
-    files = files_of(options)
+    if options.file is None and (sys.stdin is None or sys.stdin.isatty()):
+        raise UsageError("no text given: pass it as arguments, by --file, or through a pipe.")
+    files: list[str] = options.file or ["-"]
+    check_files(files)
     return chain.from_iterable(
         read(name, table, columns=needed, only=texts_alone) for name in files
     )
-
-
-def rows_of_file(options: argparse.Namespace, name: str) -> Iterator[Row]:
-    """The rows of a file, a folder or a URI, or the lines of stdin ("-"), with all columns."""
-    from minibert.text.read import read
-
-    return read(name, table_of(options))
 
 
 def place_of(row: Row, number: int) -> dict[str, Any]:
@@ -91,8 +73,8 @@ def shown_place(row: Row, source: str) -> str:
     return f"{row.file}:{row.line}"
 
 
-def checked_texts(texts: list[str], what: str = "text") -> list[str]:
-    """Texts from the command line.
+def rows_of_arguments(texts: list[str], table: Table, what: str = "text") -> list[Row]:
+    """Texts of the command line as rows.
 
     Raises:
         UsageError: All are blank, one is the name of stdin, or the terminal's encoding is not
@@ -106,21 +88,9 @@ def checked_texts(texts: list[str], what: str = "text") -> list[str]:
         raise UsageError(f"- is not a {what}. An option reads stdin, such as --file -.")
     if not any(map(str.strip, texts)):
         raise UsageError(f"the {what} is empty: write one between the quotation marks.")
-    return list(texts)
-
-
-def files_of(options: argparse.Namespace) -> list[str]:
-    """The files to read, "-" for stdin.
-
-    Raises:
-        UsageError: Neither a file nor a pipe.
-        FileNotFoundError: A file does not exist.
-    """
-    names: list[str] = options.file or ["-"]
-    if options.file is None and (sys.stdin is None or sys.stdin.isatty()):
-        raise UsageError("no text given: pass it as arguments, by --file, or through a pipe.")
-    check_files(names)
-    return names
+    return [
+        Row("arguments", number, {table.text: text}, table) for number, text in enumerate(texts, 1)
+    ]
 
 
 def check_files(names: Iterable[str | os.PathLike[str] | None]) -> None:
@@ -152,9 +122,6 @@ def count_texts(options: argparse.Namespace, at_most: int | None = None) -> int 
 
     With `at_most`, no more lines than that are read.
     """
-    from minibert.text.file_rows import has_columns
-    from minibert.text.location import Location
-
     if options.texts:
         return len(options.texts)
     lines = 0

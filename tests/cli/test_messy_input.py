@@ -200,7 +200,7 @@ def test_evaluating_a_model_without_a_head_is_an_error(
     file = tmp_path / "a.csv"
     file.write_text("text,label\nhello,a\n", encoding="utf-8")
     assert main(["evaluate", models["BERT"], str(file)]) == 1
-    assert "has no head to evaluate: it is a BertModel" in capsys.readouterr().err
+    assert "has no head to evaluate" in capsys.readouterr().err
 
 
 def replace_stdin(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
