@@ -7,9 +7,8 @@ import os
 import sys
 import unicodedata
 import warnings
-from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Iterable, Sequence
+from itertools import islice, tee
 from typing import TYPE_CHECKING, Any
 
 from minibert.cli.loading import load_embedder
@@ -32,13 +31,14 @@ from minibert.cli.results import (
 )
 from minibert.cli.texts import count_texts, rows_of
 from minibert.encoders.encoder_options import VectorOptions
+from minibert.text import Row
+from minibert.text.location import Location
 from minibert.util.checks import amount
-from minibert.util.progress import place
+from minibert.util.progress import Progress, is_watched, place
 
 if TYPE_CHECKING:
     from minibert.encoders.text_encoder import TextEncoder
     from minibert.encoders.token_rows import Vectors
-    from minibert.text.rows import Row
     from minibert.vectors.shards import CorpusReport
 
 OF_SHARDS = ("format", "shard_size", "update", "processes")
@@ -101,34 +101,48 @@ def run(options: argparse.Namespace) -> None:
     rows = rows_of(options, texts_alone=True)
     rank, world_size = place()
     folder = _folder_of(options)
+    manifest = None
+    if folder is not None:
+        from minibert.vectors.folder import VectorFolder
+
+        manifest = VectorFolder(Location(folder)).manifest
     if folder is not None and options.format is None:
         # that of the shards that an earlier run has written there, or one with room for ids
         options.format = "npy" if options.id_column is None else "parquet"
-        manifest = _manifest_of(folder)
         if manifest is not None and manifest.get("file_format") in FORMATS:
             options.format = str(manifest["file_format"])
-    _check(options, folder, world_size)
+    _check(options, folder, world_size, resumes=manifest is not None)
     with warnings.catch_warnings():
         if rank > 0:  # the first process warns for all
             warnings.simplefilter("ignore")
         embedder = load_embedder(options)
-    from minibert.vectors.shards import prompt_of
+    from minibert.vectors.shards import encode_to_file, encode_to_shards, prompt_of
 
     settings: dict[str, Any] = {
         **{name: getattr(options, name) for name in ENCODING},
         "prompt": prompt_of(embedder, options.prompt, options.prompt_name),
     }
-    from minibert.util.progress import is_watched
-
     # None: by lines in a log
     watched = rank == 0 and is_watched(printing=options.output is None)
-    progress: dict[str, Any] = {
-        "show_progress": watched,
-        "total": count_texts(options) if watched else None,
-    }
-    if folder is not None:
-        from minibert.vectors.shards import encode_to_shards
-
+    total = count_texts(options) if watched else None
+    if options.output is None:
+        if sys.stdout.isatty() and not options.json and not options.jsonl:
+            show(embedder, (row.text for row in rows), settings)
+            return
+        with Progress(watched, total) as progress:
+            print_vectors(options, embedder, rows, settings, progress)
+        return
+    if folder is None:
+        done = encode_to_file(
+            embedder,
+            rows,
+            options.output,
+            force=options.force,
+            show_progress=watched,
+            total=total,
+            **settings,
+        )
+    else:
         processes = options.processes
         if processes is None:
             processes = 1 if world_size > 1 else useful_processes(options)
@@ -142,39 +156,11 @@ def run(options: argparse.Namespace) -> None:
             rank=rank,
             world_size=world_size,
             update=options.update,
-            **progress,
+            show_progress=watched,
+            total=total,
             **settings,
         )
-        say(options, done, embedder)
-    elif options.output is not None:
-        done = _write_file(options, embedder, rows, settings, progress)
-        say(options, done, embedder)
-    elif sys.stdout.isatty() and not options.json and not options.jsonl:
-        show(embedder, (row.text for row in rows), settings)
-    else:
-        print_vectors(options, embedder, rows, settings, progress)
-
-
-def _write_file(
-    options: argparse.Namespace,
-    embedder: TextEncoder,
-    rows: Iterable[Row],
-    settings: dict[str, Any],
-    progress: dict[str, Any],
-) -> CorpusReport:
-    """Write every vector to the output file. An interrupt says that nothing was written."""
-    from minibert.vectors.shards import encode_to_file
-
-    try:
-        return encode_to_file(
-            embedder, rows, options.output, force=options.force, **progress, **settings
-        )
-    except KeyboardInterrupt as stop:
-        stop.args = (
-            f"stopped: nothing was written to {options.output} (--output DIR/ writes shards, "
-            "and resumes where it was stopped).",
-        )
-        raise
+    say(options, done, embedder)
 
 
 def print_vectors(
@@ -182,27 +168,20 @@ def print_vectors(
     embedder: TextEncoder,
     rows: Iterable[Row],
     settings: dict[str, Any],
-    bar: dict[str, Any],
+    progress: Progress,
 ) -> None:
     """Prints every vector, as soon as it has been computed."""
-    from minibert.util.progress import Progress
     from minibert.vectors.formats import json_line, numbers
 
-    ids: deque[str | int | None] = deque()  # of texts whose vectors are still to come
-
-    def texts() -> Iterator[str]:
-        for row in rows:
-            ids.append(row.id)
-            yield row.text
-
-    with Progress(bar["show_progress"], bar["total"]) as progress, ResultPrinter(options) as out:
-        for window, vectors in embedder.encode_stream(texts(), progress=progress, **settings):
-            for text, vector in zip(window, vectors, strict=True):
-                text_id = ids.popleft()
+    rows, later = tee(rows)  # the vectors of a window come after all of its texts
+    texts = (row.text for row in rows)
+    with ResultPrinter(options) as out:
+        for window, vectors in embedder.encode_stream(texts, progress=progress, **settings):
+            for row, vector in zip(islice(later, len(window)), vectors, strict=True):
                 if out.as_text:
                     print(" ".join(numbers(vector)))
                 else:
-                    out.show_line(json_line(text, vector, text_id))
+                    out.show_line(json_line(row.text, vector, row.id))
 
 
 def _folder_of(options: argparse.Namespace) -> str | None:
@@ -228,7 +207,7 @@ def _folder_of(options: argparse.Namespace) -> str | None:
     )
 
 
-def _check(options: argparse.Namespace, folder: str | None, world_size: int) -> None:
+def _check(options: argparse.Namespace, folder: str | None, world_size: int, resumes: bool) -> None:
     """Check that the options go together and claim the output.
 
     Raises:
@@ -257,18 +236,10 @@ def _check(options: argparse.Namespace, folder: str | None, world_size: int) -> 
         refuse_options(options, ("jsonl",), "prints vectors, but --output writes them: drop one.")
     if folder is not None:
         # a folder that an earlier run has begun is resumed, which compares model and settings
-        if _manifest_of(folder) is None:
+        if not resumes:
             claim(folder, options.force, folder=True)
     elif options.output is not None:
         claim(options.output, options.force)
-
-
-def _manifest_of(folder: str) -> dict[str, Any] | None:
-    """The manifest of a folder of vectors that an earlier run has begun."""
-    from minibert.text.location import Location
-    from minibert.vectors.folder import VectorFolder
-
-    return VectorFolder(Location(folder)).manifest
 
 
 def useful_processes(options: argparse.Namespace) -> int:
