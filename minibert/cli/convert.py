@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 
-from minibert.cli.loading import source_of
+from minibert.cli.loading import USES, source_of
 from minibert.cli.options import add_model, add_options
 from minibert.cli.parser import Command, Parser
 from minibert.cli.results import UsageError, claim, report
@@ -92,15 +92,6 @@ CONVERT = Command(
 )
 
 
-# the command that uses a graph, by the class of its model. Other graphs are used from Python
-_NEXT = {
-    "SentenceEmbedder": "embed --model {folder} --backend onnx TEXT",
-    "BertForSequenceClassification": "classify --model {folder} --backend onnx TEXT",
-    "BertForTokenClassification": "entities --model {folder} --backend onnx TEXT",
-    "BertForQuestionAnswering": "answer --model {folder} --backend onnx --question QUESTION TEXT",
-}
-
-
 def add_export(parser: Parser) -> None:
     add_model(parser, default=None, required=True)
     add_options(parser, "--output", metavar="DIR", required=True, help="Folder to write.")
@@ -124,6 +115,7 @@ def run_export(options: argparse.Namespace) -> None:
     claim(options.output, options.force, folder=True)
     source = source_of(options)
     from minibert.encoders.export import export
+    from minibert.encoders.kinds import KIND_OF_CLASS
 
     done = export(source, options.output, options.precision, options.heads, options.force)
     sentence = (
@@ -131,8 +123,9 @@ def run_export(options: argparse.Namespace) -> None:
         f"most\n{done.difference:.1e} of the largest one, and the smallest cosine is "
         f"{done.cosine:.6f}."
     )
-    if done.kind in _NEXT:
-        sentence += f"\nUse it: minibert {_NEXT[done.kind].format(folder=options.output)}"
+    use = USES.get(KIND_OF_CLASS.get(done.kind, "embedder"), "")
+    if use:  # other graphs are used from Python
+        sentence += f"\nUse it: {use.format(model=options.output)} --backend onnx"
     content = {"output": options.output, "precision": options.precision, **done._asdict()}
     report(options, content, sentence)
 

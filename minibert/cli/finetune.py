@@ -21,10 +21,11 @@ import argparse
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from minibert.cli.loading import model_folder, source_of
+from minibert.cli.loading import USES, model_folder, source_of
 from minibert.cli.options import (
     add_common,
     add_fields,
@@ -62,17 +63,37 @@ class FinetuningTask:
     Attributes:
         summary: What the model learns: "Learn ...", of which the model card makes "A BERT that
             predicts ...".
-        use: The command that uses the model. `{pair}` is where a second text is given.
-        make: Makes the task that the options describe.
+        kind: What the model is, as `minibert.load` calls it.
+        task_class: Module and class in `minibert.tasks`. Its fields are options, too.
         add_data: Adds the options of what the task reads to a group.
-        learns_vectors: The model is an embedder.
+        needed: Options that a run cannot do without, besides --train.
     """
 
     summary: str
-    use: str
-    make: Callable[[argparse.Namespace], Task]
+    kind: str
+    task_class: str
     add_data: Callable[[Any], None]
-    learns_vectors: bool = False
+    needed: tuple[str, ...] = ()
+
+    def make(self, options: argparse.Namespace) -> Task:
+        """Make the task that the options describe."""
+        module, _, name = self.task_class.partition(".")
+        task_class = getattr(import_module(f"minibert.tasks.{module}"), name)
+        table = table_of(options)
+        more: dict[str, Any] = {}
+        if "dev_text_column" in options:  # a table, of which --dev may name other columns
+            more["dev_table"] = dataclasses.replace(
+                table,
+                text=options.dev_text_column or table.text,
+                pair=options.dev_pair_column or table.pair,
+                label=options.dev_label_column or table.label,
+            )
+        if "negative_columns" in options:
+            more["negatives"] = list(dict.fromkeys(options.negative_columns))
+        if getattr(options, "label_columns", None):
+            more["multi_label"] = True
+        task: Task = filled(task_class, options, table=table, **more)
+        return task
 
 
 def add(parser: Parser) -> None:
@@ -81,7 +102,7 @@ def add(parser: Parser) -> None:
         metavar="TASK",
         title="tasks",
         required=True,
-        description="minibert finetune TASK --help lists the options of a task. "
+        description="minibert finetune TASK --help lists the options of a task.\n"
         "minibert finetune --resume --output DIR resumes a run.",
         parser_class=Parser,
     )
@@ -89,7 +110,7 @@ def add(parser: Parser) -> None:
         options = tasks.add_parser(task, help=kind.summary, description=kind.summary)
         _add_data_options(options, kind)
         add_model(options)
-        if kind.learns_vectors:
+        if kind.kind == "embedder":
             _add_vector_options(options)
         add_training_options(options, TrainingOptions)
         add_run_options(options)
@@ -168,6 +189,11 @@ def _add_classes(group: Any) -> None:
     add_options(group, "--label-columns")
 
 
+def _add_numbers(group: Any) -> None:
+    _add_columns(group)
+    group.set_defaults(regression=True)
+
+
 def _add_pairs(group: Any) -> None:
     _add_columns(group, labeled=False)
 
@@ -232,13 +258,13 @@ def with_task_of_run(arguments: list[str]) -> list[str]:
 
 
 def run(options: argparse.Namespace) -> None:
-    options = options_of_run(options, "train")
+    kind = TASKS[options.task]
+    options = options_of_run(options, "train", *kind.needed)
     if options.dev is not None:
         refuse_options(options, ["held_out"], "has no effect with --dev: drop one of them.")
     settings = filled(TrainingOptions, options)
     check_single_files((options.train, options.dev, options.test))
     source = source_of(options)
-    kind = TASKS[options.task]
     task = kind.make(options)
     from minibert.training.finetuning import finetune
 
@@ -260,8 +286,9 @@ def run(options: argparse.Namespace) -> None:
         return
     model = model_folder(options.output)
     measured = ", ".join(f"{name} {score:.4f}" for name, score in scores.items())
-    pair = "" if getattr(options, "pair_column", None) is None else " --pair TEXT"
-    usage = kind.use.format(model=options.output, pair=pair)
+    usage = USES[kind.kind].format(model=options.output)
+    if kind.kind == "classifier" and options.pair_column is not None:
+        usage += " --pair TEXT"
     from minibert.training.card import write_card
 
     positions = read_json(Path(model, "config.json"))["max_position_embeddings"]
@@ -277,125 +304,58 @@ def run(options: argparse.Namespace) -> None:
     report(options, {"output": model, **scores}, sentence)
 
 
-def _sequence_task(options: argparse.Namespace) -> Task:
-    from minibert.tasks.sequence import SequenceTask
-
-    label_columns = getattr(options, "label_columns", [])
-    multi_label = getattr(options, "multi_label", False) or bool(label_columns)
-    class_weights = getattr(options, "class_weights", False)
-    if multi_label and class_weights:
-        raise UsageError("--class-weights is for one label a text: drop it.")
-    table = table_of(options)
-    return SequenceTask(
-        table,
-        regression=options.task == "regression",
-        class_weights=class_weights,
-        multi_label=multi_label,
-        label_columns=label_columns,
-        dev_table=_dev_table(options, table),
-    )
-
-
-def _token_task(options: argparse.Namespace) -> Task:
-    from minibert.tasks.tokens import TokenTask
-
-    return TokenTask(table_of(options))
-
-
-def _answer_task(options: argparse.Namespace) -> Task:
-    from minibert.tasks.answers import AnswerTask
-
-    return AnswerTask(table_of(options))
-
-
-def _rerank_task(options: argparse.Namespace) -> Task:
-    if options.pair_column is None:
-        raise UsageError("reranker needs --pair-column, the column of the document.")
-    from minibert.tasks.reranking import RerankTask
-
-    table = table_of(options)
-    return RerankTask(table, _dev_table(options, table))
-
-
-def _dev_table(options: argparse.Namespace, table: Table) -> Table:
-    """How --dev and --test are read: as --train, where no other columns are named."""
-    return dataclasses.replace(
-        table,
-        text=options.dev_text_column or table.text,
-        pair=options.dev_pair_column or table.pair,
-        label=options.dev_label_column or table.label,
-    )
-
-
-def _similarity_task(options: argparse.Namespace) -> Task:
-    if options.pair_column is None:
-        raise UsageError(f"{options.task} needs --pair-column, the column of the second text.")
-    negatives = getattr(options, "negative_columns", [])
-    if options.task == "triplets" and not negatives:
-        raise UsageError("triplets need --negative-column, the column of a text that is unlike.")
-    from minibert.tasks.similarity import SimilarityTask
-
-    table = table_of(options)
-    return filled(
-        SimilarityTask,
-        options,
-        table=table,
-        negatives=list(dict.fromkeys(negatives)),
-        dev_table=_dev_table(options, table),
-    )
-
-
 TASKS = {
     "classification": FinetuningTask(
         "Learn the label of a text or of a pair of texts.",
-        "minibert classify --model {model} TEXT{pair}",
-        _sequence_task,
+        "classifier",
+        "sequence.SequenceTask",
         _add_classes,
     ),
     "regression": FinetuningTask(
         "Learn a number for a text or for a pair of texts.",
-        "minibert classify --model {model} TEXT{pair}",
-        _sequence_task,
-        _add_columns,
+        "classifier",
+        "sequence.SequenceTask",
+        _add_numbers,
     ),
     "tokens": FinetuningTask(
         "Learn a tag for each word (CoNLL files), such as the names in a text.",
-        "minibert entities --model {model} TEXT",
-        _token_task,
+        "tagger",
+        "tokens.TokenTask",
         _add_encoding,
     ),
     "answers": FinetuningTask(
         "Learn where in a text the answer to a question is (SQuAD files).",
-        "minibert answer --model {model} --question QUESTION TEXT",
-        _answer_task,
+        "answers",
+        "answers.AnswerTask",
         _add_encoding,
     ),
     "reranker": FinetuningTask(
         "Learn how well a document answers a query, to rank what a search has found.",
-        "minibert rerank --model {model} QUERY --file FILE",
-        _rerank_task,
+        "reranker",
+        "reranking.RerankTask",
         _add_columns,
+        needed=("pair_column",),
     ),
     "pairs": FinetuningTask(
         "Make the vectors of two texts that belong together similar.",
-        "minibert search --model {model} QUERY --corpus FILE",
-        _similarity_task,
+        "embedder",
+        "similarity.SimilarityTask",
         _add_pairs,
-        learns_vectors=True,
+        needed=("pair_column",),
     ),
     "triplets": FinetuningTask(
         "As pairs, with hard negatives: texts that do not belong to the first.",
-        "minibert search --model {model} QUERY --corpus FILE",
-        _similarity_task,
+        "embedder",
+        "similarity.SimilarityTask",
         _add_triplets,
-        learns_vectors=True,
+        needed=("pair_column", "negative_columns"),
     ),
     "scores": FinetuningTask(
         "Make the similarity of two texts what a score says.",
-        "minibert embed --model {model} TEXT",
-        _similarity_task,
+        "embedder",
+        "similarity.SimilarityTask",
         _add_scores,
-        learns_vectors=True,
+        needed=("pair_column",),
     ),
 }
 FINETUNE = Command(

@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("minibert")
 
-# the command that uses a model, by its kind
-_COMMANDS = {
-    "embedder": "embed",
-    "reranker": "rerank",
-    "classifier": "classify",
-    "tagger": "entities",
-    "answers": "answer",
-    "masked": "fill-mask",
+USES = {
+    "embedder": "minibert search --model {model} QUERY --corpus FILE",
+    "reranker": "minibert rerank --model {model} QUERY --file FILE",
+    "classifier": "minibert classify --model {model} TEXT",
+    "tagger": "minibert entities --model {model} TEXT",
+    "answers": "minibert answer --model {model} --question QUESTION TEXT",
+    "masked": 'minibert fill-mask --model {model} "... [MASK] ..."',
 }
+"""How a model is used, by its kind."""
 _HEADS = ("ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering")
 
 
@@ -105,7 +105,7 @@ def load_head(options: argparse.Namespace, kind: Kind) -> tuple[Any, Any]:
     """
     chosen = getattr(options, "backend", None)  # None: the command has no choice
     backend: Any = chosen or "torch"
-    precision = getattr(options, "precision", "exact")
+    precision: Any = getattr(options, "precision", "exact")
     if backend == "onnx" and precision != "fp32":
         raise UsageError("--backend onnx has the precision of the export: leave --precision out.")
     source = source_of(options)
@@ -122,11 +122,12 @@ def load_head(options: argparse.Namespace, kind: Kind) -> tuple[Any, Any]:
             )
         except ValueError:
             actual = kind_of(source)
-            if actual == kind or actual not in _COMMANDS:
+            if actual == kind or actual not in USES:
                 raise
+            command = " ".join(USES[actual].split()[:2])
             raise ValueError(
-                f"{source} is {NOUN_OF_KIND[actual]}, not {NOUN_OF_KIND[kind]}: use it by minibert "
-                f"{_COMMANDS[actual]}, or train another one by minibert finetune."
+                f"{source} is {NOUN_OF_KIND[actual]}, not {NOUN_OF_KIND[kind]}: use it by "
+                f"{command}, or train another one by minibert finetune."
             ) from None
     if getattr(options, "max_length", None) is not None:
         positions = getattr(model, "model", model).config.max_position_embeddings

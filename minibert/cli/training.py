@@ -120,9 +120,13 @@ def options_of_run(options: argparse.Namespace, *needed: str) -> argparse.Namesp
         options.parser.set_defaults(**run["options"])
         options = options.root_parser.parse_command_line(options.arguments)
     options.resume = resume
-    missing = [name for name in needed if getattr(options, name, None) is None]
+    missing = [
+        flag
+        for flag, action in options.parser.options_by_name().items()
+        if action.dest in needed and not getattr(options, action.dest)
+    ]
     if missing:
-        advice = f"give {' and '.join(f'--{name}' for name in missing)}"
+        advice = f"give {' and '.join(missing)}"
         if resume:
             raise UsageError(f"{folder} holds no run to resume: {advice} to start one.")
         if (folder / RUN_FILE).is_file():

@@ -101,7 +101,7 @@ class SequenceTask(TableTask):
 
     def __post_init__(self) -> None:
         if self.class_weights and (self.multi_label or self.regression):
-            raise ValueError("class_weights are for tasks with one label a text.")
+            raise ValueError("class_weights is for one label a text: drop it.")
         if self.label_columns and not self.multi_label:
             raise ValueError("label_columns are for several labels a text: pass multi_label=True.")
 

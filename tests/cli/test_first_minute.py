@@ -142,7 +142,7 @@ MISTAKES = {
     "pretrain --corpus a.tsv --output o": "give --config to start from scratch",
     "finetune tokens --train no.txt --dev a.tsv --output o": "there is no file no.txt.",
     "finetune tokens --train a.tsv --dev a.tsv --output o --steps 0": "steps",
-    "finetune pairs --train a.tsv --dev a.tsv --output o": "pairs needs --pair",
+    "finetune pairs --train a.tsv --dev a.tsv --output o": "give --pair-column",
     "finetune tokens --train a.tsv --dev a.tsv --model ./nowhere --output o": (
         "Checkpoint './nowhere' is not a folder"
     ),

@@ -96,7 +96,7 @@ def test_a_trained_reranker_is_served_and_evaluated(
     command = ["finetune", "reranker", "--model", str(tiny_folder(tmp_path / "base"))]
     command += ["--train", str(train), "--dev", str(dev), "--text-column", "query"]
     assert main([*command, "--output", model]) == 2
-    assert "reranker needs --pair-column" in capsys.readouterr().err
+    assert "give --pair-column" in capsys.readouterr().err
     command += ["--pair-column", "document", "--epochs", "8", "--learning-rate", "3e-3"]
     assert main([*command, "--output", model, "--json"]) == 0
     scores = json.loads(capsys.readouterr().out)

@@ -296,7 +296,7 @@ def test_the_command(checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFix
     command += ["--train", file, "--dev", file, "--model", str(checkpoint)]
     command += ["--output", str(tmp_path / "out"), "--steps", "2"]
     assert main(command) == 2
-    assert "triplets need --negative-column" in capsys.readouterr().err
+    assert "give --negative-column" in capsys.readouterr().err
     command += ["--negative-column", "negative", "--matryoshka", "8,16", "--json"]
     assert main(command) == 0
     assert json.loads(capsys.readouterr().out).keys() == {"output", "mrr", "recall@1", "recall@10"}
