@@ -25,8 +25,8 @@ class Command:
 _OPTIONS = argparse.Action(["[options]"], "options", nargs=0, required=True)
 
 
-class HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
-    """Help that shows a default only where there is one to show."""
+class HelpFormatter(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFormatter):
+    """Help that shows a default only where there is one to show, and an example on one line."""
 
     def __init__(self, prog: str) -> None:
         super().__init__(prog, max_help_position=32, width=100)
@@ -40,11 +40,6 @@ class HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
             return
         needed = [action for action in actions if not action.option_strings or action.required]
         super().add_usage(usage, [_OPTIONS, *needed], (), prefix)
-
-    def _fill_text(self, text: str, width: int, indent: str) -> str:
-        if text.startswith("example: "):  # a command to copy stays on one line
-            return indent + text
-        return super()._fill_text(text, width, indent)
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
         if action.nargs == 0 or action.default in (None, [], ()):

@@ -64,16 +64,14 @@ def run(options: argparse.Namespace) -> int:
         return code
     except KeyboardInterrupt as stop:
         return _end_stopped(options, getattr(stop, "signal", signal.SIGINT), str(stop))
-    except EXPECTED_ERRORS as error:
-        if options.debug and not isinstance(error, BrokenPipeError):
-            traceback.print_exc()
+    except Exception as error:
+        is_expected = isinstance(error, EXPECTED_ERRORS)
         if _signals:  # a library has caught what the signal raised, and raised another error
             return _end_stopped(options, _signals[0])
-        return end_failed(name, error, options)
-    except Exception:
-        if _signals:
-            return _end_stopped(options, _signals[0])
-        traceback.print_exc()
+        if not is_expected or (options.debug and not isinstance(error, BrokenPipeError)):
+            traceback.print_exc()
+        if is_expected:
+            return end_failed(name, error, options)
         print(
             f"{name}: this is a bug in minibert. Please report the traceback above.",
             file=sys.stderr,
@@ -146,20 +144,34 @@ def _messages(command_line: Sequence[str]) -> Iterator[None]:
 
     With `--quiet` only errors are shown.
     """
-    handler = _Stderr()
-    level, propagate = logger.level, logger.propagate
     is_quiet = "--quiet" in command_line or "-q" in command_line
-    logger.addHandler(handler)
-    logger.setLevel(logging.ERROR if is_quiet else logging.INFO)
-    logger.propagate = False
     show_warning = warnings.showwarning
     warnings.showwarning = _log_warning
     try:
-        yield
+        with logged_by(_Stderr(), logger, logging.ERROR if is_quiet else logging.INFO):
+            yield
     finally:
         warnings.showwarning = show_warning
+
+
+@contextmanager
+def logged_by(handler: logging.Handler, logger: logging.Logger, level: int) -> Iterator[None]:
+    """Let a handler alone have the messages of a logger, from this level on, until the block ends.
+
+    Args:
+        handler: The handler.
+        logger: The logger.
+        level: The lowest level of its messages.
+    """
+    before, propagate = logger.level, logger.propagate
+    logger.addHandler(handler)
+    logger.setLevel(level)
+    logger.propagate = False
+    try:
+        yield
+    finally:
         logger.removeHandler(handler)
-        logger.setLevel(level)
+        logger.setLevel(before)
         logger.propagate = propagate
 
 

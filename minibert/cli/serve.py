@@ -27,6 +27,7 @@ from minibert.cli.options import (
 )
 from minibert.cli.parser import Command, Parser
 from minibert.cli.results import UsageError
+from minibert.cli.running import logged_by
 from minibert.serving.options import Limits, ServeOptions
 from minibert.util.extras import need
 
@@ -137,18 +138,12 @@ def _request_log(logger: logging.Logger, as_json: bool) -> Iterator[None]:
     handler = logging.StreamHandler(sys.stdout)
     handler.setFormatter(_JsonLines() if as_json else logging.Formatter("%(message)s"))
     root = logging.getLogger()
-    level, propagate = logger.level, logger.propagate
-    for each in (root, logger):
-        each.addHandler(handler)
-    logger.setLevel(logging.INFO)
-    logger.propagate = False
+    root.addHandler(handler)
     try:
-        yield
+        with logged_by(handler, logger, logging.INFO):
+            yield
     finally:
-        logger.setLevel(level)
-        logger.propagate = propagate
-        for each in (root, logger):
-            each.removeHandler(handler)
+        root.removeHandler(handler)
 
 
 def _load(options: argparse.Namespace, settings: ServeOptions, name: str, model: str) -> Any:
