@@ -31,7 +31,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from prometheus_client import generate_latest
-from pydantic import BaseModel, Field, StrictInt, model_validator
+from pydantic import AfterValidator, BaseModel, Field, StrictInt, model_validator
 from pydantic_core import to_json
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
@@ -62,7 +62,7 @@ Texts = (
 )
 OneOrTwo = Annotated[list[str], Field(min_length=1, max_length=2)]  # a text, or a pair of texts
 PositiveInt = Annotated[StrictInt, Field(ge=1)]
-Direction = Literal["Right", "right", "Left", "left"]
+Direction = Annotated[Literal["Right", "right", "Left", "left"], AfterValidator(str.lower)]
 
 MAX_INDICES = 10  # in the header X-Truncated: clients and proxies limit the size of headers
 
@@ -70,6 +70,7 @@ MAX_INDICES = 10  # in the header X-Truncated: clients and proxies limit the siz
 EMBEDDERS = ("embedding",)
 RERANKERS = ("reranker",)
 CLASSIFIERS = ("classifier", "tagger", "reranker")
+ANY = (*EMBEDDERS, *CLASSIFIERS)
 
 # what other APIs call the two sides of a search, as input_type and as task
 QUERY_TYPES = ("query", "search_query", "retrieval.query")
@@ -217,17 +218,11 @@ class Answer(NamedTuple):
     tokens: int
     truncated: list[int]
 
-    def predictions(self, raw: bool) -> list[list[dict[str, Any]]]:
-        """Return the spans of each text, or its labels with their scores, best first."""
-        if self.model.kind == "tagger":
-            return list(self.values)
-        scores: Vectors = self.values if raw else self.model.class_scores(self.values)
-        labels = self.model.about["labels"]
-        predictions = []
-        for row, logits in zip(scores, self.values, strict=True):
-            order = best_first(row, logits)
-            predictions.append([{"label": labels[i], "score": float(row[i])} for i in order])
-        return predictions
+    @property
+    def scores(self) -> Vectors:
+        """The scores of logits, as the activation of the model gives them, (N, labels)."""
+        scores: Vectors = activate(self.values, self.model.activation)
+        return scores
 
 
 class Service:
@@ -254,19 +249,8 @@ class Service:
             for model in self.models.values():
                 if model.kind == kind and name in (None, model.name):
                     return model
-        raise HTTPException(
-            404, f"the {kinds[0]} model does not exist here: GET /v1/models lists all."
-        )
-
-    def named(self, name: str) -> Served:
-        """Return the model of this name, of any kind.
-
-        Raises:
-            HTTPException: No model has the name.
-        """
-        if name not in self.models:
-            raise HTTPException(404, "the model does not exist here: GET /v1/models lists all.")
-        return self.models[name]
+        kind = f"{kinds[0]} " if kinds is not ANY else ""
+        raise HTTPException(404, f"the {kind}model does not exist here: GET /v1/models lists all.")
 
     def check_count(self, texts: int) -> None:
         """Check that a request has no more texts than it may have.
@@ -462,18 +446,15 @@ def _add_openai(app: FastAPI, service: Service) -> None:
 
     @app.get("/v1/models/{name:path}")
     async def model(name: str) -> dict[str, Any]:
-        return _about(service, service.named(name))
+        return _about(service, service.choose(name, ANY))
 
     @app.post("/embeddings")
     @app.post("/v1/embeddings")
     async def embeddings(body: EmbeddingsRequest, request: Request) -> Response:
         answer, vectors = await _embeddings(service, body, request)
-        embeddings: list[Any] = vectors.tolist()
-        if body.encoding_format == "base64":
-            embeddings = [_base64(vector) for vector in vectors]
         data = [
             {"object": "embedding", "index": index, "embedding": embedding}
-            for index, embedding in enumerate(embeddings)
+            for index, embedding in enumerate(_encoded(vectors, body.encoding_format))
         ]
         return _reply({"object": "list", "data": data, **_usage(answer)}, answer)
 
@@ -489,11 +470,9 @@ def _add_openai(app: FastAPI, service: Service) -> None:
         )
         side = "left" if body.truncate == "START" else None
         answer, vectors = await _embeddings(service, same, request, side)
-        embeddings: dict[str, Any] = {}
-        for kind in body.embedding_types or ["float"]:
-            embeddings[kind] = vectors.tolist()
-            if kind == "base64":
-                embeddings[kind] = [_base64(vector) for vector in vectors]
+        embeddings = {
+            encoding: _encoded(vectors, encoding) for encoding in body.embedding_types or ["float"]
+        }
         # a client of the first version that names no type expects a list
         is_list = body.embedding_types is None and path_in_app(request.scope) == "/v1/embed"
         content = {
@@ -516,7 +495,7 @@ def _add_openai(app: FastAPI, service: Service) -> None:
         labels = answer.model.about["labels"]
         thresholds = answer.model.about.get("thresholds")
         data: list[dict[str, Any]] = []
-        for index, scores in enumerate(answer.model.class_scores(answer.values).tolist()):
+        for index, scores in enumerate(answer.scores.tolist()):
             best = labels[scores.index(max(scores))]
             data.append({"index": index, "label": best, "probs": scores})
             data[-1]["num_classes"] = len(labels)
@@ -580,8 +559,9 @@ def _add_tei(app: FastAPI, service: Service) -> None:
 
     @app.post("/embed")
     async def embed(body: EmbedRequest, request: Request) -> Response:
-        side = body.truncation_direction and body.truncation_direction.lower()
-        answer = await service.answer(request, body, EMBEDDERS, _inputs(body.inputs), side)
+        answer = await service.answer(
+            request, body, EMBEDDERS, _inputs(body.inputs), body.truncation_direction
+        )
         vectors = service.vectors(answer, body.dimensions, body.normalize)
         return _reply(vectors.tolist(), answer)
 
@@ -611,7 +591,15 @@ def _add_tei(app: FastAPI, service: Service) -> None:
         for texts in [given] if is_single else given:
             inputs.append(texts[0] if len(texts) == 1 else (texts[0], texts[1]))
         answer = await service.answer(request, body, CLASSIFIERS, inputs)
-        predictions = answer.predictions(body.raw_scores)
+        predictions = answer.values
+        if answer.model.kind != "tagger":
+            labels = answer.model.about["labels"]
+            predictions = []
+            for row, logits in zip(
+                answer.values if body.raw_scores else answer.scores, answer.values, strict=True
+            ):
+                order = best_first(row, logits)
+                predictions.append([{"label": labels[i], "score": float(row[i])} for i in order])
         # at / the API is that of pipelines: a list for each text, also for a single text
         if is_single and request.scope["route"].path not in ("/", "/invocations"):
             return _reply(predictions[0], answer)
@@ -634,12 +622,13 @@ def _add_tei_tools(app: FastAPI, service: Service) -> None:
     @app.post("/similarity")
     async def similarity(body: SimilarityRequest, request: Request) -> Response:
         options = body.parameters
-        side = options.truncation_direction and options.truncation_direction.lower()
         texts = _Request(
             model=body.model, prompt_name=options.prompt_name, truncate=options.truncate
         )
         inputs: list[Input] = [body.inputs.source_sentence, *body.inputs.sentences]
-        answer = await service.answer(request, texts, EMBEDDERS, inputs, side)
+        answer = await service.answer(
+            request, texts, EMBEDDERS, inputs, options.truncation_direction
+        )
         vectors = unit(answer.values)
         return _reply((vectors[1:] @ vectors[0]).tolist(), answer)
 
@@ -649,7 +638,7 @@ def _add_tei_tools(app: FastAPI, service: Service) -> None:
         if isinstance(texts, str):
             texts = [texts]
         service.check_count(len(texts))
-        model = service.choose(body.model, (*EMBEDDERS, *CLASSIFIERS))
+        model = service.choose(body.model, ANY)
         tokens = await asyncio.to_thread(model.tokens, texts, body.add_special_tokens)
         return Response(to_json(tokens), media_type="application/json")
 
@@ -659,7 +648,7 @@ def _add_tei_tools(app: FastAPI, service: Service) -> None:
 
     @app.get("/info/{name:path}")
     async def info_of_model(name: str) -> dict[str, Any]:
-        return describe(service.named(name))
+        return describe(service.choose(name, ANY))
 
     def describe(model: Served) -> dict[str, Any]:
         about: dict[str, Any] = {}
@@ -699,9 +688,12 @@ def _inputs(texts: str | list[Any]) -> list[Input]:
     return list(texts)
 
 
-def _base64(vector: Vectors) -> str:
-    """A vector as OpenAI's clients decode it: float32, little-endian, in base64."""
-    return base64.b64encode(vector.astype("<f4").tobytes()).decode()
+def _encoded(vectors: Vectors, encoding: str) -> list[Any]:
+    """Vectors as numbers ("float"), or as OpenAI's clients decode them from "base64"."""
+    if encoding == "float":
+        numbers: list[Any] = vectors.tolist()
+        return numbers
+    return [base64.b64encode(vector.astype("<f4").tobytes()).decode() for vector in vectors]
 
 
 def _usage(answer: Answer) -> dict[str, Any]:

@@ -13,23 +13,20 @@ from starlette.exceptions import HTTPException
 
 from minibert.checkpoints.source import Source
 from minibert.encoders.batched import Batched
-from minibert.encoders.scoring import activate, class_activation, label_names
+from minibert.encoders.scoring import TextScorer, class_activation, label_names
+from minibert.encoders.text_encoder import TextModel
 from minibert.encoders.token_rows import (
     Pair,
     Row,
     Rows,
     Settings,
-    Vectors,
     tokenize_rows,
     truncate_row,
 )
-from minibert.inference.batching import BATCH_TOKENS
 
 if TYPE_CHECKING:
     from minibert.config import BertConfig
     from minibert.encoders.kinds import Kind
-    from minibert.encoders.onnx_heads import OnnxHead
-    from minibert.encoders.rerank import CrossEncoder
     from minibert.encoders.text_encoder import TextEncoder
     from minibert.inference.precisions import Precision
     from minibert.tasks.entities import Entity, TokenClassifier
@@ -38,10 +35,8 @@ if TYPE_CHECKING:
 Input = str | Pair | list[int]
 Request = tuple[Rows, Settings]  # the row of one text
 
-SERVED_KINDS = (
-    "minibert serve takes embedders, rerankers, classifiers and regressions of texts, and taggers."
-)
-# what a checkpoint is loaded as; a cross-encoder computes the logits of any classifier
+# what a checkpoint is loaded as, if it can be served. A cross-encoder computes the logits of any
+# classifier
 _LOADED_AS: dict[str, Kind] = {
     "embedder": "embedder",
     "base": "embedder",
@@ -62,11 +57,8 @@ class Served:
         name: Name of the model in requests.
         kind: "embedding", "reranker", "classifier" or "tagger".
         encoder: Computes vectors or logits (N, D) of rows, in one thread.
-        settings_of: Returns how texts with the prompt of a name (None: the default prompt) are
-            encoded. Raises ValueError for a name that the model does not have.
         about: Fields of `GET /v1/models`.
-        config: Configuration of a classifier or reranker, which says what its logits mean.
-        reads_windows: The model splits long texts into windows, so that none is truncated.
+        activation: What turns the logits of a classifier or reranker into scores.
         queue: `max_wait_ms`, `max_tokens` and `max_pending` as in `Batched`.
     """
 
@@ -74,24 +66,19 @@ class Served:
         self,
         name: str,
         kind: str,
-        encoder: TextEncoder | CrossEncoder | OnnxHead | Tagger,
-        settings_of: Callable[[str | None], Settings],
+        encoder: TextEncoder | TextScorer | Tagger,
         about: dict[str, Any],
-        config: BertConfig | None = None,
-        reads_windows: bool = False,
+        activation: str = "Identity",
         **queue: Any,
     ) -> None:
         self.name = name
         self.kind = kind
         self.about = about
-        self.config = config
+        self.activation = activation
         self.max_length = encoder.max_length
-        self._row_length = encoder.max_length
-        if reads_windows:
-            self._row_length = sys.maxsize
         self._tokenizer = encoder.tokenizer
         self._encoder = encoder
-        self._settings_of = cache(settings_of)
+        self._settings_of = cache(lambda prompt_name: encoder.settings(prompt_name=prompt_name))
         self.observe_batch: Callable[[float], object] = lambda texts: None
         self.batched = Batched(self._read, self._encode, **queue)
 
@@ -137,19 +124,6 @@ class Served:
             result.append(tokens)
         return result
 
-    def class_scores(self, logits: Vectors) -> Vectors:
-        """Return the scores of a classifier's logits (N, labels).
-
-        They are probabilities by softmax, by sigmoid where a text has several labels or the model
-        one, and the numbers of a regression as they are.
-        """
-        assert self.config is not None
-        activation = class_activation(self.config)
-        if self.kind == "reranker" and self.config.problem_type != "regression":
-            activation = "Sigmoid"  # as text-embeddings-inference, for a model with one label
-        scores: Vectors = activate(logits, activation)
-        return scores
-
     async def run(self, requests: Sequence[Request]) -> Any:
         """Compute rows in batches with those of other requests.
 
@@ -193,7 +167,9 @@ class Served:
         if isinstance(text, list):
             return self._row_of_ids(text, side), settings
         try:
-            rows = tokenize_rows(self._tokenizer, [text], self._row_length, settings, side)
+            # a tagger splits long texts into windows of its own
+            limit = sys.maxsize if self.kind == "tagger" else self.max_length
+            rows = tokenize_rows(self._tokenizer, [text], limit, settings, side)
         except ValueError:
             raise HTTPException(
                 422, "a text holds a lone surrogate (half a character, left by wrong decoding)."
@@ -221,20 +197,12 @@ def _size(text: Input) -> int:
     return len(text)
 
 
-class Tagger:
+class Tagger(TextModel):
     """A token classifier that encodes texts to the spans of `find_entities`."""
 
     def __init__(self, model: TokenClassifier, tokenizer: BertTokenizer) -> None:
+        super().__init__(tokenizer, model.config.max_position_embeddings)
         self.model = model
-        self.tokenizer = tokenizer
-        positions = model.config.max_position_embeddings
-        self.max_length = min(tokenizer.model_max_length, positions)
-
-    def settings(self, prompt_name: str | None = None) -> Settings:
-        """Return how texts are encoded. A prompt is a ValueError, because taggers have none."""
-        if prompt_name is not None:
-            raise ValueError("a tagger has no prompts.")
-        return Settings("", "truncate", BATCH_TOKENS)
 
     def encode_rows(self, rows: Rows, settings: Settings) -> list[list[Entity]]:
         """Return the spans of each text."""
@@ -272,15 +240,16 @@ def load(
     """
     from minibert.encoders.kinds import NOUN_OF_KIND, kind_of, load as load_kind
 
-    kind: Kind | None = None  # of an export: what its graph says
-    if backend == "torch":
-        actual = kind_of(source)
-        kind = _LOADED_AS.get(actual)
-        if kind is None:
-            raise ValueError(f"{source} is {NOUN_OF_KIND[actual]}. {SERVED_KINDS}")
+    # of an export: what its graph says
+    needed = _LOADED_AS.get(kind_of(source)) if backend == "torch" else None
     kind, model, tokenizer = load_kind(
-        source, kind, backend=backend, precision=precision, device=device, mmap=False
+        source, needed, backend=backend, precision=precision, device=device, mmap=False
     )
+    if kind not in ("embedder", "reranker", "classifier", "tagger"):
+        raise ValueError(
+            f"{source} is {NOUN_OF_KIND[kind]}. minibert serve takes embedders, rerankers, "
+            "classifiers and regressions of texts, and taggers."
+        )
     if backend == "torch":
         from minibert.inference.optimize import warm_up
 
@@ -295,33 +264,18 @@ def load(
             "prompts": list(model.prompts),
             "default_prompt_name": model.default_prompt_name,
         }
-        return Served(
-            name,
-            "embedding",
-            model,
-            lambda prompt: model.settings(prompt_name=prompt),
-            about,
-            **queue,
-        )
-    config = model.config if backend == "onnx" or kind == "tagger" else model.model.config
+        return Served(name, "embedding", model, about, **queue)
+    config: BertConfig = model.config
     labels = label_names(config)
     about = {"labels": labels, "precision": None if backend == "onnx" else precision}
     if kind == "tagger":
-        tagger = Tagger(model, tokenizer)
-        return Served(name, kind, tagger, tagger.settings, about, reads_windows=True, **queue)
-    if kind not in ("classifier", "reranker"):
-        raise ValueError(f"{source} is {NOUN_OF_KIND[kind]}. {SERVED_KINDS}")
-    served_kind = "reranker" if config.num_labels == 1 else "classifier"
+        return Served(name, kind, Tagger(model, tokenizer), about, **queue)
     if config.problem_type == "multi_label_classification":
         from minibert.tasks.thresholds import thresholds_of
 
         about["thresholds"] = dict(zip(labels, thresholds_of(config).tolist(), strict=True))
-    return Served(
-        name,
-        served_kind,
-        model,
-        lambda prompt: model.settings(prompt_name=prompt),
-        about,
-        config,
-        **queue,
-    )
+    if config.num_labels > 1:
+        return Served(name, "classifier", model, about, class_activation(config), **queue)
+    # as text-embeddings-inference, whatever the folder of the model says
+    activation = "Identity" if config.problem_type == "regression" else "Sigmoid"
+    return Served(name, "reranker", model, about, activation, **queue)

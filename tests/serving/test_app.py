@@ -480,12 +480,12 @@ class Stopped:
     def __init__(self, folder: Path, **queue: Any) -> None:
         self.go, self.began = threading.Event(), threading.Event()
         self.tokenizer, self.max_length = BertTokenizer.from_pretrained(folder), 64
-        settings = Settings("", "truncate", 512)
         about = {"dimension": 1, "pooling": "", "precision": None}
         encoder: Any = self
-        self.model = Served(
-            "stopped", "embedding", encoder, lambda name: settings, about, **{**QUEUE, **queue}
-        )
+        self.model = Served("stopped", "embedding", encoder, about, **{**QUEUE, **queue})
+
+    def settings(self, prompt_name: str | None) -> Settings:
+        return Settings("", "truncate", 512)
 
     def encode_rows(self, rows: Rows, settings: Settings) -> Vectors:
         self.began.set()
