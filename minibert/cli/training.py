@@ -109,10 +109,14 @@ def options_of_run(options: argparse.Namespace, *needed: str) -> argparse.Namesp
         ValueError: The file of the options is damaged.
     """
     folder = Path(options.output)
-    resume = options.resume or _is_restarted(folder)
+    resume = options.resume
+    if not resume and int(os.environ.get("TORCHELASTIC_RESTART_COUNT") or 0):
+        from minibert.training.state import saved_states
+
+        resume = bool(saved_states(folder))  # torchrun has restarted the processes of a run
     run = read_run(folder) if resume else {}
     if run:
-        if run["command"] != command_of(options):
+        if run["command"] != options.parser.prog.removeprefix("minibert "):
             raise UsageError(
                 f"{folder} holds a run of minibert {run['command']}: resume it by minibert "
                 f"{run['command'].split()[0]} --resume --output {folder}"
@@ -135,11 +139,6 @@ def options_of_run(options: argparse.Namespace, *needed: str) -> argparse.Namesp
     return options
 
 
-def command_of(options: argparse.Namespace) -> str:
-    """The command with its task, such as "finetune pairs"."""
-    return " ".join(filter(None, (options.command, getattr(options, "task", None))))
-
-
 def read_run(folder: Path) -> dict[str, Any]:
     """The command of the run in a folder and its options, or nothing where there is no run.
 
@@ -155,20 +154,11 @@ def read_run(folder: Path) -> dict[str, Any]:
     return content
 
 
-def _is_restarted(folder: Path) -> bool:
-    """Return whether torchrun has restarted the processes of a run."""
-    if int(os.environ.get("TORCHELASTIC_RESTART_COUNT") or 0) == 0:
-        return False
-    from minibert.training.state import saved_states
-
-    return bool(saved_states(folder))
-
-
 @contextmanager
 def keep_options(options: argparse.Namespace) -> Iterator[None]:
     """Write the options of a run into its folder and lock the folder until the block ends.
 
-    `options_of_run` reads them. A run that ends before its first state leaves nothing.
+    `options_of_run` reads them. A run that ends before it has written anything else leaves nothing.
 
     Raises:
         UsageError: The folder holds something else.
@@ -196,7 +186,8 @@ def keep_options(options: argparse.Namespace) -> Iterator[None]:
     try:
         with run_folder(folder, bool(options.resume)):
             if is_first:
-                write_json(path, {"command": command_of(options), "options": kept})
+                command = options.parser.prog.removeprefix("minibert ")
+                write_json(path, {"command": command, "options": kept})
                 if options.device is None:
                     from minibert.util.devices import default_training_device
 
@@ -204,23 +195,19 @@ def keep_options(options: argparse.Namespace) -> Iterator[None]:
             yield
     except BaseException as error:
         is_stopped = isinstance(error, KeyboardInterrupt)
-        if is_first and not has_run:
-            # ids of a corpus are of use to the same command, but not after an error
-            _forget_start(folder, existed, {RUN_FILE} if is_stopped else {RUN_FILE, "tokens"})
         if is_first and before is not None and saved_states(folder) == states:
             path.write_bytes(before)  # a start that was refused changes no options
+        elif is_first and not has_run:
+            # ids of a corpus are of use to the same command, but not after an error
+            removable = {RUN_FILE} if is_stopped else {RUN_FILE, "tokens"}
+            with suppress(OSError):
+                if {entry.name for entry in folder.iterdir()} <= removable:
+                    path.unlink()
+                    shutil.rmtree(folder / "tokens", ignore_errors=True)
+                if not existed:
+                    folder.rmdir()  # fails where something else was written
         if is_stopped and not str(error) and not holds_run(folder):
             error.args = (
                 "stopped: no step of the training is saved. Run the same command to start again.",
             )
         raise
-
-
-def _forget_start(folder: Path, existed: bool, names: Collection[str]) -> None:
-    """Leave nothing of a run that ended before it had written anything but these."""
-    with suppress(OSError):
-        if {entry.name for entry in folder.iterdir()} <= set(names):
-            (folder / RUN_FILE).unlink()
-            shutil.rmtree(folder / "tokens", ignore_errors=True)
-        if not existed:
-            folder.rmdir()  # fails where something else was written
