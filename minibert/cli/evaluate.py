@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, get_args
 
 from minibert.cli.loading import check_device, check_kind, source_of
-from minibert.cli.options import add_device, add_model, add_options, add_table
+from minibert.cli.options import add_device, add_model, add_options, add_table, keywords_of
 from minibert.cli.parser import Command, Parser
 from minibert.cli.results import UsageError, claim_picture, claim_rows, print_json
 from minibert.cli.texts import check_single_files
@@ -75,25 +75,7 @@ def run(options: argparse.Namespace) -> None:
     model, tokenizer = _load(options, device)
     from minibert.tasks.evaluation import evaluate
 
-    result = evaluate(
-        model,
-        tokenizer,
-        file,
-        task=options.task,
-        text_column=options.text_column,
-        pair_column=options.pair_column,
-        label_column=options.label_column,
-        label_columns=options.label_columns,
-        negative_columns=options.negative_columns,
-        columns=options.columns,
-        delimiter=options.delimiter,
-        quoting=options.quoting,
-        encoding=options.encoding,
-        skip_bad_rows=options.skip_bad_rows,
-        max_length=options.max_length,
-        threshold=options.threshold,
-        bootstrap=options.bootstrap,
-    )
+    result = evaluate(model, tokenizer, file, **keywords_of(evaluate, options))
     if options.errors is not None:
         from minibert.text.write import write_rows
 

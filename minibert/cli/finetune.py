@@ -34,6 +34,7 @@ from minibert.cli.options import (
     add_table,
     comma_list,
     filled,
+    keywords_of,
     refuse_options,
     table_of,
 )
@@ -276,11 +277,7 @@ def run(options: argparse.Namespace) -> None:
             options.dev,
             options.output,
             settings,
-            test=options.test,
-            held_out=options.held_out,
-            skip_bad_rows=options.skip_bad_rows,
-            max_length=options.max_length,
-            resume=options.resume,
+            **keywords_of(finetune, options),
         )
     if place().rank > 0:  # the first process reports for all
         return

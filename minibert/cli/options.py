@@ -6,6 +6,7 @@ A command adds the ones that have an effect on it, so names and help texts are t
 from __future__ import annotations
 
 import argparse
+import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import Field, fields
@@ -134,6 +135,12 @@ def filled(kind: Callable[..., T], options: argparse.Namespace, **more: Any) -> 
         return kind(**{**values, **more})
     except ValueError as error:
         raise UsageError(str(error)) from None
+
+
+def keywords_of(function: Callable[..., Any], options: argparse.Namespace) -> dict[str, Any]:
+    """The values of the options that a function takes as keywords of the same names."""
+    names = inspect.getfullargspec(function).kwonlyargs
+    return {name: getattr(options, name) for name in names if name in options}
 
 
 def refuse_options(options: argparse.Namespace, names: Iterable[str], reason: str) -> None:

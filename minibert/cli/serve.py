@@ -24,6 +24,7 @@ from minibert.cli.options import (
     add_fields,
     add_options,
     filled,
+    keywords_of,
 )
 from minibert.cli.parser import Command, Parser
 from minibert.cli.results import UsageError
@@ -86,9 +87,7 @@ def run(options: argparse.Namespace) -> None:
             models,
             limits,
             key=key,
-            normalize=settings.normalize,
-            metrics_open=settings.metrics_open,
-            cors=settings.cors,
+            **keywords_of(create_app, options),
         )
         # uvicorn raises the signal once more when all is answered; it has done its work then
         signal.signal(signal.SIGTERM, lambda *_: None)
@@ -155,12 +154,10 @@ def _load(options: argparse.Namespace, settings: ServeOptions, name: str, model:
         served = load(
             name,
             source_of(options, model),
-            backend=options.backend,
-            precision=options.precision,
-            device=options.device,
             max_wait_ms=settings.max_wait_ms,
             max_tokens=BATCH_TOKENS,
             max_pending=settings.max_waiting,
+            **keywords_of(load, options),
         )
         served.batched.encode("ready?")  # the first text takes longer than others
     except (ImportError, KeyboardInterrupt, MemoryError):
