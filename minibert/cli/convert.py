@@ -44,7 +44,7 @@ def add_convert(parser: Parser) -> None:
 def run_convert(options: argparse.Namespace) -> None:
     is_in_place = _is_same_folder(options.model, options.output)
     if not is_in_place:
-        claim(options.output, options.force, folder=True)
+        claim(options.output, options.force, "folder")
     source = source_of(options)
     from minibert.encoders.auto import load_with_heads
     from minibert.encoders.sentence_folder import copy_modules, transformer_folder
@@ -112,7 +112,7 @@ def add_export(parser: Parser) -> None:
 def run_export(options: argparse.Namespace) -> None:
     if _is_same_folder(options.model, options.output):
         raise UsageError("--output is the folder of the model itself. Name another folder.")
-    claim(options.output, options.force, folder=True)
+    claim(options.output, options.force, "folder")
     source = source_of(options)
     from minibert.encoders.export import export
     from minibert.encoders.kinds import KIND_OF_CLASS

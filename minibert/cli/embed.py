@@ -237,9 +237,9 @@ def _check(options: argparse.Namespace, folder: str | None, world_size: int, res
     if folder is not None:
         # a folder that an earlier run has begun is resumed, which compares model and settings
         if not resumes:
-            claim(folder, options.force, folder=True)
+            claim(folder, options.force, "folder")
     elif options.output is not None:
-        claim(options.output, options.force)
+        claim(options.output, options.force, "file")
 
 
 def useful_processes(options: argparse.Namespace) -> int:

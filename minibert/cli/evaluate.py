@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from minibert.cli.loading import check_device, check_kind, source_of
 from minibert.cli.options import add_device, add_model, add_options, add_table, keywords_of
 from minibert.cli.parser import Command, Parser
-from minibert.cli.results import UsageError, claim_picture, claim_rows, print_json
+from minibert.cli.results import UsageError, claim, print_json
 from minibert.cli.texts import check_single_files
 from minibert.tasks import TaskName
 from minibert.util.checks import amount
@@ -68,9 +68,9 @@ def run(options: argparse.Namespace) -> None:
     file = _model_and_file(options)
     check_single_files([file])
     if options.errors is not None:
-        claim_rows(options.errors, options.force)
+        claim(options.errors, options.force, "rows")
     if options.plot is not None:
-        claim_picture(options.plot, options.force)
+        claim(options.plot, options.force, "picture")
     device = check_device(options.device, options.backend)
     model, tokenizer = _load(options, device)
     from minibert.tasks.evaluation import evaluate

@@ -30,7 +30,6 @@ from minibert.cli.results import (
     ResultPrinter,
     UsageError,
     claim,
-    claim_picture,
     print_json,
     report,
 )
@@ -66,7 +65,7 @@ def run_info(options: argparse.Namespace) -> None:
             raise UsageError(
                 f"--plot draws the curves of a training run, but {options.model} has no log.jsonl."
             )
-        claim_picture(options.plot, options.force)
+        claim(options.plot, options.force, "picture")
         plot_curves(curves, options.plot)
         report(options, {"output": options.plot}, f"The curves are in {options.plot}.")
         return
@@ -271,7 +270,7 @@ def write(options: argparse.Namespace, source: Source | str, text: str, **more: 
     path = options.output
     if path is None:
         path = str(Path(tempfile.mkdtemp(prefix="minibert-"), f"{options.command}.html"))
-    claim(path, options.force)
+    claim(path, options.force, "file")
     from minibert.learn.build import STEPS, write_page
 
     pair = getattr(options, "pair", None)

@@ -24,7 +24,7 @@ from minibert.cli.options import (
     table_of,
 )
 from minibert.cli.parser import Command, Once, Parser
-from minibert.cli.results import ResultPrinter, UsageError, claim_rows, report
+from minibert.cli.results import ResultPrinter, UsageError, claim, report
 from minibert.cli.texts import (
     check_files,
     count_texts,
@@ -70,7 +70,7 @@ def _rows_of_input(options: argparse.Namespace, *columns: str | None) -> Iterato
     """The rows of the input, of which each has these columns. Checks the output before."""
     if options.output is not None:
         refuse_options(options, ("jsonl",), "prints results, but --output writes them: drop one.")
-        claim_rows(options.output, options.force)
+        claim(options.output, options.force, "rows")
     return rows_of(options, *columns)
 
 

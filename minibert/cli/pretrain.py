@@ -315,7 +315,7 @@ def add_vocab(parser: Parser) -> None:
 
 def run_vocab(options: argparse.Namespace) -> None:
     check_files(options.corpus)
-    claim(options.output, options.force, folder=True)
+    claim(options.output, options.force, "folder")
     from minibert.training.vocab import count_words_of_files, train_vocabulary
 
     lowercase = not options.cased

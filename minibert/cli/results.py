@@ -8,8 +8,10 @@ from __future__ import annotations
 import argparse
 import os
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, Literal
 
+from minibert.text.location import claim as claim_path
+from minibert.text.write import ending_of
 from minibert.util.files import json_text
 
 # reported in one sentence; any other exception is a bug, whose traceback is shown
@@ -81,41 +83,22 @@ class ResultPrinter(AbstractContextManager["ResultPrinter"]):
             print(f"]{further}}}" if kind is None else "")
 
 
-def claim(path: str, force: bool, folder: bool = False) -> None:
-    """As `minibert.text.location.claim`, before anything slow is done.
+def claim(path: str, force: bool, kind: Literal["file", "folder", "rows", "picture"]) -> None:
+    """Check that an output can be written, before anything slow is done.
+
+    Args:
+        path: The file or the folder.
+        force: Whether something that is there may be replaced.
+        kind: What it is. A file of rows or a picture has one of a few endings.
 
     Raises:
-        UsageError: Something is there.
+        UsageError: It has another ending, or something is there.
     """
-    from minibert.text.location import claim
-
     try:
-        claim(path, force, folder)
-    except (FileExistsError, IsADirectoryError, NotADirectoryError) as error:
+        if kind == "rows":
+            ending_of(path)
+        if kind == "picture" and not path.lower().endswith(PICTURES):
+            raise ValueError(f"{os.path.basename(path)!r} should end in {', '.join(PICTURES)}.")
+        claim_path(path, force, kind == "folder")
+    except (ValueError, FileExistsError, IsADirectoryError, NotADirectoryError) as error:
         raise UsageError(str(error)) from None
-
-
-def claim_rows(path: str, force: bool) -> None:
-    """As `claim`, for a file of rows with columns.
-
-    Raises:
-        UsageError: No format of rows has its ending, or it exists and `force` is False.
-    """
-    from minibert.text.write import ending_of
-
-    try:
-        ending_of(path)
-    except ValueError as error:
-        raise UsageError(str(error)) from None
-    claim(path, force)
-
-
-def claim_picture(path: str, force: bool) -> None:
-    """As `claim`, for a file that matplotlib draws.
-
-    Raises:
-        UsageError: Its ending is not that of a picture, or it exists and `force` is False.
-    """
-    if not path.lower().endswith(PICTURES):
-        raise UsageError(f"{os.path.basename(path)!r} should end in {', '.join(PICTURES)}.")
-    claim(path, force)

@@ -177,7 +177,7 @@ def keep_options(options: argparse.Namespace) -> Iterator[None]:
     is_first = place().rank == 0
     has_run = holds_run(folder) or before is not None
     if is_first and not options.resume and not has_run:
-        claim(options.output, options.force, folder=True)
+        claim(options.output, options.force, "folder")
     kept = {
         action.dest: getattr(options, action.dest)
         for action in options.parser.arguments()
