@@ -11,7 +11,7 @@ import os
 
 from minibert.cli.loading import USES, source_of
 from minibert.cli.options import add_model, add_options
-from minibert.cli.parser import Command, Parser
+from minibert.cli.parser import Parser, command
 from minibert.cli.results import UsageError, claim, report
 from minibert.inference.precisions import GRAPH_PRECISIONS
 from minibert.util.checks import amount
@@ -41,7 +41,9 @@ def add_convert(parser: Parser) -> None:
     add_options(parser, "--force", "--json")
 
 
-def run_convert(options: argparse.Namespace) -> None:
+@command("--model old/checkpoint -o new/folder", add_convert)
+def convert(options: argparse.Namespace) -> None:
+    """Write a checkpoint as safetensors with today's tensor names."""
     is_in_place = _is_same_folder(options.model, options.output)
     if not is_in_place:
         claim(options.output, options.force, "folder")
@@ -83,15 +85,6 @@ def run_convert(options: argparse.Namespace) -> None:
     report(options, content, sentence)
 
 
-CONVERT = Command(
-    "convert",
-    "Write a checkpoint as safetensors with today's tensor names.",
-    "--model old/checkpoint -o new/folder",
-    add_convert,
-    run_convert,
-)
-
-
 def add_export(parser: Parser) -> None:
     add_model(parser, default=None, required=True)
     add_options(parser, "--output", metavar="DIR", required=True, help="Folder to write.")
@@ -109,7 +102,9 @@ def add_export(parser: Parser) -> None:
     add_options(parser, "--force", "--json")
 
 
-def run_export(options: argparse.Namespace) -> None:
+@command("--model minibert-en -o out/minibert-en-onnx", add_export)
+def export(options: argparse.Namespace) -> None:
+    """Write a model as an ONNX graph, which runs without PyTorch."""
     if _is_same_folder(options.model, options.output):
         raise UsageError("--output is the folder of the model itself. Name another folder.")
     claim(options.output, options.force, "folder")
@@ -128,12 +123,3 @@ def run_export(options: argparse.Namespace) -> None:
         sentence += f"\nUse it: {use.format(model=options.output)} --backend onnx"
     content = {"output": options.output, "precision": options.precision, **done._asdict()}
     report(options, content, sentence)
-
-
-EXPORT = Command(
-    "export",
-    "Write a model as an ONNX graph, which runs without PyTorch.",
-    "--model minibert-en -o out/minibert-en-onnx",
-    add_export,
-    run_export,
-)

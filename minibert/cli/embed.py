@@ -22,7 +22,7 @@ from minibert.cli.options import (
     positive,
     refuse_options,
 )
-from minibert.cli.parser import Command, Parser
+from minibert.cli.parser import Parser, command
 from minibert.cli.results import (
     ResultPrinter,
     UsageError,
@@ -97,7 +97,9 @@ def add_embed_output(parser: Parser) -> None:
     )
 
 
-def run(options: argparse.Namespace) -> None:
+@command('"I love Korea" "Paris is in France"', add)
+def embed(options: argparse.Namespace) -> None:
+    """Turn texts into vectors, on stdout, in a file or in shards."""
     rows = rows_of(options, texts_alone=True)
     rank, world_size = place()
     folder = _folder_of(options)
@@ -327,12 +329,3 @@ def _fit(text: str) -> str:
 
 def _columns(text: str) -> int:
     return sum(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text)
-
-
-EMBED = Command(
-    "embed",
-    "Turn texts into vectors, on stdout, in a file or in shards.",
-    '"I love Korea" "Paris is in France"',
-    add,
-    run,
-)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from minibert.cli.loading import check_device, check_kind, source_of
 from minibert.cli.options import add_device, add_model, add_options, add_table, keywords_of
-from minibert.cli.parser import Command, Parser
+from minibert.cli.parser import Parser, command
 from minibert.cli.results import UsageError, claim, print_json
 from minibert.cli.texts import check_single_files
 from minibert.tasks import TaskName
@@ -64,7 +64,9 @@ def add(parser: Parser) -> None:
     add_options(parser, "--force", "--json")
 
 
-def run(options: argparse.Namespace) -> None:
+@command("--model out/labels dev.tsv --errors errors.jsonl", add)
+def evaluate(options: argparse.Namespace) -> None:
+    """Score a fine-tuned model on labeled data, with intervals and errors."""
     file = _model_and_file(options)
     check_single_files([file])
     if options.errors is not None:
@@ -192,12 +194,3 @@ def plot(result: Evaluation, path: str) -> None:
         axes.bar(list(result.metrics), list(result.metrics.values()))
         axes.tick_params(axis="x", rotation=90)
     figure.savefig(path)
-
-
-EVALUATE = Command(
-    "evaluate",
-    "Score a fine-tuned model on labeled data, with intervals and errors.",
-    "--model out/labels dev.tsv --errors errors.jsonl",
-    add,
-    run,
-)

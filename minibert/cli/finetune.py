@@ -38,7 +38,7 @@ from minibert.cli.options import (
     refuse_options,
     table_of,
 )
-from minibert.cli.parser import Command, Once, Parser
+from minibert.cli.parser import Once, Parser, command
 from minibert.cli.results import UsageError, report
 from minibert.cli.texts import check_single_files
 from minibert.cli.training import (
@@ -258,7 +258,9 @@ def with_task_of_run(arguments: list[str]) -> list[str]:
     return [task, *arguments]
 
 
-def run(options: argparse.Namespace) -> None:
+@command("classification --train train.tsv --dev dev.tsv --output out/labels", add)
+def finetune(options: argparse.Namespace) -> None:
+    """Fine-tune: classify, score, tag, answer, or make vectors similar."""
     kind = TASKS[options.task]
     options = options_of_run(options, "train", *kind.needed)
     if options.dev is not None:
@@ -355,10 +357,3 @@ TASKS = {
         needed=("pair_column",),
     ),
 }
-FINETUNE = Command(
-    "finetune",
-    "Fine-tune: classify, score, tag, answer, or make vectors similar.",
-    "classification --train train.tsv --dev dev.tsv --output out/labels",
-    add,
-    run,
-)

@@ -25,7 +25,7 @@ from minibert.cli.options import (
     add_results,
     add_texts,
 )
-from minibert.cli.parser import Command, Parser
+from minibert.cli.parser import Parser, command
 from minibert.cli.results import (
     ResultPrinter,
     UsageError,
@@ -57,7 +57,9 @@ def add_info(parser: Parser) -> None:
     add_options(parser, "--force", "--json")
 
 
-def run_info(options: argparse.Namespace) -> None:
+@command("--model bert-base-uncased", add_info)
+def info(options: argparse.Namespace) -> None:
+    """Show a checkpoint's config and tensors, and what loading does to it."""
     folder = Path(options.model)
     curves = read_curves(folder / "log.jsonl")
     if options.plot:
@@ -166,15 +168,6 @@ def plot_curves(curves: Curves, path: str) -> None:
     figure.savefig(path)
 
 
-INFO = Command(
-    "info",
-    "Show a checkpoint's config and tensors, and what loading does to it.",
-    "--model bert-base-uncased",
-    add_info,
-    run_info,
-)
-
-
 CHECKED_TEXTS = 8  # for a script that the vocabulary does not cover
 
 
@@ -184,7 +177,9 @@ def add_tokenize(parser: Parser) -> None:
     add_results(parser)
 
 
-def run_tokenize(options: argparse.Namespace) -> None:
+@command('"I love Korea"', add_tokenize)
+def tokenize(options: argparse.Namespace) -> None:
+    """Show the tokens of texts, their ids and their positions."""
     from minibert.tokenization.coverage import warn_of_coverage
     from minibert.tokenization.tokenizer import BertTokenizer
 
@@ -206,15 +201,6 @@ def run_tokenize(options: argparse.Namespace) -> None:
             ]
             record = {"text": text, "tokens": tokens, "input_ids": ids, "offsets": spans}
             results.show(record, "\n".join(lines))
-
-
-TOKENIZE = Command(
-    "tokenize",
-    "Show the tokens of texts, their ids and their positions.",
-    '"I love Korea"',
-    add_tokenize,
-    run_tokenize,
-)
 
 
 def add_view(parser: Parser) -> None:
@@ -253,7 +239,9 @@ def add_page_options(parser: Parser) -> None:
     add_options(parser, "--force", "--json")
 
 
-def run_view(options: argparse.Namespace) -> None:
+@command('"I love Korea" --output page.html', add_view)
+def view(options: argparse.Namespace) -> None:
+    """Write a page to walk through the model on one text."""
     if options.training is None:
         if options.text is None:
             raise UsageError("give the text to walk through, or --run FOLDER.")
@@ -288,15 +276,6 @@ def write(options: argparse.Namespace, source: Source | str, text: str, **more: 
         raise OSError(f"no browser was found. Open {address} in one.")
 
 
-VIEW = Command(
-    "view",
-    "Write a page to walk through the model on one text.",
-    '"I love Korea" --output page.html',
-    add_view,
-    run_view,
-)
-
-
 ARTICLE_MODELS = {"en": "minibert-en", "ko": "minibert-ko"}
 
 
@@ -317,7 +296,9 @@ def add_learn(parser: Parser) -> None:
     add_page_options(parser)
 
 
-def run_learn(options: argparse.Namespace) -> None:
+@command("--output learn.html", add_learn)
+def learn(options: argparse.Namespace) -> None:
+    """Open an article in scenes next to a live BERT."""
     from minibert.learn.language import locale_language
     from minibert.learn.lesson import article, articles, fitting_article
     from minibert.tokenization.tokenizer import BertTokenizer
@@ -331,15 +312,6 @@ def run_learn(options: argparse.Namespace) -> None:
     if options.lang is not None:
         more["language"] = options.lang
     write(options, source, articles()[fitting]["text"], **more)
-
-
-LEARN = Command(
-    "learn",
-    "Open an article in scenes next to a live BERT.",
-    "--output learn.html",
-    add_learn,
-    run_learn,
-)
 
 
 def add_verify(parser: Parser) -> None:
@@ -361,7 +333,9 @@ def add_verify(parser: Parser) -> None:
     add_options(parser, "--json")
 
 
-def run_verify(options: argparse.Namespace) -> int:
+@command("--model bert-base-uncased", add_verify)
+def verify(options: argparse.Namespace) -> int:
+    """Compare a checkpoint with transformers, layer by layer."""
     if not options.tolerance >= 0:
         raise UsageError(f"--tolerance should be 0 or more, not {options.tolerance:g}.")
     source = source_of(options)
@@ -380,20 +354,13 @@ def run_verify(options: argparse.Namespace) -> int:
     return 0 if passed else 1
 
 
-VERIFY = Command(
-    "verify",
-    "Compare a checkpoint with transformers, layer by layer.",
-    "--model bert-base-uncased",
-    add_verify,
-    run_verify,
-)
-
-
 def add_models(parser: Parser) -> None:
     add_options(parser, "--json")
 
 
-def run_models(options: argparse.Namespace) -> None:
+@command("--json", add_models)
+def models(options: argparse.Namespace) -> None:
+    """List the bundled models, and the sizes that --config names."""
     from minibert.checkpoints.source import BUNDLED_MODELS, preset_file
 
     configs = [("model", file) for file in sorted(BUNDLED_MODELS.glob("*/config.json"))]
@@ -416,30 +383,14 @@ def run_models(options: argparse.Namespace) -> None:
         )
 
 
-MODELS = Command(
-    "models",
-    "List the bundled models, and the sizes that --config names.",
-    "--json",
-    add_models,
-    run_models,
-)
-
-
 def add_completion(parser: Parser) -> None:
     parser.add_argument(
         "shell", choices=["bash", "zsh", "fish"], metavar="SHELL", help="Shell: bash, zsh or fish."
     )
 
 
-def run_completion(options: argparse.Namespace) -> None:
+@command("bash", add_completion)
+def completion(options: argparse.Namespace) -> None:
+    """Print a script with which bash, zsh or fish completes commands and options."""
     shtab = need("shtab", "completion", "minibert completion")
     print(shtab.complete(options.root_parser, shell=options.shell))
-
-
-COMPLETION = Command(
-    "completion",
-    "Print a script with which bash, zsh or fish completes commands and options.",
-    "bash",
-    add_completion,
-    run_completion,
-)

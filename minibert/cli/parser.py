@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+Run = Callable[[argparse.Namespace], int | None]
+
 
 @dataclass(frozen=True)
 class Command:
@@ -19,7 +21,21 @@ class Command:
     summary: str
     example: str
     add: Callable[[Parser], None]
-    run: Callable[[argparse.Namespace], int | None]
+    run: Run
+
+
+def command(example: str, add: Callable[[Parser], None]) -> Callable[[Run], Command]:
+    """Make a command of the function that runs it. Its name and its docstring are the command's.
+
+    Args:
+        example: Arguments to try it with.
+        add: Declares the options.
+    """
+
+    def make(run: Run) -> Command:
+        return Command(run.__name__.replace("_", "-"), run.__doc__ or "", example, add, run)
+
+    return make
 
 
 _OPTIONS = argparse.Action(["[options]"], "options", nargs=0, required=True)

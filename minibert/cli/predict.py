@@ -23,7 +23,7 @@ from minibert.cli.options import (
     refuse_options,
     table_of,
 )
-from minibert.cli.parser import Command, Once, Parser
+from minibert.cli.parser import Once, Parser, command
 from minibert.cli.results import ResultPrinter, UsageError, claim, report
 from minibert.cli.texts import (
     check_files,
@@ -170,7 +170,9 @@ def add_classify(parser: Parser) -> None:
     )
 
 
-def run_classify(options: argparse.Namespace) -> None:
+@command('--model out/labels "A wonderful film."', add_classify)
+def classify(options: argparse.Namespace) -> None:
+    """Label texts with a fine-tuned classifier, or score them with a regression."""
     if options.pair is not None and options.pair_column is not None:
         raise UsageError("give --pair or --pair-column, not both.")
     rows = _rows_of_input(options)
@@ -254,7 +256,9 @@ def add_entities(parser: Parser) -> None:
     )
 
 
-def run_entities(options: argparse.Namespace) -> None:
+@command('--model out/names "Ada Lovelace lived in London."', add_entities)
+def entities(options: argparse.Namespace) -> None:
+    """Find names and other labeled spans in texts, with a fine-tuned tagger."""
     rows = _rows_of_input(options)
     model, tokenizer = load_head(options, "tagger")
     from minibert.tasks.entities import find_entities
@@ -298,7 +302,12 @@ def add_answer(parser: Parser) -> None:
     )
 
 
-def run_answer(options: argparse.Namespace) -> None:
+@command(
+    '--model out/answers --question "Where did she live?" "She lived in London."',
+    add_answer,
+)
+def answer(options: argparse.Namespace) -> None:
+    """Find the answer to a question in texts, with a fine-tuned model."""
     if (options.question is None) == (options.question_column is None):
         raise UsageError("give --question, or --question-column for a table with questions.")
     if options.question is not None:
@@ -354,7 +363,12 @@ def add_rerank(parser: Parser) -> None:
     add_results(parser)
 
 
-def run_rerank(options: argparse.Namespace) -> None:
+@command(
+    '"Where is Paris?" --file lines.txt --model cross-encoder/ms-marco-MiniLM-L6-v2',
+    add_rerank,
+)
+def rerank(options: argparse.Namespace) -> None:
+    """Sort texts by their relevance to a query, with a cross-encoder."""
     (query,) = rows_of_arguments([options.query], Table(), "query")
     check_files([options.file])
     rows = list(read(options.file, table_of(options)))
@@ -383,7 +397,9 @@ def add_fill_mask(parser: Parser) -> None:
     add_results(parser)
 
 
-def run_fill_mask(options: argparse.Namespace) -> None:
+@command('"Paris is the [MASK] of France."', add_fill_mask)
+def fill_mask(options: argparse.Namespace) -> None:
+    """Predict the words behind [MASK] in texts."""
     texts = [row.text for row in rows_of(options, texts_alone=True)]
     model, tokenizer = load_head(options, "masked")
     from minibert.tasks.masks import fill_mask
@@ -404,40 +420,3 @@ def run_fill_mask(options: argparse.Namespace) -> None:
                     lines.append(f"{tokenizer.mask_token} {number}")
                 lines += [f"{guess['score']:.4f}  {guess['token_str']}" for guess in guesses]
             results.show({"text": text, "masks": masks}, "\n".join(lines))
-
-
-CLASSIFY = Command(
-    "classify",
-    "Label texts with a fine-tuned classifier, or score them with a regression.",
-    '--model out/labels "A wonderful film."',
-    add_classify,
-    run_classify,
-)
-ENTITIES = Command(
-    "entities",
-    "Find names and other labeled spans in texts, with a fine-tuned tagger.",
-    '--model out/names "Ada Lovelace lived in London."',
-    add_entities,
-    run_entities,
-)
-ANSWER = Command(
-    "answer",
-    "Find the answer to a question in texts, with a fine-tuned model.",
-    '--model out/answers --question "Where did she live?" "She lived in London."',
-    add_answer,
-    run_answer,
-)
-RERANK = Command(
-    "rerank",
-    "Sort texts by their relevance to a query, with a cross-encoder.",
-    '"Where is Paris?" --file lines.txt --model cross-encoder/ms-marco-MiniLM-L6-v2',
-    add_rerank,
-    run_rerank,
-)
-FILL_MASK = Command(
-    "fill-mask",
-    "Predict the words behind [MASK] in texts.",
-    '"Paris is the [MASK] of France."',
-    add_fill_mask,
-    run_fill_mask,
-)

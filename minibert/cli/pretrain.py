@@ -37,7 +37,7 @@ from minibert.cli.options import (
     filled,
     table_of,
 )
-from minibert.cli.parser import Command, Parser
+from minibert.cli.parser import Parser, command
 from minibert.cli.results import UsageError, claim, report
 from minibert.cli.texts import check_files
 from minibert.cli.training import (
@@ -102,7 +102,9 @@ def add(parser: Parser) -> None:
     add_run_options(parser)
 
 
-def run(options: argparse.Namespace) -> None:
+@command("--config tiny --corpus corpus.txt --output out/tiny", add)
+def pretrain(options: argparse.Namespace) -> None:
+    """Pre-train a BERT on plain text: from scratch (--config), or a checkpoint (--model)."""
     options = options_of_run(options, "corpus")
     if (options.config is None) == (options.model is None):
         raise UsageError(
@@ -275,15 +277,6 @@ def _learn_vocabulary(options: argparse.Namespace, corpus: Iterable[str], vocab_
     processes.gather(None)
 
 
-PRETRAIN = Command(
-    "pretrain",
-    "Pre-train a BERT on plain text: from scratch (--config), or a checkpoint (--model).",
-    "--config tiny --corpus corpus.txt --output out/tiny",
-    add,
-    run,
-)
-
-
 def add_vocab(parser: Parser) -> None:
     parser.add_argument(
         "--corpus",
@@ -313,7 +306,9 @@ def add_vocab(parser: Parser) -> None:
     add_options(parser, "--cased", "--force", "--json")
 
 
-def run_vocab(options: argparse.Namespace) -> None:
+@command("--corpus corpus.txt --output out/vocabulary", add_vocab)
+def vocab(options: argparse.Namespace) -> None:
+    """Learn a WordPiece vocabulary from text."""
     check_files(options.corpus)
     claim(options.output, options.force, "folder")
     from minibert.training.vocab import count_words_of_files, train_vocabulary
@@ -335,12 +330,3 @@ def run_vocab(options: argparse.Namespace) -> None:
     )
     content = {"output": options.output, "pieces": len(tokenizer), "words": len(words)}
     report(options, content, sentence)
-
-
-VOCAB = Command(
-    "vocab",
-    "Learn a WordPiece vocabulary from text.",
-    "--corpus corpus.txt --output out/vocabulary",
-    add_vocab,
-    run_vocab,
-)

@@ -20,7 +20,7 @@ from minibert.cli.options import (
     refuse_options,
     table_of,
 )
-from minibert.cli.parser import Command, Once, Parser
+from minibert.cli.parser import Once, Parser, command
 from minibert.cli.results import ResultPrinter, UsageError
 from minibert.cli.texts import check_files, place_of, rows_of_arguments, shown_place
 from minibert.text import Row, Table, read
@@ -90,7 +90,9 @@ def add(parser: Parser) -> None:
     add_results(parser)
 
 
-def run(options: argparse.Namespace) -> None:
+@command('"Where is Paris?" --corpus lines.txt', add)
+def search(options: argparse.Namespace) -> None:
+    """Find the texts of a corpus that are most similar to a query."""
     check_files([options.corpus, options.vectors, options.query_file])
     if options.rerank is None:
         refuse_options(options, ["rerank_weight"], "weighs a cross-encoder: give --rerank NAME.")
@@ -228,12 +230,3 @@ def _result(row: Row, number: int, score: float) -> dict[str, Any]:
     if others:
         result["columns"] = others
     return result
-
-
-SEARCH = Command(
-    "search",
-    "Find the texts of a corpus that are most similar to a query.",
-    '"Where is Paris?" --corpus lines.txt',
-    add,
-    run,
-)

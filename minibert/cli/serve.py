@@ -26,7 +26,7 @@ from minibert.cli.options import (
     filled,
     keywords_of,
 )
-from minibert.cli.parser import Command, Parser
+from minibert.cli.parser import Parser, command
 from minibert.cli.results import UsageError
 from minibert.cli.running import logged_by
 from minibert.serving.options import Limits, ServeOptions
@@ -58,7 +58,9 @@ def add(parser: Parser) -> None:
     add_fields(parser, Limits)
 
 
-def run(options: argparse.Namespace) -> None:
+@command("minibert-en --port 8000", add)
+def serve(options: argparse.Namespace) -> None:
+    """Serve models to clients of OpenAI's API and text-embeddings-inference."""
     for module in ("fastapi", "uvicorn", "prometheus_client"):
         need(module, "serve", "minibert serve")
     import uvicorn
@@ -243,12 +245,3 @@ def listening(host: str, port: int) -> socket.socket:
     # ms for the client
     server.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return server
-
-
-SERVE = Command(
-    "serve",
-    "Serve models to clients of OpenAI's API and text-embeddings-inference.",
-    "minibert-en --port 8000",
-    add,
-    run,
-)
