@@ -10,7 +10,7 @@ from minibert.cli.loading import check_device, check_kind, source_of
 from minibert.cli.options import add_device, add_model, add_options, add_table, keywords_of
 from minibert.cli.parser import Parser, command
 from minibert.cli.results import UsageError, claim, print_json
-from minibert.cli.texts import check_single_files
+from minibert.cli.texts import check_files
 from minibert.tasks import TaskName
 from minibert.util.checks import amount
 
@@ -68,7 +68,7 @@ def add(parser: Parser) -> None:
 def evaluate(options: argparse.Namespace) -> None:
     """Score a fine-tuned model on labeled data, with intervals and errors."""
     file = _model_and_file(options)
-    check_single_files([file])
+    check_files([file], folders=False)
     if options.errors is not None:
         claim(options.errors, options.force, "rows")
     if options.plot is not None:
@@ -153,7 +153,7 @@ def describe(result: Evaluation) -> str:
 
 
 def _class_table(classes: list[Any]) -> list[str]:
-    rows = [row if isinstance(row, dict) else asdict(row) for row in classes]
+    rows = [asdict(row) for row in classes]
     names = list(rows[0])
     lines = ["".join(f"{name:>12}" for name in names)]
     for row in rows:

@@ -40,7 +40,7 @@ from minibert.cli.options import (
 )
 from minibert.cli.parser import Once, Parser, command
 from minibert.cli.results import UsageError, report
-from minibert.cli.texts import check_single_files
+from minibert.cli.texts import check_files
 from minibert.cli.training import (
     add_run_options,
     add_training_options,
@@ -266,7 +266,7 @@ def finetune(options: argparse.Namespace) -> None:
     if options.dev is not None:
         refuse_options(options, ["held_out"], "has no effect with --dev: drop one of them.")
     settings = filled(TrainingOptions, options)
-    check_single_files((options.train, options.dev, options.test))
+    check_files((options.train, options.dev, options.test), folders=False)
     source = source_of(options)
     task = kind.make(options)
     from minibert.training.finetuning import finetune

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import errno
 import os
+import stat
 import sys
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice
@@ -93,26 +94,23 @@ def rows_of_arguments(texts: list[str], table: Table, what: str = "text") -> lis
     ]
 
 
-def check_files(names: Iterable[str | os.PathLike[str] | None]) -> None:
-    """FileNotFoundError for a file that does not exist, before anything slow is imported."""
-    for name in names:
-        if name is None or name == "-" or "://" in os.fspath(name):
-            continue  # what is elsewhere is looked up when it is read
-        os.stat(name)
+def check_files(names: Iterable[str | None], folders: bool = True) -> None:
+    """Check that files exist, before anything slow is imported.
 
-
-def check_single_files(names: Iterable[str | os.PathLike[str] | None]) -> None:
-    """As `check_files`, for files that a folder cannot stand for.
+    Args:
+        names: The files. None and "-" are passed over, and what is elsewhere is looked up when it
+            is read.
+        folders: Whether a folder can stand for its files.
 
     Raises:
         FileNotFoundError: A file does not exist.
-        IsADirectoryError: A name is that of a folder.
+        IsADirectoryError: A name is that of a folder, which cannot stand for a file.
     """
-    names = list(names)
-    check_files(names)
     for name in names:
-        if name is not None and os.path.isdir(name):
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(name))
+        if name is None or name == "-" or "://" in name:
+            continue
+        if stat.S_ISDIR(os.stat(name).st_mode) and not folders:
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)
 
 
 def count_texts(options: argparse.Namespace, at_most: int | None = None) -> int | None:
