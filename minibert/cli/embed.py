@@ -195,18 +195,17 @@ def _folder_of(options: argparse.Namespace) -> str | None:
     output = options.output
     if output is None:
         return None
-    is_slashed = output.endswith(("/", os.sep))
+    is_folder = output.endswith(("/", os.sep)) or os.path.isdir(output)
     ending = os.path.splitext(output)[1]
-    if not is_slashed and ending[1:].lower() in FORMATS and not os.path.isdir(output):
+    if ending[1:].lower() in FORMATS and not is_folder:
         return None
-    is_other = os.path.lexists(output) and not os.path.isdir(output)  # a device, for instance
-    if is_slashed or os.path.isdir(output) or not (ending or is_other):
-        return str(output.rstrip("/") or output)
-    endings = ", ".join(f".{name}" for name in FORMATS)
-    raise UsageError(
-        f"{os.path.basename(output)!r} should end in {endings} for a file, or in / for a folder "
-        "of shards."
-    )
+    if (ending or os.path.lexists(output)) and not is_folder:  # a device, for instance
+        endings = ", ".join(f".{name}" for name in FORMATS)
+        raise UsageError(
+            f"{os.path.basename(output)!r} should end in {endings} for a file, or in / for a "
+            "folder of shards."
+        )
+    return str(output.rstrip("/") or output)
 
 
 def _check(options: argparse.Namespace, folder: str | None, world_size: int, resumes: bool) -> None:
@@ -236,12 +235,9 @@ def _check(options: argparse.Namespace, folder: str | None, world_size: int, res
         refuse_options(options, ("update", "processes"), "is for a single process: drop torchrun.")
     if options.output is not None:
         refuse_options(options, ("jsonl",), "prints vectors, but --output writes them: drop one.")
-    if folder is not None:
         # a folder that an earlier run has begun is resumed, which compares model and settings
         if not resumes:
-            claim(folder, options.force, "folder")
-    elif options.output is not None:
-        claim(options.output, options.force, "file")
+            claim(folder or options.output, options.force, "folder" if folder else "file")
 
 
 def useful_processes(options: argparse.Namespace) -> int:

@@ -107,11 +107,11 @@ def add(parser: Parser) -> None:
         "minibert finetune --resume --output DIR resumes a run.",
         parser_class=Parser,
     )
-    for task, kind in TASKS.items():
-        options = tasks.add_parser(task, help=kind.summary, description=kind.summary)
-        _add_data_options(options, kind)
+    for task, entry in TASKS.items():
+        options = tasks.add_parser(task, help=entry.summary, description=entry.summary)
+        _add_data_options(options, entry)
         add_model(options)
-        if kind.kind == "embedder":
+        if entry.kind == "embedder":
             _add_vector_options(options)
         add_training_options(options, TrainingOptions)
         add_run_options(options)
@@ -119,7 +119,7 @@ def add(parser: Parser) -> None:
     parser.commands = dict(tasks.choices)
 
 
-def _add_data_options(parser: Parser, kind: FinetuningTask) -> None:
+def _add_data_options(parser: Parser, entry: FinetuningTask) -> None:
     """Files of examples, and what the task reads of them."""
     group = parser.add_argument_group("data")
     group.add_argument("--train", action=Once, metavar="FILE", help="Training file.")
@@ -148,7 +148,7 @@ def _add_data_options(parser: Parser, kind: FinetuningTask) -> None:
         help="Maximum number of tokens per example.",
     )
     add_options(group, "--skip-bad-rows")
-    kind.add_data(group)
+    entry.add_data(group)
 
 
 def _add_encoding(group: Any) -> None:
@@ -261,14 +261,14 @@ def with_task_of_run(arguments: list[str]) -> list[str]:
 @command("classification --train train.tsv --dev dev.tsv --output out/labels", add)
 def finetune(options: argparse.Namespace) -> None:
     """Fine-tune: classify, score, tag, answer, or make vectors similar."""
-    kind = TASKS[options.task]
-    options = options_of_run(options, "train", *kind.needed)
+    entry = TASKS[options.task]
+    options = options_of_run(options, "train", *entry.needed)
     if options.dev is not None:
         refuse_options(options, ["held_out"], "has no effect with --dev: drop one of them.")
     settings = filled(TrainingOptions, options)
     check_files((options.train, options.dev, options.test), folders=False)
     source = source_of(options)
-    task = kind.make(options)
+    task = entry.make(options)
     from minibert.training.finetuning import finetune
 
     with keep_options(options):
@@ -285,15 +285,15 @@ def finetune(options: argparse.Namespace) -> None:
         return
     model = model_folder(options.output)
     measured = ", ".join(f"{name} {score:.4f}" for name, score in scores.items())
-    usage = USES[kind.kind].format(model=options.output)
-    if kind.kind == "classifier" and options.pair_column is not None:
+    usage = USES[entry.kind].format(model=options.output)
+    if entry.kind == "classifier" and options.pair_column is not None:
         usage += " --pair TEXT"
     from minibert.training.card import write_card
 
     positions = read_json(Path(model, "config.json"))["max_position_embeddings"]
     write_card(
         model,
-        kind.summary.removesuffix(".").replace("Learn", "A BERT that predicts"),
+        entry.summary.removesuffix(".").replace("Learn", "A BERT that predicts"),
         {"base": options.model, "train": options.train, "dev": options.dev, "test": options.test},
         {"max_length": min(options.max_length, positions), **vars(settings)},
         scores,
