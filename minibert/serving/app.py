@@ -150,19 +150,16 @@ class EmbedRequest(_Request):
     dimensions: PositiveInt | None = None
 
 
-class RankTextsRequest(_Request):
+class RankTextsRequest(RankRequest):
     """Body of `/rerank`, as in text-embeddings-inference: a query and the texts to rank.
 
     With `documents` instead of `texts` it is that of `/v1/rerank`, as vLLM and Infinity have it.
     """
 
-    query: str
     texts: Annotated[list[str], Field(min_length=1)] | None = None
+    documents: Annotated[list[str | Document], Field(min_length=1)] | None = None  # type: ignore[assignment]
     raw_scores: bool = False
     return_text: bool = False
-    documents: Annotated[list[str | Document], Field(min_length=1)] | None = None
-    top_n: PositiveInt | None = None
-    return_documents: bool = False
 
 
 class PredictRequest(_Request):
@@ -568,7 +565,7 @@ def _add_tei(app: FastAPI, service: Service) -> None:
     @app.post("/rerank")
     async def rerank(body: RankTextsRequest, request: Request) -> Response:
         if body.texts is None and body.documents is not None:
-            return await _rank_documents(service, RankRequest(**body.model_dump()), request)
+            return await _rank_documents(service, body, request)
         if body.texts is None:
             raise HTTPException(422, "texts: Field required")
         answer = await service.answer(
