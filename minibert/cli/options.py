@@ -221,6 +221,7 @@ def add_common(parser: Parser) -> None:
     parser.set_defaults(parser=parser)
 
 
+# what argparse has to know of each option that several commands share
 SHORT = {"--model": "-m", "--output": "-o", "--quiet": "-q", "--top-k": "-k"}
 SHARED: dict[str, dict[str, Any]] = {
     "--model": {"default": DEFAULT_MODEL, "metavar": "NAME", "help": MODEL_HELP},
@@ -285,7 +286,7 @@ SHARED: dict[str, dict[str, Any]] = {
 
 
 def add_options(parser: Any, *names: str, **changes: Any) -> None:
-    """Options of `SHARED`.
+    """Options that commands share.
 
     Args:
         parser: A parser, or a group of options.

@@ -348,10 +348,10 @@ def answer(options: argparse.Namespace) -> None:
 
 def add_rerank(parser: Parser) -> None:
     parser.add_argument("query", metavar="QUERY", help="Text that the others should answer.")
-    parser.add_argument(
+    add_options(
+        parser,
         "--file",
         action=Once,
-        metavar="FILE",
         default="-",
         help="Texts to sort: a text a line, or a table. - reads stdin.",
     )

@@ -44,11 +44,11 @@ def add(parser: Parser) -> None:
         help="Models to serve, as for --model. NAME=MODEL serves one under another name. Clients "
         f"need the key in the environment variable {KEY}, if set.",
     )
-    parser.add_argument(
-        "-m",
+    add_options(
+        parser,
         "--model",
         action="append",
-        metavar="NAME",
+        default=None,
         help="Model to serve, instead of MODEL. May be repeated. NAME@REVISION names a branch, "
         f"tag or commit of the Hub. Default: {DEFAULT_MODEL}.",
     )
