@@ -12,7 +12,6 @@ from minibert.checkpoints.source import Source
 from minibert.cli.options import filled
 from minibert.cli.results import UsageError
 from minibert.encoders.encoder_options import EmbedderOptions
-from minibert.util.files import read_json
 
 if TYPE_CHECKING:
     from minibert.encoders.kinds import Kind
@@ -29,7 +28,6 @@ USES = {
     "masked": 'minibert fill-mask --model {model} "... [MASK] ..."',
 }
 """How a model is used, by its kind."""
-_HEADS = ("ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering")
 
 
 def source_of(options: argparse.Namespace, name: str | None = None) -> Source:
@@ -161,17 +159,16 @@ def check_kind(source: Source, backend: str | None) -> None:
 
 
 def warn_of_head(source: Source) -> None:
-    """Warn of a checkpoint that was fine-tuned to classify, tag or answer."""
-    config = source.file("config.json")
-    if config is None or source.file("modules.json") is not None:
-        return
-    for name in map(str, read_json(config).get("architectures") or []):
-        if name.endswith(_HEADS):
-            logger.warning(
-                "%s is a %s: its hidden states were not trained to be compared as vectors.",
-                source,
-                name,
-            )
+    """Warn of a checkpoint that was fine-tuned to classify, rank, tag or answer."""
+    from minibert.encoders.kinds import NOUN_OF_KIND, kind_of
+
+    kind = kind_of(source)
+    if kind in ("classifier", "reranker", "tagger", "answers"):
+        logger.warning(
+            "%s is %s: its hidden states were not trained to be compared as vectors.",
+            source,
+            NOUN_OF_KIND[kind],
+        )
 
 
 def model_folder(path: str) -> str:
