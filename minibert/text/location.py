@@ -20,7 +20,7 @@ import sys
 import tempfile
 import uuid
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
@@ -32,66 +32,15 @@ ARROW_SCHEMES = ("s3", "gs", "gcs", "hdfs", "viewfs", "abfs", "abfss")
 _URI = re.compile(r"([a-z][a-z0-9+.-]+://[^?]*)(\?.*)?", re.IGNORECASE)
 
 
-ZSTD_BYTES = 1 << 10  # compressed bytes read at a time, which may be 32 MB of text
-
-
-class _ZstdReader(io.RawIOBase):
-    """The bytes in a file of frames, by the package zstandard.
-
-    Its own reader takes a file that was cut off for one that has ended.
-    """
-
-    def __init__(self, file: IO[bytes], zstandard: Any) -> None:
-        self._file = file
-        self._new_frame: Callable[[], Any] = zstandard.ZstdDecompressor().decompressobj
-        self._error: type[Exception] = zstandard.ZstdError
-        self._frame: Any = None
-        self._compressed = b""
-        self._data = memoryview(b"")
-
-    def readable(self) -> bool:
-        return True
-
-    def close(self) -> None:
-        self._file.close()
-        super().close()
-
-    def readinto(self, buffer: Any) -> int:
-        while not self._data:
-            self._compressed = self._compressed or self._file.read(ZSTD_BYTES)
-            if not self._compressed:
-                if self._frame is not None:
-                    raise EOFError("Compressed file ended before the end-of-stream marker")
-                return 0
-            self._decompress()
-        size = min(len(buffer), len(self._data))
-        buffer[:size] = self._data[:size]
-        self._data = self._data[size:]
-        return size
-
-    def _decompress(self) -> None:
-        if self._frame is None:
-            self._frame = self._new_frame()
-        try:
-            self._data = memoryview(self._frame.decompress(self._compressed))
-        except self._error as error:
-            raise EOFError(str(error)) from None
-        self._compressed = b""
-        if self._frame.eof:
-            self._compressed = self._frame.unused_data
-            self._frame = None
-
-
 def _unpack_zstd(file: IO[bytes]) -> IO[bytes]:
-    """Decompress by Python's own module (3.14), by the package zstandard, or by pyarrow."""
+    """Decompress by Python's own module (3.14), or by pyarrow."""
     raw: Any
-    with suppress(ImportError):
+    try:
         raw = importlib.import_module("compression.zstd").open(file, "rb")
-        return io.BufferedReader(raw)
-    with suppress(ImportError):
-        return io.BufferedReader(_ZstdReader(file, importlib.import_module("zstandard")))
-    arrow = need("pyarrow", "parquet", "Reading .zst")
-    return io.BufferedReader(arrow.CompressedInputStream(arrow.PythonFile(file, "r"), "zstd"))
+    except ImportError:
+        arrow = need("pyarrow", "parquet", "Reading .zst")
+        raw = arrow.CompressedInputStream(arrow.PythonFile(file, "r"), "zstd")
+    return io.BufferedReader(raw)
 
 
 _DECOMPRESS: dict[str, Callable[[Any], Any]] = {
