@@ -106,6 +106,8 @@ def load_embedder(
     embedder = embedder_class(
         model,
         folder.load_tokenizer(),
+        pooling=folder.pooling,
+        include_prompt=folder.include_prompt,
         layers=indices,
         layer_weights=weights,
         steps=load_steps(folder, options.normalize),

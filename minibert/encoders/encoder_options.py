@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, cast, get_args
 
 from minibert.inference.batching import BATCH_TOKENS
 from minibert.inference.precisions import PRECISIONS
@@ -102,7 +102,7 @@ class HubOptions:
 
 @dataclass(frozen=True)
 class TextModelOptions(HubOptions):
-    """How an exported embedder is loaded.
+    """How an exported embedder is loaded, and what the folder of every model of texts says.
 
     Attributes:
         max_length: Tokens of the longest row, [CLS] and [SEP] included. None: what the folder says.
@@ -112,7 +112,7 @@ class TextModelOptions(HubOptions):
     """
 
     max_length: int | None = option(None, "Tokens of the longest row.", minimum=3)
-    prompts: dict[str, str] | None = option(None, "Texts to put before every text, by name.")
+    prompts: Mapping[str, str] | None = option(None, "Texts to put before every text, by name.")
     default_prompt_name: str | None = option(None, "The prompt of calls that name none.")
 
 
@@ -179,14 +179,8 @@ class EmbedderOptions(TextModelOptions, LoadOptions):
 
 
 @dataclass(frozen=True)
-class RerankerOptions(LoadOptions):
-    """How a cross-encoder is loaded.
-
-    Attributes:
-        max_length: Tokens of the longest pair. None: what the folder or the tokenizer says.
-    """
-
-    max_length: int | None = option(None, "Tokens of the longest pair.", minimum=3)
+class RerankerOptions(TextModelOptions, LoadOptions):
+    """How a cross-encoder is loaded."""
 
 
 @dataclass(frozen=True)
@@ -267,7 +261,7 @@ class TextModelKeywords(HubKeywords, total=False):
     """The fields of `TextModelOptions`."""
 
     max_length: int | None
-    prompts: dict[str, str] | None
+    prompts: Mapping[str, str] | None
     default_prompt_name: str | None
 
 
@@ -289,10 +283,8 @@ class EmbedderKeywords(TextModelKeywords, LoadKeywords, total=False):
     truncate_dim: int | None
 
 
-class RerankerKeywords(LoadKeywords, total=False):
+class RerankerKeywords(TextModelKeywords, LoadKeywords, total=False):
     """The fields of `RerankerOptions`."""
-
-    max_length: int | None
 
 
 class VectorKeywords(TypedDict, total=False):
@@ -321,6 +313,15 @@ class EncodeKeywords(ArrayKeywords, total=False):
     convert_to_tensor: bool
     convert_to_numpy: bool
     output_value: OutputValue
+
+
+def typed_as(like: Method) -> Callable[[Callable[..., Any]], Method]:
+    """Gives a method the types of another one, with all of its overloads.
+
+    Args:
+        like: The other method.
+    """
+    return lambda method: cast(Method, method)
 
 
 def takes(options: type) -> Callable[[Method], Method]:

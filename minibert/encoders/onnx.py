@@ -204,7 +204,13 @@ class OnnxEmbedder(TextEncoder):
         folder = read_sentence_folder(source)
         model = OnnxGraph(folder.transformer)
         positions = model.config.max_position_embeddings
-        embedder = cls(model, folder.load_tokenizer(), **folder.settings(chosen, positions))
+        embedder = cls(
+            model,
+            folder.load_tokenizer(),
+            pooling=folder.pooling,
+            include_prompt=folder.include_prompt,
+            **folder.settings(chosen, positions),
+        )
         embedder.truncate_dim = folder.truncate_dim
         embedder.similarity_fn_name = folder.similarity_fn_name  # type: ignore[assignment]
         embedder.model_name = str(source)

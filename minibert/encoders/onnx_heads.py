@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from minibert.checkpoints.source import Source
+from minibert.encoders.encoder_options import TextModelOptions
 from minibert.encoders.onnx import Array, OnnxGraph
 from minibert.encoders.scoring import (
     Ranking,
@@ -20,7 +21,6 @@ from minibert.encoders.scoring import (
 from minibert.encoders.sentence_folder import SentenceFolder, is_embedder, read_sentence_folder
 from minibert.encoders.token_rows import Pair, Rows, Settings, Vectors
 from minibert.inference.batching import BATCH_TOKENS, Report
-from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.util.checks import warn_of_truncation
 
 
@@ -41,37 +41,24 @@ class OnnxHead(TextScorer):
         outputs: Names of the graph's outputs: "logits" in most heads.
     """
 
-    def __init__(
-        self, source: Source, tokenizer: BertTokenizer, folder: SentenceFolder | None = None
-    ) -> None:
+    def __init__(self, folder: SentenceFolder) -> None:
         """Open the graph of a folder.
 
         Args:
-            source: Where it is.
-            tokenizer: The tokenizer of the same folder.
-            folder: What the files of sentence-transformers say. None: nothing.
+            folder: What its files say.
 
         Raises:
             FileNotFoundError: A file is missing.
-            ValueError: A damaged file, or the export of an embedder.
+            ValueError: A damaged file.
             ImportError: onnxruntime is not installed.
         """
-        self.source = source
-        self.graph = OnnxGraph(source)
+        self.source = folder.transformer
+        self.graph = OnnxGraph(self.source)
         self.config = self.graph.config
         self.outputs = list(self.graph.outputs)
-        if "sentence_embedding" in self.outputs:
-            advice = 'SentenceEmbedder.from_pretrained(..., backend="onnx") runs it'
-            raise ValueError(f"{source} was exported from an embedder: {advice}.")
-        folder = folder or SentenceFolder(source)
         positions = self.config.max_position_embeddings
-        super().__init__(
-            tokenizer,
-            positions,
-            folder.length_within(positions),
-            folder.prompts,
-            folder.default_prompt_name,
-        )
+        settings = folder.settings(TextModelOptions(), positions)
+        super().__init__(folder.load_tokenizer(), positions, **settings)
         self._activation = folder.activation(self.config)
 
     @classmethod
@@ -92,8 +79,7 @@ class OnnxHead(TextScorer):
         if is_embedder(source):
             advice = 'SentenceEmbedder.from_pretrained(..., backend="onnx") runs it'
             raise ValueError(f"{source} was exported from an embedder: {advice}.")
-        folder = read_sentence_folder(source, cross_encoder=True)
-        return cls(folder.transformer, folder.load_tokenizer(), folder)
+        return cls(read_sentence_folder(source, cross_encoder=True))
 
     @property
     def classifies_texts(self) -> bool:

@@ -33,7 +33,6 @@ from minibert.encoders.sentence_folder import (
     read_sentence_folder,
     write_cross_encoder_folder,
 )
-from minibert.encoders.text_encoder import check_device, check_prompts
 from minibert.encoders.token_rows import (
     Pair,
     Rows,
@@ -98,13 +97,19 @@ class CrossEncoder(TextScorer):
         **options: Unpack[LoadKeywords],
     ) -> None:
         if isinstance(model, str | os.PathLike | Source):
-            loaded = CrossEncoder.from_pretrained(model, **options)
+            loaded = CrossEncoder.from_pretrained(
+                model,
+                max_length=max_length,
+                prompts=prompts,
+                default_prompt_name=default_prompt_name,
+                **options,
+            )
             model = loaded.model
             tokenizer = tokenizer or loaded.tokenizer
             activation_fn = activation_fn or loaded.activation_fn
-            max_length = loaded.max_length if max_length is None else max_length
-            prompts = {**loaded.prompts, **check_prompts(prompts)}
-            default_prompt_name = default_prompt_name or loaded.default_prompt_name
+            max_length = loaded.max_length
+            prompts = loaded.prompts
+            default_prompt_name = loaded.default_prompt_name
         elif options:
             raise TypeError(f"{next(iter(options))} is for a model that is loaded by its name.")
         if tokenizer is None or model is None:
@@ -158,16 +163,11 @@ class CrossEncoder(TextScorer):
         resolved = resolve_precision(chosen.precision)
         if resolved is not None:
             model = optimize(model, precision=resolved)
-        max_length = chosen.max_length
-        if max_length is None:
-            max_length = folder.length_within(model.config.max_position_embeddings)
         return cls(
             model,
             folder.load_tokenizer(),
             _activation(model.config, folder.activation(model.config)),
-            max_length,
-            folder.prompts,
-            folder.default_prompt_name,
+            **folder.settings(chosen, model.config.max_position_embeddings),
         )
 
     def save_pretrained(self, path: str | os.PathLike[str]) -> None:
@@ -269,11 +269,10 @@ class CrossEncoder(TextScorer):
             ValueError: Something that is not a pair of strings, or an unknown prompt.
         """
         check_count("batch_size", batch_size)
-        check_device(device)
         if device is not None:
             self.model.to(resolve_device(device))
         checked, is_single = _check_pairs(pairs)
-        settings = self.settings(prompt, prompt_name, batch_tokens)
+        settings = self.settings(prompt=prompt, prompt_name=prompt_name, batch_tokens=batch_tokens)
         array, _ = self.compute_logits(checked, settings, "pairs", bool(show_progress_bar))
         logits = torch.from_numpy(array)
         activate = activation_fn or self.activation_fn
@@ -292,27 +291,6 @@ class CrossEncoder(TextScorer):
         if is_single:
             return results[0]
         return results
-
-    def settings(  # type: ignore[override]
-        self,
-        prompt: str | None = None,
-        prompt_name: str | None = None,
-        batch_tokens: int = BATCH_TOKENS,
-    ) -> Settings:
-        """How pairs are encoded.
-
-        Args:
-            prompt: As in `predict`.
-            prompt_name: As in `predict`.
-            batch_tokens: As in `predict`.
-
-        Returns:
-            The settings.
-
-        Raises:
-            ValueError: A prompt that does not exist, or an impossible `batch_tokens`.
-        """
-        return super().settings(prompt=prompt, prompt_name=prompt_name, batch_tokens=batch_tokens)
 
     def encode_rows(self, rows: Rows, settings: Settings, report: Report | None = None) -> Vectors:
         """Logits of the pairs or texts, (N, labels) float32, in their order.
@@ -391,7 +369,6 @@ class CrossEncoder(TextScorer):
             ValueError: A model with several labels, or something that is not a text.
         """
         check_count("batch_size", batch_size)
-        check_device(device)
         if device is not None:
             self.model.to(resolve_device(device))
         activate = activation_fn or self.activation_fn
@@ -400,7 +377,7 @@ class CrossEncoder(TextScorer):
             documents,
             top_k,
             return_documents,
-            self.settings(prompt, prompt_name, batch_tokens),
+            self.settings(prompt=prompt, prompt_name=prompt_name, batch_tokens=batch_tokens),
             lambda logits: activate(torch.from_numpy(logits)).numpy(),
             bool(show_progress_bar),
         )

@@ -134,26 +134,20 @@ class SentenceFolder:
     similarity_fn_name: str = "cosine"
     activation_fn: str | None = None
 
-    def length_within(self, positions: int) -> int | None:
-        """The folder's `max_length`, as far as the model has positions."""
-        if self.max_length is None:
-            return None
-        return min(self.max_length, positions)
-
     def settings(self, options: TextModelOptions, positions: int) -> dict[str, Any]:
-        """The arguments of an embedder that the folder decides, unless an option does.
+        """The arguments of every model of texts that the folder decides, unless an option does.
 
         Args:
             options: Of loading.
             positions: How many the model has.
         """
         max_length = options.max_length
+        if max_length is None and self.max_length is not None:
+            max_length = min(self.max_length, positions)
         return {
-            "pooling": self.pooling,
-            "max_length": self.length_within(positions) if max_length is None else max_length,
+            "max_length": max_length,
             "prompts": {**self.prompts, **check_prompts(options.prompts)},
             "default_prompt_name": options.default_prompt_name or self.default_prompt_name,
-            "include_prompt": self.include_prompt,
         }
 
     def load_tokenizer(self) -> BertTokenizer:
