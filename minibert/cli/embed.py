@@ -118,12 +118,11 @@ def embed(options: argparse.Namespace) -> None:
         if rank > 0:  # the first process warns for all
             warnings.simplefilter("ignore")
         embedder = load_embedder(options)
-    from minibert.vectors.shards import encode_to_file, encode_to_shards, prompt_of
+    from minibert.vectors.shards import encode_to_file, encode_to_shards
 
-    settings: dict[str, Any] = {
-        **{name: getattr(options, name) for name in ENCODING},
-        "prompt": prompt_of(embedder, options.prompt, options.prompt_name),
-    }
+    settings = embedder.with_prompt_for(
+        "document", {name: getattr(options, name) for name in ENCODING}
+    )
     # None: by lines in a log
     watched = rank == 0 and is_watched(printing=options.output is None)
     total = count_texts(options) if watched else None

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import nullcontext
 from typing import Any, NotRequired, TypedDict
 
 import numpy as np
@@ -168,10 +167,8 @@ class TextScorer(TextModel):
             (N, labels) float32, and the indices of the truncated texts.
         """
         rows = self.rows(texts, settings)
-        bar = Progress(True, len(texts)) if show_progress_bar else nullcontext(SILENT)
-        with bar as progress:
-            report = rows.progress_callback(progress) if show_progress_bar else None
-            logits = self.encode_rows(rows, settings, report)
+        with Progress(True, len(texts)) if show_progress_bar else SILENT as progress:
+            logits = self.encode_rows(rows, settings, rows.progress_callback(progress))
         truncated = rows.truncated
         warn_of_truncation(len(truncated), len(texts), self.max_length, kind=kind)
         return logits, truncated

@@ -12,7 +12,6 @@ in `OnnxEmbedder`. Tokenizers and folders are not imported: an encoder is given 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
@@ -29,6 +28,7 @@ from minibert.encoders.encoder_options import (
     VectorOptions,
     part_of,
     takes,
+    typed_as,
 )
 from minibert.encoders.quantization import quantize
 from minibert.encoders.search import Metric, pairwise_similarity, similarity, unit
@@ -144,6 +144,17 @@ class TextModel:
             if name in self.prompts:
                 return self.prompts[name]
         return self._prompt_of(self.default_prompt_name)
+
+    def with_prompt_for(self, task: Task, options: Mapping[str, Any]) -> dict[str, Any]:
+        """The options of a call, with `prompt_for(task)` where they name no prompt.
+
+        Args:
+            task: As in `prompt_for`.
+            options: Those of the call.
+        """
+        if options.get("prompt") is None and options.get("prompt_name") is None:
+            return {**options, "prompt": self.prompt_for(task)}
+        return dict(options)
 
     @takes(VectorOptions)
     def settings(self, **options: Unpack[VectorKeywords]) -> Settings:
@@ -349,7 +360,6 @@ class TextEncoder(TextModel):
         """
         chosen = EncodeOptions(**options)
         if chosen.device is not None:
-            check_device(chosen.device)
             self.move_to(chosen.device)
         settings = self.settings(**part_of(chosen, VectorOptions))
         check_count("batch_size", chosen.batch_size)
@@ -376,39 +386,22 @@ class TextEncoder(TextModel):
             results = [states[index] for index in rows.indices]
             warn_of_truncation(rows.overlong, len(inputs), self.max_length)
         else:
-            overlong = 0
             dimension = min(self.dimension, settings.truncate_dim or self.dimension)
             vectors = np.empty((len(inputs), dimension), np.float32)
-            is_watched = bool(chosen.show_progress_bar)
-            with Progress(True, len(inputs)) if is_watched else nullcontext(SILENT) as progress:
-                for start in range(0, len(inputs), CHUNK_TEXTS):
-                    chunk = slice(start, start + CHUNK_TEXTS)
-                    vectors[chunk], rows = self.encode_chunk(inputs[chunk], settings, progress)
-                    overlong += rows.overlong
+            start = 0
+            with Progress(True, len(inputs)) if chosen.show_progress_bar else SILENT as progress:
+                for chunk, part in self._chunks(iter(inputs), CHUNK_TEXTS, settings, progress):
+                    vectors[start : start + len(chunk)] = part
+                    start += len(chunk)
             results = quantize(vectors, chosen.precision or "float32")
             if chosen.convert_to_tensor or not chosen.convert_to_numpy:
                 import torch
 
                 tensor = torch.from_numpy(results)
                 results = tensor.to(self.device) if chosen.convert_to_tensor else list(tensor)
-            if settings.overflow == "truncate":
-                advice = 'Pass overflow="mean" to encode them in windows.'
-                warn_of_truncation(overlong, len(inputs), self.max_length, advice)
         return results[0] if single else results
 
-    @overload
-    def encode_query(self, texts: str, **options: Unpack[ArrayKeywords]) -> Vector: ...  # type: ignore[overload-overlap]
-    @overload
-    def encode_query(
-        self, texts: Iterable[str | Pair], **options: Unpack[ArrayKeywords]
-    ) -> Matrix: ...
-    @overload
-    def encode_query(
-        self, texts: Texts, *, convert_to_tensor: Literal[True], **options: Unpack[ArrayKeywords]
-    ) -> torch.Tensor: ...
-    @overload
-    def encode_query(self, texts: Texts, **options: Unpack[EncodeKeywords]) -> Any: ...
-
+    @typed_as(encode)
     @takes(EncodeOptions)
     def encode_query(self, texts: Texts, **options: Any) -> Any:
         """As `encode`, with `prompt_for("query")` if the call names no prompt.
@@ -420,23 +413,9 @@ class TextEncoder(TextModel):
         Returns:
             As `encode`, (N, D) or (D,).
         """
-        if options.get("prompt") is None and options.get("prompt_name") is None:
-            options["prompt"] = self.prompt_for("query")
-        return self.encode(texts, **options)
+        return self.encode(texts, **self.with_prompt_for("query", options))
 
-    @overload
-    def encode_document(self, texts: str, **options: Unpack[ArrayKeywords]) -> Vector: ...  # type: ignore[overload-overlap]
-    @overload
-    def encode_document(
-        self, texts: Iterable[str | Pair], **options: Unpack[ArrayKeywords]
-    ) -> Matrix: ...
-    @overload
-    def encode_document(
-        self, texts: Texts, *, convert_to_tensor: Literal[True], **options: Unpack[ArrayKeywords]
-    ) -> torch.Tensor: ...
-    @overload
-    def encode_document(self, texts: Texts, **options: Unpack[EncodeKeywords]) -> Any: ...
-
+    @typed_as(encode)
     @takes(EncodeOptions)
     def encode_document(self, texts: Texts, **options: Any) -> Any:
         """As `encode`, with `prompt_for("document")` if the call names no prompt.
@@ -448,9 +427,7 @@ class TextEncoder(TextModel):
         Returns:
             As `encode`, (N, D) or (D,).
         """
-        if options.get("prompt") is None and options.get("prompt_name") is None:
-            options["prompt"] = self.prompt_for("document")
-        return self.encode(texts, **options)
+        return self.encode(texts, **self.with_prompt_for("document", options))
 
     @takes(VectorOptions)
     def encode_stream(
@@ -477,21 +454,23 @@ class TextEncoder(TextModel):
         """
         settings = self.settings(**options)
         check_count("chunk_size", chunk_size)
-        remaining = iter_texts(texts)
+        # a generator would check its arguments only when it is first asked
+        return self._chunks(iter_texts(texts), chunk_size, settings, progress)
 
-        def chunks() -> Iterator[tuple[list[str], Vectors]]:
-            count = 0
-            overlong = 0
-            while chunk := list(islice(remaining, chunk_size)):
-                vectors, rows = self.encode_chunk(chunk, settings, progress)
-                count += len(chunk)
-                overlong += rows.overlong
-                yield chunk, vectors
-            if settings.overflow == "truncate":
-                advice = 'Pass overflow="mean" to encode them in windows.'
-                warn_of_truncation(overlong, count, self.max_length, advice)
-
-        return chunks()  # a generator would check its arguments only when it is first asked
+    def _chunks(
+        self, texts: Iterator[Any], size: int, settings: Settings, progress: Progress
+    ) -> Iterator[tuple[list[Any], Vectors]]:
+        """The next `size` texts and their vectors, and at the end a warning of truncated ones."""
+        count = 0
+        overlong = 0
+        while chunk := list(islice(texts, size)):
+            vectors, rows = self.encode_chunk(chunk, settings, progress)
+            count += len(chunk)
+            overlong += rows.overlong
+            yield chunk, vectors
+        if settings.overflow == "truncate":
+            advice = 'Pass overflow="mean" to encode them in windows.'
+            warn_of_truncation(overlong, count, self.max_length, advice)
 
     def encode_chunk(
         self, texts: list[Any], settings: Settings, progress: Progress = SILENT
@@ -506,8 +485,7 @@ class TextEncoder(TextModel):
             progress: Counts them.
         """
         rows = self.rows(texts, settings)
-        report = None if progress is SILENT else rows.progress_callback(progress)
-        return self.encode_rows(rows, settings, report), rows
+        return self.encode_rows(rows, settings, rows.progress_callback(progress)), rows
 
     def encode_rows(self, rows: Rows, settings: Settings, report: Report | None = None) -> Vectors:
         """Vectors of the inputs, (N, D), in their order, without gradients.
@@ -726,16 +704,3 @@ def check_max_length(length: int, positions: int) -> int:
             f"positions: set it to {positions} or less."
         )
     return int(length)  # not NumPy's, which JSON cannot hold
-
-
-def check_device(device: object) -> None:
-    """Check that this is one device.
-
-    Raises:
-        ValueError: Several devices.
-    """
-    if isinstance(device, list | tuple):
-        raise ValueError(
-            f'device should be one device, such as "cpu" or "cuda:1", not {device!r}. '
-            "minibert.encode_to_shards(processes=N) encodes in several processes."
-        )

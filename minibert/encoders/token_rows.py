@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minibert.util.checks import type_of
+from minibert.util.progress import SILENT, Progress
 
 if TYPE_CHECKING:
     from minibert.tokenization.tokenizer import BertTokenizer
-    from minibert.util.progress import Progress
 
 Vectors = NDArray[np.float32]  # (N, D)
 Vector = np.ndarray[tuple[int], np.dtype[np.float32]]  # (D,)
@@ -117,11 +117,13 @@ class Rows:
         """The indices of the inputs that have more tokens than one sequence holds."""
         return [place for place, index in enumerate(self.indices) if self.rows[index].is_overlong]
 
-    def progress_callback(self, progress: Progress) -> Callable[[list[int]], None]:
+    def progress_callback(self, progress: Progress) -> Callable[[list[int]], None] | None:
         """A function that counts finished sequences, by their indices, as inputs and tokens.
 
-        All copies of a text are finished with its first window.
+        All copies of a text are finished with its first window. Silent progress needs none.
         """
+        if progress is SILENT:
+            return None
         copies = Counter(self.indices)
         inputs: list[int] = []
         tokens: list[int] = []

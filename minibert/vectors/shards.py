@@ -207,15 +207,7 @@ def encode_to_shards(
 
 def _settings(embedder: TextEncoder, options: VectorKeywords) -> Settings:
     """The settings of a corpus, whose texts are documents unless a prompt is given."""
-    options["prompt"] = prompt_of(embedder, options.get("prompt"), options.get("prompt_name"))
-    return embedder.settings(**options)
-
-
-def prompt_of(embedder: TextEncoder, prompt: str | None, prompt_name: str | None) -> str | None:
-    """The prompt of a corpus: that of the model's documents, unless another is given."""
-    if prompt is not None or prompt_name is not None:
-        return prompt
-    return embedder.prompt_for("document")
+    return embedder.settings(**embedder.with_prompt_for("document", options))
 
 
 def _check_shards(file_format: str, shard_size: int, rank: int, world_size: int) -> None:
