@@ -47,9 +47,6 @@ def load_with_heads(
 ) -> tuple[PreTrainedModel, BertTokenizer]:
     """A checkpoint with every head that its tensors belong to, and its tokenizer.
 
-    A pooler that the checkpoint does not bring is left out where the class allows it, rather than
-    drawn at random.
-
     Args:
         name: Folder, bundled model, Hub id, or a `Source`.
         options: As in `PreTrainedModel.from_pretrained`.
@@ -59,12 +56,20 @@ def load_with_heads(
         ValueError: A damaged file, or one that is not a BERT's.
     """
     source, options = split_source(name, options)
+    return load_model(source, **options), BertTokenizer.from_pretrained(source)
+
+
+def load_model(source: Source, **options: Any) -> PreTrainedModel:
+    """The model of `load_with_heads`.
+
+    A pooler that the checkpoint does not bring is left out where the class allows it, rather than
+    drawn at random.
+    """
     tensors = read_tensors(source, options.pop("mmap", True))
     model_class = class_for_tensors(source, tensors)
     if model_class is BertModel:
         options["add_pooling_layer"] = has_pooler(tensors)
-    model = model_class.from_pretrained(source, state_dict=tensors, **options)
-    return model, BertTokenizer.from_pretrained(source)
+    return model_class.from_pretrained(source, state_dict=tensors, **options)
 
 
 def class_for_tensors(source: Source, names: Iterable[str]) -> type[PreTrainedModel]:

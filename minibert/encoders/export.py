@@ -31,7 +31,7 @@ import torch
 from torch import Tensor, nn
 
 from minibert.checkpoints.source import Source
-from minibert.encoders.auto import load_with_heads
+from minibert.encoders.auto import load_model
 from minibert.encoders.embedder import SentenceEmbedder
 from minibert.encoders.kinds import kind_of
 from minibert.encoders.onnx import OnnxEmbedder, import_onnxruntime, open_session
@@ -227,7 +227,7 @@ def _load(source: Source, heads: bool) -> tuple[Any, BertTokenizer]:
     """
     if heads or kind_of(source) not in ("embedder", "base"):
         folder = read_sentence_folder(source, cross_encoder=not is_embedder(source))
-        model, _ = load_with_heads(folder.transformer, dtype=torch.float32)
+        model: Any = load_model(folder.transformer, dtype=torch.float32)
         unexpected = model.load_report.unexpected
         if heads and unexpected:
             raise ValueError(

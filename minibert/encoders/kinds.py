@@ -131,35 +131,31 @@ def load(
         return Loaded("embedder", embedder, embedder.tokenizer)
     import torch
 
-    from minibert.checkpoints.tensors import read_tensors
-    from minibert.encoders.auto import class_for_tensors, has_pooler
-    from minibert.encoders.rerank import CrossEncoder
+    from minibert.encoders.auto import load_model
     from minibert.inference.optimize import optimize
     from minibert.inference.precisions import resolve_precision
 
     folder = read_sentence_folder(source, cross_encoder=not is_embedder(source))
-    tensors = read_tensors(folder.transformer, mmap)
-    model_class = class_for_tensors(folder.transformer, tensors)
-    actual = _kind_of_model(folder.transformer, model_class.__name__)
-    if kind is None:
-        kind = actual
-    elif kind != actual and not {kind, actual} <= {"classifier", "reranker"}:
+    actual, class_name = _kind_of_tensors(folder.transformer)
+    kind = kind or actual
+    if not _can_be(actual, kind):
         raise ValueError(
-            f"{source} is {NOUN_OF_KIND[actual]} ({model_class.__name__}), not "
-            f"{NOUN_OF_KIND[kind]}. "
+            f"{source} is {NOUN_OF_KIND[actual]} ({class_name}), not {NOUN_OF_KIND[kind]}. "
             "minibert finetune trains heads for other tasks."
         )
     if kind == "reranker":
+        from minibert.encoders.rerank import CrossEncoder
+
         reranker = CrossEncoder.from_pretrained(
             source, precision=precision, device=device, mmap=mmap
         )
         return Loaded(kind, reranker, reranker.tokenizer)
     resolved = resolve_precision(precision)
-    options: dict[str, Any] = {"dtype": torch.float32 if resolved else dtype}
-    if kind == "base":
-        options["add_pooling_layer"] = has_pooler(tensors)
-    model = model_class.from_pretrained(
-        folder.transformer, state_dict=tensors, device=device, **options
+    model: Any = load_model(
+        folder.transformer,
+        dtype=torch.float32 if resolved else dtype,
+        device=device,
+        mmap=mmap,
     )
     if resolved is not None:
         model = optimize(model, precision=resolved)
@@ -175,12 +171,22 @@ def kind_of(source: Source) -> Kind:
     """
     if is_embedder(source):
         return "embedder"
+    kind, _ = _kind_of_tensors(read_sentence_folder(source, cross_encoder=True).transformer)
+    return kind
+
+
+def _kind_of_tensors(source: Source) -> tuple[Kind, str]:
+    """Return the kind of a BERT and the name of its class, by the names of its tensors."""
     from minibert.checkpoints.tensors import read_tensors
     from minibert.encoders.auto import class_for_tensors
 
-    transformer = read_sentence_folder(source, cross_encoder=True).transformer
-    model_class = class_for_tensors(transformer, read_tensors(transformer))
-    return _kind_of_model(transformer, model_class.__name__)
+    name = class_for_tensors(source, read_tensors(source)).__name__
+    return _kind_of_model(source, name), name
+
+
+def _can_be(actual: Kind, needed: Kind) -> bool:
+    """Whether a model is of the kind that is needed: scores of pairs are those of a classifier."""
+    return actual == needed or {actual, needed} == {"classifier", "reranker"}
 
 
 def _kind_of_model(source: Source, class_name: str) -> Kind:
@@ -211,7 +217,7 @@ def _load_exported(source: Source, kind: Kind | None) -> Loaded:
         model = OnnxHead.from_pretrained(source)
         (class_name,) = model.config.architectures or ("BertModel",)
         actual = _kind_of_model(source, class_name)
-    if kind is not None and kind != actual and not {kind, actual} <= {"classifier", "reranker"}:
+    if kind is not None and not _can_be(actual, kind):
         raise ValueError(
             f"{source} was exported from {NOUN_OF_KIND[actual]}, not from {NOUN_OF_KIND[kind]}."
         )
