@@ -177,24 +177,29 @@ class VectorFolder:
             )
             raise OSError(f"{error} {advice}") from error
 
-    def finish(self, count: int, lines: int, about: dict[str, Any]) -> None:
+    def finish(self, count: int, lines: int, about: dict[str, Any], update: bool = False) -> None:
         """Write the manifest of all shards, if this run was the last to write its share of them.
 
         Args:
             count: Number of shards.
             lines: Number of texts.
             about: Further entries of the manifest.
+            update: Shards behind these are deleted.
 
         Raises:
-            ValueError: The folder holds other shards than those of this input.
+            ValueError: The folder holds other shards than those of this input, and not `update`.
         """
         for name in self.location.files():
             match = re.match(r"shard-(\d+)\.", name)
-            if match and int(match[1]) >= count:
+            if match is None or int(match[1]) < count:
+                continue
+            if not update:
                 raise ValueError(
                     f"{self} holds more than the {count} shards of this input: the input has "
                     "changed."
                 )
+            self._record_file(int(match[1])).delete()
+            (self.location / name).delete()
         records = [record for record in map(self._record, range(count)) if record is not None]
         if len(records) < count:
             return
@@ -214,14 +219,6 @@ class VectorFolder:
             (self.location / MANIFEST).write_json(manifest)
         for number in range(count):
             self._record_file(number).delete()
-
-    def remove_from(self, count: int) -> None:
-        """Delete the shards from an index on."""
-        for name in self.location.files():
-            match = re.match(r"shard-(\d+)\.", name)
-            if match and int(match[1]) >= count:
-                self._record_file(int(match[1])).delete()
-                (self.location / name).delete()
 
     def vectors(self) -> ShardedVectors:
         """Open the vectors of a finished folder.

@@ -15,10 +15,10 @@ import sys
 import threading
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import chain, islice
 from multiprocessing import active_children, get_context, parent_process
@@ -112,10 +112,9 @@ def encode_to_file(
     if file_format not in WRITERS:
         raise ValueError(f"{end.name!r} should end in {ENDINGS}.")
     claim(path, force)
-    rows: Iterator[str | Row] = iter_texts(texts)  # type: ignore[arg-type]
-    settings = _settings(embedder, options)
+    chunks = _chunks(iter_texts(texts), CHUNK_TEXTS, file_format)  # type: ignore[arg-type]
+    settings = embedder.settings(**embedder.with_prompt_for("document", options))
     run = _Run(embedder, settings, file_format)
-    chunks = _chunks(rows, CHUNK_TEXTS, file_format)
     with Progress(show_progress, total) as progress, target.replacing() as temporary:
         return run.write(temporary, chunks, progress)
 
@@ -174,40 +173,55 @@ def encode_to_shards(
     """
     _check_shards(file_format, shard_size, rank, world_size)
     check_count("processes", processes)
-    settings = _settings(embedder, options)
-    rows: Iterator[str | Row] = iter_texts(texts)  # type: ignore[arg-type]
+    settings = embedder.settings(**embedder.with_prompt_for("document", options))
+    chunks = _chunks(iter_texts(texts), shard_size, file_format)  # type: ignore[arg-type]
     location = Location(folder)
     about = {"file_format": file_format, "shard_size": shard_size, **describe(embedder, settings)}
     run = _Run(embedder, settings, file_format)
+    path = Path(location.path).absolute()
     if update:
         if location.fs is not None or world_size > 1:
             raise ValueError("update=True is for a folder on this machine, and for a single run.")
-        _restore(Path(location.path).absolute())
-        if VectorFolder(location).is_finished:
-            return _update(run, rows, Path(location.path).absolute(), about, show_progress, total)
+        _restore(path)
+        update = VectorFolder(location).is_finished  # else there is nothing to keep
     # object stores have no locks: two runs at a time compute everything twice, with the same result
     lock: AbstractContextManager[None] = nullcontext()
     if location.fs is None:
         lock = only_run_in(Path(location.path), rank)
     with lock, Progress(show_progress, total) as progress, interruptible() as stop_requested:
-        run.folder = VectorFolder(location)
-        run.folder.begin(about, embedder.model_name)
-        source = _Shards(rows, about, rank, world_size, stop_requested)
+        earlier = VectorFolder(location)
+        earlier.begin(about, embedder.model_name)
+        target: AbstractContextManager[VectorFolder] = nullcontext(earlier)
+        if update:
+            run.old_vectors = KeptVectors(earlier)
+            target = _replacing(path, about, embedder.model_name)
+            processes = 1
+        count = 0
+        lines = 0
+
+        def shards() -> Iterator[tuple[int, Shard]]:
+            """The shards that this run takes, by their indices among all that are read."""
+            nonlocal count, lines
+            while not stop_requested() and (shard := next(chunks, None)):
+                count += 1
+                lines += len(shard[0])
+                if (count - 1) % world_size == rank:
+                    yield count - 1, shard
+
         report = CorpusReport()
-        for part in _write_shards(run, source, processes, progress):
-            report.add(part)
-        if stop_requested():
-            done = report.shards + report.skipped
-            raise KeyboardInterrupt(
-                f"stopped. Complete shards in {folder}: {done}. Run the same command to resume."
-            )
-        run.folder.finish(source.count, source.lines, run.about())
+        with target as run.folder:
+            parts = (run.write_shard(number, shard, progress) for number, shard in shards())
+            if processes > 1:
+                parts = _in_processes(run, shards(), processes, progress)
+            for part in parts:
+                report.add(part)
+            if stop_requested():
+                done = f" Complete shards in {folder}: {report.shards + report.skipped}."
+                if update:
+                    done = f" {folder} is as it was."
+                raise KeyboardInterrupt(f"stopped.{done} Run the same command to resume.")
+            run.folder.finish(count, lines, run.about(), update)
     return report
-
-
-def _settings(embedder: TextEncoder, options: VectorKeywords) -> Settings:
-    """The settings of a corpus, whose texts are documents unless a prompt is given."""
-    return embedder.settings(**embedder.with_prompt_for("document", options))
 
 
 def _check_shards(file_format: str, shard_size: int, rank: int, world_size: int) -> None:
@@ -221,41 +235,6 @@ def _check_shards(file_format: str, shard_size: int, rank: int, world_size: int)
         raise ValueError(
             f"rank should lie between 0 and world_size - 1 ({world_size - 1}), not {rank}."
         )
-
-
-class _Shards:
-    """The texts of the shards that a run takes, by the indices of the shards.
-
-    Attributes:
-        count: Shards that have been read, those of other runs too.
-        lines: Their texts.
-    """
-
-    def __init__(
-        self,
-        rows: Iterator[str | Row],
-        about: dict[str, Any],
-        rank: int,
-        world_size: int,
-        stop_requested: Callable[[], bool],
-    ) -> None:
-        self.count = 0
-        self.lines = 0
-        self._shards = _chunks(rows, about["shard_size"], about["file_format"])
-        self._rank = rank
-        self._world_size = world_size
-        self._stop_requested = stop_requested
-
-    def __iter__(self) -> Iterator[tuple[int, Shard]]:
-        while not self._stop_requested():
-            shard = next(self._shards, None)
-            if shard is None:
-                return
-            number = self.count
-            self.count += 1
-            self.lines += len(shard[0])
-            if number % self._world_size == self._rank:
-                yield number, shard
 
 
 def _chunks(rows: Iterator[str | Row], size: int, file_format: str) -> Iterator[Shard]:
@@ -281,63 +260,28 @@ def _chunks(rows: Iterator[str | Row], size: int, file_format: str) -> Iterator[
         first += len(chunk)
 
 
-def _write_shards(
-    run: _Run, shards: Iterable[tuple[int, Shard]], processes: int, progress: Progress
-) -> Iterator[CorpusReport]:
-    """Write shards in this process or in several, and yield the report of each."""
-    if processes > 1:
-        yield from _in_processes(run, iter(shards), processes, progress)
-        return
-    for number, shard in shards:
-        yield run.write_shard(number, shard, progress)
+@contextmanager
+def _replacing(path: Path, about: dict[str, Any], model_name: str | None) -> Iterator[VectorFolder]:
+    """A new folder, which takes the place of a finished one when the block succeeds.
 
-
-def _update(
-    run: _Run,
-    rows: Iterator[str | Row],
-    path: Path,
-    about: dict[str, Any],
-    show_progress: bool | None,
-    total: int | None,
-) -> CorpusReport:
-    """Replace a finished folder by one of these texts, keeping the vectors of unchanged texts.
-
-    The new folder is written next to the old one and takes its place when it is complete. A run
-    that is killed leaves the old folder as it was, and the next run resumes in the new one.
+    It is next to the old one. A run that is killed leaves the old folder as it was, and the next
+    run resumes in the new one.
     """
-    report = CorpusReport()
     new = path.with_name(f".{path.name}.new")
     old = path.with_name(f".{path.name}.old")
-    with (
-        only_run_in(path),
-        Progress(show_progress, total) as progress,
-        interruptible() as stop_requested,
-    ):
-        earlier = VectorFolder(Location(path))
-        earlier.begin(about, run.embedder.model_name)
-        run.old_vectors = KeptVectors(earlier)
-        with named_in_errors(new, path):
-            try:
-                run.folder = VectorFolder(Location(new))
-                run.folder.begin(about, run.embedder.model_name)
-            except ValueError:  # of an update with other settings
-                shutil.rmtree(new)
-                run.folder = VectorFolder(Location(new))
-                run.folder.begin(about, run.embedder.model_name)
-            source = _Shards(rows, about, 0, 1, stop_requested)
-            for part in _write_shards(run, source, 1, progress):
-                report.add(part)
-            if stop_requested():
-                raise KeyboardInterrupt(
-                    f"stopped: {path} is as it was. Run the same command to update it."
-                )
-            run.folder.remove_from(source.count)
-            run.folder.finish(source.count, source.lines, run.about())
-        # killed between the two, the folder is put back by the next run (see `_restore`)
-        os.replace(path, old)
-        os.replace(new, path)
-        shutil.rmtree(old, ignore_errors=True)
-    return report
+    with named_in_errors(new, path):
+        folder = VectorFolder(Location(new))
+        try:
+            folder.begin(about, model_name)
+        except ValueError:  # of an update with other settings
+            shutil.rmtree(new)
+            folder = VectorFolder(Location(new))
+            folder.begin(about, model_name)
+        yield folder
+    # killed between the two, the folder is put back by the next run (see `_restore`)
+    os.replace(path, old)
+    os.replace(new, path)
+    shutil.rmtree(old, ignore_errors=True)
 
 
 def _restore(path: Path) -> None:
@@ -359,23 +303,26 @@ class KeptVectors:
         self._digests = digests[self._order]
         self._vectors = folder.vectors()
 
-    def rows_of(self, texts: Sequence[str]) -> list[int | None]:
-        """Return the row of each text among all vectors, None for a new text."""
+    def fill(self, vectors: Vectors, texts: Sequence[str]) -> list[int]:
+        """Put the vectors of known texts into their places.
+
+        Args:
+            vectors: Those of the texts, (N, D), which are written to.
+            texts: The texts.
+
+        Returns:
+            The places of new texts.
+        """
         if not len(self._digests):
-            return [None] * len(texts)
+            return list(range(len(texts)))
         digests: NDArray[Any] = np.array(
             [text_digest(text) for text in texts], dtype=self._digests.dtype
         )
         places = np.searchsorted(self._digests, digests).clip(max=len(self._digests) - 1)
         is_known = self._digests[places] == digests
-        return [
-            int(self._order[place]) if known else None
-            for place, known in zip(places.tolist(), is_known.tolist(), strict=True)
-        ]
-
-    def vectors(self, rows: Sequence[int]) -> Vectors:
-        """Return the vectors of rows, (len(rows), D). Each shard is opened once."""
-        return self._vectors.take(np.array(rows, dtype=np.int64))
+        vectors[is_known] = self._vectors.take(self._order[places[is_known]])
+        new: list[int] = np.flatnonzero(~is_known).tolist()
+        return new
 
 
 @dataclass
@@ -418,18 +365,14 @@ class _Run:
         if self.old_vectors is None:
             vectors, rows = self.embedder.encode_chunk(texts, self.settings, progress)
             return vectors, CorpusReport(len(texts), rows.tokens, rows.overlong)
-        old_rows = self.old_vectors.rows_of(texts)
-        old = [place for place, row in enumerate(old_rows) if row is not None]
-        new = [place for place, row in enumerate(old_rows) if row is None]
         vectors = np.empty((len(texts), self.dimension), np.float32)
-        vectors[old] = self.old_vectors.vectors([row for row in old_rows if row is not None])
-        progress.add(len(old))
-        counts = CorpusReport(len(texts), kept=len(old))
+        new = self.old_vectors.fill(vectors, texts)
+        counts = CorpusReport(len(texts), kept=len(texts) - len(new))
+        progress.add(counts.kept)
         if new:
-            computed, rows = self.embedder.encode_chunk(
+            vectors[new], rows = self.embedder.encode_chunk(
                 [texts[place] for place in new], self.settings, progress
             )
-            vectors[new] = computed
             counts.tokens = rows.tokens
             counts.overlong = rows.overlong
         return vectors, counts
