@@ -20,8 +20,9 @@ from minibert.encoders.encoder_options import EmbedderOptions, HubOptions, part_
 from minibert.encoders.onnx import load_exported
 from minibert.encoders.pooling import resolve_layers
 from minibert.encoders.sentence_folder import (
+    ACTIVATIONS,
     SentenceFolder,
-    activation_name,
+    class_named,
     read_sentence_folder,
     value_of,
     write_sentence_folder,
@@ -151,7 +152,7 @@ def _read_dense(source: Source) -> Dense:
             f"{path} asks for a Dense with use_residual, which minibert does not have."
         )
     function = value_of(path, config, "activation_function", str, "torch.nn.Tanh")
-    activation = activation_name(path, function)
+    activation = class_named(path, "activation", function, "torch", ACTIVATIONS)
     inputs = value_of(path, config, "in_features", int, 0)
     outputs = value_of(path, config, "out_features", int, 0)
     bias: bool = value_of(path, config, "bias", bool, True)
@@ -203,7 +204,8 @@ def save_embedder(embedder: Any, target: Path) -> None:
         similarity_fn_name=embedder.similarity_fn_name,
     )
     kinds = [type(step).__name__ for step in steps]
-    places = write_sentence_folder(folder, target, bert.config.hidden_size, kinds)
+    modules = ["Pooling", *kinds]
+    places = write_sentence_folder(folder, target, modules, bert.config.hidden_size)
     for step, place in zip(steps, places, strict=True):
         if isinstance(step, Dense):
             _write_dense(step, place)

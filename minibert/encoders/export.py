@@ -41,7 +41,7 @@ from minibert.encoders.rerank import CrossEncoder
 from minibert.encoders.sentence_folder import (
     is_embedder,
     read_sentence_folder,
-    write_cross_encoder_folder,
+    write_sentence_folder,
 )
 from minibert.heads import BertForMultipleChoice, BertForSequenceClassification
 from minibert.inference.precisions import GRAPH_PRECISIONS, check_precision
@@ -254,7 +254,7 @@ def _prepare(source: Source, model: Any, tokenizer: BertTokenizer, folder: Path)
         # the tokenizer is saved with what the folder says of it
         settings = read_sentence_folder(source, cross_encoder=True)
         settings.lower_case = False
-        write_cross_encoder_folder(settings, folder)
+        write_sentence_folder(settings, folder)
     model.config.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return _HeadGraph(model, model, tokenizer.model_max_length)

@@ -31,7 +31,7 @@ from minibert.encoders.sentence_folder import (
     ACTIVATIONS,
     SentenceFolder,
     read_sentence_folder,
-    write_cross_encoder_folder,
+    write_sentence_folder,
 )
 from minibert.encoders.token_rows import (
     Pair,
@@ -195,7 +195,7 @@ class CrossEncoder(TextScorer):
             default_prompt_name=self.default_prompt_name,
             activation_fn=f"{kind.__module__}.{kind.__name__}",
         )
-        write_cross_encoder_folder(folder, target)
+        write_sentence_folder(folder, target)
         self.tokenizer.save_pretrained(target)
         self.model.save_pretrained(target)
 

@@ -14,7 +14,7 @@ imported. Nothing here imports torch: `steps` reads and writes the weights of a 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
@@ -55,7 +55,7 @@ TOKENIZER_OPTIONS = {
     "model_max_length": int,
     "truncation_side": str,
 }
-# options of loading and batching that do not change vectors
+# options that do not change vectors: of loading, of the tokenizer, of the model and of batches
 LOADING_OPTIONS = {
     "cache_dir",
     "local_files_only",
@@ -65,7 +65,8 @@ LOADING_OPTIONS = {
     "trust_remote_code",
     "use_cache",
 }
-MODEL_OPTIONS = {
+TOKENIZER_IGNORED = LOADING_OPTIONS | {"padding_side", "use_fast"}
+MODEL_OPTIONS = LOADING_OPTIONS | {
     "add_pooling_layer",
     "attn_implementation",
     "device_map",
@@ -75,6 +76,7 @@ MODEL_OPTIONS = {
     "use_safetensors",
 }
 BATCH_OPTIONS = {"padding", "padding_side", "pad_to_multiple_of", "return_tensors"}
+CONFIG_ADVICE = ": put it into the model's config.json"
 _KINDS = ("Transformer", "Pooling", "Dense", "Normalize")
 _FILES_OF_A_MODULE = ("config.json", "model.safetensors", "pytorch_model.bin")
 
@@ -176,7 +178,8 @@ class SentenceFolder:
             ("config.json", config.extra.get("sbert_ce_default_activation_function")),
         ):
             if name is not None:
-                return activation_name(f"{self.transformer}/{file}", name)
+                where = f"{self.transformer}/{file}"
+                return class_named(where, "activation", name, "torch", ACTIVATIONS)
         return None
 
 
@@ -214,12 +217,6 @@ def read_sentence_folder(source: Source, cross_encoder: bool = False) -> Sentenc
         _read_fields(settings, SETTINGS_FIELDS, folder)
         prompts = folder.prompts
         folder.prompts = {name: value_of(settings, prompts, name, str, "") for name in prompts}
-        default = folder.default_prompt_name
-        if default is not None and default not in prompts:
-            available = ", ".join(prompts) or "none"
-            raise ValueError(
-                f"{settings}: there is no prompt {default!r:.80}. This model has {available}."
-            )
     return folder
 
 
@@ -245,11 +242,9 @@ def _read_fields(path: Path, fields: Sequence[Field], folder: SentenceFolder) ->
     content = read_json(path)
     for name, attribute, kind, choices in fields:
         value = value_of(path, content, name, kind, None)
-        if choices and value not in (None, *choices):
-            raise ValueError(
-                f"{path}: {name} should be one of {', '.join(choices)}, not {value!r}."
-            )
         if value is not None:
+            if choices and value not in choices:
+                raise unsupported(path, name, value, choices)
             setattr(folder, attribute, value)
     return content
 
@@ -285,22 +280,34 @@ def value_of(path: Path, config: Mapping[str, Any], name: str, kind: type, defau
     return value
 
 
-def activation_name(path: Path | str, name: object) -> str:
-    """Which of `ACTIVATIONS` a file means by a dotted path.
+def unsupported(path: Path | str, what: str, value: object, choices: Iterable[str]) -> ValueError:
+    """The error for a file that asks for what minibert does not have.
+
+    Args:
+        path: The file.
+        what: The name of the value.
+        value: What it asks for.
+        choices: What minibert has.
+    """
+    return ValueError(
+        f"{path} asks for {what} {value!r:.80}, but minibert has {', '.join(choices)}."
+    )
+
+
+def class_named(
+    path: Path | str, what: str, name: object, package: str, classes: Sequence[str]
+) -> str:
+    """The class that a file means by a dotted path.
+
+    The packages between the first name and the class differ between versions.
 
     Raises:
-        ValueError: Another one.
+        ValueError: The class is not one of these, or of another package.
     """
-    package = ""
-    activation = ""
-    if isinstance(name, str):
-        package, _, activation = name.rpartition(".")
-    if activation not in ACTIVATIONS or package.split(".")[0] != "torch":
-        raise ValueError(
-            f"{path} asks for activation {name!r:.80}, but minibert has {', '.join(ACTIVATIONS)} "
-            f"of torch.nn."
-        )
-    return activation
+    parts = name.split(".") if isinstance(name, str) else [""]
+    if parts[0] != package or parts[-1] not in classes:
+        raise unsupported(path, what, name, classes)
+    return parts[-1]
 
 
 def read_modules(path: Path) -> list[tuple[str, str]]:
@@ -310,13 +317,7 @@ def read_modules(path: Path) -> list[tuple[str, str]]:
         raise ValueError(f"{path} should hold a list of modules.")
     modules = []
     for module in content:
-        # the packages between the first name and the class differ between versions
-        name = value_of(path, module, "type", str, "")
-        package, _, kind = name.rpartition(".")
-        if kind not in _KINDS or package.split(".")[0] != "sentence_transformers":
-            raise ValueError(
-                f"{path} asks for the module {name!r:.80}, but minibert has {', '.join(_KINDS)}."
-            )
+        kind = class_named(path, "the module", module.get("type"), MODULES.split(".")[0], _KINDS)
         folder = value_of(path, module, "path", str, "")
         if folder.startswith(("/", "\\")) or ":" in folder or ".." in folder:
             raise ValueError(f"{path} names {folder!r:.80}, which is outside the model's folder.")
@@ -339,19 +340,7 @@ def _read_transformer(source: Source, path: str, folder: SentenceFolder) -> None
                 f"max_seq_length for queries and documents."
             )
     _check_task(settings, config)
-    _read_tokenizer_options(settings, config, folder)
-    _read_processing_options(settings, config, folder)
-    for names, ignored in (
-        (("config_args", "config_kwargs"), LOADING_OPTIONS),
-        (("model_args", "model_kwargs"), LOADING_OPTIONS | MODEL_OPTIONS),
-    ):
-        for group in names:
-            for name in value_of(settings, config, group, dict, {}):
-                if name not in ignored:
-                    raise ValueError(
-                        f"{settings}: {group} sets {name:.80}, which minibert does not apply: put "
-                        "it into the model's config.json."
-                    )
+    _read_options(settings, config, folder)
     if folder.max_length in (1, 2):
         raise ValueError(
             f"{settings}: max_seq_length {folder.max_length} has room for [CLS] and [SEP], but not "
@@ -363,50 +352,43 @@ def _check_task(path: Path, config: Mapping[str, Any]) -> None:
     """Check that the output of the model is its hidden states or a classifier's logits."""
     task = value_of(path, config, "transformer_task", str, "feature-extraction")
     if task not in TASK_OUTPUTS:
-        raise ValueError(
-            f"{path} asks for transformer_task {task!r:.80}, but minibert has "
-            f"{', '.join(TASK_OUTPUTS)}."
-        )
+        raise unsupported(path, "transformer_task", task, TASK_OUTPUTS)
     modalities = value_of(path, config, "modality_config", dict, {})
     text = value_of(path, modalities, "text", dict, {})
     output = text.get("method_output_name")
     if output not in (None, *TASK_OUTPUTS.values()):
-        raise ValueError(
-            f"{path} asks for the output {output!r:.80}, but minibert has "
-            f"{', '.join(TASK_OUTPUTS.values())}."
-        )
+        raise unsupported(path, "the output", output, TASK_OUTPUTS.values())
 
 
-def _read_tokenizer_options(path: Path, config: Mapping[str, Any], folder: SentenceFolder) -> None:
-    """Reads the options of the tokenizer, which come before its own files'."""
-    for group in ("processor_kwargs", "tokenizer_args"):  # the second is the earlier name
-        options = value_of(path, config, group, dict, {})
-        for name in options:
-            if name in TOKENIZER_OPTIONS:
-                value = value_of(path, options, name, TOKENIZER_OPTIONS[name], None)
-                folder.tokenizer_options[name] = value
-            elif name not in LOADING_OPTIONS | {"padding_side", "use_fast"}:
-                raise ValueError(f"{path}: {group} sets {name:.80}, which minibert does not have.")
-    length = folder.tokenizer_options.pop("model_max_length", None)
-    if length is not None:
-        folder.max_length = length
+def _read_options(path: Path, config: Mapping[str, Any], folder: SentenceFolder) -> None:
+    """Reads the groups of options of tokenizer, model and batches. Later groups come first.
 
-
-def _read_processing_options(path: Path, config: Mapping[str, Any], folder: SentenceFolder) -> None:
-    """Reads the options of each call of the tokenizer, which come before all others."""
-    groups = value_of(path, config, "processing_kwargs", dict, {})
-    for group in ("common", "text"):
-        options = value_of(path, groups, group, dict, {})
-        for name, value in options.items():
-            if name == "max_length":
-                folder.max_length = value_of(path, options, name, int, folder.max_length)
-            elif name == "truncation" and value in (True, "longest_first"):
-                continue
-            elif name not in BATCH_OPTIONS:
-                raise ValueError(
-                    f"{path}: processing_kwargs sets {name:.80} to {value!r:.80}, which minibert "
-                    "does not apply."
-                )
+    Raises:
+        ValueError: An option that changes vectors, and that minibert does not apply.
+    """
+    calls = value_of(path, config, "processing_kwargs", dict, {})
+    applied: dict[str, Any] = {}
+    for groups, names, kinds, ignored, advice in (
+        (config, ("processor_kwargs", "tokenizer_args"), TOKENIZER_OPTIONS, TOKENIZER_IGNORED, ""),
+        (config, ("config_args", "config_kwargs"), {}, LOADING_OPTIONS, CONFIG_ADVICE),
+        (config, ("model_args", "model_kwargs"), {}, MODEL_OPTIONS, CONFIG_ADVICE),
+        (calls, ("common", "text"), {"max_length": int}, BATCH_OPTIONS, ""),
+    ):
+        for group in names:
+            options = value_of(path, groups, group, dict, {})
+            for name, value in options.items():
+                if name in kinds:
+                    applied[name] = value_of(path, options, name, kinds[name], None)
+                elif name == "truncation" and value in (True, "longest_first"):
+                    continue  # as here
+                elif name not in ignored:
+                    raise ValueError(
+                        f"{path}: {group} sets {name:.80} to {value!r:.80}, which minibert does "
+                        f"not apply{advice}."
+                    )
+    for name in ("model_max_length", "max_length"):
+        folder.max_length = applied.pop(name, None) or folder.max_length
+    folder.tokenizer_options = applied
 
 
 def _read_pooling(path: Path, folder: SentenceFolder) -> None:
@@ -417,10 +399,8 @@ def _read_pooling(path: Path, folder: SentenceFolder) -> None:
     if not isinstance(modes, list):
         modes = [modes]
     for mode in modes:
-        if not isinstance(mode, str) or mode not in POOLINGS:
-            raise ValueError(
-                f"{path} asks for pooling {mode!r:.80}, but minibert has {', '.join(POOLINGS)}."
-            )
+        if mode not in tuple(POOLINGS):
+            raise unsupported(path, "pooling", mode, POOLINGS)
     folder.pooling = [POOLINGS[mode] for mode in modes]
 
 
@@ -441,70 +421,61 @@ def _check_input(source: Source, place: str) -> None:
 
 
 def write_sentence_folder(
-    folder: SentenceFolder, path: Path, hidden_size: int, steps: Sequence[str] = ()
+    folder: SentenceFolder, path: Path, modules: Sequence[str] = (), hidden_size: int = 0
 ) -> list[Path]:
-    """Writes the files of an embedder, without weights. `read_sentence_folder` reads them.
+    """Writes the files of an embedder or a cross-encoder, without weights.
+
+    `read_sentence_folder` reads them.
 
     Args:
         folder: What they say. Its tokenizer is saved beside them with its options applied.
         path: Where to write. It is created.
+        modules: What follows the Transformer: "Pooling" of an embedder, then "Dense" or
+            "Normalize". A cross-encoder has nothing.
         hidden_size: Dimensions of the BERT's hidden states.
-        steps: "Dense" or "Normalize" of each module after the pooling.
 
     Returns:
-        The folders of these modules.
+        The folders of the modules after the pooling.
     """
-    places = ["", "1_Pooling", *(f"{index}_{kind}" for index, kind in enumerate(steps, start=2))]
+    kinds = ["Transformer", *modules]
+    places = [f"{index}_{kind}" if index else "" for index, kind in enumerate(kinds)]
     for place in places:
         (path / place).mkdir(parents=True, exist_ok=True)
-    # This file first: without it, an interrupted save would be loaded as a plain BERT. With it, the
-    # folder is refused
-    _write_modules(path, ["Transformer", "Pooling", *steps], places)
-    _write_fields(path / "sentence_bert_config.json", TRANSFORMER_FIELDS, folder)
-    _write_fields(path / "config_sentence_transformers.json", SETTINGS_FIELDS[:-1], folder)
-    pooling = _pooling_config(folder.pooling, hidden_size)
-    _write_fields(path / "1_Pooling" / "config.json", POOLING_FIELDS, folder, pooling)
-    return [path / place for place in places[2:]]
-
-
-def write_cross_encoder_folder(folder: SentenceFolder, path: Path) -> None:
-    """Writes the files of a cross-encoder, without weights. `read_sentence_folder` reads them.
-
-    Args:
-        folder: What they say, as in `write_sentence_folder`.
-        path: Where to write. It is created.
-    """
-    path.mkdir(parents=True, exist_ok=True)
-    _write_modules(path, ["Transformer"], [""])
-    task = {
-        "transformer_task": "sequence-classification",
-        "modality_config": {"text": {"method": "forward", "method_output_name": "logits"}},
-        "module_output_name": "scores",
-    }
-    _write_fields(path / "sentence_bert_config.json", TRANSFORMER_FIELDS, folder, task)
-    settings = {"model_type": "CrossEncoder"}
-    fields = [
-        one for one in SETTINGS_FIELDS if one.name not in ("similarity_fn_name", "truncate_dim")
-    ]
-    _write_fields(path / "config_sentence_transformers.json", fields, folder, settings)
-
-
-def _write_modules(path: Path, kinds: Sequence[str], places: Sequence[str]) -> None:
-    modules = []
+    content = []
     for index, (kind, place) in enumerate(zip(kinds, places, strict=True)):
         module = {"idx": index, "name": str(index), "path": place, "type": f"{MODULES}.{kind}"}
-        modules.append(module)
-    write_json(path / "modules.json", modules)
+        content.append(module)
+    # This file first: without it, an interrupted save would be loaded as a plain BERT. With it, the
+    # folder is refused
+    write_json(path / "modules.json", content)
+    task: dict[str, Any] = {}
+    settings = {}
+    unused = ["activation_fn"]
+    if not modules:
+        task = {
+            "transformer_task": "sequence-classification",
+            "modality_config": {"text": {"method": "forward", "method_output_name": "logits"}},
+            "module_output_name": "scores",
+        }
+        settings = {"model_type": "CrossEncoder"}
+        unused = ["similarity_fn_name", "truncate_dim"]
+    _write_fields(path / "sentence_bert_config.json", TRANSFORMER_FIELDS, folder, task)
+    fields = [one for one in SETTINGS_FIELDS if one.name not in unused]
+    _write_fields(path / "config_sentence_transformers.json", fields, folder, settings)
+    if modules:
+        pooling = _pooling_config(folder.pooling, hidden_size)
+        _write_fields(path / places[1] / "config.json", POOLING_FIELDS, folder, pooling)
+    return [path / place for place in places[2:]]
 
 
 def _write_fields(
     path: Path,
     fields: Sequence[Field],
     folder: SentenceFolder,
-    more: Mapping[str, Any] | None = None,
+    more: Mapping[str, Any],
 ) -> None:
     values = {one.name: getattr(folder, one.attribute) for one in fields}
-    write_json(path, {**(more or {}), **values})
+    write_json(path, {**more, **values})
 
 
 def _pooling_config(pooling: Sequence[str], hidden: int) -> dict[str, Any]:
