@@ -11,8 +11,6 @@ from minibert.encoders.token_rows import Vectors
 from minibert.util.checks import check_count
 
 Metric = Literal["cosine", "dot", "euclidean", "manhattan"]
-# similarities and row indices, the most similar first, (k,) each
-Neighbors = tuple[NDArray[np.float32], NDArray[np.int64]]
 
 # Corpus vectors that are compared at a time: few enough for the scores of 1,000 queries to take
 # 64 MB. Vectors in memory are taken by as many scores, because a few queries would otherwise wait
@@ -130,14 +128,37 @@ def nearest(
     query_vectors = _matrix(queries)
     if metric == "cosine":
         query_vectors = unit(query_vectors)
-    neighbors = _compare_all(query_vectors, corpus, top_k, metric)
+    normalize = metric == "cosine" and not getattr(corpus, "unit", False)
+    is_distance = metric in ("euclidean", "manhattan")
+    step = BLOCK_ROWS
+    if isinstance(corpus, np.ndarray) and corpus.dtype == np.float32 and not is_distance:
+        step = max(BLOCK_ROWS, BLOCK_SCORES // max(1, len(query_vectors)))
+    # the best of the blocks so far: as many of each query
     shape = len(query_vectors), min(top_k, len(corpus))
-    rows = np.empty(shape, dtype=np.int64)
-    scores = np.empty(shape, dtype=np.float32)
-    for index, (row_scores, row_indices) in enumerate(neighbors):
-        scores[index] = row_scores
-        rows[index] = row_indices
-    return rows, scores
+    best_rows = np.empty(shape, dtype=np.int64)
+    best_scores = np.empty(shape, dtype=np.float32)
+    for start in range(0, len(corpus), step):
+        block, _ = _comparable(corpus[start : start + step], query_vectors, metric)
+        # (n, rows of the block)
+        products = METRICS[metric](query_vectors, block) if is_distance else query_vectors @ block.T
+        if normalize:
+            norms = np.sqrt(np.einsum("ij,ij->i", block, block))
+            products /= np.maximum(norms, np.float32(1e-12))
+        count = min(top_k, start)
+        for index, query in enumerate(query_vectors):
+            candidates = _candidates(products[index], best_scores[index, :count], top_k)
+            if is_distance:  # each is computed by itself already
+                similarities = products[index][candidates]
+            else:
+                vectors = unit(block[candidates]) if normalize else block[candidates]
+                similarities = (vectors * query).sum(axis=1)
+            scores = np.concatenate([best_scores[index, :count], similarities])
+            rows = np.concatenate([best_rows[index, :count], candidates + start])
+            # stable: of equal scores those of earlier blocks come first, as they stand first
+            order = np.argsort(-scores, kind="stable")[:top_k]
+            best_scores[index, : len(order)] = scores[order]
+            best_rows[index, : len(order)] = rows[order]
+    return best_rows, best_scores
 
 
 def semantic_search(
@@ -171,38 +192,6 @@ def semantic_search(
         hits = zip(query_rows, query_scores, strict=True)
         results.append([Hit(corpus_id=row, score=score) for row, score in hits])
     return results
-
-
-def _compare_all(queries: Vectors, corpus: Any, top_k: int, metric: str) -> list[Neighbors]:
-    """The nearest rows of each query. For "cosine" the queries are L2-normalized."""
-    normalize = metric == "cosine" and not getattr(corpus, "unit", False)
-    is_distance = metric in ("euclidean", "manhattan")
-    step = BLOCK_ROWS
-    if isinstance(corpus, np.ndarray) and corpus.dtype == np.float32 and not is_distance:
-        step = max(BLOCK_ROWS, BLOCK_SCORES // max(1, len(queries)))
-    empty = np.empty(0, np.float32), np.empty(0, np.int64)
-    best: list[Neighbors] = [empty] * len(queries)
-    for start in range(0, len(corpus), step):
-        block, _ = _comparable(corpus[start : start + step], queries, metric)
-        # (n, rows of the block)
-        products = METRICS[metric](queries, block) if is_distance else queries @ block.T
-        if normalize:
-            norms = np.sqrt(np.einsum("ij,ij->i", block, block))
-            products /= np.maximum(norms, np.float32(1e-12))
-        for index, query in enumerate(queries):
-            scores, rows = best[index]
-            candidates = _candidates(products[index], scores, top_k)
-            if is_distance:  # each is computed by itself already
-                similarities = products[index][candidates]
-            else:
-                vectors = unit(block[candidates]) if normalize else block[candidates]
-                similarities = (vectors * query).sum(axis=1)
-            scores = np.concatenate([scores, similarities])
-            rows = np.concatenate([rows, candidates + start])
-            # stable: of equal scores those of earlier blocks come first, as they stand first
-            order = np.argsort(-scores, kind="stable")[:top_k]
-            best[index] = scores[order], rows[order]
-    return best
 
 
 def _candidates(products: Vectors, best_scores: Vectors, top_k: int) -> NDArray[np.int64]:
