@@ -33,12 +33,14 @@ from torch import Tensor, nn
 from minibert.checkpoints.source import Source
 from minibert.encoders.auto import load_model
 from minibert.encoders.embedder import SentenceEmbedder
+from minibert.encoders.encoder_options import RerankerOptions
 from minibert.encoders.kinds import kind_of
 from minibert.encoders.onnx import OnnxEmbedder, import_onnxruntime, open_session
 from minibert.encoders.onnx_heads import OnnxHead
 from minibert.encoders.pooling import pool
 from minibert.encoders.rerank import CrossEncoder
 from minibert.encoders.sentence_folder import (
+    SentenceFolder,
     is_embedder,
     read_sentence_folder,
     write_sentence_folder,
@@ -108,12 +110,12 @@ def export(
     check_precision(precision, GRAPH_PRECISIONS)
     need("onnxscript", "onnx", "Exporting")
     quantization = import_onnxruntime("Exporting", "onnxruntime.quantization")
-    model, tokenizer = _load(source, heads)
+    model, tokenizer, scorer = _load(source, heads)
     with tempfile.TemporaryDirectory(prefix="minibert-") as temporary:
         made = Path(temporary)
         path = made / "model.onnx"
         with _quiet():
-            graph = _prepare(source, model, tokenizer, made)
+            graph = _prepare(model, tokenizer, scorer, made)
             _write(graph, graph.batch((12, 5)), path)
             if precision == "int8":
                 # The exporter transposes the weights of heads, and keeps the shapes of inner values
@@ -135,7 +137,7 @@ def export(
                 _compare(graph, path, graph.batch(lengths))
                 for lengths in ((graph.longest, graph.longest // 2 + 1, 2), (3,))
             ]
-            comparisons += _compare_texts(source, model, made)
+            comparisons += _compare_texts(model, tokenizer, scorer, made)
         difference = max(difference for difference, _ in comparisons)
         cosine = min(cosine for _, cosine in comparisons)
         if cosine < MIN_COSINE or (precision == "fp32" and difference > MAX_DIFFERENCE):
@@ -218,15 +220,18 @@ class _Steps(nn.Module):
         return {"sentence_embedding": self.steps(pooled)}
 
 
-def _load(source: Source, heads: bool) -> tuple[Any, BertTokenizer]:
+def _load(source: Source, heads: bool) -> tuple[Any, BertTokenizer, SentenceFolder | None]:
     """The model to export and its tokenizer: an embedder, or a BERT with a head.
+
+    The third is the folder of what scores texts or pairs, whose settings are exported, too.
 
     Raises:
         ValueError: With `heads`, tensors of the checkpoint that no class of minibert has a place
             for. Without, loading warns of them.
     """
     if heads or kind_of(source) not in ("embedder", "base"):
-        folder = read_sentence_folder(source, cross_encoder=not is_embedder(source))
+        has_pooling = is_embedder(source)
+        folder = read_sentence_folder(source, cross_encoder=not has_pooling)
         model: Any = load_model(folder.transformer, dtype=torch.float32)
         unexpected = model.load_report.unexpected
         if heads and unexpected:
@@ -236,12 +241,15 @@ def _load(source: Source, heads: bool) -> tuple[Any, BertTokenizer]:
                 "torch.onnx.export."
             )
         if not isinstance(model, BertModel):
-            return model, folder.load_tokenizer()
+            is_scorer = isinstance(model, BertForSequenceClassification) and not has_pooling
+            return model, folder.load_tokenizer(), folder if is_scorer else None
     embedder = SentenceEmbedder.from_pretrained(source, precision=None)
-    return embedder, embedder.tokenizer
+    return embedder, embedder.tokenizer, None
 
 
-def _prepare(source: Source, model: Any, tokenizer: BertTokenizer, folder: Path) -> _Graph:
+def _prepare(
+    model: Any, tokenizer: BertTokenizer, scorer: SentenceFolder | None, folder: Path
+) -> _Graph:
     """Return the graph to write, and write the other files."""
     if isinstance(model, SentenceEmbedder):
         model.save_pretrained(folder)
@@ -250,11 +258,9 @@ def _prepare(source: Source, model: Any, tokenizer: BertTokenizer, folder: Path)
             pooled = torch.ones(2, model.width)
             _write(_Steps(model.steps), {"pooled": pooled}, folder / "steps.onnx")
         return _EmbedderGraph(model, model.model, model.max_length, not model.include_prompt)
-    if isinstance(model, BertForSequenceClassification) and not is_embedder(source):
-        # the tokenizer is saved with what the folder says of it
-        settings = read_sentence_folder(source, cross_encoder=True)
-        settings.lower_case = False
-        write_sentence_folder(settings, folder)
+    if scorer is not None:
+        scorer.lower_case = False  # the tokenizer is saved with what the folder says of it
+        write_sentence_folder(scorer, folder)
     model.config.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return _HeadGraph(model, model, tokenizer.model_max_length)
@@ -326,7 +332,9 @@ def _difference(values: Any, reference: Any) -> tuple[float, float]:
     return largest, float(cosines.min())
 
 
-def _compare_texts(source: Source, model: Any, folder: Path) -> list[tuple[float, float]]:
+def _compare_texts(
+    model: Any, tokenizer: BertTokenizer, scorer: SentenceFolder | None, folder: Path
+) -> list[tuple[float, float]]:
     """Compare what both backends make of texts, with all that the folders say of them.
 
     Returns:
@@ -351,12 +359,13 @@ def _compare_texts(source: Source, model: Any, folder: Path) -> list[tuple[float
                     exported.encode(texts, overflow="mean"), model.encode(texts, overflow="mean")
                 ),
             ]
-        if isinstance(model, BertForSequenceClassification) and not is_embedder(source):
-            scorer = CrossEncoder.from_pretrained(source, precision=None)
+        if scorer is not None:
+            positions = model.config.max_position_embeddings
+            settings = scorer.settings(RerankerOptions(), positions)
+            original = CrossEncoder(model, tokenizer, **settings)
             pairs = [(texts[0], text) for text in texts]
-            settings = scorer.settings()
             head = OnnxHead.from_pretrained(folder)
-            expected, _ = scorer.compute_logits(pairs, settings)
+            expected, _ = original.compute_logits(pairs, original.settings())
             logits, _ = head.compute_logits(pairs, head.settings())
             return [_difference(logits, expected)]
     return []
