@@ -67,13 +67,11 @@ def _write_jsonl(path: Path, rows: Iterator[Row]) -> None:
 
 def _write_table(path: Path, rows: Iterator[Row], line: Callable[[list[str]], str]) -> None:
     """Write a table of text, with the line that `line` makes of the cells of a row."""
-    first = next(rows, {})
-    if first:
-        rows = chain([first], rows)
+    columns, rows = _with_columns(rows)
     with path.open("w", encoding="utf-8", newline="") as file:
-        file.write(line(list(first)) + "\n")
-        for row in _with_columns_of(first, rows):
-            file.write(line([_cell(row.get(name)) for name in first]) + "\n")
+        file.write(line(columns) + "\n")
+        for row in rows:
+            file.write(line([_cell(row.get(name)) for name in columns]) + "\n")
 
 
 def _csv_line(cells: list[str]) -> str:
@@ -97,16 +95,21 @@ def _tsv_line(cells: list[str]) -> str:
     return "\t".join(cells)
 
 
-def _with_columns_of(first: Row, rows: Iterator[Row]) -> Iterator[Row]:
-    """The rows. Raises a ValueError for a column that the first one lacks."""
-    for number, row in enumerate(rows, 1):
-        for name in row:
-            if name not in first:
-                raise ValueError(
-                    f"row {number} has the column {name!r}, which the first row lacks: write "
-                    ".jsonl, whose rows may differ."
-                )
-        yield row
+def _with_columns(rows: Iterator[Row]) -> tuple[list[str], Iterator[Row]]:
+    """The columns of the first row, and all rows, of which none may have another column."""
+    first = next(rows, {})
+
+    def checked() -> Iterator[Row]:
+        for number, row in enumerate(chain([first] if first else [], rows), 1):
+            for name in row:
+                if name not in first:
+                    raise ValueError(
+                        f"row {number} has the column {name!r}, which the first row lacks: write "
+                        ".jsonl, whose rows may differ."
+                    )
+            yield row
+
+    return list(first), checked()
 
 
 def _cell(value: Any) -> str:
@@ -121,10 +124,7 @@ def _cell(value: Any) -> str:
 def _write_parquet(path: Path, rows: Iterator[Row]) -> None:
     arrow = need("pyarrow", "parquet", "Writing .parquet")
     parquet = need("pyarrow.parquet", "parquet", "Writing .parquet")
-    first = next(rows, {})
-    if first:
-        rows = chain([first], rows)
-    rows = _with_columns_of(first, rows)
+    _, rows = _with_columns(rows)
 
     def table(schema: Any = None) -> Any:
         """The next rows, or a ValueError where a column has no type for all of its values."""
