@@ -20,7 +20,7 @@ from minibert.encoders.scoring import (
 )
 from minibert.encoders.sentence_folder import SentenceFolder, is_embedder, read_sentence_folder
 from minibert.encoders.token_rows import Pair, Rows, Settings, Vectors
-from minibert.inference.batching import BATCH_TOKENS, Report
+from minibert.inference.batching import Report
 from minibert.util.checks import warn_of_truncation
 
 
@@ -108,7 +108,7 @@ class OnnxHead(TextScorer):
         """
         rows = self.rows(texts, self.settings())
         warn_of_truncation(rows.overlong, len(texts), self.max_length)
-        results = self.run_ids(rows.ids, rows.token_types)
+        results = self.graph.run(rows.ids, rows.token_types)
         return {name: [arrays[place] for place in rows.indices] for name, arrays in results.items()}
 
     def logits(self, texts: Sequence[str | Pair]) -> Vectors:
@@ -208,17 +208,3 @@ class OnnxHead(TextScorer):
             name = class_activation(self.config)
         scores: Vectors = activate(logits, name)
         return scores
-
-    def run_ids(
-        self, ids: Sequence[Sequence[int]], token_types: Sequence[Sequence[int]] | None = None
-    ) -> dict[str, list[Array]]:
-        """Compute all outputs of the head for rows of token ids.
-
-        Args:
-            ids: Token ids of each row, with [CLS] and [SEP].
-            token_types: Token types of each row. None: all 0.
-
-        Returns:
-            For each output of the graph an array for each row, as in `run`.
-        """
-        return self.graph.run(ids, token_types, batch_tokens=BATCH_TOKENS)

@@ -61,14 +61,9 @@ class SentenceVectorizer:
     def embedder(self) -> SentenceEmbedder:
         """The model, loaded now if it is not."""
         if "_embedder" not in vars(self):
-            self._embedder = SentenceEmbedder.from_pretrained(
-                self.model,
-                precision=self.precision,
-                pooling=self.pooling,
-                normalize=self.normalize,
-                truncate_dim=self.truncate_dim,
-                max_length=self.max_length,
-            )
+            options = self.get_params()
+            del options["model"], options["prompt_name"]
+            self._embedder = SentenceEmbedder.from_pretrained(self.model, **options)
         return self._embedder
 
     def fit(self, texts: Iterable[str], y: Any = None) -> SentenceVectorizer:

@@ -310,13 +310,17 @@ def iter_texts(texts: Iterable[str]) -> Iterator[str]:
     return iter(texts)
 
 
-def check_texts(texts: list[str]) -> list[str]:
+def check_texts(texts: list[Any], first: int = 0) -> list[str]:
     """The texts themselves.
+
+    Args:
+        texts: The texts.
+        first: The number of the first among more texts, for the error.
 
     Raises:
         ValueError: One of them is not a string.
     """
-    for index, text in enumerate(texts):
+    for index, text in enumerate(texts, first):
         if not isinstance(text, str):
             raise ValueError(f"texts should be strings, but number {index} is {text!r:.60}.")
     return texts

@@ -267,7 +267,7 @@ def _exported_outputs(
     types = [
         example.get("token_type_ids", np.zeros_like(example["input_ids"])) for example in examples
     ]
-    arrays = model.run_ids(
+    arrays = model.graph.run(
         [example["input_ids"].tolist() for example in examples], [row.tolist() for row in types]
     )
     results = []

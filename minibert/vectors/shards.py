@@ -34,7 +34,7 @@ from minibert.encoders.encoder_options import (
     takes,
 )
 from minibert.encoders.text_encoder import TextEncoder
-from minibert.encoders.token_rows import CHUNK_TEXTS, Settings, Vectors, iter_texts
+from minibert.encoders.token_rows import CHUNK_TEXTS, Settings, Vectors, check_texts, iter_texts
 from minibert.text.location import Location, claim
 from minibert.text.rows import Row
 from minibert.util.checks import check_count, warn
@@ -248,9 +248,7 @@ def _chunks(rows: Iterator[str | Row], size: int, file_format: str) -> Iterator[
     kinds: set[type] = set()
     while chunk := list(islice(rows, size)):
         texts = [row.text if isinstance(row, Row) else row for row in chunk]
-        for index, text in enumerate(texts, first):
-            if not isinstance(text, str):
-                raise ValueError(f"texts should be strings, but number {index} is {text!r:.60}.")
+        check_texts(texts, first)
         ids = [row.id if isinstance(row, Row) else None for row in chunk]
         has_ids = any(row_id is not None for row_id in ids)
         kinds.update(map(type, ids))
