@@ -90,13 +90,13 @@ def _write_parquet(path: Path, chunks: Chunks, dimension: int) -> None:
 
     def table(texts: Sequence[str], ids: Sequence[Any] | None, vectors: Vectors) -> Any:
         values = np.ascontiguousarray(vectors, dtype="<f4").reshape(-1)
-        flat = _arrow_numbers(arrow.float32(), values)
+        flat = _arrow_numbers(arrow, arrow.float32(), values)
         columns = {
-            "text": _arrow_strings(texts),
+            "text": _arrow_strings(arrow, texts),
             "vector": arrow.FixedSizeListArray.from_arrays(flat, type=list_type),
         }
         if ids is not None:
-            columns = {"id": _arrow_ids(ids), **columns}
+            columns = {"id": _arrow_ids(arrow, ids), **columns}
         return arrow.table(columns)
 
     tables = (table(*chunk) for chunk in chunks)
@@ -108,13 +108,11 @@ def _write_parquet(path: Path, chunks: Chunks, dimension: int) -> None:
 
 
 # pyarrow.array would import pandas, if it is installed, which takes as long as 250 vectors
-def _arrow_numbers(kind: Any, values: NDArray[Any]) -> Any:
-    arrow = need("pyarrow", "parquet", "Writing .parquet")
+def _arrow_numbers(arrow: Any, kind: Any, values: NDArray[Any]) -> Any:
     return arrow.Array.from_buffers(kind, len(values), [None, arrow.py_buffer(values)])
 
 
-def _arrow_strings(texts: Sequence[str]) -> Any:
-    arrow = need("pyarrow", "parquet", "Writing .parquet")
+def _arrow_strings(arrow: Any, texts: Sequence[str]) -> Any:
     encoded = [text.encode() for text in texts]
     ends = np.cumsum([0, *map(len, encoded)])
     if ends[-1] > MAX_ARROW_BYTES:
@@ -123,14 +121,13 @@ def _arrow_strings(texts: Sequence[str]) -> Any:
     return arrow.Array.from_buffers(arrow.string(), len(texts), buffers)
 
 
-def _arrow_ids(ids: Sequence[Any]) -> Any:
-    arrow = need("pyarrow", "parquet", "Writing .parquet")
+def _arrow_ids(arrow: Any, ids: Sequence[Any]) -> Any:
     kinds = set(map(type, ids))
     try:
         if kinds == {str}:
-            return _arrow_strings(ids)
+            return _arrow_strings(arrow, ids)
         if kinds == {int}:
-            return _arrow_numbers(arrow.int64(), np.array(ids, dtype=np.int64))
+            return _arrow_numbers(arrow, arrow.int64(), np.array(ids, dtype=np.int64))
         return arrow.array(ids)
     except (arrow.ArrowInvalid, arrow.ArrowTypeError):
         raise ValueError(MIXED_IDS) from None
