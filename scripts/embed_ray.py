@@ -79,7 +79,7 @@ def embed_part(
     bad: list[BadRow] = []
 
     def rows() -> Iterator[Row]:
-        yield from read_part(part, table_of(column, id_column), bad, only=True)
+        yield from read_part(part, table_of(column, id_column), bad)
         if bad:  # written before the vectors, whose file marks the part as done
             lines = [json.dumps(row._asdict()) + "\n" for row in bad]
             with (place / f"_bad/{name}.jsonl").replacing() as temporary:

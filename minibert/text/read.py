@@ -180,15 +180,15 @@ def _size_and_step(file: Location, size: int, table: Table, part_bytes: int) -> 
 
 
 def read_part(
-    part: Part,
-    table: Table | None = None,
-    skip: list[BadRow] | None = None,
-    columns: Sequence[str] | None = None,
-    only: bool = False,
+    part: Part, table: Table | None = None, skip: list[BadRow] | None = None
 ) -> Iterator[Row]:
-    """Yield the rows of a part of a file, as `read` those of all. A part may have none."""
+    """Yield the rows of a part of a file, with the columns that the table names.
+
+    A part may have none. See `read`.
+    """
     file = Location(part.file)
-    return iter(FileRows(file, table or Table(), skip, columns, only, part.start, part.end))
+    rows = FileRows(file, table or Table(), skip, only=True, start=part.start, end=part.end)
+    return iter(rows)
 
 
 def data_files(location: Location) -> dict[str, tuple[int, float]]:

@@ -56,7 +56,7 @@ def read_documents(part: Part, table: Table | None = None) -> Iterator[list[str]
         ValueError: A file cannot be read, for instance because it is not UTF-8.
     """
     table = table or Table()
-    lines: Iterable[str] = (row.text for row in read_part(part, table, only=True))
+    lines: Iterable[str] = (row.text for row in read_part(part, table))
     if has_columns(Location(part.file), table):
         # an empty line ends the document of a row
         lines = chain.from_iterable([*filter(str.strip, text.splitlines()), ""] for text in lines)

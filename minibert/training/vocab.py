@@ -108,5 +108,5 @@ def count_words_of_files(
 
 
 def _count_part(part: Part, table: Table | None, lowercase: bool) -> Counter[str]:
-    texts = (row.text for row in read_part(part, table, only=True))
+    texts = (row.text for row in read_part(part, table))
     return count_words(texts, BasicTokenizer(lowercase))
