@@ -196,10 +196,9 @@ def read_sentence_folder(source: Source, cross_encoder: bool = False) -> Sentenc
         FileNotFoundError: A file that modules.json needs is missing.
     """
     folder = SentenceFolder(transformer=source)
-    path = source.file("modules.json")
-    if path is not None:
-        modules = read_modules(path)
-        check_order(path, [kind for kind, _ in modules], cross_encoder)
+    modules = read_modules(source)
+    if modules is not None:
+        check_order(f"{source}/modules.json", [kind for kind, _ in modules], cross_encoder)
     elif cross_encoder:
         modules = [("Transformer", "")]
     else:
@@ -220,7 +219,7 @@ def read_sentence_folder(source: Source, cross_encoder: bool = False) -> Sentenc
     return folder
 
 
-def check_order(path: Path, kinds: list[str], cross_encoder: bool) -> None:
+def check_order(path: str, kinds: list[str], cross_encoder: bool) -> None:
     """Check that a folder has the modules of an embedder or a cross-encoder, in their order."""
     if cross_encoder:
         if kinds != ["Transformer"]:
@@ -251,8 +250,7 @@ def _read_fields(path: Path, fields: Sequence[Field], folder: SentenceFolder) ->
 
 def is_embedder(source: Source) -> bool:
     """Whether a folder is an embedder's: a BERT alone and a cross-encoder have no pooling."""
-    path = source.file("modules.json")
-    return path is not None and "Pooling" in dict(read_modules(path))
+    return "Pooling" in dict(read_modules(source) or ())
 
 
 def value_of(path: Path, config: Mapping[str, Any], name: str, kind: type, default: Any) -> Any:
@@ -310,8 +308,14 @@ def class_named(
     return parts[-1]
 
 
-def read_modules(path: Path) -> list[tuple[str, str]]:
-    """The class name of each module and its folder, which ends in a slash or is ""."""
+def read_modules(source: Source) -> list[tuple[str, str]] | None:
+    """The class name of each module and its folder, which ends in a slash or is "".
+
+    None: a plain BERT, or a cross-encoder of an older version, which have no modules.
+    """
+    path = source.file("modules.json")
+    if path is None:
+        return None
     content = parse_json(read_text(path), path, list)
     if not all(isinstance(module, dict) for module in content):
         raise ValueError(f"{path} should hold a list of modules.")
@@ -492,10 +496,7 @@ def transformer_folder(source: Source) -> str:
 
     It is "" for a plain one.
     """
-    path = source.file("modules.json")
-    if path is None:
-        return ""
-    return dict(read_modules(path)).get("Transformer", "")
+    return dict(read_modules(source) or ()).get("Transformer", "")
 
 
 def copy_modules(source: Source, folder: str | os.PathLike[str]) -> None:
@@ -510,11 +511,11 @@ def copy_modules(source: Source, folder: str | os.PathLike[str]) -> None:
         OSError: A file cannot be written.
     """
     files = ["config_sentence_transformers.json"]
-    path = source.file("modules.json")
-    if path is None:
+    modules = read_modules(source)
+    if modules is None:
         files += TRANSFORMER_FILES  # cross-encoders may have one of them alone
     else:
-        for kind, place in read_modules(path):
+        for kind, place in modules:
             if kind == "Transformer":
                 files += [f"{place}{name}" for name in TRANSFORMER_FILES]
             elif place:
