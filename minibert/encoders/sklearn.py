@@ -63,7 +63,9 @@ class SentenceVectorizer:
         if "_embedder" not in vars(self):
             options = self.get_params()
             del options["model"], options["prompt_name"]
-            self._embedder = SentenceEmbedder.from_pretrained(self.model, **options)
+            self._embedder: SentenceEmbedder = SentenceEmbedder.from_pretrained(
+                self.model, backend="torch", **options
+            )
         return self._embedder
 
     def fit(self, texts: Iterable[str], y: Any = None) -> SentenceVectorizer:

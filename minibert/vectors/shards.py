@@ -210,9 +210,11 @@ def encode_to_shards(
 
         report = CorpusReport()
         with target as run.folder:
-            parts = (run.write_shard(number, shard, progress) for number, shard in shards())
+            parts: Iterable[CorpusReport]
             if processes > 1:
                 parts = _in_processes(run, shards(), processes, progress)
+            else:
+                parts = (run.write_shard(number, shard, progress) for number, shard in shards())
             for part in parts:
                 report.add(part)
             if stop_requested():
