@@ -97,20 +97,22 @@ def check_sizes(content: Mapping[str, Any], limits: Mapping[str, int] | None = N
     Raises:
         ValueError: A size is above its limit.
     """
-    largest_allowed = {**LIMITS, **(limits or {})}
     sizes = {}
     for name, usual in USUAL_SIZES.items():
         value = content.get(name)
         sizes[name] = value if type(value) is int else usual
-    for name in ("num_hidden_layers", "num_labels"):
-        if sizes[name] > largest_allowed[name]:
-            raise ValueError(_too_large(name, sizes[name], largest_allowed[name]))
-    parameters = count_parameters(sizes)
-    if parameters > largest_allowed["parameters"]:
-        unusual = max(USUAL_SIZES, key=lambda name: sizes[name] / USUAL_SIZES[name])
-        reason = f" for {unusual} {sizes[unusual]:,}"
+    sizes["parameters"] = count_parameters(sizes)
+    allowed = {**LIMITS, **(limits or {})}
+    for name in LIMITS:
+        if sizes[name] <= allowed[name]:
+            continue
+        reason = ""
+        if name == "parameters":
+            unusual = max(USUAL_SIZES, key=lambda size: sizes[size] / USUAL_SIZES[size])
+            reason = f" for {unusual} {sizes[unusual]:,}"
         raise ValueError(
-            _too_large("parameters", parameters, largest_allowed["parameters"], reason)
+            f"config: {name} would be {sizes[name]:,}{reason}, more than {allowed[name]:,}. "
+            f"Pass limits={ {name: sizes[name]} } if that is meant."
         )
 
 
@@ -128,10 +130,3 @@ def count_parameters(sizes: Mapping[str, int]) -> int:
     )
     rows_per_layer = 4 * sizes["hidden_size"] + 2 * sizes["intermediate_size"]
     return sizes["hidden_size"] * (rows + sizes["num_hidden_layers"] * rows_per_layer)
-
-
-def _too_large(name: str, size: int, limit: int, reason: str = "") -> str:
-    return (
-        f"config: {name} would be {size:,}{reason}, more than {limit:,}. "
-        f"Pass limits={ {name: size} } if that is meant."
-    )

@@ -62,10 +62,8 @@ SAVING_KEYWORDS: Keywords = {
 }
 
 
-def _texts(first: Sequence[int], second: Sequence[int] | None) -> list[Sequence[int]]:
-    if second is None:
-        return [first]
-    return [first, second]
+def _texts(*texts: Sequence[int] | None) -> list[Sequence[int]]:
+    return [ids for ids in texts if ids is not None]
 
 
 class TokenizerCompatibility:
