@@ -323,11 +323,8 @@ class RowTemplate(NamedTuple):
 
     def type_ids(self, lengths: Sequence[int]) -> list[int]:
         """Return the token types of a row whose texts have these lengths."""
-        row = [*self.types[0]]
-        for number, length in enumerate(lengths):
-            row += [self.text_types[number]] * length
-            row += self.types[number + 1]
-        return row
+        types = zip(self.text_types, lengths, strict=True)
+        return self.assemble([[type_id] * length for type_id, length in types], self.types)
 
 
 Templates = tuple[RowTemplate, RowTemplate]
