@@ -6,7 +6,8 @@ The page itself measures, in a headless Chromium, so that a reader's page can re
 Tests compare the results with PyTorch. It takes some minutes. Run it after a change of a bundled
 model, of the sentences, or of an experiment in minibert/learn. `--only NAME` measures one
 experiment and keeps the others. `--only asked` computes the sentence vectors of the phrasings in
-Ask, into minibert/learn/asked.json: run it after a change of questions.json or terms.json.
+Ask, into minibert/learn/asked.json: run it after a change of questions.json, terms.json or
+spellings.json.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ const entries = [];
 /** Decodes the questions and terms, before anything is built from them. */
 async function readEntries() {
   const text = new TextDecoder().decode(await inflate(page.entries));
-  const { questions: all, terms } = JSON.parse(text);
-  page.terms = terms;
+  const { questions: all, terms, spellings } = JSON.parse(text);
+  Object.assign(page, { terms, spellings });
   questions.push(...all);
   entries.push(...questions, ...Object.entries(terms).map(asEntry));
 }
@@ -103,11 +103,13 @@ function memoized(compute) {
   };
 }
 
+const tokensOf = (text) => live.tokens({ text: inUsualForms(text) });
+
 /** The ids of the pieces in an entry, in the language of the model. */
 const piecesOf = memoized(
   (one) =>
     new Set(
-      phrasings(one[modelLanguage()]).flatMap((text) => live.tokens({ text }).map(({ id }) => id)),
+      phrasings(one[modelLanguage()]).flatMap((text) => tokensOf(text).map(({ id }) => id)),
     ),
 );
 
@@ -138,7 +140,7 @@ const vectorOf = memoized(
  * more. "What", "does" and [CLS] stand in most questions and tell them apart least.
  */
 function computedVector(text) {
-  const tokens = live.tokens({ text });
+  const tokens = tokensOf(text);
   const column = (name) => tokens.map((token) => token[name]);
   return live.ask("vector", {
     ids: column("id"),
@@ -168,7 +170,7 @@ const middleOf = memoized(async () => {
  * verb have most letters in common. [CLS] and CLS are one word.
  */
 const wordsIn = (text) =>
-  text
+  inUsualForms(text)
     .toLowerCase()
     .split(/[^\p{L}\p{N}#]+/u)
     .filter(Boolean)
@@ -200,25 +202,60 @@ function trigrams(text) {
 /** Returns the terms of the glossary that a text names. */
 function termsIn(text) {
   const { terms, pattern } = glossary();
-  return new Set((text.toLowerCase().match(pattern) ?? []).map((form) => terms.get(joined(form))));
+  const found = inUsualForms(text).toLowerCase().match(pattern) ?? [];
+  return new Set(found.map((form) => terms.get(joined(form))));
 }
 
 /** Returns a form as one word, as some write it: "fine tuning" and "fine-tuning" are one term. */
 const joined = (form) => form.toLowerCase().replace(/[ -]/g, "");
 
-/** The forms of all terms in both languages: Korean questions name many in Latin letters. */
+/** Returns a pattern that finds forms in a text in lower case, the longest first. */
+function finder(forms) {
+  const some = [...forms]
+    .sort((a, b) => b.length - a.length)
+    .map((form) => form.replace(/[[\]]/g, "\\$&").replace(/[ -]/g, "[ -]?"));
+  return new RegExp(`(?<![a-z])(${some.join("|")})(?![a-z])`, "g");
+}
+
+/** The terms by their forms in both languages: Korean texts name many in Latin letters. */
 const glossary = memoized(() => {
   const named = Object.entries(page.terms).flatMap(([name, { en, ko }]) =>
     [...en.forms, ...ko.forms].map((form) => [form.toLowerCase(), name]),
   );
-  const forms = named
-    .map(([form]) => form)
-    .sort((a, b) => b.length - a.length)
-    .map((form) => form.replace(/[[\]]/g, "\\$&").replace(/[ -]/g, "[ -]?"));
   return {
     terms: new Map(named.map(([form, name]) => [joined(form), name])),
-    pattern: new RegExp(`(?<![a-z])(${forms.join("|")})(?![a-z])`, "g"),
+    pattern: finder(named.map(([form]) => form)),
   };
+});
+
+/**
+ * The usual Korean form of each term by its English forms, and of other words by their spellings.
+ * What Korean texts usually write in Latin letters, such as "[CLS]" or "GELU", stays.
+ */
+const usualForms = memoized(() => {
+  const terms = Object.values(page.terms).map(({ en, ko }) => [
+    ko.forms[0],
+    en.forms.filter((form) => !ko.forms.includes(form)),
+  ]);
+  const forms = [...terms, ...Object.entries(page.spellings)].flatMap(([usual, others]) =>
+    others.map((form) => [form.toLowerCase(), usual]),
+  );
+  return {
+    usual: new Map(forms.map(([form, usual]) => [joined(form), usual])),
+    pattern: finder(forms.map(([form]) => form)),
+  };
+});
+
+/**
+ * Returns a Korean text with every term in one form. Some write "loss" or "label", some "손실" or
+ * "레이블": neither letters nor vectors would show that these are the same.
+ */
+const inUsualForms = memoized((text) => {
+  if (languageOf(text) !== "ko") {
+    return text;
+  }
+  const { usual, pattern } = usualForms();
+  return text.toLowerCase().replace(pattern, (form) => usual.get(joined(form)));
 });
 
 /** What is compared of an entry, for every phrasing or for its whole text. */

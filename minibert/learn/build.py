@@ -414,7 +414,9 @@ def _texts(data: Mapping[str, Any]) -> dict[str, Any]:
     """Return the words of the page, and what "Ask" searches if a live model can show it."""
     texts = {"words": json.loads(part("words.json"))}
     if data.get("live"):
-        entries = {name: json.loads(part(f"{name}.json")) for name in ("questions", "terms")}
+        entries = {
+            name: json.loads(part(f"{name}.json")) for name in ("questions", "terms", "spellings")
+        }
         texts["entries"] = deflated(json.dumps(entries, ensure_ascii=False).encode())
         texts["asked"] = _asked(data["live"]["digest"])
     return texts
@@ -431,9 +433,12 @@ def _asked(weights: str) -> dict[str, Any] | None:
 def phrasings_digest(language: str) -> str:
     """Return a digest of everything that the vectors of the phrasings in Ask depend on."""
     questions = [own[language] for own in json.loads(part("questions.json"))]
-    terms = [own[language] for own in json.loads(part("terms.json")).values()]
+    terms = json.loads(part("terms.json")).values()
     phrasings = [[own["question"], own["also"]] for own in questions]
-    phrasings += [[own.get("ask"), own["forms"]] for own in terms]
+    phrasings += [
+        [own[language].get("ask"), own["en"]["forms"], own["ko"]["forms"]] for own in terms
+    ]
+    phrasings.append(json.loads(part("spellings.json")))
     return hashlib.sha256(json.dumps(phrasings).encode()).hexdigest()[:16]
 
 

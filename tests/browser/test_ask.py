@@ -165,6 +165,16 @@ def test_sentence_vectors_find_the_nearest(opened: Opened) -> None:
     assert opened.trouble == []
 
 
+def test_korean_texts_are_read_in_usual_forms(opened: Opened) -> None:
+    read = {
+        "Loss가 안 줄어요": "손실가 안 줄어요",
+        "finetuning할 때 lr은?": "파인튜닝할 때 학습률은?",
+        "[CLS] 상태와 GELU": "[cls] 상태와 gelu",
+        "The Loss": "The Loss",
+    }
+    assert {text: opened.page.evaluate("text => inUsualForms(text)", text) for text in read} == read
+
+
 def test_a_failed_computation_is_tried_again(opened: Opened) -> None:
     outcomes = opened.page.evaluate("""async () => {
         live.ask = async () => { delete live.ask; throw new Error("no memory"); };
@@ -294,6 +304,8 @@ BEGINNERS = {
         "could I hide two words": "several-masks",
         "is there a list of facts in the model": "where-knowledge",
         "would one matrix for Q and K not do": "why-two",
+        "my model predicts the same class for everything": "not-learning",
+        "bidirectional means it reads backwards too?": "bidirectional",
         "which football team is the best": None,
         "What will the weather be like tomorrow?": None,
         "how do I bake bread": None,
@@ -326,6 +338,9 @@ BEGINNERS = {
         "잔차연결은 왜 있죠": "residual",
         "두 단어를 같이 가려도 되나요": "several-masks",
         "Q와 K는 왜 행렬이 따로 있어요": "why-two",
+        "loss가 안 줄어요 ㅠㅠ": "not-learning",
+        "처음 상태로 돌리려면?": "controls",
+        "형태소 분석이랑 워드피스는 뭐가 달라요?": "morphemes",
         "내일 비가 올까요": None,
         "서울에서 부산까지 얼마나 걸려요": None,
         "빵은 어떻게 굽나요": None,
