@@ -99,7 +99,9 @@ def dynamic(batch: Batch) -> dict[str, dict[int, Any]]:
     }
 
 
-@pytest.mark.parametrize("models", [every_class, every_preset, every_pooling])
+@pytest.mark.parametrize(
+    "models", [every_class, every_pooling, pytest.param(every_preset, marks=pytest.mark.slow)]
+)
 def test_jit_trace(models: Callable[..., Together]) -> None:
     model, (full, padded) = models(return_dict=False), batches()
     traced = torch.jit.trace(model, tuple(full.values()))
@@ -130,7 +132,7 @@ def test_export_with_sizes_that_change(models: Callable[..., Together]) -> None:
         assert_same(received, expected)
 
 
-@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+@pytest.mark.parametrize("attention", ["sdpa", pytest.param("eager", marks=pytest.mark.slow)])
 def test_export_strict(attention: str) -> None:
     """A model that returns hidden states can be exported with fixed shapes."""
     config = tiny_config(

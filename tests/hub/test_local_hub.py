@@ -34,22 +34,23 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalHub]:
     server.server_close()
 
 
-@pytest.fixture(scope="module")
-def official(tmp_path_factory: pytest.TempPathFactory, minilm: str) -> dict[str, Path]:
-    """Two checkpoints with the tensors and sizes of the official ones, and random weights."""
-    folder = tmp_path_factory.mktemp("official")
-    return {
-        "google-bert/bert-base-uncased": bert_base_uncased(folder / "bert", minilm),
-        "beomi/kcbert-base": kcbert_base(folder / "kcbert"),
-    }
-
-
-@pytest.mark.parametrize("name", ["google-bert/bert-base-uncased", "beomi/kcbert-base"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "google-bert/bert-base-uncased",
+        pytest.param("beomi/kcbert-base", marks=pytest.mark.slow),
+    ],
+)
 def test_official_checkpoint_over_http(
-    name: str, official: dict[str, Path], hub: LocalHub, tmp_path: Path
+    name: str, hub: LocalHub, minilm: str, tmp_path: Path
 ) -> None:
-    """A checkpoint is downloaded, cached and loaded offline, with transformers' results."""
-    hub.repositories[name] = official[name]
+    """A checkpoint is downloaded, cached and loaded offline, with transformers' results.
+
+    It has the tensors and sizes of the official one, and random weights.
+    """
+    folder = tmp_path / "official"
+    official = kcbert_base(folder) if "kcbert" in name else bert_base_uncased(folder, minilm)
+    hub.repositories[name] = official
     model = minibert.BertModel.from_pretrained(name, cache_dir=tmp_path)
     tokenizer = minibert.BertTokenizer.from_pretrained(name, cache_dir=tmp_path)
     assert any("model.safetensors" in request for request in hub.requests)
@@ -61,7 +62,7 @@ def test_official_checkpoint_over_http(
     hub.repositories.clear()  # everything below is loaded from the cache
     offline = minibert.BertModel.from_pretrained(name, cache_dir=tmp_path, local_files_only=True)
     again = minibert.BertTokenizer.from_pretrained(name, cache_dir=tmp_path, local_files_only=True)
-    reference = transformers.BertModel.from_pretrained(official[name]).eval()
+    reference = transformers.BertModel.from_pretrained(official).eval()
     texts = ["I love Korea", "안녕하세요"]
     batch = tokenizer(texts, padding=True, return_tensors="pt")
     assert torch.equal(

@@ -81,7 +81,7 @@ def losses(folder: Path) -> list[Any]:
     ]
 
 
-@pytest.mark.parametrize("kills", [2, pytest.param(30, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", [1, pytest.param(30, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", ["pretrain", "finetune"])
 @pytest.mark.needs("fork")
 def test_kills(commands: dict[str, list[str]], kind: str, kills: int, tmp_path: Path) -> None:
