@@ -47,13 +47,15 @@ def classifier_folder(folder: Path, labels: int, **config: Any) -> Path:
 
 
 def head_folder(folder: Path, model_class: type[BertPreTrainedModel], **config: Any) -> Path:
-    """Write a BERT with a head in the format of the Hub.
+    """Write a BERT of one layer with a head in the format of the Hub.
 
-    Heads of a class with as many labels are equal, so that `shared_graphs` traces one of them.
+    Heads of a class with as many labels are equal, so that `shared_graphs` traces one of them,
+    which takes two seconds for a further layer.
     """
     tiny_folder(folder)
     torch.manual_seed(3)
-    model = model_class(tiny_config(vocab_size=len(VOCABULARY), **config))
+    sizes = {"vocab_size": len(VOCABULARY), "num_hidden_layers": 1}
+    model = model_class(tiny_config(**{**sizes, **config}))
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(torch.randn_like(parameter) * 0.1)
