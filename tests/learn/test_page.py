@@ -151,12 +151,14 @@ def read(page: str) -> Reader:
 EMPTY_DATA: dict[str, Any] = {"name": "m", "tokens": [], "arrays": {}, "lens": None}
 
 
-@given(st.text())
-def test_no_text_escapes_from_the_data(text: str) -> None:
-    plain, page = (
-        read(render({**EMPTY_DATA, "texts": ["plain"]})),
-        read(render({**EMPTY_DATA, "texts": [text]})),
-    )
+@pytest.fixture(scope="module")
+def plain() -> Any:
+    return read(render({**EMPTY_DATA, "texts": ["plain"]}))
+
+
+@given(text=st.text())
+def test_no_text_escapes_from_the_data(plain: Any, text: str) -> None:
+    page = read(render({**EMPTY_DATA, "texts": [text]}))
     assert page.tags == plain.tags and page.links == []
     assert json.loads(page.scripts[1][1])["texts"] == [text]
 
