@@ -177,7 +177,7 @@ CUT = """() => {
 }"""
 
 
-@pytest.mark.parametrize("width", [360, 1280])
+@pytest.mark.parametrize("width", [360, pytest.param(1280, marks=pytest.mark.slow)])
 def test_every_focus_ring_is_fully_visible(opened: Opened, width: int) -> None:
     opened.page.set_viewport_size({"width": width, "height": 1600})
     for section in SECTIONS:

@@ -179,17 +179,17 @@ def test_the_page_tokenizes_like_the_tokenizer(browser: Any, english: Path, kore
     ]
     alphabet += list(" \t\n\u200b\u3000\u00a0—“”…가힣ㅋㅠ漢字かなカナ👩\u200d🇰🇷ﬁİßΣς") * 3
     random_texts = [
-        "".join(generator.choices(alphabet, k=generator.randint(1, 30))) for _ in range(300)
+        "".join(generator.choices(alphabet, k=generator.randint(1, 30))) for _ in range(100)
     ]
     reviews = (
         lzma.decompress(shared_data("data", "korean", "nsmc-reviews.txt.xz").read_bytes())
         .decode()
-        .splitlines()[:300]
+        .splitlines()[:100]
     )
     everyday = (
         lzma.decompress(shared_data("data", "english", "everyday.txt.xz").read_bytes())
         .decode()
-        .splitlines()[:300]
+        .splitlines()[:100]
     )
     for file, name in ((english, "minibert-tiny"), (korean / "page.html", str(korean))):
         tokenizer = minibert.BertTokenizer.from_pretrained(name)
@@ -263,7 +263,7 @@ CELLS = """() => {
 }"""
 
 
-@pytest.mark.parametrize("edited", [False, True])
+@pytest.mark.parametrize("edited", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_every_number_of_one_head_is_what_its_copied_line_prints(
     named: tuple[str, Opened], edited: bool
 ) -> None:
