@@ -58,14 +58,14 @@ def read_conll(data: Data, table: Table | None = None, skip: Skipped = None) -> 
             not look like one or is an IOB tag in another spelling, or there are no words.
     """
     if not isinstance(data, str | os.PathLike):
-        return usable("data", rows_in_memory(data, table or Table()), _check_tags, skip)
-    if Location(data).suffix in OBJECT_ENDINGS:
+        sentences = rows_in_memory(data, table or Table())
+    elif Location(data).suffix in OBJECT_ENDINGS:
         sentences = read(data, table, skip, columns=())
     else:
         sentences = _sentences_of_lines(Location(data), table or Table())
     rows = usable(data, sentences, _check_tags, skip)
     rows = not_empty(data, [row for row in rows if row.values["tokens"]])
-    _check_spelling(data, rows)
+    _check_spelling(rows)
     return rows
 
 
@@ -181,7 +181,7 @@ def _is_comment(line: str, columns: Sequence[str], width: int) -> bool:
     return line.startswith("#") and (len(columns) != width or begins_so)
 
 
-def _check_spelling(path: FilePath, rows: Sequence[Row]) -> None:
+def _check_spelling(rows: Sequence[Row]) -> None:
     """Raise a ValueError for tags that are IOB tags in another spelling.
 
     Each of them would be a kind of entity, O as well.
@@ -191,8 +191,8 @@ def _check_spelling(path: FilePath, rows: Sequence[Row]) -> None:
     has_outside = not distinct.isdisjoint(("O", "o", "-"))
     if others and has_outside and all(map(_OTHER_SPELLING.fullmatch, distinct)):
         raise ValueError(
-            f"{path}: {others[0]!r} is an IOB tag in another spelling. Write O, B-KIND and I-KIND, "
-            "which are needed to find entities."
+            f"{rows[0].file}: {others[0]!r} is an IOB tag in another spelling. Write O, B-KIND and "
+            "I-KIND, which are needed to find entities."
         )
 
 
@@ -216,9 +216,11 @@ def read_squad(data: Data, table: Table | None = None, skip: Skipped = None) -> 
         FileNotFoundError: The file does not exist.
         ValueError: It is not a SQuAD file, it has no question, or an answer is not in its context.
     """
-    if not isinstance(data, str | os.PathLike):
-        return usable("data", rows_in_memory(data, table or Table()), _check_question, skip)
-    return usable(data, _entries(data, table, skip), _check_question, skip)
+    if isinstance(data, str | os.PathLike):
+        questions = _entries(data, table, skip)
+    else:
+        questions = rows_in_memory(data, table or Table())
+    return usable(data, questions, _check_question, skip)
 
 
 def _entries(path: FilePath, table: Table | None, skip: Skipped) -> Iterator[Row]:

@@ -14,6 +14,7 @@ import math
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, ClassVar
 
 import numpy as np
@@ -203,16 +204,15 @@ class SimilarityTask(TableTask):
         """
         texts = [text for row in rows for text in self.texts_of(row)]
         numbers = {text: number for number, text in enumerate(dict.fromkeys(texts))}
-        ids = tokenizer(texts, truncation=True, max_length=max_length)["input_ids"]
+        ids = iter(tokenizer(texts, truncation=True, max_length=max_length)["input_ids"])
         examples: list[Example] = []
-        start = 0
         for row in rows:
-            of_row = slice(start, start + len(self.texts_of(row)))
-            start = of_row.stop
+            texts_of_row = self.texts_of(row)
+            ids_of_row = list(islice(ids, len(texts_of_row)))
             example: Example = {
-                "input_ids": np.concatenate(ids[of_row]),
-                "lengths": np.array([len(text) for text in ids[of_row]]),
-                "texts": np.array([numbers[text] for text in texts[of_row]]),
+                "input_ids": np.concatenate(ids_of_row),
+                "lengths": np.array(list(map(len, ids_of_row))),
+                "texts": np.array([numbers[text] for text in texts_of_row]),
             }
             if row.table.label is None:
                 example["anchor"] = 0  # one label a row, for the mean

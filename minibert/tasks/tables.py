@@ -37,7 +37,7 @@ class TableTask(Task):
             check_columns(row, columns)
             self.check(row)
 
-        return usable("data", rows_in_memory(data, table), check, skip)
+        return usable(data, rows_in_memory(data, table), check, skip)
 
     def columns(self, table: Table, dev: bool) -> Sequence[str]:
         """The columns that every row has. `dev`: of an evaluation file."""
@@ -59,11 +59,11 @@ def number_of(value: Any) -> float:
         return math.nan
 
 
-def usable(name: Any, rows: Iterable[Row], check: Check, skip: Skipped = None) -> list[Row]:
+def usable(data: Data, rows: Iterable[Row], check: Check, skip: Skipped = None) -> list[Row]:
     """The rows that pass a check.
 
     Args:
-        name: What is read.
+        data: What is read.
         rows: Its rows.
         check: Checks each.
         skip: Receives the rows that cannot be used, which are left out. None: the first is an
@@ -82,14 +82,14 @@ def usable(name: Any, rows: Iterable[Row], check: Check, skip: Skipped = None) -
             BadRow.leave_out(skip, row.place, reason, repr(row.values))
         else:
             good.append(row)
-    return not_empty(name, good, (skip or [])[already_skipped:])
+    return not_empty(data, good, (skip or [])[already_skipped:])
 
 
-def not_empty(name: Any, rows: list[Row], skipped: list[BadRow] | None = None) -> list[Row]:
-    """The rows of a file, of which there is at least one.
+def not_empty(data: Data, rows: list[Row], skipped: Sequence[BadRow] = ()) -> list[Row]:
+    """The rows of a file or of data in memory, of which there is at least one.
 
     Args:
-        name: What was read.
+        data: What was read.
         rows: The rows that can be used.
         skipped: The rows that were left out, which may be why none is left.
 
@@ -98,8 +98,9 @@ def not_empty(name: Any, rows: list[Row], skipped: list[BadRow] | None = None) -
     """
     if rows:
         return rows
+    name = data if isinstance(data, str | os.PathLike) else "data"
     if skipped:
-        raise ValueError(f"{name} has no row that can be used: {left_out(skipped)}.")
+        raise ValueError(f"{name} has no row that can be used: {left_out(list(skipped))}.")
     raise ValueError(f"{name} has no rows.")
 
 

@@ -273,6 +273,14 @@ def test_tags_that_would_be_read_as_something_else(
         read(tmp_path, content)
 
 
+def test_tags_in_memory_are_those_of_a_file() -> None:
+    """In another spelling each of them would be a kind of entity, O as well."""
+    with pytest.raises(ValueError, match="data: 'b-per' is an IOB tag in another spelling"):
+        read_conll([(["Ann", "sang"], ["b-per", "o"])])
+    with pytest.raises(ValueError, match="data has no rows"):
+        read_conll([([], [])])
+
+
 CONTEXT = "the tree is tall"
 ENTRY = {"question": "how tall?", "answers": [{"text": "tall", "answer_start": 12}]}
 QUESTION = {
