@@ -155,7 +155,7 @@ def finetune(
         if trainer.is_first:
             remove_states(folder, options.keep_states)
         if candidates is not None:
-            tell(f"ranked among {amount(candidates, 'text')} each: more lower the scores")
+            tell(f"ranked among {amount(candidates, 'text')} each: among more the scores are lower")
         scores = dict(trainer.best_scores)
         best, tokenizer = task.load(Path(folder), train_rows)
         best.to(model.device)
