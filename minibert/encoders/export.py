@@ -162,9 +162,8 @@ class _Graph(nn.Module):
 
     def __init__(self, model: Any, bert: Any, max_length: int, pooling_mask: bool = False) -> None:
         super().__init__()
-        bert.config.attn_implementation = (
-            "eager"  # fewer operators than what exporters make of SDPA
-        )
+        # fewer operators than what exporters make of SDPA
+        bert.config.attn_implementation = "eager"
         self.model, self.config, self.pooling_mask = model, bert.config, pooling_mask
         self.longest = min(max_length, bert.config.max_position_embeddings, 128)
 
@@ -272,9 +271,8 @@ def _write(module: nn.Module, inputs: Batch, path: Path) -> None:
     Inputs are (batch, seq), of a multiple-choice model (batch, choices, seq), and "pooled" (batch,
     D).
     """
-    limit = (
-        {"max": 2**40} if torch.__version__ < "2.7" else {}
-    )  # torch 2.6 takes a column only where that has one
+    # torch 2.6 takes a column only where that has one
+    limit = {"max": 2**40} if torch.__version__ < "2.7" else {}
     batch = torch.export.Dim("batch", **limit)
     choices = torch.export.Dim("choices", **limit)
     seq = torch.export.Dim("seq", **limit)

@@ -246,18 +246,6 @@ class OnnxEmbedder(TextEncoder):
             while part := file.read(1 << 20):
                 yield part
 
-    def move_to(self, device: Any) -> None:
-        """Check that this is the CPU.
-
-        Args:
-            device: The CPU.
-
-        Raises:
-            ValueError: Another device than the CPU.
-        """
-        if str(device) != "cpu":
-            raise ValueError(f'backend="onnx" runs on the CPU, not on {device}.')
-
     def to(self, device: object) -> OnnxEmbedder:
         """The embedder itself.
 
@@ -267,8 +255,11 @@ class OnnxEmbedder(TextEncoder):
         Raises:
             ValueError: Another device than the CPU.
         """
-        self.move_to(device)
+        if str(device) != "cpu":
+            raise ValueError(f'backend="onnx" runs on the CPU, not on {device}.')
         return self
+
+    move_to = to
 
     def save_pretrained(self, path: str | os.PathLike[str]) -> None:
         """Raise an error that names the exported folder, which can be copied.

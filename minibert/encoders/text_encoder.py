@@ -275,7 +275,7 @@ class TextEncoder(TextModel):
         """The bytes of all weights, always in the same order."""
         raise NotImplementedError
 
-    def move_to(self, device: Any) -> None:
+    def move_to(self, device: Any) -> object:
         """Moves the model to a device.
 
         Args:

@@ -101,23 +101,13 @@ def check_kind(head: bytes, where: object) -> None:
     Raises:
         ValueError: The file is of a kind that is not text.
     """
-    kind = kind_of_file(head)
-    if kind is not None:
-        raise ValueError(f"{where} is {kind}.")
-
-
-def kind_of_file(head: bytes) -> str | None:
-    """Return what a file is whose first bytes show that it is not text, or None."""
-    for magic, kind in _KINDS.items():
-        if head.startswith(magic):
-            return kind
     first = head.removeprefix(codecs.BOM_UTF8).lstrip().lower()
-    for tag, kind in _MARKUP.items():
-        if first.startswith(tag):
-            return kind
+    kinds = [kind for magic, kind in _KINDS.items() if head.startswith(magic)]
+    kinds += [kind for tag, kind in _MARKUP.items() if first.startswith(tag)]
     if head[8:10] == b'{"' and int.from_bytes(head[:8], "little") < 1 << 27:
-        return "a safetensors file of tensors, not of text"
-    return None
+        kinds.append("a safetensors file of tensors, not of text")
+    if kinds:
+        raise ValueError(f"{where} is {kinds[0]}.")
 
 
 def is_wide(location: Location, encoding: str | None) -> bool:
