@@ -9,6 +9,7 @@ import argparse
 import dataclasses
 import logging
 import os
+import re
 import shutil
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -125,7 +126,7 @@ def options_of_run(options: argparse.Namespace, *needed: str) -> argparse.Namesp
         options = options.root_parser.parse_command_line(options.arguments)
     options.resume = resume
     missing = [
-        flag
+        f"{flag} ({_noun(action.help)})"
         for flag, action in options.parser.options_by_name().items()
         if action.dest in needed and not getattr(options, action.dest)
     ]
@@ -137,6 +138,12 @@ def options_of_run(options: argparse.Namespace, *needed: str) -> argparse.Namesp
             advice += f", or resume the run in {folder} by --resume"
         raise UsageError(f"{advice}.")
     return options
+
+
+def _noun(description: str | None) -> str:
+    """What a help text says first: "Training file." as "training file"."""
+    first = re.split(r"[.,]( |$)", description or "")[0]
+    return first[:1].lower() + first[1:]
 
 
 def read_run(folder: Path) -> dict[str, Any]:

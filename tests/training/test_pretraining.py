@@ -393,7 +393,7 @@ def test_a_run_is_resumed_from_its_folder_alone(
     assert main([*command, "--output", str(tmp_path / "interrupted")]) == 1
     assert "already holds a run" in capsys.readouterr().err
     assert main(["pretrain", "--output", str(tmp_path / "other"), "--resume"]) == 2
-    assert "other holds no run to resume: give --corpus to start one" in capsys.readouterr().err
+    assert "other holds no run to resume: give --corpus" in capsys.readouterr().err
 
 
 def test_two_phases_of_lengths(tokenizer: BertTokenizer, tmp_path: Path) -> None:
