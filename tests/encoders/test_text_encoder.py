@@ -137,7 +137,7 @@ def test_the_similarity_of_the_folder(
 def test_an_unknown_similarity(tmp_path: Path) -> None:
     settings = {"similarity_fn_name": "hamming"}
     sentence_folder(tmp_path, ("Pooling", {}), config_sentence_transformers=settings)
-    with pytest.raises(ValueError, match="similarity_fn_name should be one of cosine, dot, .*ham"):
+    with pytest.raises(ValueError, match="similarity_fn_name .hamming.*cosine, dot"):
         SentenceEmbedder.from_pretrained(tmp_path)
 
 
