@@ -6,6 +6,7 @@ interpreter starts one with `subprocess` and says why.
 
 from __future__ import annotations
 
+import gc
 import importlib
 import multiprocessing
 import os
@@ -33,8 +34,17 @@ def _run(arguments: list[str], log: Path, environment: dict[str, str]) -> None:
 def start(arguments: list[str], log: Path, **environment: str) -> BaseProcess:
     """Start the minibert command in its own process, with its output in the file `log`."""
     importlib.import_module("torch._dynamo")  # by optimizers, in two seconds of each process
-    fork = multiprocessing.get_context("fork")
-    process = fork.Process(target=_run, args=(arguments, log, environment))
+    return forked(_run, arguments, log, environment)
+
+
+def forked(target: Callable[..., None], *arguments: Any) -> BaseProcess:
+    """Start a function in a forked process.
+
+    Garbage is collected first: a process group of torch that a test has left would wait in the
+    copy for threads that it does not have.
+    """
+    gc.collect()
+    process = multiprocessing.get_context("fork").Process(target=target, args=arguments)
     process.start()
     return process
 

@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 import torch
+from forked import forked
 from safetensors.torch import load_file, save_file
 from tiny_folder import sentence_folder, tiny_folder
 
@@ -234,11 +235,10 @@ def test_bombs(bomb: str, whole: Path, tmp_path: Path) -> None:
     folder = tmp_path / "model"
     shutil.copytree(whole, folder)
     make(folder)
-    context = multiprocessing.get_context("fork")
-    received, answer = context.Pipe(duplex=False)
-    process = context.Process(target=load_bomb, args=(bomb, folder, answer))
-    process.start()
+    received, answer = multiprocessing.Pipe(duplex=False)
+    process = forked(load_bomb, bomb, folder, answer)
     answer.close()  # or recv would wait forever for a process that was killed
+    assert received.poll(300), "the process does not end"
     kind, text, megabytes = received.recv()
     process.join()
     assert kind in ("ValueError", "BadRowError", "FileNotFoundError"), (kind, text[:400])
