@@ -56,10 +56,10 @@ def load_with_heads(
         ValueError: A damaged file, or one that is not a BERT's.
     """
     source, options = split_source(name, options)
-    return load_model(source, **options), BertTokenizer.from_pretrained(source)
+    return model_with_heads(source, **options), BertTokenizer.from_pretrained(source)
 
 
-def load_model(source: Source, **options: Any) -> PreTrainedModel:
+def model_with_heads(source: Source, **options: Any) -> PreTrainedModel:
     """The model of `load_with_heads`.
 
     A pooler that the checkpoint does not bring is left out where the class allows it, rather than

@@ -31,7 +31,7 @@ import torch
 from torch import Tensor, nn
 
 from minibert.checkpoints.source import Source
-from minibert.encoders.auto import load_model
+from minibert.encoders.auto import model_with_heads
 from minibert.encoders.embedder import SentenceEmbedder
 from minibert.encoders.encoder_options import RerankerOptions
 from minibert.encoders.kinds import kind_of
@@ -231,7 +231,7 @@ def _load(source: Source, heads: bool) -> tuple[Any, BertTokenizer, SentenceFold
     if heads or kind_of(source) not in ("embedder", "base"):
         has_pooling = is_embedder(source)
         folder = read_sentence_folder(source, cross_encoder=not has_pooling)
-        model: Any = load_model(folder.transformer, dtype=torch.float32)
+        model: Any = model_with_heads(folder.transformer, dtype=torch.float32)
         unexpected = model.load_report.unexpected
         if heads and unexpected:
             raise ValueError(

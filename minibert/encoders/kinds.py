@@ -131,7 +131,7 @@ def load(
         return Loaded("embedder", embedder, embedder.tokenizer)
     import torch
 
-    from minibert.encoders.auto import load_model
+    from minibert.encoders.auto import model_with_heads
     from minibert.inference.optimize import optimize
     from minibert.inference.precisions import resolve_precision
 
@@ -151,7 +151,7 @@ def load(
         )
         return Loaded(kind, reranker, reranker.tokenizer)
     resolved = resolve_precision(precision)
-    model: Any = load_model(
+    model: Any = model_with_heads(
         folder.transformer,
         dtype=torch.float32 if resolved else dtype,
         device=device,
