@@ -117,7 +117,7 @@ def options_of_run(options: argparse.Namespace, *needed: str) -> argparse.Namesp
         resume = bool(saved_states(folder))  # torchrun has restarted the processes of a run
     run = read_run(folder) if resume else {}
     if run:
-        if run["command"] != options.parser.prog.removeprefix("minibert "):
+        if run["command"] != _command_of(options):
             raise UsageError(
                 f"{folder} holds a run of minibert {run['command']}: resume it by minibert "
                 f"{run['command'].split()[0]} --resume --output {folder}"
@@ -138,6 +138,12 @@ def options_of_run(options: argparse.Namespace, *needed: str) -> argparse.Namesp
             advice += f", or resume the run in {folder} by --resume"
         raise UsageError(f"{advice}.")
     return options
+
+
+def _command_of(options: argparse.Namespace) -> str:
+    """The command with its task, such as "finetune pairs"."""
+    command: str = options.parser.prog.removeprefix("minibert ")
+    return command
 
 
 def _noun(description: str | None) -> str:
@@ -193,8 +199,7 @@ def keep_options(options: argparse.Namespace) -> Iterator[None]:
     try:
         with run_folder(folder, bool(options.resume)):
             if is_first:
-                command = options.parser.prog.removeprefix("minibert ")
-                write_json(path, {"command": command, "options": kept})
+                write_json(path, {"command": _command_of(options), "options": kept})
                 if options.device is None:
                     from minibert.util.devices import default_training_device
 
