@@ -177,9 +177,8 @@ def classify(options: argparse.Namespace) -> None:
         raise UsageError("give --pair or --pair-column, not both.")
     rows = _rows_of_input(options)
     model, tokenizer = load_head(options, "classifier")
-    from minibert.encoders.scoring import class_activation, label_names
+    from minibert.encoders.scoring import class_activation, label_names, label_scores
     from minibert.tasks.predicting import length_limit
-    from minibert.tasks.sequence import label_scores
     from minibert.tasks.task import encode_texts, logits_of
     from minibert.tasks.thresholds import thresholds_of
 

@@ -12,10 +12,12 @@ from minibert.checkpoints.source import Source
 from minibert.encoders.encoder_options import TextModelOptions
 from minibert.encoders.onnx import Array, OnnxGraph
 from minibert.encoders.scoring import (
+    LabelScore,
     Ranking,
     TextScorer,
     activate,
     class_activation,
+    label_scores,
     relevance_activation,
 )
 from minibert.encoders.sentence_folder import SentenceFolder, is_embedder, read_sentence_folder
@@ -134,19 +136,14 @@ class OnnxHead(TextScorer):
         """
         return self.activation(self.logits(texts))
 
-    def classify(self, texts: Sequence[str | Pair]) -> list[list[dict[str, Any]]]:
+    def classify(self, texts: Sequence[str | Pair]) -> list[list[LabelScore]]:
         """Compute the labels of texts with their scores, as `minibert.classify` does.
 
         Returns:
             For each text a list of `{"label", "score"}`, highest score first. The score of a
             single label is the model's number. `scores` applies a sigmoid, as rerankers do.
         """
-        labels = self.config.id2label
-        results = []
-        for row in activate(self.logits(texts), class_activation(self.config)):
-            ranked = np.argsort(-row, kind="stable").tolist()
-            results.append([{"label": labels[i], "score": float(row[i])} for i in ranked])
-        return results
+        return [label_scores(self.config, logits) for logits in self.logits(texts)]
 
     def rank(
         self,

@@ -28,6 +28,13 @@ class Ranked(TypedDict):
     text: NotRequired[str]
 
 
+class LabelScore(TypedDict):
+    """A label with its score."""
+
+    label: str
+    score: float
+
+
 class Ranking(list[Ranked]):
     """Documents, best first.
 
@@ -131,6 +138,31 @@ def best_first(scores: Any, logits: Any, top_k: int | None = None) -> list[int]:
     order = np.lexsort((-np.asarray(logits), -np.asarray(scores)))  # by the last key first
     best: list[int] = order[:top_k].tolist()
     return best
+
+
+def ranked_labels(names: Sequence[str], scores: Any, logits: Any) -> list[LabelScore]:
+    """The labels of a text with their scores, best first.
+
+    Args:
+        names: The labels, in the order of the logits.
+        scores: (labels,).
+        logits: What the scores were computed from, (labels,).
+    """
+    return [
+        LabelScore(label=names[index], score=float(scores[index]))
+        for index in best_first(scores, logits)
+    ]
+
+
+def label_scores(config: BertConfig, logits: Any) -> list[LabelScore]:
+    """All labels of a text with their scores, best first.
+
+    Args:
+        config: The model's configuration.
+        logits: (labels,), an array or a tensor.
+    """
+    scores = activate(logits, class_activation(config))
+    return ranked_labels(label_names(config), scores, logits)
 
 
 class TextScorer(TextModel):

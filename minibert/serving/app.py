@@ -38,7 +38,7 @@ from starlette.middleware.cors import CORSMiddleware
 
 import minibert
 from minibert.encoders.batched import BusyError
-from minibert.encoders.scoring import activate, best_first
+from minibert.encoders.scoring import activate, best_first, ranked_labels
 from minibert.encoders.search import unit
 from minibert.encoders.text_encoder import PROMPT_NAMES
 from minibert.encoders.token_rows import Vectors
@@ -493,8 +493,8 @@ def _add_openai(app: FastAPI, service: Service) -> None:
         thresholds = answer.model.about.get("thresholds")
         data: list[dict[str, Any]] = []
         for index, scores in enumerate(answer.scores.tolist()):
-            best = labels[scores.index(max(scores))]
-            data.append({"index": index, "label": best, "probs": scores})
+            (best,) = best_first(scores, answer.values[index], 1)
+            data.append({"index": index, "label": labels[best], "probs": scores})
             data[-1]["num_classes"] = len(labels)
             if thresholds is not None:
                 data[-1]["labels"] = [
@@ -591,12 +591,10 @@ def _add_tei(app: FastAPI, service: Service) -> None:
         predictions = answer.values
         if answer.model.kind != "tagger":
             labels = answer.model.about["labels"]
-            predictions = []
-            for row, logits in zip(
-                answer.values if body.raw_scores else answer.scores, answer.values, strict=True
-            ):
-                order = best_first(row, logits)
-                predictions.append([{"label": labels[i], "score": float(row[i])} for i in order])
+            scores = answer.values if body.raw_scores else answer.scores
+            predictions = [
+                ranked_labels(labels, *row) for row in zip(scores, answer.values, strict=True)
+            ]
         # at / the API is that of pipelines: a list for each text, also for a single text
         if is_single and request.scope["route"].path not in ("/", "/invocations"):
             return _reply(predictions[0], answer)

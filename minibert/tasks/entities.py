@@ -98,12 +98,9 @@ def find_entities(
         {"input_ids": np.array(ids), "token_type_ids": np.array(types)}
         for ids, types in zip(batch["input_ids"], batch["token_type_ids"], strict=True)
     ]
-    best = [
-        logits.softmax(-1).max(-1)
-        for logits in outputs_of(model, examples, lambda output: output.logits)
-    ]
-    scores = [window.values.tolist() for window in best]
-    labels = [window.indices.tolist() for window in best]
+    outputs = outputs_of(model, examples, lambda output: output.logits)
+    labels = [logits.argmax(-1).tolist() for logits in outputs]
+    scores = [logits.softmax(-1).amax(-1).tolist() for logits in outputs]
     results: list[list[Entity]] = []
     for text, views in zip(rows, words_of_texts(batch, len(rows), by_piece), strict=True):
         words = [views[number] for number in sorted(views)]

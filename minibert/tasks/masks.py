@@ -94,10 +94,12 @@ def fill_mask(
         model, compute, batch["input_ids"], batch["token_type_ids"], mask_counts
     ):
         # a vocabulary that was rounded up has rows without a word
-        probabilities = logits.softmax(-1)[:, : len(tokenizer)]  # (masks, vocab)
-        best = probabilities.topk(min(top_k, probabilities.shape[-1]))
+        words = logits[:, : len(tokenizer)]  # (masks, vocab)
+        # by their logits: probabilities may be equal after rounding
+        best = words.topk(min(top_k, words.shape[-1])).indices  # (masks, top_k)
+        probabilities = logits.softmax(-1).gather(-1, best)
         masks = []
-        for ids, scores in zip(best.indices.tolist(), best.values.tolist(), strict=True):
+        for ids, scores in zip(best.tolist(), probabilities.tolist(), strict=True):
             guesses = zip(scores, ids, tokenizer.convert_ids_to_tokens(ids), strict=True)
             masks.append([MaskGuess(score=s, token=i, token_str=t) for s, i, t in guesses])
         results.append(masks)

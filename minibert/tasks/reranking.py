@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from minibert.base import PreTrainedModel
 from minibert.checkpoints.source import Source
 from minibert.config import BertConfig
+from minibert.encoders.scoring import activate
 from minibert.heads import BertForSequenceClassification
 from minibert.losses import multi_label_loss
 from minibert.tasks.metrics import ranking_scores
@@ -103,9 +104,9 @@ class RerankTask(TableTask):
         return {"labels": multi_label_loss(logits, labels, "sum")}
 
     def predict(self, model: Any, rows: Sequence[Row], examples: Sequence[Example]) -> list[float]:
-        """The score of each document."""
-        scores: list[float] = logits_of(model, examples)[:, 0].double().sigmoid().tolist()
-        return scores
+        """The logit of each document: scores may be equal after rounding."""
+        logits: list[float] = logits_of(model, examples)[:, 0].tolist()
+        return logits
 
     def score(self, rows: Sequence[Row], predictions: Sequence[float]) -> Scores:
         """MRR and nDCG of the queries that have a relevant document, and the loss of their rows."""
@@ -113,15 +114,16 @@ class RerankTask(TableTask):
         for index, row in enumerate(rows):
             queries.setdefault(row.text, []).append(index)
         labels = np.array([float(row.label) for row in rows])
-        scores = np.clip(predictions, 1e-12, 1 - 1e-12)
-        losses = -(labels * np.log(scores) + (1 - labels) * np.log(1 - scores))
+        logits = np.asarray(predictions)
+        losses = np.logaddexp(0, logits) - labels * logits  # the binary cross entropy
         groups = [indices for indices in queries.values() if labels[indices].max() > 0]
         if not groups:
             raise ValueError("No query has a relevant document: there is nothing to rank.")
-        ranked = np.array([ranking_scores(labels[group], scores[group], AMONG) for group in groups])
+        ranked = np.array([ranking_scores(labels[group], logits[group], AMONG) for group in groups])
+        scores = activate(logits, "Sigmoid")
         errors = []
         for number, group in enumerate(groups):
-            best, first = group[labels[group].argmax()], group[scores[group].argmax()]
+            best, first = group[labels[group].argmax()], group[logits[group].argmax()]
             if labels[first] < labels[best]:
                 documents = rows[best].pair or "", rows[first].pair or ""
                 score = float(scores[first] - scores[best])

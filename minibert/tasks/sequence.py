@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any, ClassVar, Literal, NamedTuple, TypedDict, overload
+from typing import Any, ClassVar, Literal, NamedTuple, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,13 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 from minibert.base import PreTrainedModel
 from minibert.config import BertConfig
-from minibert.encoders.scoring import activate, class_activation, label_names
+from minibert.encoders.scoring import (
+    LabelScore,
+    activate,
+    class_activation,
+    label_names,
+    label_scores,
+)
 from minibert.heads import BertForSequenceClassification
 from minibert.losses import IGNORED, cross_entropy, regression_loss
 from minibert.tasks import metrics
@@ -49,13 +55,6 @@ SMALL_SPREAD = 0.05
 """Difference of a label's probabilities between texts, up to which the texts are scored alike."""
 _FLAGS = {"1": True, "1.0": True, "true": True, "yes": True}
 _FLAGS |= {"0": False, "0.0": False, "false": False, "no": False}
-
-
-class LabelScore(TypedDict):
-    """A label with its score."""
-
-    label: str
-    score: float
 
 
 class Labeled(NamedTuple):
@@ -552,11 +551,3 @@ def classify(
             labels = [label for label in labels if label["score"] >= threshold]
         results.append(labels[:top_k])
     return results[0] if isinstance(texts, str) else results
-
-
-def label_scores(config: BertConfig, logits: Tensor) -> list[LabelScore]:
-    """All labels of a text with their scores, best first, from `logits` (labels,)."""
-    scores = activate(logits, class_activation(config)).tolist()
-    pairs = zip(label_names(config), scores, strict=True)
-    labels = [LabelScore(label=label, score=score) for label, score in pairs]
-    return sorted(labels, key=lambda label: -label["score"])

@@ -12,8 +12,9 @@ from conftest import tiny_config
 from tiny_folder import classifier_folder
 from torch import nn
 
-from minibert import CrossEncoder, rerank
-from minibert.encoders.scoring import activate, best_first, class_activation
+from minibert import CrossEncoder, classify, rerank
+from minibert.encoders.auto import load_with_heads
+from minibert.encoders.scoring import activate, best_first, class_activation, label_scores
 from minibert.encoders.sentence_folder import ACTIVATIONS
 from minibert.util.checks import TruncationWarning
 
@@ -64,6 +65,29 @@ class TestTies:
         by_logits = encoder.rank("hello", documents, activation_fn=nn.Identity())
         ranking = encoder.rank("hello", documents)
         assert [one["corpus_id"] for one in ranking] == [one["corpus_id"] for one in by_logits]
+
+    @pytest.mark.parametrize("kind", [np.asarray, torch.as_tensor])
+    @pytest.mark.parametrize(
+        ("problem", "logits"),
+        [
+            ("multi_label_classification", [20.0, 40.0, 30.0]),
+            ("multi_label_classification", [-300.0, -150.0, -200.0]),
+            ("single_label_classification", [-300.0, 0.0, -200.0]),
+            ("regression", [-1.0, 2.0, 1.0]),
+        ],
+    )
+    def test_labels(self, problem: str, logits: list[float], kind: Any) -> None:
+        config = tiny_config(id2label=dict(enumerate("abc")), problem_type=problem)
+        labels = label_scores(config, kind(np.array(logits, dtype=np.float32)))
+        assert [label["label"] for label in labels] == ["b", "c", "a"]
+
+    def test_classify(self, tmp_path: Path) -> None:
+        several = {"problem_type": "multi_label_classification"}
+        model, tokenizer = load_with_heads(classifier_folder(tmp_path, 3, **several))
+        with torch.no_grad():
+            model.classifier.bias.copy_(torch.tensor([60.0, 100.0, 80.0]))
+        labels = classify(model, tokenizer, "hello", top_k=2)
+        assert labels == [{"label": f"LABEL_{best}", "score": 1.0} for best in (1, 2)]
 
 
 class TestTruncation:

@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from tiny_folder import WORDS, classifier_folder, sentence_folder
 
 from minibert import (
@@ -846,6 +847,20 @@ def test_thresholds_of_several_labels(tmp_path: Path) -> None:
         thresholds = client.get("/info").json()["model_type"]["classifier"]["thresholds"]
         assert thresholds == {"LABEL_0": 0.0, "LABEL_1": 1.0, "LABEL_2": 0.0}
         assert client.get("/v1/models").json()["data"][0]["thresholds"] == thresholds
+
+
+def test_saturated_scores_keep_the_order_of_the_logits(tmp_path: Path) -> None:
+    folder = classifier_folder(tmp_path, 3, problem_type="multi_label_classification")
+    model = BertForSequenceClassification.from_pretrained(folder)
+    with torch.no_grad():
+        model.classifier.bias.copy_(torch.tensor([60.0, 100.0, 80.0]))
+    model.save_pretrained(folder)
+    served = load("several", Source(folder), precision=None, **QUEUE)
+    with serving([served]) as url, httpx.Client(base_url=url) as client:
+        (entry,) = client.post("/v1/classify", json={"input": "trees"}).json()["data"]
+        assert entry["label"] == "LABEL_1" and entry["probs"] == [1.0, 1.0, 1.0]
+        labels = client.post("/predict", json={"inputs": "trees"}).json()
+        assert [label["label"] for label in labels] == ["LABEL_1", "LABEL_2", "LABEL_0"]
 
 
 def test_documents_as_voyage_ranks_them(client: Any) -> None:

@@ -66,6 +66,21 @@ def test_scores_are_means_over_the_queries() -> None:
         task.score(data[:1], [0.5])
 
 
+def test_saturated_scores_are_ranked_by_their_logits(tmp_path: Path) -> None:
+    """The order is the one in which `CrossEncoder.rank` returns the documents."""
+    task = RerankTask()
+    values = rows(2, 6)
+    data = task.read(values)
+    model, tokenizer = task.load(tiny_folder(tmp_path / "base"), data)
+    metrics = []
+    for bias in (0.0, 30.0, -60.0):
+        with torch.no_grad():
+            model.classifier.bias.fill_(bias)
+        metrics.append(evaluate(model, tokenizer, values, task=task, bootstrap=0).metrics)
+    assert metrics[0]["mrr@10"] == metrics[1]["mrr@10"] == metrics[2]["mrr@10"]
+    assert metrics[0]["ndcg@10"] == metrics[1]["ndcg@10"] == metrics[2]["ndcg@10"]
+
+
 @pytest.mark.parametrize("label", ["2", "x", None, -0.5, float("nan")])
 def test_labels_lie_between_0_and_1(label: Any) -> None:
     row = {"query": "a", "document": "b", "label": label}

@@ -479,6 +479,14 @@ class TestFillMask:
         with pytest.raises(ValueError, match="top_k should be .* 1 or more, not 0"):
             fill_mask(model, tokenizer, "the [MASK]", top_k=0)
 
+    def test_equal_probabilities_keep_the_order_of_the_logits(self, tokenizer: Any) -> None:
+        model = build("BertForMaskedLM")
+        with torch.no_grad():  # all but one have the probability 0 in float32
+            model.cls.predictions.bias[:] = 10.0 * torch.arange(len(VOCABULARY)) - 1000
+            model.cls.predictions.bias[7] = 0
+        (guesses,) = fill_mask(model, tokenizer, "the [MASK]", top_k=4)
+        assert [guess["token"] for guess in guesses] == [7, *range(len(VOCABULARY))[:-4:-1]]
+
     def test_padding_rows_of_the_embedding_table_are_not_predicted(self, tokenizer: Any) -> None:
         """A table rounded up to a multiple of 8 has rows without a word."""
         model = build("BertForMaskedLM")
