@@ -101,20 +101,6 @@ def _pair(first: list[int], second: list[int], cls: int, sep: int) -> tuple[list
     return ids, [0] * (len(first) + 2) + [1] * (len(second) + 1)
 
 
-def _pair_without_end(
-    first: list[int], second: list[int], cls: int, sep: int
-) -> tuple[list[int], list[int]]:
-    ids, segments = _pair(first, second, cls, sep)
-    return ids[:-1], segments[:-1]
-
-
-def _pair_with_late_segment(
-    first: list[int], second: list[int], cls: int, sep: int
-) -> tuple[list[int], list[int]]:
-    ids, _ = _pair(first, second, cls, sep)
-    return ids, [0] * (len(first) + 1) + [1] * (len(second) + 2)
-
-
 EXERCISES["pair"] = Exercise(
     _pair,
     ("the ids and the segments", "ID와 세그먼트"),
@@ -122,12 +108,15 @@ EXERCISES["pair"] = Exercise(
     "tokenizer(first, second)",
     [
         Mistake(
-            _pair_without_end,
+            lambda *texts_and_ids: tuple(part[:-1] for part in _pair(*texts_and_ids)),
             "A [SEP] also stands after the second text.",
             "둘째 텍스트 뒤에도 [SEP]가 옵니다.",
         ),
         Mistake(
-            _pair_with_late_segment,
+            lambda first, second, cls, sep: (
+                _pair(first, second, cls, sep)[0],
+                [0] * (len(first) + 1) + [1] * (len(second) + 2),
+            ),
             "The first [SEP] belongs to the first text: its segment is 0.",
             "첫 번째 [SEP]는 첫 텍스트에 속하므로 세그먼트가 0입니다.",
         ),
@@ -178,26 +167,10 @@ EXERCISES["pad"] = Exercise(
 # 2 ids to h0
 
 
-def _embed(
-    ids: Tensor, segments: Tensor, words: Tensor, positions: Tensor, types: Tensor
-) -> Tensor:
-    return words[ids] + positions[: len(ids)] + types[segments]
-
-
-def _embed_without_places(
-    ids: Tensor, segments: Tensor, words: Tensor, positions: Tensor, types: Tensor
-) -> Tensor:
-    return words[ids] + types[segments]
-
-
-def _embed_places_by_id(
-    ids: Tensor, segments: Tensor, words: Tensor, positions: Tensor, types: Tensor
-) -> Tensor:
-    return words[ids] + positions[ids] + types[segments]
-
-
 EXERCISES["embed"] = Exercise(
-    _embed,
+    lambda ids, segments, words, positions, types: (
+        words[ids] + positions[: len(ids)] + types[segments]
+    ),
     ("the sum of the three embeddings of each token", "토큰별로 세 임베딩을 더한 텐서"),
     [
         Case(
@@ -217,12 +190,14 @@ EXERCISES["embed"] = Exercise(
     "BertEmbeddings (minibert/embeddings.py)",
     [
         Mistake(
-            _embed_without_places,
+            lambda ids, segments, words, positions, types: words[ids] + types[segments],
             "The positions are missing: the first token gets row 0 of their table, and so on.",
             "위치 임베딩이 빠졌습니다. 첫 토큰에는 위치 표의 0행을, 다음에는 1행을 더합니다.",
         ),
         Mistake(
-            _embed_places_by_id,
+            lambda ids, segments, words, positions, types: (
+                words[ids] + positions[ids] + types[segments]
+            ),
             "The row of a position is the index of the token in the text, not its id.",
             "위치 표의 행 번호는 토큰의 ID가 아니라 텍스트에서의 순서입니다.",
         ),
@@ -230,51 +205,35 @@ EXERCISES["embed"] = Exercise(
 )
 
 
-def _layer_norm(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    return F.layer_norm(x, x.shape[-1:], weight, bias, 1e-12)
-
-
-def _normalized_columns(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    return (x - x.mean(0)) / x.std(0, unbiased=False) * weight + bias
-
-
-def _unbiased_norm(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    return (x - x.mean(-1, keepdim=True)) / x.std(-1, keepdim=True) * weight + bias
-
-
-def _normalized_as_one(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    return (x - x.mean()) / x.std(unbiased=False) * weight + bias
-
-
-def _divided_by_variance(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    variance = x.var(-1, keepdim=True, unbiased=False)
-    return (x - x.mean(-1, keepdim=True)) / variance * weight + bias
-
-
 EXERCISES["layer_norm"] = Exercise(
-    _layer_norm,
+    lambda x, weight, bias: F.layer_norm(x, x.shape[-1:], weight, bias, 1e-12),
     ("x, normalized, scaled and shifted", "x를 정규화한 뒤 weight를 곱하고 bias를 더한 텐서"),
     [Case((_random(3, 4), _random(4), _random(1, 4)[0]))],
     "torch.nn.LayerNorm",
     [
         Mistake(
-            _normalized_columns,
+            lambda x, weight, bias: (x - x.mean(0)) / x.std(0, unbiased=False) * weight + bias,
             "Each token is normalized on its own: take mean and variance over the last axis.",
             "토큰마다 따로 정규화합니다. 평균과 분산을 마지막 축에서 구하세요.",
         ),
         Mistake(
-            _unbiased_norm,
+            lambda x, weight, bias: (
+                (x - x.mean(-1, keepdim=True)) / x.std(-1, keepdim=True) * weight + bias
+            ),
             "The variance divides by n, not by n - 1: unbiased=False.",
             "분산은 n - 1이 아니라 n으로 나눕니다(unbiased=False).",
         ),
         Mistake(
-            _normalized_as_one,
+            lambda x, weight, bias: (x - x.mean()) / x.std(unbiased=False) * weight + bias,
             "Each token is normalized on its own: take mean and variance over the last axis, "
             "with keepdim=True.",
             "토큰마다 따로 정규화합니다. 평균과 분산을 마지막 축에서 구하고 keepdim=True를 쓰세요.",
         ),
         Mistake(
-            _divided_by_variance,
+            lambda x, weight, bias: (
+                (x - x.mean(-1, keepdim=True)) / x.var(-1, keepdim=True, unbiased=False) * weight
+                + bias
+            ),
             "Divide by the standard deviation, which is the root of the variance.",
             "분산이 아니라 그 제곱근인 표준 편차로 나누세요.",
         ),
@@ -295,22 +254,14 @@ EXERCISES["layer_norm"] = Exercise(
 # 3 attention
 
 
-def _split_heads(x: Tensor, heads: int) -> Tensor:
-    return x.reshape(len(x), heads, -1).transpose(0, 1)
-
-
-def _reshaped_heads(x: Tensor, heads: int) -> Tensor:
-    return x.reshape(heads, len(x), -1)
-
-
 EXERCISES["split_heads"] = Exercise(
-    _split_heads,
+    lambda x, heads: x.reshape(len(x), heads, -1).transpose(0, 1),
     ("x as a tensor (heads, tokens, head_size)", "형태가 (heads, tokens, head_size)인 텐서"),
     [Case((torch.arange(24.0).reshape(3, 8), 2))],
     "split_heads (minibert/attention.py)",
     [
         Mistake(
-            _reshaped_heads,
+            lambda x, heads: x.reshape(heads, len(x), -1),
             "That mixes tokens: split the last axis first, then exchange tokens and heads.",
             "토큰이 섞였습니다. 먼저 마지막 축을 나눈 다음 토큰 축과 헤드 축을 맞바꾸세요.",
         ),
@@ -322,17 +273,13 @@ EXERCISES["split_heads"] = Exercise(
 )
 
 
-def _softmax(scores: Tensor) -> Tensor:
-    return scores.softmax(-1)
-
-
 def _softmax_by_one_maximum(scores: Tensor) -> Tensor:
     powers = (scores - scores.max()).exp()
     return powers / powers.sum(-1, keepdim=True)
 
 
 EXERCISES["softmax"] = Exercise(
-    _softmax,
+    lambda scores: scores.softmax(-1),
     ("the probabilities of each row", "행마다 구한 확률 텐서"),
     [Case((_random(2, 3),)), Case((torch.tensor([[1000.0, 999.0], [1.0, 2.0]]),))],
     "torch.softmax",
@@ -379,20 +326,12 @@ _LOGITS = _random(6, 5)
 _LOGITS[1, 3] = 4.0
 
 
-def _mlm_loss(logits: Tensor, labels: Tensor) -> Tensor:
-    return F.cross_entropy(logits, labels, ignore_index=IGNORED)
-
-
 def _mlm_sum(logits: Tensor, labels: Tensor) -> Tensor:
     return F.cross_entropy(logits, labels, ignore_index=IGNORED, reduction="sum")
 
 
-def _mlm_over_all(logits: Tensor, labels: Tensor) -> Tensor:
-    return _mlm_sum(logits, labels) / len(labels)
-
-
 EXERCISES["mlm_loss"] = Exercise(
-    _mlm_loss,
+    lambda logits, labels: F.cross_entropy(logits, labels, ignore_index=IGNORED),
     ("the mean loss of the hidden tokens", "가린 토큰의 평균 손실"),
     [
         Case(
@@ -404,7 +343,7 @@ EXERCISES["mlm_loss"] = Exercise(
     "minibert/losses.py",
     [
         Mistake(
-            _mlm_over_all,
+            lambda logits, labels: _mlm_sum(logits, labels) / len(labels),
             "Divide by the number of hidden tokens, not by that of all tokens.",
             "전체 토큰 수가 아니라 가린 토큰 수로 나누세요.",
         ),
@@ -417,23 +356,14 @@ EXERCISES["mlm_loss"] = Exercise(
 )
 
 
-def _masked_accuracy(logits: Tensor, labels: Tensor) -> float:
-    is_hidden = labels != IGNORED
-    return (logits.argmax(-1) == labels)[is_hidden].float().mean().item()
-
-
-def _accuracy_over_all(logits: Tensor, labels: Tensor) -> float:
-    return (logits.argmax(-1) == labels).float().mean().item()
-
-
 EXERCISES["masked_accuracy"] = Exercise(
-    _masked_accuracy,
+    lambda logits, labels: (logits.argmax(-1) == labels)[labels != IGNORED].float().mean().item(),
     ("the share of hidden tokens that are right", "가린 토큰 가운데 맞힌 비율"),
     [Case((_LOGITS, _LABELS))],
     "minibert/training/pretraining.py",
     [
         Mistake(
-            _accuracy_over_all,
+            lambda logits, labels: (logits.argmax(-1) == labels).float().mean().item(),
             "Tokens with the label -100 do not count, neither as right nor as wrong.",
             "레이블이 -100인 토큰은 맞은 것으로도 틀린 것으로도 세지 않습니다.",
         ),
@@ -646,12 +576,8 @@ EXERCISES["mask"] = Exercise(
 )
 
 
-def _gelu(x: Tensor) -> Tensor:
-    return F.gelu(x)
-
-
 EXERCISES["gelu"] = Exercise(
-    _gelu,
+    lambda x: F.gelu(x),
     ("a tensor like x", "x와 형태가 같은 텐서"),
     [
         Case(
@@ -704,12 +630,8 @@ _VOCABULARY = {
 }
 
 
-def _pieces(word: str, vocabulary: dict[str, int]) -> list[str]:
-    return WordPiece(vocabulary).pieces(word)
-
-
 EXERCISES["wordpiece"] = Exercise(
-    _pieces,
+    lambda word, vocabulary: WordPiece(vocabulary).pieces(word),
     ("the list of pieces", "조각의 리스트"),
     [
         Case(
@@ -909,20 +831,6 @@ def _learning_rate(step: int, steps: int, warmup: int, peak: float) -> float:
     return peak * (steps - step) / (steps - warmup)
 
 
-def _rate_without_warmup(step: int, steps: int, warmup: int, peak: float) -> float:
-    return peak * (steps - step) / steps
-
-
-def _rate_that_jumps(step: int, steps: int, warmup: int, peak: float) -> float:
-    if step < warmup:
-        return peak * step / warmup
-    return peak * (steps - step) / steps
-
-
-def _rate_that_stays(step: int, steps: int, warmup: int, peak: float) -> float:
-    return peak * min(1.0, step / warmup)
-
-
 EXERCISES["learning_rate"] = Exercise(
     _learning_rate,
     ("the learning rate of the step", "그 스텝의 학습률"),
@@ -937,17 +845,19 @@ EXERCISES["learning_rate"] = Exercise(
     "minibert/training/steps.py",
     [
         Mistake(
-            _rate_without_warmup,
+            lambda step, steps, warmup, peak: peak * (steps - step) / steps,
             "The warm-up is missing: the rate rises from 0 to its peak in the first steps.",
             "웜업이 빠졌습니다. 처음 몇 스텝 동안 0에서 최댓값까지 올라갑니다.",
         ),
         Mistake(
-            _rate_that_stays,
+            lambda step, steps, warmup, peak: peak * min(1.0, step / warmup),
             "After the peak the rate falls in a straight line, to 0 at the last step.",
             "최댓값 뒤에는 직선으로 내려가 마지막 스텝에서 0이 됩니다.",
         ),
         Mistake(
-            _rate_that_jumps,
+            lambda step, steps, warmup, peak: (
+                peak * (step / warmup if step < warmup else (steps - step) / steps)
+            ),
             "The rate falls from its peak: divide the steps that are left by steps - warmup.",
             "학습률은 최댓값에서부터 내려갑니다. 남은 스텝 수를 steps - warmup으로 나누세요.",
         ),
@@ -974,16 +884,6 @@ def _word_labels(word_ids: list[int | None], labels: list[int]) -> list[int]:
     return result
 
 
-def _labels_of_all_pieces(word_ids: list[int | None], labels: list[int]) -> list[int]:
-    result = []
-    for word in word_ids:
-        if word is None:
-            result.append(IGNORED)
-        else:
-            result.append(labels[word])
-    return result
-
-
 EXERCISES["word_labels"] = Exercise(
     _word_labels,
     ("the list of labels, one for each piece", "조각마다 하나씩 붙인 레이블의 리스트"),
@@ -991,7 +891,9 @@ EXERCISES["word_labels"] = Exercise(
     "minibert/tasks/tokens.py",
     [
         Mistake(
-            _labels_of_all_pieces,
+            lambda word_ids, labels: [
+                IGNORED if word is None else labels[word] for word in word_ids
+            ],
             "Only the first piece of a word has a label. The others get -100.",
             "단어의 첫 조각에만 레이블을 붙이고 나머지 조각은 -100으로 둡니다.",
         ),
@@ -1004,11 +906,6 @@ _SPANS = (
 )
 
 
-def _f1(expected: set[Any], predicted: set[Any]) -> float:
-    correct = len(expected & predicted)
-    return 2 * correct / (len(expected) + len(predicted))
-
-
 def _recall(expected: set[Any], predicted: set[Any]) -> float:
     return len(expected & predicted) / len(expected)
 
@@ -1018,7 +915,7 @@ def _precision(expected: set[Any], predicted: set[Any]) -> float:
 
 
 EXERCISES["f1"] = Exercise(
-    _f1,
+    lambda expected, predicted: 2 * len(expected & predicted) / (len(expected) + len(predicted)),
     ("the F1 score", "F1 점수"),
     [Case(_SPANS)],
     "f1_of_counts (minibert/tasks/metrics.py)",
@@ -1058,18 +955,6 @@ def _mean_pooling(hidden: Tensor, mask: Tensor) -> Tensor:
     return (hidden * weights).sum(1) / weights.sum(1)
 
 
-def _mean_with_padding(hidden: Tensor, mask: Tensor) -> Tensor:
-    return hidden.mean(1)
-
-
-def _mean_by_longest(hidden: Tensor, mask: Tensor) -> Tensor:
-    return (hidden * mask[..., None]).mean(1)
-
-
-def _mean_by_batch(hidden: Tensor, mask: Tensor) -> Tensor:
-    return (hidden * mask[..., None]).sum(1) / mask.sum()
-
-
 EXERCISES["mean_pooling"] = Exercise(
     _mean_pooling,
     ("the mean of each row", "행마다 구한 평균 텐서"),
@@ -1077,12 +962,12 @@ EXERCISES["mean_pooling"] = Exercise(
     "minibert/encoders/pooling.py",
     [
         Mistake(
-            _mean_with_padding,
+            lambda hidden, mask: hidden.mean(1),
             "The states of [PAD] are full of numbers: leave them out with the mask.",
             "[PAD] 자리의 상태도 0이 아닙니다. 마스크로 빼야 합니다.",
         ),
         Mistake(
-            _mean_by_longest,
+            lambda hidden, mask: (hidden * mask[..., None]).mean(1),
             "Divide by the number of real tokens of the row, not by the length of the batch.",
             "배치의 길이가 아니라 그 행의 실제 토큰 수로 나누세요.",
         ),
@@ -1092,7 +977,7 @@ EXERCISES["mean_pooling"] = Exercise(
             "이것은 [CLS]의 상태입니다. 실제 토큰 모두의 평균을 구하세요.",
         ),
         Mistake(
-            _mean_by_batch,
+            lambda hidden, mask: (hidden * mask[..., None]).sum(1) / mask.sum(),
             "Divide by the number of real tokens of the row, not by that of the batch.",
             "배치 전체의 토큰 수가 아니라 그 행의 실제 토큰 수로 나누세요.",
         ),
@@ -1111,14 +996,6 @@ def _contrastive(first: Tensor, second: Tensor, scale: float) -> Tensor:
     return F.cross_entropy(scale * cosines, torch.arange(len(first)))
 
 
-def _contrastive_without_scale(first: Tensor, second: Tensor, scale: float) -> Tensor:
-    return _contrastive(first, second, 1.0)
-
-
-def _contrastive_of_dots(first: Tensor, second: Tensor, scale: float) -> Tensor:
-    return F.cross_entropy(scale * first @ second.T, torch.arange(len(first)))
-
-
 EXERCISES["contrastive_loss"] = Exercise(
     _contrastive,
     ("the loss", "손실"),
@@ -1134,12 +1011,14 @@ EXERCISES["contrastive_loss"] = Exercise(
     "SimilarityTask.loss (minibert/tasks/similarity.py)",
     [
         Mistake(
-            _contrastive_without_scale,
+            lambda first, second, scale: _contrastive(first, second, 1.0),
             "Multiply the cosines by scale: between -1 and 1 softmax is nearly even.",
             "코사인에 scale을 곱하세요. -1과 1 사이에서는 소프트맥스가 거의 고르게 나옵니다.",
         ),
         Mistake(
-            _contrastive_of_dots,
+            lambda first, second, scale: F.cross_entropy(
+                scale * first @ second.T, torch.arange(len(first))
+            ),
             "Take cosines: L2-normalize both sides first.",
             "코사인을 쓰세요. 먼저 양쪽 벡터를 L2 정규화합니다.",
         ),
@@ -1190,10 +1069,6 @@ def _error_band(accuracy: float, count: int) -> float:
     return 2 * math.sqrt(accuracy * (1 - accuracy) / count)
 
 
-def _standard_error(accuracy: float, count: int) -> float:
-    return _error_band(accuracy, count) / 2
-
-
 EXERCISES["error_band"] = Exercise(
     _error_band,
     ("half the width of the error band", "오차 범위의 한쪽 폭"),
@@ -1208,7 +1083,7 @@ EXERCISES["error_band"] = Exercise(
     "docs/notebooks/09_what_layers_know",
     [
         Mistake(
-            _standard_error,
+            lambda accuracy, count: _error_band(accuracy, count) / 2,
             "That is one standard error: the band is two wide on each side.",
             "이것은 표준 오차 하나입니다. 오차 범위는 양쪽으로 두 배씩입니다.",
         ),
@@ -1220,13 +1095,8 @@ EXERCISES["error_band"] = Exercise(
 # 10 looking inside
 
 
-def _attention_entropy(probabilities: Tensor) -> Tensor:
-    terms: Tensor = torch.special.entr(probabilities)
-    return terms.sum(-1)
-
-
 EXERCISES["attention_entropy"] = Exercise(
-    _attention_entropy,
+    lambda probabilities: torch.special.entr(probabilities).sum(-1),
     ("the entropy of each row", "행마다 구한 엔트로피 텐서"),
     [Case((torch.tensor([[0.25, 0.25, 0.5], [1.0, 0.0, 0.0]]),))],
     "torch.special.entr",
@@ -1256,10 +1126,6 @@ def _rollout_without_residual(maps: list[Tensor]) -> Tensor:
     return result
 
 
-def _rollout_backwards(maps: list[Tensor]) -> Tensor:
-    return _rollout(maps[::-1])
-
-
 EXERCISES["rollout"] = Exercise(
     _rollout,
     ("the product of all maps", "모든 맵을 곱한 텐서"),
@@ -1278,7 +1144,7 @@ EXERCISES["rollout"] = Exercise(
             "잔차 연결이 빠졌습니다. 토큰의 절반은 그대로 남으므로 단위 행렬과 평균을 내세요.",
         ),
         Mistake(
-            _rollout_backwards,
+            lambda maps: _rollout(maps[::-1]),
             "The order: a later layer multiplies from the left.",
             "순서가 반대입니다. 뒤쪽 레이어를 왼쪽에서 곱하세요.",
         ),
@@ -1302,10 +1168,6 @@ def _particle(noun: str) -> str:
     return "가"
 
 
-def _other_particle(noun: str) -> str:
-    return {"이": "가", "가": "이"}[_particle(noun)]
-
-
 EXERCISES["particle"] = Exercise(
     _particle,
     ("the particle as a string", "문자열로 된 조사"),
@@ -1313,7 +1175,7 @@ EXERCISES["particle"] = Exercise(
     "docs/notebooks/11_korean",
     [
         Mistake(
-            _other_particle,
+            lambda noun: {"이": "가", "가": "이"}[_particle(noun)],
             "이 follows a final consonant, as in 밥이, and 가 follows a vowel, as in 나무가.",
             "받침이 있으면 ‘이’(밥이), 없으면 ‘가’(나무가)를 씁니다.",
         ),
