@@ -320,9 +320,7 @@ EXERCISES["softmax"] = Exercise(
 
 
 _LABELS = torch.tensor([IGNORED, 3, IGNORED, 1, 0, IGNORED])
-
 _LOGITS = _random(6, 5)
-
 _LOGITS[1, 3] = 4.0
 
 
@@ -382,17 +380,11 @@ def _heads() -> list[Tensor]:
 
 
 _ROOT = 2.0  # of head_size
-
 _LOWEST = -1e9
-
 _PLAIN = (*_heads(), UNMASKED, 0.0)
-
 _DROPPED = (*_heads(), UNMASKED, 1.0)
-
 _PACKED = (*(states.flatten(0, 1) for states in _heads()), PackedLayout([4, 6]), 0.0)
-
 _PADDED = (*_heads(), PaddedLayout(torch.tensor([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]])), 0.0)
-
 _ALL_HIDDEN = (*_heads(), PaddedLayout(torch.zeros(2, 5)), 0.0)
 
 
@@ -421,18 +413,6 @@ def _context(answer: Function, *arguments: Any) -> Any:
 
 def _probabilities(answer: Function, *arguments: Any) -> Any:
     return answer(*arguments)[1]
-
-
-def _padding_probabilities(answer: Function, *arguments: Any) -> Any:
-    return answer(*arguments)[1][1, :, :, 3:]  # the keys that _PADDED hides in the second text
-
-
-def _sums(answer: Function, *arguments: Any) -> Any:
-    return answer(*arguments)[1].sum(-1)
-
-
-def _is_finite(answer: Function, *arguments: Any) -> bool:
-    return bool(answer(*arguments)[0].isfinite().all())
 
 
 EXERCISES["attention"] = Exercise(
@@ -510,7 +490,8 @@ EXERCISES["mask"] = Exercise(
             "A little of the padding still comes through: add the lowest number there is, "
             "torch.finfo(scores.dtype).min.",
             "패딩이 아직 조금 섞입니다. 가장 작은 값 torch.finfo(scores.dtype).min을 더하세요.",
-            _padding_probabilities,
+            # the keys that _PADDED hides in the second text
+            lambda answer, *inputs: answer(*inputs)[1][1, :, :, 3:],
         ),
         Case(
             _PADDED,
@@ -518,7 +499,7 @@ EXERCISES["mask"] = Exercise(
             "the probabilities after it.",
             "확률의 합이 1이 아닙니다. 소프트맥스 뒤의 확률이 아니라 소프트맥스 앞의 점수를 "
             "숨기세요.",
-            _sums,
+            lambda answer, *inputs: answer(*inputs)[1].sum(-1),
         ),
         Case(
             _PADDED,
@@ -537,7 +518,7 @@ EXERCISES["mask"] = Exercise(
             "A row that is hidden altogether becomes NaN: take the lowest finite number "
             "instead of -inf.",
             "모든 키를 숨긴 행이 NaN이 됩니다. -inf 대신 유한한 값 가운데 가장 작은 것을 쓰세요.",
-            _is_finite,
+            lambda answer, *inputs: bool(answer(*inputs)[0].isfinite().all()),
         ),
     ],
     "eager_attention, PaddedLayout (minibert/attention.py, layouts.py)",
@@ -674,9 +655,7 @@ EXERCISES["wordpiece"] = Exercise(
 )
 
 _SPECIAL = np.arange(1000) < 100
-
 _IDS = np.random.default_rng(0).integers(1000, size=100_000)
-
 _MASK_ID = 4
 
 
@@ -686,21 +665,15 @@ def _mask_tokens(ids: Any, rng: Any, mask_id: int, special: Any) -> tuple[Any, A
     return Masking(mask_id, special, continues=np.zeros_like(special))(ids, rng)
 
 
-def _masking_case(
-    part: Callable[[Any, Any, Any], Any],
-    english: str,
-    korean: str,
-    tolerance: float = 1e-5,
-    is_remark: bool = False,
-) -> Case:
-    """Return a case that compares a part of what the model sees, the labels and the choice."""
+def _masking_case(part: Function, english: str, korean: str, **more: Any) -> Case:
+    """Return a case that compares `part(seen, labels, chosen)`."""
 
     def part_of(answer: Function, ids: Any, rng: Any, mask_id: int, special: Any) -> Any:
         seen, labels = answer(ids, rng, mask_id, special)
         return part(seen, labels, labels != IGNORED)
 
     arguments = (_IDS, np.random.default_rng(1), _MASK_ID, _SPECIAL)
-    return Case(arguments, english, korean, part_of, tolerance, is_remark)
+    return Case(arguments, english, korean, part_of, **more)
 
 
 def _fates(seen: Any, labels: Any, chosen: Any) -> tuple[float, float]:
@@ -1157,7 +1130,6 @@ EXERCISES["rollout"] = Exercise(
 
 
 _FIRST_SYLLABLE = ord("가")
-
 _FINALS = 28  # forms that the end of a syllable can take, with none at all
 
 
