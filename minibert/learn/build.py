@@ -116,9 +116,9 @@ def load(name: str | os.PathLike[str] | Source, **source_options: Any) -> tuple[
     model, tokenizer = load_with_heads(
         Source.of(name, **source_options), attn_implementation="eager"
     )
-    return (
-        model if isinstance(model, BertForPreTraining | BertForMaskedLM) else model.base_model
-    ), tokenizer
+    if not isinstance(model, BertForPreTraining | BertForMaskedLM):
+        model = model.base_model
+    return model, tokenizer
 
 
 def run(
@@ -195,23 +195,18 @@ def write_page(
     model, tokenizer = load(source)
     progress.add()
     data = page_data(model, tokenizer, text, pair, pad_to, progress)
-    if data["live"] is None and more and "lesson" in more:
-        raise ValueError(
-            f"{source.name} is too large for the article, whose model has to compute: take "
-            "minibert-en."
-        )
-    if (
-        more
-        and "lesson" in more
-        and more["lesson"]["measured"].get("weights") != data["live"]["digest"]
-    ):
-        # of another model
-        more = {**more, "lesson": {**more["lesson"], "measured": None, "studied": None}}
+    data = {"name": _title(source.name), "source": source.name, **data, **(more or {})}
+    if "lesson" in data:
+        if data["live"] is None:
+            raise ValueError(
+                f"{source.name} is too large for the article, whose model has to compute: take "
+                "minibert-en."
+            )
+        if data["lesson"]["measured"].get("weights") != data["live"]["digest"]:
+            # of another model
+            data["lesson"] = {**data["lesson"], "measured": None, "studied": None}
     with replacing(path) as temporary:
-        content = render(
-            {"name": _title(source.name), "source": source.name, **data, **(more or {})}
-        )
-        temporary.write_text(content, encoding="utf-8")
+        temporary.write_text(render(data), encoding="utf-8")
     progress.add()
     return len(data["tokens"])
 
@@ -378,23 +373,17 @@ def render(data: dict[str, Any]) -> str:
     )
     style = "".join(map(part, STYLES))
     whole = {**data, **_texts(data), "code": code_places()}
+    values = json.dumps(whole, ensure_ascii=False, separators=(",", ":"))
     content = {
         "style": style,
         "script": script,
         "worker": worker,
         "style_hash": _hash(style),
         "script_hash": _hash(script),
-        "data": _escaped(json.dumps(whole, ensure_ascii=False, separators=(",", ":"))),
+        # "<" could end the script element or open a comment, and UTF-8 has no lone surrogates
+        "data": re.sub("[<\ud800-\udfff]", lambda match: f"\\u{ord(match[0]):04x}", values),
     }
     return re.sub(r"\{\{(\w+)\}\}", lambda match: content[match[1]], part("page.html"))
-
-
-def _escaped(data: str) -> str:
-    """Escape what JSON may not hold in a page, so that no text escapes from its string.
-
-    "<" could end the script element or open a comment, and UTF-8 has no lone surrogates.
-    """
-    return re.sub("[<\ud800-\udfff]", lambda match: f"\\u{ord(match[0]):04x}", data)
 
 
 def code_places() -> dict[str, tuple[str, int, int]]:
@@ -418,16 +407,12 @@ def _texts(data: Mapping[str, Any]) -> dict[str, Any]:
             name: json.loads(part(f"{name}.json")) for name in ("questions", "terms", "spellings")
         }
         texts["entries"] = deflated(json.dumps(entries, ensure_ascii=False).encode())
-        texts["asked"] = _asked(data["live"]["digest"])
+        texts["asked"] = None  # or the sentence vectors of the phrasings, if the model made them
+        for language, vectors in json.loads(part("asked.json")).items():
+            source = data["live"]["digest"], phrasings_digest(language)
+            if source == (vectors["weights"], vectors["texts"]):
+                texts["asked"] = vectors
     return texts
-
-
-def _asked(weights: str) -> dict[str, Any] | None:
-    """Return the sentence vectors of the phrasings in Ask, or None if the model has others."""
-    for language, vectors in json.loads(part("asked.json")).items():
-        if (vectors["weights"], vectors["texts"]) == (weights, phrasings_digest(language)):
-            return dict(vectors)
-    return None
 
 
 def phrasings_digest(language: str) -> str:

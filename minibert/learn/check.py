@@ -15,8 +15,6 @@ import inspect
 import math
 import threading
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
 from numbers import Real
 from typing import Any
 
@@ -68,7 +66,11 @@ def check(exercise: str, answer: Function, language: str | None = None) -> str:
     which = 1 if (language or locale_language()) == "ko" else 0
     entry = EXERCISES[exercise]
     remarks = ""
-    with _reminder(_STILL_RUNNING[which].format(seconds=_PATIENCE)):
+    reminder = _STILL_RUNNING[which].format(seconds=_PATIENCE)
+    timer = threading.Timer(_PATIENCE, print, [reminder], {"flush": True})
+    timer.daemon = True
+    timer.start()
+    try:
         for case in entry.cases:
             hint = _hint(entry, case, answer)
             if hint is None:
@@ -76,19 +78,9 @@ def check(exercise: str, answer: Function, language: str | None = None) -> str:
             if not case.is_remark:
                 return f"{_NOT_YET[which]} {hint[which]}"
             remarks += f" {hint[which]}"
-    return f"{_RIGHT[which].format(home=entry.home)}{remarks}"
-
-
-@contextmanager
-def _reminder(text: str) -> Iterator[None]:
-    """Print a text if the block takes longer than a correct answer would."""
-    timer = threading.Timer(_PATIENCE, print, [text], {"flush": True})
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
     finally:
         timer.cancel()
+    return f"{_RIGHT[which].format(home=entry.home)}{remarks}"
 
 
 def _hint(exercise: Exercise, case: Case, answer: Function) -> Hint | None:

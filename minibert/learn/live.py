@@ -124,8 +124,15 @@ def compute(
     """
     if sides not in SIDES:
         raise ValueError(f"sides is {sides!r}, but it should be one of {', '.join(SIDES)}.")
-    encoding = _encode(tokenizer, text, pair, pad_to)
+    padding = False if pad_to is None else "max_length"
+    encoding = tokenizer(
+        text, pair, return_offsets_mapping=True, padding=padding, max_length=pad_to
+    )
     ids = encoding["input_ids"]
+    if pad_to is not None and len(ids) > pad_to:
+        raise ValueError(
+            f"the text has {len(ids)} tokens, which is more than the {pad_to} to pad to."
+        )
     for place in masked:
         if not 0 <= place < len(ids):
             raise ValueError(
@@ -144,39 +151,13 @@ def compute(
     }
     if token_type is not None:
         batch["token_type_ids"] = torch.full_like(batch["token_type_ids"], token_type)
-    if sides != "both":
-        batch["attention_mask"] = visible_keys(batch["attention_mask"], sides)
+    if sides != "both":  # a mask for each query instead of one for the keys alone
+        everywhere = torch.ones(len(ids), len(ids), dtype=torch.long)  # (query, key)
+        visible = batch["attention_mask"][:, None, :] * SIDES[sides](everywhere)
+        batch["attention_mask"] = visible  # (1, query, key)
     with torch.no_grad(), t:
         model(**batch)
     return t, encoding
-
-
-def _encode(tokenizer: Any, text: str, pair: str | None, pad_to: int | None) -> Any:
-    """Return the encoding of a text with its offsets, padded to a number of tokens."""
-    if pad_to is None:
-        return tokenizer(text, pair, return_offsets_mapping=True)
-    encoding = tokenizer(
-        text, pair, return_offsets_mapping=True, padding="max_length", max_length=pad_to
-    )
-    count = len(encoding["input_ids"])
-    if count > pad_to:
-        raise ValueError(f"the text has {count} tokens, which is more than the {pad_to} to pad to.")
-    return encoding
-
-
-def visible_keys(attention_mask: Tensor, sides: str) -> Tensor:
-    """Return a mask for each query instead of one for the keys alone.
-
-    Args:
-        attention_mask: 1 for tokens and 0 for padding, (batch, seq).
-        sides: A name in `SIDES`.
-
-    Returns:
-        1 where a query may attend to a key, else 0, (batch, seq, seq).
-    """
-    seq = attention_mask.shape[1]
-    everywhere = torch.ones(seq, seq, dtype=attention_mask.dtype)
-    return attention_mask[:, None, :] * SIDES[sides](everywhere)
 
 
 def _parameters(model: Any) -> list[tuple[str, Tensor]]:
