@@ -14,6 +14,7 @@ Layers and heads count from 0. None of these says why a model answered as it did
 explanation (Jain and Wallace 2019), and neither is a gradient. They are measurements to compare.
 """
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -106,11 +107,11 @@ def logit_lens(t: Trace, k: int = 5, words: int | None = None) -> tuple[Tensor, 
     check_count("k", k)
     if k > min(words, vocabulary):
         raise ValueError(f"k should be at most the number of words, {words}, not {k}.")
-    head = getattr(getattr(t.model, "cls", None), "predictions", None)
-    if head is None:
+    if "mlm.logits" not in t.steps:
         raise ValueError(
             f"logit_lens needs a model with an MLM head, and {type(t.model).__name__} has none."
         )
+    head: Any = t.steps["mlm.logits"].module
     names = [
         "embeddings.output",
         *(f"layer.{i}.output" for i in range(t.model.config.num_hidden_layers)),
@@ -161,66 +162,40 @@ def attention_patterns(
         ValueError: Probabilities of another shape.
     """
     maps = _maps_of_sequence(probabilities, len(tokens))
-    ordinary = [i for i, token in enumerate(tokens) if token not in ("[CLS]", "[SEP]", "[PAD]")]
-    if not ordinary:
+    ordinary = torch.tensor([token not in ("[CLS]", "[SEP]", "[PAD]") for token in tokens])
+    if not ordinary.any():
         return [Pattern(None, 0.0)] * len(maps)
-    visible = [i for i, token in enumerate(tokens) if token != "[PAD]"]
-    keys = _keys_of_patterns(tokens, ordinary, visible)
-    patterns = []
-    for head in maps:
-        evenness = _evenness(head[ordinary], len(visible))
-        if evenness > 0.95 and len(visible) > 3:
-            patterns.append(Pattern("even", evenness))
-        else:
-            patterns.append(_strongest_pattern(head, keys, min_share))
-    return patterns
-
-
-def _keys_of_patterns(
-    tokens: Sequence[str], ordinary: list[int], visible: list[int]
-) -> dict[str, dict[int, list[int]]]:
-    """Return the keys that each pattern looks at, by query, without patterns that have no query."""
-    keys: dict[str, dict[int, list[int]]] = {
-        "previous": {},
-        "next": {},
-        "itself": {},
-        "[CLS]": {},
-        "[SEP]": {},
-        "same": {},
+    place = torch.arange(len(tokens))
+    piece = torch.tensor([tokens.index(token) for token in tokens])  # equal where tokens are
+    same_place = place[:, None] == place
+    keys = {  # that each pattern looks at, (seq, seq) or (1, seq)
+        "previous": place[:, None] - 1 == place,
+        "next": place[:, None] + 1 == place,
+        "itself": same_place,
+        "[CLS]": torch.tensor([[token == "[CLS]" for token in tokens]]),
+        "[SEP]": torch.tensor([[token == "[SEP]" for token in tokens]]),
+        "same": (piece[:, None] == piece) & ~same_place,
     }
-    for query in ordinary:
-        if query > 0:
-            keys["previous"][query] = [query - 1]
-        if query + 1 < len(tokens):
-            keys["next"][query] = [query + 1]
-        keys["itself"][query] = [query]
-        for name in ("[CLS]", "[SEP]"):
-            keys[name][query] = [key for key in visible if tokens[key] == name]
-        twins = [key for key in ordinary if key != query and tokens[key] == tokens[query]]
-        if twins:
-            keys["same"][query] = twins
-    return {name: queries for name, queries in keys.items() if queries}
-
-
-def _evenness(rows: Tensor, keys: int) -> float:
-    """Return the mean entropy of attention rows as a share of the largest possible one."""
-    entropy = -(rows * rows.clamp_min(1e-30).log()).sum(-1).mean().item()
-    share: float = entropy / max(np.log(keys), 1e-30)
-    return share
-
-
-def _strongest_pattern(
-    head: Tensor, keys: Mapping[str, Mapping[int, list[int]]], min_share: float
-) -> Pattern:
-    """Return the pattern that takes the largest share of a head's attention, (seq, seq)."""
-    shares = {}
-    for name, queries in keys.items():
-        total = sum(head[query, looked_at].sum().item() for query, looked_at in queries.items())
-        shares[name] = total / len(queries)
-    best = max(shares, key=lambda name: shares[name])
-    if shares[best] < min_share:
-        return Pattern(None, shares[best])
-    return Pattern(best, shares[best])
+    rows = maps[:, ordinary]  # (heads, queries, seq)
+    shares = []
+    for looked_at in keys.values():
+        looked_at = looked_at.expand_as(same_place)[ordinary]
+        queries = looked_at.any(dim=-1).sum()  # first and last token, for one, lack a neighbor
+        shares.append((rows * looked_at).sum(dim=(1, 2)) / queries.clamp_min(1))
+    visible = sum(token != "[PAD]" for token in tokens)
+    entropies = torch.special.entr(rows).sum(dim=-1).mean(dim=-1)
+    patterns = []
+    for entropy, head_shares in zip(entropies, torch.stack(shares, dim=1), strict=True):
+        evenness = entropy.item() / max(math.log(visible), 1e-30)
+        strongest = int(head_shares.argmax())
+        share = head_shares[strongest].item()
+        if evenness > 0.95 and visible > 3:
+            patterns.append(Pattern("even", evenness))
+        elif share < min_share:
+            patterns.append(Pattern(None, share))
+        else:
+            patterns.append(Pattern([*keys][strongest], share))
+    return patterns
 
 
 def head_importance(
