@@ -6,7 +6,7 @@ transformers, the reference (extra `[parity]`), and only when it is used.
 
 import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -167,39 +167,23 @@ def verify(
     progress.add()
 
     batch = {key: values.to(device) for key, values in batch.items()}
-    result.comparisons += _compare_encoders(source, folder, batch, has_pooler(names), progress)
+    for attention in ("eager", "sdpa"):
+        is_eager = attention == "eager"
+        call = {**batch, "output_hidden_states": is_eager, "output_attentions": is_eager}
+        base = {"attn_implementation": attention, "add_pooling_layer": has_pooler(names)}
+        outputs = _run(BertModel, source, folder, call, **base)
+        if is_eager:
+            result.comparisons += _compare_layers(*outputs)
+        else:
+            result.comparisons += _compare_outputs(attention, *outputs)
+        progress.add()
     if model_class is not BertModel:
-        models = _load(model_class, source, folder, device)
         if model_class is BertForMultipleChoice:
             batch = {key: values[:, None] for key, values in batch.items()}  # (batch, choices, seq)
-        with torch.no_grad():
-            outputs = [model(**batch) for model in models]
+        outputs = _run(model_class, source, folder, batch)
         result.comparisons += _compare_outputs(result.head, *outputs)
     progress.add()
     return result
-
-
-def _compare_encoders(
-    source: Source, folder: Path, batch: dict[str, Tensor], pooler: bool, progress: Progress
-) -> Iterator[Comparison]:
-    """Compare every layer under eager attention, and the outputs under SDPA."""
-    options = {"add_pooling_layer": pooler}
-    device = batch["input_ids"].device
-    models = _load(BertModel, source, folder, device, attn_implementation="eager", **options)
-    with torch.no_grad():
-        outputs = [
-            model(**batch, output_hidden_states=True, output_attentions=True) for model in models
-        ]
-    yield from _compare_layers(*outputs)
-    progress.add()
-
-    models = _load(BertModel, source, folder, device, attn_implementation="sdpa", **options)
-    with torch.no_grad():
-        outputs = [
-            model(**batch, output_hidden_states=True, output_attentions=False) for model in models
-        ]
-    yield from _compare_outputs("sdpa", *outputs)
-    progress.add()
 
 
 def _reference() -> Any:
@@ -209,19 +193,21 @@ def _reference() -> Any:
     return transformers
 
 
-def _load(
+def _run(
     kind: type[PreTrainedModel],
     source: Source,
     folder: Path,
-    device: torch.device | str,
+    batch: Mapping[str, Any],
     **options: Any,
 ) -> tuple[Any, Any]:
-    """Our model and the reference's, each from the files."""
+    """Load our model and the reference's from the files, and return the output of each."""
     ours: PreTrainedModel = kind.from_pretrained(source, **options)
     theirs = getattr(_reference(), kind.__name__).from_pretrained(
         folder, dtype=ours.dtype, **options
     )
-    return ours.to(device), theirs.to(device).eval()
+    device = batch["input_ids"].device
+    with torch.no_grad():
+        return ours.to(device)(**batch), theirs.to(device).eval()(**batch)
 
 
 def _compare_layers(ours: Any, theirs: Any) -> Iterator[Comparison]:
