@@ -91,11 +91,15 @@ class Carriers:
     def __str__(self) -> str:
         changed = ", ".join(self.tokens[position] for position in self.changed)
         heads = ", ".join(f"{layer}.{head}" for layer, head in self.heads)
+        first, second, cut = (
+            f"{answer.text} {answer.probability:.3f}"
+            for answer in (self.first, self.second, self.cut)
+        )
         return (
             f"{self.tokens[self.position]!r} (position {self.position}) receives the difference in "
             f"layer {self.layer}, from {changed!r}.\n"
-            f"answers: {_written(self.first)} and {_written(self.second)}\n"
-            f"without heads {heads}: {_written(self.cut)}\n"
+            f"answers: {first} and {second}\n"
+            f"without heads {heads}: {cut}\n"
             f"without as many other heads of these layers: the answer changes in "
             f"{self.control_flips} of {len(self.controls)} random draws"
         )
@@ -160,7 +164,6 @@ def carriers(
     def probabilities(output: Any) -> Tensor:
         return target(output).softmax(dim=-1)
 
-    name = _Names(model, tokenizer)
     logits = target(model(**texts[0]))
     if not isinstance(logits, Tensor) or logits.dim() != 2 or len(logits) != 1:
         raise ValueError(
@@ -191,9 +194,8 @@ def carriers(
         )
     draw = random.Random(seed)
     draws = [sorted(draw.sample(weaker, heads)) for _ in range(controls)]
-    answers = [
-        name.best(row) for row in _without(model, texts[1], [ranked[:heads], *draws], probabilities)
-    ]
+    without = _without(model, texts[1], [ranked[:heads], *draws], probabilities)
+    answers = [_best(model, tokenizer, row) for row in (before, after, *without)]
     pieces = tokenizer.convert_ids_to_tokens(texts[1]["input_ids"][0].tolist())
     return Carriers(
         tokens=pieces,
@@ -203,10 +205,10 @@ def carriers(
         layer=layer,
         heads=ranked[:heads],
         attention=[weights[head] for head in ranked[:heads]],
-        first=name.best(before),
-        second=name.best(after),
-        cut=answers[0],
-        controls=[Control(*pair) for pair in zip(draws, answers[1:], strict=True)],
+        first=answers[0],
+        second=answers[1],
+        cut=answers[2],
+        controls=[Control(*pair) for pair in zip(draws, answers[3:], strict=True)],
     )
 
 
@@ -281,22 +283,11 @@ def _without(
     return torch.cat(results)
 
 
-class _Names:
-    """Names of answers: the words of the vocabulary, the model's labels, or numbers."""
-
-    def __init__(self, model: PreTrainedModel, tokenizer: BertTokenizer) -> None:
-        self.labels = model.config.id2label
-        self.tokenizer = tokenizer
-
-    def best(self, probabilities: Tensor) -> Answer:
-        """Return the best of (answers,)."""
-        index = int(probabilities.argmax())
-        if len(probabilities) == len(self.tokenizer):
-            text = self.tokenizer.convert_ids_to_tokens(index)
-        else:
-            text = self.labels.get(index, str(index))
-        return Answer(str(text), probabilities[index].item())
-
-
-def _written(answer: Answer) -> str:
-    return f"{answer.text} {answer.probability:.3f}"
+def _best(model: PreTrainedModel, tokenizer: BertTokenizer, probabilities: Tensor) -> Answer:
+    """Return the best of (answers,): a word of the vocabulary, a label of the model or a number."""
+    index = int(probabilities.argmax())
+    if len(probabilities) == len(tokenizer):
+        text = tokenizer.convert_ids_to_tokens(index)
+    else:
+        text = model.config.id2label.get(index, str(index))
+    return Answer(str(text), probabilities[index].item())
