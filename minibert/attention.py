@@ -118,7 +118,8 @@ def sdpa_attention(
         dropout: Dropout probability of the attention probabilities, or 0 when not training.
 
     Returns:
-        The context, whose last bits may differ from that of `eager_attention`, and None.
+        The context and None. Its last bits may differ from those of `eager_attention`. A query from
+        which all keys are hidden gets 0 here, and there the mean of all values.
     """
     contexts = []
     for q, k, v in split_heads(query, key, value, layout):  # (batch, heads, seq, head_size) each
@@ -181,7 +182,7 @@ class BertSelfAttention(LayerAttributes):
             The context, of the shape of `hidden_states`, and the probabilities if `attend` returns
             any.
         """
-        layout = as_layout(layout, hidden_states, decoder, unused)  # also from a mask
+        layout = as_layout(layout, hidden_states, decoder, unused)
         attend = attend or ATTENTION_FUNCTIONS[self.config.attn_implementation]
         head_shape = (self.num_attention_heads, self.attention_head_size)
         query = self.query(hidden_states).unflatten(-1, head_shape)  # (..., heads, head_size)

@@ -6,9 +6,10 @@ Devlin et al. 2019, section 3, "Model Architecture". Vaswani et al. 2017, sectio
     next h = LayerNorm(a + W2 GELU(W1 a + b1) + b2)   BertIntermediate and BertOutput, of each token
 
 Both halves of a layer compute a change that is added to their input, the residual connection
-(He et al. 2016). A state is refined instead of rebuilt, and gradients reach the first layer through
-every LayerNorm, but not through every matrix. LayerNorm follows the addition ("post-LN"), where
-most later models normalize the input of each half.
+(He et al. 2016). In training, dropout sets some numbers of the change to 0 before. A state is
+refined instead of rebuilt, and on the way back to the first layer, gradients pass every LayerNorm,
+but can go around every matrix. LayerNorm follows the addition ("post-LN"), where most later models
+normalize the input of each half.
 
 Next file: model.py.
 """

@@ -237,7 +237,9 @@ class PackedLayout:
 def additive(mask: Tensor, like: Tensor) -> Tensor:
     """Return 0 where a mask is True, and elsewhere the lowest finite number of the dtype of `like`.
 
-    It is not -inf, so that the softmax of a row that is hidden completely does not become NaN.
+    It is not -inf, so that the softmax of a row that is hidden completely does not become NaN. In
+    float16 it still does where all scores of such a row are -16 or less, as in transformers:
+    their sum with the lowest number, -65504, is -inf.
     """
     offsets = torch.zeros(mask.shape, dtype=like.dtype, device=like.device)
     return offsets.masked_fill(~mask, torch.finfo(like.dtype).min)
