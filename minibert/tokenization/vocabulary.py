@@ -197,7 +197,7 @@ class Vocabulary:
         >>> len(vocabulary), vocabulary.embedding_rows
         (8, 8)
         """
-        return max(self._by_id) + 1
+        return self._next_id
 
     def get_vocab(self) -> dict[str, int]:
         """Return token -> id, added tokens included."""
@@ -305,10 +305,7 @@ class Vocabulary:
 
     @contextmanager
     def _transaction(self) -> Iterator[Vocabulary]:
-        """Yield a copy to change, and take over its changes at once: other threads may be reading.
-
-        Warns if new ids make `len` differ from the rows that an embedding table needs.
-        """
+        """Yield a copy whose changes are taken over at once, as other threads may be reading."""
         with _ADDING:
             new = object.__new__(type(self))
             before = dict(vars(self))
@@ -391,7 +388,7 @@ class Vocabulary:
         except KeyError as error:
             raise ValueError(
                 f"{error} is not an id of this vocabulary: its {len(self)} tokens have ids 0 to "
-                f"{max(self._by_id)}."
+                f"{self._next_id - 1}."
             ) from None
 
     def convert_tokens_to_string(self, tokens: Sequence[str]) -> str:
