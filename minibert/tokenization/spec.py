@@ -11,6 +11,7 @@ Next file: tokenizer.py.
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 from collections import Counter
@@ -360,9 +361,5 @@ def _enumerate_tokens(tokens: list[str], name: str) -> dict[str, int]:
 
 def tokenizer_digest(tokenizer: Any) -> hashlib._Hash:
     """Return the SHA-256 of everything that decides the ids of a text."""
-    options = (tokenizer.do_lower_case, tokenizer.strip_accents, tokenizer.tokenize_chinese_chars)
-    parts: tuple[Any, ...] = (sorted(tokenizer.get_vocab().items()), options)
-    components = getattr(tokenizer, "components", None)
-    if components:
-        parts = (*parts, sorted(components.items()))
-    return hashlib.sha256(repr(parts).encode())
+    content = tokenizer_json.to_content(tokenizer.spec)
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode())

@@ -11,7 +11,7 @@ import pytest
 
 from minibert.checkpoints.source import Source
 from minibert.tokenization.added import AddedToken
-from minibert.tokenization.spec import TokenizerSpec
+from minibert.tokenization.spec import TokenizerSpec, tokenizer_digest
 from minibert.tokenization.tokenizer import BertTokenizer
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "i", "love", "##ly", "well-known", "!"]
@@ -39,6 +39,41 @@ def test_a_spec_is_all_that_a_tokenizer_is(arguments: dict[str, Any], tmp_path: 
         assert kwargs == {**tokenizer.init_kwargs, "components": None}
         assert again.components.keys() == tokenizer.components.keys()
         assert again.spec.templates == spec.templates
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"do_lower_case": False},
+        {"strip_accents": False},
+        {"cls_token": "[MASK]"},
+        {"unk_token": "[PAD]"},
+        {"extra_special_tokens": ["<x>"]},
+        {"extra_special_tokens": ["well-known"]},
+        {"extra_special_tokens": [AddedToken("well-known", lstrip=True)]},
+        {"components": {"max_input_chars_per_word": 3}},
+        {"components": {"post_processor": None}},
+    ],
+)
+def test_the_digest_is_that_of_all_that_decides_the_ids(
+    arguments: dict[str, Any], tmp_path: Path
+) -> None:
+    usual, other = BertTokenizer(WORDS), BertTokenizer(WORDS, **arguments)
+    other.save_pretrained(tmp_path)
+    digest = tokenizer_digest(other).hexdigest()
+    assert tokenizer_digest(BertTokenizer.from_pretrained(tmp_path)).hexdigest() == digest
+    assert tokenizer_digest(usual).hexdigest() != digest
+
+
+def test_the_digest_tells_the_flags_of_an_added_token() -> None:
+    anywhere, alone = BertTokenizer(WORDS), BertTokenizer(WORDS)
+    anywhere.add_tokens(AddedToken("love"))
+    alone.add_tokens(AddedToken("love", single_word=True))
+    assert anywhere(TEXT)["input_ids"] != alone(TEXT)["input_ids"]
+    digest = tokenizer_digest(alone).hexdigest()
+    assert tokenizer_digest(anywhere).hexdigest() != digest
+    alone.padding_side, alone.model_max_length = "left", 12  # of rows, not of the ids of a text
+    assert tokenizer_digest(alone).hexdigest() == digest
 
 
 def test_arguments_override_a_spec() -> None:
