@@ -22,6 +22,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, SupportsIndex
 
@@ -57,16 +58,18 @@ class VectorFolder:
 
     Attributes:
         location: The folder.
-        manifest: What its manifest says, or None where there is none.
     """
 
     def __init__(self, location: Location) -> None:
         self.location = location
-        self.manifest = _read_manifest(location)
-        self._is_saved = self.manifest is not None
 
     def __str__(self) -> str:
         return str(self.location)
+
+    @cached_property
+    def manifest(self) -> dict[str, Any] | None:
+        """What its manifest says, or None where there is none."""
+        return _read_manifest(self.location)
 
     @property
     def is_finished(self) -> bool:
@@ -80,34 +83,26 @@ class VectorFolder:
         records: list[Record] = self.manifest["shards"]
         return records
 
-    def begin(self, settings: dict[str, Any], model_name: str | None) -> None:
+    def begin(self, settings: dict[str, Any]) -> None:
         """Take the settings of a new folder, or compare them with those that it was begun with.
 
         Args:
-            settings: Those of `describe`, and the format and size of the shards.
-            model_name: Where the model was loaded from, for the error. It may be another place, as
-                long as the weights are the same.
+            settings: Those of `describe`, the format and size of the shards, and `model_name`,
+                where the model was loaded from, or None. That is for the error: it may be another
+                place, as long as the weights are the same.
 
         Raises:
             ValueError: The folder was begun with another model or other settings, or has shards but
                 no manifest.
         """
-        if self.manifest is None and any(
-            name.startswith("shard-") for name in self.location.files()
-        ):
-            self.manifest = _read_manifest(self.location)  # another run may have just written it
-            self._is_saved = True
-            if self.manifest is None:
-                raise ValueError(f"{self} has shards, but no {MANIFEST}: give another folder.")
+        # listed before the manifest is read, which another run writes before its first shard
+        has_shards = any(name.startswith("shard-") for name in self.location.files())
+        if self.manifest is None and has_shards:
+            raise ValueError(f"{self} has shards, but no {MANIFEST}: give another folder.")
         if self.manifest is None:
-            self.manifest = {**settings, "model_name": model_name}
-        missing = settings.keys() - self.manifest.keys()
-        if missing:
-            raise ValueError(
-                f"{self.location / MANIFEST} does not have {min(missing)}. It is damaged: give "
-                "another folder."
-            )
-        _check_same_run(self.location, settings, self.manifest, model_name)
+            self.manifest = settings
+        self._settings = settings
+        _check_same_run(self.location, settings, self.manifest)
 
     def shard(self, number: int) -> Location:
         """The file of a shard."""
@@ -159,8 +154,7 @@ class VectorFolder:
             ValueError: Another run has begun the folder since, with other settings.
         """
         try:
-            if not self._is_saved:  # else the manifest is in the folder
-                self.location.make_folder()
+            self.location.make_folder()
             with self.shard(number).replacing() as temporary:
                 counts = write_vectors(temporary)
                 about = {
@@ -290,17 +284,12 @@ class VectorFolder:
         return False
 
     def _save_settings(self) -> None:
-        """Write the manifest of a new folder, unless another run of the same settings has."""
-        if self._is_saved:
-            return
-        assert self.manifest is not None
-        written = _read_manifest(self.location)
-        if written is None:
-            (self.location / MANIFEST).write_json(self.manifest)
+        """Write the manifest of a new folder, unless it is there. Another run may have begun it."""
+        manifest = _read_manifest(self.location)
+        if manifest is None:
+            (self.location / MANIFEST).write_json(self._settings)
         else:
-            settings = {name: self.manifest[name] for name in self.manifest if name != "model_name"}
-            _check_same_run(self.location, settings, written, self.manifest["model_name"])
-        self._is_saved = True
+            _check_same_run(self.location, self._settings, manifest)
 
     def _record_file(self, number: int) -> Location:
         return self.location / f".shard-{number:06d}"
@@ -470,11 +459,14 @@ def _is_folder(location: Location) -> bool:
     return "" not in files and bool(files)
 
 
-def _check_same_run(
-    folder: Location, settings: dict[str, Any], earlier: dict[str, Any], model_name: str | None
-) -> None:
+def _check_same_run(folder: Location, settings: dict[str, Any], earlier: dict[str, Any]) -> None:
     """Raise ValueError if a folder was begun with other settings or another model."""
-    begun = earlier.get("model_name")
+    missing = settings.keys() - earlier.keys()
+    if missing:
+        raise ValueError(
+            f"{folder / MANIFEST} does not have {min(missing)}. It is damaged: give another folder."
+        )
+    begun, model_name = earlier["model_name"], settings["model_name"]
     is_other_model = earlier["model"] != settings["model"]
     if is_other_model and begun and model_name and begun != model_name:
         # a model of another depth has other layers: its name explains more than they do
@@ -482,8 +474,9 @@ def _check_same_run(
             f"{folder} was begun with {begun}, not {model_name}: use the same model to resume, or "
             "another folder."
         )
+    names = [name for name in settings if name not in ("model", "model_name")]
     # weights differ with the precision, too, so settings are named before the model
-    difference = _difference(earlier, settings, [name for name in settings if name != "model"])
+    difference = _difference(earlier, settings, names)
     if difference:
         raise ValueError(
             f"{folder} was begun with {difference}: use the same settings to resume, give another "

@@ -176,7 +176,12 @@ def encode_to_shards(
     settings = embedder.settings(**embedder.with_prompt_for("document", options))
     chunks = _chunks(iter_texts(texts), shard_size, file_format)  # type: ignore[arg-type]
     location = Location(folder)
-    about = {"file_format": file_format, "shard_size": shard_size, **describe(embedder, settings)}
+    about = {
+        "file_format": file_format,
+        "shard_size": shard_size,
+        **describe(embedder, settings),
+        "model_name": embedder.model_name,
+    }
     run = _Run(embedder, settings, file_format)
     path = Path(location.path).absolute()
     if update:
@@ -190,11 +195,11 @@ def encode_to_shards(
         lock = only_run_in(Path(location.path), rank)
     with lock, Progress(show_progress, total) as progress, interruptible() as stop_requested:
         earlier = VectorFolder(location)
-        earlier.begin(about, embedder.model_name)
+        earlier.begin(about)
         target: AbstractContextManager[VectorFolder] = nullcontext(earlier)
         if update:
             run.old_vectors = KeptVectors(earlier)
-            target = _replacing(path, about, embedder.model_name)
+            target = _replacing(path, about)
             processes = 1
         count = 0
         lines = 0
@@ -261,7 +266,7 @@ def _chunks(rows: Iterator[str | Row], size: int, file_format: str) -> Iterator[
 
 
 @contextmanager
-def _replacing(path: Path, about: dict[str, Any], model_name: str | None) -> Iterator[VectorFolder]:
+def _replacing(path: Path, about: dict[str, Any]) -> Iterator[VectorFolder]:
     """A new folder, which takes the place of a finished one when the block succeeds.
 
     It is next to the old one. A run that is killed leaves the old folder as it was, and the next
@@ -272,11 +277,11 @@ def _replacing(path: Path, about: dict[str, Any], model_name: str | None) -> Ite
     with named_in_errors(new, path):
         folder = VectorFolder(Location(new))
         try:
-            folder.begin(about, model_name)
+            folder.begin(about)
         except ValueError:  # of an update with other settings
             shutil.rmtree(new)
             folder = VectorFolder(Location(new))
-            folder.begin(about, model_name)
+            folder.begin(about)
         yield folder
     # killed between the two, the folder is put back by the next run (see `_restore`)
     os.replace(path, old)
