@@ -200,7 +200,6 @@ def encode_to_shards(
         if update:
             run.old_vectors = KeptVectors(earlier)
             target = _replacing(path, about)
-            processes = 1
         count = 0
         lines = 0
 

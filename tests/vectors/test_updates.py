@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import time
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from tiny_folder import WORDS, tiny_folder
 from minibert import SentenceEmbedder, encode_to_shards, open_vectors
 from minibert.cli import main
 from minibert.text import Row, Table
+from minibert.vectors import shards
 
 TEXTS = [f"{first} {second} {third}" for first in WORDS for second in WORDS for third in WORDS[:2]]
 CHANGED = [*TEXTS[5:50], "quite new", *TEXTS[60:], TEXTS[3], "new, too"]
@@ -44,6 +46,28 @@ def test_only_new_texts_are_computed(
     encode_to_shards(embedder, CHANGED, tmp_path / "anew", **options)
     assert names(folder) == names(tmp_path / "anew")
     assert names(tmp_path) == {"vectors", "anew"}  # no temporary folder is left
+
+
+def test_processes_share_an_update(
+    embedder: SentenceEmbedder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[int] = []
+
+    class Pool(ProcessPoolExecutor):
+        def __init__(self, processes: int, *arguments: Any) -> None:
+            started.append(processes)
+            super().__init__(processes, *arguments)
+
+    monkeypatch.setattr(shards, "ProcessPoolExecutor", Pool)
+    reports = []
+    for processes in (1, 2):
+        folder = tmp_path / str(processes)
+        encode_to_shards(embedder, TEXTS, folder, **SIZE)
+        options: Any = {"update": True, "processes": processes, **SIZE}
+        reports.append(encode_to_shards(embedder, CHANGED, folder, **options))
+    assert reports[0] == reports[1] and started == [2]
+    one, two = (np.asarray(open_vectors(tmp_path / name)) for name in ("1", "2"))
+    np.testing.assert_allclose(one, two, atol=1e-6)
 
 
 def test_parquet_works_without_pandas_and_limits_ids_to_64_bits(tmp_path: Path) -> None:
