@@ -1,8 +1,9 @@
 """The options of encoders: each is declared once, for signatures, type checkers and the help.
 
 `HubOptions` say where a model is. `LoadOptions`, `TextModelOptions`, `EmbedderOptions` and
-`RerankerOptions` say how it is loaded, `VectorOptions` and `EncodeOptions` how it encodes. The
-classes of keywords at the end are the same for type checkers.
+`RerankerOptions` say how it is loaded, `VectorOptions` and `EncodeOptions` how it encodes,
+`RankOptions` and `PredictOptions` how it scores. The classes of keywords at the end are the same
+for type checkers.
 """
 
 from __future__ import annotations
@@ -247,6 +248,45 @@ class EncodeOptions(VectorOptions):
     show_progress_bar: bool | None = option(False, "Show the progress.")
 
 
+@dataclass(frozen=True)
+class RankOptions:
+    """What `CrossEncoder.rank` takes besides the texts.
+
+    Attributes:
+        prompt: Put before the first text of every pair.
+        prompt_name: The prompt of this name in `prompts`. None: `default_prompt_name`.
+        batch_size: Accepted for code written for sentence-transformers, without effect:
+            `batch_tokens` decides which pairs go through the model together.
+        batch_tokens: Tokens of one pass through the model.
+        show_progress_bar: Show a bar with tokens per second and the time left.
+        activation_fn: Applied to the logits instead of the cross-encoder's own.
+        device: Moves the model there first, and leaves it there.
+    """
+
+    prompt: str | None = None
+    prompt_name: str | None = None
+    batch_size: int = 32
+    batch_tokens: int = BATCH_TOKENS
+    show_progress_bar: bool | None = False
+    activation_fn: Callable[[torch.Tensor], torch.Tensor] | None = None
+    device: torch.device | str | None = None
+
+
+@dataclass(frozen=True)
+class PredictOptions(RankOptions):
+    """What `CrossEncoder.predict` takes besides the pairs.
+
+    Attributes:
+        apply_softmax: Apply a softmax over the labels after the activation, if there are several.
+        convert_to_numpy: False returns a list of tensors, one for each pair.
+        convert_to_tensor: Return one tensor on the model's device.
+    """
+
+    apply_softmax: bool = False
+    convert_to_numpy: bool = True
+    convert_to_tensor: bool = False
+
+
 class HubKeywords(TypedDict, total=False):
     """The fields of `HubOptions`, as type checkers see them in a call."""
 
@@ -313,6 +353,26 @@ class EncodeKeywords(ArrayKeywords, total=False):
     convert_to_tensor: bool
     convert_to_numpy: bool
     output_value: OutputValue
+
+
+class RankKeywords(TypedDict, total=False):
+    """The fields of `RankOptions`."""
+
+    prompt: str | None
+    prompt_name: str | None
+    batch_size: int
+    batch_tokens: int
+    show_progress_bar: bool | None
+    activation_fn: Callable[[torch.Tensor], torch.Tensor] | None
+    device: torch.device | str | None
+
+
+class PredictKeywords(RankKeywords, total=False):
+    """The fields of `PredictOptions`."""
+
+    apply_softmax: bool
+    convert_to_numpy: bool
+    convert_to_tensor: bool
 
 
 def typed_as(like: Method) -> Callable[[Callable[..., Any]], Method]:

@@ -21,6 +21,10 @@ from minibert.encoders.encoder_options import (
     HubOptions,
     LoadKeywords,
     LoadOptions,
+    PredictKeywords,
+    PredictOptions,
+    RankKeywords,
+    RankOptions,
     RerankerKeywords,
     RerankerOptions,
     part_of,
@@ -42,7 +46,7 @@ from minibert.encoders.token_rows import (
     check_pairs,
 )
 from minibert.heads import BertForSequenceClassification
-from minibert.inference.batching import BATCH_TOKENS, Report
+from minibert.inference.batching import Report
 from minibert.inference.optimize import optimize
 from minibert.inference.packing import run_packed
 from minibert.inference.precisions import resolve_precision
@@ -201,65 +205,20 @@ class CrossEncoder(TextScorer):
 
     @overload
     def predict(
-        self,
-        pairs: Pairs | Pair,
-        *,
-        prompt: str | None = ...,
-        prompt_name: str | None = ...,
-        batch_size: int = ...,
-        batch_tokens: int = ...,
-        show_progress_bar: bool | None = ...,
-        activation_fn: Activation | None = ...,
-        device: torch.device | str | None = ...,
+        self, pairs: Pairs | Pair, **options: Unpack[RankKeywords]
     ) -> NDArray[np.float32]: ...
     @overload
-    def predict(
-        self,
-        pairs: Pairs | Pair,
-        *,
-        prompt: str | None = ...,
-        prompt_name: str | None = ...,
-        batch_size: int = ...,
-        batch_tokens: int = ...,
-        show_progress_bar: bool | None = ...,
-        activation_fn: Activation | None = ...,
-        apply_softmax: bool = ...,
-        convert_to_numpy: bool = ...,
-        convert_to_tensor: bool = ...,
-        device: torch.device | str | None = ...,
-    ) -> Any: ...
+    def predict(self, pairs: Pairs | Pair, **options: Unpack[PredictKeywords]) -> Any: ...
 
-    def predict(
-        self,
-        pairs: Pairs | Pair,
-        *,
-        prompt: str | None = None,
-        prompt_name: str | None = None,
-        batch_size: int = 32,
-        batch_tokens: int = BATCH_TOKENS,
-        show_progress_bar: bool | None = False,
-        activation_fn: Activation | None = None,
-        apply_softmax: bool = False,
-        convert_to_numpy: bool = True,
-        convert_to_tensor: bool = False,
-        device: torch.device | str | None = None,
-    ) -> Any:
+    @takes(PredictOptions)
+    def predict(self, pairs: Pairs | Pair, **options: Any) -> Any:
         """Scores of pairs of texts.
 
         Args:
             pairs: Pairs in a list, an array (N, 2) or any other iterable, or a single pair. The
                 longer text is truncated where a pair is too long.
-            prompt: Put before the first text of every pair.
-            prompt_name: The prompt of this name in `prompts`. None: `default_prompt_name`.
-            batch_size: Accepted for code written for sentence-transformers, without effect:
-                `batch_tokens` decides which pairs go through the model together.
-            batch_tokens: Tokens of one pass through the model.
-            show_progress_bar: Show a bar with tokens per second and the time left.
-            activation_fn: Applied to the logits instead of the cross-encoder's own.
-            apply_softmax: Apply a softmax over the labels after that, if there are several.
-            convert_to_numpy: False returns a list of tensors, one for each pair.
-            convert_to_tensor: Return one tensor on the model's device.
-            device: Moves the model there first, and leaves it there.
+            options: The fields of `minibert.encoders.encoder_options.PredictOptions`, which
+                describes them.
 
         Returns:
             (N,) float32 for a model with one label, (N, labels) for several. Without the first
@@ -268,23 +227,20 @@ class CrossEncoder(TextScorer):
         Raises:
             ValueError: Something that is not a pair of strings, or an unknown prompt.
         """
-        check_count("batch_size", batch_size)
-        if device is not None:
-            self.model.to(resolve_device(device))
+        chosen = PredictOptions(**options)
         checked, is_single = _check_pairs(pairs)
-        settings = self.settings(prompt=prompt, prompt_name=prompt_name, batch_tokens=batch_tokens)
-        array, _ = self.compute_logits(checked, settings, "pairs", bool(show_progress_bar))
-        logits = torch.from_numpy(array)
-        activate = activation_fn or self.activation_fn
-        scores = activate(logits)
-        if apply_softmax and scores.shape[1] > 1:
+        settings = self._prepare(chosen)
+        array, _ = self.compute_logits(checked, settings, "pairs", bool(chosen.show_progress_bar))
+        activate = chosen.activation_fn or self.activation_fn
+        scores = activate(torch.from_numpy(array))
+        if chosen.apply_softmax and scores.shape[1] > 1:
             scores = scores.softmax(dim=1)
         if scores.shape[1] == 1:
             scores = scores[:, 0]
         results: Any
-        if convert_to_tensor:
+        if chosen.convert_to_tensor:
             results = scores.to(self.model.device)
-        elif convert_to_numpy:
+        elif chosen.convert_to_numpy:
             results = scores.numpy()
         else:
             results = list(scores)
@@ -329,20 +285,14 @@ class CrossEncoder(TextScorer):
         scores: list[float] = self.predict(text_pairs).tolist()
         return scores
 
+    @takes(RankOptions)
     def rank(
         self,
         query: str,
         documents: Iterable[str],
         top_k: int | None = None,
         return_documents: bool = True,
-        *,
-        prompt: str | None = None,
-        prompt_name: str | None = None,
-        batch_size: int = 32,
-        batch_tokens: int = BATCH_TOKENS,
-        show_progress_bar: bool | None = False,
-        activation_fn: Activation | None = None,
-        device: torch.device | str | None = None,
+        **options: Unpack[RankKeywords],
     ) -> Ranking:
         """Documents by their scores with a query, best first.
 
@@ -353,13 +303,8 @@ class CrossEncoder(TextScorer):
             documents: The second texts, in any sequence.
             top_k: How many documents to return. None: all.
             return_documents: Whether results have the documents' "text".
-            prompt: As in `predict`, like the rest.
-            prompt_name: See there.
-            batch_size: See there.
-            batch_tokens: See there.
-            show_progress_bar: See there.
-            activation_fn: See there.
-            device: See there.
+            options: The fields of `minibert.encoders.encoder_options.RankOptions`, which describes
+                them.
 
         Returns:
             `{"corpus_id", "score", "text"}` of each in a list, whose `truncated` has the indices of
@@ -368,18 +313,27 @@ class CrossEncoder(TextScorer):
         Raises:
             ValueError: A model with several labels, or something that is not a text.
         """
-        check_count("batch_size", batch_size)
-        if device is not None:
-            self.model.to(resolve_device(device))
-        activate = activation_fn or self.activation_fn
+        chosen = RankOptions(**options)
+        activate = chosen.activation_fn or self.activation_fn
         return self.rank_documents(
             query,
             documents,
             top_k,
             return_documents,
-            self.settings(prompt=prompt, prompt_name=prompt_name, batch_tokens=batch_tokens),
+            self._prepare(chosen),
             lambda logits: activate(torch.from_numpy(logits)).numpy(),
-            bool(show_progress_bar),
+            bool(chosen.show_progress_bar),
+        )
+
+    def _prepare(self, chosen: RankOptions) -> Settings:
+        """Move the model where the options of a call want it, and return its settings."""
+        check_count("batch_size", chosen.batch_size)
+        if chosen.device is not None:
+            self.model.to(resolve_device(chosen.device))
+        return self.settings(
+            prompt=chosen.prompt,
+            prompt_name=chosen.prompt_name,
+            batch_tokens=chosen.batch_tokens,
         )
 
 

@@ -155,6 +155,11 @@ class TestInputs:
             encoder.predict(PAIRS, device=["cpu", "cpu"])  # type: ignore[call-overload]
         with pytest.raises(ValueError, match="batch_size should be a whole number of 1 or more"):
             encoder.predict(PAIRS, batch_size=0)
+        with pytest.raises(ValueError, match="convert_to_tensor should be True or False"):
+            encoder.predict(PAIRS, convert_to_tensor="False")  # type: ignore[call-overload]
+        workers: Any = {"num_workers": 2}  # of sentence-transformers
+        with pytest.raises(TypeError, match="no option 'num_workers': leave it out"):
+            encoder.predict(PAIRS, **workers)
         best = encoder.rank(QUERY, DOCUMENTS, top_k=1, return_documents=False)
         assert best == [{"corpus_id": int(scores.argmax()), "score": float(scores.max())}]
 
