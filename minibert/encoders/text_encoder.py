@@ -82,6 +82,8 @@ class TextModel:
         ValueError: A prompt that does not exist, or a `max_length` beyond the positions.
     """
 
+    truncate_dim: int | None = None  # dimensions that an embedder's vectors keep. None: all
+
     def __init__(
         self,
         tokenizer: BertTokenizer,
@@ -168,8 +170,8 @@ class TextModel:
 
         Raises:
             TypeError: An option that does not exist.
-            ValueError: A value that an option cannot have, or a prompt that does not exist or
-                leaves no room for a text.
+            ValueError: A value that an option cannot have, a prompt that does not exist or leaves
+                no room for a text, or more dimensions than the vectors are truncated to.
         """
         chosen = VectorOptions(**options)
         prompt = chosen.prompt
@@ -182,6 +184,13 @@ class TextModel:
         check_count("batch_tokens", chosen.batch_tokens)
         if chosen.truncate_dim is not None:
             check_count("truncate_dim", chosen.truncate_dim)
+            kept = self.truncate_dim
+            if kept is not None and chosen.truncate_dim > kept:
+                raise ValueError(
+                    f"truncate_dim is {chosen.truncate_dim}, but the vectors of this model are "
+                    f"truncated to {kept} dimensions: load it with another truncate_dim, or set "
+                    "its attribute of that name."
+                )
         if prompt is None:
             prompt = self._prompt_of(chosen.prompt_name or self.default_prompt_name)
         prefix_length = 1
@@ -242,24 +251,6 @@ class TextEncoder(TextModel):
     precision: str | None = None  # that of the model's arithmetic
     similarity_fn_name: Metric = "cosine"
     model_name: str | None = None  # where it was loaded from
-    truncate_dim: int | None = None  # dimensions that its vectors keep. None: all
-
-    @takes(VectorOptions)
-    def settings(self, **options: Unpack[VectorKeywords]) -> Settings:
-        """As `TextModel.settings`.
-
-        Raises:
-            ValueError: Also for more dimensions than the vectors are truncated to.
-        """
-        settings = super().settings(**options)
-        kept = self.truncate_dim
-        if kept is not None and (settings.truncate_dim or 0) > kept:
-            raise ValueError(
-                f"truncate_dim is {settings.truncate_dim}, but the vectors of this model are "
-                f"truncated to {kept} dimensions: load it with another truncate_dim, or set its "
-                "attribute of that name."
-            )
-        return settings
 
     @property
     def device(self) -> Any:
