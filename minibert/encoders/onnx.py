@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import fields
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
@@ -329,35 +330,23 @@ class OnnxEmbedder(TextEncoder):
         return graph.run(rows.ids, rows.token_types, [output], batch_tokens=batch_tokens)[output]
 
 
-# options whose meaning is part of an exported graph
-SETTLED = (
-    "pooling",
-    "layers",
-    "layer_weights",
-    "normalize",
-    "truncate_dim",
-    "device",
-    "precision",
-)
-
-
 def load_exported(name: str | os.PathLike[str] | Source, options: EmbedderOptions) -> OnnxEmbedder:
     """Loads an exported embedder by the options of a `SentenceEmbedder`.
 
     Args:
         name: Folder or Hub id.
-        options: Those that the graph settles should be left out.
+        options: Those of `TextModelOptions`. The exported graph settles the others.
 
     Raises:
-        ValueError: One of these has another value than None, or than "fp32" for the precision.
+        ValueError: One of the others has another value than its default.
     """
-    for option in SETTLED:
-        value = getattr(options, option)
-        if value is not None and (option, value) != ("precision", "fp32"):
+    chosen = part_of(options, TextModelOptions)
+    for one in fields(options):
+        if one.name not in chosen and getattr(options, one.name) != one.default:
             raise ValueError(
-                f'{option} should be left out with backend="onnx": the exported graph settles it.'
+                f'{one.name} should be left out with backend="onnx": the exported graph settles it.'
             )
-    return OnnxEmbedder.from_pretrained(name, **part_of(options, TextModelOptions))
+    return OnnxEmbedder.from_pretrained(name, **chosen)
 
 
 def open_session(path: Path) -> Any:
