@@ -49,7 +49,7 @@ from minibert.tokenization.encoding import BatchEncoding, Encoding, tensor_type_
 from minibert.tokenization.learning import count_words, learn_vocabulary
 from minibert.tokenization.pipeline import Pipeline, Token
 from minibert.tokenization.spec import NO_LIMIT, OPTIONS, TokenizerSpec
-from minibert.tokenization.tokenizer_json import Components
+from minibert.tokenization.tokenizer_json import SPLITTING, Components
 from minibert.tokenization.unicode import CJK
 from minibert.tokenization.vocabulary import ALL_NAMED, Vocabulary, to_list
 from minibert.tokenization.wordpiece import WordPiece
@@ -281,8 +281,25 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
     def _options(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in OPTIONS}
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in (*SPLITTING, "unk_token") and "_pipeline" in vars(self):
+            # at once, because the copies and files of the tokenizer have it, too
+            with self._transaction() as new:
+                setattr(new, name, value)
+        else:
+            super().__setattr__(name, value)
+
     def _build(self) -> None:
-        """Build what follows from the other attributes and is not pickled."""
+        """Build what follows from the other attributes and is not pickled.
+
+        Raises:
+            ValueError: The vocabulary is without `unk_token`.
+        """
+        if self.unk_token not in self.base_vocab:
+            raise ValueError(
+                f"The vocabulary {self.name_or_path or 'given'} has no {self.unk_token!r:.80} for "
+                "unknown words. Pass unk_token= with the token that it has for them."
+            )
         parts = self._components
         basic = BasicTokenizer(
             self.do_lower_case,

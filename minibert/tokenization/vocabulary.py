@@ -88,7 +88,7 @@ class Vocabulary:
         name: Where the vocabulary came from, for messages.
 
     Raises:
-        ValueError: The vocabulary is without `unk_token`, or there are too many added tokens.
+        ValueError: There are too many added tokens.
     """
 
     unk_token: str
@@ -119,11 +119,6 @@ class Vocabulary:
         extra = as_list("extra_special_tokens", extra_special_tokens)
         self._add_from_files(added_tokens_decoder or {}, len(extra), name)
         self._add_special(special_tokens, extra, name)
-        if self.unk_token not in self.base_vocab:
-            raise ValueError(
-                f"The vocabulary {name or 'given'} has no {self.unk_token!r:.80} for unknown "
-                "words. Pass unk_token= with the token that it has for them."
-            )
 
     def _add_from_files(
         self, added_tokens: Mapping[int, AddedToken], further: int, name: str
@@ -310,6 +305,7 @@ class Vocabulary:
             new = object.__new__(type(self))
             before = dict(vars(self))
             vars(new).update(before)
+            vars(new).pop("_pipeline", None)  # `_build` makes it again
             new._added = dict(self._added)
             new._added_ids = dict(self._added_ids)
             new._by_id = dict(self._by_id)

@@ -82,6 +82,40 @@ def test_arguments_override_a_spec() -> None:
     assert (tokenizer.padding_side, tokenizer.do_lower_case) == ("right", False)
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("do_lower_case", False),
+        ("strip_accents", False),
+        ("tokenize_chinese_chars", False),
+        ("unk_token", "[MASK]"),
+    ],
+)
+def test_an_assigned_option_counts_at_once(name: str, value: Any, tmp_path: Path) -> None:
+    """Its copies, such as those in the workers of a data loader, and its files had it before."""
+    words = [*WORDS, "I", "é", "漢字"]
+    text = "I lov é 漢字"
+    tokenizer = BertTokenizer(words)
+    before = tokenizer(text)["input_ids"]
+    setattr(tokenizer, name, value)
+    ids = tokenizer(text)["input_ids"]
+    assert ids == BertTokenizer(words, **{name: value})(text)["input_ids"] != before
+    tokenizer.save_pretrained(tmp_path)
+    for again in (pickle.loads(pickle.dumps(tokenizer)), BertTokenizer.from_pretrained(tmp_path)):
+        assert again(text)["input_ids"] == ids
+    assert tokenizer(text, return_offsets_mapping=True)["input_ids"] == ids
+
+
+def test_a_token_for_unknown_words_that_the_vocabulary_lacks() -> None:
+    tokenizer = BertTokenizer(WORDS)
+    with pytest.raises(ValueError, match="has no '<unk>' for unknown words"):
+        tokenizer.unk_token = "<unk>"
+    with pytest.raises(ValueError, match="has no '<unk>' for unknown words"):
+        tokenizer.add_special_tokens({"unk_token": "<unk>"})
+    assert tokenizer.unk_token == "[UNK]" and len(tokenizer) == len(WORDS)
+    assert tokenizer.convert_tokens_to_ids("nothing") == 1
+
+
 @pytest.mark.parametrize("name", ["mask_token", "pad_token", "eos_token"])
 def test_a_special_token_may_be_missing(name: str, tmp_path: Path) -> None:
     tokenizer = BertTokenizer(WORDS, **{name: None})
