@@ -2,8 +2,8 @@
 
 `HubOptions` say where a model is. `LoadOptions`, `TextModelOptions`, `EmbedderOptions` and
 `RerankerOptions` say how it is loaded, `VectorOptions` and `EncodeOptions` how it encodes,
-`RankOptions` and `PredictOptions` how it scores. The classes of keywords at the end are the same
-for type checkers.
+`RankOptions` and `PredictOptions` how it scores. Those that commands have, too, come with the help
+of their option. The classes of keywords at the end are the same for type checkers.
 """
 
 from __future__ import annotations
@@ -94,11 +94,11 @@ class HubOptions:
         subfolder: A folder inside the repository.
     """
 
-    revision: str | None = option(None, "Branch, tag or commit on the Hub.")
-    cache_dir: str | os.PathLike[str] | None = option(None, "Where the Hub's files are cached.")
-    local_files_only: bool = option(False, "Never download.")
-    token: str | bool | None = option(None, "For private repositories.")
-    subfolder: str | None = option(None, "A folder inside the repository.")
+    revision: str | None = None
+    cache_dir: str | os.PathLike[str] | None = None
+    local_files_only: bool = False
+    token: str | bool | None = None
+    subfolder: str | None = None
 
 
 @dataclass(frozen=True)
@@ -112,9 +112,9 @@ class TextModelOptions(HubOptions):
         default_prompt_name: The prompt of calls that name none. None: the folder's.
     """
 
-    max_length: int | None = option(None, "Tokens of the longest row.", minimum=3)
-    prompts: Mapping[str, str] | None = option(None, "Texts to put before every text, by name.")
-    default_prompt_name: str | None = option(None, "The prompt of calls that name none.")
+    max_length: int | None = None
+    prompts: Mapping[str, str] | None = None
+    default_prompt_name: str | None = None
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ class LoadOptions(HubOptions):
     device: torch.device | str | None = option(
         None, "Device to compute on: cpu, cuda, cuda:1 or mps.", metavar="DEVICE"
     )
-    mmap: bool = option(True, "Map the file of weights into memory.")
+    mmap: bool = True
 
 
 @dataclass(frozen=True)
@@ -175,8 +175,8 @@ class EmbedderOptions(TextModelOptions, LoadOptions):
         "Weight of each of several --layers, which are then averaged.",
         metavar="W,W,...",
     )
-    normalize: bool | None = option(None, "L2-normalize the vectors.")
-    truncate_dim: int | None = option(None, "Dimensions of each vector to keep.", minimum=1)
+    normalize: bool | None = None
+    truncate_dim: int | None = None
 
 
 @dataclass(frozen=True)
@@ -212,9 +212,9 @@ class VectorOptions:
         "Treatment of texts longer than --max-length: truncate them, or average over windows.",
         choices=get_args(Overflow),
     )
-    batch_tokens: int = option(BATCH_TOKENS, "Maximum number of tokens per batch.", minimum=1)
-    truncate_dim: int | None = option(None, "Dimensions of each vector to keep.", minimum=1)
-    normalize_embeddings: bool = option(False, "L2-normalize the vectors.")
+    batch_tokens: int = option(BATCH_TOKENS, "Maximum number of tokens per batch.")
+    truncate_dim: int | None = None
+    normalize_embeddings: bool = False
 
 
 @dataclass(frozen=True)
@@ -235,17 +235,13 @@ class EncodeOptions(VectorOptions):
         show_progress_bar: Show a bar with tokens per second and the time left.
     """
 
-    batch_size: int = option(32, "Without effect.", minimum=1)
-    precision: VectorPrecision | None = option(
-        "float32", "Number type of the components.", choices=VECTOR_PRECISIONS
-    )
-    convert_to_tensor: bool = option(False, "Return one tensor.")
-    convert_to_numpy: bool = option(True, "Return an array.")
-    output_value: OutputValue = option(
-        "sentence_embedding", "What is returned of each text.", choices=get_args(OutputValue)
-    )
-    device: Any = option(None, "Where to compute.")
-    show_progress_bar: bool | None = option(False, "Show the progress.")
+    batch_size: int = 32
+    precision: VectorPrecision | None = "float32"
+    convert_to_tensor: bool = False
+    convert_to_numpy: bool = True
+    output_value: OutputValue = "sentence_embedding"
+    device: Any = None
+    show_progress_bar: bool | None = False
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,13 @@ import math
 import operator
 from collections.abc import Sequence
 from itertools import groupby
-from typing import Literal, SupportsFloat
+from typing import Literal, SupportsFloat, get_args
 
 import torch
 from torch import Tensor
 
 Pooling = Literal["cls", "pooler", "mean", "max", "mean_sqrt_len"]
-POOLINGS = ("cls", "pooler", "mean", "max", "mean_sqrt_len")
+POOLINGS: tuple[Pooling, ...] = get_args(Pooling)
 
 Layers = str | Sequence[int]
 
