@@ -444,6 +444,8 @@ class TestBackend:
             {"pooling": "max"},
             {"normalize": True},
             {"precision": "int8"},
+            {"precision": None},
+            {"mmap": False},
             {"layers": [1]},
         ):
             argument = next(iter(option))
