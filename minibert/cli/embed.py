@@ -103,7 +103,7 @@ def embed(options: argparse.Namespace) -> None:
     rows = rows_of(options, texts_alone=True)
     rank, world_size = place()
     folder = _folder_of(options)
-    manifest = None
+    manifest: dict[str, Any] = {}
     if folder is not None:
         from minibert.vectors.folder import VectorFolder
 
@@ -111,9 +111,9 @@ def embed(options: argparse.Namespace) -> None:
     if folder is not None and options.format is None:
         # that of the shards that an earlier run has written there, or one with room for ids
         options.format = "npy" if options.id_column is None else "parquet"
-        if manifest is not None and manifest.get("file_format") in FORMATS:
+        if manifest.get("file_format") in FORMATS:
             options.format = str(manifest["file_format"])
-    _check(options, folder, world_size, resumes=manifest is not None)
+    _check(options, folder, world_size, resumes=bool(manifest))
     with warnings.catch_warnings():
         if rank > 0:  # the first process warns for all
             warnings.simplefilter("ignore")

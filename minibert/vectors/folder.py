@@ -67,19 +67,18 @@ class VectorFolder:
         return str(self.location)
 
     @cached_property
-    def manifest(self) -> dict[str, Any] | None:
-        """What its manifest says, or None where there is none."""
+    def manifest(self) -> dict[str, Any]:
+        """What its manifest says: nothing where there is none."""
         return _read_manifest(self.location)
 
     @property
     def is_finished(self) -> bool:
         """Whether all shards are complete."""
-        return self.manifest is not None and "shards" in self.manifest
+        return "shards" in self.manifest
 
     @property
     def records(self) -> list[Record]:
         """What the manifest of a finished folder says of its shards."""
-        assert self.manifest is not None
         records: list[Record] = self.manifest["shards"]
         return records
 
@@ -97,16 +96,14 @@ class VectorFolder:
         """
         # listed before the manifest is read, which another run writes before its first shard
         has_shards = any(name.startswith("shard-") for name in self.location.files())
-        if self.manifest is None and has_shards:
+        if not self.manifest and has_shards:
             raise ValueError(f"{self} has shards, but no {MANIFEST}: give another folder.")
-        if self.manifest is None:
-            self.manifest = settings
+        self.manifest = self.manifest or settings
         self._settings = settings
         _check_same_run(self.location, settings, self.manifest)
 
     def shard(self, number: int) -> Location:
         """The file of a shard."""
-        assert self.manifest is not None
         return self.location / f"shard-{number:06d}.{self.manifest['file_format']}"
 
     def has(
@@ -206,7 +203,7 @@ class VectorFolder:
                 f"{self} holds {totals['lines']} lines, but the input has {lines}: the input has "
                 "changed."
             )
-        manifest = {**(self.manifest or {}), **about, **totals, "shards": records}
+        manifest = {**self.manifest, **about, **totals, "shards": records}
         if manifest != self.manifest:
             self.manifest = manifest
             self.location.make_folder()
@@ -220,7 +217,7 @@ class VectorFolder:
         Raises:
             ValueError: The folder is not one of vectors, or its run has not finished.
         """
-        if self.manifest is None:
+        if not self.manifest:
             raise ValueError(
                 f"{self} is not a folder of vectors, as minibert embed --output DIR/ writes them: "
                 f"it has no {MANIFEST}."
@@ -247,7 +244,7 @@ class VectorFolder:
                 texts.
         """
         current = describe(embedder, embedder.settings(prompt=prompt))
-        recorded_settings = self.manifest or {}
+        recorded_settings = self.manifest
         if embedder.similarity_fn_name == "cosine":
             recorded_settings = _without_normalization(recorded_settings)
             current = _without_normalization(current)
@@ -286,10 +283,10 @@ class VectorFolder:
     def _save_settings(self) -> None:
         """Write the manifest of a new folder, unless it is there. Another run may have begun it."""
         manifest = _read_manifest(self.location)
-        if manifest is None:
-            (self.location / MANIFEST).write_json(self._settings)
-        else:
+        if manifest:
             _check_same_run(self.location, self._settings, manifest)
+        else:
+            (self.location / MANIFEST).write_json(self._settings)
 
     def _record_file(self, number: int) -> Location:
         return self.location / f".shard-{number:06d}"
@@ -438,18 +435,21 @@ def check_vectors(
         _check_samples(location, embedder, texts, prompt)
 
 
-def _read_manifest(folder: Location) -> dict[str, Any] | None:
-    """The manifest of a folder, or None where there is none.
+def _read_manifest(folder: Location) -> dict[str, Any]:
+    """The manifest of a folder: nothing where there is none.
 
     Raises:
         ValueError: It is damaged.
     """
     try:
-        return (folder / MANIFEST).read_json()
+        manifest = (folder / MANIFEST).read_json()
+        if "model" not in manifest:
+            raise ValueError(f"{folder / MANIFEST} does not name a model.")
     except (FileNotFoundError, NotADirectoryError):
-        return None
+        return {}
     except ValueError as error:
         raise ValueError(f"{error} It is damaged: give another folder.") from None
+    return manifest
 
 
 def _is_folder(location: Location) -> bool:
@@ -461,12 +461,7 @@ def _is_folder(location: Location) -> bool:
 
 def _check_same_run(folder: Location, settings: dict[str, Any], earlier: dict[str, Any]) -> None:
     """Raise ValueError if a folder was begun with other settings or another model."""
-    missing = settings.keys() - earlier.keys()
-    if missing:
-        raise ValueError(
-            f"{folder / MANIFEST} does not have {min(missing)}. It is damaged: give another folder."
-        )
-    begun, model_name = earlier["model_name"], settings["model_name"]
+    begun, model_name = earlier.get("model_name"), settings["model_name"]
     is_other_model = earlier["model"] != settings["model"]
     if is_other_model and begun and model_name and begun != model_name:
         # a model of another depth has other layers: its name explains more than they do
