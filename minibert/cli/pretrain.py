@@ -46,6 +46,7 @@ from minibert.cli.training import (
     keep_options,
     options_of_run,
 )
+from minibert.text.location import Location
 from minibert.training.options import PretrainOptions
 from minibert.util.checks import amount
 from minibert.util.files import new_folder
@@ -165,27 +166,20 @@ def pretrain(options: argparse.Namespace) -> None:
 def weighted_files(names: list[str]) -> list[str] | dict[str, float]:
     """The files, each with its weight if they have one: `books.txt=0.3`.
 
-    What exists as a path is a path. Elsewhere the weight follows the last "=".
+    What exists as a file or a folder of files is one. Elsewhere the weight follows the last "=".
     """
     files: list[str] = []
     weights: dict[str, float] = {}
     for name in names:
         file, equals, weight = name.rpartition("=")
-        if not equals or _exists(name) or not re.fullmatch(r"\d*\.?\d+", weight):
-            files.append(name)
-        else:
+        is_weighted = equals and re.fullmatch(r"\d*\.?\d+", weight)
+        if is_weighted and not Location(name).files():
             weights[file] = float(weight)
+        else:
+            files.append(name)
     if files and weights:
         raise UsageError("give a weight to every corpus (FILE=0.7), or to none.")
     return weights or files
-
-
-def _exists(name: str) -> bool:
-    if "://" not in name:
-        return os.path.exists(name)
-    from minibert.text.location import Location
-
-    return bool(Location(name).files())
 
 
 def start(
