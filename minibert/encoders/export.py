@@ -260,7 +260,8 @@ def _prepare(
     if scorer is not None:
         scorer.lower_case = False  # the tokenizer is saved with what the folder says of it
         write_sentence_folder(scorer, folder)
-    model.config.save_pretrained(folder)
+    # of a class of a user's own, the one that the graph is of
+    model.config.replace(architectures=[type(model).__name__]).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return _HeadGraph(model, model, tokenizer.model_max_length)
 

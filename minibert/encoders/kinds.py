@@ -215,8 +215,7 @@ def _load_exported(source: Source, kind: Kind | None) -> Loaded:
         from minibert.encoders.onnx_heads import OnnxHead
 
         model = OnnxHead.from_pretrained(source)
-        (class_name,) = model.config.architectures or ("BertModel",)
-        actual = _kind_of_model(source, class_name)
+        actual = _kind_of_model(source, model.head)
     if kind is not None and not _can_be(actual, kind):
         raise ValueError(
             f"{source} was exported from {NOUN_OF_KIND[actual]}, not from {NOUN_OF_KIND[kind]}."

@@ -84,19 +84,9 @@ class OnnxHead(TextScorer):
         return cls(read_sentence_folder(source, cross_encoder=True))
 
     @property
-    def classifies_texts(self) -> bool:
-        """Whether the head has one row of logits a text, as classifiers and rerankers do."""
-        return self.outputs == ["logits"] and len(self.graph.outputs["logits"]) == 2
-
-    @property
-    def tags_tokens(self) -> bool:
-        """Whether the head has logits for each token, as taggers do."""
-        return self.outputs == ["logits"] and len(self.graph.outputs["logits"]) == 3
-
-    @property
-    def answers_questions(self) -> bool:
-        """Whether the head scores each token as the start and as the end of an answer."""
-        return sorted(self.outputs) == ["end_logits", "start_logits"]
+    def head(self) -> str:
+        """The class that was exported, such as "BertForTokenClassification"."""
+        return (self.config.architectures or ["BertModel"])[0]
 
     def run(self, texts: Sequence[str | Pair]) -> dict[str, list[Array]]:
         """Compute all outputs of the head.
@@ -181,7 +171,7 @@ class OnnxHead(TextScorer):
             settings: How they are encoded.
             report: Progress callback. Receives the indices of finished rows.
         """
-        if not self.classifies_texts:
+        if self.head != "BertForSequenceClassification":
             raise ValueError(
                 f"{self.source} is not the export of a classifier of texts or a reranker. Its "
                 f"outputs are {', '.join(self.outputs)} (in Python: run())."

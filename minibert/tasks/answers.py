@@ -132,7 +132,7 @@ class AnswerTask(Task):
         It is "" if the lowest score of [CLS] is higher than that of the best span of all windows,
         where some questions cannot be answered.
         """
-        logits = _span_logits(model, examples)
+        logits = outputs_of(model, examples, span_logits)
         best = best_answers(len(rows), examples, logits, LONGEST_ANSWER)
         losses: list[list[float]] = [[] for _ in rows]
         for example, window in zip(examples, logits, strict=True):
@@ -323,13 +323,13 @@ def answer_question(
         ValueError: The export has another head, a context has no word, or a question leaves no room
             for it.
     """
-    require_model(model, tokenizer, BertForQuestionAnswering, OnnxHead)
+    require_model(model, tokenizer, BertForQuestionAnswering, exports=True)
     check_count("max_answer_length", max_answer_length)
     question_list = as_text_list(questions)
     context_list = as_text_list(contexts)
     limit = token_limit(model, tokenizer)
     examples = question_windows(tokenizer, question_list, context_list, limit, stride)
-    logits = _span_logits(model, examples)
+    logits = outputs_of(model, examples, span_logits)
     best = best_answers(len(question_list), examples, logits, max_answer_length)
     results = []
     for context, answer in zip(context_list, best, strict=True):
@@ -343,10 +343,3 @@ def answer_question(
             result["no_answer_score"] = answer.no_answer_score
         results.append(result)
     return results[0] if isinstance(questions, str) else results
-
-
-def _span_logits(model: QuestionAnswerer, examples: Sequence[Example]) -> list[Tensor]:
-    """Start and end logits of each window, (tokens, 2)."""
-    if isinstance(model, OnnxHead) and not model.answers_questions:
-        raise ValueError(f"{model.source} is not the export of a question answerer.")
-    return outputs_of(model, examples, span_logits)

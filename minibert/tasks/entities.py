@@ -88,9 +88,7 @@ def find_entities(
         ValueError: The export has another head, `texts` is a mapping, `stride` does not fit, or
             the logits are not finite.
     """
-    require_model(model, tokenizer, BertForTokenClassification, OnnxHead)
-    if isinstance(model, OnnxHead) and not model.tags_tokens:
-        raise ValueError(f"{model.source} is not the export of a token classifier.")
+    require_model(model, tokenizer, BertForTokenClassification, exports=True)
     rows = as_text_list(texts)
     limit = token_limit(model, tokenizer)
     batch = encode_windows(tokenizer, rows, None, limit, limit // 4 if stride is None else stride)

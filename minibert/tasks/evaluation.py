@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from minibert.encoders.onnx_heads import OnnxHead
 from minibert.encoders.scoring import label_names
 from minibert.encoders.text_encoder import TextEncoder
 from minibert.heads import (
@@ -28,7 +27,7 @@ from minibert.tasks import TaskName
 from minibert.tasks.answers import AnswerTask
 from minibert.tasks.head_labels import label_ids, problem_type, unknown_labels
 from minibert.tasks.metrics import ClassScores
-from minibert.tasks.predicting import length_limit
+from minibert.tasks.predicting import has_head, length_limit
 from minibert.tasks.reranking import RerankTask
 from minibert.tasks.sequence import SequenceTask
 from minibert.tasks.similarity import SimilarityTask
@@ -257,12 +256,11 @@ def _task_of(
     if negatives:
         raise ValueError("negative_columns is for an embedder: drop it.")
     task: Task
-    is_export = isinstance(model, OnnxHead)
-    if isinstance(model, BertForTokenClassification) or (is_export and model.tags_tokens):
+    if has_head(model, BertForTokenClassification):
         own, task = "tokens", TokenTask(table)
-    elif isinstance(model, BertForQuestionAnswering) or (is_export and model.answers_questions):
+    elif has_head(model, BertForQuestionAnswering):
         own, task = "answers", AnswerTask(table)
-    elif isinstance(model, BertForSequenceClassification) or (is_export and model.classifies_texts):
+    elif has_head(model, BertForSequenceClassification):
         problem = problem_type(model.config)
         is_reranker = model.config.problem_type is None and model.config.num_labels == 1
         if is_reranker and table.pair is not None and name != "regression":

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from reprlib import Repr
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from minibert.base import PreTrainedModel
+from minibert.encoders.onnx_heads import OnnxHead
 from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.util.checks import check_count, check_kind, type_of
-
-if TYPE_CHECKING:  # classify and fill_mask do not need what runs exported models
-    from minibert.encoders.onnx_heads import OnnxHead
 
 Texts = str | Sequence[str]
 
@@ -24,10 +22,33 @@ def excerpt(text: str) -> str:
     return _excerpt.repr(text)
 
 
-def require_model(model: Any, tokenizer: Any, *classes: type) -> None:
-    """Raises a TypeError unless the model is of one of the classes, and the tokenizer is one."""
-    expected = " or ".join(model_class.__name__ for model_class in classes)
-    check_kind("model", model, classes, f"a {expected}")
+def has_head(model: Any, *heads: type) -> bool:
+    """Whether a model has one of the heads, or is the export of one that has it."""
+    if isinstance(model, OnnxHead):
+        return model.head in [head.__name__ for head in heads]
+    return isinstance(model, heads)
+
+
+def require_model(model: Any, tokenizer: Any, *heads: type, exports: bool = False) -> None:
+    """Check the model and the tokenizer of a prediction.
+
+    Args:
+        model: It has one of the heads.
+        tokenizer: Its tokenizer.
+        heads: Classes of models.
+        exports: Whether it may also be an `OnnxHead`.
+
+    Raises:
+        TypeError: The model is of another class, or the tokenizer is not one.
+        ValueError: The export has another head.
+    """
+    kinds = (*heads, OnnxHead) if exports else heads
+    expected = " or ".join(kind.__name__ for kind in kinds)
+    check_kind("model", model, kinds, f"a {expected}")
+    if not has_head(model, *heads):
+        raise ValueError(
+            f"{model.source} was exported from a {model.head}, not from a {heads[0].__name__}."
+        )
     check_kind("tokenizer", tokenizer, Callable, "the BertTokenizer of the model")
 
 

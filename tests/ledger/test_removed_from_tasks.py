@@ -6,8 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tiny_folder import classifier_folder
 
-from minibert import BertConfig, BertForMaskedLM, BertTokenizer, evaluate
+from minibert import BertConfig, BertForMaskedLM, BertTokenizer, evaluate, load
+from minibert.checkpoints.source import Source
+from minibert.tasks.answers import AnswerTask
 from minibert.tasks.readers import read_conll, read_squad
 from minibert.tasks.sequence import SequenceTask
 from minibert.tasks.tokens import TokenTask
@@ -48,6 +51,19 @@ def test_a_comment_with_the_columns_of_a_word_is_an_error(tmp_path: Path) -> Non
 def test_a_table_of_texts_is_not_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="has texts where words should be, and no empty line"):
         conll(tmp_path, "text\tlabel\nso good a film\t1\nso bad a film\t0\nso so\t0\n")
+
+
+def test_a_task_object_takes_any_export(tmp_path: Path) -> None:
+    """That of another head was refused in a sentence, as a model of PyTorch was not."""
+    pytest.importorskip("onnxscript")
+    pytest.importorskip("onnxruntime")
+    from minibert.encoders.export import export
+
+    export(Source.of(classifier_folder(tmp_path / "model", 2)), tmp_path / "onnx")
+    model, tokenizer = load(tmp_path / "onnx", backend="onnx")[1:]
+    rows = [{"question": "who", "context": "tall trees", "answers": []}]
+    with pytest.raises(AttributeError, match="no attribute 'start_logits'"):
+        evaluate(model, tokenizer, rows, task=AnswerTask())
 
 
 def test_masked_words_are_not_scored() -> None:

@@ -10,10 +10,11 @@ import pytest
 from tiny_folder import head_folder, sentence_folder
 
 import minibert
-from minibert import evaluate
+from minibert import answer_question, evaluate, find_entities
 from minibert.checkpoints.source import Source
 from minibert.cli import main
 from minibert.encoders.auto import load_with_heads
+from minibert.util.files import read_json, write_json
 
 pytest.importorskip("onnxscript")
 pytest.importorskip("onnxruntime")
@@ -80,6 +81,38 @@ def test_scores_of_an_exported_head(name: str, tmp_path: Path) -> None:
     assert found.metrics == pytest.approx(expected.metrics, abs=1e-4, nan_ok=True)
     assert (found.task, found.truncated) == (expected.task, expected.truncated)
     assert [error.row for error in found.errors] == [error.row for error in expected.errors]
+
+
+@pytest.mark.parametrize("head", ["MaskedLM", "NextSentencePrediction", "MultipleChoice"])
+def test_another_head_with_logits_is_refused(head: str, tmp_path: Path) -> None:
+    folder = head_folder(tmp_path / "model", getattr(minibert, f"BertFor{head}"))
+    export(Source.of(folder), tmp_path / "onnx")
+    _, model, tokenizer = minibert.load(tmp_path / "onnx", backend="onnx")
+    with pytest.raises(TypeError, match="should be a sequence classifier.* not an OnnxHead"):
+        evaluate(model, tokenizer, [{"text": "hello", "label": "LABEL_0"}])
+    with pytest.raises(
+        ValueError, match=f"from a BertFor{head}, not from a BertForTokenClassification"
+    ):
+        find_entities(model, tokenizer, "hello")
+    with pytest.raises(
+        ValueError, match=f"from a BertFor{head}, not from a BertForQuestionAnswering"
+    ):
+        answer_question(model, tokenizer, "hello", "tall trees")
+    with pytest.raises(ValueError, match="is not the export of a classifier"):
+        model.classify(["hello"])
+
+
+@pytest.mark.parametrize("named", [["OwnTagger"], None])
+def test_the_export_of_a_class_of_ones_own_names_the_class_of_its_graph(
+    named: list[str] | None, tmp_path: Path
+) -> None:
+    folder = head_folder(tmp_path / "model", minibert.BertForQuestionAnswering)
+    config = read_json(folder / "config.json") | {"architectures": named}
+    write_json(folder / "config.json", config)
+    export(Source.of(folder), tmp_path / "onnx")
+    kind, model, tokenizer = minibert.load(tmp_path / "onnx", backend="onnx")
+    assert kind == "answers"
+    assert answer_question(model, tokenizer, "hello", "tall trees")["answer"]
 
 
 @pytest.mark.parametrize("task", ["scores", "pairs"])
