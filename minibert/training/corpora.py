@@ -5,6 +5,7 @@ It is tokenized once, memory-mapped, and shared by all processes and by every re
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
 import signal
@@ -109,7 +110,7 @@ class TokenCache:
         documents: Iterable[Sequence[str]],
         tokenizer: Any,
         folder: str | os.PathLike[str],
-        made_of: Any = None,
+        made_of: str | None = None,
     ) -> None:
         """Tokenize documents and write their ids to the cache.
 
@@ -119,7 +120,7 @@ class TokenCache:
             documents: Lists of sentences, read one at a time.
             tokenizer: Tokenizes them.
             folder: Folder of the cache.
-            made_of: What the ids depend on, as JSON.
+            made_of: What the ids depend on.
         """
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
@@ -181,12 +182,12 @@ class _Job(NamedTuple):
     Attributes:
         part: The part.
         folder: Folder of its `TokenCache`.
-        made_of: What its ids depend on: its text, the column and the vocabulary.
+        made_of: What its ids depend on, as JSON: its text, the column and the vocabulary.
     """
 
     part: Part
     folder: str
-    made_of: list[Any]
+    made_of: str
 
     def is_done(self) -> bool:
         """Whether the folder holds a complete cache that was made of this."""
@@ -380,7 +381,8 @@ def _jobs_of(
         }
         for part in parts_of(source, table, PART_BYTES).values():
             made_of = [*part, asdict(table), *versions.get(part.file, ()), vocabulary]
-            jobs.append(_Job(part, str(folder / f"{len(jobs):06}"), made_of))
+            # as text, which is the same when it is read again: JSON has no tuples
+            jobs.append(_Job(part, str(folder / f"{len(jobs):06}"), json.dumps(made_of)))
     return jobs
 
 

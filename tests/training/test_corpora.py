@@ -179,6 +179,16 @@ def test_a_corpus_of_any_kind(
     assert sorted(as_lists(corpus.portion(0, 10**3))) == expected
 
 
+def test_a_table_without_a_header_is_tokenized_once(
+    tokenizer: BertTokenizer, tmp_path: Path
+) -> None:
+    (tmp_path / "corpus.csv").write_text("1,the cat sat\n2,the dog ran\n", encoding="utf-8")
+    table = Table("body", columns=("id", "body"))
+    for tokenize in (True, False):
+        corpus = corpus_of(tmp_path / "corpus.csv", tokenizer, table=table, tokenize=tokenize)
+        assert corpus.tokens == 6
+
+
 def test_a_share_of_each_corpus(tokenizer: BertTokenizer, tmp_path: Path) -> None:
     write_corpus(tmp_path / "a.txt", 40)
     write_corpus(tmp_path / "b.txt", 10)
