@@ -178,6 +178,7 @@ def evaluate(
         quoting=quoting,
         encoding=encoding,
     )
+    is_own = isinstance(task, Task)
     if not isinstance(task, Task):
         task = _task_of(model, task, table, label_columns, negative_columns, data)
     is_multi_label = isinstance(task, SequenceTask) and task.multi_label
@@ -189,7 +190,8 @@ def evaluate(
             "drop it."
         )
     skipped: list[BadRow] = []
-    rows = rows_of(task, data, dev=True, skip=skipped if skip_bad_rows else None)
+    # a task of one's own may have another table for evaluation files, which may lack negatives
+    rows = rows_of(task, data, dev=is_own, skip=skipped if skip_bad_rows else None)
     if skipped:
         warn(left_out(skipped))
     examples = []
@@ -250,6 +252,8 @@ def _task_of(
         is_scored = name == "scores"
         if name is None and not negatives:
             is_scored = _has_column(data, table)
+        if is_scored and negatives:
+            raise ValueError("negative_columns is for ranking, and not for scores: drop it.")
         if not is_scored:
             table = replace(table, label=None)
         return SimilarityTask(table, negatives, max_score=None)

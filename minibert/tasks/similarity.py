@@ -122,6 +122,9 @@ class SimilarityTask(TableTask):
     def __post_init__(self) -> None:
         if self.table.pair is None:
             raise ValueError("table has no pair: name the column of the second text.")
+        for name in self.negatives:
+            if name in (self.table.text, self.table.pair):
+                raise ValueError(f"{name!r} is the column of a negative and of another text.")
 
     @property
     def metrics(self) -> Sequence[str]:  # type: ignore[override]

@@ -172,6 +172,25 @@ def test_pairs_and_triplets(negatives: tuple[str, ...], checkpoint: Path, tmp_pa
     assert scores["recall@10"] > 0.8
 
 
+def test_negatives_have_columns_of_their_own(checkpoint: Path, tmp_path: Path) -> None:
+    file = write(tmp_path / "dev.jsonl", scored(4, 0))
+    embedder = SentenceEmbedder.from_pretrained(checkpoint, precision="exact")
+    for task, message in ((None, "no column 'typo'"), ("scores", "negative_columns is for")):
+        with pytest.raises(ValueError, match=message):
+            evaluate(
+                embedder,
+                None,
+                file,
+                task=task,
+                text_column="anchor",
+                pair_column="positive",
+                label_column="score",
+                negative_columns=["typo"],
+            )
+    with pytest.raises(ValueError, match="'positive'"):
+        SimilarityTask(negatives=["positive"])
+
+
 def test_scored_pairs(checkpoint: Path, tmp_path: Path) -> None:
     files = [
         write(tmp_path / f"{seed}.jsonl", scored(count, seed))
