@@ -14,6 +14,7 @@ from minibert.text.lines import HEAD_BYTES, check_kind, text_lines
 from minibert.text.location import Location
 from minibert.text.rows import SHOWN_CHARACTERS, BadRow, Row
 from minibert.text.table import Table
+from minibert.util.checks import warn
 from minibert.util.extras import need
 from minibert.util.files import RECIPES, json_fault, json_kind
 
@@ -63,6 +64,7 @@ class FileRows:
         self.unit = "byte" if start else "line"
 
     def __iter__(self) -> Iterator[Row]:
+        self._warn_of_options()
         is_packed = self.file.compressed or self.file.suffix == ".parquet"
         try:
             if self.file.suffix == ".parquet":
@@ -86,6 +88,17 @@ class FileRows:
             if (is_packed and not is_of_reader) or type(error).__module__.startswith("pyarrow"):
                 raise ValueError(f"{self.file} is damaged ({error}). Get it again.") from None
             raise
+
+    def _warn_of_options(self) -> None:
+        """Warn of options of tables of text, which may be meant for another file of a run."""
+        names: tuple[str, ...] = ()
+        if self.file.suffix in (".json", ".parquet", *JSON_LINES):
+            names = ("columns", "delimiter", "quoting")
+        elif not has_columns(self.file, self.table):
+            names = ("quoting",)  # lines have no columns, which is an error
+        for name in names:
+            if self.start == 0 and getattr(self.table, name) is not None:
+                warn(f"the option {name} has no effect on {self.file}, which is no .csv or .tsv.")
 
     def _lines(self) -> Iterator[tuple[int, str]]:
         return text_lines(self.file, self.table.encoding, self.skip, self.start, self.end)

@@ -41,8 +41,8 @@ class Table:
     )
     delimiter: str | None = option(
         None,
-        "Character between columns, or the word tab. Any file is a table with it. Default: a comma "
-        "in .csv, a tab in .tsv.",
+        "Character between columns, or the word tab. With it any file of text is a table, but for "
+        "JSON. Default: a comma in .csv, a tab in .tsv.",
         flag="--delimiter",
         metavar="CHAR",
     )

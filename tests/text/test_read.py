@@ -398,3 +398,21 @@ def test_a_column_of_a_file_without_columns(
 ) -> None:
     with pytest.raises(ValueError, match=message):
         list(read(write(tmp_path, name, data), Table(label="label")))
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("a.jsonl", {"delimiter": ";"}),
+        ("a.json", {"columns": ("text", "n")}),
+        ("a.parquet", {"quoting": "quoted"}),
+        ("a.txt", {"quoting": "none"}),
+    ],
+)
+def test_an_option_without_effect_is_said(
+    name: str, options: dict[str, Any], tmp_path: Path
+) -> None:
+    data = {"a.jsonl": JSON_LINES, "a.json": ARRAY, "a.parquet": parquet_bytes(), "a.txt": LINES}
+    path = write(tmp_path, name, data[name])
+    with pytest.warns(UserWarning, match=f"{next(iter(options))} has no effect on .*{name}"):
+        assert [row.text for row in read(path, Table(**options))] == TEXTS
