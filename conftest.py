@@ -21,6 +21,7 @@ The Korean pages have the same blocks, which tests/test_docs.py checks. The Engl
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import io
 import os
@@ -40,6 +41,9 @@ from sybil import Document, Example, Region, Sybil
 
 # Only the tests in tests/hub may use the network.
 os.environ["HF_HUB_OFFLINE"] = "1"
+
+# Looking for garbage in what is imported takes seconds: pytest_collection_finish turns this on.
+gc.disable()
 
 ROOT = Path(__file__).resolve().parent
 BLOCK = re.compile(
@@ -207,6 +211,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             if example.parsed.note == "slow":
                 item.add_marker(pytest.mark.slow)
                 item.add_marker(pytest.mark.timeout(1800))
+
+
+def pytest_collection_finish() -> None:
+    """Leaves what was imported out of all garbage collections, also in forked processes."""
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
