@@ -19,6 +19,7 @@ import torch
 from conftest import full_disk, tiny_config
 from forked import kill_when, start
 from tiny_folder import WORDS, tiny_folder
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from minibert import BertForMaskedLM, BertForSequenceClassification, BertTokenizer
 from minibert.cli import main
@@ -34,9 +35,9 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 @pytest.fixture(scope="module")
 def commands(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
-    """Commands for 40 steps of pre-training and of fine-tuning."""
+    """Commands for 40 steps of pre-training and of fine-tuning a model of one layer."""
     folder, draw = tmp_path_factory.mktemp("data"), random.Random(0)
-    model = tiny_folder(folder / "model")
+    model = tiny_folder(folder / "model", num_hidden_layers=1)
     sentences = [" ".join(draw.choices(WORDS, k=draw.randrange(3, 12))) for _ in range(120)]
     corpus, rows = folder / "corpus.txt", folder / "rows.tsv"
     corpus.write_text(
@@ -65,6 +66,29 @@ def commands(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     }
 
 
+@pytest.fixture(scope="module")
+def whole_runs(
+    commands: dict[str, list[str]], tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Path]:
+    """Folders of the runs of both commands that nothing stopped."""
+    folder = tmp_path_factory.mktemp("whole")
+    runs = {
+        kind: start([*command, "--output", str(folder / kind)], folder / f"{kind}.txt")
+        for kind, command in commands.items()
+    }
+    for kind, run in runs.items():
+        run.join()
+        assert run.exitcode == 0, (folder / f"{kind}.txt").read_text(encoding="utf-8")
+    return {kind: folder / kind for kind in runs}
+
+
+def assert_same_run(received: Path, expected: Path) -> None:
+    assert losses(received) == losses(expected)
+    saved = weights(received)
+    for name, weight in weights(expected).items():
+        assert torch.equal(saved[name], weight), name
+
+
 def weights(folder: Path) -> dict[str, torch.Tensor]:
     tensors: dict[str, torch.Tensor] = read_state(saved_states(folder)[-1])["model"]
     return tensors
@@ -84,11 +108,14 @@ def losses(folder: Path) -> list[Any]:
 @pytest.mark.parametrize("kills", [1, pytest.param(30, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", ["pretrain", "finetune"])
 @pytest.mark.needs("fork")
-def test_kills(commands: dict[str, list[str]], kind: str, kills: int, tmp_path: Path) -> None:
+def test_kills(
+    commands: dict[str, list[str]],
+    whole_runs: dict[str, Path],
+    kind: str,
+    kills: int,
+    tmp_path: Path,
+) -> None:
     """A run that is killed at any moment and resumed ends with the same weights and log."""
-    whole = start([*commands[kind], "--output", str(tmp_path / "whole")], tmp_path / "whole.txt")
-    whole.join()
-    assert whole.exitcode == 0, (tmp_path / "whole.txt").read_text(encoding="utf-8")
     for number in range(kills):
         out, log = tmp_path / str(number), tmp_path / f"{number}.txt"
         steps = random.Random(number).choice([0, *range(35)])
@@ -102,50 +129,41 @@ def test_kills(commands: dict[str, list[str]], kind: str, kills: int, tmp_path: 
         resumed = start([*arguments, *(["--resume"] if saved_states(out) else [])], log)
         resumed.join()
         assert resumed.exitcode == 0, log.read_text(encoding="utf-8")
-        assert losses(out) == losses(tmp_path / "whole")
-        for name, weight in weights(tmp_path / "whole").items():
-            assert torch.equal(weights(out)[name], weight)
+        assert_same_run(out, whole_runs[kind])
         assert not list(out.glob(".*"))
 
 
-@pytest.mark.parametrize(
-    ("kind", "number"),
-    [
-        ("pretrain", signal.SIGINT),
-        ("finetune", signal.SIGTERM),
-        pytest.param("pretrain", signal.SIGTERM, marks=pytest.mark.slow),
-        pytest.param("finetune", signal.SIGINT, marks=pytest.mark.slow),
-    ],
-)
-@pytest.mark.needs("fork")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("kind", ["pretrain", "finetune"])
 def test_a_signal_before_the_first_save(
-    commands: dict[str, list[str]], kind: str, number: int, tmp_path: Path
+    commands: dict[str, list[str]],
+    whole_runs: dict[str, Path],
+    kind: str,
+    number: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """The current step is finished and saved, and resuming gives the weights of a whole run."""
-    arguments = [*commands[kind], "--save-every", "1000", "--steps", "80"]
-    whole = start([*arguments, "--output", str(tmp_path / "whole")], tmp_path / "whole.txt")
-    whole.join()
-    out, log = tmp_path / "out", tmp_path / "log.txt"
-    run = start([*arguments, "--output", str(out)], log)
-    while run.is_alive() and not (out / "log.jsonl").exists():
-        time.sleep(0.001)
-    assert run.pid is not None
-    os.kill(run.pid, number)
-    run.join()
-    assert run.exitcode == 128 + number
-    step = read_state(saved_states(out)[-1])["position"]["step"]
-    assert (
-        0 < step < 80
-        and f"stopped after step {step}, which is saved. Start again with --resume"
-        in log.read_text(encoding="utf-8")
-    )
-    resumed = start([*arguments, "--output", str(out), "--resume"], log)
-    resumed.join()
-    assert losses(out) == losses(tmp_path / "whole")
-    assert all(
-        torch.equal(weights(out)[name], weight)
-        for name, weight in weights(tmp_path / "whole").items()
-    )
+    arguments = [*commands[kind], "--save-every", "1000", "--output", str(tmp_path)]
+    updates = []
+
+    def interrupt(optimizer: torch.optim.Optimizer, *_: object) -> None:
+        updates.append(optimizer)
+        if len(updates) == 3:
+            signal.raise_signal(number)
+
+    hook = register_optimizer_step_pre_hook(interrupt)
+    try:
+        assert main(arguments) == 128 + number
+    finally:
+        hook.remove()
+    step = read_state(saved_states(tmp_path)[-1])["position"]["step"]
+    assert 3 <= step < 40
+    message = f"stopped after step {step}, which is saved. Start again with --resume"
+    assert message in capsys.readouterr().err
+    assert main([*arguments, "--resume"]) == 0
+    assert_same_run(tmp_path, whole_runs[kind])
 
 
 @pytest.mark.parametrize(
