@@ -52,7 +52,8 @@ def project(tmp_path: Path) -> Path:
 
 
 def write_config(project: Path, dropout: float) -> None:
-    config = tiny_config(hidden_dropout_prob=dropout, attention_probs_dropout_prob=dropout)
+    probabilities = {"hidden_dropout_prob": dropout, "attention_probs_dropout_prob": dropout}
+    config = tiny_config(num_hidden_layers=1, **probabilities)
     (project / "config.json").write_text(config.to_json_string(), encoding="utf-8")
 
 
@@ -169,7 +170,7 @@ def test_killed_many_times_and_resumed_to_the_same_weights(
 @pytest.mark.needs("fork")
 def test_two_processes_equal_one(batch_size: int, project: Path) -> None:
     write_config(project, dropout=0.0)
-    options = ("--steps", "20", "--batch-size", str(batch_size))
+    options = ("--steps", "10", "--batch-size", str(batch_size))
     options += ("--tokens-per-forward", "100")  # several forward passes a step
     one = train_forked(project, "one", *options)
     two = train_forked(project, "two", *options, processes=2)
@@ -194,10 +195,10 @@ def assert_close_weights(
 def test_two_processes_can_resume_a_run_of_one(project: Path) -> None:
     """A state is complete, so any number of processes can resume from it."""
     write_config(project, dropout=0.0)
-    options = ("--steps", "20", "--save-every", "10", "--keep-states", "1")
+    options = ("--steps", "12", "--save-every", "6", "--keep-states", "1")
     whole = train_forked(project, "whole", *options)
     run = start(arguments(project, "killed", *options), project / "killed.txt")
-    state = project / "killed" / "states" / "state-000000010.pt"
+    state = project / "killed" / "states" / "state-000000006.pt"
     kill_when(run, state.exists, 0)
     assert saved_states(project / "killed")[-1] == state
     resumed = train_forked(project, "killed", *options, "--resume", processes=2)
