@@ -96,7 +96,10 @@ def write_wide_dense(folder: Path) -> None:
 def save_compressed(path: Path, tensors: Any) -> None:
     """Write a file like torch.save, but with 400 MB of compressed zeros in place of a tensor."""
     torch.save(tensors, whole := path.with_name("whole"))
-    with zipfile.ZipFile(whole) as old, zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as new:
+    with (
+        zipfile.ZipFile(whole) as old,
+        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as new,
+    ):
         for name in old.namelist():
             if name.endswith("data/0"):
                 with new.open(name, "w", force_zip64=True) as file:
