@@ -46,8 +46,8 @@ LONG = {
     "search Korea --corpus lines.txt": "20/20",
     "tokenize --file lines.txt": "20/20",
     "fill-mask --file masks.txt": "3/3",
-    "view hello --output {}.html": "5/5",
-    "verify --tolerance 1": "5/5",
+    "view hello --model model --output {}.html": "5/5",
+    "verify --model model --tolerance 1": "5/5",
     "pretrain --config model/config.json --corpus corpus.txt --vocab model --steps 2"
     " --batch-size 2 --output {}": "2/2",
     "finetune tokens --model model --train tags.txt --dev tags.txt --epochs 1 --output {}": "1/1",
