@@ -64,15 +64,13 @@ def every_preset(**options: Any) -> Together:
 
 
 def every_pooling(**_: Any) -> Together:
-    """Return an embedder of every pooling, followed by truncation and normalization."""
+    """Return embedders whose vectors join those of every pooling, truncated and normalized."""
     bert = minibert.BertModel(tiny_config(num_hidden_layers=1))
     tokenizer = BertTokenizer(VOCABULARY)
-    steps = [Truncate(10), Normalize()]
-    models = [
-        minibert.SentenceEmbedder(bert, tokenizer, pooling=name, steps=steps) for name in POOLINGS
-    ]
+    steps = [Truncate(len(POOLINGS) * bert.config.hidden_size - 10), Normalize()]
+    every = minibert.SentenceEmbedder(bert, tokenizer, pooling=list(POOLINGS), steps=steps)
     both = minibert.SentenceEmbedder(bert, tokenizer, pooling=["max", "cls"], layers=[0, 1])
-    return Together([*models, both]).eval()
+    return Together([every, both]).eval()
 
 
 def batches() -> tuple[Batch, Batch]:
