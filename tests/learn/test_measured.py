@@ -9,6 +9,7 @@ import base64
 import json
 import re
 from collections import Counter
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
@@ -307,10 +308,9 @@ def test_ask_has_vectors_of_its_phrasings(language: str) -> None:
     assert digest == phrasings_digest(language), "run scripts/measure_scenes.py --only asked"
 
 
-def in_usual_forms(text: str) -> str:
-    """Write every term of a Korean text in its usual form, as Ask does."""
-    if not re.search("[ㄱ-ㅣ가-힣]", text):
-        return text
+@cache
+def usual_forms() -> tuple[re.Pattern[str], dict[str, str]]:
+    """Return a pattern of the other forms of Korean terms, and the usual form of each."""
     terms = json.loads(part("terms.json")).values()
     usual = {
         form.lower(): own["ko"]["forms"][0]
@@ -325,11 +325,15 @@ def in_usual_forms(text: str) -> str:
         for form in sorted(usual, key=len, reverse=True)
     )
     joined = {re.sub("[ -]", "", form): first for form, first in usual.items()}
-    return re.sub(
-        f"(?<![a-z])({pattern})(?![a-z])",
-        lambda found: joined[re.sub("[ -]", "", found[0])],
-        text.lower(),
-    )
+    return re.compile(f"(?<![a-z])({pattern})(?![a-z])"), joined
+
+
+def in_usual_forms(text: str) -> str:
+    """Write every term of a Korean text in its usual form, as Ask does."""
+    if not re.search("[ㄱ-ㅣ가-힣]", text):
+        return text
+    pattern, joined = usual_forms()
+    return pattern.sub(lambda found: joined[re.sub("[ -]", "", found[0])], text.lower())
 
 
 def test_vectors_of_phrasings(model: Model, sample: Any) -> None:
