@@ -131,9 +131,9 @@ def test_a_student_learns_the_vectors_of_its_teacher(tmp_path: Path) -> None:
     assert sentences.epoch(0)[3]["input_ids"].tolist() == tokenizer(texts[3])["input_ids"][0]
 
     model = BertForPreTraining(
-        tiny_config().replace(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+        tiny_config(num_hidden_layers=1, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
     )
-    options = TrainingOptions(steps=200, batch_size=16, learning_rate=1e-2, pool=1)
+    options = TrainingOptions(steps=150, batch_size=16, learning_rate=1e-2, pool=1)
     data = Mixture([sentences.epoch, lambda _: PAIRS], **LABELS)
     Run(model, data.epoch, TaughtPretraining(vectors), tmp_path / "run", options).train()
     losses = [

@@ -63,9 +63,8 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> str:
     folder = tmp_path / "checkpoint"
-    config = tiny_config(
-        vocab_size=len(WORDS), hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0
-    )
+    without_dropout = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    config = tiny_config(vocab_size=len(WORDS), num_hidden_layers=1, **without_dropout)
     BertModel(config).save_pretrained(folder)
     (folder / "vocab.txt").write_text("\n".join(WORDS) + "\n", encoding="utf-8")
     return str(folder)
