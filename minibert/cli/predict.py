@@ -178,12 +178,12 @@ def classify(options: argparse.Namespace) -> None:
     rows = _rows_of_input(options)
     model, tokenizer = load_head(options, "classifier")
     from minibert.encoders.scoring import class_activation, label_names, label_scores
-    from minibert.tasks.predicting import length_limit
+    from minibert.tasks.predicting import token_limit
     from minibert.tasks.task import encode_texts, logits_of
     from minibert.tasks.thresholds import thresholds_of
 
     config = model.config
-    limit = length_limit(model, tokenizer)
+    limit = token_limit(model, tokenizer)
     activation = class_activation(config)
     is_number = activation == "Identity"
     has_several = activation == "Sigmoid"

@@ -27,7 +27,7 @@ from minibert.tasks import TaskName
 from minibert.tasks.answers import AnswerTask
 from minibert.tasks.head_labels import label_ids, problem_type, unknown_labels
 from minibert.tasks.metrics import ClassScores
-from minibert.tasks.predicting import has_head, length_limit
+from minibert.tasks.predicting import has_head, token_limit
 from minibert.tasks.reranking import RerankTask
 from minibert.tasks.sequence import SequenceTask
 from minibert.tasks.similarity import SimilarityTask
@@ -203,7 +203,7 @@ def evaluate(
     elif tokenizer is None:
         raise ValueError("tokenizer is None. Only an embedder has its own.")
     else:
-        limit = length_limit(model, tokenizer, max_length)
+        limit = token_limit(model, tokenizer, max_length)
         labels = Counter(label for row in rows for label in task.labels_of(row))
         known = label_ids(label_names(model.config))
         unknown, notice = unknown_labels(labels, known, "the data", "the model")

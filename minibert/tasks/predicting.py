@@ -8,6 +8,7 @@ from typing import Any
 
 from minibert.base import PreTrainedModel
 from minibert.encoders.onnx_heads import OnnxHead
+from minibert.encoders.text_encoder import check_max_length
 from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.util.checks import check_count, check_kind, type_of
 
@@ -64,24 +65,17 @@ def as_text_list(texts: Texts) -> list[str]:
     return list(texts)
 
 
-def token_limit(model: PreTrainedModel | OnnxHead, tokenizer: BertTokenizer) -> int:
-    """How many tokens of a text the model and its tokenizer take at once."""
-    return min(tokenizer.model_max_length, model.config.max_position_embeddings)
-
-
-def length_limit(
+def token_limit(
     model: PreTrainedModel | OnnxHead, tokenizer: BertTokenizer, max_length: int | None = None
 ) -> int:
-    """Tokens after which a text is truncated: `max_length`, or else what the model takes.
+    """How many tokens of a text are read: `max_length`, or what model and tokenizer take at once.
 
     Raises:
         ValueError: `max_length` is more than the positions of the model, or leaves no room for a
             token.
     """
-    if max_length is None:
-        return token_limit(model, tokenizer)
-    check_count("max_length", max_length, minimum=3)
     positions = model.config.max_position_embeddings
-    if max_length > positions:
-        raise ValueError(f"max_length is {max_length}, but the model has {positions} positions.")
-    return max_length
+    if max_length is None:
+        return min(tokenizer.model_max_length, positions)
+    check_count("max_length", max_length, minimum=3)
+    return check_max_length(max_length, positions)

@@ -28,7 +28,7 @@ from minibert.heads import BertForSequenceClassification
 from minibert.losses import IGNORED, cross_entropy, regression_loss
 from minibert.tasks import metrics
 from minibert.tasks.head_labels import label_ids
-from minibert.tasks.predicting import Texts, as_text_list, length_limit, require_model
+from minibert.tasks.predicting import Texts, as_text_list, require_model, token_limit
 from minibert.tasks.tables import TableTask, number_of
 from minibert.tasks.task import (
     Batch,
@@ -539,7 +539,7 @@ def classify(
         check_kind("threshold", threshold, Real, "a number")
     if top_k is not None:
         check_count("top_k", top_k)
-    limit = length_limit(model, tokenizer, max_length)
+    limit = token_limit(model, tokenizer, max_length)
     second = None if pairs is None else as_text_list(pairs)
     examples = encode_texts(tokenizer, as_text_list(texts), second, limit)
     truncated = sum(example["truncated"] for example in examples)
