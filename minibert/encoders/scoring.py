@@ -54,23 +54,37 @@ def label_names(config: BertConfig) -> list[str]:
     return [config.id2label[index] for index in range(config.num_labels)]
 
 
-def class_activation(config: BertConfig) -> str:
-    """What turns a classifier's logits into scores.
+def problem_type(config: BertConfig) -> str:
+    """The problem type of a classifier, also where its config does not name it.
 
-    They are probabilities of one class, by a softmax, or of each class alone, by a sigmoid. A
-    regression and a model with a single label have numbers.
+    A single label that is not one of several is a number.
 
     Args:
         config: The model's configuration.
 
     Returns:
-        "Sigmoid", "Identity" or "Softmax".
+        "single_label_classification", "multi_label_classification" or "regression".
     """
-    if config.problem_type == "multi_label_classification":
-        return "Sigmoid"
-    if config.problem_type == "regression" or config.num_labels == 1:
-        return "Identity"
-    return "Softmax"
+    problem = config.problem_type or "single_label_classification"
+    if problem == "single_label_classification" and config.num_labels == 1:
+        return "regression"
+    return problem
+
+
+def class_activation(config: BertConfig) -> str:
+    """What turns a classifier's logits into scores.
+
+    They are probabilities of one class, by a softmax, or of each class alone, by a sigmoid. A
+    regression has numbers.
+
+    Args:
+        config: The model's configuration.
+    """
+    return {
+        "single_label_classification": "Softmax",
+        "multi_label_classification": "Sigmoid",
+        "regression": "Identity",
+    }[problem_type(config)]
 
 
 def relevance_activation(config: BertConfig, name: str | None) -> str:

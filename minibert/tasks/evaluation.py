@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from minibert.encoders.scoring import label_names
+from minibert.encoders.scoring import label_names, problem_type
 from minibert.encoders.text_encoder import TextEncoder
 from minibert.heads import (
     BertForQuestionAnswering,
@@ -25,7 +25,7 @@ from minibert.heads import (
 )
 from minibert.tasks import TaskName
 from minibert.tasks.answers import AnswerTask
-from minibert.tasks.head_labels import label_ids, problem_type, unknown_labels
+from minibert.tasks.head_labels import label_ids, unknown_labels
 from minibert.tasks.metrics import ClassScores
 from minibert.tasks.predicting import has_head, token_limit
 from minibert.tasks.reranking import RerankTask

@@ -17,7 +17,7 @@ from minibert.checkpoints.source import Source
 from minibert.checkpoints.tensors import read_tensors
 from minibert.config import BertConfig
 from minibert.encoders.auto import class_for_tensors
-from minibert.encoders.scoring import label_names
+from minibert.encoders.scoring import label_names, problem_type
 from minibert.util.checks import amount
 from minibert.util.files import read_json
 from minibert.util.progress import tell
@@ -146,13 +146,6 @@ def unknown_labels(
         )
     count = f"{sum(unknown.values()):,} of {labels.total():,}"
     return unknown, f"labels of {data} that {owner} lacks count as wrong: {listing}, {count}."
-
-
-def problem_type(config: BertConfig) -> str:
-    """The problem type of a classifier, also where its config does not name it."""
-    if config.problem_type is not None:
-        return str(config.problem_type)
-    return "regression" if config.num_labels == 1 else "single_label_classification"
 
 
 def _report_new_head(
