@@ -129,7 +129,7 @@ class SimilarityTask(TableTask):
     @property
     def metrics(self) -> Sequence[str]:  # type: ignore[override]
         """Correlations where there are scores, else how often an anchor finds its positive."""
-        if self._dev_table.label is not None:
+        if self.table_of(dev=True).label is not None:
             return ("spearman", "pearson")
         return ("recall@1", "recall@10", "mrr")
 
@@ -139,10 +139,6 @@ class SimilarityTask(TableTask):
         if self.table.label is not None:
             return {}
         return {"tokens_per_forward": None, "pool": 1}
-
-    @property
-    def _dev_table(self) -> Table:
-        return self.dev_table or self.table
 
     def load(
         self, checkpoint: FilePath | Source, rows: Sequence[Row]

@@ -28,7 +28,7 @@ class TableTask(Task):
 
     def read(self, data: Data, dev: bool = False, skip: Skipped = None) -> list[Row]:
         """Rows of a table."""
-        table = (self.dev_table or self.table) if dev else self.table
+        table = self.table_of(dev)
         columns = self.columns(table, dev)
         if isinstance(data, str | os.PathLike):
             return usable(data, read(data, table, skip, columns), self.check, skip)
@@ -38,6 +38,10 @@ class TableTask(Task):
             self.check(row)
 
         return usable(data, rows_in_memory(data, table), check, skip)
+
+    def table_of(self, dev: bool) -> Table:
+        """How training files are read, or with `dev` evaluation files."""
+        return (self.dev_table or self.table) if dev else self.table
 
     def columns(self, table: Table, dev: bool) -> Sequence[str]:
         """The columns that every row has. `dev`: of an evaluation file."""
