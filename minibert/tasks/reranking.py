@@ -15,12 +15,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from torch import Tensor, nn
 
 from minibert.base import PreTrainedModel
 from minibert.checkpoints.source import Source
 from minibert.config import BertConfig
-from minibert.encoders.scoring import activate
 from minibert.heads import BertForSequenceClassification
 from minibert.losses import multi_label_loss
 from minibert.tasks.metrics import ranking_scores
@@ -120,7 +120,7 @@ class RerankTask(TableTask):
         if not groups:
             raise ValueError("No query has a relevant document: there is nothing to rank.")
         ranked = np.array([ranking_scores(labels[group], logits[group], AMONG) for group in groups])
-        scores = activate(logits, "Sigmoid")
+        scores = torch.from_numpy(logits).sigmoid().numpy()
         errors = []
         for number, group in enumerate(groups):
             best, first = group[labels[group].argmax()], group[logits[group].argmax()]

@@ -240,8 +240,8 @@ class SequenceTask(TableTask):
         self, model: Any, rows: Sequence[Row], examples: Sequence[Example]
     ) -> list[Labeled]:
         """The score of each label of each text."""
-        logits = logits_of(model, examples)
-        scores = activate(logits, class_activation(model.config)).double().numpy()
+        logits = logits_of(model, examples).double()  # float32 is 1 for large logits
+        scores = activate(logits, class_activation(model.config)).numpy()
         names = label_names(model.config)
         thresholds = thresholds_of(model.config) if self.multi_label else None
         return [Labeled(row, names, thresholds) for row in scores]
@@ -259,7 +259,7 @@ class SequenceTask(TableTask):
         predictions = self.predict(model, rows, examples)
         names = label_names(model.config)
         expected = self._label_sets(rows, label_ids(names), len(names))
-        scores = np.array([prediction.scores for prediction in predictions])
+        scores = _served([prediction.scores for prediction in predictions])
         thresholds = best_thresholds(expected, scores)
         model.config.extra[THRESHOLDS] = dict(zip(names, thresholds.tolist(), strict=True))
         shown = ", ".join(map("{} {:.2f}".format, names, thresholds))
@@ -391,7 +391,7 @@ def _scores_of_sets(
     """
     classes = scores.shape[1]
     predicted = np.zeros_like(expected)
-    predicted[:, :classes] = scores >= thresholds
+    predicted[:, :classes] = _served(scores) >= thresholds
     known = expected[:, :classes]
     losses = -np.log(np.maximum(np.where(known, scores, 1 - scores), SMALLEST)).mean(1)
 
@@ -435,6 +435,11 @@ def _scores_of_sets(
         errors=errors,
         notice=notice,
     )
+
+
+def _served(scores: npt.ArrayLike) -> npt.NDArray[np.float32]:
+    """Scores in the precision in which predictions compare them with thresholds."""
+    return np.array(scores, dtype=np.float32)
 
 
 def as_flag(value: Any) -> bool | None:

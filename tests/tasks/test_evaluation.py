@@ -160,6 +160,29 @@ def test_several_labels_of_a_text(tokenizer: Any) -> None:
     assert result.intervals == {} and [row.label for row in result.classes] == list(names.values())
 
 
+def test_scores_that_are_1_in_float32_keep_their_order(tokenizer: Any) -> None:
+    """The mean average precision and the order of the errors are those of the logits."""
+    names = {0: "good", 1: "funny", 2: "long"}
+    texts = random_texts(30)
+    several = [{"text": text, "label": [names[i % 3]]} for i, text in enumerate(texts)]
+    model = build(
+        "BertForSequenceClassification", id2label=names, problem_type="multi_label_classification"
+    )
+    expected = evaluate(model, tokenizer, several, bootstrap=0).metrics["map"]
+    with torch.no_grad():
+        model.classifier.bias += 20
+    assert evaluate(model, tokenizer, several, bootstrap=0).metrics["map"] == expected
+    # thresholds apply to the scores of `classify`, which are all 1
+    at_threshold = evaluate(model, tokenizer, several, threshold=1.0, bootstrap=0).metrics
+    assert at_threshold["f1_micro"] == close(0.5)
+    model.config.problem_type = "single_label_classification"
+    with torch.no_grad():
+        model.classifier.bias[0] += 20
+    single = [{"text": text, "label": "long"} for text in texts]
+    errors = evaluate(model, tokenizer, single, bootstrap=0).errors
+    assert len({error.score for error in errors}) == len(texts)
+
+
 def test_a_tagger(tokenizer: Any, tmp_path: Path) -> None:
     model = build("BertForTokenClassification", id2label=dict(enumerate(sorted(set(TAGS)))))
     rng = np.random.default_rng(0)
