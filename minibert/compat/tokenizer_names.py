@@ -152,7 +152,7 @@ class TokenizerCompatibility:
         Args:
             pair: Whether the row has two texts.
         """
-        return int(self._template(2 if pair else 1).special_count)
+        return int(self._templates[int(pair)].special_count)
 
     def build_inputs_with_special_tokens(
         self: Any, token_ids_0: Sequence[int], token_ids_1: Sequence[int] | None = None
@@ -164,7 +164,7 @@ class TokenizerCompatibility:
             token_ids_1: Ids of the second text, if there is one.
         """
         texts = _texts(token_ids_0, token_ids_1)
-        template = self._template(len(texts))
+        template = self._templates[len(texts) - 1]
         return template.assemble(texts, template.ids)
 
     def get_special_tokens_mask(
@@ -193,7 +193,7 @@ class TokenizerCompatibility:
             special_ids = set(self.all_special_ids)
             return [int(int(token_id) in special_ids) for token_id in token_ids_0]
         texts = [[0] * len(ids) for ids in _texts(token_ids_0, token_ids_1)]
-        template = self._template(len(texts))
+        template = self._templates[len(texts) - 1]
         return template.assemble(texts, template.fill_special(1))
 
     def create_token_type_ids_from_sequences(
@@ -206,7 +206,7 @@ class TokenizerCompatibility:
             token_ids_1: Ids of the second text, if there is one.
         """
         lengths = [len(ids) for ids in _texts(token_ids_0, token_ids_1)]
-        return self._template(len(lengths)).type_ids(lengths)
+        return self._templates[len(lengths) - 1].type_ids(lengths)
 
     def to_transformers(self: Any) -> Any:
         """Return this tokenizer as a `transformers.BertTokenizerFast`, for tools that require it.

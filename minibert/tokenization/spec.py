@@ -126,9 +126,19 @@ class TokenizerSpec:
 
     @property
     def templates(self) -> Templates:
-        """The rows with one and with two texts, with tokens as ids."""
+        """The rows with one and with two texts, with tokens as ids.
+
+        Raises:
+            ValueError: BERT's rows without `cls_token` or `sep_token`.
+        """
         if self.components.templates is not None:
             return self.components.templates
+        for name in ("cls_token", "sep_token"):
+            if self.special_tokens[name] is None:
+                raise ValueError(
+                    f"{name} is None, but BERT's rows have one. Pass "
+                    'components={"post_processor": None} for rows without special tokens.'
+                )
         special = self.special_tokens
         return bert_templates(str(special["cls_token"]), str(special["sep_token"]))
 

@@ -35,8 +35,6 @@ from minibert.tokenization.batch_rows import (
     SIDES,
     RowContent,
     RowForm,
-    RowTemplate,
-    bert_templates,
     check_rows,
     pad_rows,
     padded_length,
@@ -51,7 +49,7 @@ from minibert.tokenization.pipeline import Pipeline, Token
 from minibert.tokenization.spec import NO_LIMIT, OPTIONS, TokenizerSpec
 from minibert.tokenization.tokenizer_json import SPLITTING, Components
 from minibert.tokenization.unicode import CJK
-from minibert.tokenization.vocabulary import ALL_NAMED, Vocabulary, to_list
+from minibert.tokenization.vocabulary import ALL_NAMED, NAMED, Vocabulary, to_list
 from minibert.tokenization.wordpiece import WordPiece
 from minibert.util.checks import check_flag, check_kind, type_of, warn
 from minibert.util.files import prefix_errors
@@ -282,7 +280,7 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
         return {name: getattr(self, name) for name in OPTIONS}
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name in (*SPLITTING, "unk_token") and "_pipeline" in vars(self):
+        if name in (*SPLITTING, *NAMED) and "_pipeline" in vars(self):
             # at once, because the copies and files of the tokenizer have it, too
             with self._transaction() as new:
                 setattr(new, name, value)
@@ -293,7 +291,7 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
         """Build what follows from the other attributes and is not pickled.
 
         Raises:
-            ValueError: The vocabulary is without `unk_token`.
+            ValueError: The vocabulary is without `unk_token`, or an option is impossible.
         """
         if self.unk_token not in self.base_vocab:
             raise ValueError(
@@ -318,15 +316,11 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
             for content, text in self._pipeline.normalized_contents.items()
         }
         self._by_id = {**self._by_id, **normalized}
-
-    def _template(self, texts: int) -> RowTemplate:
-        """Return the template of a row with one or two texts."""
-        templates = self._components.templates
-        if templates is None:
-            return bert_templates(self.cls_token_id, self.sep_token_id)[texts - 1]
-        tokens = templates[texts - 1]
-        ids = tuple(tuple(self.convert_tokens_to_ids(group)) for group in tokens.ids)
-        return RowTemplate(ids, tokens.types, tokens.text_types)
+        templates = []
+        for template in self.spec.templates:
+            ids = tuple(tuple(self.convert_tokens_to_ids(group)) for group in template.ids)
+            templates.append(template._replace(ids=ids))
+        self._templates = templates
 
     @property
     def components(self) -> dict[str, Any]:
@@ -439,7 +433,7 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
 
         # 1. Prepare: the texts as columns, and the form of their rows
         columns, is_batch = split_columns(text, text_pair, is_split_into_words)
-        template = self._template(len(columns))
+        template = self._templates[len(columns) - 1]
         if not add_special_tokens:
             template = template.without_special_tokens()
         pad, strategy, limit = resolve_limits(padding, truncation, max_length, self._model_limit())
@@ -606,7 +600,7 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
         Raises:
             ValueError: Rows do not have one special token before and one after their text.
         """
-        template = self._template(1)
+        template = self._templates[0]
         if tuple(map(len, template.ids)) != (1, 1):
             raise ValueError(
                 "Rows should have one special token before and one after their text, but the "

@@ -89,6 +89,8 @@ def test_arguments_override_a_spec() -> None:
         ("strip_accents", False),
         ("tokenize_chinese_chars", False),
         ("unk_token", "[MASK]"),
+        ("cls_token", "[MASK]"),
+        ("sep_token", "[MASK]"),
     ],
 )
 def test_an_assigned_option_counts_at_once(name: str, value: Any, tmp_path: Path) -> None:
@@ -104,6 +106,18 @@ def test_an_assigned_option_counts_at_once(name: str, value: Any, tmp_path: Path
     for again in (pickle.loads(pickle.dumps(tokenizer)), BertTokenizer.from_pretrained(tmp_path)):
         assert again(text)["input_ids"] == ids
     assert tokenizer(text, return_offsets_mapping=True)["input_ids"] == ids
+
+
+@pytest.mark.parametrize("name", ["cls_token", "sep_token"])
+def test_rows_need_the_tokens_around_their_texts(name: str) -> None:
+    with pytest.raises(ValueError, match=f"{name} is None, but BERT's rows have one"):
+        BertTokenizer(WORDS, **{name: None})
+    tokenizer = BertTokenizer(WORDS)
+    with pytest.raises(ValueError, match=f"{name} is None"):
+        setattr(tokenizer, name, None)
+    assert tokenizer("i")["input_ids"] == [2, 5, 3]
+    bare = BertTokenizer(WORDS, components={"post_processor": None}, **{name: None})
+    assert bare("i")["input_ids"] == [5]
 
 
 def test_a_token_for_unknown_words_that_the_vocabulary_lacks() -> None:
