@@ -16,23 +16,6 @@ from minibert.layouts import PackedLayout
 IdRows = Sequence[Sequence[int]]  # token ids or token types, a list or an array for each row
 
 
-class PackedBatch:
-    """Rows that go through a model in one pass, one after the other without padding."""
-
-    def __init__(self, indices: list[int], rows: IdRows, types: IdRows | None, device: Any) -> None:
-        self.layout = PackedLayout([len(rows[index]) for index in indices])
-        self.ids = _joined(rows, indices, device)
-        self.types = None
-        if types is not None:
-            self.types = _joined(types, indices, device)
-
-
-def _joined(rows: IdRows, indices: list[int], device: Any) -> Tensor:
-    """Ids of some rows, (tokens,)."""
-    ids = np.fromiter(chain.from_iterable(rows[index] for index in indices), np.int64)
-    return torch.from_numpy(ids).to(device)
-
-
 def run_packed(
     model: PreTrainedModel,
     forward: Callable[[Tensor, PackedLayout, Tensor | None], Tensor],
@@ -70,10 +53,15 @@ def run_packed(
         sizes = lengths
     device = model.device
 
+    def joined(rows: IdRows, indices: list[int]) -> Tensor:
+        ids = np.fromiter(chain.from_iterable(rows[index] for index in indices), np.int64)
+        return torch.from_numpy(ids).to(device)  # (tokens,)
+
     def run(indices: list[int]) -> Tensor:
-        batch = PackedBatch(indices, rows, types, device)
+        layout = PackedLayout([lengths[index] for index in indices])
+        row_types = None if types is None else joined(types, indices)
         with torch.inference_mode(), without_autocast(device.type):
-            return forward(batch.ids, batch.layout, batch.types)
+            return forward(joined(rows, indices), layout, row_types)
 
     encoder = model.base_model.encoder
     run_all: Callable[..., Iterable[Tensor]] = map
