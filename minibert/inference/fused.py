@@ -118,7 +118,12 @@ class FusedEncoder(BertEncoder):
             assert isinstance(layer, BertLayer)
             inputs: tuple[Tensor | None, ...] = (None, None, None, None)
             if kernel is Int8Kernel and sample is not None:
-                sample, inputs = _with_inputs(layer, sample, PackedLayout([len(sample)]))
+                # what goes into the four products of this layer, and into the next layer
+                context, _ = layer.attention.self(sample, PackedLayout([len(sample)]))
+                attended = layer.attention.output(context, sample)
+                intermediate = layer.intermediate(attended)
+                inputs = sample, context, attended, intermediate
+                sample = layer.output(intermediate, attended)
             layers.append(FusedLayer(layer, inputs, kernel, self.dtype, scratch))
         self.layer = nn.ModuleList(layers)
         self.eval()
@@ -241,6 +246,12 @@ class FusedEncoder(BertEncoder):
 
         They are compiled for as many threads as torch has in the calling thread.
         """
+
+        def values_as_context(
+            query: Tensor, key: Tensor, value: Tensor, layout: Layout, dropout: float
+        ) -> AttentionOutput:
+            return value.flatten(-2), None  # products of attention are not compiled beforehand
+
         distinct: dict[Any, Any] = {}  # layers with equal kernels share products
         for layer in self._layers():
             distinct[tuple(type(kernel) for kernel in layer.kernels)] = layer
@@ -250,7 +261,7 @@ class FusedEncoder(BertEncoder):
             shape = size, self.config.hidden_size
             for layer in distinct.values():
                 states = torch.zeros(shape, dtype=torch.float32, device="cpu")
-                layer(states, attend=_values_as_context)
+                layer(states, attend=values_as_context)
 
     @property
     def is_compiled(self) -> bool:
@@ -351,13 +362,6 @@ def as_rows(hidden_states: Tensor, layout: Layout) -> tuple[Tensor, PackedLayout
     return F.pad(hidden_states.flatten(0, -2), (0, 0, 0, padding)), rows
 
 
-def _values_as_context(
-    query: Tensor, key: Tensor, value: Tensor, layout: Layout, dropout: float
-) -> AttentionOutput:
-    """In place of attention, whose products are not compiled beforehand."""
-    return value.flatten(-2), None
-
-
 def _rebuild(pickled: bytes) -> FusedEncoder:
     with torch.no_grad():
         return FusedEncoder(*pickle.loads(pickled))
@@ -390,17 +394,6 @@ def _check_class(
             f"{name} is of class {type(module).__name__}, but optimize can rewrite only "
             f"{expected.__name__}. Use the model without optimize (precision=None)."
         )
-
-
-def _with_inputs(
-    layer: BertLayer, hidden_states: Tensor, layout: Layout
-) -> tuple[Tensor, tuple[Tensor, ...]]:
-    """A layer's output, and the inputs of its four products."""
-    context, _ = layer.attention.self(hidden_states, layout)
-    attended = layer.attention.output(context, hidden_states)
-    intermediate = layer.intermediate(attended)
-    output = layer.output(intermediate, attended)
-    return output, (hidden_states, context, attended, intermediate)
 
 
 def _product(
