@@ -36,7 +36,7 @@ from minibert.cli.results import (
 from minibert.cli.texts import rows_of
 from minibert.util.checks import amount
 from minibert.util.extras import need
-from minibert.util.files import parse_json, read_json, read_lines
+from minibert.util.files import parse_json, read_json, read_text
 from minibert.util.progress import Progress, counted, is_watched
 
 Curves = dict[str, tuple[list[int], list[float]]]
@@ -144,7 +144,7 @@ def read_curves(log: Path) -> Curves:
     curves: Curves = {}
     if not log.is_file():
         return curves
-    for number, line in enumerate(read_lines(log), 1):
+    for number, line in enumerate(read_text(log).splitlines(), 1):
         record = parse_json(line, f"{log}, line {number}", dict)
         for name, value in record.items():
             is_number = isinstance(value, int | float) and math.isfinite(value)

@@ -303,8 +303,8 @@ def iter_texts(texts: Iterable[str]) -> Iterator[str]:
     """
     if isinstance(texts, str | os.PathLike):
         raise ValueError(
-            f"texts should be several strings, not {texts!r}. minibert.util.files.read_lines "
-            "reads a file's."
+            f"texts should be several strings, not {texts!r}. For those of a file, pass "
+            "(row.text for row in minibert.text.read(path))."
         )
     check_collection(texts)
     return iter(texts)

@@ -22,7 +22,6 @@ from minibert.text import Row
 from minibert.tokenization.coverage import coverage_warning
 from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.util.checks import amount
-from minibert.util.files import DOCUMENTS
 
 SAMPLE_ROWS = 2000  # of which the share of truncated texts is measured
 SAMPLE_TEXTS = 20  # rows whose script is compared with the vocabulary
@@ -188,7 +187,10 @@ def _truncation(files: Iterable[FileReport], max_length: int, positions: int | N
     file = max(files, key=lambda file: file.longest)
     if not file.truncated:
         return []
-    advice = f"The model has no more positions. {DOCUMENTS}."
+    advice = (
+        'The model has no more positions. The guide "What minibert does not do" classifies long '
+        "documents."
+    )
     if positions is None or max_length < positions:
         upper = "" if positions is None else f", which may be up to {positions}"
         advice = f"The limit is max_length (--max-length){upper}."

@@ -1,6 +1,5 @@
 """Whole files: read as text or JSON, written atomically, locked."""
 
-import codecs
 import datetime
 import errno
 import glob
@@ -17,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import Any, TypeVar
 
 from minibert.util.checks import check_kind, type_of
 
@@ -29,7 +28,6 @@ except ImportError:  # Windows
 T = TypeVar("T")
 
 RECIPES = 'The guide "What minibert does not do" converts such files'
-DOCUMENTS = 'The guide "What minibert does not do" classifies long documents'
 
 NOT_WRITTEN = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EIO, errno.EBADF)
 
@@ -54,15 +52,10 @@ def read_text(path: str | os.PathLike[str]) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise not_utf8(path, data.count(b"\n", 0, error.start) + 1) from None
-
-
-NOT_UTF8 = "is not UTF-8. Convert the file (iconv -t utf-8)"
-
-
-def not_utf8(where: object, line: int) -> ValueError:
-    """Return the error for a line, counted from 1, that is not UTF-8."""
-    return ValueError(f"line {line} of {where} {NOT_UTF8}.")
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ValueError(
+            f"line {line} of {path} is not UTF-8. Convert the file (iconv -t utf-8)."
+        ) from None
 
 
 def parse_json(text: str | bytes, where: object, kind: type[T]) -> T:
@@ -413,29 +406,3 @@ def check_target(path: str | os.PathLike[str]) -> Path:
     if path.exists() and not path.is_file():
         raise OSError(f"{path} is not an ordinary file. Name a file to write.")
     return path
-
-
-def read_lines(path: str | os.PathLike[str]) -> Iterator[str]:
-    """Yield the lines of a UTF-8 file. A blank line is an empty text.
-
-    Raises:
-        OSError: The file cannot be read.
-        ValueError: A line is not UTF-8. The message names its number.
-    """
-    with Path(path).open("rb") as file:
-        yield from _decoded_lines(file, os.fspath(path))
-
-
-def _decoded_lines(file: IO[bytes], where: str) -> Iterator[str]:
-    number = 0
-    try:
-        for block in file:
-            for line in block.splitlines():  # old Macintosh files end lines by \r
-                number += 1
-                if number == 1:
-                    line = line.removeprefix(codecs.BOM_UTF8)  # some editors write one
-                yield line.decode("utf-8")
-    except UnicodeDecodeError:
-        raise not_utf8(where, number) from None
-    except OSError as error:
-        raise OSError(f"{where} cannot be read after line {number} ({error.strerror}).") from None

@@ -18,7 +18,7 @@ import faiss
 import numpy as np
 
 from minibert import SentenceEmbedder, open_vectors
-from minibert.util.files import read_lines
+from minibert.text import read
 from minibert.vectors.folder import ShardedVectors
 
 ROWS = 16384  # read at a time
@@ -102,7 +102,7 @@ def main() -> None:
     parser.add_argument("--top", type=int, default=5, help="Number of results for each query.")
     options = parser.parse_args()
     corpus: Any = open_vectors(Path(options.vectors))
-    texts = list(read_lines(options.corpus))
+    texts = [row.text for row in read(options.corpus)]
     embedder = SentenceEmbedder.from_pretrained(options.model)
     queries = embedder.encode_query(options.queries)
     matches = search(build(corpus, options.cells), corpus, queries, options.top)

@@ -20,7 +20,6 @@ from minibert.util.files import (
     json_text,
     new_folder,
     read_json,
-    read_lines,
     read_text,
     replacing,
     write_json,
@@ -132,19 +131,13 @@ def test_only_regular_files_are_replaced(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "pipe"]
 
 
-def test_a_byte_order_mark_is_removed_from_the_first_line(tmp_path: Path) -> None:
-    (tmp_path / "texts").write_bytes("\ufeffone\r\n\n\ufefftwo".encode())
-    assert list(read_lines(tmp_path / "texts")) == ["one", "", "\ufefftwo"]
-
-
 def test_all_readers_of_text_behave_alike(tmp_path: Path) -> None:
     """They skip a byte order mark. For bytes that are not UTF-8, the error names the line."""
     (tmp_path / "marked").write_bytes(b'\xef\xbb\xbf{"a": 1}\n')
     assert read_text(tmp_path / "marked") == '{"a": 1}\n'
     assert read_json(tmp_path / "marked") == {"a": 1}
-    assert list(read_lines(tmp_path / "marked")) == ['{"a": 1}']
     (tmp_path / "latin").write_bytes("one\ntwo\nMünchen\n".encode("latin-1"))
-    for reader in (read_text, read_json, lambda path: list(read_lines(path))):
+    for reader in (read_text, read_json):
         with pytest.raises(ValueError, match="line 3 of .*latin is not UTF-8. Convert the file"):
             reader(tmp_path / "latin")
 
