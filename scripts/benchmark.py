@@ -2,7 +2,7 @@
 
     python scripts/benchmark.py                     all sections (about 30 minutes)
     python scripts/benchmark.py start tokenizer     some sections
-    python scripts/benchmark.py --out results.json --markdown results.md --plot results.png
+    python scripts/benchmark.py --out results.json --markdown results.md
 
 The candidates take turns in one process with two threads. Above a ratio of 1, minibert is faster.
 Absolute times mean little on a shared machine. To install the peers:
@@ -67,7 +67,6 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2, help="Number of threads (default: 2).")
     parser.add_argument("--out", type=Path, help="JSON file for all measurements.")
     parser.add_argument("--markdown", type=Path, help="Markdown file for a table of the ratios.")
-    parser.add_argument("--plot", type=Path, help="PNG file for a plot (needs matplotlib).")
     options = parser.parse_args()
     if unknown := set(options.sections) - SECTIONS.keys():
         parser.error(f"unknown section {min(unknown)!r} (choose from {', '.join(SECTIONS)})")
@@ -83,8 +82,6 @@ def main() -> None:
         options.out.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
     if options.markdown:
         options.markdown.write_text(markdown(results), encoding="utf-8")
-    if options.plot:
-        plot(results, options.plot)
 
 
 def rows_of(section: str) -> Iterator[dict[str, Any]]:
@@ -174,33 +171,6 @@ def line(entry: dict[str, Any]) -> str:
         f"{entry['work']}: {entry['ratio']:.2f}x {entry['peer']}{target}"
         f"  [{entry['ours_ms']:.4g} ms against {entry['peer_ms']:.4g} ms]{rest}"
     )
-
-
-def plot(results: dict[str, Any], path: Path) -> None:
-    """Draws a bar for each ratio, and a red mark at its target."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
-
-    entries = []
-    for section, rows in results.items():
-        if section != "machine":
-            entries += [entry for entry in rows if "ratio" in entry]
-    entries.reverse()  # the first row is drawn at the top
-    figure, axes = plt.subplots(figsize=(10, 0.42 * len(entries) + 1.2))
-    axes.barh(range(len(entries)), [entry["ratio"] for entry in entries], color="#3b6ea8")
-    for i, entry in enumerate(entries):
-        if entry.get("target"):
-            axes.plot([entry["target"]] * 2, [i - 0.4, i + 0.4], color="#c0392b", linewidth=2)
-        axes.text(entry["ratio"], i, f" {entry['ratio']:.2f}x", va="center", fontsize=8)
-    labels = [f"{entry['work']}  |  {entry['peer']}" for entry in entries]
-    axes.set_yticks(range(len(entries)), labels, fontsize=7)
-    axes.axvline(1, color="black", linewidth=0.8)
-    axes.set_xlabel("times as fast as the peer (red: target)")
-    axes.margins(x=0.1)
-    figure.tight_layout()
-    figure.savefig(path, dpi=150, bbox_inches="tight")
 
 
 if __name__ == "__main__":
