@@ -272,7 +272,6 @@ def main() -> int:
     parser.add_argument("--id-column", help="Column of the ids, which are stored with the vectors.")
     parser.add_argument(
         "--workers",
-        "--actors",
         type=int,
         help="Number of parts at a time (default: as many as the cluster has resources for).",
     )

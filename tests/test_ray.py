@@ -199,7 +199,7 @@ def test_a_run_with_as_many_workers_as_cpus_ends(
     two_cpus: dict[str, str], model: str, tmp_path: Path
 ) -> None:
     source = write_texts(tmp_path / "texts", files=8)
-    run = command(str(source), str(tmp_path / "out"), model, "--actors", "2")
+    run = command(str(source), str(tmp_path / "out"), model, "--workers", "2")
     done = subprocess.run(run, env=two_cpus, capture_output=True, encoding="utf-8", timeout=1800)
     assert done.returncode == 0 and done.stdout.startswith("400 texts, "), done.stderr[-3000:]
     check(str(tmp_path / "out"), model, list(range(400)))
