@@ -37,8 +37,7 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
-from recipe.measures import wikitext
-from scipy.stats import spearmanr
+from recipe.measures import sts_spearman, wikitext
 from torch import Tensor, nn
 
 from minibert import BertConfig, BertForPreTraining, BertModel, BertTokenizer
@@ -260,15 +259,6 @@ def train(
 
 
 # --- evaluation ---
-
-
-def sts_spearman(model: BertModel, tokenizer: BertTokenizer, path: Path) -> float:
-    with path.open(encoding="utf-8") as file:
-        rows = list(csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
-    first, second = (
-        encode(model, sentence_examples([row[n] for row in rows], tokenizer)) for n in (5, 6)
-    )
-    return float(spearmanr((first * second).sum(-1), [float(row[4]) for row in rows]).statistic)
 
 
 @torch.no_grad()
