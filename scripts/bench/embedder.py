@@ -5,7 +5,6 @@ The peer runs in fp32, and also in bf16 if the processor supports it. It sorts t
 
 from __future__ import annotations
 
-import csv
 import statistics
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import numpy as np
 import torch
 from bench.kernels import products_limit
 from bench.timing import DATA, interleaved, row
+from bench.tokenizer import columns
 
 from minibert.inference.kernels import processor_features
 
@@ -97,9 +97,7 @@ def share_of_products(embedder: Any, texts: list[str], seconds: list[float]) -> 
 
 def sts_dev() -> tuple[list[str], list[str], list[float]]:
     """Returns the first sentence, the second sentence and the score of every pair."""
-    with STS.open(encoding="utf-8") as file:
-        rows = list(csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
-    return [r[5] for r in rows], [r[6] for r in rows], [float(r[4]) for r in rows]
+    return columns(STS, 5), columns(STS, 6), [*map(float, columns(STS, 4))]
 
 
 def spearman(vectors: np.ndarray, scores: list[float]) -> float:

@@ -6,11 +6,8 @@ All models have the size of bert-base and random weights.
 from __future__ import annotations
 
 import math
-import os
 import shutil
 import statistics
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,7 +15,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from bench.timing import interleaved, row
+from bench.timing import added_memory, interleaved, row
 from torch import Tensor
 
 from minibert import BertConfig, BertModel, PackedLayout, optimize
@@ -321,18 +318,10 @@ def relative_error(received: Tensor, exact: Tensor) -> float:
 
 
 def memory(folder: str) -> dict[str, Any]:
-    """Measures the resident memory of an optimized float32 model in a separate process (Linux)."""
-    command = [
-        sys.executable,
-        str(Path(__file__).with_name("memory_of_optimized.py")),
-        folder,
-        "fp32",
-    ]
-    run = subprocess.run(command, capture_output=True, encoding="utf-8", check=True, env=os.environ)
+    """Measures the resident memory of an optimized float32 model."""
     size = Path(folder, "model.safetensors").stat().st_size / 1e6
-    added = float(run.stdout)
     return {
         "work": "base, fp32: resident memory after optimize",
-        "times_the_file": added / size,
+        "times_the_file": added_memory(folder, "fp32") / size,
         "most": 1.15,
     }

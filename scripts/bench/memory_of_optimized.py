@@ -1,4 +1,4 @@
-"""Prints the resident memory in MB that an optimized checkpoint adds to a process (Linux)."""
+"""Prints the resident memory in MB that a checkpoint adds to a process (Linux)."""
 
 import argparse
 import gc
@@ -6,7 +6,7 @@ import gc
 import torch
 
 from minibert import BertConfig, BertModel, optimize
-from minibert.inference.precisions import FAST_PRECISIONS
+from minibert.inference.precisions import PRECISIONS
 
 
 def resident() -> float:
@@ -16,12 +16,16 @@ def resident() -> float:
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("checkpoint")
-parser.add_argument("precision", choices=FAST_PRECISIONS)
+parser.add_argument("precision", choices=PRECISIONS, help="exact: as loaded, else optimized.")
 options = parser.parse_args()
-with torch.no_grad():
-    # the libraries that a first pass loads are not counted
-    optimize(BertModel(BertConfig.from_preset("tiny")))(torch.ones(1, 8, dtype=torch.long))
+# the libraries that building a model loads are not counted, nor those that a first pass does
+tiny = BertModel(BertConfig.from_preset("tiny"))
+if options.precision != "exact":
+    with torch.no_grad():
+        optimize(tiny)(torch.ones(1, 8, dtype=torch.long))
 before = resident()
-model = optimize(BertModel.from_pretrained(options.checkpoint), precision=options.precision)
+model = BertModel.from_pretrained(options.checkpoint)
+if options.precision != "exact":
+    model = optimize(model, precision=options.precision)
 gc.collect()
 print(resident() - before)

@@ -9,21 +9,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from bench.timing import interleaved, row
+from bench.timing import added_memory, interleaved, row
 
 from minibert import BertConfig, BertModel
 
 OURS = "from minibert import BertModel, BertTokenizer"
-MEMORY = """if True:
-    import sys, minibert
-    from minibert import BertModel, BertConfig
-    def resident():
-        return int(open("/proc/self/statm", "rb").read().split()[1]) * 4096 / 1e6
-    BertModel(BertConfig.from_preset("tiny"))
-    before = resident()
-    model = BertModel.from_pretrained(sys.argv[1])
-    print(resident() - before)
-"""
 
 
 def start() -> list[dict[str, Any]]:
@@ -84,14 +74,10 @@ def loading(folder: str, repeats: int = 31) -> dict[str, Any]:
 
 
 def memory(folder: str) -> dict[str, Any]:
-    """Measures the resident memory that loading adds in a separate process (Linux)."""
-    run = subprocess.run(
-        [sys.executable, "-c", MEMORY, folder], capture_output=True, encoding="utf-8", check=True
-    )
-    size = Path(folder, "model.safetensors").stat().st_size / 1e6
+    """Measures the resident memory that loading adds."""
     return {
         "work": "resident memory that loading adds",
-        "ours_mb": float(run.stdout),
-        "file_mb": size,
+        "ours_mb": added_memory(folder, "exact"),
+        "file_mb": Path(folder, "model.safetensors").stat().st_size / 1e6,
         "most_mb": 30,
     }

@@ -1,10 +1,12 @@
-"""Fair timing on a shared machine: candidates take turns, and medians and ratios are reported."""
+"""What the sections share: fair timing on a shared machine, by turns, and the memory of a model."""
 
 from __future__ import annotations
 
 import gc
 import os
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -45,6 +47,18 @@ def interleaved(
             if turn >= warmup:
                 seconds[name].append(time.perf_counter() - start)
     return seconds
+
+
+def added_memory(folder: str, precision: str) -> float:
+    """Returns the resident MB that a checkpoint adds to a process of its own (Linux).
+
+    Args:
+        folder: The checkpoint.
+        precision: That of `optimize`, or "exact" for the model as it is loaded.
+    """
+    program = Path(__file__).with_name("memory_of_optimized.py")
+    command = [sys.executable, str(program), folder, precision]
+    return float(subprocess.run(command, capture_output=True, encoding="utf-8", check=True).stdout)
 
 
 def row(
