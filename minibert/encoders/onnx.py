@@ -305,8 +305,7 @@ class OnnxEmbedder(TextEncoder):
             report=report,
         )[output]
         width = int(self.model.outputs[output][-1])
-        vectors = np.stack(arrays) if arrays else np.empty((0, width), np.float32)
-        return vectors[:, : self.truncate_dim] if with_steps else vectors
+        return np.stack(arrays) if arrays else np.empty((0, width), np.float32)
 
     def apply_steps(self, pooled: Vectors) -> Vectors:
         """The vectors behind the steps, (N, D).
@@ -314,9 +313,10 @@ class OnnxEmbedder(TextEncoder):
         Args:
             pooled: Pooled vectors, (N, width).
         """
-        if self.model.steps is not None:
-            (pooled,) = self.model.steps.run(None, {"pooled": pooled})
-        return pooled[:, : self.truncate_dim]
+        if self.model.steps is None:
+            return pooled
+        vectors: Vectors = self.model.steps.run(None, {"pooled": pooled})[0]
+        return vectors
 
     def token_states(self, rows: Rows, batch_tokens: int) -> list[Vectors]:
         """Features of the tokens of each row, (tokens, features), before pooling.

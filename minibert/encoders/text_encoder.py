@@ -182,15 +182,16 @@ class TextModel:
         if chosen.overflow not in ("truncate", "mean"):
             raise ValueError(f'overflow should be "truncate" or "mean", not {chosen.overflow!r}.')
         check_count("batch_tokens", chosen.batch_tokens)
+        truncate_dim = self.truncate_dim
         if chosen.truncate_dim is not None:
             check_count("truncate_dim", chosen.truncate_dim)
-            kept = self.truncate_dim
-            if kept is not None and chosen.truncate_dim > kept:
+            if truncate_dim is not None and chosen.truncate_dim > truncate_dim:
                 raise ValueError(
                     f"truncate_dim is {chosen.truncate_dim}, but the vectors of this model are "
-                    f"truncated to {kept} dimensions: load it with another truncate_dim, or set "
-                    "its attribute of that name."
+                    f"truncated to {truncate_dim} dimensions: load it with another truncate_dim, "
+                    "or set its attribute of that name."
                 )
+            truncate_dim = chosen.truncate_dim
         if prompt is None:
             prompt = self._prompt_of(chosen.prompt_name or self.default_prompt_name)
         prefix_length = 1
@@ -207,7 +208,7 @@ class TextModel:
             chosen.batch_tokens,
             prefix_length,
             skip=0 if self.include_prompt or not prompt else prefix_length,
-            truncate_dim=chosen.truncate_dim,
+            truncate_dim=truncate_dim,
             normalize=chosen.normalize_embeddings,
         )
 

@@ -22,6 +22,7 @@ from minibert import (
     CrossEncoder,
     OnnxEmbedder,
     SentenceEmbedder,
+    encode_to_shards,
 )
 from minibert.checkpoints.source import Source
 
@@ -127,6 +128,15 @@ def test_an_embedder_compares_vectors_as_its_folder_says(tmp_path: Path) -> None
     assert (theirs.truncate_dim, theirs.dimension, str(theirs.device)) == (20, 20, "cpu")
     theirs.truncate_dim = 8
     np.testing.assert_allclose(theirs.encode_query(texts), queries[:, :8], atol=1e-5)
+    windows = theirs.encode_query(texts, overflow="mean", truncate_dim=4)
+    expected = ours.encode_query(texts, overflow="mean")[:, :4]
+    np.testing.assert_allclose(windows, expected, atol=1e-5)
+    with pytest.raises(ValueError, match="truncate_dim is 10, but .* truncated to 8"):
+        theirs.encode(texts, truncate_dim=10)
+    encode_to_shards(theirs, texts, tmp_path / "vectors")
+    theirs.truncate_dim = 16
+    with pytest.raises(ValueError, match="begun with truncate_dim 8, not 16"):
+        encode_to_shards(theirs, texts, tmp_path / "vectors")
 
 
 class Duo(BertPreTrainedModel):
