@@ -19,6 +19,7 @@ from minibert.cli.options import (
     add_options,
     add_results,
     add_texts,
+    keywords_of,
     positive,
     refuse_options,
 )
@@ -120,46 +121,34 @@ def embed(options: argparse.Namespace) -> None:
         embedder = load_embedder(options)
     from minibert.vectors.shards import encode_to_file, encode_to_shards
 
-    settings = embedder.with_prompt_for(
-        "document", {name: getattr(options, name) for name in ENCODING}
-    )
     # None: by lines in a log
     watched = rank == 0 and is_watched(printing=options.output is None)
     total = count_texts(options) if watched else None
     if options.output is None:
+        encoding = {name: getattr(options, name) for name in ENCODING}
+        settings = embedder.with_prompt_for("document", encoding)
         if sys.stdout.isatty() and not options.json and not options.jsonl:
             show(embedder, (row.text for row in rows), settings)
             return
         with Progress(watched, total) as progress:
             print_vectors(options, embedder, rows, settings, progress)
         return
+    progress_options: dict[str, Any] = {"show_progress": watched, "total": total}
     if folder is None:
-        done = encode_to_file(
-            embedder,
-            rows,
-            options.output,
-            force=options.force,
-            show_progress=watched,
-            total=total,
-            **settings,
-        )
+        keywords = keywords_of(encode_to_file, options)
+        done = encode_to_file(embedder, rows, options.output, **progress_options, **keywords)
     else:
-        processes = options.processes
-        if processes is None:
-            processes = 1 if world_size > 1 else useful_processes(options)
+        if options.processes is None:
+            options.processes = 1 if world_size > 1 else useful_processes(options)
         done = encode_to_shards(
             embedder,
             rows,
             folder,
             file_format=options.format,
-            shard_size=options.shard_size,
-            processes=processes,
             rank=rank,
             world_size=world_size,
-            update=options.update,
-            show_progress=watched,
-            total=total,
-            **settings,
+            **progress_options,
+            **keywords_of(encode_to_shards, options),
         )
     say(options, done, embedder)
 
