@@ -348,7 +348,8 @@ class _Run:
     def about(self) -> dict[str, Any]:
         """The entries of a folder's manifest that its vectors have."""
         last_step = [str(step) for step in self.embedder.steps][-1:]
-        is_unit = self.settings.normalize or last_step == ["Normalize()"]
+        is_whole = self.dimension == self.embedder.dimension  # not truncated after the last step
+        is_unit = self.settings.normalize or (is_whole and last_step == ["Normalize()"])
         return {"dimension": self.dimension, "unit": is_unit}
 
     def write(self, path: Path, chunks: Iterable[Shard], progress: Progress) -> CorpusReport:

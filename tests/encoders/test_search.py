@@ -169,6 +169,21 @@ class TestCorpora:
         assert np.array_equal(rows, same)
         np.testing.assert_allclose(scores, close, atol=1e-6)
 
+    @pytest.mark.parametrize("normalized_again", [False, True])
+    def test_shards_truncated_after_the_normalization(
+        self, normalized_again: bool, embedder: SentenceEmbedder, tmp_path: Path
+    ) -> None:
+        unit = SentenceEmbedder(embedder.model, embedder.tokenizer, steps=[Normalize()])
+        options: Any = {"truncate_dim": 8, "normalize_embeddings": normalized_again}
+        encode_to_shards(unit, TEXTS, tmp_path, **options)
+        corpus: Any = open_vectors(tmp_path)
+        assert corpus.unit == normalized_again
+        queries = unit.encode(TEXTS[:3], truncate_dim=8)
+        for found, expected in zip(
+            nearest(queries, corpus), nearest(queries, unit.encode(TEXTS, **options)), strict=True
+        ):
+            np.testing.assert_allclose(found, expected, atol=1e-6)
+
     def test_rows_of_one_shard_are_memory_mapped(
         self, embedder: SentenceEmbedder, tmp_path: Path
     ) -> None:
