@@ -9,6 +9,7 @@ from typing import Any
 
 from minibert.tasks.task import Data, Skipped, Task
 from minibert.text import BadRow, Row, Table, left_out, read
+from minibert.text.file_rows import row_fault
 from minibert.util.checks import check_kind
 
 Check = Callable[[Row], object]
@@ -34,7 +35,10 @@ class TableTask(Task):
             return usable(data, read(data, table, skip, columns), self.check, skip)
 
         def check(row: Row) -> None:
-            check_columns(row, columns)
+            if not isinstance(row.values, Mapping):
+                raise ValueError(f"the row should be a dict of columns, not {row.values!r:.60}")
+            if fault := row_fault(row.values, table, columns):
+                raise ValueError(fault)
             self.check(row)
 
         return usable(data, rows_in_memory(data, table), check, skip)
@@ -119,16 +123,3 @@ def rows_in_memory(values: Any, table: Table) -> Iterator[Row]:
     check_kind("data", values, Iterable, "a file, or rows: a dict of columns each")
     for number, value in enumerate(values, 1):
         yield Row("data", number, value, table, "row")
-
-
-def check_columns(row: Row, columns: Sequence[str]) -> None:
-    """Raise a ValueError unless a row in memory is a dict that has columns and their texts."""
-    if not isinstance(row.values, Mapping):
-        raise ValueError(f"the row should be a dict of columns, not {row.values!r:.60}")
-    for name in columns:
-        if name not in row.values:
-            listing = ", ".join(map(str, row.values)) or "none"
-            raise ValueError(f"there is no column {name!r}. The columns are {listing}")
-        value = row.values[name]
-        if name in (row.table.text, row.table.pair) and not isinstance(value, str):
-            raise ValueError(f"{name} should be a text, not {value!r:.80}")

@@ -7,7 +7,8 @@ import json
 import lzma
 import re
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from numbers import Integral
 from typing import Any
 
 from minibert.text.lines import HEAD_BYTES, check_kind, text_lines
@@ -301,45 +302,55 @@ class FileRows:
         """Raise a ValueError where a column that is needed is missing or occurs twice."""
         for name in self.needed:
             if name not in columns:
-                raise ValueError(f"{self.file}: {self._missing(name, columns)}.{advice}")
+                raise ValueError(f"{self.file}: {_missing(name, columns, self.table)}.{advice}")
             if list(columns).count(name) > 1:
                 raise ValueError(f"{self.file} has the column {name!r} twice: rename one.")
-
-    def _missing(self, name: str, columns: Sequence[str]) -> str:
-        """What is wrong where a column is missing. It lists those that are there."""
-        listing = ", ".join(str(column)[:SHOWN_CHARACTERS] for column in columns) or "none"
-        sentence = f"there is no column {name!r}. The columns are {listing}"
-        for field in ("text", "pair", "label", "id"):
-            if getattr(self.table, field) == name:
-                alike = [c for c in columns if str(c).strip().casefold() == name.casefold()]
-                value = repr(alike[0]) if alike else "..."
-                return f"{sentence}. Name the right one by Table({field}={value})"
-        return sentence
 
     def _fault(self, values: Any) -> str:
         """What is wrong with an object of JSON or a row of parquet, or nothing."""
         if not isinstance(values, dict):
             return f"the row should be a JSON object but is {json_kind(values)}"
-        for name in self.needed:
-            if name not in values:
-                sentence = self._missing(name, list(values))
-                for key, value in values.items():
-                    if isinstance(value, list | dict):
-                        return (
-                            f"{sentence}. {key!r} is nested: write a flat object for each row, "
-                            "with its text"
-                        )
-                return sentence
-            value = values[name]
-            if name in (self.table.text, self.table.pair) and not isinstance(value, str):
-                if value is None:
-                    return f"{name} is null"
-                return f"{name} should be a text, not {value!r:.80}"
-            if name == self.table.id and (
-                not isinstance(value, str | int) or isinstance(value, bool)
-            ):
-                return f"{name} should be a whole number or a string, not {value!r:.80}"
-        return ""
+        return row_fault(values, self.table, self.needed)
+
+
+def row_fault(values: Mapping[str, Any], table: Table, needed: Iterable[str]) -> str:
+    """What is wrong with the values of a row, or nothing.
+
+    Args:
+        values: The values by column.
+        table: Which columns hold texts, and which an id.
+        needed: The columns that every row has.
+    """
+    for name in needed:
+        if name not in values:
+            sentence = _missing(name, list(values), table)
+            for key, value in values.items():
+                if isinstance(value, list | dict):
+                    return (
+                        f"{sentence}. {key!r} is nested: write a flat object for each row, "
+                        "with its text"
+                    )
+            return sentence
+        value = values[name]
+        if name in (table.text, table.pair) and not isinstance(value, str):
+            if value is None:
+                return f"{name} is null"
+            return f"{name} should be a text, not {value!r:.80}"
+        if name == table.id and (not isinstance(value, str | Integral) or isinstance(value, bool)):
+            return f"{name} should be a whole number or a string, not {value!r:.80}"
+    return ""
+
+
+def _missing(name: str, columns: Sequence[str], table: Table) -> str:
+    """What is wrong where a column is missing. It lists those that are there."""
+    listing = ", ".join(str(column)[:SHOWN_CHARACTERS] for column in columns) or "none"
+    sentence = f"there is no column {name!r}. The columns are {listing}"
+    for field in ("text", "pair", "label", "id"):
+        if getattr(table, field) == name:
+            alike = [c for c in columns if str(c).strip().casefold() == name.casefold()]
+            value = repr(alike[0]) if alike else "..."
+            return f"{sentence}. Name the right one by Table({field}={value})"
+    return sentence
 
 
 def has_columns(file: Location, table: Table) -> bool:
