@@ -112,7 +112,8 @@ def load(
 
     Raises:
         FileNotFoundError: The checkpoint does not exist, or a file of it is missing.
-        ValueError: A damaged file, a checkpoint of another kind than `kind`, or another backend.
+        ValueError: A damaged file, a checkpoint of another kind than `kind`, another backend, or an
+            option that an export has not.
         TypeError: An unknown option.
     """
     source, unknown = split_source(name, source_options)
@@ -121,6 +122,18 @@ def load(
     if backend not in ("torch", "onnx"):
         raise ValueError(f"backend should be torch or onnx, not {backend!r:.80}.")
     if backend == "onnx":
+        chosen = {
+            "precision": precision not in ("exact", None),
+            "device": str(device or "cpu") != "cpu",
+            "dtype": dtype != "auto",
+            "mmap": not mmap,
+        }
+        for option, is_chosen in chosen.items():
+            if is_chosen:
+                raise ValueError(
+                    f'{option} should be left out with backend="onnx": the exported graph settles '
+                    "it."
+                )
         return _load_exported(source, kind)
     if kind == "embedder" or (kind is None and is_embedder(source)):
         from minibert.encoders.embedder import SentenceEmbedder

@@ -98,6 +98,9 @@ def test_an_export_needs_no_torch(kind: str, tmp_path: Path) -> None:
     if kind == "tagger":
         head_folder(folder, minibert.BertForTokenClassification, num_labels=3)
     export(Source(folder), tmp_path / "onnx")
+    for option in ({"precision": "int8"}, {"device": "cuda"}, {"dtype": "bfloat16"}):
+        with pytest.raises(ValueError, match=f"^{next(iter(option))} should be left out"):
+            minibert.load(tmp_path / "onnx", backend="onnx", **option)
     code = f"""if True:
         import sys, minibert
         print(minibert.load({str(tmp_path / "onnx")!r}, backend="onnx").kind)
