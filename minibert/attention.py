@@ -5,8 +5,9 @@ Vaswani et al. 2017, section 3.2. Token i takes the share p_ij of the value of e
     context_i = sum over j of p_ij value_j
     p_ij      = softmax over j of (query_i . key_j / sqrt(head_size)), 0 if j is hidden
 
-Nothing is hidden but padding: unlike in GPT, tokens attend to the left and to the right. Several
-heads do this side by side, so that a token can attend to different tokens for different reasons.
+Usually nothing is hidden but padding: unlike in GPT, tokens attend to the left and to the right.
+Several heads do this side by side, so that a token can attend to different tokens for different
+reasons.
 
 The shapes, for `hidden = heads * head_size` (a packed batch has `tokens` in place of
 `batch, seq`):
@@ -20,9 +21,9 @@ The shapes, for `hidden = heads * head_size` (a packed batch has `tokens` in pla
     context          (batch, heads, seq, head_size)   probabilities times value, a weighted mean
     context          (batch, seq, hidden)             heads side by side, mixed by a linear layer
 
-A score is a sum of head_size products. If their factors are independent and of variance 1, its
-variance is head_size, and dividing by the root makes it 1. Otherwise softmax would nearly always
-pick one key, where its gradient is almost 0.
+A score is a sum of head_size products. If their factors are independent, with mean 0 and variance
+1, its variance is head_size, and dividing by the root makes it 1. Without that, softmax would
+nearly always pick one key, where its gradient is almost 0.
 
 Where it happens: `BertSelfAttention` splits the dimensions into heads, the attention function moves
 the axis of the heads forward and back, and `BertSelfOutput` mixes them.
@@ -67,7 +68,15 @@ def split_heads(query: Tensor, key: Tensor, value: Tensor, layout: Layout) -> It
 
 
 def merge_heads(contexts: list[Tensor], layout: Layout) -> Tensor:
-    """Undo `split_heads`: (batch, heads, seq, head_size) each to (batch, seq, hidden)."""
+    """Put the heads of each token side by side again, and the blocks into one tensor.
+
+    Args:
+        contexts: (batch, heads, seq, head_size) each.
+        layout: Where sequences begin and end.
+
+    Returns:
+        (batch, seq, hidden), or (tokens, hidden) when packed.
+    """
     # (batch, seq, heads, head_size), and then the heads side by side
     return layout.merge([context.transpose(1, 2).flatten(-2) for context in contexts])
 
@@ -88,8 +97,8 @@ def eager_attention(
 
     Returns:
         The context (batch, seq, hidden) or (tokens, hidden), and the probabilities
-        (batch, heads, seq, seq). They are None for a packed batch of different lengths, because
-        their shapes differ.
+        (batch, heads, seq, seq), after dropout. They are None for a packed batch of different
+        lengths, because their shapes differ.
     """
     contexts = []
     weights = []
@@ -108,7 +117,7 @@ def sdpa_attention(
 ) -> AttentionOutput:
     """Scaled dot-product attention by one function of PyTorch, without the probabilities.
 
-    It computes all steps block by block, so that the (seq, seq) scores need not be stored.
+    It computes a few rows and columns of the scores at a time, so that they need not be stored.
 
     Args:
         query: As in `eager_attention`, like all other arguments.
@@ -176,7 +185,8 @@ class BertSelfAttention(LayerAttributes):
             layout: Where sequences begin and end, or an attention mask.
             decoder: None. Transformers has arguments of decoders in this place.
             attend: The attention function. None: `config.attn_implementation` names it.
-            unused: Keywords of transformers, which have no effect or raise an error.
+            unused: Keywords of transformers. `attention_mask` takes the place of `layout`, the
+                others have no effect or raise an error.
 
         Returns:
             The context, of the shape of `hidden_states`, and the probabilities if `attend` returns
@@ -247,7 +257,8 @@ class BertAttention(LayerAttributes):
             layout: Where sequences begin and end, or an attention mask.
             decoder: None. Transformers has arguments of decoders in this place.
             attend: The attention function. None: `config.attn_implementation` names it.
-            unused: Keywords of transformers, which have no effect or raise an error.
+            unused: Keywords of transformers. `attention_mask` takes the place of `layout`, the
+                others have no effect or raise an error.
 
         Returns:
             The next hidden states, of the same shape, and the probabilities if `attend` returns

@@ -26,7 +26,7 @@ from minibert.layouts import UNMASKED, Layout
 class BertEmbeddings(EmbeddingBuffers):
     """Word, segment and position embedding of each token, added and normalized.
 
-    h0 = LayerNorm(word[input_id] + token_type[segment] + position[position_id])
+    h0 = dropout(LayerNorm(word[input_id] + token_type[segment] + position[position_id]))
 
     LayerNorm(x) = gamma (x - mean) / sqrt(variance + eps) + beta, with mean and variance over the
     hidden dimensions of each token. `EmbeddingBuffers` adds no computation to `nn.Module`.
@@ -61,7 +61,7 @@ class BertEmbeddings(EmbeddingBuffers):
             position_ids: Position of each token, in the same shapes. None: 0, 1, 2, ... in each
                 sequence.
             inputs_embeds: Word embeddings to use instead of looking up `input_ids`,
-                (batch, seq, hidden).
+                (batch, seq, hidden), or (tokens, hidden) when packed.
             layout: Where sequences begin and end. None: each row is a sequence.
             unused: Keywords of transformers, which have no effect or raise an error.
 

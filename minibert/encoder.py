@@ -1,4 +1,4 @@
-"""The encoder: L equal layers, each attention and then a feed-forward network.
+"""The encoder: L layers, each attention and then a feed-forward network.
 
 Devlin et al. 2019, section 3, "Model Architecture". Vaswani et al. 2017, sections 3.1 and 3.3.
 
@@ -6,10 +6,10 @@ Devlin et al. 2019, section 3, "Model Architecture". Vaswani et al. 2017, sectio
     next h = LayerNorm(a + W2 GELU(W1 a + b1) + b2)   BertIntermediate and BertOutput, of each token
 
 Both halves of a layer compute a change that is added to their input, the residual connection
-(He et al. 2016). In training, dropout sets some numbers of the change to 0 before. A state is
+(He et al. 2016). In training, dropout first sets some numbers of the change to 0. A state is
 refined instead of rebuilt, and on the way back to the first layer, gradients pass every LayerNorm,
 but can go around every matrix. LayerNorm follows the addition ("post-LN"), where most later models
-normalize the input of each half.
+normalize the input of each half. The layers have equal shapes, and weights of their own.
 
 Next file: model.py.
 """
@@ -36,8 +36,8 @@ from minibert.parts import as_layout, call
 def gelu_new(x: Tensor) -> Tensor:
     """GELU by tanh, as `gelu` in google-research/bert computes it.
 
-    Hendrycks and Gimpel 2016, section 2. The operations are in the order of the reference
-    implementation, on which the last bits depend.
+    Hendrycks and Gimpel 2016, section 2. The operations are in the order of transformers, on which
+    the last bits depend.
     """
     inner = math.sqrt(2.0 / math.pi) * (x + 0.044715 * torch.pow(x, 3.0))
     return 0.5 * x * (1.0 + torch.tanh(inner))
@@ -45,7 +45,7 @@ def gelu_new(x: Tensor) -> Tensor:
 
 # config.py has their names, because a config needs no torch. A function of your own can be added.
 ACTIVATIONS.update(
-    gelu=F.gelu,
+    gelu=F.gelu,  # by erf, which nearly all configs of BERT name
     gelu_new=gelu_new,
     gelu_pytorch_tanh=partial(F.gelu, approximate="tanh"),  # gelu_new by PyTorch's own kernel
     relu=F.relu,
@@ -147,7 +147,8 @@ class BertLayer(LayerAttributes):
             attend: The attention function. None: `config.attn_implementation` names it.
             attentions: A list to which the attention probabilities are appended, if `attend`
                 returns any: a layer returns hidden states alone, as in transformers.
-            unused: Keywords of transformers, which have no effect or raise an error.
+            unused: Keywords of transformers. `attention_mask` takes the place of `layout`, the
+                others have no effect or raise an error.
 
         Returns:
             Hidden states of the same shape.
@@ -202,9 +203,10 @@ class BertEncoder(nn.Module):
             decoder: None. Transformers has arguments of decoders in this place.
             attend: The attention function. None: `config.attn_implementation` names it.
             output_hidden_states: Return h0 and the output of every layer.
-            output_attentions: Return the attention probabilities of every layer. Only
-                `eager_attention` has any.
-            unused: Keywords of transformers, which have no effect or raise an error.
+            output_attentions: Return the attention probabilities of every layer, which
+                `eager_attention` has and `sdpa_attention` has not.
+            unused: Keywords of transformers. `attention_mask` takes the place of `layout`, the
+                others have no effect or raise an error.
 
         Returns:
             A `BertModelOutput` without `pooler_output`.

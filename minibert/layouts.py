@@ -3,9 +3,10 @@
 Devlin et al. 2019 do not discuss this. It is about batches: sequences of different lengths have to
 share one tensor.
 
-Every token is a vector of `hidden` numbers. Everything in BERT except attention works on one token
-at a time, so only attention has to know which tokens belong together. It asks a layout. There are
-two, here for the sequences "[CLS] a b [SEP]" and "[CLS] c [SEP]":
+Every token is a vector of `hidden` numbers. Most of BERT works on one token at a time. Three parts
+have to know which tokens belong together, and ask a layout: the embeddings for the position of a
+token, attention for the tokens that it may look at, and the pooler for the first one. There are two
+layouts, here for the sequences "[CLS] a b [SEP]" and "[CLS] c [SEP]":
 
     PaddedLayout(attention_mask)   (batch, seq, hidden)   [CLS] a b [SEP]     mask 1 1 1 1
                                    here (2, 4, hidden)    [CLS] c [SEP] [PAD]      1 1 1 0
@@ -16,10 +17,14 @@ two, here for the sequences "[CLS] a b [SEP]" and "[CLS] c [SEP]":
 Both have the same methods, and code that uses these is correct for both:
 
     split, merge     into blocks of equally long sequences, and back
-    pad, unpad       to (batch, seq, hidden), and back
-    additive_mask    what hides the padding after `pad`: 0 at each token, (batch, 1, 1, seq) or None
     position_ids     0, 1, 2, ... in every sequence
     first_tokens     the [CLS] states, (batch, hidden)
+    pad, unpad       to (batch, seq, hidden), and back
+    additive_mask    what to add to the scores of attention after `pad`: 0, or a huge negative
+                     number to hide a token
+
+The last three are for modules of a user's own, which get a padded batch. BERT itself never pads a
+packed one.
 
 In attention every token looks at others: as a query it looks, as a key it is looked at. The `mask`
 of a layout is True where a query may attend to a key. Its shape broadcasts to

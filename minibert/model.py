@@ -1,6 +1,6 @@
 """BertModel: embeddings, encoder and pooler (Devlin et al. 2019, section 3).
 
-The reading path, one short file each:
+The reading path, one file each:
 
     tokenization/wordpiece.py -> layouts.py -> embeddings.py -> attention.py -> encoder.py
     -> model.py -> losses.py -> heads.py
@@ -14,7 +14,8 @@ References in all of them:
     Vaswani et al. 2017   "Attention Is All You Need"
     google-research/bert  the original code, `modeling.py`
 
-Parameter names are those of the official checkpoints.
+Parameter names are those of checkpoints for PyTorch. Old ones call the weight and the bias of
+LayerNorm gamma and beta, which loading renames.
 
 Shapes in all of them: `batch` sequences of `seq` tokens, or all `tokens` of a packed batch in a
 row. Further sizes are `hidden` = hidden_size = heads * head_size, `intermediate` =
@@ -105,11 +106,13 @@ class BertModel(PreTrainedModel):
             token_type_ids: Segment of each token, like `input_ids`. None: all 0.
             position_ids: Position of each token, like `input_ids` or (seq,). None: 0, 1, 2, ... in
                 each sequence.
-            inputs_embeds: Word embeddings instead of `input_ids`, (batch, seq, hidden).
+            inputs_embeds: Word embeddings instead of `input_ids`, (batch, seq, hidden), or
+                (tokens, hidden) with a `PackedLayout`.
             output_hidden_states: Return h0 (the embeddings) and the hidden states of every layer.
                 None: as the config says.
             output_attentions: Return the attention probabilities of every layer. "sdpa" has none,
                 so "eager" takes its place, and the last bits may differ. None: as the config says.
+                Not for a `PackedLayout`.
             return_dict: False returns a plain tuple. None: as the config says.
             layout: Where sequences begin and end, instead of `attention_mask`. A `PackedLayout` is
                 for sequences one after another without padding.
@@ -120,9 +123,10 @@ class BertModel(PreTrainedModel):
             are (tokens, hidden).
 
         Raises:
-            ValueError: Neither or both of `input_ids` and `inputs_embeds` are passed, a tensor has
-                the wrong shape or dtype, an id has no row in its embedding table, or a sequence is
-                longer than `max_position_embeddings`.
+            ValueError: Neither or both of `input_ids` and `inputs_embeds` are passed, or both
+                `layout` and `attention_mask`. A tensor has the wrong shape or dtype, an id has no
+                row in its embedding table, or a sequence without `position_ids` is longer than
+                `max_position_embeddings`. Attention probabilities of a packed batch.
             TypeError: An unknown argument.
         """
         if not torch.compiler.is_compiling():  # a graph would record the id of the process
