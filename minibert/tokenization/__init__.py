@@ -14,6 +14,6 @@ basic.py            a text becomes words, the step before WordPiece: the details
 ```
 
 For reference: `unicode.py`, the kind of each character, with the exceptions of the library's tables
-in `unicode_tables.py`. A vocabulary comes from `learning.py`. `compat/tokenizer_names.py` has the
-names of transformers that its tools require.
+in `unicode_tables.py`. A vocabulary comes from `learning.py`, and `coverage.py` warns of texts that
+it does not cover. `compat/tokenizer_names.py` has the names of transformers that its tools require.
 """

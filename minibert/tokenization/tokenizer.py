@@ -502,6 +502,7 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
             return [encode(texts) for texts in columns], contents
         is_cut_at_end = self.truncation_side == "right" and not form.overflow
         if is_cut_at_end and not form.are_words:
+            # in place, so that the origins of tokens are computed of the beginnings alone, too
             columns[:] = pipeline.beginnings(columns, form.room, form.truncation)
         ids = [encode(texts) for texts in columns]
         contents = plan_rows(
