@@ -24,7 +24,7 @@ from minibert.inference.fused import FusedEncoder
 from minibert.inference.precisions import FAST_PRECISIONS, FastPrecision, check_precision
 from minibert.inference.threads import (
     MAX_IMBALANCE,
-    MIN_TOKENS_PER_THREAD,
+    share_counts,
     usable_threads,
     workers,
 )
@@ -133,10 +133,9 @@ def warm_up(model: PreTrainedModel, batch_tokens: int = BATCH_TOKENS) -> None:
     threads = usable_threads()
     if not isinstance(encoder, FusedEncoder) or not encoder.is_compiled:
         return
-    for count in range(min(threads, batch_tokens // MIN_TOKENS_PER_THREAD), 1, -1):
-        if threads % count == 0:
-            share = int(MAX_IMBALANCE * batch_tokens / count)
-            workers(count, threads, os.getpid()).submit(encoder.compile_products, share).result()
+    for count in share_counts(batch_tokens):
+        share = int(MAX_IMBALANCE * batch_tokens / count)
+        workers(count, threads, os.getpid()).submit(encoder.compile_products, share).result()
     # Batches that are not shared out; with several threads such batches are seldom larger. In a
     # thread that ends: OpenMP threads kept for the caller would outnumber the cores, and then those
     # of all callers sleep whenever they wait

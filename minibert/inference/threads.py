@@ -2,6 +2,7 @@
 
 import ctypes
 import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
@@ -31,6 +32,14 @@ def usable_threads() -> int:
     return 1
 
 
+def share_counts(tokens: int) -> Iterator[int]:
+    """Into how many even shares a batch of that many tokens may be split, the most first."""
+    threads = usable_threads()
+    for count in range(min(threads, tokens // MIN_TOKENS_PER_THREAD), 1, -1):
+        if threads % count == 0:
+            yield count
+
+
 def even_shares(hidden_states: Tensor, layout: Layout) -> list[tuple[Tensor, Layout]]:
     """Splits a batch into even shares, as many as are worth a thread.
 
@@ -40,10 +49,7 @@ def even_shares(hidden_states: Tensor, layout: Layout) -> list[tuple[Tensor, Lay
     if hidden_states.device.type != "cpu" or torch.compiler.is_compiling():
         return []
     tokens = hidden_states.shape[:-1]
-    threads = usable_threads()
-    for count in range(min(threads, tokens.numel() // MIN_TOKENS_PER_THREAD), 1, -1):
-        if threads % count != 0:
-            continue
+    for count in share_counts(tokens.numel()):
         layouts, sizes = split(layout, tokens, count)
         if max(sizes) * count <= MAX_IMBALANCE * sum(sizes):
             return list(zip(torch.split(hidden_states, sizes), layouts, strict=True))
