@@ -9,11 +9,11 @@ import json
 import multiprocessing
 import os
 import signal
-import threading
 import time
 import zlib
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict
 from functools import cache, lru_cache, partial
@@ -240,7 +240,8 @@ class Corpus:
         self.part = lru_cache(2 * EPOCH_PARTS)(self._part)
         self.size = cache(self._size)
         self._error = self.folder / "error.json"
-        self._workers: list[Any] = []
+        self._is_tokenizing = tokenize
+        self._workers: list[tuple[Any, Future[None]]] = []
         if tokenize:
             self._tokenize_missing_parts(tokenizer, table)
 
@@ -255,20 +256,21 @@ class Corpus:
         if len(missing) == 1:
             job = missing[0]
             documents = counted(read_documents(job.part, table), "documents")
-            TokenCache.write(documents, tokenizer, job.folder, job.made_of)
+            _tokenize_part(job, documents, tokenizer, self._error)
             return
         processors = 1
         if hasattr(os, "sched_getaffinity"):  # those that this process may use
             processors = len(os.sched_getaffinity(0))
         processes = min(len(missing), processors)
         spawn = multiprocessing.get_context("spawn")
+        # `start` returns when the process has read the tokenizer, because that is larger than the
+        # buffer of a pipe
+        starter = ThreadPoolExecutor(processes)
         for number in range(processes):
             arguments = (missing[number::processes], tokenizer, table, self._error)
             worker = spawn.Process(target=_tokenize_parts, args=arguments, daemon=True)
-            self._workers.append(worker)
-            # `start` returns when the process has read the tokenizer, because that is larger than
-            # the buffer of a pipe
-            threading.Thread(target=worker.start).start()
+            self._workers.append((worker, starter.submit(worker.start)))
+        starter.shutdown(wait=False)
 
     def __len__(self) -> int:
         """Number of parts."""
@@ -286,16 +288,16 @@ class Corpus:
 
         Raises:
             ValueError: The part cannot be read.
-            ChildProcessError: A process that tokenizes has ended.
+            ChildProcessError: A process that tokenizes has ended, or could not be started.
         """
         job = self._jobs[number]
         parts_done = 0
         checks = 0
         with Progress(is_watched(), len(self), "parts of the corpus") as progress:
             while not job.is_done():
-                if self._error.is_file():
-                    raise ValueError(read_json(self._error)["error"])
-                if any(worker.exitcode for worker in self._workers):
+                has_ended = self._has_ended()  # before looking at what was left
+                self._raise_error()
+                if has_ended and not job.is_done():
                     raise ChildProcessError(
                         "A process that tokenizes the corpus has ended: start again to continue."
                     )
@@ -308,6 +310,31 @@ class Corpus:
         tokens = TokenCache(job.folder)
         draws = np.random.default_rng([self.seed, number]).random(len(tokens))
         return tokens, np.flatnonzero(draws >= self._held_out)
+
+    def _has_ended(self) -> bool:
+        """Whether this process and those it has started tokenize no more, or one has failed.
+
+        Raises:
+            ChildProcessError: A process could not be started.
+        """
+        for _, start in self._workers:
+            error = start.exception() if start.done() else None
+            if error is not None:  # such as a tokenizer that cannot be pickled
+                raise ChildProcessError(
+                    f"A process to tokenize the corpus could not be started ({error})."
+                ) from error
+        codes = [worker.exitcode for worker, _ in self._workers]
+        return any(codes) or (self._is_tokenizing and None not in codes)
+
+    def _raise_error(self) -> None:
+        """Raise what is wrong with a part.
+
+        An error of an earlier run may lie there, about a file that has been corrected since.
+        """
+        with suppress(FileNotFoundError):
+            error = read_json(self._error)
+            if any(job.made_of == error.get("made_of") for job in self._jobs):
+                raise ValueError(error["error"])
 
     def _size(self, number: int) -> int:
         """Number of tokens of a part that are not held out."""
@@ -396,15 +423,27 @@ def _tokenize_parts(jobs: Sequence[_Job], tokenizer: Any, table: Table, error_fi
     for job in jobs:
         if parent is not None and not parent.is_alive():
             return
-        try:
-            documents = read_documents(job.part, table)
-            TokenCache.write(documents, tokenizer, job.folder, job.made_of)
-        except FileNotFoundError:
-            file = job.part.file
-            message = f"{file} no longer exists: put it back, and start again to continue."
-            return write_json(error_file, {"error": message})
-        except (ValueError, OSError, ImportError) as error:
-            return write_json(error_file, {"error": str(error)})
+        if not _tokenize_part(job, read_documents(job.part, table), tokenizer, error_file):
+            return
+
+
+def _tokenize_part(
+    job: _Job, documents: Iterable[Sequence[str]], tokenizer: Any, error_file: Path
+) -> bool:
+    """Tokenize a part, or write what is wrong with it for all processes that wait for it.
+
+    Returns:
+        Whether the part could be read.
+    """
+    try:
+        TokenCache.write(documents, tokenizer, job.folder, job.made_of)
+        return True
+    except FileNotFoundError:
+        message = f"{job.part.file} no longer exists: put it back, and start again to continue."
+    except (ValueError, OSError, ImportError) as error:
+        message = str(error)
+    write_json(error_file, {"error": message, "made_of": job.made_of})
+    return False
 
 
 def mix(corpora: Sequence[tuple[Corpus, float]]) -> list[tuple[Corpus, int]]:

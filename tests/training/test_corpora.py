@@ -7,6 +7,8 @@ import gzip
 import json
 import lzma
 import os
+import shutil
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -205,8 +207,11 @@ def test_a_corpus_that_cannot_be_read_raises_an_error(
     with pytest.raises(ValueError, match="The corpus holds no text: one sentence a line"):
         corpus_of(tmp_path / "empty.txt", tokenizer).portion(0, 5)
     (tmp_path / "latin.txt").write_bytes(b"cat\n" * 100 + b"caf\xe9\n")
-    with pytest.raises(ValueError, match=r"latin\.txt, line 101: the line is not UTF-8"):
-        corpus_of(tmp_path / "latin.txt", tokenizer)
+    corpus = corpus_of(tmp_path / "latin.txt", tokenizer)
+    waiting = corpus_of(tmp_path / "latin.txt", tokenizer, tokenize=False)  # in another process
+    for reader in (corpus, waiting):
+        with pytest.raises(ValueError, match=r"latin\.txt, line 101: the line is not UTF-8"):
+            reader.portion(0, 5)
     with pytest.raises(FileNotFoundError, match=r"there is no file .*gone\.txt"):
         corpus_of(tmp_path / "gone.txt", tokenizer)
     # Several parts are tokenized in other processes.
@@ -221,7 +226,7 @@ def test_a_corpus_that_cannot_be_read_raises_an_error(
     for name, whole in zip(("gz", "xz", "bz2"), compressed, strict=True):
         (tmp_path / f"half.txt.{name}").write_bytes(whole[: len(whole) // 2] + b"?" * 9)
         with pytest.raises(ValueError, match=rf"half\.txt\.{name} is damaged"):
-            corpus_of(tmp_path / f"half.txt.{name}", tokenizer)
+            corpus_of(tmp_path / f"half.txt.{name}", tokenizer).portion(0, 5)
     write_corpus(tmp_path / "vanishing.txt")
     corpus = corpus_of(tmp_path / "vanishing.txt", tokenizer)
     (tmp_path / "vanishing.txt").unlink()  # before the processes start
@@ -230,6 +235,40 @@ def test_a_corpus_that_cannot_be_read_raises_an_error(
         match=r"vanishing\.txt no longer exists: put it back",
     ):
         corpus.portion(0, 10**6)
+
+
+def test_the_error_of_a_file_that_was_corrected_is_forgotten(
+    tokenizer: BertTokenizer, tmp_path: Path
+) -> None:
+    path = tmp_path / "corpus.txt"
+    path.write_bytes(b"caf\xe9\n")
+    corpus_of(path, tokenizer)
+    path.write_text("the cat sat\n", encoding="utf-8")
+    with ThreadPoolExecutor(1) as other:
+        waiting = corpus_of(path, tokenizer, tokenize=False)  # before the first process begins
+        tokens = other.submit(lambda: waiting.tokens)
+        with pytest.raises(TimeoutError):
+            tokens.result(0.2)
+        corpus_of(path, tokenizer)
+        assert tokens.result(60) == 3
+
+
+def test_a_part_that_no_process_tokenizes_raises_an_error(
+    tokenizer: BertTokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("minibert.training.corpora.PART_BYTES", 200)
+    path = tmp_path / "corpus.txt"
+    write_corpus(path)
+    corpus = corpus_of(path, tokenizer)
+    assert len(corpus) > 1 and corpus.tokens
+    shutil.rmtree(tmp_path / "tokens" / "000001")
+    corpus.part.cache_clear()
+    with pytest.raises(ChildProcessError, match="start again to continue"):
+        corpus.part(1)
+    write_corpus(path, 41)
+    tokenizer.strip = lambda text: text  # type: ignore[attr-defined] # which has no name to load
+    with pytest.raises(ChildProcessError, match="could not be started"):
+        corpus_of(path, tokenizer).portion(0, 5)
 
 
 @pytest.mark.parametrize("name", ["cache.json", "sentences.npy", "documents.npy", "ids.bin"])
