@@ -98,7 +98,10 @@ class TokenCache:
             )
         about = read_json(folder / _DESCRIPTION)
         dtype = str(about.get("dtype"))
-        if about.get("checksum") != _checksum(folder, dtype):
+        checksum = None
+        with suppress(FileNotFoundError):
+            checksum = _checksum(folder, dtype)
+        if checksum is None or about.get("checksum") != checksum:
             raise ValueError(f"{folder} is damaged: delete it, and its text is tokenized again.")
         self.sentences = np.load(folder / "sentences.npy", mmap_mode="r")
         self.documents = np.load(folder / "documents.npy", mmap_mode="r")

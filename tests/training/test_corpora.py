@@ -293,6 +293,16 @@ def test_a_damaged_cache_raises_an_error(
             TokenCache(tmp_path / "cache")
 
 
+@pytest.mark.parametrize("name", ["sentences.npy", "documents.npy", "ids.bin"])
+def test_a_cache_that_lacks_a_file_is_damaged(
+    name: str, tokenizer: BertTokenizer, tmp_path: Path
+) -> None:
+    TokenCache.write(DOCUMENTS, tokenizer, tmp_path / "cache")
+    (tmp_path / "cache" / name).unlink()
+    with pytest.raises(ValueError, match="is damaged: delete it, and its text is tokenized"):
+        TokenCache(tmp_path / "cache")
+
+
 def test_portions_contain_every_document_before_any_is_repeated() -> None:
     lengths = np.random.default_rng(0).integers(1, 40, 60)
     portions = Portions(lengths, size=100, seed=3)
