@@ -365,6 +365,11 @@ class Corpus:
                 if position >= end:
                     return documents
             if position == 0:
+                if any(len(self.part(number)[0]) for number in range(len(self))):
+                    raise ValueError(
+                        f"All documents of the corpus are held out (held_out={self._held_out:g}): "
+                        "hold out a smaller share, or put empty lines between documents."
+                    )
                 raise ValueError(
                     "The corpus holds no text: one sentence a line, "
                     "an empty line between documents."

@@ -271,6 +271,14 @@ def test_a_part_that_no_process_tokenizes_raises_an_error(
         corpus_of(path, tokenizer).portion(0, 5)
 
 
+def test_a_corpus_that_is_held_out_as_a_whole_says_so(
+    tokenizer: BertTokenizer, tmp_path: Path
+) -> None:
+    (tmp_path / "corpus.txt").write_text("the cat sat\nthe dog ran\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"All documents .* are held out \(held_out=0\.99\)"):
+        corpus_of(tmp_path / "corpus.txt", tokenizer, held_out=0.99).portion(0, 5)
+
+
 @pytest.mark.parametrize("name", ["cache.json", "sentences.npy", "documents.npy", "ids.bin"])
 def test_a_damaged_cache_raises_an_error(
     name: str, tokenizer: BertTokenizer, tmp_path: Path
