@@ -394,13 +394,22 @@ def pretrain(
         TypeError: `corpus` is a string, or `options` something else.
         FileNotFoundError: A file of the corpus does not exist, or there is nothing to resume.
         OSError: Another process trains in the folder.
-        ValueError: The corpus has no text, the texts are longer than the model has positions, or
-            the folder already holds a run.
+        ValueError: The corpus has no text, a weight is 0, the texts are longer than the model has
+            positions, or the folder already holds a run.
     """
     options = options or PretrainOptions()
     check_kind("options", options, PretrainOptions, "PretrainOptions")
     if isinstance(corpus, str):
         raise TypeError(f"corpus should be a list of files, not the string {corpus!r:.80}.")
+    sources = {tuple(corpus): 1.0}
+    if isinstance(corpus, Mapping):
+        sources = {(source,): weight for source, weight in corpus.items()}
+    for files, weight in sources.items():
+        if not 0 < weight < math.inf:
+            raise ValueError(
+                f"the weight of {files[0]} should be more than 0, not {weight:g}. Leave out a "
+                "corpus that should not be read."
+            )
     positions = model.config.max_position_embeddings
     if options.max_length > positions:
         raise ValueError(
@@ -411,9 +420,6 @@ def pretrain(
     options = replace(options, metric="held_out_loss" if options.patience else None)
     with run_folder(folder, bool(resume)):
         _report_coverage(next(iter(corpus)), tokenizer, table)
-        sources = {tuple(corpus): 1.0}
-        if isinstance(corpus, Mapping):
-            sources = {(source,): weight for source, weight in corpus.items()}
         corpora = []
         for number, (files, weight) in enumerate(sources.items()):
             tokens = Corpus(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -438,3 +439,13 @@ def test_other_arguments_are_refused(
     model = BertForPreTraining(tiny_config(vocab_size=len(WORDS)))
     with pytest.raises(TypeError, match=message):
         pretrain(model, tokenizer, corpus, tmp_path / "out", options)
+
+
+@pytest.mark.parametrize("weight", [0.0, -1.0, math.nan])
+def test_a_corpus_without_weight_is_refused(
+    weight: float, tokenizer: BertTokenizer, tmp_path: Path
+) -> None:
+    model = BertForPreTraining(tiny_config(vocab_size=len(WORDS)))
+    corpus = {"a.txt": 1.0, "b.txt": weight}
+    with pytest.raises(ValueError, match=r"the weight of b\.txt should be more than 0"):
+        pretrain(model, tokenizer, corpus, tmp_path / "out", PretrainOptions(max_length=16))
