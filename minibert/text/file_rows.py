@@ -146,19 +146,25 @@ class FileRows:
         split = self._quoted_records if quoting == "quoted" else self._plain_records
         records = split(delimiter)
         columns = self.table.columns
+        width = 0
         if columns is None:
             _, header = next(records, (0, None))
             if header is None:
                 return
             columns = tuple(header)
+            width = len(columns)
             self._check_header(columns, delimiter, quoting)
         self._check_columns(columns, " If the file has no header, pass Table(columns=...).")
-        name, table, width = self.name, self.table, len(columns)
+        name, table = self.name, self.table
         for number, record in records:
-            if len(record) == width or (table.columns is not None and len(record) > width):
+            # without a header the first row says how many there are, of which some have a name
+            width = width or max(len(columns), len(record))
+            if len(record) == width:
                 yield Row(name, number, dict(zip(columns, record, strict=False)), table)
                 continue
             listing = ", ".join(column[:SHOWN_CHARACTERS] for column in columns)
+            if width > len(columns):
+                listing += f", and {width - len(columns)} more in the first row"
             reason = f"there are {len(record)} columns, not {width} ({listing})"
             content = delimiter.join(record)
             if quoting == "none" and '"' in content:

@@ -205,6 +205,14 @@ def test_rows_that_cannot_be_used_are_left_out_or_an_error(name: str, tmp_path: 
         list(read(path))
 
 
+def test_without_a_header_all_rows_have_as_many_columns_as_the_first(tmp_path: Path) -> None:
+    table = Table(columns=("label", "text"))
+    for data, line in (("1,bye\n2,hello, world\n", 2), ("1,hello, world\n2,bye\n", 2), ("1\n", 1)):
+        path = write(tmp_path, "a.csv", data)
+        with pytest.raises(ValueError, match=rf"line {line}: there (is|are) . columns"):
+            list(read(path, table))
+
+
 def test_ids_are_whole_numbers_or_strings(tmp_path: Path) -> None:
     rows = '{"text": "a", "id": 1.5}\n{"text": "a", "id": true}\n{"text": "a", "id": null}\n'
     bad: list[BadRow] = []
