@@ -173,13 +173,18 @@ class FileRows:
 
     def _quoted_records(self, delimiter: str) -> Iterator[Record]:
         csv.field_size_limit(2**31 - 1)  # a text may be as long as the file
-        # a quoted field continues on the next line, so no line can be left out
-        lines = (line for _, line in text_lines(self.file, self.table.encoding))
+        # a quoted field continues on the next line, so a record is left out as a whole
+        bad: list[BadRow] | None = None if self.skip is None else []
+        encoding = self.table.encoding
+        lines = (line for _, line in text_lines(self.file, encoding, bad, keep_bad=True))
         reader = csv.reader(lines, delimiter=delimiter, strict=True)
         first = 1
         try:
             for record in reader:
-                if record:
+                if self.skip is not None and bad:
+                    self.skip.append(bad[0])
+                    bad.clear()
+                elif record:
                     yield first, record
                 first = reader.line_num + 1
         except csv.Error as error:

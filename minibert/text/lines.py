@@ -50,6 +50,7 @@ def text_lines(
     skip: list[BadRow] | None = None,
     start: int = 0,
     end: int | None = None,
+    keep_bad: bool = False,
 ) -> Iterator[tuple[int, str]]:
     """Yield the lines that begin in bytes `[start, end)` of a file, with their ends.
 
@@ -59,6 +60,8 @@ def text_lines(
         skip: Receives the lines that cannot be decoded. None: the first is an error.
         start: First byte. Above 0 only for files that can be split (see `is_wide`).
         end: Byte after the last. None reads to the end.
+        keep_bad: Yield the lines that `skip` receives, too, with surrogates in place of what cannot
+            be decoded.
 
     Returns:
         An iterator of the number of a line from 1, or of its first byte if `start` is not 0, and
@@ -87,6 +90,8 @@ def text_lines(
                 place = f"{location}, {unit} {number}"
                 reason = _decoding_fault(line, name, encoding, is_binary=b"\0" in head)
                 BadRow.leave_out(skip, place, reason, repr(line[:SHOWN_CHARACTERS]))
+                if keep_bad:
+                    yield number, line.decode(name, "surrogateescape")
             else:
                 yield number, text
 

@@ -185,6 +185,7 @@ BAD_ROWS = {
     "a.tsv": (b"text\tn\none\t1\nx\ntwo\t2\n", ["one", "two"], "line 3"),
     "b.tsv": (b"text\tn\none\t1\ncaf\xe9\t2\ntwo\t2\n", ["one", "two"], "line 3"),
     "a.csv": (b"text,n\none,1\nx,2,3\ntwo,2\n", ["one", "two"], "line 3"),
+    "c.csv": (b'text,n\none,1\n"caf\xe9\nau, lait",2\ntwo,2\n', ["one", "two"], "line 3"),
     "a.jsonl": (b'{"text": "one"}\n{"text": 1}\n{"text": "two"}\n', ["one", "two"], "line 2"),
     "b.jsonl": (b'{"text": "one"}\n{"text": \n', ["one"], "line 2"),
     "c.jsonl": (b'{"text": "one"}\n{"text": "\\ud800"}\n', ["one"], "line 2"),
