@@ -405,6 +405,7 @@ def _entries(file: Location, text: str) -> Iterator[tuple[int, Any]]:
     counted = 0
     position = _SPACE.match(text, position + 1).end()  # type: ignore[union-attr]
     is_closed = text[position : position + 1] == "]"
+    position += is_closed
     while not is_closed:
         line += text.count("\n", counted, position)
         counted = position
@@ -416,11 +417,14 @@ def _entries(file: Location, text: str) -> Iterator[tuple[int, Any]]:
             raise ValueError(f"{file}, line {broken}: not JSON ({json_fault(error)}).") from None
         yield line, value
         separator = _SEPARATOR.match(text, end)
-        if separator is None or not separator[1]:
+        if separator is None:
+            broken = 1 + text.count("\n", 0, end)
+            raise ValueError(f"{file}, line {broken}: an entry of the array ends without a comma.")
+        if not separator[1]:
             raise ValueError(f"{file}: its array has no end. Get the file again.")
         is_closed = separator[1] == "]"
         position = separator.end()
-    if text[position:].strip(" \t\r\n]"):
+    if text[position:].strip(" \t\r\n"):
         raise ValueError(f"{file}: there is more text after the end of its array.")
 
 

@@ -235,6 +235,20 @@ def test_values_of_a_table_that_do_not_exist(fields: dict[str, Any]) -> None:
         Table(**fields)
 
 
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ('[{"text": "a"}\n{"text": "b"}]', "line 1: .* without a comma"),
+        ('[{"text": "a"}', "has no end"),
+        ('[{"text": "a"}]]', "more text after the end"),
+        ("[]]", "more text after the end"),
+    ],
+)
+def test_arrays_that_are_not_json(data: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=message):
+        list(read(write(tmp_path, "a.json", data)))
+
+
 def test_json_of_any_shape(tmp_path: Path) -> None:
     path = write(tmp_path, "a.json", '{"data": ["한글"]}'.encode("utf-16"))
     assert read_json(path) == {"data": ["한글"]}
