@@ -41,8 +41,10 @@ onmessage = async ({ data: { id, kind, input, model } }) => {
     }
     const bert = await models.get(model);
     let answer = null;
+    let given = new Set(); // arrays that are given away instead of copied
     if (kind === "run") {
       answer = bert.run(input);
+      given = new Set(Array.from(answer.values(), ({ data }) => data.buffer));
     }
     if (kind === "vector") {
       // Return the mean of the last states of a text without padding, weighted by token.
@@ -82,7 +84,7 @@ onmessage = async ({ data: { id, kind, input, model } }) => {
           : row(s)[input.word];
       });
     }
-    postMessage({ id, answer });
+    postMessage({ id, answer }, [...given]);
   } catch (error) {
     postMessage({ id, error: String(error) });
   }
