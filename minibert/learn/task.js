@@ -45,11 +45,10 @@ async function fitClassifier(rows, labels, watch = () => {}) {
   return classify;
 }
 
-/** Returns the L2-normalized mean of a sentence's tokens at one depth. */
-function unitMean(what, depth) {
-  const mean = meanState(what, depth);
-  const length = lengthOf(mean) || 1;
-  return mean.map((value) => value / length);
+/** Returns a vector at length 1. */
+function unit(vector) {
+  const length = lengthOf(vector) || 1;
+  return vector.map((value) => value / length);
 }
 
 const taskwork = { done: 0, total: 1, running: false, learning: false, classifiers: null };
@@ -71,16 +70,16 @@ function trialsOfTask() {
 
 const labeledTexts = () => [...page.lesson.labeled.train, ...page.lesson.labeled.test];
 
-/** Returns the vectors of all labeled sentences: {depth: [vector, ...]}. */
-const labeledVectors = () =>
-  keep("labeled vectors", async () => {
+/** Returns the mean states of all labeled sentences: {depth: [vector, ...]}. */
+const labeledMeans = () =>
+  keep("labeled means", async () => {
     const texts = labeledTexts();
-    const vectors = { 0: [], [sizes.layers]: [] };
+    const means = { 0: [], [sizes.layers]: [] };
     Object.assign(taskwork, { running: true, total: texts.length });
     for (const [text] of texts) {
       const what = await live.compute({ text });
-      for (const depth of Object.keys(vectors)) {
-        vectors[depth].push(unitMean(what, Number(depth)));
+      for (const depth of Object.keys(means)) {
+        means[depth].push(meanState(what, Number(depth)));
       }
       taskwork.done += 1;
       if (taskwork.done % 10 === 0) {
@@ -89,7 +88,7 @@ const labeledVectors = () =>
       }
     }
     taskwork.running = false;
-    return vectors;
+    return means;
   });
 
 /**
@@ -110,10 +109,10 @@ const lossOver = (classify, rows, labels) =>
  * Trains one classifier on one split of the sentences. Returns it with its accuracy on new
  * sentences and its losses on the old and the new ones at each recorded step.
  */
-async function learnSplit({ amount, depth }, vectors, order) {
+async function learnSplit({ amount, depth }, means, order) {
   const labels = labeledTexts().map(([, label]) => label);
   const seen = page.lesson.labeled.train.length;
-  const rows = order.map((i) => vectors[depth][i]);
+  const rows = order.map((i) => unit(means[depth][i]));
   const own = order.map((i) => labels[i]);
   const parts = [
     [rows.slice(0, amount), own.slice(0, amount)],
@@ -135,12 +134,12 @@ const splits = new Experiment(
   "splits",
   () => Array.from({ length: example("task").splits }, (_, split) => split),
   async (split, index) => {
-    const vectors = await labeledVectors();
-    const count = vectors[0].length;
+    const means = await labeledMeans();
+    const count = means[0].length;
     const order = orderOfSplit(index, splits.items().length, count);
     const found = [];
     for (const trial of trialsOfTask()) {
-      const { right, losses } = await learnSplit(trial, vectors, order);
+      const { right, losses } = await learnSplit(trial, means, order);
       found.push({ right, losses });
     }
     return found;
@@ -150,11 +149,11 @@ const splits = new Experiment(
 /** Trains the classifiers of the first split, which has the order of the file. */
 async function learnTask() {
   taskwork.learning = true;
-  const vectors = await labeledVectors();
-  const order = [...vectors[0].keys()];
+  const means = await labeledMeans();
+  const order = [...means[0].keys()];
   const found = [];
   for (const trial of trialsOfTask()) {
-    found.push({ ...trial, ...(await learnSplit(trial, vectors, order)) });
+    found.push({ ...trial, ...(await learnSplit(trial, means, order)) });
   }
   Object.assign(taskwork, { classifiers: found, learning: false });
   drawLesson();
@@ -281,7 +280,7 @@ function opinionOf(trial, what) {
     return "–";
   }
   const { classify, depth } = taskwork.classifiers[trial];
-  const good = classify(unitMean(what, depth));
+  const good = classify(unit(meanState(what, depth)));
   const name = t(good > 0.5 ? "lesson.task.good" : "lesson.task.bad");
   return `${name} ${brief(Math.max(good, 1 - good))}`;
 }

@@ -56,13 +56,9 @@ const loosened = new Experiment(
   "loosened",
   () => ["LayerNorm"],
   async () => {
-    const texts = labeledTexts();
     const seen = page.lesson.labeled.train.length;
-    const rows = [];
-    for (const [text] of texts) {
-      rows.push(meanState(await live.compute({ text }), sizes.layers));
-    }
-    const labels = texts.map(([, label]) => label);
+    const rows = (await labeledMeans())[sizes.layers];
+    const labels = labeledTexts().map(([, label]) => label);
     const { scale, shift, classify } = await fitLoosely(rows.slice(0, seen), labels);
     const right = rows
       .slice(seen)
