@@ -564,6 +564,7 @@ function moveRiver() {
 /** Labels the strip in the reader's language. */
 function labelRiver() {
   const best = riverWord();
+  const narrow = $("river-scroll").clientWidth < NARROW; // read before anything is written
   RIVER_PARTS.forEach(({ name, layer }, index) => {
     const button = $(`river-${index}`);
     const full = button.classList.contains("full");
@@ -571,7 +572,6 @@ function labelRiver() {
     if (name === "attention") {
       text = full ? `${layer} · ${text}` : `${layer}`;
     }
-    const narrow = $("river-scroll").clientWidth < NARROW;
     if (name === "embeddings" && narrow) {
       text = "h0"; // the vectors that the embeddings make
     }

@@ -186,7 +186,9 @@ function prepare(canvas, width, height) {
 }
 
 function setSize(context, size) {
-  context.font = `${size}px ${getComputedStyle(document.body).fontFamily}`;
+  // asked once, because asking makes the browser style what was written before
+  setSize.family ??= getComputedStyle(document.body).fontFamily;
+  context.font = `${size}px ${setSize.family}`;
 }
 
 const easel = new OffscreenCanvas(1, 1);
