@@ -108,9 +108,7 @@ const tokensOf = (text) => live.tokens({ text: inUsualForms(text) });
 /** The ids of the pieces in an entry, in the language of the model. */
 const piecesOf = memoized(
   (one) =>
-    new Set(
-      phrasings(one[modelLanguage()]).flatMap((text) => tokensOf(text).map(({ id }) => id)),
-    ),
+    new Set(phrasings(one[modelLanguage()]).flatMap((text) => tokensOf(text).map(({ id }) => id))),
 );
 
 /** Returns in how many entries each piece occurs, by its id. */
