@@ -184,20 +184,6 @@ def test_a_failed_computation_is_tried_again(opened: Opened) -> None:
     assert outcomes == ["failed", "computed"] and opened.trouble == []
 
 
-def test_shipped_vectors_are_used_and_right(browser: Any, tmp_path: Path) -> None:
-    write_page(tmp_path / "page.html", "minibert-en", "BERT")
-    with Opened(browser, tmp_path / "page.html") as opened:
-        far = opened.page.evaluate("""async () => {
-            const shipped = await shippedVectors();
-            const text = questions[40].en.question;
-            const distances = [await vectorOf(text), await computedVector(text)].map((vector) =>
-                Math.max(...vector.map((value, c) => Math.abs(value - shipped.get(text)[c]))));
-            return [shipped.size > 1000, ...distances];
-        }""")
-        scale = json.loads(part("asked.json"))["en"]["scale"]
-        assert far[:2] == [True, 0] and 0 < far[2] < 0.6 * scale and opened.trouble == []
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("language", "queries"),
