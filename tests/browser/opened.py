@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import json
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,8 +23,14 @@ OPTIONS = (
     "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
     "--disable-component-update --disable-sync"
 )
-# Shipped measurements are not repeated, which saves time.
-STILL = "() => { Experiment.prototype.repeat = async function () { this.again.tried = true; }; }"
+# Shipped measurements are not repeated, which saves time, unless a test sets `repeats`.
+STILL = """() => {
+  const { repeat } = Experiment.prototype;
+  window.repeats = false;
+  Experiment.prototype.repeat = async function (wanted) {
+    await (repeats ? repeat.call(this, wanted) : (this.again.tried = true));
+  };
+}"""
 # Controls that can be used, with their sizes. Choices of a prediction are counted by themselves,
 # terms, numbers and commands are parts of sentences, and the strip is a picture with one tab stop.
 # The skip link is visible only with the focus.
@@ -57,16 +65,17 @@ def browser() -> Iterator[Any]:
         chromium.close()
 
 
-_articles: dict[str, Path] = {}
-
-
 def article_page(folders: pytest.TempPathFactory, language: str) -> Path:
     """Return the article of `minibert learn --lang`, which is written once for all tests."""
-    if language not in _articles:
-        path = folders.mktemp("learn") / "learn.html"
-        assert main(["learn", "--lang", language, "--output", str(path)]) == 0
-        _articles[language] = path
-    return _articles[language]
+    folder = folders.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent  # of all workers
+    path = folder / f"learn-{language}.html"
+    if not path.exists():
+        own = folder / f"{os.getpid()}-{path.name}"
+        assert main(["learn", "--lang", language, "--output", str(own)]) == 0
+        own.replace(path)
+    return path
 
 
 # The page as its address says, as if it had just been opened: opening computes for two seconds.
@@ -118,6 +127,14 @@ class Opened:
         self.page.wait_for_selector("html[data-ready]")
         self.page.evaluate("window.beginning = structuredClone(state)")
 
+    def reload(self) -> None:
+        """Open the page again at the address that it has written for its state."""
+        beginning = self.page.evaluate("window.beginning")
+        self.page.wait_for_timeout(300)  # ms: the address is written later
+        self.page.reload()
+        self.page.wait_for_selector("html[data-ready]")
+        self.page.evaluate("beginning => { window.beginning = beginning; }", beginning)
+
     def again(self, address: str = "") -> None:
         """Show what the page showed when it was opened, or what another address says."""
         self.page.wait_for_function("() => !running")
@@ -145,8 +162,12 @@ class Opened:
 
     def run(self, text: str, **options: Any) -> dict[str, Any]:
         """Return what the model in the page computes for a text."""
-        result: dict[str, Any] = self.page.evaluate(
-            "([text, options]) => minibert.run(text, options)", [text, options]
+        # as JSON, because playwright takes four times as long for so many numbers
+        result: dict[str, Any] = json.loads(
+            self.page.evaluate(
+                "([text, options]) => minibert.run(text, options).then(JSON.stringify)",
+                [text, options],
+            )
         )
         return result
 
@@ -199,6 +220,7 @@ def once(browser: Any, file: Path) -> Iterator[Opened]:
 @pytest.fixture
 def opened(once: Opened) -> Iterator[Opened]:
     """The page as it opens. It is opened once for the tests that share it."""
+    once.page.set_viewport_size({"width": 1280, "height": 800})
     once.again()
     yield once
     assert once.trouble == []

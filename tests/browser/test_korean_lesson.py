@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 import torch
 from opened import article_page, browser as browser
 from test_lesson import Reader
+from test_live_page import check_two_meanings
 
 from minibert.learn.lesson import article
 from minibert.study import run
@@ -41,14 +43,25 @@ def check_particles(reader: Reader) -> None:
             assert reader.page.evaluate("withParticles", text.replace("{x}", value)) == sentence
 
 
-def test_particles_follow_numbers_and_names(browser: Any, file: Path) -> None:
+@pytest.fixture(scope="module")
+def opened(browser: Any, file: Path) -> Iterator[Reader]:
+    """The article, opened once for the tests that share it."""
     with Reader(browser, file) as reader:
-        check_particles(reader)
-        reader.enter("batchim")
-        rows = reader.write("나는 사과[MASK] 읽었다.")
-        assert verdict_of(reader).startswith("질문이 달라졌습니다")
-        shares = {row[0]: float(row[2]) for row in rows if row[0] in ("##을", "##를")}
-        assert shares["##를"] > shares["##을"] and reader.trouble == []
+        yield reader
+        assert reader.trouble == []
+
+
+def test_particles_follow_numbers_and_names(opened: Reader) -> None:
+    check_particles(opened)
+    opened.enter("batchim")
+    rows = opened.write("나는 사과[MASK] 읽었다.")
+    assert verdict_of(opened).startswith("질문이 달라졌습니다")
+    shares = {row[0]: float(row[2]) for row in rows if row[0] in ("##을", "##를")}
+    assert shares["##를"] > shares["##을"]
+
+
+def test_the_example_of_two_meanings_is_korean(opened: Reader) -> None:
+    check_two_meanings(opened, "배를")
 
 
 @pytest.mark.slow
@@ -90,12 +103,12 @@ def test_the_sample_has_five_hundred_composed_sentences() -> None:
     assert all(unicodedata.is_normalized("NFC", sentence) for sentence in sentences)
 
 
-def test_the_other_language_and_the_other_scenes_are_in_sight(browser: Any, file: Path) -> None:
-    with Reader(browser, file) as reader:
-        page = reader.page
-        assert "minibert learn --lang en" in page.inner_text("#other-scenes")
-        page.click("#other-language")
-        assert page.get_attribute("html", "lang") == "en"
-        assert page.inner_text("#other-language") == "한국어로 읽기"
-        page.click("#other-language")
-        assert page.get_attribute("html", "lang") == "ko" and reader.trouble == []
+def test_the_other_language_and_the_other_scenes_are_in_sight(opened: Reader) -> None:
+    opened.again()
+    page = opened.page
+    assert "minibert learn --lang en" in page.inner_text("#other-scenes")
+    page.click("#other-language")
+    assert page.get_attribute("html", "lang") == "en"
+    assert page.inner_text("#other-language") == "한국어로 읽기"
+    page.click("#other-language")
+    assert page.get_attribute("html", "lang") == "ko"

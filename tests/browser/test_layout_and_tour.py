@@ -93,6 +93,9 @@ def test_nothing_is_wider_than_the_window(
     phone = {"has_touch": True, "is_mobile": True, "device_scale_factor": 3} if width < 500 else {}
     address = "#section=text&other=the+bank"
     with Opened(browser, file, scheme, language, width, address=address, **phone) as opened:
+        # the page follows the browser
+        assert opened.page.get_attribute("html", "data-theme") == scheme
+        assert opened.page.get_attribute("html", "lang") == language[:2]
         opened.page.evaluate(REMEMBER_CUTS)
         for section in SECTIONS:
             opened.open(section)
@@ -116,7 +119,7 @@ def test_nothing_is_wider_than_the_window(
                 assert opened.page.evaluate(LABELS) >= 15
             if language == "ko-KR":
                 assert opened.page.evaluate(BROKEN_WORDS) == []
-        assert opened.trouble == []
+        assert opened.trouble == [] and opened.asked_nothing
 
 
 def test_a_tap_selects_a_cell(browser: Any, file: Path) -> None:
@@ -165,33 +168,30 @@ def test_the_tour_by_keyboard(opened: Opened, language: str) -> None:
     assert not opened.page.is_visible("#tour") and opened.trouble == []
 
 
-def test_a_reload_and_a_link_restore_the_state(browser: Any, file: Path) -> None:
+def test_a_reload_and_a_link_restore_the_state(browser: Any, file: Path, opened: Opened) -> None:
     names = "text, pair, masked, off, section, layer, head, token, key, stage, depth, language"
     names += ", theme, special"
     state = f"(({{{names}}}) => ({{{names}}}))(state)"
-    with Opened(browser, file) as opened:
-        opened.page.fill("#edit", "배 a cat & a dog = 100% #1?")
-        opened.page.fill("#edit-pair", "so it is")
-        opened.settle()
-        opened.page.click("#token-3")
-        opened.page.click("#mask")
-        opened.settle()
-        opened.open("attention")
-        opened.page.evaluate("chooseHead(1, 1)")
-        opened.page.click("#off-layer")
-        opened.settle()
-        opened.page.click("[data-stage=scores]")
-        opened.page.check("#special")
-        opened.page.click("button[data-language=ko]")
-        opened.page.click("#theme")
-        opened.page.wait_for_timeout(300)
-        before = opened.page.evaluate(state)
-        tokens = opened.page.inner_text("#tokens")
-        address = opened.page.url
-        opened.page.reload()
-        opened.page.wait_for_selector("html[data-ready]")
-        assert opened.page.evaluate(state) == before and opened.page.inner_text("#tokens") == tokens
-        assert opened.page.get_attribute("html", "data-theme") == "dark"
+    opened.page.fill("#edit", "배 a cat & a dog = 100% #1?")
+    opened.page.fill("#edit-pair", "so it is")
+    opened.settle()
+    opened.page.click("#token-3")
+    opened.page.click("#mask")
+    opened.settle()
+    opened.open("attention")
+    opened.page.evaluate("chooseHead(1, 1)")
+    opened.page.click("#off-layer")
+    opened.settle()
+    opened.page.click("[data-stage=scores]")
+    opened.page.check("#special")
+    opened.page.click("button[data-language=ko]")
+    opened.page.click("#theme")
+    before = opened.page.evaluate(state)
+    tokens = opened.page.inner_text("#tokens")
+    opened.reload()
+    address = opened.page.url
+    assert opened.page.evaluate(state) == before and opened.page.inner_text("#tokens") == tokens
+    assert opened.page.get_attribute("html", "data-theme") == "dark"
     assert before["off"] == [[1]] and before["masked"] == [3] and before["language"] == "ko"
     with Opened(browser, file, address=address[address.index("#") :]) as other:
         assert other.page.evaluate(state) == before and other.page.inner_text("#tokens") == tokens

@@ -30,43 +30,49 @@ def file(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return article_page(tmp_path_factory, request.param)
 
 
-def test_everything_is_behind_one_control(browser: Any, file: Path) -> None:
-    with Opened(browser, file) as opened:
-        page = opened.page
-        assert not page.is_visible("#tab-text")
-        assert page.get_attribute("#explore", "aria-pressed") == "false"
-        page.focus("#explore")
-        opened.press("Enter")
-        assert page.get_attribute("#explore", "aria-pressed") == "true"
-        assert page.evaluate("document.activeElement.id") == "explore"
-        assert len(page.evaluate(CONTROLS)) > 35
-        for item in ("#tab-text", "#scenes", "#mask", "#ask-open", "[data-sides=left]"):
-            assert page.locator(item).is_visible(), item
-        # it stays in the next scene and in the address
-        page.click("#scene-next")
-        opened.settle()
-        page.wait_for_timeout(300)
-        page.reload()
-        page.wait_for_selector("html[data-ready]")
-        assert page.is_visible("#tab-text")
-        page.click("#explore")
-        assert not page.is_visible("#tab-text") and opened.trouble == []
+@pytest.fixture(scope="module")
+def view(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Opened]:
+    """The page of `minibert view`, which has no article."""
+    path = tmp_path_factory.mktemp("view") / "view.html"
+    write_page(path, "minibert-tiny", "So it goes.")
+    with Opened(browser, path) as opened:
+        yield opened
 
 
 @pytest.fixture(scope="module")
-def still(browser: Any, file: Path) -> Iterator[Opened]:
-    """The article without animations, opened once for the tests of the strip."""
-    with Opened(browser, file, reduced_motion="reduce") as opened:
+def once(browser: Any, file: Path) -> Iterator[Opened]:
+    """The article, opened once for the tests of the strip."""
+    with Opened(browser, file) as opened:
         yield opened
 
 
 @pytest.fixture
-def strip(still: Opened) -> Iterator[Opened]:
-    """The article without animations, in its usual window and with no part open."""
-    still.page.set_viewport_size({"width": 1280, "height": 800})
-    still.page.evaluate("state.part >= 0 && $('part-close').click()")
-    yield still
-    assert still.trouble == []
+def strip(once: Opened) -> Iterator[Opened]:
+    """The article in its usual window and with no part open."""
+    once.page.set_viewport_size({"width": 1280, "height": 800})
+    once.page.evaluate("state.part >= 0 && $('part-close').click()")
+    yield once
+    assert once.trouble == []
+
+
+def test_everything_is_behind_one_control(strip: Opened) -> None:
+    page = strip.page
+    assert not page.is_visible("#tab-text")
+    assert page.get_attribute("#explore", "aria-pressed") == "false"
+    page.focus("#explore")
+    strip.press("Enter")
+    assert page.get_attribute("#explore", "aria-pressed") == "true"
+    assert page.evaluate("document.activeElement.id") == "explore"
+    assert len(page.evaluate(CONTROLS)) > 35
+    for item in ("#tab-text", "#scenes", "#mask", "#ask-open", "[data-sides=left]"):
+        assert page.locator(item).is_visible(), item
+    # it stays in the next scene and in the address
+    page.click("#scene-next")
+    strip.settle()
+    strip.reload()
+    assert page.is_visible("#tab-text")
+    page.click("#explore")
+    assert not page.is_visible("#tab-text")
 
 
 def test_a_changed_question_has_one_way_back_instead_of_the_act(strip: Opened) -> None:
@@ -143,29 +149,21 @@ def test_the_strip_and_its_parts_fit_a_phone(strip: Opened, width: int) -> None:
             assert size >= 24, name
 
 
-def test_the_first_stop_of_tab_skips_to_the_content(
-    browser: Any, file: Path, tmp_path: Path
-) -> None:
-    view = tmp_path / "view.html"
-    write_page(view, "minibert-tiny", "So it goes.")
-    for path, target in ((file, "scene-title"), (view, "tab-text")):
-        with Opened(browser, path) as opened:
-            page = opened.page
-            page.evaluate("document.activeElement.blur(), window.getSelection().removeAllRanges()")
-            first = page.evaluate("document.querySelector('button, input, [tabindex=\"0\"]').id")
-            assert first == "skip"
-            page.focus("#skip")
-            box = page.locator("#skip").bounding_box()
-            assert box["height"] >= 24
-            opened.press("Enter")
-            assert page.evaluate("document.activeElement.id") == target
-            assert opened.trouble == []
+def test_the_first_stop_of_tab_skips_to_the_content(strip: Opened, view: Opened) -> None:
+    for opened, target in ((strip, "scene-title"), (view, "tab-text")):
+        page = opened.page
+        page.evaluate("document.activeElement.blur(), window.getSelection().removeAllRanges()")
+        first = page.evaluate("document.querySelector('button, input, [tabindex=\"0\"]').id")
+        assert first == "skip"
+        page.focus("#skip")
+        box = page.locator("#skip").bounding_box()
+        assert box["height"] >= 24
+        opened.press("Enter")
+        assert page.evaluate("document.activeElement.id") == target
+        assert opened.trouble == []
 
 
-def test_minibert_view_shows_everything(browser: Any, tmp_path: Path) -> None:
-    view = tmp_path / "view.html"
-    write_page(view, "minibert-tiny", "So it goes.")
-    with Opened(browser, view) as opened:
-        assert opened.page.locator("#explore").count() == 0
-        assert opened.page.get_attribute("html", "data-calm") is None
-        assert opened.page.is_visible("#tab-text") and opened.page.is_visible("#edit")
+def test_minibert_view_shows_everything(view: Opened) -> None:
+    assert view.page.locator("#explore").count() == 0
+    assert view.page.get_attribute("html", "data-calm") is None
+    assert view.page.is_visible("#tab-text") and view.page.is_visible("#edit")
