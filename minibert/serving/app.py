@@ -76,6 +76,9 @@ ANY = (*EMBEDDERS, *CLASSIFIERS)
 QUERY_TYPES = ("query", "search_query", "retrieval.query")
 DOCUMENT_TYPES = ("document", "passage", "search_document", "retrieval.passage")
 
+# the side of a long text that Cohere's `truncate` discards. Without it, it is the model's
+COHERE_SIDES = {"START": "left", "END": "right"}
+
 
 class _Body(BaseModel):
     @model_validator(mode="before")
@@ -465,7 +468,7 @@ def _add_openai(app: FastAPI, service: Service) -> None:
             dimensions=body.output_dimension,
             truncate=False if body.truncate == "NONE" else None,
         )
-        side = "left" if body.truncate == "START" else None
+        side = COHERE_SIDES.get(body.truncate)
         answer, vectors = await _embeddings(service, same, request, side)
         embeddings = {
             encoding: _encoded(vectors, encoding) for encoding in body.embedding_types or ["float"]

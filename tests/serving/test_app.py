@@ -46,6 +46,8 @@ pytest.importorskip("prometheus_client")
 uvicorn = pytest.importorskip("uvicorn")
 httpx = pytest.importorskip("httpx")
 
+from starlette.testclient import TestClient  # noqa: E402
+
 from minibert.serving.app import create_app  # noqa: E402
 from minibert.serving.models import Served, load  # noqa: E402
 from minibert.serving.options import Limits  # noqa: E402
@@ -312,7 +314,6 @@ class TestRerankersAndClassifiers:
     def test_mounted_below_a_path_of_another_application(self, folders: Folders) -> None:
         """Paths are relative to the mount: the root, the paths without a key, the OpenAI errors."""
         from fastapi import FastAPI
-        from fastapi.testclient import TestClient
 
         model = load("classifier", Source(folders.classifier), precision=None, **QUEUE)
         host = FastAPI()
@@ -942,8 +943,6 @@ class TestBehindAProxy:
         assert "id=a-1" in caplog.text
 
     def test_pages_of_other_origins(self, folders: Folders) -> None:
-        from fastapi.testclient import TestClient
-
         model = load("embedder", Source(folders.embedder), precision=None, **QUEUE)
         ask = {"Origin": "https://a.example", "Access-Control-Request-Method": "POST"}
         for cors, status in (((), 401), (("https://a.example",), 200), (("*",), 200)):
@@ -1108,3 +1107,19 @@ def test_vectors_for_clients_of_cohere(client: httpx.Client) -> None:
     assert sides[0].json()["embeddings"] != sides[1].json()["embeddings"]
     assert client.post("/v2/embed", json={**long, "truncate": "NONE"}).status_code == 422
     assert client.post("/v2/embed", json={**body, "embedding_types": ["int8"]}).status_code == 422
+
+
+def test_cohere_says_which_side_is_truncated(folders: Folders) -> None:
+    """START and END are sides of the text, whichever side the model truncates."""
+    model = load("model", Source(folders.embedder), precision=None, **QUEUE)
+    long = {"texts": [" ".join(TEXTS) * 40]}
+
+    def vectors() -> list[Any]:
+        bodies = [long, {**long, "truncate": "START"}, {**long, "truncate": "END"}]
+        return [client.post("/v2/embed", json=body).json()["embeddings"] for body in bodies]
+
+    with TestClient(create_app([model])) as client:
+        usual, start, end = vectors()
+        assert usual == end != start
+        model._tokenizer.truncation_side = "left"
+        assert vectors() == [start, start, end]
