@@ -70,7 +70,8 @@ MAX_INDICES = 10  # in the header X-Truncated: clients and proxies limit the siz
 EMBEDDERS = ("embedding",)
 RERANKERS = ("reranker",)
 CLASSIFIERS = ("classifier", "tagger", "reranker")
-ANY = (*EMBEDDERS, *CLASSIFIERS)
+
+FOR_THE_FIRST_MODEL = ("/", "/invocations")  # the second as SageMaker calls it
 
 # what other APIs call the two sides of a search, as input_type and as task
 QUERY_TYPES = ("query", "search_query", "retrieval.query")
@@ -235,21 +236,21 @@ class Service:
         self.metrics = Metrics(models)
         self.started = int(time.time())
 
-    def choose(self, name: str | None, kinds: Sequence[str]) -> Served:
+    def choose(self, name: str | None = None, kinds: Sequence[str | None] = (None,)) -> Served:
         """Return the model of this name.
 
         Args:
             name: Name of the model. None: the first model of the first kind that is served.
-            kinds: Suitable kinds, the preferred kind first.
+            kinds: Suitable kinds, the preferred kind first. None: any kind.
 
         Raises:
             HTTPException: No model of these kinds has the name.
         """
         for kind in kinds:
             for model in self.models.values():
-                if model.kind == kind and name in (None, model.name):
+                if kind in (None, model.kind) and name in (None, model.name):
                     return model
-        kind = f"{kinds[0]} " if kinds is not ANY else ""
+        kind = f"{kinds[0]} " if kinds[0] else ""
         raise HTTPException(404, f"the {kind}model does not exist here: GET /v1/models lists all.")
 
     def check_count(self, texts: int) -> None:
@@ -283,7 +284,10 @@ class Service:
         Raises:
             HTTPException: The model does not exist, or the request exceeds a limit.
         """
-        model = self.choose(body.model, kinds)
+        name = body.model
+        if name is None and _is_for_first_model(request):
+            name = self.choose().name
+        model = self.choose(name, kinds)
         if model.kind == "tagger" and not all(isinstance(text, str) for text in inputs):
             raise HTTPException(422, "this model tags single texts, not pairs of texts.")
         self.check_count(len(inputs))
@@ -446,7 +450,7 @@ def _add_openai(app: FastAPI, service: Service) -> None:
 
     @app.get("/v1/models/{name:path}")
     async def model(name: str) -> dict[str, Any]:
-        return _about(service, service.choose(name, ANY))
+        return _about(service, service.choose(name))
 
     @app.post("/embeddings")
     @app.post("/v1/embeddings")
@@ -599,19 +603,18 @@ def _add_tei(app: FastAPI, service: Service) -> None:
                 ranked_labels(labels, *row) for row in zip(scores, answer.values, strict=True)
             ]
         # at / the API is that of pipelines: a list for each text, also for a single text
-        if is_single and request.scope["route"].path not in ("/", "/invocations"):
+        if is_single and not _is_for_first_model(request):
             return _reply(predictions[0], answer)
         return _reply(predictions, answer)
 
-    first = next(iter(service.models.values()))
     routes: dict[str, Any] = {
         "embedding": embed,
         "reranker": rerank,
         "classifier": predict,
         "tagger": predict,
     }
-    for path in ("/", "/invocations"):  # the second as SageMaker calls it
-        app.post(path)(routes[first.kind])
+    for path in FOR_THE_FIRST_MODEL:
+        app.post(path)(routes[service.choose().kind])
 
 
 def _add_tei_tools(app: FastAPI, service: Service) -> None:
@@ -636,17 +639,17 @@ def _add_tei_tools(app: FastAPI, service: Service) -> None:
         if isinstance(texts, str):
             texts = [texts]
         service.check_count(len(texts))
-        model = service.choose(body.model, ANY)
+        model = service.choose(body.model)
         tokens = await asyncio.to_thread(model.tokens, texts, body.add_special_tokens)
         return Response(to_json(tokens), media_type="application/json")
 
     @app.get("/info")
     async def info() -> dict[str, Any]:
-        return describe(next(iter(service.models.values())))
+        return describe(service.choose())
 
     @app.get("/info/{name:path}")
     async def info_of_model(name: str) -> dict[str, Any]:
-        return describe(service.choose(name, ANY))
+        return describe(service.choose(name))
 
     def describe(model: Served) -> dict[str, Any]:
         about: dict[str, Any] = {}
@@ -665,6 +668,10 @@ def _add_tei_tools(app: FastAPI, service: Service) -> None:
             "auto_truncate": True,
             "version": minibert.__version__,
         }
+
+
+def _is_for_first_model(request: Request) -> bool:
+    return request.scope["route"].path in FOR_THE_FIRST_MODEL
 
 
 def _prompt_of_type(kind: str | None, prompts: Sequence[str]) -> str | None:

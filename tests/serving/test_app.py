@@ -1123,3 +1123,60 @@ def test_cohere_says_which_side_is_truncated(folders: Folders) -> None:
         assert usual == end != start
         model._tokenizer.truncation_side = "left"
         assert vectors() == [start, start, end]
+
+
+class Fixed:
+    """Computes the same values for each text."""
+
+    def __init__(self, folder: Path, values: Any) -> None:
+        self.values = values
+        self.tokenizer, self.max_length = BertTokenizer.from_pretrained(folder), 64
+
+    def settings(self, prompt_name: str | None) -> Settings:
+        return Settings("", "truncate", 512)
+
+    def encode_rows(self, rows: Rows, settings: Settings) -> Any:
+        if isinstance(self.values, list):
+            return [self.values for _ in rows.ids]
+        return np.stack([self.values for _ in rows.ids])
+
+
+def fixed(folders: Folders, kind: str, values: Any) -> Served:
+    """A model that computes these values for each text, called as its kind is."""
+    about: dict[str, Any] = {"precision": None, "pooling": "mean"}
+    if kind != "embedding":
+        about["labels"] = ["no", "yes"][: len(values)]
+    encoder: Any = Fixed(folders.embedder, values)
+    return Served(kind, kind, encoder, about, "Sigmoid", **QUEUE)
+
+
+SPAN = {"entity_group": "PER", "score": 1.0, "word": "trees", "start": 0, "end": 5}
+LOGITS = np.array([1, 2], dtype=np.float32)
+
+
+@pytest.mark.parametrize("path", ["/", "/invocations"])
+def test_the_first_model_answers_whatever_its_kind(path: str, folders: Folders) -> None:
+    """The model that /info describes, whichever kind another route would prefer."""
+    kinds = {"tagger": [SPAN], "classifier": LOGITS, "embedding": LOGITS}
+    for first, answer_of in (("tagger", "word"), ("classifier", "label")):
+        rest = [kind for kind in kinds if kind != first]
+        models = [fixed(folders, kind, kinds[kind]) for kind in (first, *rest)]
+        with TestClient(create_app(models)) as client:
+            assert client.get("/info").json()["model_id"] == first
+            ((found, *_),) = client.post(path, json={"inputs": TEXTS[0]}).json()
+            assert answer_of in found
+            # a name is a choice of its own, and /predict has no first model
+            named = client.post(path, json={"inputs": TEXTS[0], "model": "classifier"})
+            assert "label" in named.json()[0][0]
+            assert "label" in client.post("/predict", json={"inputs": TEXTS[0]}).json()[0]
+            assert client.post(path, json={"inputs": "x", "model": "none"}).status_code == 404
+
+
+def test_the_first_model_tokenizes(folders: Folders) -> None:
+    first = fixed(folders, "reranker", LOGITS[:1])
+    first._tokenizer = BertTokenizer.from_pretrained("minibert-tiny")
+    with TestClient(create_app([first, fixed(folders, "embedding", LOGITS)])) as client:
+        (tokens,) = client.post("/tokenize", json={"inputs": "trees"}).json()
+    expected = first.tokens(["trees"], True)
+    assert tokens == expected[0]
+    assert tokens[0]["id"] == first._tokenizer.cls_token_id
