@@ -7,7 +7,7 @@
     GET  /   /ping   /health   /health/live   /health/ready   /metrics
 
 FastAPI validates the requests, `models` computes the responses, and `limits` is the middleware
-around both. No response repeats the content of its request. Texts that were truncated are reported
+around both. No error repeats the content of its request. Texts that were truncated are reported
 by their indices: "truncated" in an object has all of them, the header X-Truncated the first ten,
 and X-Truncated-Count their number.
 
@@ -126,17 +126,23 @@ class Document(BaseModel):
 
 
 class RankRequest(_Request):
-    """Body of `/v1/rerank` and `/v2/rerank`, as in the APIs of Cohere, Jina, vLLM and Voyage.
+    """Body of `/v1/rerank`, `/v2/rerank` and `/rerank`: a query, and the texts to rank.
 
-    Voyage calls `top_n` `top_k` and `truncate` `truncation`, by which its clients are known.
+    They are `documents` in the APIs of Cohere, Jina, vLLM and Voyage, and `texts` in that of
+    text-embeddings-inference, which decides the form of the response. Voyage calls `top_n` `top_k`
+    and `truncate` `truncation`, by which its clients are known. Options of one API are also options
+    of the others.
     """
 
     query: str
-    documents: Annotated[list[str | Document], Field(min_length=1)]
+    documents: Annotated[list[str | Document], Field(min_length=1)] | None = None
+    texts: Annotated[list[str], Field(min_length=1)] | None = None
     top_n: PositiveInt | None = None
     top_k: PositiveInt | None = None
     truncation: bool | None = None
     return_documents: bool = False
+    return_text: bool = False
+    raw_scores: bool = False
 
 
 class ClassifyRequest(_Request):
@@ -152,18 +158,6 @@ class EmbedRequest(_Request):
     normalize: bool | None = None  # None: the default of the service
     truncation_direction: Direction | None = None  # None: the model's
     dimensions: PositiveInt | None = None
-
-
-class RankTextsRequest(RankRequest):
-    """Body of `/rerank`, as in text-embeddings-inference: a query and the texts to rank.
-
-    With `documents` instead of `texts` it is that of `/v1/rerank`, as vLLM and Infinity have it.
-    """
-
-    texts: Annotated[list[str], Field(min_length=1)] | None = None
-    documents: Annotated[list[str | Document], Field(min_length=1)] | None = None  # type: ignore[assignment]
-    raw_scores: bool = False
-    return_text: bool = False
 
 
 class PredictRequest(_Request):
@@ -491,7 +485,7 @@ def _add_openai(app: FastAPI, service: Service) -> None:
     @app.post("/v2/rerank")
     @app.post("/v1/rerank")
     async def rerank(body: RankRequest, request: Request) -> Response:
-        return await _rank_documents(service, body, request)
+        return await _rank(service, body, request)
 
     @app.post("/v1/classify")
     async def classify(body: ClassifyRequest, request: Request) -> Response:
@@ -523,24 +517,35 @@ async def _embeddings(
     return answer, service.vectors(answer, body.dimensions, body.normalize)
 
 
-async def _rank_documents(service: Service, body: RankRequest, request: Request) -> Response:
-    """The answer to a request with documents, as Cohere, Jina and vLLM give it, or as Voyage."""
-    documents = [
-        document if isinstance(document, str) else document.text for document in body.documents
-    ]
-    is_voyage = not body.model_fields_set.isdisjoint(("top_k", "truncation"))
+async def _rank(service: Service, body: RankRequest, request: Request) -> Response:
+    """The response of text-embeddings-inference to texts, and to documents that of other APIs."""
+    if body.texts is not None and body.documents is not None:
+        raise HTTPException(422, "documents and texts: send one of the two.")
+    given = body.texts or body.documents
+    if given is None:
+        raise HTTPException(422, "documents or texts: Field required.")
+    texts = [text if isinstance(text, str) else text.text for text in given]
     if body.truncate is None:
         body.truncate = body.truncation
-    answer = await service.answer(
-        request, body, RERANKERS, [(body.query, document) for document in documents]
-    )
-    scores = activate(answer.values, "Sigmoid")[:, 0]
+    answer = await service.answer(request, body, RERANKERS, [(body.query, text) for text in texts])
+    logits = answer.values[:, 0]
+    scores = logits if body.raw_scores else activate(logits, "Sigmoid")
+    is_tei = body.texts is not None
+    is_voyage = not body.model_fields_set.isdisjoint(("top_k", "truncation"))
     results: list[dict[str, Any]] = []
-    for index in best_first(scores, answer.values[:, 0], body.top_n or body.top_k):
-        results.append({"index": index, "relevance_score": float(scores[index])})
-        if body.return_documents:
-            text = documents[index]
-            results[-1]["document"] = text if is_voyage else {"text": text}
+    for index in best_first(scores, logits, body.top_n or body.top_k):
+        name = "score" if is_tei else "relevance_score"
+        results.append({"index": index, name: float(scores[index])})
+        if not (body.return_documents or body.return_text):
+            continue
+        if is_tei:
+            results[-1]["text"] = texts[index]
+        elif is_voyage:
+            results[-1]["document"] = texts[index]
+        else:
+            results[-1]["document"] = {"text": texts[index]}
+    if is_tei:
+        return _reply(results, answer)
     name = "data" if is_voyage else "results"
     return _reply({"object": "list", name: results, **_usage(answer)}, answer)
 
@@ -570,21 +575,8 @@ def _add_tei(app: FastAPI, service: Service) -> None:
         return _reply(vectors.tolist(), answer)
 
     @app.post("/rerank")
-    async def rerank(body: RankTextsRequest, request: Request) -> Response:
-        if body.texts is None and body.documents is not None:
-            return await _rank_documents(service, body, request)
-        if body.texts is None:
-            raise HTTPException(422, "texts: Field required")
-        answer = await service.answer(
-            request, body, RERANKERS, [(body.query, text) for text in body.texts]
-        )
-        scores = answer.values if body.raw_scores else activate(answer.values, "Sigmoid")
-        results: list[dict[str, Any]] = []
-        for index in best_first(scores.ravel(), answer.values.ravel()):
-            results.append({"index": index, "score": float(scores[index, 0])})
-            if body.return_text:
-                results[-1]["text"] = body.texts[index]
-        return _reply(results, answer)
+    async def rerank(body: RankRequest, request: Request) -> Response:
+        return await _rank(service, body, request)
 
     @app.post("/predict")
     async def predict(body: PredictRequest, request: Request) -> Response:

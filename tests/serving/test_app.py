@@ -843,7 +843,8 @@ def test_scores_of_a_reranker_are_sigmoids_of_its_logits(
     served = load("reranker", Source(folder), precision=None, **QUEUE)
     with serving([served]) as url, httpx.Client(base_url=url) as client:
         for path in ("/v1/rerank", "/v2/rerank", "/rerank"):
-            body = {"query": "tall trees", "documents": documents, "texts": documents}
+            name = "texts" if path == "/rerank" else "documents"
+            body = {"query": "tall trees", name: documents}
             answer = client.post(path, json=body).json()
             results = answer if path == "/rerank" else answer["results"]
             assert [entry["index"] for entry in results] == order
@@ -903,8 +904,31 @@ def test_documents_at_the_path_of_texts(client: Any) -> None:
     """vLLM and Infinity have the API of Cohere at /rerank."""
     body = {"query": "trees", "documents": TEXTS[:4], "top_n": 2, "return_documents": True}
     assert client.post("/rerank", json=body).json() == client.post("/v1/rerank", json=body).json()
-    refused = client.post("/rerank", json={"query": "trees"})
-    assert refused.status_code == 422 and "texts: Field required" in refused.text
+    for path in ("/rerank", "/v1/rerank"):
+        refused = client.post(path, json={"query": "trees"})
+        assert refused.status_code == 422 and "texts: Field required" in refused.text
+        refused = client.post(path, json={**body, "texts": TEXTS[:2]})
+        assert refused.status_code == 422 and "documents and texts" in refused.text
+
+
+def test_options_of_one_api_of_rerankers_are_options_of_the_others(client: Any) -> None:
+    """What is sent decides the form of the response, and no known option is ignored."""
+    texts = {"query": "trees", "texts": TEXTS[:4]}
+    documents = {"query": "trees", "documents": TEXTS[:4]}
+    full = client.post("/rerank", json={**texts, "return_text": True}).json()
+    logits = client.post("/rerank", json={**texts, "raw_scores": True}).json()
+    for option in ({"top_n": 2}, {"top_k": 2}):
+        short = client.post("/rerank", json={**texts, **option, "return_documents": True})
+        assert short.json() == full[:2]
+    assert client.post("/v1/rerank", json={**texts, "return_text": True}).json() == full
+    overlong = {**texts, "texts": [LONG], "truncation": False}
+    assert client.post("/rerank", json=overlong).status_code == 422
+    body = {**documents, "raw_scores": True, "return_text": True}
+    results = client.post("/rerank", json=body).json()["results"]
+    assert [entry["document"]["text"] for entry in results] == [entry["text"] for entry in full]
+    assert_same(
+        [entry["relevance_score"] for entry in results], [entry["score"] for entry in logits]
+    )
 
 
 class TestBehindAProxy:
