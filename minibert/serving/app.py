@@ -341,14 +341,19 @@ def create_app(
     """Create the application.
 
     Args:
-        models: The models, each with its own name. A request without a model name gets the first
-            model of a suitable kind.
+        models: The models, at least one, each with its own name. A request without a model name
+            gets the first model of a suitable kind.
         limits: Limits of each request. None: the defaults.
         key: Key that clients send as `Authorization: Bearer KEY`. None: no key is required.
         normalize: L2-normalize the vectors of requests without `normalize`.
         metrics_open: Serve `GET /metrics` without the key.
         cors: Origins of web pages that may call the service, or "*" for all.
+
+    Raises:
+        ValueError: There are no models.
     """
+    if not models:
+        raise ValueError("models is empty: pass at least one, as minibert.serving.models.load.")
     service = Service({model.name: model for model in models}, limits or Limits(), normalize)
 
     @asynccontextmanager

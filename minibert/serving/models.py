@@ -132,6 +132,7 @@ class Served:
 
         Raises:
             BusyError: As `Batched.submit_rows`.
+            HTTPException: A value is NaN or infinite, which JSON does not have.
         """
         futures = self.batched.submit_rows(requests)
         values = []
@@ -145,9 +146,18 @@ class Served:
             for future in futures:
                 future.cancel()
             raise
+        results: Any = values
         if self.kind == "tagger":
-            return values
-        return np.stack(values)
+            numbers: Any = [span["score"] for spans in values for span in spans]
+        else:
+            results = numbers = np.stack(values)
+        if not np.isfinite(numbers).all():
+            raise HTTPException(
+                500,
+                "the model computed NaN or infinity: its weights are damaged, or its precision is "
+                "too low for them.",
+            )
+        return results
 
     def _encode(self, rows: Rows, settings: Settings) -> Any:
         self.observe_batch(len(rows.ids))

@@ -1196,6 +1196,33 @@ def test_the_first_model_answers_whatever_its_kind(path: str, folders: Folders) 
             assert client.post(path, json={"inputs": "x", "model": "none"}).status_code == 404
 
 
+@pytest.mark.parametrize("number", [np.nan, np.inf])
+@pytest.mark.parametrize(
+    ("kind", "path", "body"),
+    [
+        ("embedding", "/embed", {"inputs": "x"}),
+        ("embedding", "/v1/embeddings", {"input": "x", "encoding_format": "base64"}),
+        ("reranker", "/rerank", {"query": "x", "texts": ["y"], "raw_scores": True}),
+        ("tagger", "/predict", {"inputs": "x"}),
+    ],
+)
+def test_values_that_json_does_not_have_are_an_error(
+    kind: str, path: str, body: Any, number: float, folders: Folders
+) -> None:
+    values: Any = np.array([number, 1][: 1 if kind == "reranker" else 2], dtype=np.float32)
+    if kind == "tagger":
+        values = [SPAN, {**SPAN, "score": number}]
+    with TestClient(create_app([fixed(folders, kind, values)])) as client:
+        answer = client.post(path, json=body)
+    assert answer.status_code == 500
+    assert "NaN or infinity" in json.dumps(answer.json())
+
+
+def test_a_service_needs_a_model() -> None:
+    with pytest.raises(ValueError, match="models is empty"):
+        create_app([])
+
+
 def test_the_first_model_tokenizes(folders: Folders) -> None:
     first = fixed(folders, "reranker", LOGITS[:1])
     first._tokenizer = BertTokenizer.from_pretrained("minibert-tiny")
