@@ -103,8 +103,9 @@ def test_it_trains_and_comes_back_as_it_was(name: str, tmp_path: Path) -> None:
     # The weights are equal. A product with one output may still be summed in another order, because
     # MKL's choice on some processors follows from where in memory its weight lies
     torch.testing.assert_close(again(**BATCH)[1], expected, rtol=1e-5, atol=1e-6)
+    loaded = again.state_dict()
     for parameter_name, tensor in model.state_dict().items():
-        assert torch.equal(again.state_dict()[parameter_name], tensor), parameter_name
+        assert torch.equal(loaded[parameter_name], tensor), parameter_name
 
 
 @each_class

@@ -438,9 +438,7 @@ def test_resuming_from_the_state_before_a_damaged_one(tmp_path: Path) -> None:
     path.unlink()
     assert read_state(saved_states(tmp_path / "damaged")[-1])["position"]["step"] == 3
     trainer(tmp_path / "damaged", resume=True).train()
-    assert losses(tmp_path / "damaged") == losses(tmp_path / "whole")
-    for name, weight in weights(tmp_path / "whole").items():
-        assert torch.equal(weights(tmp_path / "damaged")[name], weight)
+    assert_same_run(tmp_path / "damaged", tmp_path / "whole")
 
 
 def test_a_full_disk(tmp_path: Path) -> None:
