@@ -69,16 +69,17 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def sentence_folder(
-    folder: Path, *steps: tuple[str, dict[str, Any]], **files: dict[str, Any]
+    folder: Path, *steps: tuple[str, dict[str, Any]], layers: int = 2, **files: dict[str, Any]
 ) -> Path:
     """Write a tiny checkpoint in the format of sentence-transformers.
 
     Args:
         folder: where to write.
         steps: kind and config of each module after the Transformer, such as `("Pooling", {...})`.
+        layers: number of layers. Each takes two seconds when the model is exported.
         files: content of further JSON files, by name without the suffix.
     """
-    tiny_folder(folder)
+    tiny_folder(folder, num_hidden_layers=layers)
     modules = [
         {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"}
     ]

@@ -109,6 +109,7 @@ def test_an_embedder_compares_vectors_as_its_folder_says(tmp_path: Path) -> None
     folder = sentence_folder(
         tmp_path / "model",
         ("Pooling", {"pooling_mode_cls_token": True}),
+        layers=1,
         sentence_bert_config={"max_seq_length": 12},
         config_sentence_transformers=settings,
     )
@@ -152,8 +153,8 @@ class Duo(BertPreTrainedModel):
 class TestClassesOfOnesOwn:
     @pytest.fixture
     def folder(self, tmp_path: Path) -> Path:
-        folder = tiny_folder(tmp_path / "duo")
-        duo = Duo(tiny_config(vocab_size=len(VOCABULARY)))
+        folder = tiny_folder(tmp_path / "duo", num_hidden_layers=1)
+        duo = Duo(tiny_config(vocab_size=len(VOCABULARY), num_hidden_layers=1))
         duo.bert.load_state_dict(BertModel.from_pretrained(folder).state_dict())
         duo.save_pretrained(folder)
         return folder
@@ -197,7 +198,7 @@ class TestTelemetry:
     """
 
     def test_it_is_off_unless_the_user_turns_it_on(self, tmp_path: Path) -> None:
-        folder = sentence_folder(tmp_path / "model", ("Pooling", {}))
+        folder = sentence_folder(tmp_path / "model", ("Pooling", {}), layers=1)
         export(Source(folder), tmp_path / "out")
         home = tmp_path / "home"
         home.mkdir()

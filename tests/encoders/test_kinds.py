@@ -94,7 +94,7 @@ def test_an_export_needs_no_torch(kind: str, tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")
     from minibert.encoders.export import export
 
-    folder = tiny_folder(tmp_path / "model")
+    folder = tiny_folder(tmp_path / "model", num_hidden_layers=1)
     if kind == "tagger":
         head_folder(folder, minibert.BertForTokenClassification, num_labels=3)
     export(Source(folder), tmp_path / "onnx")

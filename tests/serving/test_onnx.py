@@ -57,6 +57,7 @@ def embedder(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
         root / "folder",
         ("Pooling", pooling),
         ("Normalize", {}),
+        layers=1,
         config_sentence_transformers=prompts,
     )
     assert main(["export", "-m", str(folder), "-o", str(root / "exported")]) == 0

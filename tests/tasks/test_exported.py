@@ -117,7 +117,7 @@ def test_the_export_of_a_class_of_ones_own_names_the_class_of_its_graph(
 
 @pytest.mark.parametrize("task", ["scores", "pairs"])
 def test_scores_of_an_exported_embedder(task: Any, tmp_path: Path) -> None:
-    folder = sentence_folder(tmp_path / "model", ("Pooling", {}))
+    folder = sentence_folder(tmp_path / "model", ("Pooling", {}), layers=1)
     export(Source.of(folder), tmp_path / "onnx")
     results = [
         evaluate(
