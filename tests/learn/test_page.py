@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import importlib
 import json
 import math
-import os
 import re
 import string
-import subprocess
-import sys
+import webbrowser
 import zlib
+from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -271,34 +271,25 @@ def test_the_command_writes_the_page(
     assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
 
 
-def test_the_command_opens_the_page(tmp_path: Path) -> None:
-    """It opens in the browser that the environment names, which Python reads once."""
+@pytest.fixture
+def fresh_webbrowser() -> Iterator[None]:
+    """The module reads the environment once, so it is loaded before and after the test."""
+    importlib.reload(webbrowser)
+    yield
+    importlib.reload(webbrowser)
+
+
+def test_the_command_opens_the_page(
+    fresh_webbrowser: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It opens in the browser that the environment names."""
     browser = tmp_path / "browser"
     browser.write_text(f'#!/bin/sh\nprintf %s "$1" > "{tmp_path}/opened"\n', encoding="utf-8")
     browser.chmod(0o755)
     page = tmp_path / "나의 page.html"
-    command = [
-        sys.executable,
-        "-m",
-        "minibert",
-        "view",
-        "hi",
-        "--model",
-        "minibert-tiny",
-        "--open",
-        "-o",
-        str(page),
-    ]
-    environment = {
-        **os.environ,
-        "BROWSER": str(browser),
-        "PATH": "",
-        "DISPLAY": "",
-    }
-    run = subprocess.run(
-        command, env=environment, capture_output=True, encoding="utf-8", timeout=120
-    )
-    assert run.returncode == 0, run.stderr
+    for name, value in {"BROWSER": str(browser), "PATH": "", "DISPLAY": ""}.items():
+        monkeypatch.setenv(name, value)
+    assert main(["view", "hi", "--model", "minibert-tiny", "--open", "-o", str(page)]) == 0
     assert (tmp_path / "opened").read_text(encoding="utf-8") == page.resolve().as_uri()
 
 
