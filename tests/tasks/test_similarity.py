@@ -33,7 +33,7 @@ DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> Path:
-    return tiny_folder(tmp_path / "checkpoint", **DROPOUT)
+    return tiny_folder(tmp_path / "checkpoint", num_hidden_layers=1, **DROPOUT)
 
 
 def write(path: Path, rows: list[dict[str, Any]]) -> Path:
