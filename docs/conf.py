@@ -194,10 +194,10 @@ def help_places(parser: argparse.ArgumentParser) -> Iterator[tuple[object, str]]
                 yield from help_places(command)
 
 
-def korean_parser() -> argparse.ArgumentParser:
+def korean_parser(needed: str | None = None) -> argparse.ArgumentParser:
     """Returns the parser of the command line with the texts of commands_ko.json."""
     texts = json.loads((DOCS / "commands_ko.json").read_text(encoding="utf-8"))
-    parser = build_parser()
+    parser = build_parser(needed)
     for item, name in help_places(parser):
         text = getattr(item, name)
         setattr(item, name, texts.get(text, text))

@@ -124,8 +124,13 @@ class _Overview(Parser):
         return "\n".join(lines) + "\n"
 
 
-def build_parser() -> Parser:
-    """The parser with every command."""
+def build_parser(needed: str | None = None) -> Parser:
+    """The parser with every command.
+
+    Args:
+        needed: the only command whose options are added, because all of them take longer than the
+            parsing.
+    """
     parser = _Overview(prog="minibert", description=DESCRIPTION)
     about = f"minibert {minibert.__version__} (minibert-torch): {DESCRIPTION}"
     parser.add_argument("--version", action="version", version=about, help="Print the version.")
@@ -138,8 +143,9 @@ def build_parser() -> Parser:
             epilog=f"example: minibert {command.name} {command.example}",
         )
         command_parser.set_defaults(run=command.run, root_parser=parser)
-        command.add(command_parser)
-        add_common(command_parser)
+        if needed in (None, command.name):
+            command.add(command_parser)
+            add_common(command_parser)
     parser.commands = dict(parsers.choices)
     return parser
 
@@ -151,7 +157,10 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         SystemExit: With code 2 for arguments that do not fit, with code 0 after `--help` or
             `--version`.
     """
-    parser = build_parser()
+    named = arguments[1:2] if arguments[:1] == ["help"] else arguments[:1]
+    if named == ["completion"]:  # which completes the options of every command
+        named = []
+    parser = build_parser(*named)
     if not arguments:
         parser.print_help()
         parser.exit(0)
