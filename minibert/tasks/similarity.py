@@ -174,7 +174,7 @@ class SimilarityTask(TableTask):
             if self.max_score is not None:
                 numbers = f"number of {-self.max_score:g} to {self.max_score:g}"
             if self.max_score == 1:
-                numbers += " (or pass the largest one as max_score)"
+                numbers += " (or pass max_score, the largest one)"
             raise ValueError(f"{table.label} should be a {numbers}, not {row.label!r}")
 
     def _negatives_of(self, row: Row) -> list[str]:

@@ -367,7 +367,7 @@ class Corpus:
             if position == 0:
                 if any(len(self.part(number)[0]) for number in range(len(self))):
                     raise ValueError(
-                        f"All documents of the corpus are held out (held_out={self._held_out:g}): "
+                        f"held_out is {self._held_out:g}, which leaves no document to train on: "
                         "hold out a smaller share, or put empty lines between documents."
                     )
                 raise ValueError(
