@@ -163,19 +163,22 @@ def refuse_options(options: argparse.Namespace, names: Iterable[str], reason: st
 
 
 _OF_TABLE = {declared.name: declared.metadata for declared in fields(Table)}
-# Table(encoding='cp949'), backend="onnx", multi_label=True, pair_column
+# Table(encoding='cp949'), backend="onnx", multi_label=True, pass pair_column. Elsewhere a word is
+# left as it is, because it may be the name of a file or of a column
 _ARGUMENT = re.compile(
-    r"Table\((?P<field>\w+)=(?P<value>'[^']*'|\.\.\.)\)"
+    rf"Table\((?P<field>{'|'.join(_OF_TABLE)})=(?P<value>'[^']*'|\"[^\"]*\"|\.\.\.)\)"
     r"|(?P<named>[a-z_]+)=\"(?P<choice>\w+)\""
-    r"|(?<![\w./\\-])(?:(?P<switch>[a-z_]+)=(?:True|False)|(?P<name>[a-z]+(?:_[a-z]+)+))(?![\w/\\]|\.\w)"
+    r"|(?<![\w./\\-])(?P<switch>[a-z_]+)=(?:True|False)(?![\w/\\]|\.\w)"
+    r"|(?P<advice>\b(?:[Pp]ass|larger|lower|with) )(?P<name>[a-z]+(?:_[a-z]+)+)(?![\w/\\=]|\.\w)"
 )
+_AFTER_ARGUMENT = ("should ", "is ", "are for ", "has no effect ", "(")
 
 
 def in_options(sentence: str, parser: Parser, of_table: Mapping[str, str] | None = None) -> str:
     """An error of Python, with the options of the command in place of the arguments.
 
     Args:
-        sentence: The error. It begins with an argument, or advises to pass some.
+        sentence: The error. It begins with an argument, or advises to pass some (`_ARGUMENT`).
         parser: That of the command.
         of_table: The options of fields of `Table` that this file has by other names.
     """
@@ -190,15 +193,17 @@ def in_options(sentence: str, parser: Parser, of_table: Mapping[str, str] | None
         if match["named"] in flags:
             return f"{flags[match['named']]} {match['choice']}"
         if match["field"] is None:
-            return flags.get(match["switch"] or match["name"]) or str(match[0])
+            flag = flags.get(match["switch"] or match["name"])
+            return str(match[0]) if flag is None else (match["advice"] or "") + flag
         about = _OF_TABLE[match["field"]]
-        value = {"...": about["metavar"], r"'\t'": "tab"}.get(match["value"], match["value"])
+        metavar = about["metavar"] or "..."
+        value = {"...": metavar, r"'\t'": "tab"}.get(match["value"], match["value"])
         if re.fullmatch(r"'[\w,.-]*'", value):  # needs no quotation marks in a shell
             value = value[1:-1]
         return f"{(of_table or {}).get(match['field'], about['option'])} {value}"
 
     argument, _, rest = sentence.partition(" ")
-    if argument in flags and rest.startswith(("should ", "is ")):
+    if argument in flags and rest.startswith(_AFTER_ARGUMENT):
         sentence = f"{flags[argument]} {rest}"
     return _ARGUMENT.sub(flag_of, sentence)
 
