@@ -48,9 +48,13 @@ def comma_list(kind: Callable[[str], Any] = str) -> Callable[[str], list[Any]]:
     """The type of an option that takes several values with commas between them."""
 
     def split(values: str) -> list[Any]:
-        return [kind(value) for value in values.split(",")]
+        parts = values.split(",")
+        if "" in parts:
+            raise ValueError
+        return [kind(part) for part in parts]
 
-    split.expected = "numbers with commas between them"  # type: ignore[attr-defined]
+    what = "names" if kind is str else "numbers"
+    split.expected = f"{what} with commas between them"  # type: ignore[attr-defined]
     return split
 
 

@@ -42,3 +42,12 @@ def test_an_error_names_the_options_of_the_command(sentence: str, expected: str)
 def test_names_of_files_and_columns_stay_as_they_are(sentence: str) -> None:
     parser = parser_of("finetune classification --model m --train a.csv --output o")
     assert in_options(sentence, parser) == sentence
+
+
+@pytest.mark.parametrize("names", ["a,b,", ",a", "a,,b", ""])
+def test_a_list_of_columns_has_no_empty_name(
+    names: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        parser_of(f"evaluate m a.csv --label-columns={names}")
+    assert f"{names!r} is not names with commas between them" in capsys.readouterr().err
