@@ -26,7 +26,6 @@ from minibert.cli.texts import check_files, place_of, rows_of_arguments, shown_p
 from minibert.text import Row, Table, read
 from minibert.text.file_rows import has_columns
 from minibert.text.location import Location
-from minibert.util.checks import amount
 from minibert.util.progress import is_watched
 
 if TYPE_CHECKING:
@@ -169,11 +168,6 @@ def _vectors(options: argparse.Namespace, embedder: TextEncoder, texts: list[str
     if options.vectors is None:
         return embedder.encode_document(texts, show_progress_bar=bool(is_watched()))
     vectors = open_vectors(options.vectors)
-    if len(vectors) != len(texts):
-        raise ValueError(
-            f"{options.vectors} has {amount(len(vectors), 'vector')}, but {options.corpus} has "
-            f"{amount(len(texts), 'text')}."
-        )
     check_vectors(options.vectors, embedder, texts, embedder.prompt_for("document"))
     return vectors
 

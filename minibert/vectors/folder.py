@@ -34,7 +34,7 @@ from minibert.encoders.text_encoder import TextEncoder
 from minibert.encoders.token_rows import Settings, Vectors
 from minibert.text.location import Location
 from minibert.tokenization.spec import tokenizer_digest
-from minibert.util.checks import warn
+from minibert.util.checks import amount, warn
 from minibert.vectors.formats import open_vector_file
 
 MANIFEST = ".manifest"
@@ -237,11 +237,15 @@ class VectorFolder:
         return np.frombuffer(packed, dtype=f"S{DIGEST_BYTES}")
 
     def check(self, embedder: TextEncoder, texts: Sequence[str], prompt: str) -> None:
-        """Check that the vectors are those of these texts by this embedder.
+        """Check what the manifest says of the vectors: see `check_vectors`.
+
+        Args:
+            embedder: The embedder that encodes the queries.
+            texts: As many texts as the folder has vectors.
+            prompt: Prompt of the texts.
 
         Raises:
-            ValueError: The vectors are those of another model, setting or prompt, or of other
-                texts.
+            ValueError: As `check_vectors`.
         """
         current = describe(embedder, embedder.settings(prompt=prompt))
         recorded_settings = self.manifest
@@ -251,8 +255,7 @@ class VectorFolder:
         _check_settings(self.location, recorded_settings, current)
         recorded = self.digests()
         current_digests = np.array([text_digest(text) for text in texts], dtype=recorded.dtype)
-        common = min(len(recorded), len(texts))
-        changed = np.flatnonzero(recorded[:common] != current_digests[:common])
+        changed = np.flatnonzero(recorded != current_digests)
         if changed.size:
             raise ValueError(
                 f"{self} was made from other texts: text {changed[0] + 1} has been changed since. "
@@ -416,8 +419,13 @@ def check_vectors(
 ) -> None:
     """Check that vectors are those of these texts by this embedder, before a search uses them.
 
-    The manifest of a folder is compared with the embedder and the texts. A file has no manifest:
-    the vectors of some texts are computed again, and a change of other texts is not noticed.
+    The manifest of a folder is compared with all texts and with the embedder: its model, tokenizer,
+    precision, pooling, layers, steps after pooling, prompt, and, unless similarities are cosines,
+    L2 normalization. `max_length` and `overflow` are not compared, because they may differ between
+    documents and queries. Nor is `truncate_dim`: a search refuses vectors of another dimension.
+
+    A file has no manifest: the vectors of some texts are computed again, and a change of other
+    texts is not noticed.
 
     Args:
         path: File or folder, as in `minibert.open_vectors`.
@@ -426,13 +434,21 @@ def check_vectors(
         prompt: Prompt of the texts.
 
     Raises:
-        ValueError: The vectors are those of another model, pooling or prompt, or of other texts.
+        FileNotFoundError: As `minibert.open_vectors`.
+        ValueError: The vectors are those of another model, pooling or prompt, or of other texts, or
+            their number is not that of the texts.
     """
     location = Location(path)
-    if _is_folder(location):
+    vectors = open_vectors(path)
+    if len(vectors) != len(texts):
+        raise ValueError(
+            f"{location} has {amount(len(vectors), 'vector')}, but the corpus has "
+            f"{amount(len(texts), 'text')}: make the vectors again by minibert embed."
+        )
+    if isinstance(vectors, ShardedVectors):
         VectorFolder(location).check(embedder, texts, prompt)
     else:
-        _check_samples(location, embedder, texts, prompt)
+        _check_samples(location, vectors, embedder, texts, prompt)
 
 
 def _read_manifest(folder: Location) -> dict[str, Any]:
@@ -547,11 +563,14 @@ def _check_settings(folder: Location, recorded: dict[str, Any], current: dict[st
 
 
 def _check_samples(
-    location: Location, embedder: TextEncoder, texts: Sequence[str], prompt: str
+    location: Location,
+    vectors: Vectors,
+    embedder: TextEncoder,
+    texts: Sequence[str],
+    prompt: str,
 ) -> None:
     not_blank = [number for number, text in enumerate(texts) if text.strip()]
     samples = not_blank[:: max(1, len(not_blank) // SAMPLES)][:SAMPLES]
-    vectors = open_vector_file(location)
     expected = embedder.encode([texts[number] for number in samples], prompt=prompt)
     if vectors.shape[1] != expected.shape[1]:
         raise ValueError(

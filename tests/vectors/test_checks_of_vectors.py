@@ -124,6 +124,21 @@ def test_a_sample_of_the_vectors_in_a_file_is_compared(
         check_vectors(path, load(bert, pooling=["cls", "max"]), LINES)
 
 
+@pytest.mark.parametrize("name", ["folder", "v.npy"])
+@pytest.mark.parametrize("texts", [[], LINES[:3], [*LINES, "another"], LINES * 30])
+def test_there_are_as_many_texts_as_vectors(
+    name: str, texts: list[str], bert: Path, tmp_path: Path
+) -> None:
+    embedder = load(bert)
+    if name == "folder":
+        encode_to_shards(embedder, LINES, tmp_path / name, shard_size=10)
+    else:
+        encode_to_file(embedder, LINES, tmp_path / name)
+    check_vectors(tmp_path / name, embedder, LINES)
+    with pytest.raises(ValueError, match=f"has 47 vectors, but .* {len(texts):,} texts"):
+        check_vectors(tmp_path / name, embedder, texts)
+
+
 def test_vectors_that_are_not_numbers_are_refused(bert: Path, tmp_path: Path) -> None:
     embedder = load(bert)
     vectors = embedder.encode(LINES)
