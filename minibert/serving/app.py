@@ -78,7 +78,7 @@ QUERY_TYPES = ("query", "search_query", "retrieval.query")
 DOCUMENT_TYPES = ("document", "passage", "search_document", "retrieval.passage")
 
 # the side of a long text that Cohere's `truncate` discards. Without it, it is the model's
-COHERE_SIDES = {"START": "left", "END": "right"}
+COHERE_SIDES: dict[str | None, str] = {"START": "left", "END": "right"}
 
 
 class _Body(BaseModel):

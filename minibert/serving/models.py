@@ -135,7 +135,7 @@ class Served:
             HTTPException: A value is NaN or infinite, which JSON does not have.
         """
         futures = self.batched.submit_rows(requests)
-        values = []
+        values: list[Any] = []
         try:
             for future in futures:
                 # most are done once the first one is, and waiting for each costs 20 microseconds
