@@ -46,6 +46,8 @@ DIGEST_BYTES = 12
 SAMPLES = 8
 SAME = 0.95
 
+_RESTORE = "run the same minibert embed again, which makes it anew, or copy the folder again."
+
 Record = dict[str, Any]
 """What the manifest says of a shard: lines, tokens, overlong, bytes, sha256, texts, ids."""
 
@@ -231,6 +233,25 @@ class VectorFolder:
         lines = [int(record["lines"]) for record in self.records]
         return ShardedVectors(shards, lines, self.manifest["dimension"], self.manifest["unit"])
 
+    def check_files(self) -> None:
+        """Check that the shards of a finished folder are there, with the sizes they should have.
+
+        Raises:
+            FileNotFoundError: A shard is missing.
+            ValueError: A shard has another size.
+        """
+        files = self.location.files()
+        for number, record in enumerate(self.records):
+            shard = self.shard(number)
+            size, _ = files.get(Path(shard.path).name, (None, None))
+            if size is None:
+                raise FileNotFoundError(f"{shard} is missing: {_RESTORE}")
+            if size != record["bytes"]:
+                raise ValueError(
+                    f"{shard} has {size:,} bytes, not {record['bytes']:,} as it was written: "
+                    f"{_RESTORE}"
+                )
+
     def digests(self) -> NDArray[Any]:
         """The digests of the texts of a finished folder, (N,)."""
         packed = b"".join(base64.b64decode(record["texts"]) for record in self.records)
@@ -272,15 +293,13 @@ class VectorFolder:
 
     def _is_as_written(self, number: int, record: Record) -> bool:
         shard = self.shard(number)
-        files = shard.files()
-        if "" not in files:
-            return False
+        size, _ = shard.files().get("", (None, None))
         # object stores check their files themselves, and reading all would take too long
-        if files[""][0] == record["bytes"] and (
+        if size == record["bytes"] and (
             shard.fs is not None or sha256_of_file(Path(shard.path)) == record["sha256"]
         ):
             return True
-        warn(f"{shard} has been damaged since it was written: it is made again.")
+        warn(f"{shard} has been damaged or deleted since it was written: it is made again.")
         return False
 
     def _save_settings(self) -> None:
@@ -397,6 +416,9 @@ class ShardedVectors:
 def open_vectors(path: str | os.PathLike[str]) -> Vectors | ShardedVectors:
     """Open the vectors of a file or folder that `minibert embed` wrote.
 
+    The shards of a folder are compared with its manifest by their sizes alone, because hashing them
+    would read all of them. `minibert embed` compares their hashes when it resumes or updates.
+
     Args:
         path: Path or URI of an .npy, .safetensors, .jsonl or .parquet file, or of the folder of
             `--output DIR/` or `encode_to_shards`.
@@ -406,11 +428,15 @@ def open_vectors(path: str | os.PathLike[str]) -> Vectors | ShardedVectors:
 
     Raises:
         FileNotFoundError: The file does not exist, or a shard is missing.
-        ValueError: The run of a folder has not finished, or a file does not hold vectors.
+        ValueError: The run of a folder has not finished, a shard has another size than it was
+            written with, or a file does not hold vectors.
     """
     location = Location(path)
     if _is_folder(location):
-        return VectorFolder(location).vectors()
+        folder = VectorFolder(location)
+        vectors = folder.vectors()
+        folder.check_files()
+        return vectors
     return open_vector_file(location)
 
 
@@ -459,8 +485,9 @@ def _read_manifest(folder: Location) -> dict[str, Any]:
     """
     try:
         manifest = (folder / MANIFEST).read_json()
-        if "model" not in manifest:
-            raise ValueError(f"{folder / MANIFEST} does not name a model.")
+        for name in ("model", "file_format"):
+            if name not in manifest:
+                raise ValueError(f"{folder / MANIFEST} does not have {name}.")
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except ValueError as error:

@@ -139,6 +139,36 @@ def test_there_are_as_many_texts_as_vectors(
         check_vectors(tmp_path / name, embedder, texts)
 
 
+def test_shards_are_there_when_a_folder_is_opened(bert: Path, tmp_path: Path) -> None:
+    """A missing or truncated shard is noticed at once, and embedding again restores it."""
+    embedder = load(bert)
+    encode_to_shards(embedder, LINES, tmp_path, shard_size=10)
+    vectors = np.asarray(open_vectors(tmp_path))
+    shard = tmp_path / "shard-000002.npy"
+    content = shard.read_bytes()
+    shard.unlink()
+    with pytest.raises(FileNotFoundError, match="shard-000002.npy is missing"):
+        open_vectors(tmp_path)
+    shard.write_bytes(content[:-4])
+    for check in (open_vectors, lambda path: check_vectors(path, embedder, LINES)):
+        with pytest.raises(ValueError, match="shard-000002.npy has .* bytes, not"):
+            check(tmp_path)
+    with pytest.warns(UserWarning, match="damaged or deleted"):
+        encode_to_shards(embedder, LINES, tmp_path, shard_size=10)
+    np.testing.assert_array_equal(open_vectors(tmp_path)[:], vectors)
+
+
+@pytest.mark.parametrize("name", ["model", "file_format"])
+def test_a_manifest_without_an_entry_is_damaged(name: str, bert: Path, tmp_path: Path) -> None:
+    encode_to_shards(load(bert), LINES, tmp_path, shard_size=10)
+    manifest = tmp_path / ".manifest"
+    content = json.loads(manifest.read_text(encoding="utf-8"))
+    del content[name]
+    manifest.write_text(json.dumps(content), encoding="utf-8")
+    with pytest.raises(ValueError, match=f"does not have {name}"):
+        open_vectors(tmp_path)
+
+
 def test_vectors_that_are_not_numbers_are_refused(bert: Path, tmp_path: Path) -> None:
     embedder = load(bert)
     vectors = embedder.encode(LINES)
