@@ -357,8 +357,9 @@ class ShardedVectors:
         numbers = np.asarray(rows)
         if numbers.size == 0:  # an empty list has no type
             numbers = numbers.astype(np.int64)
-        if numbers.ndim > 1 or numbers.dtype.kind not in "iu":
-            raise IndexError("rows are chosen by a number, by several, or by a slice.")
+        # a tuple would choose rows and columns in an array
+        if isinstance(rows, tuple) or numbers.ndim > 1 or numbers.dtype.kind not in "iu":
+            raise IndexError("rows are chosen by a number, a list of numbers, or a slice.")
         count = len(self)
         outside = (numbers < -count) | (numbers >= count)
         if outside.any():

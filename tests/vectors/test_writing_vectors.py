@@ -657,8 +657,9 @@ def test_rows_of_a_folder_are_chosen_as_in_an_array(rows: Any, tmp_path: Path) -
     assert sharded[[]].shape == (0, 3)
     with pytest.raises(IndexError, match="there is no row 7: the folder has 7 vectors"):
         sharded[7]
-    with pytest.raises(IndexError, match="chosen by"):
-        sharded["a"]  # type: ignore[index]
+    for other in ("a", (0, 1), (0, slice(None)), [[0]]):
+        with pytest.raises(IndexError, match="chosen by"):
+            sharded[other]  # type: ignore[index]
 
 
 @pytest.mark.parametrize("update", [False, True])
