@@ -165,9 +165,7 @@ class VectorFolder:
                 self._save_settings()
             self._record_file(number).write_json({**counts, **about})
         except OSError as error:
-            advice = (
-                "The shards before it are complete: make room, then run the same command to resume."
-            )
+            advice = "The shards before it are complete: correct this, then run the same command."
             raise OSError(f"{error} {advice}") from error
 
     def finish(self, count: int, lines: int, about: dict[str, Any], update: bool = False) -> None:

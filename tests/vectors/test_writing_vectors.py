@@ -662,6 +662,19 @@ def test_rows_of_a_folder_are_chosen_as_in_an_array(rows: Any, tmp_path: Path) -
             sharded[other]  # type: ignore[index]
 
 
+@pytest.mark.parametrize("cause", [PermissionError(13, "denied"), OSError(28, "no space")])
+def test_the_advice_of_a_shard_that_cannot_be_written_fits_any_cause(
+    cause: OSError, embedder: SentenceEmbedder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> None:
+        raise cause
+
+    monkeypatch.setitem(WRITERS, "npy", fail)
+    with pytest.raises(OSError, match=r"(denied|no space).* are complete") as raised:
+        encode_to_shards(embedder, LINES, tmp_path)
+    assert "room" not in str(raised.value)
+
+
 @pytest.mark.parametrize("update", [False, True])
 @pytest.mark.parametrize("shape", [{"normalize_embeddings": True}, {"truncate_dim": 8}])
 def test_a_folder_has_vectors_of_one_shape(
