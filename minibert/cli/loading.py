@@ -104,8 +104,12 @@ def load_head(options: argparse.Namespace, kind: Kind) -> tuple[Any, Any]:
     chosen = getattr(options, "backend", None)  # None: the command has no choice
     backend: Any = chosen or "torch"
     precision: Any = getattr(options, "precision", "exact")
-    if backend == "onnx" and precision != "fp32":
-        raise UsageError("--backend onnx has the precision of the export: leave --precision out.")
+    if backend == "onnx":
+        if precision != "fp32":  # the default of the option
+            raise UsageError(
+                "--backend onnx has the precision of the export: leave --precision out."
+            )
+        precision = None
     source = source_of(options)
     check_kind(source, chosen)
     device = check_device(options.device, backend)

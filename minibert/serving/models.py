@@ -252,9 +252,10 @@ def load(
 
     # of an export: what its graph says
     needed = _LOADED_AS.get(kind_of(source)) if backend == "torch" else None
-    kind, model, tokenizer = load_kind(
-        source, needed, backend=backend, precision=precision, device=device, mmap=False
-    )
+    chosen: dict[str, Any] = {}  # an export has decided them
+    if backend == "torch":
+        chosen = {"precision": precision, "mmap": False}
+    kind, model, tokenizer = load_kind(source, needed, backend=backend, device=device, **chosen)
     if kind not in ("embedder", "reranker", "classifier", "tagger"):
         raise ValueError(
             f"{source} is {NOUN_OF_KIND[kind]}. minibert serve takes embedders, rerankers, "
