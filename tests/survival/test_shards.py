@@ -174,7 +174,7 @@ def test_two_processes_in_one_folder(
         assert contents(out) == contents(tmp_path / "whole")
 
 
-@pytest.mark.filterwarnings("ignore:.*has been damaged since it was written")
+@pytest.mark.filterwarnings("ignore:.*has been damaged")
 @pytest.mark.parametrize("kills", [3, pytest.param(100, marks=pytest.mark.slow)])
 @pytest.mark.needs("fork")
 def test_kills_and_flipped_bits(
