@@ -152,7 +152,7 @@ class TokenizerCompatibility:
         Args:
             pair: Whether the row has two texts.
         """
-        return int(self._templates[int(pair)].special_count)
+        return int(self._templates[1 if pair else 0].special_count)
 
     def build_inputs_with_special_tokens(
         self: Any, token_ids_0: Sequence[int], token_ids_1: Sequence[int] | None = None
