@@ -430,13 +430,18 @@ def open_vectors(path: str | os.PathLike[str]) -> Vectors | ShardedVectors:
         ValueError: The run of a folder has not finished, a shard has another size than it was
             written with, or a file does not hold vectors.
     """
-    location = Location(path)
-    if _is_folder(location):
-        folder = VectorFolder(location)
-        vectors = folder.vectors()
-        folder.check_files()
-        return vectors
-    return open_vector_file(location)
+    vectors, _ = _opened(Location(path))
+    return vectors
+
+
+def _opened(location: Location) -> tuple[Vectors | ShardedVectors, VectorFolder | None]:
+    """The vectors, and their folder if they lie in one."""
+    if not _is_folder(location):
+        return open_vector_file(location), None
+    folder = VectorFolder(location)
+    vectors = folder.vectors()
+    folder.check_files()
+    return vectors, folder
 
 
 def check_vectors(
@@ -464,14 +469,14 @@ def check_vectors(
             their number is not that of the texts.
     """
     location = Location(path)
-    vectors = open_vectors(path)
+    vectors, folder = _opened(location)
     if len(vectors) != len(texts):
         raise ValueError(
             f"{location} has {amount(len(vectors), 'vector')}, but the corpus has "
             f"{amount(len(texts), 'text')}: make the vectors again by minibert embed."
         )
-    if isinstance(vectors, ShardedVectors):
-        VectorFolder(location).check(embedder, texts, prompt)
+    if folder is not None:
+        folder.check(embedder, texts, prompt)
     else:
         _check_samples(location, vectors, embedder, texts, prompt)
 
@@ -590,7 +595,7 @@ def _check_settings(folder: Location, recorded: dict[str, Any], current: dict[st
 
 def _check_samples(
     location: Location,
-    vectors: Vectors,
+    vectors: Vectors | ShardedVectors,
     embedder: TextEncoder,
     texts: Sequence[str],
     prompt: str,
