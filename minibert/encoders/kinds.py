@@ -130,10 +130,9 @@ def load(
         }
         for option, is_chosen in chosen.items():
             if is_chosen:
-                raise ValueError(
-                    f'{option} should be left out with backend="onnx": the exported graph settles '
-                    "it."
-                )
+                from minibert.encoders.onnx import settled
+
+                raise settled(option)
         return _load_exported(source, kind)
     if kind == "embedder" or (kind is None and is_embedder(source)):
         from minibert.encoders.embedder import SentenceEmbedder

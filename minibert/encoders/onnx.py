@@ -343,10 +343,15 @@ def load_exported(name: str | os.PathLike[str] | Source, options: EmbedderOption
     chosen = part_of(options, TextModelOptions)
     for one in fields(options):
         if one.name not in chosen and getattr(options, one.name) != one.default:
-            raise ValueError(
-                f'{one.name} should be left out with backend="onnx": the exported graph settles it.'
-            )
+            raise settled(one.name)
     return OnnxEmbedder.from_pretrained(name, **chosen)
+
+
+def settled(option: str) -> ValueError:
+    """The error for an option of loading that an export does not have."""
+    return ValueError(
+        f'{option} should be left out with backend="onnx": the exported graph settles it.'
+    )
 
 
 def open_session(path: Path) -> Any:
