@@ -49,7 +49,10 @@ def test_a_damaged_shard_is_encoded_again(
     before = contents(tmp_path)
     DAMAGES[damage](tmp_path / f"shard-000001.{file_format}")
     assert contents(tmp_path) != before
-    with pytest.warns(UserWarning, match=f"shard-000001.{file_format} has been damaged"):
+    with pytest.warns(
+        UserWarning,
+        match=f"shard-000001.{file_format} has been damaged or deleted since it was written",
+    ):
         report = encode_to_shards(embedder, LINES, tmp_path, shard_size=10, file_format=file_format)
     assert (report.shards, report.skipped) == (1, 4)
     assert contents(tmp_path) == before
@@ -174,7 +177,7 @@ def test_two_processes_in_one_folder(
         assert contents(out) == contents(tmp_path / "whole")
 
 
-@pytest.mark.filterwarnings("ignore:.*has been damaged")
+@pytest.mark.filterwarnings("ignore:.*has been damaged or deleted since it was written")
 @pytest.mark.parametrize("kills", [3, pytest.param(100, marks=pytest.mark.slow)])
 @pytest.mark.needs("fork")
 def test_kills_and_flipped_bits(
