@@ -24,7 +24,6 @@ from minibert.cli.parser import Once, Parser, command
 from minibert.cli.results import ResultPrinter, UsageError
 from minibert.cli.texts import check_files, place_of, rows_of_arguments, shown_place
 from minibert.text import Row, Table, read
-from minibert.text.file_rows import has_columns
 from minibert.text.location import Location
 from minibert.util.progress import is_watched
 
@@ -152,7 +151,7 @@ def _queries_of_file(options: argparse.Namespace) -> list[Row]:
     table = replace(table_of(options), id=None)
     if options.query_column is not None:
         table = replace(table, text=options.query_column)
-    elif not os.path.isdir(file) and not has_columns(Location(file), table):
+    elif not os.path.isdir(file) and not table.format_of(Location(file).suffix).has_columns:
         table = replace(table, text=Table.text, columns=None)  # lines have no columns
     try:
         return list(read(file, table))

@@ -15,7 +15,6 @@ from typing import Any
 from minibert.cli.options import OF_FILES, refuse_options, table_of
 from minibert.cli.results import UsageError
 from minibert.text import Row, Table, read
-from minibert.text.file_rows import has_columns
 from minibert.text.location import Location
 
 
@@ -123,11 +122,13 @@ def count_texts(options: argparse.Namespace, at_most: int | None = None) -> int 
     if options.texts:
         return len(options.texts)
     lines = 0
+    table = table_of(options)
     names = options.file or ["-"]
     for name in names:
         path = Path(name)
         location = Location(path)
-        if not path.is_file() or has_columns(location, table_of(options)) or location.compressed:
+        has_columns = table.format_of(location.suffix).has_columns
+        if not path.is_file() or has_columns or location.compressed:
             return None
         with path.open("rb") as file:
             remaining = None if at_most is None else max(0, at_most - lines)

@@ -23,7 +23,6 @@ from minibert.util.files import RECIPES
 WORD_KEYS = ("tokens", "words")
 DOCUMENT = "-DOCSTART-"
 TAG_KEYS = ("ner_tags", "tags", "labels", "ner")
-OBJECT_ENDINGS = (".json", ".jsonl", ".ndjson", ".parquet")
 # what occurs in annotations, addresses and JSON, but not in a tag
 # (the parentheses and stars are those of CoNLL-2012)
 _NOT_IN_TAGS = re.compile(r"[=\[\]{}\"]|https?:|\s|\(\w|\w\)|\*")
@@ -57,12 +56,13 @@ def read_conll(data: Data, table: Table | None = None, skip: Skipped = None) -> 
         ValueError: A line has no tag or another number of columns than the first one, a tag does
             not look like one or is an IOB tag in another spelling, or there are no words.
     """
+    table = table or Table()
     if not isinstance(data, str | os.PathLike):
-        sentences = rows_in_memory(data, table or Table())
-    elif Location(data).suffix in OBJECT_ENDINGS:
-        sentences = read(data, table, skip, columns=())
+        sentences = rows_in_memory(data, table)
+    elif table.format_of(Location(data).suffix).kind in ("lines", "table"):
+        sentences = _sentences_of_lines(Location(data), table)
     else:
-        sentences = _sentences_of_lines(Location(data), table or Table())
+        sentences = read(data, table, skip, columns=())
     rows = usable(data, sentences, _check_tags, skip)
     rows = not_empty(data, [row for row in rows if row.values["tokens"]])
     _check_spelling(rows)
@@ -225,7 +225,8 @@ def read_squad(data: Data, table: Table | None = None, skip: Skipped = None) -> 
 
 def _entries(path: FilePath, table: Table | None, skip: Skipped) -> Iterator[Row]:
     """A row for each question, with the context of its paragraph."""
-    content = read_json(path, table) if Location(path).suffix == ".json" else None
+    is_array = (table or Table()).format_of(Location(path).suffix).kind == "array"
+    content = read_json(path, table) if is_array else None
     if isinstance(content, dict):
         objects = [Row(str(path), 1, content, Table(), "entry")]
     else:

@@ -11,15 +11,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from numbers import Integral
 from typing import Any
 
-from minibert.text.lines import HEAD_BYTES, check_kind, text_lines
+from minibert.text.lines import HEAD_BYTES, check_kind, is_wide, text_lines
 from minibert.text.location import Location
 from minibert.text.rows import SHOWN_CHARACTERS, BadRow, Row
-from minibert.text.table import Table
+from minibert.text.table import COLUMNS, Table
 from minibert.util.checks import warn
 from minibert.util.extras import need
 from minibert.util.files import RECIPES, json_fault, json_kind
 
-JSON_LINES = (".jsonl", ".ndjson")
 DELIMITERS = (",", "\t", ";", "|")
 BATCH_ROWS = 4096  # of parquet, at a time
 
@@ -57,6 +56,7 @@ class FileRows:
         self.file = file
         self.name = str(file)
         self.table = table
+        self.format = table.format_of(file.suffix)
         self.skip = skip
         self.needed = table.needed if columns is None else tuple(columns)
         self.only = only
@@ -66,18 +66,16 @@ class FileRows:
 
     def __iter__(self) -> Iterator[Row]:
         self._warn_of_options()
-        is_packed = self.file.compressed or self.file.suffix == ".parquet"
+        is_packed = self.file.compressed or self.format.kind == "parquet"
+        readers = {
+            "lines": self._of_lines,
+            "table": self._of_table,
+            "objects": self._of_json_lines,
+            "array": self._of_array,
+            "parquet": self._of_parquet,
+        }
         try:
-            if self.file.suffix == ".parquet":
-                yield from self._of_parquet()
-            elif self.file.suffix == ".json":
-                yield from self._of_array()
-            elif self.file.suffix in JSON_LINES:
-                yield from self._of_json_lines()
-            elif has_columns(self.file, self.table):
-                yield from self._of_table()
-            else:
-                yield from self._of_lines()
+            yield from readers[self.format.kind]()
         except (EOFError, zlib.error, lzma.LZMAError, OSError, ValueError) as error:
             if isinstance(error, OSError) and error.errno is not None:  # of the system
                 if error.filename is not None:
@@ -90,12 +88,38 @@ class FileRows:
                 raise ValueError(f"{self.file} is damaged ({error}). Get it again.") from None
             raise
 
+    def size_and_step(self, size: int, part_bytes: int) -> tuple[int, int]:
+        """Say where the file can be split.
+
+        Args:
+            size: Its bytes.
+            part_bytes: Bytes of text in a part.
+
+        Returns:
+            The size of the file and of its parts, in bytes or in rows of parquet.
+        """
+        if self.format.kind == "parquet":
+            text = self.table.text
+            with self.open_parquet() as parquet:
+                index = parquet.schema_arrow.get_field_index(text)
+                groups = [parquet.metadata.row_group(n) for n in range(parquet.num_row_groups)]
+                text_bytes = sum(group.column(index).total_uncompressed_size for group in groups)
+                rows = parquet.metadata.num_rows
+            return rows, max(1, rows * part_bytes // max(1, text_bytes))
+        is_whole = (
+            size <= part_bytes
+            or self.file.compressed
+            or not self.format.has_row_per_line
+            or is_wide(self.file, self.table.encoding)
+        )
+        return size, max(1, size) if is_whole else part_bytes
+
     def _warn_of_options(self) -> None:
         """Warn of options of tables of text, which may be meant for another file of a run."""
-        names: tuple[str, ...] = ()
-        if self.file.suffix in (".json", ".parquet", *JSON_LINES):
-            names = ("columns", "delimiter", "quoting")
-        elif not has_columns(self.file, self.table):
+        names: tuple[str, ...] = ("columns", "delimiter", "quoting")
+        if self.format.kind == "table":
+            names = ()
+        elif self.format.kind == "lines":
             names = ("quoting",)  # lines have no columns, which is an error
         for name in names:
             if self.start == 0 and getattr(self.table, name) is not None:
@@ -138,11 +162,7 @@ class FileRows:
     # --- tables of text
 
     def _of_table(self) -> Iterator[Row]:
-        delimiter = self.table.delimiter or ("\t" if self.file.suffix == ".tsv" else ",")
-        quoting = self.table.quoting
-        if quoting is None:
-            is_plain = self.file.suffix != ".csv" and delimiter == "\t"
-            quoting = "none" if is_plain or self.file.suffix == ".tsv" else "quoted"
+        _, delimiter, quoting = self.format
         split = self._quoted_records if quoting == "quoted" else self._plain_records
         records = split(delimiter)
         columns = self.table.columns
@@ -356,18 +376,12 @@ def _missing(name: str, columns: Sequence[str], table: Table) -> str:
     """What is wrong where a column is missing. It lists those that are there."""
     listing = ", ".join(str(column)[:SHOWN_CHARACTERS] for column in columns) or "none"
     sentence = f"there is no column {name!r}. The columns are {listing}"
-    for field in ("text", "pair", "label", "id"):
+    for field in COLUMNS:
         if getattr(table, field) == name:
             alike = [c for c in columns if str(c).strip().casefold() == name.casefold()]
             value = repr(alike[0]) if alike else "..."
             return f"{sentence}. Name the right one by Table({field}={value})"
     return sentence
-
-
-def has_columns(file: Location, table: Table) -> bool:
-    """Return whether a file is read as a table, and not as lines."""
-    endings = (".csv", ".tsv", ".json", ".parquet", *JSON_LINES)
-    return table.delimiter is not None or file.suffix in endings
 
 
 def _check_is_no_json(file: Location, number: int, line: str) -> None:

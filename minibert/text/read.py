@@ -22,8 +22,8 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
-from minibert.text.file_rows import JSON_LINES, FileRows, has_columns
-from minibert.text.lines import is_wide, text_lines
+from minibert.text.file_rows import FileRows
+from minibert.text.lines import text_lines
 from minibert.text.location import Location
 from minibert.text.rows import BadRow, Row
 from minibert.text.table import Table
@@ -145,7 +145,8 @@ def parts_of(
 
     def split(name: str) -> dict[str, Part]:
         file = location / name
-        size, step = _size_and_step(file, files[name][0], table, part_bytes)
+        rows = FileRows(file, table, columns=[table.text])
+        size, step = rows.size_and_step(files[name][0], part_bytes)
         base = name or file.path.replace("\\", "/").rpartition("/")[2]
         return {
             f"{base}-{start:012d}": Part(
@@ -159,24 +160,6 @@ def parts_of(
         for file_parts in readers.map(split, files):
             parts.update(file_parts)
     return parts
-
-
-def _size_and_step(file: Location, size: int, table: Table, part_bytes: int) -> tuple[int, int]:
-    """The size of a file and of its parts, in bytes or in rows of parquet."""
-    if file.suffix == ".parquet":
-        with FileRows(file, table, columns=[table.text]).open_parquet() as parquet:
-            index = parquet.schema_arrow.get_field_index(table.text)
-            groups = [parquet.metadata.row_group(n) for n in range(parquet.num_row_groups)]
-            text_bytes = sum(group.column(index).total_uncompressed_size for group in groups)
-            rows = parquet.metadata.num_rows
-        return rows, max(1, rows * part_bytes // max(1, text_bytes))
-    is_whole = (
-        size <= part_bytes
-        or file.compressed
-        or (has_columns(file, table) and file.suffix not in JSON_LINES)
-        or is_wide(file, table.encoding)
-    )
-    return size, max(1, size) if is_whole else part_bytes
 
 
 def read_part(

@@ -24,7 +24,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from minibert.text.file_rows import has_columns
 from minibert.text.location import Location
 from minibert.text.read import Part, parts_of, read_part
 from minibert.text.table import Table
@@ -58,7 +57,7 @@ def read_documents(part: Part, table: Table | None = None) -> Iterator[list[str]
     """
     table = table or Table()
     lines: Iterable[str] = (row.text for row in read_part(part, table))
-    if has_columns(Location(part.file), table):
+    if table.format_of(Location(part.file).suffix).has_columns:
         # an empty line ends the document of a row
         lines = chain.from_iterable([*filter(str.strip, text.splitlines()), ""] for text in lines)
     for has_text, document in groupby(map(str.strip, lines), bool):
