@@ -27,10 +27,11 @@ from minibert.cli import (
     search,
     serve,
 )
-from minibert.cli.options import add_common
+from minibert.cli.options import FORMAT, add_common, options_in_lines
 from minibert.cli.parser import Command, Parser, nearest_name
 from minibert.cli.results import EXPECTED_ERRORS, UsageError
 from minibert.cli.running import end_failed, prepared, run
+from minibert.text.table import Table
 
 GROUPS: Mapping[str, tuple[Command, ...]] = {
     "use": (
@@ -65,7 +66,7 @@ ENVIRONMENT = {
     "CUDA_VISIBLE_DEVICES": "GPUs that exist for the command, such as 0,1",
 }
 
-FILES = """How files of texts and tables are read. The ending of the name decides:
+FILES = f"""How files of texts and tables are read. The ending of the name decides:
 
   .csv               a table, with commas and fields in quotation marks
   .tsv               a table, with tabs and without quotation marks
@@ -78,11 +79,7 @@ FILES = """How files of texts and tables are read. The ending of the name decide
 s3://bucket/texts.csv for a file elsewhere. --file - reads stdin. Text is UTF-8, or UTF-16 or
 UTF-32 with a byte order mark.
 
-  --text-column NAME        column of the text
-  --columns A,B,...         names of the columns of a table without a header
-  --delimiter CHAR          another character between columns
-  --quoting quoted|none     whether fields stand in quotation marks
-  --encoding NAME           another encoding, such as cp949"""
+{options_in_lines(Table, "text", *FORMAT)}"""
 EXIT_CODES = "0 success, 1 the work or the check failed, 2 bad usage, 130 Ctrl-C, 143 SIGTERM"
 TOPICS = {
     "files": FILES,

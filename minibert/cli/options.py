@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from minibert.cli.parser import Once, Parser
 from minibert.cli.results import UsageError
 from minibert.encoders.encoder_options import EmbedderOptions, LoadOptions
-from minibert.text.table import Table
+from minibert.text.table import COLUMNS, Table
 
 T = TypeVar("T")
 DEFAULT_MODEL = "minibert-en"
@@ -104,6 +104,18 @@ def add_fields(parser: Any, kind: Any, *names: str, **defaults: Any) -> None:
         action = parser.add_argument(flag, help=help, **settings)
         if kind is not Table:  # errors of a file say Table(text=...)
             action.argument = declared.name  # as Python calls it, for `in_options`
+
+
+def options_in_lines(kind: Any, *names: str) -> str:
+    """Lines about fields of a dataclass as options, with the first sentence of their help texts."""
+    lines = []
+    for declared in fields(kind):
+        if declared.name in names:
+            about = declared.metadata
+            value = about["metavar"] or "|".join(about["choices"])
+            sentence, _, _ = about["help"].partition(". ")
+            lines.append(f"  {_flag_of(declared)} {value}".ljust(26) + sentence.rstrip("."))
+    return "\n".join(lines)
 
 
 def _reader_of(declared: Field[Any]) -> tuple[Callable[[str], Any], str | None]:
@@ -342,7 +354,7 @@ def add_device(parser: Parser, *others: str) -> None:
     add_fields(parser, LoadOptions, *others, "device", device="cpu")
 
 
-FORMAT = ("columns", "delimiter", "quoting", "encoding")
+FORMAT = tuple(declared.name for declared in fields(Table) if declared.name not in COLUMNS)
 
 
 def add_table(parser: Any, *columns: str) -> None:
