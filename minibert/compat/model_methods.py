@@ -188,12 +188,13 @@ class ModelCompatibility(nn.Module):
         Raises:
             ValueError: Not a whole number, or the row of the padding token would be removed.
         """
-        from minibert.compat.resizing import resized_embeddings
+        from minibert.compat.resizing import fit_decoder, resized_embeddings
 
         old = self.get_input_embeddings()
         std = None if mean_resizing else self.config.initializer_range
         new = resized_embeddings(old, new_num_tokens, pad_to_multiple_of, std)
         if new is not old:
+            fit_decoder(self, old, new, std)
             self.set_input_embeddings(new)
         return self.get_input_embeddings()
 

@@ -86,7 +86,7 @@ def resized(rows: Tensor, size: int, std: float | None = None) -> nn.Parameter:
     return nn.Parameter(new, requires_grad=rows.requires_grad)
 
 
-def fit_decoder(model: Any, old: nn.Module, new: nn.Module) -> None:
+def fit_decoder(model: Any, old: nn.Module, new: nn.Module, std: float | None = None) -> None:
     """Let the decoder of a model follow its word embeddings, which were replaced.
 
     Modules that use the tensor of the old embeddings use that of the new ones, and a decoder of its
@@ -96,6 +96,7 @@ def fit_decoder(model: Any, old: nn.Module, new: nn.Module) -> None:
         model: A model that may have a decoder.
         old: The former word embeddings.
         new: The new ones. Other modules than tables have no tensor to follow.
+        std: As in `resized`, for the weights of a decoder of its own. New biases are then 0.
     """
     words = getattr(new, "weight", None)
     if not isinstance(words, nn.Parameter):
@@ -105,9 +106,10 @@ def fit_decoder(model: Any, old: nn.Module, new: nn.Module) -> None:
     if not isinstance(decoder, nn.Linear) or decoder.out_features == len(words):
         return
     if decoder.weight is not words:
-        decoder.weight = resized(decoder.weight, len(words))
+        decoder.weight = resized(decoder.weight, len(words), std)
     if decoder.bias is not None:  # it has two names
-        _replace(model, decoder.bias, resized(decoder.bias, len(words)))
+        bias_std = None if std is None else 0.0
+        _replace(model, decoder.bias, resized(decoder.bias, len(words), bias_std))
     decoder.out_features = len(words)
 
 

@@ -214,6 +214,17 @@ class TestTying:
         if tied:
             assert_tied(model)
 
+    @pytest.mark.parametrize("tied", [True, False])
+    def test_resizing_without_the_mean(self, tied: bool) -> None:
+        model = build("BertForMaskedLM", tie_word_embeddings=tied)
+        nn.init.constant_(model.cls.predictions.decoder.weight, 5.0)
+        nn.init.constant_(model.cls.predictions.bias, 3.0)
+        model.resize_token_embeddings(130, mean_resizing=False)
+        new = model.cls.predictions.decoder.weight[99:]
+        assert new.abs().max() < 1 and 0.01 < new.std() < 0.03
+        assert model.cls.predictions.bias[99:].eq(0).all()
+        assert model.cls.predictions.bias is model.cls.predictions.decoder.bias
+
     def test_untied(self, tmp_path: Path) -> None:
         model = build("BertForMaskedLM", tie_word_embeddings=False)
         decoder = model.cls.predictions.decoder
