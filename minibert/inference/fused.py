@@ -109,12 +109,7 @@ class FusedEncoder(BertEncoder):
         # the model
         scratch = weight.new_empty(0)
         layers = []
-        for index, layer in enumerate(encoder.layer):
-            name = f"encoder.layer.{index}"
-            _check_class(layer, BertLayer, name)
-            _check_class(layer, BertLayer, name, "feed_forward_chunk")
-            for part, part_class in _PARTS.items():
-                _check_class(layer.get_submodule(part), part_class, f"{name}.{part}")
+        for layer in encoder.layer:
             assert isinstance(layer, BertLayer)
             inputs: tuple[Tensor | None, ...] = (None, None, None, None)
             if kernel is Int8Kernel and sample is not None:
@@ -299,6 +294,11 @@ class FusedEncoder(BertEncoder):
         with torch.device("meta"):
             encoder = BertEncoder(self.config.replace(num_hidden_layers=len(self.layer)))
         encoder.load_state_dict(weights, assign=True)
+        for plain, fused in zip(encoder.layer, self._layers(), strict=True):
+            # what a user may have replaced, so that the config does not tell it
+            plain.intermediate.intermediate_act_fn = fused.activations[0]
+            for (name,), (*_, eps) in zip(fused.NORMS, fused.norms, strict=True):
+                plain.get_submodule(name).eps = eps
         return encoder.eval()
 
     def train(self, mode: bool = True) -> FusedEncoder:
@@ -376,23 +376,59 @@ _PARTS = {
     "attention.self.value": nn.Linear,
     "attention.output": BertSelfOutput,
     "attention.output.dense": nn.Linear,
+    "attention.output.dropout": nn.Dropout,
     "attention.output.LayerNorm": nn.LayerNorm,
     "intermediate": BertIntermediate,
     "intermediate.dense": nn.Linear,
     "output": BertOutput,
     "output.dense": nn.Linear,
+    "output.dropout": nn.Dropout,
     "output.LayerNorm": nn.LayerNorm,
 }
 
 
-def _check_class(
-    module: nn.Module, expected: type[nn.Module], name: str, method: str = "forward"
+def check_parts(encoder: nn.Module) -> None:
+    """Check that an encoder computes what its kernels will.
+
+    Raises:
+        ValueError: A part of it is of a user's own class, or has been changed.
+    """
+    _check_part(encoder, BertEncoder, "encoder")
+    assert isinstance(encoder, BertEncoder)
+    for index, layer in enumerate(encoder.layer):
+        name = f"encoder.layer.{index}"
+        _check_part(layer, BertLayer, name)
+        _check_part(layer, BertLayer, name, "feed_forward_chunk")
+        for part, part_class in _PARTS.items():
+            _check_part(layer.get_submodule(part), part_class, f"{name}.{part}")
+        activation = layer.get_submodule("intermediate.intermediate_act_fn")
+        if isinstance(activation, Activation):  # a module of the user's own is called
+            _check_part(activation, Activation, f"{name}.intermediate.intermediate_act_fn")
+
+
+def _check_part(
+    part: nn.Module, expected: type[nn.Module], name: str, method: str = "forward"
 ) -> None:
+    """Check that a part computes what its class says, because kernels compute that instead.
+
+    Raises:
+        ValueError: It has another `forward`, hooks, or no bias.
+    """
+    fault = None
     # a parametrized module has a class of its own, with the forward of the original
-    if getattr(type(module), method) is not getattr(expected, method):
+    if getattr(type(part), method) is not getattr(expected, method):
+        fault = f"is of class {type(part).__name__}"
+    elif method in vars(part):
+        fault = f"has a {method} of its own"
+    elif part._forward_hooks or part._forward_pre_hooks:
+        fault = "has forward hooks"
+    elif issubclass(expected, nn.Linear | nn.LayerNorm) and part.bias is None:
+        fault = "has no bias"
+    is_without_dropout = expected is nn.Dropout and isinstance(part, nn.Identity)
+    if fault and not is_without_dropout:
         raise ValueError(
-            f"{name} is of class {type(module).__name__}, but optimize can rewrite only "
-            f"{expected.__name__}. Use the model without optimize (precision=None)."
+            f"{name} {fault}, but optimize can rewrite only a plain {expected.__name__}. Use the "
+            "model without optimize (precision=None)."
         )
 
 
@@ -468,13 +504,14 @@ class FusedLayer(BertLayer):
             )
         self.heads = (3, attention.num_attention_heads, attention.attention_head_size)
         activation: Any = layer.intermediate.intermediate_act_fn
+        self.activations = [activation]  # in a list, as it is not a part of this module
         if isinstance(activation, Activation):  # kernels know functions
             activation = ACTIVATIONS[activation.name]
-        activations = (None, None, activation, None)
         self.kernels = []
-        for names, activation, sample in zip(self.PRODUCTS, activations, inputs, strict=True):
+        for names, sample in zip(self.PRODUCTS, inputs, strict=True):
+            after = activation if names == ["intermediate.dense"] else None
             linears = [layer.get_submodule(name) for name in names]
-            self.kernels.append(_product(linears, activation, sample, kernel, dtype, scratch))
+            self.kernels.append(_product(linears, after, sample, kernel, dtype, scratch))
         # in float32, like the residual: so bfloat16 errs half as much
         self.norms = []
         for (name,) in self.NORMS:

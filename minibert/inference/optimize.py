@@ -20,7 +20,7 @@ from torch import nn
 
 from minibert.base import Model, PreTrainedModel
 from minibert.inference.batching import BATCH_TOKENS
-from minibert.inference.fused import FusedEncoder
+from minibert.inference.fused import FusedEncoder, check_parts
 from minibert.inference.precisions import FAST_PRECISIONS, FastPrecision, check_precision
 from minibert.inference.threads import (
     MAX_IMBALANCE,
@@ -57,12 +57,18 @@ def optimize(model: Model, precision: FastPrecision = "fp32") -> Model:
             scale for each token), except for products that would lose too much.
 
     Raises:
-        ValueError: An unknown precision, or not a model of this package.
+        ValueError: An unknown precision, not a model of this package, or one with a part that the
+            kernels would not compute: a module or a `forward` of your own, or a forward hook.
     """
     check_precision(precision, FAST_PRECISIONS)
     if not isinstance(model, PreTrainedModel):
         raise ValueError(
             f"optimize takes a model of minibert, such as BertModel, not {type(model).__name__}."
+        )
+    if not hasattr(model.base_model, "encoder"):
+        raise ValueError(
+            f"{type(model).__name__} has no attribute {model.base_model_prefix!r} with an encoder: "
+            "name that of its BertModel in base_model_prefix of the class."
         )
     # torch starts threads for each thread that computes, and they end with it. So it computes in a
     # thread of its own, and processes can be forked afterwards
@@ -73,6 +79,7 @@ def optimize(model: Model, precision: FastPrecision = "fp32") -> Model:
 def _optimized(model: Model, precision: str) -> Model:
     if isinstance(model.base_model.encoder, FusedEncoder):
         model = unoptimize(model)
+    check_parts(model.base_model.encoder)
     # Kernels copy the encoder's weights. All others are copied here: one memory-mapped tensor would
     # keep the whole file mapped
     read_by_kernels = {id(weight) for weight in model.base_model.encoder.parameters()}

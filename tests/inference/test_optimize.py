@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 import warnings
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ import torch
 import torch.nn.functional as F
 from conftest import CHECKOUT, HEADS, ragged_batch, sts_dev, tiny_config
 from hypothesis import given, strategies as st
+from torch.nn.utils import prune
 
 import minibert
 from minibert import (
@@ -250,6 +252,91 @@ def test_copies_and_pickles_are_the_same_model(precision: str) -> None:
             optimize(fast, precision=precision),
         ):
             assert torch.allclose(other(**batch).logits, expected, atol=1e-6)
+
+
+def test_copies_have_the_parts_that_a_user_has_replaced() -> None:
+    model = model_of()
+    for layer in model.encoder.layer:
+        layer.intermediate.intermediate_act_fn = torch.nn.ReLU()
+        layer.output.LayerNorm.eps = 0.5
+    batch = ragged_batch(model.config)
+    fast = optimize(model)
+    with torch.no_grad():
+        expected = model(**batch).last_hidden_state
+        for other in (
+            fast,
+            copy.deepcopy(fast),
+            pickle.loads(pickle.dumps(fast)),
+            unoptimize(fast),
+        ):
+            torch.testing.assert_close(
+                other(**batch).last_hidden_state, expected, atol=2e-5, rtol=0
+            )
+
+
+def _own_forward(part: str) -> Callable[[BertModel], object]:
+    def change(model: BertModel) -> None:
+        module = model.get_submodule(part)
+        module.forward = lambda *values, **_: values[0] * 0  # type: ignore[method-assign]
+
+    return change
+
+
+def _hook(part: str) -> Callable[[BertModel], object]:
+    return lambda model: model.get_submodule(part).register_forward_hook(lambda *_: None)
+
+
+def _replace(part: str, name: str, value: Any) -> Callable[[BertModel], object]:
+    return lambda model: setattr(model.get_submodule(part), name, value)
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        (_own_forward("encoder"), "encoder has a forward of its own"),
+        (_own_forward("encoder.layer.1.output.dense"), "output.dense has a forward of its own"),
+        (_replace("encoder.layer.1", "feed_forward_chunk", abs), "has a feed_forward_chunk of its"),
+        (_hook("encoder"), "encoder has forward hooks"),
+        (_hook("encoder.layer.0.attention.self"), "attention.self has forward hooks"),
+        (_hook("encoder.layer.0.intermediate.intermediate_act_fn"), "act_fn has forward hooks"),
+        (
+            _replace("encoder.layer.0.output", "dropout", torch.nn.ReLU()),
+            "dropout is of class ReLU",
+        ),
+        (_replace("encoder.layer.0.attention.self.query", "bias", None), "query has no bias"),
+        (
+            lambda model: prune.random_unstructured(
+                model.get_submodule("encoder.layer.0.output.dense"), "weight", 0.5
+            ),
+            "output.dense has forward hooks",
+        ),
+    ],
+)
+def test_what_would_be_lost_raises_an_error(
+    change: Callable[[BertModel], object], fault: str
+) -> None:
+    model = model_of()
+    change(model)
+    with pytest.raises(ValueError, match=f"{fault}.*, but optimize can rewrite only a plain"):
+        optimize(model)
+
+
+def test_an_encoder_under_another_name_raises_an_error() -> None:
+    class Own(minibert.BertPreTrainedModel):
+        def __init__(self, config: minibert.BertConfig) -> None:
+            super().__init__(config)
+            self.text_encoder = BertModel(config)
+
+    with pytest.raises(ValueError, match="has no attribute 'bert' with an encoder"):
+        optimize(Own(tiny_config()))
+
+
+def test_removed_dropout_changes_nothing() -> None:
+    model = model_of()
+    batch = ragged_batch(model.config)
+    expected = optimize(model)(**batch).last_hidden_state
+    model.encoder.layer[0].output.dropout = torch.nn.Identity()
+    assert torch.equal(optimize(model)(**batch).last_hidden_state, expected)
 
 
 def test_tied_weights_stay_tied_and_are_the_copys_own() -> None:
