@@ -88,31 +88,35 @@ class FileRows:
                 raise ValueError(f"{self.file} is damaged ({error}). Get it again.") from None
             raise
 
-    def size_and_step(self, size: int, part_bytes: int) -> tuple[int, int]:
+    def spans(self, size: int, part_bytes: int) -> list[tuple[int, int | None]]:
         """Say where the file can be split.
 
         Args:
-            size: Its bytes.
+            size: Its bytes, or 0 if they are unknown.
             part_bytes: Bytes of text in a part.
 
         Returns:
-            The size of the file and of its parts, in bytes or in rows of parquet.
+            The start and the end of each part, in bytes or in rows of parquet. None is the end of
+            the file.
         """
+        step = part_bytes
         if self.format.kind == "parquet":
             text = self.table.text
             with self.open_parquet() as parquet:
                 index = parquet.schema_arrow.get_field_index(text)
                 groups = [parquet.metadata.row_group(n) for n in range(parquet.num_row_groups)]
                 text_bytes = sum(group.column(index).total_uncompressed_size for group in groups)
-                rows = parquet.metadata.num_rows
-            return rows, max(1, rows * part_bytes // max(1, text_bytes))
-        is_whole = (
+                size = parquet.metadata.num_rows
+            step = max(1, size * part_bytes // max(1, text_bytes))
+        elif (
             size <= part_bytes
             or self.file.compressed
             or not self.format.has_row_per_line
             or is_wide(self.file, self.table.encoding)
-        )
-        return size, max(1, size) if is_whole else part_bytes
+        ):
+            return [(0, None)]
+        starts = range(0, max(1, size), step)
+        return [(start, start + step if start + step < size else None) for start in starts]
 
     def _warn_of_options(self) -> None:
         """Warn of options of tables of text, which may be meant for another file of a run."""

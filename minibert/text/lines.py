@@ -132,8 +132,9 @@ def _marked_encoding(head: bytes) -> str | None:
 
 
 def _has_lines_of_bytes(encoding: str) -> bool:
-    """Whether the bytes of line ends are those of ASCII, and nothing else has them."""
-    return "\r\n".encode(encoding) == b"\r\n"
+    """Whether the bytes of line ends are those of ASCII, and each line can be decoded alone."""
+    begins_with_header = codecs.lookup(encoding).name == "iso2022_kr"
+    return "\r\n".encode(encoding) == b"\r\n" and not begins_with_header
 
 
 def _byte_lines(file: IO[bytes], start: int, end: int | None) -> Iterator[tuple[int, bytes]]:
@@ -146,11 +147,12 @@ def _byte_lines(file: IO[bytes], start: int, end: int | None) -> Iterator[tuple[
     for block in file:
         if end is not None and position >= end:
             return
+        text = block
         if not number and not start:
-            block = block.removeprefix(codecs.BOM_UTF8)
-            if not block:
+            text = block.removeprefix(codecs.BOM_UTF8)
+            if not text:
                 return
-        lines = block.splitlines(keepends=True) if b"\r" in block else (block,)
+        lines = text.splitlines(keepends=True) if b"\r" in text else (text,)
         for line in lines:
             number += 1
             yield (position if start else number), line

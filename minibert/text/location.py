@@ -91,6 +91,13 @@ class Location:
         """Whether this is the standard input, which can be read once."""
         return self.name == STDIN
 
+    @property
+    def is_pipe(self) -> bool:
+        """Whether this is neither a file nor a folder of this computer, as `<(command)` is not."""
+        if self.fs is not None or not os.path.exists(self.path):
+            return False
+        return not os.path.isfile(self.path) and not os.path.isdir(self.path)
+
     def __truediv__(self, below: str) -> Location:
         if not below:  # the name of a file itself in `files`
             return self
@@ -102,18 +109,25 @@ class Location:
     @property
     def suffix(self) -> str:
         """The ending of the format, in lower case: ".jsonl" for "A.JSONL.gz"."""
-        path = Path(self.path)
-        if path.suffix.lower() in _DECOMPRESS:
+        path = self._path_of_name
+        if self.compressed:
             path = path.with_suffix("")
         return path.suffix.lower()
 
     @property
     def compressed(self) -> bool:
         """Whether the file has to be read from its beginning."""
-        return Path(self.path).suffix.lower() in _DECOMPRESS
+        return self._path_of_name.suffix.lower() in _DECOMPRESS
+
+    @property
+    def _path_of_name(self) -> Path:
+        """The path. That of a web address ends before the question, as in "?download=true"."""
+        return Path(self.path.partition("?")[0] if "://" in self.path else self.path)
 
     def files(self) -> dict[str, tuple[int, float]]:
         """Return size in bytes and time of the last change of each file, sorted by name.
+
+        Both are 0 where a file system does not know them.
 
         The name is the path below this folder, and "" for a file itself. Names that begin with a
         dot or an underscore are left out, as every reader of such folders does. A path that does
@@ -128,7 +142,9 @@ class Location:
             entries = self.fs.find(self.path, detail=True) if self.fs.exists(self.path) else {}
         above = len(self.path)
         files = {path[above:].strip("/"): entry for path, entry in entries.items()}
-        return {name: (files[name]["size"], _changed(files[name])) for name in _shown(files)}
+        return {
+            name: (files[name].get("size") or 0, _changed(files[name])) for name in _shown(files)
+        }
 
     def _local_files(self) -> dict[str, tuple[int, float]]:
         paths: dict[str, str] = {}
@@ -163,7 +179,7 @@ class Location:
             if not hasattr(stdin, "peek"):  # as where a program has replaced it
                 stdin = io.BufferedReader(stdin)
             return stdin  # type: ignore[no-any-return]
-        decompress = _DECOMPRESS.get(Path(self.path).suffix.lower())
+        decompress = _DECOMPRESS.get(self._path_of_name.suffix.lower())
         if self.fs is None and decompress not in (None, _unpack_zstd):
             opened: IO[bytes] = decompress(self.path)  # which closes the file, too
             return opened

@@ -31,7 +31,7 @@ from minibert.util.files import json_fault
 
 # files about a data set, which lie beside its data
 _ABOUT_DATA = re.compile(
-    r"(readme|licen[cs]e|notice|changelog|citation)(\.[a-z]+)?"
+    r"(readme|licen[cs]e|notice|changelog|citation)(\.(md|markdown|rst|txt|html?|pdf|cff|bib|json))?"
     r"|readme[._-][a-z]{2}(\.[a-z]+)?"  # in another language
     r"|licen[cs]e-(mit|apache|bsd|cc|gpl).*"
     r"|(copying|authors|contributors|contributing|code_of_conduct)(\.(md|rst|txt))?"
@@ -135,25 +135,20 @@ def parts_of(
 
     Raises:
         FileNotFoundError: The file does not exist, or the folder has no files.
-        ValueError: The source is stdin, or a parquet file is damaged or has no column of the text.
+        ValueError: The source is stdin or a pipe, or a parquet file is damaged or has no column of
+            the text.
     """
     table = table or Table()
     location = Location(source)
-    if location.is_stdin:
-        raise ValueError("stdin can be read only once: write the texts into a file.")
+    if location.is_stdin or location.is_pipe:
+        raise ValueError(f"{location} can be read only once: write the texts into a file.")
     files = data_files(location)
 
     def split(name: str) -> dict[str, Part]:
         file = location / name
-        rows = FileRows(file, table, columns=[table.text])
-        size, step = rows.size_and_step(files[name][0], part_bytes)
+        spans = FileRows(file, table, columns=[table.text]).spans(files[name][0], part_bytes)
         base = name or file.path.replace("\\", "/").rpartition("/")[2]
-        return {
-            f"{base}-{start:012d}": Part(
-                str(file), start, start + step if start + step < size else None
-            )
-            for start in range(0, size, step)
-        }
+        return {f"{base}-{start:012d}": Part(str(file), start, end) for start, end in spans}
 
     parts: dict[str, Part] = {}
     with ThreadPoolExecutor(16) as readers:  # who wait for the answers of an object store

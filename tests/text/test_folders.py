@@ -42,6 +42,12 @@ def test_texts_with_similar_names_are_read(name: str, tmp_path: Path) -> None:
     assert texts_of(tmp_path) == ["a line"]
 
 
+@pytest.mark.parametrize("name", ["notice.jsonl", "CITATION.ndjson"])
+def test_a_table_is_data_whatever_its_name(name: str, tmp_path: Path) -> None:
+    write(tmp_path / name, '{"text": "a line"}\n')
+    assert texts_of(tmp_path) == ["a line"]
+
+
 def test_a_folder_without_texts(tmp_path: Path) -> None:
     write(tmp_path / "README.md")
     with pytest.raises(FileNotFoundError, match=r"the folder .* has no files of text"):

@@ -99,6 +99,21 @@ def test_files_are_read_in_parts(name: str, part_bytes: int, tmp_path: Path) -> 
     assert [row.text for part in parts.values() for row in read_part(part)] == TEXTS
 
 
+@pytest.mark.parametrize("part_bytes", range(1, 40))
+def test_parts_of_a_file_with_a_byte_order_mark(part_bytes: int, tmp_path: Path) -> None:
+    texts = [str(number) for number in range(30)]
+    path = write(tmp_path, "a.txt", "".join(f"{text}\n" for text in texts).encode("utf-8-sig"))
+    parts = parts_of(path, part_bytes=part_bytes)
+    assert [row.text for part in parts.values() for row in read_part(part)] == texts
+
+
+@pytest.mark.needs("named pipes")
+def test_a_pipe_has_no_parts(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ValueError, match="can be read only once"):
+        parts_of(tmp_path / "pipe")
+
+
 def test_large_files_have_several_parts(tmp_path: Path) -> None:
     path = write(tmp_path, "a.txt", LINES * 50)
     assert len(parts_of(path, part_bytes=100)) > 10
@@ -162,6 +177,12 @@ TABLES = {
     "one column": ("a.tsv", "text, really\na\n", Table("text, really", delimiter="\t"), ["a"]),
     "further columns": ("a.tsv", "good\t1\n", Table(columns=("text",)), ["good"]),
     "a long field": ("a.csv", f"text,n\n{'good ' * 50_000},1\n", Table(), ["good " * 50_000]),
+    "a header of the encoding": (
+        "a.txt",
+        "한글\n나는\n".encode("iso2022_kr"),
+        Table(encoding="iso-2022-kr"),
+        ["한글", "나는"],
+    ),
     "cp949": ("a.csv", "text,n\n한글,1\n".encode("cp949"), Table(encoding="cp949"), ["한글"]),
     "utf-16 without a mark": (
         "a.txt",
@@ -327,6 +348,32 @@ def test_uris(name: str, tmp_path: Path) -> None:
         assert [row.text for part in parts.values() for row in read_part(part)] == TEXTS
     write(tmp_path, name, data[name])
     assert texts_of(f"file://{tmp_path}") == TEXTS
+
+
+def test_a_web_address_has_a_question_and_no_size() -> None:
+    fsspec = pytest.importorskip("fsspec")
+
+    class Web(fsspec.AbstractFileSystem):  # type: ignore[misc]
+        """As fsspec's own for HTTP, whose paths are addresses."""
+
+        @classmethod
+        def _strip_protocol(cls, path: str) -> str:
+            return path
+
+        def exists(self, path: str, **_: Any) -> bool:
+            return True
+
+        def find(self, path: str, **_: Any) -> dict[str, Any]:
+            return {path: {}}
+
+        def open(self, path: str, *_: Any, **__: Any) -> io.BytesIO:
+            return io.BytesIO(CSV.encode())
+
+    fsspec.register_implementation("web", Web, clobber=True)
+    address = "web://host/a.csv?download=true"
+    assert texts_of(address) == TEXTS
+    parts = parts_of(address, part_bytes=10)
+    assert [row.text for part in parts.values() for row in read_part(part)] == TEXTS
 
 
 @pytest.mark.parametrize("name", ["nothing.txt", "folder"])
