@@ -48,11 +48,17 @@ def prepared(command_line: Sequence[str]) -> Iterator[None]:
         # as stdin and files are read, whatever the system's encoding; the name of a file need not
         # be UTF-8
         sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")
+    stderr = sys.stderr
+    if stderr is None:  # closed; print would write to stdout
+        stderr = open(os.devnull, "w", encoding="utf-8")
+    messages: Any = _MessageStream(stderr)
+    sys.stderr = messages
     with _messages(command_line), _terminable():
         try:
             yield
         finally:
             _end_output()
+            sys.stderr = stderr
 
 
 def run(options: argparse.Namespace) -> int:
@@ -117,6 +123,28 @@ class _ClosedOutput(io.TextIOBase):
 
     def write(self, text: str) -> int:
         raise OSError(errno.EBADF, "it is closed")
+
+
+class _MessageStream:
+    """Standard error, on which the work does not depend.
+
+    What cannot be written is dropped, as when the reader of the pipe or the terminal has gone.
+    """
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        with suppress(OSError):
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with suppress(OSError):
+            self._stream.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 def _end_output() -> None:
@@ -216,7 +244,7 @@ def _sentence(error: BaseException) -> str:
             if "temporary directory" in error.strerror:  # of the module tempfile
                 return f"{error.strerror}. Name a folder that can be written by TMPDIR."
         elif isinstance(error, FileNotFoundError):
-            return f"there is no file {os.fsdecode(error.filename)}."
+            return f"there is no file {os.fsdecode(error.filename) or repr('')}."
         elif isinstance(error, IsADirectoryError):
             return f"{os.fsdecode(error.filename)} is a folder. Name a file."
         else:

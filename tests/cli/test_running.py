@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import io
+import logging
 import os
 import signal
 import subprocess
@@ -11,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tqdm import tqdm
 
 from minibert.cli import main
 from minibert.cli.parser import Parser
@@ -74,6 +77,29 @@ def test_output_that_cannot_be_written_is_an_error(arguments: list[str]) -> None
     assert completed.returncode == 1
     assert "standard output could not be written (No space left on device)." in completed.stderr
     assert completed.stderr.count("\n") == 1
+
+
+class Gone(io.StringIO):
+    """Standard error whose terminal or reader has gone."""
+
+    def write(self, text: str) -> int:
+        raise BrokenPipeError
+
+
+def test_a_message_that_cannot_be_written_stops_no_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    stderr = Gone()
+    monkeypatch.setattr(sys, "stderr", stderr)
+    with prepared([]):
+        print("a message", file=sys.stderr, flush=True)
+        logging.getLogger("minibert").warning("another")
+        tqdm([1, 2], mininterval=0).close()
+    assert sys.stderr is stderr
+
+
+def test_messages_do_not_reach_stdout_where_stderr_is_closed() -> None:
+    command = f"{sys.executable} -m minibert embed '' 2>&-"
+    completed = subprocess.run(command, shell=True, stdout=subprocess.PIPE)
+    assert (completed.returncode, completed.stdout) == (2, b"")
 
 
 @pytest.mark.parametrize("content", ["{", "[]", "{}", '{"command": 5}'])
