@@ -190,7 +190,7 @@ class Run:
             is_lost_connection = isinstance(error, dist.DistError) or (
                 "gloo" in str(error) or "Connection" in str(error)
             )
-            if not is_lost_connection:
+            if self.processes.size == 1 or not is_lost_connection:
                 raise
             raise ConnectionAbortedError(
                 f"Process {self.processes.rank}: another process of this run has ended. "
@@ -322,9 +322,8 @@ class Run:
         load_training_state(state, self.model, self.updates.optimizer)
         for name in POSITION:
             setattr(self, name, state["position"][name])
-        if state["metric"] == self.options.metric:
-            self.best_scores = state["best_scores"]
-        else:  # another one chooses from now on
+        self.best_scores = state["best_scores"]
+        if state["metric"] != self.options.metric:  # another one chooses from now on
             self.evaluations_since_best = 0
         self._saved_step = self.step
         if self.epoch > 0:  # the first one is open

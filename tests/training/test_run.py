@@ -505,6 +505,34 @@ def test_of_equal_scores_the_later_model_is_kept_and_patience_runs_out(tmp_path:
     assert_same_weights(kept.state_dict(), model.state_dict())
 
 
+def test_another_metric_is_compared_with_the_best_model_so_far(tmp_path: Path) -> None:
+    """A resumed run keeps the model that is in the folder unless a later one is better."""
+    scores = {"first": 0.9, "second": 0.9}
+    options = replace(OPTIONS, steps=5, evaluate_every=5, metric="first")
+    model = BertForSequenceClassification(tiny_config())
+    trainer_of(model, tmp_path, options, evaluate=lambda: scores).train()
+    kept = BertForSequenceClassification.from_pretrained(tmp_path).state_dict()
+
+    options = replace(options, metric="second")
+    finished = trainer_of(model, tmp_path, options, evaluate=lambda: scores, resume=True)
+    finished.train()
+    assert finished.best_scores == scores
+    options = replace(options, steps=10)
+    worse = trainer_of(model, tmp_path, options, evaluate=lambda: {"second": 0.5}, resume=True)
+    worse.train()
+    assert worse.best_scores == scores
+    assert_same_weights(kept, BertForSequenceClassification.from_pretrained(tmp_path).state_dict())
+
+
+def test_an_error_of_a_callback_is_not_that_of_another_process(tmp_path: Path) -> None:
+    def callback(record: dict[str, Any]) -> None:
+        raise RuntimeError("Connection to the tracker failed")
+
+    model = BertForSequenceClassification(tiny_config())
+    with pytest.raises(RuntimeError, match="tracker"):
+        trainer_of(model, tmp_path, OPTIONS, callback=callback).train()
+
+
 def test_numbers_of_checkpoints_and_states_are_limited(tmp_path: Path) -> None:
     trained(tmp_path, checkpoints=3, save_every=2, keep_states=4)
     names = sorted(path.name for path in (tmp_path / "checkpoints").iterdir())
