@@ -61,7 +61,7 @@ class TrainingOptions:
         minimum=0,
     )
     max_grad_norm: float = option(
-        1.0, "Norm to which larger gradients are scaled down.", minimum=0.0
+        1.0, "Norm to which larger gradients are scaled down (0: no clipping).", minimum=0.0
     )
     tokens_per_forward: int | None = option(
         16384, "Maximum number of tokens per forward pass. Larger batches are split.", minimum=1

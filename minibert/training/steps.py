@@ -153,7 +153,7 @@ class Steps:
         Returns:
             The norm of the gradients before clipping.
         """
-        max_norm = self.options.max_grad_norm
+        max_norm = self.options.max_grad_norm or math.inf
         norm = float(nn.utils.clip_grad_norm_(self.model.parameters(), max_norm))
         for name, value in (("The loss", loss), ("The gradient's norm", norm)):
             if not math.isfinite(value):

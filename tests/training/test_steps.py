@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,16 @@ def test_steps_are_those_of_a_run(tmp_path: Path) -> None:
         assert math.isfinite(update.losses["labels"]) and update.norm > 0 and not update.stops
     for name, weight in whole.state_dict().items():
         assert torch.equal(weight, alone.state_dict()[name]), name
+
+
+def test_without_a_limit_gradients_are_not_clipped() -> None:
+    updates = []
+    for limit in (0.0, 1e9):
+        torch.manual_seed(0)
+        steps = Steps(model(), SequenceTask().loss, replace(OPTIONS, max_grad_norm=limit), total=1)
+        steps.take(examples()[:8], 0)
+        updates.append(steps.model.classifier.weight.clone())
+    assert torch.equal(*updates)
 
 
 def test_a_loss_that_is_not_finite_changes_nothing() -> None:
