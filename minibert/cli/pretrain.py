@@ -112,8 +112,13 @@ def pretrain(options: argparse.Namespace) -> None:
             "give --config to start from scratch, or --model to continue from a checkpoint, and "
             "not both."
         )
-    if options.model is not None and options.vocab_size is not None:
-        raise UsageError("--vocab-size has no effect on --model, which has a vocabulary: drop it.")
+    existing = "--model" if options.model is not None else "--vocab"
+    if options.vocab_size is not None and (options.model or options.vocab):
+        raise UsageError(
+            f"--vocab-size has no effect on {existing}, which has a vocabulary: drop it."
+        )
+    if options.adapt_vocab and not (options.model and options.vocab):
+        raise UsageError("--adapt-vocab needs --model and --vocab: give both, or drop it.")
     settings = filled(PretrainOptions, options)
     corpus = weighted_files(options.corpus)
     check_files(corpus)

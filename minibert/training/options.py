@@ -163,6 +163,8 @@ class PretrainOptions(TrainingOptions):
     def __post_init__(self) -> None:
         """ValueError for numbers out of range."""
         super().__post_init__()
+        if self.sentence_order and not self.next_sentence:
+            raise ValueError("sentence_order is for pairs of sentences: drop next_sentence=False.")
         if self.mask_probability > 1:
             raise ValueError(
                 f"mask_probability should be a share from 0 to 1, not {self.mask_probability!r}."

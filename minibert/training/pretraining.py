@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -21,6 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from minibert.base import PreTrainedModel
+from minibert.heads import BertForMaskedLM
 from minibert.inference.batching import rounded_rows
 from minibert.losses import IGNORED, cross_entropy
 from minibert.text import Table, parts_of
@@ -391,25 +392,21 @@ def pretrain(
         The run, after its end.
 
     Raises:
-        TypeError: `corpus` is a string, or `options` something else.
+        TypeError: `corpus` is a string or a path, or `options` something else.
         FileNotFoundError: A file of the corpus does not exist, or there is nothing to resume.
         OSError: Another process trains in the folder.
         ValueError: The corpus has no text, a weight is 0, the texts are longer than the model has
-            positions, or the folder already holds a run.
+            positions, the model lacks the head of an objective, or the folder already holds a
+            run.
     """
     options = options or PretrainOptions()
     check_kind("options", options, PretrainOptions, "PretrainOptions")
-    if isinstance(corpus, str):
-        raise TypeError(f"corpus should be a list of files, not the string {corpus!r:.80}.")
-    sources = {tuple(corpus): 1.0}
-    if isinstance(corpus, Mapping):
-        sources = {(source,): weight for source, weight in corpus.items()}
-    for files, weight in sources.items():
-        if not 0 < weight < math.inf:
-            raise ValueError(
-                f"the weight of {files[0]} should be more than 0, not {weight:g}. Leave out a "
-                "corpus that should not be read."
-            )
+    sources = _weighted_sources(corpus)
+    if options.next_sentence and type(model) is BertForMaskedLM:
+        raise ValueError(
+            "model is a BertForMaskedLM, which has no head for next sentences: pass "
+            "next_sentence=False, or a BertForPreTraining."
+        )
     positions = model.config.max_position_embeddings
     if options.max_length > positions:
         raise ValueError(
@@ -419,7 +416,7 @@ def pretrain(
         options = replace(options, evaluate_every=options.save_every)
     options = replace(options, metric="held_out_loss" if options.patience else None)
     with run_folder(folder, bool(resume)):
-        _report_coverage(next(iter(corpus)), tokenizer, table)
+        _report_coverage(next(iter(sources))[0], tokenizer, table)
         corpora = []
         for number, (files, weight) in enumerate(sources.items()):
             tokens = Corpus(
@@ -463,11 +460,32 @@ def pretrain(
             callback=callback,
         )
         run.train()
-        if options.metric is None:  # otherwise the best model is saved already
+        if options.metric is None or not run.best_scores:  # else the best model is saved already
             run.save_model(folder)
         if run.is_first:
             remove_states(folder, options.keep_states)
     return run
+
+
+def _weighted_sources(
+    corpus: Iterable[str] | Mapping[str, float],
+) -> dict[tuple[str, ...], float]:
+    """The files of a corpus, each alone with its weight, or all of them together."""
+    if isinstance(corpus, str | os.PathLike):
+        path = os.fspath(corpus)
+        raise TypeError(f"corpus should be a list of files, not the string {path!r:.80}.")
+    sources = {tuple(corpus): 1.0}
+    if isinstance(corpus, Mapping):
+        sources = {(source,): weight for source, weight in corpus.items()}
+    if () in sources or not sources:
+        raise ValueError("corpus names no file.")
+    for files, weight in sources.items():
+        if not 0 < weight < math.inf:
+            raise ValueError(
+                f"the weight of {files[0]} should be more than 0, not {weight:g}. Leave out a "
+                "corpus that should not be read."
+            )
+    return sources
 
 
 def _report_coverage(source: str, tokenizer: BertTokenizer, table: Table | None) -> None:

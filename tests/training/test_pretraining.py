@@ -430,6 +430,7 @@ def test_the_command_needs_a_config_or_a_checkpoint(
     ("corpus", "options", "message"),
     [
         ("corpus.txt", PretrainOptions(), "corpus should be a list of files, not the string"),
+        (Path("corpus.txt"), PretrainOptions(), "corpus should be a list of files"),
         (["corpus.txt"], TrainingOptions(), "should be PretrainOptions, not a TrainingOptions"),
     ],
 )
@@ -449,3 +450,48 @@ def test_a_corpus_without_weight_is_refused(
     corpus = {"a.txt": 1.0, "b.txt": weight}
     with pytest.raises(ValueError, match=r"the weight of b\.txt should be more than 0"):
         pretrain(model, tokenizer, corpus, tmp_path / "out", PretrainOptions(max_length=16))
+
+
+@pytest.mark.parametrize(
+    ("model_class", "corpus", "message"),
+    [
+        (BertForPreTraining, [], "corpus names no file"),
+        (BertForMaskedLM, ["a.txt"], "no head for next sentences"),
+    ],
+)
+def test_what_cannot_be_pretrained_is_refused_before_anything_is_read(
+    model_class: Any, corpus: list[str], message: str, tokenizer: BertTokenizer, tmp_path: Path
+) -> None:
+    model = model_class(tiny_config(vocab_size=len(WORDS)))
+    with pytest.raises(ValueError, match=message):
+        pretrain(model, tokenizer, corpus, tmp_path / "out", PretrainOptions(max_length=16))
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_model_is_saved_where_patience_has_nothing_to_measure(
+    tokenizer: BertTokenizer, tmp_path: Path
+) -> None:
+    file = tmp_path / "corpus.txt"
+    file.write_text("cat sat word1\ndog sat word2\n\n" * 20, encoding="utf-8")
+    model = BertForPreTraining(tiny_config(vocab_size=len(WORDS)))
+    options = PretrainOptions(steps=1, batch_size=4, max_length=16, held_out=0.0, patience=2)
+    pretrain(model, tokenizer, (name for name in [str(file)]), tmp_path / "out", options)
+    saved = BertForPreTraining.from_pretrained(tmp_path / "out")
+    assert torch.equal(saved.bert.pooler.dense.weight, model.bert.pooler.dense.weight)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--config", "tiny", "--vocab", "v", "--vocab-size", "50"], "no effect on --vocab"),
+        (["--model", "minibert-tiny", "--vocab-size", "50"], "no effect on --model"),
+        (["--model", "minibert-tiny", "--adapt-vocab"], "--adapt-vocab needs --model and --vocab"),
+        (["--config", "tiny", "--no-next-sentence", "--sentence-order"], "--no-next-sentence"),
+    ],
+)
+def test_options_without_effect_are_refused(
+    options: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["pretrain", "--corpus", "a.txt", "--output", str(tmp_path / "out")]
+    assert main([*command, *options]) == 2
+    assert message in capsys.readouterr().err
