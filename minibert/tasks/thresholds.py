@@ -56,4 +56,4 @@ def _best_threshold(truth: npt.NDArray[np.bool_], scores: npt.NDArray[np.float64
     predicted = len(scores) - np.searchsorted(ascending_scores, candidates, "left")
     f1 = 2 * hits[predicted] / np.maximum(1, predicted + truth.sum())
     best = candidates[f1 == f1.max()]
-    return round(float(best[np.abs(best - DEFAULT_THRESHOLD).argmin()]), 6)
+    return float(best[np.abs(best - DEFAULT_THRESHOLD).argmin()])

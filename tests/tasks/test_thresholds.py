@@ -58,6 +58,14 @@ def test_thresholds_have_the_highest_f1() -> None:
         assert best == pytest.approx(max(grid))
 
 
+@pytest.mark.parametrize("scale", [1e-9, 1.0])
+def test_thresholds_are_as_fine_as_the_scores(scale: float) -> None:
+    """A rare label may have tiny probabilities, of which none is 0 after rounding."""
+    scores = scale * np.array([[0.1]] * 50 + [[0.9]] * 10)
+    expected = scores > scale / 2
+    assert ((scores >= best_thresholds(expected, scores)) == expected).all()
+
+
 @pytest.mark.parametrize(
     ("scores", "notice"),
     [
