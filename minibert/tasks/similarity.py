@@ -11,7 +11,6 @@ of a batch go through the model together, packed.
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -312,7 +311,7 @@ def positive_ranks(
         anchors: (n, D).
         candidates: (m, D). Candidate i is the positive of anchor i.
         texts: The text of each anchor. Equal ones share their positives, which do not count as
-            wrong.
+            wrong. Nor does the anchor itself, as in `ranking_loss`.
         answers: The text of each candidate. Equal ones count once.
 
     Returns:
@@ -321,15 +320,16 @@ def positive_ranks(
     _, first_indices, text_ids = np.unique(
         np.array(answers, dtype=object), return_index=True, return_inverse=True
     )
-    positives = defaultdict(list)
+    id_of_text = dict(zip(answers, text_ids, strict=True))
+    not_wrong = {text: [id_of_text[text]] if text in id_of_text else [] for text in texts}
     for text, text_id in zip(texts, text_ids, strict=False):
-        positives[text].append(text_id)
+        not_wrong[text].append(text_id)
     distinct = candidates[first_indices]
     ranks = []
     for start in range(0, len(anchors), ANCHORS_AT_ONCE):
         scores = similarity(anchors[start : start + ANCHORS_AT_ONCE], distinct)
         for index, row in enumerate(scores, start):
             score = row[text_ids[index]]
-            row[positives[texts[index]]] = -np.inf
+            row[not_wrong[texts[index]]] = -np.inf
             ranks.append(int((row > score).sum()))
     return np.array(ranks, dtype=np.int64)

@@ -8,10 +8,12 @@ Mistakes that are certain raise an error. What may be one is a notice.
 
 from __future__ import annotations
 
+import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -170,12 +172,15 @@ def _file_report(
         truncated = 0.0
     elif tokenizer is not None and rows:
         sample = texts[:: max(1, len(texts) // SAMPLE_ROWS)]
-        columns = [
-            tokenizer(list(column), add_special_tokens=False, verbose=False)["input_ids"]
-            for column in zip(*sample, strict=True)
-        ]
-        tokens = np.array([[len(ids) + 1 for ids in column] for column in columns])  # with [SEP]
-        lengths = 1 + (tokens.max(axis=0) if task.truncates == "text" else tokens.sum(axis=0))
+        flat = [text for row_texts in sample for text in row_texts]
+        ids_of_texts = iter(tokenizer(flat, add_special_tokens=False, verbose=False)["input_ids"])
+        read_together = max if task.truncates == "text" else sum
+        lengths = np.array(
+            [
+                1 + read_together([len(ids) + 1 for ids in islice(ids_of_texts, len(row_texts))])
+                for row_texts in sample  # with [CLS], and a [SEP] behind each text
+            ]
+        )
         truncated = float((lengths > max_length).mean())
         longest = int(lengths.max())
     duplicates = len(texts) - len(set(texts))
@@ -201,16 +206,16 @@ def _truncation(files: Iterable[FileReport], max_length: int, positions: int | N
 
 
 def _similar_labels(labels: Iterable[str]) -> list[str]:
-    """Labels that differ only by case, by blanks, or as numbers that are equal."""
+    """Labels that differ only by case, blanks, Unicode form, or as numbers that are equal."""
     groups: dict[Hashable, list[str]] = defaultdict(list)
     for label in labels:
-        text = " ".join(label.split()).casefold()
+        text = unicodedata.normalize("NFC", " ".join(label.split()).casefold())
         canonical: Hashable = text
         with suppress(ValueError):
             canonical = float({"true": "1", "false": "0"}.get(text, text))
         groups[canonical].append(label)
     return [
-        f"labels that differ only in case, blanks or type are classes of their own: "
+        f"labels that differ only in case, blanks, type or Unicode form are classes of their own: "
         f"{_listed(group)}."
         for group in groups.values()
         if len(group) > 1

@@ -81,7 +81,7 @@ def finetune(
             task has no metric of the name in `options`.
     """
     check_kind("task", task, Task, "an object of Task")
-    options = _options_of_task(options or TrainingOptions(), task)
+    options = _options_of_task(options or TrainingOptions(), task, dev)
     check_count("max_length", max_length, minimum=3)  # [CLS], a token and [SEP]
     with run_folder(folder, bool(resume)):
         skipped: list[BadRow] = []
@@ -171,9 +171,11 @@ def finetune(
     return scores
 
 
-def _options_of_task(options: TrainingOptions, task: Task) -> TrainingOptions:
+def _options_of_task(options: TrainingOptions, task: Any, dev: Data | None) -> TrainingOptions:
     """The options with those that the task decides, and with the score that chooses the model."""
     check_kind("options", options, TrainingOptions, "TrainingOptions")
+    if dev is None and getattr(task, "dev_table", None) is not None:
+        task = replace(task, dev_table=None)  # held-out rows are read and scored as training rows
     metrics = task.metrics
     if not metrics:
         raise ValueError(f"{type(task).__name__} names no metrics, of which one chooses the model.")

@@ -148,6 +148,13 @@ def test_ranks_of_positives() -> None:
     assert ranks.tolist() == [0, 1, 0, 0]
 
 
+def test_an_anchor_is_not_a_wrong_answer_to_itself() -> None:
+    """In pairs of questions that are duplicates, each is an anchor and a positive."""
+    vectors = np.eye(4, dtype=np.float32)
+    ranks = positive_ranks(vectors, vectors[[1, 0, 3, 2]], list("abcd"), list("badc"))
+    assert ranks.tolist() == [0, 0, 0, 0]
+
+
 @pytest.mark.parametrize("negatives", [(), ("negative",)])
 def test_pairs_and_triplets(negatives: tuple[str, ...], checkpoint: Path, tmp_path: Path) -> None:
     files = [
@@ -212,6 +219,36 @@ def test_pairs_can_be_evaluated_with_scores(checkpoint: Path, tmp_path: Path) ->
         task, checkpoint, *files, tmp_path / "out", TrainingOptions(steps=2, batch_size=8)
     )
     assert scores.keys() == {"pearson", "spearman"}
+
+
+def test_held_out_pairs_are_ranked_although_a_test_file_has_scores(
+    checkpoint: Path, tmp_path: Path
+) -> None:
+    test = write(tmp_path / "test.jsonl", scored(20, 1))
+    task = SimilarityTask(PAIRS, dev_table=SCORED, max_score=5)
+    records: list[dict[str, Any]] = []
+    options = TrainingOptions(
+        steps=4, batch_size=8, learning_rate=0.0, evaluate_every=1, patience=2
+    )
+    scores = finetune(
+        task,
+        checkpoint,
+        pairs(40, 0),
+        None,
+        tmp_path / "out",
+        options,
+        test=test,
+        callback=records.append,
+    )
+    assert {"recall@1", "mrr", "test_spearman"} <= scores.keys()
+    assert max(record["step"] for record in records) == 3  # none is better than the first
+
+
+def test_rows_of_an_evaluation_file_may_lack_negatives(checkpoint: Path, tmp_path: Path) -> None:
+    task = SimilarityTask(PAIRS, ["negative"])
+    dev = [*pairs(4, 1), {"anchor": "a b", "positive": "n o"}]
+    options = TrainingOptions(steps=1, batch_size=8)
+    assert finetune(task, checkpoint, pairs(40, 0), dev, tmp_path / "out", options)
 
 
 def test_sentence_transformers_loads_the_folder(tmp_path: Path) -> None:
