@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -138,14 +139,19 @@ def unknown_labels(
     if not unknown:
         return {}, ""
     listing = first_names(list(unknown))
+    normal_forms = {unicodedata.normalize("NFC", label) for label in known}
+    hint = ""
+    if any(unicodedata.normalize("NFC", label) in normal_forms for label in unknown):
+        hint = " Some differ in their Unicode form alone: normalize both to NFC."
     if len(unknown) == len(labels):
         raise ValueError(
             f"The labels of {data} ({listing}) are not among those of {owner} "
             f"({first_names(list(known))}). Name another column, or write the same names in both. "
-            "Those of a model are in id2label of its config."
+            f"Those of a model are in id2label of its config.{hint}"
         )
     count = f"{sum(unknown.values()):,} of {labels.total():,}"
-    return unknown, f"labels of {data} that {owner} lacks count as wrong: {listing}, {count}."
+    notice = f"labels of {data} that {owner} lacks count as wrong: {listing}, {count}."
+    return unknown, notice + hint
 
 
 def _report_new_head(

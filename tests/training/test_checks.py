@@ -81,6 +81,7 @@ def test_truncated_is_what_the_task_truncates(task: Any, truncated: float) -> No
         (["positive", "Positive "], "are classes of their own: 'Positive ', 'positive'."),
         ([1, 1.0], "are classes of their own: '1', '1.0'."),
         ([True, "1"], "are classes of their own: '1', 'True'."),
+        (["\uae0d", "\u1100\u1173\u11bc"], "Unicode form are classes of their own"),
         (["x", "y", "y"], "only once in train: 'x'."),
         (["x", "NaN", "NaN"], "the label 'NaN' looks like a value that is missing"),
     ],
@@ -154,6 +155,8 @@ def test_labels_that_training_never_sees_are_counted_before_it_starts() -> None:
     )
     with pytest.raises(ValueError, match=r"dev \(z\) are not among .* training data \(x, y\)"):
         check_data(TASK, train, rows(("c", "z")))
+    with pytest.raises(ValueError, match="normalize both to NFC"):
+        check_data(TASK, rows(("a", "\u00e9"), ("b", "y")), rows(("c", "e\u0301")))
 
 
 @pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity"])
