@@ -27,10 +27,12 @@ from minibert.tasks.metrics import ranking_scores
 from minibert.tasks.tables import TableTask, number_of
 from minibert.tasks.task import (
     Batch,
+    Data,
     Example,
     FilePath,
     Mistake,
     Scores,
+    Skipped,
     encode_texts,
     inputs_of,
     logits_of,
@@ -64,6 +66,17 @@ class RerankTask(TableTask):
     def __post_init__(self) -> None:
         if self.table.pair is None or self.table.label is None:
             raise ValueError("table should name a pair and a label: pass pair_column.")
+
+    def read(self, data: Data, dev: bool = False, skip: Skipped = None) -> list[Row]:
+        """Rows of a table.
+
+        Raises:
+            ValueError: No row has a label of more than 0.
+        """
+        rows = super().read(data, dev, skip)
+        if not any(number_of(row.label) > 0 for row in rows):
+            raise ValueError(f"{rows[0].file}: no document is relevant, so nothing can be ranked.")
+        return rows
 
     def check(self, row: Row) -> None:
         """Raise a ValueError unless the label is a number from 0 to 1."""

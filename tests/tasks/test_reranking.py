@@ -88,6 +88,16 @@ def test_labels_lie_between_0_and_1(label: Any) -> None:
         RerankTask().read([row])
 
 
+def test_a_file_without_a_relevant_document_is_refused_before_training(tmp_path: Path) -> None:
+    row = {"query": "a", "document": "b", "label": 0}
+    train = [{**row, "label": 1}, {**row, "document": "c"}]
+    base = tiny_folder(tmp_path / "base")
+    records: list[Any] = []
+    with pytest.raises(ValueError, match="no document is relevant"):
+        finetune(RerankTask(), base, train, [row], tmp_path / "out", callback=records.append)
+    assert not records
+
+
 def test_the_loss_is_that_of_the_served_score(tmp_path: Path) -> None:
     task = RerankTask()
     data = task.read([{**row, "label": row["label"] / 2} for row in rows(0, 2)])
