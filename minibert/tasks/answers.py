@@ -40,7 +40,7 @@ from minibert.tasks.windows import (
 )
 from minibert.text import Row, Table
 from minibert.tokenization.tokenizer import BertTokenizer
-from minibert.util.checks import check_count
+from minibert.util.checks import amount, check_count
 
 QuestionAnswerer = BertForQuestionAnswering | OnnxHead
 SPECIAL_TOKENS = 3  # [CLS] question [SEP] context [SEP]
@@ -211,8 +211,13 @@ def question_windows(
         with the index of its question (`row`).
 
     Raises:
-        ValueError: A question leaves no room for its context.
+        ValueError: There is another number of contexts, or a question leaves no room for its own.
     """
+    if len(questions) != len(contexts):
+        raise ValueError(
+            f"There are {amount(len(questions), 'question')}, but "
+            f"{amount(len(contexts), 'context')}: pass one for each question."
+        )
     ids = tokenizer(list(questions), add_special_tokens=False, verbose=False)["input_ids"]
     room = max_length - SPECIAL_TOKENS - 1  # a token of the context
     by_stride: dict[int, list[int]] = {}
@@ -320,8 +325,8 @@ def answer_question(
 
     Raises:
         TypeError: `model` is not a question answerer.
-        ValueError: The export has another head, a context has no word, or a question leaves no room
-            for it.
+        ValueError: The export has another head, there is another number of contexts, a context has
+            no word, or a question leaves no room for it.
     """
     require_model(model, tokenizer, BertForQuestionAnswering, exports=True)
     check_count("max_answer_length", max_answer_length)

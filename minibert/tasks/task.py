@@ -212,22 +212,21 @@ def encode_texts(
     """Texts, or pairs of texts, truncated to `max_length` tokens.
 
     Each example has `input_ids`, `token_type_ids` and whether the text is `truncated`.
+
+    Raises:
+        ValueError: There is another number of texts than of pairs.
     """
-
-    def rows(indices: Sequence[int], limit: int) -> Any:
-        first = [texts[index] for index in indices]
-        second = None if pairs is None else [pairs[index] for index in indices]
-        return tokenizer(first, second, truncation=True, max_length=limit)
-
-    batch = rows(range(len(texts)), max_length)
+    batch = tokenizer(texts, pairs, truncation=True, max_length=max_length)
     examples: list[Example] = [
         {"input_ids": np.array(ids), "token_type_ids": np.array(types), "truncated": False}
         for ids, types in zip(batch["input_ids"], batch["token_type_ids"], strict=True)
     ]
     full = [index for index, ids in enumerate(batch["input_ids"]) if len(ids) == max_length]
     if full:
-        longer = rows(full, max_length + 1)["input_ids"]
-        for index, ids in zip(full, longer, strict=True):
+        first = [texts[index] for index in full]
+        second = None if pairs is None else [pairs[index] for index in full]
+        longer = tokenizer(first, second, truncation=True, max_length=max_length + 1)
+        for index, ids in zip(full, longer["input_ids"], strict=True):
             examples[index]["truncated"] = len(ids) > max_length
     return examples
 

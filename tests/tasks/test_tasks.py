@@ -592,6 +592,11 @@ def test_invalid_inputs_and_damaged_weights(tokenizer: Any) -> None:
     model = build("BertForSequenceClassification")
     with pytest.raises(ValueError, match="texts is a dict.*list of strings"):
         classify(model, tokenizer, {"text": "the river", "text_pair": "paris"})
+    for pairs in (["paris", "rome"], []):
+        with pytest.raises(ValueError, match=f"1 texts, but {len(pairs)} in text_pair"):
+            classify(model, tokenizer, ["the river"], pairs)
+    with pytest.raises(ValueError, match="2 questions, but 1 context"):
+        answer_question(build("BertForQuestionAnswering"), tokenizer, ["a", "b"], ["the river"])
     with torch.no_grad():
         model.classifier.bias[0] = torch.nan
     with pytest.raises(
