@@ -10,9 +10,10 @@ import os
 import re
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from numbers import Integral
 from typing import Any
 
-from minibert.tasks.tables import not_empty, rows_in_memory, usable
+from minibert.tasks.tables import as_list, check_columns, not_empty, rows_in_memory, usable
 from minibert.tasks.task import Data, FilePath, Skipped
 from minibert.text import Row, Table, read, read_json
 from minibert.text.lines import text_lines
@@ -76,9 +77,11 @@ def _check_tags(row: Row) -> None:
         ValueError: The row lacks them, they are not strings, or their numbers differ.
     """
     values: Any = row.values
-    if isinstance(values, tuple | list):
+    if isinstance(values, tuple | list) and len(values) == 2:
         words, tags = values
-        values = {"tokens": list(words), "tags": list(tags)}
+        row.values = {"tokens": list(words), "tags": list(tags)}
+    check_columns(row)
+    values = row.values
     word_key = next((key for key in WORD_KEYS if key in values), None)
     tag_key = next((key for key in TAG_KEYS if key in values), None)
     if word_key is None or tag_key is None:
@@ -86,8 +89,8 @@ def _check_tags(row: Row) -> None:
             f"the keys are {', '.join(values)}, but expected are tokens (or words) and ner_tags "
             f"(or tags, labels, ner). {RECIPES}."
         )
-    words, tags = values[word_key], values[tag_key]
-    if not isinstance(words, list) or not isinstance(tags, list) or len(words) != len(tags):
+    words, tags = as_list(values[word_key]), as_list(values[tag_key])
+    if words is None or tags is None or len(words) != len(tags):
         raise ValueError(f"{word_key} and {tag_key} should be lists of the same length.")
     for value in [*words, *tags]:
         if not isinstance(value, str):
@@ -269,6 +272,7 @@ def _check_question(row: Row) -> None:
     Raises:
         ValueError: A text is missing, or an answer is not in the context.
     """
+    check_columns(row)
     values = row.values
     for name in ("question", "context"):
         if not isinstance(values.get(name), str):
@@ -296,8 +300,9 @@ def _answers(values: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
     if isinstance(answers, Mapping):  # as datasets stores them, or an answer alone
         texts, starts = answers.get("text"), answers.get("answer_start")
         answers = [answers]
-        if isinstance(texts, list):
-            starts = starts if isinstance(starts, list) else [0] * len(texts)
+        texts = as_list(texts)
+        if texts is not None:
+            starts = as_list(starts) or [0] * len(texts)
             if len(starts) != len(texts):
                 raise ValueError(
                     f"answers has {amount(len(texts), 'text')}, but {len(starts)} in answer_start."
@@ -306,17 +311,18 @@ def _answers(values: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
                 {"text": text, "answer_start": start}
                 for text, start in zip(texts, starts, strict=True)
             ]
-    if isinstance(answers, str) or not isinstance(answers, list | tuple | None):
-        raise ValueError(f"answers should be a list of texts, not {answers!r:.80}.")
-    for answer in answers or []:
+    answers = [] if answers is None else as_list(answers)
+    if answers is None:
+        raise ValueError(f"answers should be a list of texts, not {values['answers']!r:.80}.")
+    for answer in answers:
         text, start = answer, 0
         if isinstance(answer, Mapping):
             text, start = answer.get("text"), answer.get("answer_start", 0)
         if not isinstance(text, str):
             raise ValueError(f"an answer should be a text, not {text!r:.80}.")
-        if not isinstance(start, int) or isinstance(start, bool):
+        if not isinstance(start, Integral) or isinstance(start, bool):
             raise ValueError(f"answer_start should be a whole number, not {start!r:.80}.")
-        yield text, start
+        yield text, int(start)
 
 
 def _answer_start(context: str, text: str, expected: int) -> int:

@@ -29,7 +29,7 @@ from minibert.losses import IGNORED, cross_entropy, regression_loss
 from minibert.tasks import metrics
 from minibert.tasks.head_labels import label_ids
 from minibert.tasks.predicting import Texts, as_text_list, require_model, token_limit
-from minibert.tasks.tables import TableTask, number_of
+from minibert.tasks.tables import TableTask, as_list, number_of
 from minibert.tasks.task import (
     Batch,
     Data,
@@ -457,13 +457,13 @@ def as_label_list(value: Any) -> list[Any] | None:
             value = json.loads(value)
         except ValueError:
             return None
-    if isinstance(value, list | tuple):
-        return list(value)
-    return None
+    return as_list(value)
 
 
 def label_fault(label: Any) -> str | None:
     """What is certainly wrong with a label, or None."""
+    if isinstance(label, np.generic):  # such as an element of an array of labels
+        label = label.item()
     if isinstance(label, float) and math.isnan(label):
         return "NaN is not a label"
     if isinstance(label, float) and math.isinf(label):
@@ -536,8 +536,9 @@ def classify(
 
     Raises:
         TypeError: `model` is not a sequence classifier.
-        ValueError: `texts` is a mapping, `top_k` is less than 1, `max_length` is more than the
-            positions of the model, or the logits are not finite.
+        ValueError: `texts` is a mapping, there is another number of `pairs`, `top_k` is less than
+            1, `max_length` is more than the positions of the model, or the logits are not
+            finite.
     """
     require_model(model, tokenizer, BertForSequenceClassification)
     if threshold is not None:

@@ -7,6 +7,8 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from minibert.tasks.task import Data, Skipped, Task
 from minibert.text import BadRow, Row, Table, left_out, read
 from minibert.text.file_rows import row_fault
@@ -35,8 +37,7 @@ class TableTask(Task):
             return usable(data, read(data, table, skip, columns), self.check, skip)
 
         def check(row: Row) -> None:
-            if not isinstance(row.values, Mapping):
-                raise ValueError(f"the row should be a dict of columns, not {row.values!r:.60}")
+            check_columns(row)
             if fault := row_fault(row.values, table, columns):
                 raise ValueError(fault)
             self.check(row)
@@ -57,6 +58,20 @@ class TableTask(Task):
     def texts_of(self, row: Row) -> tuple[str, ...]:
         """The text, or both texts."""
         return (row.text,) if row.pair is None else (row.text, row.pair)
+
+
+def as_list(value: Any) -> list[Any] | None:
+    """A list, a tuple or an array of numpy as a list, or None if the value is something else.
+
+    Pandas reads the lists of a parquet file as arrays.
+    """
+    return list(value) if isinstance(value, list | tuple | np.ndarray) else None
+
+
+def check_columns(row: Row) -> None:
+    """Raise a ValueError if a row in memory is not a dict."""
+    if not isinstance(row.values, Mapping):
+        raise ValueError(f"the row should be a dict of columns, not {row.values!r:.60}")
 
 
 def number_of(value: Any) -> float:

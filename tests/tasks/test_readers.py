@@ -11,6 +11,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow
 import pytest
 from pyarrow import parquet
@@ -279,6 +280,21 @@ def test_tags_in_memory_are_those_of_a_file() -> None:
         read_conll([(["Ann", "sang"], ["b-per", "o"])])
     with pytest.raises(ValueError, match="data has no rows"):
         read_conll([([], [])])
+
+
+def test_rows_in_memory_may_hold_arrays() -> None:
+    """As pandas reads the lists of a parquet file."""
+    row = {"tokens": np.array(["Ann", "sang"]), "ner_tags": np.array(["B-PER", "O"])}
+    assert read_conll([row])[0].values == {"tokens": ["Ann", "sang"], "tags": ["B-PER", "O"]}
+    answers = {"text": np.array(["tall"]), "answer_start": np.array([12])}
+    assert read_squad([{**ROW, "answers": answers}])[0].values == QUESTION
+
+
+@pytest.mark.parametrize("row", ["a text", 5, None, (["Ann"], ["O"], ["x"])])
+def test_rows_in_memory_that_are_no_dicts(row: Any) -> None:
+    for read_rows in (read_conll, read_squad):
+        with pytest.raises(ValueError, match="data, row 1: the row should be a dict of columns"):
+            read_rows([row])
 
 
 CONTEXT = "the tree is tall"
