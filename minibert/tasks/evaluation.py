@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -178,6 +178,8 @@ def evaluate(
         quoting=quoting,
         encoding=encoding,
     )
+    if isinstance(data, Iterator):  # whose first row may be looked at before it is read
+        data = list(data)
     is_own = isinstance(task, Task)
     if not isinstance(task, Task):
         task = _task_of(model, task, table, label_columns, negative_columns, data)
@@ -245,6 +247,7 @@ def _task_of(
 ) -> Task:
     """The task of a model, which reads a table as the arguments of `evaluate` say."""
     if isinstance(model, TextEncoder):
+        _check_task(name, model, "pairs", "scores")
         if table.pair is None:
             raise ValueError(
                 "Evaluating an embedder needs the column of the second text: pass pair_column."
@@ -259,35 +262,41 @@ def _task_of(
         return SimilarityTask(table, negatives, max_score=None)
     if negatives:
         raise ValueError("negative_columns is for an embedder: drop it.")
-    task: Task
     if has_head(model, BertForTokenClassification):
-        own, task = "tokens", TokenTask(table)
-    elif has_head(model, BertForQuestionAnswering):
-        own, task = "answers", AnswerTask(table)
-    elif has_head(model, BertForSequenceClassification):
-        problem = problem_type(model.config)
-        is_reranker = model.config.problem_type is None and model.config.num_labels == 1
-        if is_reranker and table.pair is not None and name != "regression":
-            return RerankTask(table)
-        own = {"multi_label_classification": "multi_label", "regression": "regression"}.get(
-            problem, "classification"
-        )
-        if own == "multi_label" and not label_columns and not _has_column(data, table):
-            label_columns = label_names(model.config)  # as files with a column for each label
-        task = SequenceTask(
-            table,
-            regression=own == "regression",
-            multi_label=own == "multi_label",
-            label_columns=label_columns if own == "multi_label" else (),
-        )
-    else:
+        _check_task(name, model, "tokens")
+        return TokenTask(table)
+    if has_head(model, BertForQuestionAnswering):
+        _check_task(name, model, "answers")
+        return AnswerTask(table)
+    if not has_head(model, BertForSequenceClassification):
         raise TypeError(
             "model should be a sequence classifier, a token classifier, a question answerer or a "
             f"SentenceEmbedder, or an export of one, not {type_of(model)}."
         )
-    if name is not None and name != own:
-        raise ValueError(f"task is {name!r}, but the model, {type_of(model)}, does {own!r}.")
-    return task
+    problem = problem_type(model.config)
+    own = {"multi_label_classification": "multi_label", "regression": "regression"}.get(
+        problem, "classification"
+    )
+    if model.config.problem_type is None and model.config.num_labels == 1:
+        _check_task(name, model, own, "reranking")
+        if name == "reranking" or (name is None and table.pair is not None):
+            return RerankTask(table)
+    _check_task(name, model, own)
+    if own == "multi_label" and not label_columns and not _has_column(data, table):
+        label_columns = label_names(model.config)  # as files with a column for each label
+    return SequenceTask(
+        table,
+        regression=own == "regression",
+        multi_label=own == "multi_label",
+        label_columns=label_columns if own == "multi_label" else (),
+    )
+
+
+def _check_task(name: TaskName | None, model: Any, *own: str) -> None:
+    """Raise a ValueError if a model does not do a task."""
+    if name is not None and name not in own:
+        does = " or ".join(map(repr, own))
+        raise ValueError(f"task is {name!r}, but the model, {type_of(model)}, does {does}.")
 
 
 def _has_column(data: Any, table: Table) -> bool:

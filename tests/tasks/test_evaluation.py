@@ -15,6 +15,7 @@ import minibert
 from minibert import SentenceEmbedder, evaluate
 from minibert.tasks import metrics
 from minibert.tasks.evaluation import bootstrap_intervals
+from minibert.tasks.sequence import SequenceTask
 
 sklearn_metrics = pytest.importorskip("sklearn.metrics")
 stats = pytest.importorskip("scipy.stats")
@@ -272,8 +273,11 @@ def test_an_embedder(tokenizer: Any) -> None:
     ranks = [(row > row[index]).sum() for index, row in enumerate(np.asarray(scores))]
     assert result.metrics["mrr"] == close(float(np.mean([1 / (rank + 1) for rank in ranks])))
     assert result.metrics["recall@1"] == close(float(np.mean([rank == 0 for rank in ranks])))
+    assert evaluate(embedder, None, (row for row in rows), bootstrap=0, **columns).rows == 20  # type: ignore[arg-type]
     scored = [{**row, "label": index} for index, row in enumerate(rows)]
     assert evaluate(embedder, None, scored, bootstrap=0, **columns).task == "scores"
+    with pytest.raises(ValueError, match="task is 'tokens', but .* does 'pairs' or 'scores'"):
+        evaluate(embedder, None, rows, task="tokens", **columns)
 
 
 def test_intervals_are_reproducible_and_cover_the_mean() -> None:
@@ -305,6 +309,26 @@ def test_invalid_data_and_models(tokenizer: Any) -> None:
         evaluate(model, tokenizer, [{"text": "w1", "label": "bad"}], task="tokens")
     with pytest.raises(TypeError, match="model should be a sequence classifier"):
         evaluate(build("BertForMaskedLM"), tokenizer, [{"text": "w1", "label": "bad"}])
+    reranker = build("BertForSequenceClassification", num_labels=1)
+    rows = [{"text": "w1", "pair": "w2", "label": 1}]
+    with pytest.raises(ValueError, match="does 'regression' or 'reranking'"):
+        evaluate(reranker, tokenizer, rows, pair_column="pair", task="classification")
+    with pytest.raises(ValueError, match="pass pair_column"):
+        evaluate(reranker, tokenizer, rows, task="reranking")
+
+
+def test_rows_may_hold_values_of_numpy(tokenizer: Any) -> None:
+    classifier = build("BertForSequenceClassification", id2label={0: "0", 1: "1"})
+    labels = np.array([0, 1, 1])
+    data = [{"text": "w1 w2", "label": label} for label in labels]
+    plain = [{"text": "w1 w2", "label": label} for label in labels.tolist()]
+    result = evaluate(classifier, tokenizer, data, bootstrap=0)
+    assert result == evaluate(classifier, tokenizer, plain, bootstrap=0)
+    with pytest.raises(ValueError, match="NaN is not a label"):
+        evaluate(classifier, tokenizer, [{"text": "w1", "label": np.float32("nan")}])
+    several = SequenceTask(multi_label=True)
+    (row,) = several.read([{"text": "w1", "label": np.array(["a", "b"])}])
+    assert several.labels_of(row) == ["a", "b"]
 
 
 def test_a_threshold_is_for_several_labels(tokenizer: Any) -> None:
