@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -58,6 +58,10 @@ class TableTask(Task):
     def texts_of(self, row: Row) -> tuple[str, ...]:
         """The text, or both texts."""
         return (row.text,) if row.pair is None else (row.text, row.pair)
+
+    def group_of(self, row: Row) -> Hashable:
+        """The texts: a model that was trained on them knows their label."""
+        return self.texts_of(row)
 
 
 def as_list(value: Any) -> list[Any] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -82,6 +82,10 @@ class TokenTask(Task):
     def texts_of(self, row: Row) -> tuple[str, ...]:
         """The sentence. Characters are joined without blanks."""
         return (_separator([row]).join(row.values["tokens"]),)
+
+    def group_of(self, row: Row) -> Hashable:
+        """The sentence: a model that was trained on it knows its tags."""
+        return self.texts_of(row)
 
     def labels_of(self, row: Row) -> Sequence[str]:
         """The tags."""

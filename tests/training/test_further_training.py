@@ -270,6 +270,15 @@ def test_groups_are_held_out_together_where_that_is_possible() -> None:
     assert len(dev) == 2  # there is only one group
 
 
+def test_equal_texts_are_held_out_together() -> None:
+    task = SequenceTask()
+    data = [{"text": f"text {n // 2}", "label": "xy"[n // 2 % 2]} for n in range(100)]
+    rows = task.read(data)
+    labels, groups = map(task.labels_of, rows), map(task.group_of, rows)
+    train, dev = hold_out(rows, list(labels), 0.1, 0, list(groups))
+    assert len(dev) == 10 and not {row.text for row in train} & {row.text for row in dev}
+
+
 def test_a_metric_chooses_the_best_model(tmp_path: Path) -> None:
     file = tmp_path / "train.tsv"
     file.write_text("text\tlabel\n" + "a b\tx\nc d\ty\n" * 10, encoding="utf-8")
