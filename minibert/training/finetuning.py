@@ -152,8 +152,6 @@ def finetune(
             callback=callback,
         )
         trainer.train()
-        if trainer.is_first:
-            remove_states(folder, options.keep_states)
         if candidates is not None:
             tell(f"ranked among {amount(candidates, 'text')} each: among more the scores are lower")
         scores = dict(trainer.best_scores)
@@ -168,6 +166,8 @@ def finetune(
             test_examples = task.encode(test_rows, tokenizer, best.config, max_length)
             test_scores = task.score(test_rows, task.predict(best, test_rows, test_examples))
             scores |= {f"test_{name}": score for name, score in test_scores.metrics.items()}
+        if trainer.is_first:  # until here a run that is stopped can be resumed
+            remove_states(folder, options.keep_states)
     return scores
 
 

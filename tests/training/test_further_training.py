@@ -20,6 +20,7 @@ from minibert.tasks.task import Task
 from minibert.tasks.tokens import TokenTask
 from minibert.training.finetuning import finetune, hold_out
 from minibert.training.options import TrainingOptions
+from minibert.training.state import saved_states
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -277,6 +278,20 @@ def test_equal_texts_are_held_out_together() -> None:
     labels, groups = map(task.labels_of, rows), map(task.group_of, rows)
     train, dev = hold_out(rows, list(labels), 0.1, 0, list(groups))
     assert len(dev) == 10 and not {row.text for row in train} & {row.text for row in dev}
+
+
+def test_a_run_that_is_stopped_behind_its_last_step_can_be_resumed(tmp_path: Path) -> None:
+    class Stopped(SequenceTask):
+        def calibrate(self, model: Any, rows: Any, examples: Any) -> Any:
+            raise KeyboardInterrupt
+
+    data = [{"text": "abcdef"[n % 6], "label": "xy"[n % 2]} for n in range(20)]
+    base = tiny_folder(tmp_path / "base")
+    options = TrainingOptions(steps=2, keep_states=0)
+    with pytest.raises(KeyboardInterrupt):
+        finetune(Stopped(), base, data, data, tmp_path / "out", options)
+    scores = finetune(SequenceTask(), base, data, data, tmp_path / "out", options, resume=True)
+    assert scores and not saved_states(tmp_path / "out")
 
 
 def test_a_metric_chooses_the_best_model(tmp_path: Path) -> None:
