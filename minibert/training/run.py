@@ -337,7 +337,7 @@ class Run:
         """Measure the model, and save it if it is the best so far."""
         self.model.eval()
         with torch.no_grad():
-            scores = evaluate()
+            scores = {name: float(score) for name, score in evaluate().items()}
         self.model.train()
         if self.options.metric is not None:
             comparison = compare_scores(scores, self.best_scores, self.options.metric)

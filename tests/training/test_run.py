@@ -524,6 +524,28 @@ def test_another_metric_is_compared_with_the_best_model_so_far(tmp_path: Path) -
     assert_same_weights(kept, BertForSequenceClassification.from_pretrained(tmp_path).state_dict())
 
 
+def test_scores_of_numpy_can_be_resumed(tmp_path: Path) -> None:
+    """A state is read without running code, which a number of numpy would need."""
+    options = replace(OPTIONS, steps=5, metric="score")
+    model = BertForSequenceClassification(tiny_config())
+    scores = iter(np.array([0.5, 0.25], dtype=np.float32))
+    for steps in (5, 10):
+        trainer = trainer_of(
+            model,
+            tmp_path,
+            replace(options, steps=steps),
+            evaluate=lambda: {"score": next(scores)},
+            resume=steps > 5,
+        )
+        trainer.train()
+    assert trainer.best_scores == {"score": 0.5}
+    assert json.loads((tmp_path / "log.jsonl").read_text(encoding="utf-8").splitlines()[5]) == {
+        "step": 5,
+        "epoch": 0,
+        "score": 0.5,
+    }
+
+
 def test_an_error_of_a_callback_is_not_that_of_another_process(tmp_path: Path) -> None:
     def callback(record: dict[str, Any]) -> None:
         raise RuntimeError("Connection to the tracker failed")
