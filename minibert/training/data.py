@@ -8,7 +8,7 @@ padded. Single numbers become a tensor (batch,). An example of several texts has
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -84,16 +84,9 @@ def pack(examples: Sequence[Example]) -> Batch:
 
     Every tensor has shape (tokens,), or (batch,) for single numbers.
     """
-    rows = {
-        name: np.concatenate([e[name] for e in examples], dtype=np.int64)
-        for name in _rows(examples)
-    }
+    rows = {name: _entries(np.concatenate([e[name] for e in examples])) for name in _rows(examples)}
     layout = PackedLayout([tokens for example in examples for tokens in text_lengths(example)])
-    return {
-        **{name: torch.from_numpy(row) for name, row in rows.items()},
-        **_numbers(examples),
-        "layout": layout,
-    }
+    return {**rows, **_numbers(examples), "layout": layout}
 
 
 def pad(examples: Sequence[Example], pad_token_id: int) -> Batch:
@@ -102,7 +95,7 @@ def pad(examples: Sequence[Example], pad_token_id: int) -> Batch:
     Every tensor has shape (batch, seq), or (batch,) for single numbers.
     """
     fill = {"input_ids": pad_token_id, "labels": IGNORED}
-    rows = {name: [torch.as_tensor(e[name]).long() for e in examples] for name in _rows(examples)}
+    rows = {name: [_entries(e[name]) for e in examples] for name in _rows(examples)}
     rows["attention_mask"] = [torch.ones_like(row) for row in rows["input_ids"]]
     padded = {
         name: pad_sequence(tensors, batch_first=True, padding_value=fill.get(name, 0))
@@ -119,6 +112,12 @@ def to_device(batch: Batch, device: torch.device) -> Batch:
             value = value.to(device)
         moved[name] = value
     return moved
+
+
+def _entries(values: Any) -> Tensor:
+    """The entries of tokens, as ids in 64 bits or as float32."""
+    entries = torch.as_tensor(values)
+    return entries.float() if entries.is_floating_point() else entries.long()
 
 
 def _rows(examples: Sequence[Example]) -> list[str]:

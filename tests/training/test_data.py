@@ -29,6 +29,13 @@ def test_padded_batch() -> None:
     assert batch["attention_mask"].tolist() == [[1, 1, 1], [1, 0, 0]]
 
 
+def test_entries_of_tokens_may_be_numbers() -> None:
+    """Such as weights of tokens, in a task of one's own."""
+    examples = [{**example, "weights": example["input_ids"] / 2} for example in EXAMPLES]
+    assert pack(examples)["weights"].tolist() == [0.5, 1.0, 1.5, 2.0]
+    assert pad(examples, pad_token_id=9)["weights"].tolist() == [[0.5, 1.0, 1.5], [2.0, 0.0, 0.0]]
+
+
 @given(
     st.lists(st.integers(1, 50), min_size=1, max_size=200),
     st.integers(1, 16),
