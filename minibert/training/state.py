@@ -21,7 +21,7 @@ import torch
 from minibert.base import PreTrainedModel
 from minibert.checkpoints.ties import shared_names
 from minibert.training.processes import is_first_process
-from minibert.util.files import only_run_in, remove_abandoned, replacing
+from minibert.util.files import NOT_WRITTEN, only_run_in, remove_abandoned, replacing
 
 LOG_FILE = "log.jsonl"
 STATES = "states"  # a folder beside the files of the model, which may be uploaded without it
@@ -92,10 +92,14 @@ def write_state(folder: Path, state: dict[str, Any], keep: int) -> None:
             check_parts(temporary)
     except (OSError, RuntimeError, ValueError, zipfile.BadZipFile) as error:
         # a full disk raises each of these
-        advice = "Make room, then run it again."
+        reason, remedy = "is the disk full?", "make room"
+        origin = error.__cause__ if isinstance(error.__cause__, OSError) else error
+        if isinstance(origin, OSError) and origin.errno not in NOT_WRITTEN:
+            reason, remedy = origin.strerror or str(origin), "correct that"
+        advice = f"{remedy.capitalize()}, then run it again."
         if saved_states(folder):
-            advice = "The previous state is intact: make room, then resume."
-        raise OSError(f"{path} cannot be written (is the disk full?). {advice}") from error
+            advice = f"The previous state is intact: {remedy}, then resume."
+        raise OSError(f"{path} cannot be written ({reason}). {advice}") from error
     remove_states(folder, keep)
 
 

@@ -457,6 +457,12 @@ def test_a_full_disk(tmp_path: Path) -> None:
         trainer(tmp_path / "new").train()
 
 
+def test_a_state_that_cannot_be_written_for_another_reason(tmp_path: Path) -> None:
+    (tmp_path / "states").write_text("a file of the same name", encoding="utf-8")
+    with pytest.raises(OSError, match=r"cannot be written \(File exists\)\. Correct that"):
+        trainer(tmp_path).train()
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [
