@@ -108,7 +108,7 @@ class Repository:
                 return None
             paths = [path]
         local = self._request(paths, path) / path
-        if os.path.isfile(local):
+        if os.path.lexists(local):  # `Source.file` reports a link to nothing
             return local
         if self._listing is None:
             self._warn_of_default(path)

@@ -182,7 +182,7 @@ class Source:
 
         Raises:
             FileNotFoundError: No such repository or revision, or the network cannot be reached (or
-                may not be) and the cache does not hold the file.
+                may not be) and the cache does not hold the file. A link to a file that is gone.
             ValueError: Something else is in place of the file: a Git LFS pointer, or a web page.
             PermissionError: Its folder may not be read, so nobody knows whether it is there.
         """
@@ -231,7 +231,7 @@ class Source:
             return f"Write one by minibert export -m {self.name} -o FOLDER, and name that folder."
         names: list[str] = []
         if self.folder is not None and self.folder.is_dir():
-            names = sorted(path.name for path in self.folder.iterdir())
+            names = sorted(path.name for path in self.folder.iterdir() if path.is_file())
         if any(name.endswith(".ckpt.index") for name in names):
             return (
                 "It is a TensorFlow checkpoint of google-research/bert, which minibert does not "
@@ -261,12 +261,18 @@ def _is_file(path: Path) -> bool:
 
     Raises:
         PermissionError: Its folder may not be read.
+        FileNotFoundError: A link to a file that is gone, such as one of the Hub's cache.
     """
     try:
         return stat.S_ISREG(os.stat(path).st_mode)
     except PermissionError:
         raise
     except (OSError, ValueError):
+        if os.path.islink(path):
+            raise FileNotFoundError(
+                f"{path} is a link to {os.readlink(path)}, which does not exist. Get the file "
+                "again."
+            ) from None
         return False
 
 

@@ -53,6 +53,21 @@ def test_which_weights_are_read(model: BertModel, tmp_path: Path) -> None:
     BertModel.from_pretrained(tmp_path)
 
 
+@pytest.mark.parametrize("name", ["model.safetensors", "config.json", "tokenizer_config.json"])
+def test_a_link_to_nothing_is_not_an_absent_file(
+    name: str, model: BertModel, tmp_path: Path
+) -> None:
+    """As in a cache of the Hub whose blobs were removed. Without its config, a tokenizer would
+    lower-case in silence."""
+    model.save_pretrained(tmp_path)
+    BertTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]).save_pretrained(tmp_path)
+    (tmp_path / name).unlink()
+    (tmp_path / name).symlink_to("../blobs/gone")
+    load = BertTokenizer.from_pretrained if "tokenizer" in name else BertModel.from_pretrained
+    with pytest.raises(FileNotFoundError, match=rf"{name} is a link to \.\./blobs/gone, which"):
+        load(tmp_path)
+
+
 @pytest.mark.parametrize("options", [{}, {"from_tf": True}])
 def test_a_folder_of_google_names_the_way(options: dict[str, Any], tmp_path: Path) -> None:
     for name in ("bert_config.json", "bert_model.ckpt.index", "vocab.txt"):
