@@ -13,6 +13,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from minibert.tokenization.added import AddedToken
@@ -321,11 +322,16 @@ class Vocabulary:
     def _add(self, token: AddedToken, token_id: int | None = None) -> bool:
         """Add one token, with its id in the vocabulary, else `token_id`, else the next id.
 
+        A special token stays special.
+
         Returns:
             Whether it was not an added token with these flags before.
         """
         content = token.content
-        if not content or self._added.get(content) == token:
+        before = self._added.get(content)
+        if before is not None and before.special:
+            token = replace(token, special=True)
+        if not content or before == token:
             return False
         if content in self.base_vocab:
             token_id = self.base_vocab[content]

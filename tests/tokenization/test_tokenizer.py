@@ -991,6 +991,19 @@ def test_errors_name_the_file(tmp_path: Path, name: str, content: str, message: 
     assert str(tmp_path) in str(caught.value)
 
 
+def test_a_special_token_stays_special(tmp_path: Path) -> None:
+    """As in the reference: what it is added for again are its other flags."""
+    tokenizer = BertTokenizer(
+        "[PAD] [UNK] [CLS] [SEP] [MASK] a".split(), extra_special_tokens=["<name>"]
+    )
+    tokenizer.add_tokens(["<name>", AddedToken("[MASK]", lstrip=True)])
+    tokenizer.save_pretrained(tmp_path)
+    for each in (tokenizer, BertTokenizer.from_pretrained(tmp_path)):
+        ids = each("a <name> [MASK] a")["input_ids"]
+        assert each.decode(ids, skip_special_tokens=True) == "a a"
+        assert each.added_tokens_decoder[each.mask_token_id].lstrip
+
+
 def test_an_empty_added_token_is_ignored(tmp_path: Path) -> None:
     write_vocabulary(tmp_path, tokenizer_config={"added_tokens_decoder": {"5": {"content": ""}}})
     assert BertTokenizer.from_pretrained(tmp_path).encode("i") == BertTokenizer(WORDS).encode("i")
