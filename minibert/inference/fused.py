@@ -296,7 +296,7 @@ class FusedEncoder(BertEncoder):
         encoder.load_state_dict(weights, assign=True)
         for plain, fused in zip(encoder.layer, self._layers(), strict=True):
             # what a user may have replaced, so that the config does not tell it
-            plain.intermediate.intermediate_act_fn = fused.activations[0]
+            plain.get_submodule("intermediate").intermediate_act_fn = fused.activations[0]
             for (name,), (*_, eps) in zip(fused.NORMS, fused.norms, strict=True):
                 plain.get_submodule(name).eps = eps
         return encoder.eval()
