@@ -101,7 +101,10 @@ class Table:
         if self.columns is not None:
             object.__setattr__(self, "columns", tuple(self.columns))
         if self.delimiter is not None and (len(self.delimiter) != 1 or self.delimiter in '"\r\n'):
-            raise ValueError(f"delimiter should be one character, not {self.delimiter!r}.")
+            raise ValueError(
+                "delimiter should be one character, and neither a quotation mark nor a line break, "
+                f"not {self.delimiter!r}."
+            )
         if self.quoting not in (None, *QUOTINGS):
             raise ValueError(f"quoting should be quoted or none, not {self.quoting!r}.")
         if self.encoding is not None:
@@ -130,8 +133,5 @@ class Table:
         """
         kind = _KIND_OF_ENDING.get(ending, "lines" if self.delimiter is None else "table")
         delimiter = self.delimiter or ("\t" if ending == ".tsv" else ",")
-        quoting = self.quoting
-        if quoting is None:
-            is_plain = ending == ".tsv" or (ending != ".csv" and delimiter == "\t")
-            quoting = "none" if is_plain else "quoted"
+        quoting = self.quoting or ("none" if delimiter == "\t" else "quoted")
         return Format(kind, delimiter, quoting)

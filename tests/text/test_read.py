@@ -171,6 +171,8 @@ TABLES = {
     "semicolon in text": ("a.txt", 'n|text\n1|"a|b"\n', Table(delimiter="|"), ["a|b"]),
     "quoted tabs": ("a.tsv", 'text\tn\n"a ""b"""\t1\n', Table(quoting="quoted"), ['a "b"']),
     "literal marks": ("a.tsv", 'text\tn\n"a ""b"""\t1\n', Table(quoting="none"), ['"a ""b"""']),
+    "commas in a tsv": ("a.tsv", 'text,n\n"a,b",1\n', Table(delimiter=","), ["a,b"]),
+    "tabs in a csv": ("a.csv", 'text\tn\n"재밌다"\t1\n', Table(delimiter="\t"), ['"재밌다"']),
     "marks of a text": ("a.tsv", 'text\tn\n"재밌다"\t1\n""\t2\n', Table(), ['"재밌다"', '""']),
     "csv without quotes": ("a.csv", 'text,n\n"a,1\n', Table(quoting="none"), ['"a']),
     "no header": ("a.csv", "a,1,x\nb,2,y\n", Table(columns=("text", "n")), ["a", "b"]),
