@@ -92,7 +92,7 @@ def _show_predictions(
     total = count_texts(options)
     with Progress(is_watched(options.output is None), total) as progress, _truncations() as long:
 
-        def results() -> Iterator[dict[str, Any]]:
+        def results() -> Iterator[tuple[Row, dict[str, Any]]]:
             is_first = True
             while batch := list(islice(rows, BATCH_ROWS)):
                 for row, result in zip(batch, predict(batch), strict=True):
@@ -104,18 +104,18 @@ def _show_predictions(
                             ", ".join(replaced),
                         )
                     is_first = False
-                    yield {**row.values, **result}
+                    yield row, {**row.values, **result}
                 progress.add(len(batch))
 
         if options.output is not None:
-            count = write_rows(options.output, results())
+            count = write_rows(options.output, (result for _, result in results()))
             truncated = _count_truncated(long, count)
             content = {"output": options.output, "rows": count, "truncated": truncated}
             report(options, content, f"{amount(count, 'row')} written to {options.output}.")
             return
         with ResultPrinter(options) as printer:
-            for result in results():
-                heading = [result[options.text_column]] if several else []
+            for row, result in results():
+                heading = [row.text] if several else []
                 printer.show(result, "\n".join([*heading, *describe(result)]))
             printer.more = {"truncated": _count_truncated(long, printer.count)}
 

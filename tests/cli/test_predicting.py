@@ -136,6 +136,17 @@ def test_columns_that_the_output_replaces_are_named(
     assert "replaces" not in captured.err and '"stars": "5"' in captured.out
 
 
+@pytest.mark.parametrize("column", ["predicted", "labels"])
+def test_a_text_is_shown_whose_column_the_output_replaces(
+    column: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = classifier_folder(tmp_path / "model", 2)
+    (tmp_path / "a.csv").write_text(f"{column},n\nhello,5\n", encoding="utf-8")
+    file = ["--file", str(tmp_path / "a.csv"), "--text-column", column]
+    assert main(["classify", "-m", str(folder), *file]) == 0
+    assert capsys.readouterr().out.startswith("hello\n")
+
+
 def test_a_number_has_no_threshold(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = classifier_folder(tmp_path / "model", 1)
     assert main(["classify", "-m", str(folder), "hello", "--threshold", "0.5"]) == 2
