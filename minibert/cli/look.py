@@ -144,7 +144,8 @@ def read_curves(log: Path) -> Curves:
     curves: Curves = {}
     if not log.is_file():
         return curves
-    for number, line in enumerate(read_text(log).splitlines(), 1):
+    finished, _, _ = read_text(log).rpartition("\n")  # a run that goes on may be writing a line
+    for number, line in enumerate(finished.splitlines(), 1):
         record = parse_json(line, f"{log}, line {number}", dict)
         for name, value in record.items():
             is_number = isinstance(value, int | float) and math.isfinite(value)

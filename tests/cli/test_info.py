@@ -27,6 +27,14 @@ def test_the_curves_of_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert json.loads(capsys.readouterr().out)["output"]["curves"]["accuracy"] == [[40], [0.5]]
 
 
+def test_a_line_that_is_being_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_log(tmp_path)
+    with (tmp_path / "log.jsonl").open("a", encoding="utf-8") as log:
+        log.write('{"step": 41, "lo')
+    assert main(["info", "-m", str(tmp_path)]) == 0
+    assert "loss             10 at step 1, 0.25 at 40" in capsys.readouterr().out
+
+
 def test_a_plot_of_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("matplotlib")
     write_log(tmp_path)
