@@ -55,7 +55,8 @@ def write_card(
     labels = _labels(path.parent)
     if labels:
         lines += ["## Labels", "", ", ".join(labels), ""]
-    text = "\n".join(lines)
+    # the name of a file need not be UTF-8
+    text = "\n".join(lines).encode(errors="backslashreplace").decode()
     with replacing(path) as temporary:
         temporary.write_text(f"{text}\n{_MARK}{_digest(text)} -->\n", encoding="utf-8")
 

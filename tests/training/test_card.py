@@ -26,6 +26,13 @@ def test_an_edited_card_is_not_overwritten(tmp_path: Path) -> None:
     assert write(tmp_path, 0.75) == text
 
 
+def test_a_file_whose_name_is_not_utf8(tmp_path: Path) -> None:
+    """As unzip writes the Korean names of an archive of Windows."""
+    name = b"\xc7\xd1.csv".decode("utf-8", "surrogateescape")
+    write_card(tmp_path, "A model", {"train": name}, {}, {}, "minibert x")
+    assert ".csv" in (tmp_path / "README.md").read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize(
     ("architecture", "has_labels"),
     [("BertForSequenceClassification", True), ("BertForPreTraining", False)],
