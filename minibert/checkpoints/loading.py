@@ -237,11 +237,12 @@ def build(model_class: Any, config: Any, model_options: Mapping[str, Any]) -> An
     if not is_own or config.num_hidden_layers < 2:
         return model_class(config, **model_options)
     model = model_class(config.replace(num_hidden_layers=1), **model_options)
+    for module in model.modules():
+        if "config" in vars(module):
+            module.config = config
     layers = model.base_model.encoder.layer
     for _ in range(1, config.num_hidden_layers):
         layers.append(clone(layers[0]))
-    for module in (model, model.base_model):
-        module.config = config
     return model
 
 

@@ -412,6 +412,12 @@ def test_config_overrides_become_defaults(folder: Path) -> None:
     )
 
 
+def test_all_parts_have_the_config_of_the_model(folder: Path) -> None:
+    model = BertForSequenceClassification.from_pretrained(folder)
+    configs = [part.config for part in model.modules() if hasattr(part, "config")]
+    assert len(configs) > 4 and all(config is model.config for config in configs)
+
+
 def test_new_weights_have_the_initialization_of_bert_and_are_reproducible(folder: Path) -> None:
     def classifier() -> torch.Tensor:
         torch.manual_seed(3)
