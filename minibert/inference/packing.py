@@ -92,12 +92,14 @@ def without_autocast(device_type: str) -> AbstractContextManager[Any]:
 
 @contextmanager
 def eval_mode(model: PreTrainedModel) -> Iterator[None]:
-    """A context in which a model is in eval mode."""
+    """A context in which a model is in eval mode. Afterwards each of its modules is as before."""
     if not model.training:
         yield
         return
+    training = [module for module in model.modules() if module.training]
     model.eval()
     try:
         yield
     finally:
-        model.train()
+        for module in training:  # frozen ones may have been in eval mode
+            module.training = True

@@ -61,6 +61,12 @@ def test_rows_may_have_results_of_any_size(model: BertModel) -> None:
     assert [part.tolist() for part in results] == [[], [], [], [], [4, 4]]
 
 
+def test_frozen_parts_stay_in_eval_mode(model: BertModel) -> None:
+    model.train().embeddings.eval()
+    run_packed(model, lambda ids, layout, types: model(ids, layout=layout)[0], ROWS)
+    assert model.encoder.layer[0].training and not model.embeddings.dropout.training
+
+
 def test_an_error_restores_the_training_mode(model: BertModel) -> None:
     def fail(*inputs: object) -> Tensor:
         raise ValueError("no")
