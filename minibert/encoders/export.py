@@ -30,6 +30,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from minibert.checkpoints.hub import TRANSFORMER_FILES
 from minibert.checkpoints.source import Source
 from minibert.encoders.auto import model_with_heads
 from minibert.encoders.embedder import SentenceEmbedder
@@ -57,6 +58,14 @@ from minibert.util.files import new_folder, replacing
 MAX_DIFFERENCE = 1e-4
 # of a vector in int8 and the same in float32
 MIN_COSINE = 0.9
+
+# what says of a folder how it turns texts into vectors or scores. Where it is missing, nothing does
+TELLING = (
+    "modules.json",
+    "config_sentence_transformers.json",
+    "steps.onnx",
+    *TRANSFORMER_FILES,
+)
 
 # what both backends encode for the comparison, besides texts of the vocabulary's words
 SENTENCES = (
@@ -98,7 +107,8 @@ def export(
         precision: "fp32", or "int8": weights and activations in 8 bits by onnxruntime's dynamic
             quantization.
         heads: Export the head also of a folder that says how it makes vectors.
-        force: Other files may be in the folder. Those of the same names are replaced.
+        force: Other files may be in the folder. Those of the same names are replaced, and those by
+            which an earlier export would decide how this one is read are removed.
 
     Raises:
         ValueError: An unknown precision, or results that differ from torch's. Nothing is written
@@ -138,14 +148,19 @@ def export(
                 for lengths in ((graph.longest, graph.longest // 2 + 1, 2), (3,))
             ]
             comparisons += _compare_texts(model, tokenizer, scorer, made)
-        difference = max(difference for difference, _ in comparisons)
-        cosine = min(cosine for _, cosine in comparisons)
-        if cosine < MIN_COSINE or (precision == "fp32" and difference > MAX_DIFFERENCE):
+        # those of NumPy are NaN where one number is, which is no result
+        difference = float(np.max([difference for difference, _ in comparisons]))
+        cosine = float(np.min([cosine for _, cosine in comparisons]))
+        is_close = precision != "fp32" or difference <= MAX_DIFFERENCE
+        if not (is_close and cosine >= MIN_COSINE):
             raise ValueError(
                 "nothing was written: in ONNX Runtime the results differ from torch's by up to "
                 f"{difference:.1e} (smallest cosine {cosine:.4f})."
             )
         with new_folder(folder) as target:
+            for name in TELLING:
+                if not (made / name).exists():
+                    (target / name).unlink(missing_ok=True)
             # copytree would list all errors instead of raising the first
             for part in sorted(made.rglob("*")):
                 copy = target / part.relative_to(made)
@@ -321,13 +336,17 @@ def _compare(graph: _Graph, path: Path, batch: Batch) -> tuple[float, float]:
 def _difference(values: Any, reference: Any) -> tuple[float, float]:
     """The largest difference of two arrays (..., D), and the smallest cosine of their vectors.
 
-    The numbers of a single label are one vector.
+    The numbers of a single label are one vector. A vector of zeros, as a ReLU makes them, has no
+    direction: only an equal one is the same.
     """
     if values.shape[-1] == 1:
         values, reference = values[..., 0], reference[..., 0]
     largest = float(abs(values - reference).max() / max(1, abs(reference).max()))
     products = (values * reference).sum(-1)
-    cosines = products / np.linalg.norm(values, axis=-1) / np.linalg.norm(reference, axis=-1)
+    norms = np.linalg.norm(values, axis=-1) * np.linalg.norm(reference, axis=-1)
+    is_zero = norms == 0
+    equal = np.all(values == reference, axis=-1)
+    cosines = np.where(is_zero, equal, products / (norms + is_zero))
     return largest, float(cosines.min())
 
 

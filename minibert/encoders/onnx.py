@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -57,6 +56,10 @@ class OnnxGraph:
         self.inputs = [node.name for node in self._session.get_inputs()]
         # the shape of each output, (batch, ...)
         self.outputs = {node.name: node.shape for node in self._session.get_outputs()}
+        # What follows the pooling, alone, for texts in windows. None: nothing. Opened now: later
+        # the folder may have another name, or another export in it
+        steps = source.file("steps.onnx")
+        self.steps = None if steps is None else open_session(steps)
 
     def run(
         self,
@@ -104,14 +107,6 @@ class OnnxGraph:
             if report is not None:
                 report(batch)
         return results
-
-    @cached_property
-    def steps(self) -> Any:
-        """The graph of what follows the pooling, which texts in windows need. None: nothing."""
-        path = self.source.file("steps.onnx")
-        if path is None:
-            return None
-        return open_session(path)
 
     def __reduce__(self) -> Any:
         return OnnxGraph, (self.source,)  # sessions cannot be pickled

@@ -122,7 +122,8 @@ class OnnxHead(TextScorer):
         """Compute the scores of a sequence classifier or reranker.
 
         Returns:
-            (texts, labels): probabilities, or the values of a regression.
+            (texts, labels), as `activation` makes them of the logits: of a single label from 0 to
+            1, also of a regression, whose numbers `logits` and `classify` have.
         """
         return self.activation(self.logits(texts))
 

@@ -126,6 +126,40 @@ class TestEmbedder:
         assert [path.name for path in tmp_path.iterdir()] == ["other"]
 
 
+def test_another_export_in_the_folder(embedder: tuple[Path, Path], tmp_path: Path) -> None:
+    """Nothing of an earlier export in the same folder decides how a later one is read."""
+    out = tmp_path / "out"
+    exporting.export(Source(embedder[0]), out)
+    exporting.export(Source(classifier_folder(tmp_path / "head", 3)), out, force=True)
+    assert OnnxHead.from_pretrained(out).logits(TEXTS).shape == (4, 3)
+    exporting.export(Source(embedder[0]), out, force=True)
+    plain = sentence_folder(
+        tmp_path / "plain", ("Pooling", {"pooling_mode": ["cls", "mean"]}), layers=1
+    )
+    exporting.export(Source(plain), out, force=True)
+    expected = SentenceEmbedder.from_pretrained(plain).encode(TEXTS, overflow="mean")
+    vectors = OnnxEmbedder.from_pretrained(out).encode(TEXTS, overflow="mean")
+    np.testing.assert_allclose(vectors, expected, rtol=0, atol=1e-5)
+
+
+def test_the_comparison_of_vectors() -> None:
+    """A vector of zeros equals another one, and NaN equals nothing."""
+    zero, other = np.float32([[0, 0], [1, 2]]), np.float32([[0, 0.5], [1, 2]])
+    assert exporting._difference(zero, zero) == (0, pytest.approx(1))
+    assert exporting._difference(zero, other)[1] == 0
+    assert all(np.isnan(exporting._difference(zero * np.nan, zero * np.nan)))
+
+
+def test_a_graph_that_computes_nan_is_not_written(tmp_path: Path) -> None:
+    folder = save_head(tmp_path / "head", BertForTokenClassification)
+    model = BertForTokenClassification.from_pretrained(folder)
+    with torch.no_grad():
+        model.classifier.bias[0] = torch.nan
+    model.save_pretrained(folder)
+    with pytest.raises(ValueError, match="nothing was written"):
+        exporting.export(Source(folder), tmp_path / "out")
+
+
 @pytest.mark.slow
 def test_int8(embedder: tuple[Path, Path], tmp_path: Path) -> None:
     folder, exported = embedder
@@ -438,6 +472,18 @@ class TestBackend:
         np.testing.assert_array_equal(again.encode(TEXTS[:2]), theirs.encode(TEXTS[:2]))
         assert isinstance(theirs, OnnxEmbedder)
         assert (theirs.dimension, theirs.max_length, theirs.pooling) == (64, 64, ["cls", "mean"])
+
+    def test_another_working_folder(
+        self, embedder: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The graph of the steps is the one beside the model when that was loaded."""
+        _, exported = embedder
+        long = " ".join(WORDS) * 20
+        expected = OnnxEmbedder.from_pretrained(exported).encode(long, overflow="mean")
+        monkeypatch.chdir(exported.parent)
+        loaded = OnnxEmbedder.from_pretrained(exported.name)
+        monkeypatch.chdir(tmp_path)
+        np.testing.assert_array_equal(loaded.encode(long, overflow="mean"), expected)
 
     def test_options_that_the_graph_fixes(self, embedder: tuple[Path, Path]) -> None:
         folder, exported = embedder
