@@ -112,8 +112,8 @@ def load(
 
     Raises:
         FileNotFoundError: The checkpoint does not exist, or a file of it is missing.
-        ValueError: A damaged file, a checkpoint of another kind than `kind`, another backend, or an
-            option that an export has not.
+        ValueError: A damaged file, a checkpoint of another kind than `kind`, a kind or a backend
+            that does not exist, or an option that an export has not.
         TypeError: An unknown option.
     """
     source, unknown = split_source(name, source_options)
@@ -121,6 +121,8 @@ def load(
         raise TypeError(f"load() got an unexpected keyword argument {min(unknown)!r}")
     if backend not in ("torch", "onnx"):
         raise ValueError(f"backend should be torch or onnx, not {backend!r:.80}.")
+    if kind is not None and kind not in NOUN_OF_KIND:
+        raise ValueError(f"kind should be one of {', '.join(NOUN_OF_KIND)}, not {kind!r:.80}.")
     if backend == "onnx":
         chosen = {
             "precision": precision not in ("exact", None),

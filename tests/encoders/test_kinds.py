@@ -75,6 +75,9 @@ def test_the_kind_that_is_needed(tmp_path: Path) -> None:
     ):
         minibert.load(tagger, "classifier")
     assert minibert.load(tagger, "embedder").kind == "embedder"
+    unknown: Any = "embeddings"
+    with pytest.raises(ValueError, match="kind should be one of embedder, .* not 'embeddings'"):
+        minibert.load(tagger, unknown)
     classes = saved(tmp_path / "classes", "BertForSequenceClassification", num_labels=3)
     assert isinstance(minibert.load(classes, "reranker").model, CrossEncoder)
     score = saved(tmp_path / "score", "BertForSequenceClassification", num_labels=1)
