@@ -110,7 +110,7 @@ class CrossEncoder(TextScorer):
             )
             model = loaded.model
             tokenizer = tokenizer or loaded.tokenizer
-            activation_fn = activation_fn or loaded.activation_fn
+            activation_fn = loaded.activation_fn if activation_fn is None else activation_fn
             max_length = loaded.max_length
             prompts = loaded.prompts
             default_prompt_name = loaded.default_prompt_name
@@ -124,7 +124,10 @@ class CrossEncoder(TextScorer):
         positions = model.config.max_position_embeddings
         super().__init__(tokenizer, positions, max_length, prompts, default_prompt_name)
         self.model = model.eval()
-        self.activation_fn = activation_fn or _activation(model.config, None)
+        # not by its truth value: an empty nn.Sequential has none
+        self.activation_fn = (
+            _activation(model.config, None) if activation_fn is None else activation_fn
+        )
 
     def __repr__(self) -> str:
         return (
@@ -221,8 +224,8 @@ class CrossEncoder(TextScorer):
                 describes them.
 
         Returns:
-            (N,) float32 for a model with one label, (N, labels) for several. Without the first
-            axis for a single pair.
+            (N,) float32 for a model with one label, (N, labels) for several, or what
+            `activation_fn` makes of these. Without the first axis for a single pair.
 
         Raises:
             ValueError: Something that is not a pair of strings, or an unknown prompt.
@@ -231,12 +234,11 @@ class CrossEncoder(TextScorer):
         checked, is_single = _check_pairs(pairs)
         settings = self._prepare(chosen)
         array, _ = self.compute_logits(checked, settings, "pairs", bool(chosen.show_progress_bar))
-        activate = chosen.activation_fn or self.activation_fn
-        scores = activate(torch.from_numpy(array))
-        if chosen.apply_softmax and scores.shape[1] > 1:
+        scores = self._scores(array, chosen)
+        if chosen.apply_softmax and scores.dim() > 1 and scores.shape[1] > 1:
             scores = scores.softmax(dim=1)
-        if scores.shape[1] == 1:
-            scores = scores[:, 0]
+        if self.config.num_labels == 1:
+            scores = scores.reshape(len(checked))
         results: Any
         if chosen.convert_to_tensor:
             results = scores.to(self.model.device)
@@ -314,16 +316,21 @@ class CrossEncoder(TextScorer):
             ValueError: A model with several labels, or something that is not a text.
         """
         chosen = RankOptions(**options)
-        activate = chosen.activation_fn or self.activation_fn
         return self.rank_documents(
             query,
             documents,
             top_k,
             return_documents,
             self._prepare(chosen),
-            lambda logits: activate(torch.from_numpy(logits)).numpy(),
+            lambda logits: self._scores(logits, chosen).numpy(),
             bool(chosen.show_progress_bar),
         )
+
+    def _scores(self, logits: Vectors, chosen: RankOptions) -> Tensor:
+        """The activation of logits (N, labels), float32: (N, labels), or (N,) of a chosen label."""
+        activate = self.activation_fn if chosen.activation_fn is None else chosen.activation_fn
+        with torch.no_grad():
+            return activate(torch.tensor(logits)).float()  # a copy, for one that works in place
 
     def _prepare(self, chosen: RankOptions) -> Settings:
         """Move the model where the options of a call want it, and return its settings."""

@@ -237,7 +237,7 @@ class TextScorer(TextModel):
             top_k: How many documents to return. None: all.
             return_documents: Whether results have the documents' "text".
             settings: How the pairs are encoded.
-            activation: Computes scores from logits (N, 1).
+            activation: Computes scores, (N, 1) or (N,), from logits (N, 1).
             show_progress_bar: As in `compute_logits`.
 
         Raises:
@@ -255,11 +255,11 @@ class TextScorer(TextModel):
         texts = list_texts(documents)
         pairs = [(query, text) for text in texts]
         logits, truncated = self.compute_logits(pairs, settings, "pairs", show_progress_bar)
-        scores = np.asarray(activation(logits))
+        scores = np.asarray(activation(logits)).reshape(len(texts))
         ranking = Ranking()
         ranking.truncated = truncated
-        for index in best_first(scores[:, 0], logits[:, 0], top_k):
-            ranked = Ranked(corpus_id=index, score=float(scores[index, 0]))
+        for index in best_first(scores, logits[:, 0], top_k):
+            ranked = Ranked(corpus_id=index, score=float(scores[index]))
             if return_documents:
                 ranked["text"] = texts[index]
             ranking.append(ranked)

@@ -172,6 +172,38 @@ class TestInputs:
         encoder = CrossEncoder(classifier_folder(tmp_path, 3), precision="exact")
         scores = encoder.predict(PAIRS, apply_softmax=True)
         np.testing.assert_allclose(scores.sum(axis=1), 1, atol=1e-6)
+        chosen = encoder.predict(PAIRS, activation_fn=lambda x: x[:, 0], apply_softmax=True)
+        assert np.array_equal(chosen, encoder.predict(PAIRS)[:, 0])
+
+    @pytest.mark.parametrize(
+        "activation",
+        [
+            lambda logits: logits.softmax(-1)[:, -1],
+            lambda logits: logits[:, -1:],
+            lambda logits: logits.argmax(-1),
+            lambda logits: logits.bfloat16(),
+            lambda logits: logits.exp_(),
+            torch.nn.Sequential(),
+            torch.nn.PReLU(),
+        ],
+        ids=["a label", "kept", "the best", "bfloat16", "in place", "nothing", "trained"],
+    )
+    @pytest.mark.parametrize("labels", [1, 3])
+    def test_activations(self, activation: Any, labels: int, tmp_path: Path) -> None:
+        sentence_transformers = pytest.importorskip("sentence_transformers")
+        ours = CrossEncoder(classifier_folder(tmp_path, labels), precision="exact")
+        theirs = sentence_transformers.CrossEncoder(str(tmp_path), device="cpu")
+        scores = ours.predict(PAIRS, activation_fn=activation)
+        expected = theirs.predict(PAIRS, activation_fn=activation)
+        assert scores.shape == expected.shape and scores.dtype == expected.dtype
+        np.testing.assert_allclose(scores, expected, rtol=1e-2, atol=1e-5)
+        if labels == 1:
+            ranked = ours.rank(QUERY, DOCUMENTS, activation_fn=activation)
+            best = theirs.rank(QUERY, DOCUMENTS, activation_fn=activation)
+            received = {hit["corpus_id"]: hit["score"] for hit in ranked}
+            assert received == {
+                hit["corpus_id"]: pytest.approx(hit["score"], rel=1e-2, abs=1e-5) for hit in best
+            }
 
     @pytest.mark.parametrize("precision", ["exact", "fp32"])
     def test_saved(self, encoder: CrossEncoder, tmp_path: Path, precision: Any) -> None:
