@@ -40,6 +40,9 @@ class Batched(AbstractContextManager["Batched"]):
             wait if the previous batch was a single text, so that a lone caller is answered at once.
         max_tokens: Tokens of one batch. A longer text goes alone.
         max_pending: How many texts may wait at most.
+
+    Attributes:
+        max_pending: As passed.
     """
 
     def __init__(
@@ -58,13 +61,12 @@ class Batched(AbstractContextManager["Batched"]):
         self._encode_rows = encode_rows
         self._max_wait = max_wait_ms / 1000
         self._max_tokens = max_tokens
-        self._max_pending = max_pending
+        self.max_pending = max_pending
         self._waiting: deque[_Request] = deque()
         self._changed = threading.Condition()
         self._closed = False
         self._was_single = False  # whether the previous batch was a single text
-        self._thread = threading.Thread(target=self._work, name="minibert-batched", daemon=True)
-        self._thread.start()
+        self._thread: threading.Thread | None = None  # from the first text on
 
     def submit(
         self, text: str, *, prompt: str | None = None, prompt_name: str | None = None
@@ -93,13 +95,19 @@ class Batched(AbstractContextManager["Batched"]):
                 raise RuntimeError(
                     "this Batched is closed: call embedder.batched() for another one."
                 )
-            if len(self._waiting) + len(requests) > self._max_pending:
+            if len(self._waiting) + len(requests) > self.max_pending:
                 raise BusyError(
-                    f"{len(self._waiting)} texts are waiting, of at most {self._max_pending}: try "
+                    f"{len(self._waiting)} texts are waiting, of at most {self.max_pending}: try "
                     "again later."
                 )
             self._waiting.extend(requests)
-            self._changed.notify()
+            # a thread does not survive a fork: a process that was forked gets one of its own
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = threading.Thread(
+                    target=self._work, name="minibert-batched", daemon=True
+                )
+                self._thread.start()
+            self._changed.notify_all()  # one notice could reach a thread that a fork has ended
         return [request.future for request in requests]
 
     def encode(
@@ -137,27 +145,34 @@ class Batched(AbstractContextManager["Batched"]):
         """Accepts no more texts, and returns once all that wait have their vectors."""
         with self._changed:
             self._closed = True
-            self._changed.notify()
-        self._thread.join()
+            self._changed.notify_all()
+        if self._thread is not None:
+            self._thread.join()
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
     def _work(self) -> None:
-        while batch := self._next_batch():
+        is_idle = True
+        while batch := self._next_batch(is_idle):
             requests = []
             for request in batch:
                 if request.future.set_running_or_notify_cancel():
                     requests.append(request)
             self._answer(requests)
+            is_idle = not self._waiting
 
-    def _next_batch(self) -> list[_Request]:
+    def _next_batch(self, is_idle: bool) -> list[_Request]:
         """The next texts to encode together, in order of arrival. None once it is closed.
 
         They have the same prompt length, because pooling leaves out as many tokens of all of them.
+
+        Args:
+            is_idle: Whether nothing waited when the previous batch was done. The first text then
+                waits for others.
         """
         with self._changed:
-            if not self._waiting:  # the model is idle
+            if is_idle:
                 self._changed.wait_for(lambda: self._waiting or self._closed)
                 max_wait = 0.0 if self._was_single else self._max_wait
                 self._changed.wait_for(self._has_full_batch, max_wait)

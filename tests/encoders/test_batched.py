@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from forked import forked
 from tiny_folder import VOCABULARY, WORDS, sentence_folder
 
 from minibert import SentenceEmbedder
@@ -133,6 +134,22 @@ class TestErrors:
             assert second.cancel()
             proceed.set()
             assert first.result().shape == third.result().shape == (32,)
+
+    def test_forked_processes(self, embedder: SentenceEmbedder) -> None:
+        """A thread does not survive a fork, whether it has worked before or not."""
+        expected = embedder.encode("hello world")
+
+        def encode() -> None:
+            for _ in range(2):
+                vector = batched.submit("hello world").result(30)
+                np.testing.assert_allclose(vector, expected, rtol=0, atol=1e-6)
+
+        with embedder.batched() as batched:
+            for _ in range(2):
+                process = forked(encode)
+                process.join()
+                assert process.exitcode == 0
+                encode()
 
     def test_closing_finishes_pending_requests(self, embedder: SentenceEmbedder) -> None:
         batched = embedder.batched(max_wait_ms=10_000)
