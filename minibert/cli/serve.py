@@ -7,6 +7,7 @@ import ctypes
 import errno
 import json
 import logging
+import math
 import os
 import signal
 import socket
@@ -99,7 +100,7 @@ def serve(options: argparse.Namespace) -> None:
             access_log=False,
             server_header=False,
             timeout_keep_alive=settings.keep_alive,
-            timeout_graceful_shutdown=int(limits.seconds),
+            timeout_graceful_shutdown=math.ceil(limits.seconds),
         )
         uvicorn.Server(config).run(sockets=[server])
 
@@ -108,13 +109,15 @@ def key_of_clients() -> str | None:
     """The key in the environment, without blanks and line breaks, which no header can carry.
 
     Raises:
-        UsageError: There is a key, and nothing of it remains.
+        UsageError: There is a key, and nothing of it remains, or several lines.
     """
     key = os.environ.get(KEY)
     if not key:
         return None
     if not key.strip():
         raise UsageError(f"{KEY} holds blanks alone: write a key into it, or unset it.")
+    if len(key.strip().splitlines()) > 1:
+        raise UsageError(f"{KEY} holds several lines: write the key alone into it.")
     return key.strip()
 
 

@@ -165,7 +165,6 @@ def tokenize_rows(
     texts: list[Any],
     max_length: int,
     settings: Settings,
-    truncation_side: str | None = None,
 ) -> Rows:
     """Tokenizes texts, or pairs of texts, into rows of at most `max_length` tokens.
 
@@ -174,7 +173,6 @@ def tokenize_rows(
         texts: Strings, or pairs of strings. Equal ones share a row.
         max_length: Tokens of a row, [CLS] and [SEP] included.
         settings: The prompt, and what happens to long texts.
-        truncation_side: "right" or "left". None: as the tokenizer says.
 
     Raises:
         ValueError: Something that is not a text, or pairs with `overflow="mean"`.
@@ -186,13 +184,12 @@ def tokenize_rows(
     if paired:
         rows = _tokenize_pairs(tokenizer, list(index_of), max_length, settings)
     else:
-        side = truncation_side or tokenizer.truncation_side
-        rows = _tokenize_texts(tokenizer, list(index_of), max_length, settings, side)
+        rows = _tokenize_texts(tokenizer, list(index_of), max_length, settings)
     return Rows(rows, indices)
 
 
 def _tokenize_texts(
-    tokenizer: BertTokenizer, texts: list[str], max_length: int, settings: Settings, side: str
+    tokenizer: BertTokenizer, texts: list[str], max_length: int, settings: Settings
 ) -> list[Row]:
     with_prompt = texts
     if settings.prompt:
@@ -205,7 +202,8 @@ def _tokenize_texts(
             windows = split_row(ids, max_length, settings.prefix_length)
             rows.append(Row(text, windows, is_overlong=True))
         else:
-            rows.append(Row(text, [truncate_row(ids, max_length, side)], is_overlong=True))
+            shortened = truncate_row(ids, max_length, tokenizer.truncation_side)
+            rows.append(Row(text, [shortened], is_overlong=True))
     return rows
 
 

@@ -31,10 +31,18 @@ from typing import Annotated, Any, Literal, NamedTuple
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from prometheus_client import generate_latest
-from pydantic import AfterValidator, BaseModel, Field, StrictInt, model_validator
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    BaseModel,
+    Field,
+    StrictInt,
+    model_validator,
+)
 from pydantic_core import to_json
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import ClientDisconnect
 
 import minibert
 from minibert.encoders.batched import BusyError
@@ -78,7 +86,7 @@ QUERY_TYPES = ("query", "search_query", "retrieval.query")
 DOCUMENT_TYPES = ("document", "passage", "search_document", "retrieval.passage")
 
 # the side of a long text that Cohere's `truncate` discards. Without it, it is the model's
-COHERE_SIDES: dict[str | None, str] = {"START": "left", "END": "right"}
+COHERE_SIDES: dict[str | None, Literal["left", "right"]] = {"START": "left", "END": "right"}
 
 
 class _Body(BaseModel):
@@ -95,15 +103,25 @@ class _Request(_Body):
     model: str | None = None  # None: the first model of a suitable kind
     prompt_name: str | None = None  # not in the original APIs
     truncate: bool | None = None  # False: a text that is too long is an error
+    truncation: bool | None = None  # the same, as Voyage calls it
+    truncation_direction: Direction | None = None  # None: the model's
 
 
 class EmbeddingsRequest(_Request):
-    """Body of `/v1/embeddings`, as in OpenAI's API."""
+    """Body of `/v1/embeddings`, as in OpenAI's API, and what Jina and Voyage call otherwise."""
 
     input: Texts
-    encoding_format: Literal["float", "base64"] = "float"
-    dimensions: PositiveInt | None = None
-    normalize: bool | None = None  # not OpenAI's; None: the default of the service
+    encoding_format: Literal["float", "base64"] = Field(
+        default="float", validation_alias=AliasChoices("encoding_format", "embedding_type")
+    )
+    output_dtype: Literal["float"] = "float"  # Voyage's
+    dimensions: PositiveInt | None = Field(
+        default=None, validation_alias=AliasChoices("dimensions", "output_dimension")
+    )
+    # not OpenAI's. None: the default of the service
+    normalize: bool | None = Field(
+        default=None, validation_alias=AliasChoices("normalize", "normalized")
+    )
     input_type: str | None = None  # as Cohere, Voyage and vLLM say what a text is
     task: str | None = None  # as Jina says it
 
@@ -139,7 +157,6 @@ class RankRequest(_Request):
     texts: Annotated[list[str], Field(min_length=1)] | None = None
     top_n: PositiveInt | None = None
     top_k: PositiveInt | None = None
-    truncation: bool | None = None
     return_documents: bool = False
     return_text: bool = False
     raw_scores: bool = False
@@ -156,7 +173,6 @@ class EmbedRequest(_Request):
 
     inputs: Texts
     normalize: bool | None = None  # None: the default of the service
-    truncation_direction: Direction | None = None  # None: the model's
     dimensions: PositiveInt | None = None
 
 
@@ -174,19 +190,11 @@ class SimilarityInputs(BaseModel):
     sentences: Annotated[list[str], Field(min_length=1)]
 
 
-class SimilarityParameters(_Body):
-    """Options of `/similarity`."""
-
-    truncate: bool | None = None
-    truncation_direction: Direction | None = None
-    prompt_name: str | None = None
-
-
 class SimilarityRequest(_Body):
     """Body of `/similarity`, as in text-embeddings-inference."""
 
     inputs: SimilarityInputs
-    parameters: SimilarityParameters = SimilarityParameters()
+    parameters: _Request = _Request()
     model: str | None = None
 
 
@@ -247,16 +255,19 @@ class Service:
         kind = f"{kinds[0]} " if kinds[0] else ""
         raise HTTPException(404, f"the {kind}model does not exist here: GET /v1/models lists all.")
 
-    def check_count(self, texts: int) -> None:
+    def most_texts(self, model: Served) -> int:
+        """How many texts a request may have, for which the queue of its model has to have room."""
+        return min(self.limits.texts, model.batched.max_pending)
+
+    def check_count(self, model: Served, texts: int) -> None:
         """Check that a request has no more texts than it may have.
 
         Raises:
             HTTPException: It has more.
         """
-        if texts > self.limits.texts:
-            raise HTTPException(
-                422, f"a request has at most {self.limits.texts} texts, not {texts}."
-            )
+        most = self.most_texts(model)
+        if texts > most:
+            raise HTTPException(422, f"a request has at most {most} texts, not {texts}.")
 
     async def answer(
         self,
@@ -264,7 +275,6 @@ class Service:
         body: _Request,
         kinds: Sequence[str],
         inputs: Sequence[Input],
-        side: str | None = None,
     ) -> Answer:
         """Compute the texts of a request by the model that it names, or the first of these kinds.
 
@@ -273,7 +283,6 @@ class Service:
             body: Its body.
             kinds: Kinds of models that can answer it, the preferred kind first.
             inputs: Its texts.
-            side: Side on which long texts are truncated. None: the model's.
 
         Raises:
             HTTPException: The model does not exist, or the request exceeds a limit.
@@ -284,15 +293,15 @@ class Service:
         model = self.choose(name, kinds)
         if model.kind == "tagger" and not all(isinstance(text, str) for text in inputs):
             raise HTTPException(422, "this model tags single texts, not pairs of texts.")
-        self.check_count(len(inputs))
-        rows = await model.read(inputs, body.prompt_name, side)
+        self.check_count(model, len(inputs))
+        rows = await model.read(inputs, body.prompt_name, body.truncation_direction)
         tokens = sum(row.tokens for row, _ in rows)
         if tokens > self.limits.tokens:
             raise HTTPException(
                 422, f"a request has at most {self.limits.tokens} tokens, not {tokens}."
             )
         truncated = [index for index, (row, _) in enumerate(rows) if row.overlong]
-        if truncated and body.truncate is False:
+        if truncated and False in (body.truncate, body.truncation):
             raise HTTPException(
                 422, f"a text has more than {model.max_length} tokens, and truncate is false."
             )
@@ -350,11 +359,14 @@ def create_app(
         cors: Origins of web pages that may call the service, or "*" for all.
 
     Raises:
-        ValueError: There are no models.
+        ValueError: There are no models, or two have the same name.
     """
     if not models:
         raise ValueError("models is empty: pass at least one, as minibert.serving.models.load.")
-    service = Service({model.name: model for model in models}, limits or Limits(), normalize)
+    names = [model.name for model in models]
+    if len(set(names)) < len(names):
+        raise ValueError(f"models should have a name each, not {', '.join(names)}.")
+    service = Service(dict(zip(names, models, strict=True)), limits or Limits(), normalize)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -396,6 +408,8 @@ def create_app(
         path = path_in_app(request.scope)
         # FastAPI's status for bytes that are not UTF-8, endless numbers, and the like
         if error.status_code == 400:
+            if isinstance(error.__cause__, ClientDisconnect):  # in the middle of the body
+                raise error.__cause__
             return problem(path, 422, "the body is not JSON.")
         return problem(path, error.status_code, f"{error.detail}".rstrip(".") + ".", error.headers)
 
@@ -470,9 +484,9 @@ def _add_openai(app: FastAPI, service: Service) -> None:
             input_type=body.input_type,
             dimensions=body.output_dimension,
             truncate=False if body.truncate == "NONE" else None,
+            truncation_direction=COHERE_SIDES.get(body.truncate),
         )
-        side = COHERE_SIDES.get(body.truncate)
-        answer, vectors = await _embeddings(service, same, request, side)
+        answer, vectors = await _embeddings(service, same, request)
         embeddings = {
             encoding: _encoded(vectors, encoding) for encoding in body.embedding_types or ["float"]
         }
@@ -512,13 +526,13 @@ def _add_openai(app: FastAPI, service: Service) -> None:
 
 
 async def _embeddings(
-    service: Service, body: EmbeddingsRequest, request: Request, side: str | None = None
+    service: Service, body: EmbeddingsRequest, request: Request
 ) -> tuple[Answer, Vectors]:
     """The answer to a request for vectors, and the vectors as they are asked for."""
     if body.prompt_name is None:
         prompts = service.choose(body.model, EMBEDDERS).about.get("prompts", [])
         body.prompt_name = _prompt_of_type(body.input_type or body.task, prompts)
-    answer = await service.answer(request, body, EMBEDDERS, _inputs(body.input), side)
+    answer = await service.answer(request, body, EMBEDDERS, _inputs(body.input))
     return answer, service.vectors(answer, body.dimensions, body.normalize)
 
 
@@ -530,8 +544,6 @@ async def _rank(service: Service, body: RankRequest, request: Request) -> Respon
     if given is None:
         raise HTTPException(422, "documents or texts: Field required.")
     texts = [text if isinstance(text, str) else text.text for text in given]
-    if body.truncate is None:
-        body.truncate = body.truncation
     answer = await service.answer(request, body, RERANKERS, [(body.query, text) for text in texts])
     logits = answer.values[:, 0]
     scores = logits if body.raw_scores else activate(logits, "Sigmoid")
@@ -573,9 +585,7 @@ def _add_tei(app: FastAPI, service: Service) -> None:
 
     @app.post("/embed")
     async def embed(body: EmbedRequest, request: Request) -> Response:
-        answer = await service.answer(
-            request, body, EMBEDDERS, _inputs(body.inputs), body.truncation_direction
-        )
+        answer = await service.answer(request, body, EMBEDDERS, _inputs(body.inputs))
         vectors = service.vectors(answer, body.dimensions, body.normalize)
         return _reply(vectors.tolist(), answer)
 
@@ -619,14 +629,9 @@ def _add_tei_tools(app: FastAPI, service: Service) -> None:
 
     @app.post("/similarity")
     async def similarity(body: SimilarityRequest, request: Request) -> Response:
-        options = body.parameters
-        texts = _Request(
-            model=body.model, prompt_name=options.prompt_name, truncate=options.truncate
-        )
+        options = body.parameters.model_copy(update={"model": body.model})
         inputs: list[Input] = [body.inputs.source_sentence, *body.inputs.sentences]
-        answer = await service.answer(
-            request, texts, EMBEDDERS, inputs, options.truncation_direction
-        )
+        answer = await service.answer(request, options, EMBEDDERS, inputs)
         vectors = unit(answer.values)
         return _reply((vectors[1:] @ vectors[0]).tolist(), answer)
 
@@ -635,8 +640,8 @@ def _add_tei_tools(app: FastAPI, service: Service) -> None:
         texts = body.inputs
         if isinstance(texts, str):
             texts = [texts]
-        service.check_count(len(texts))
         model = service.choose(body.model)
+        service.check_count(model, len(texts))
         tokens = await asyncio.to_thread(model.tokens, texts, body.add_special_tokens)
         return Response(to_json(tokens), media_type="application/json")
 
@@ -661,7 +666,7 @@ def _add_tei_tools(app: FastAPI, service: Service) -> None:
             "model_dtype": model.about["precision"],
             "model_type": {model.kind: about},
             "max_input_length": model.max_length,
-            "max_client_batch_size": service.limits.texts,
+            "max_client_batch_size": service.most_texts(model),
             "auto_truncate": True,
             "version": minibert.__version__,
         }

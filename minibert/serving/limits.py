@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import logging
+import os
 import re
 import time
 import uuid
@@ -114,7 +115,7 @@ class Gate:
         self.app = app
         self.limits = limits
         self.metrics = metrics
-        self._key = None if key is None else key.strip().encode()
+        self._key = None if key is None else os.fsencode(key.strip())
         self._without_key = without_key
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -157,8 +158,8 @@ class Gate:
         """The error for a request without the key, or whose body is refused before it is read."""
         if self._key is not None and path not in self._without_key:
             scheme, _, key = headers.get("authorization", "").partition(" ")
-            # the case of "Bearer" is ignored (RFC 9110)
-            is_right = hmac.compare_digest(self._key, key.strip().encode())
+            # the case of "Bearer" is ignored (RFC 9110), and Latin-1 stands for the bytes as sent
+            is_right = hmac.compare_digest(self._key, key.strip().encode("latin-1"))
             if scheme.lower() != "bearer" or not is_right:
                 message = "send the key as Authorization: Bearer KEY."
                 return problem(path, 401, message, {"WWW-Authenticate": "Bearer"})

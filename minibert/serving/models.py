@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import sys
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -48,6 +49,7 @@ _LOADED_AS: dict[str, Kind] = {
 }
 # a request with more characters is tokenized in its own thread, so that others are not delayed
 MAX_CHARACTERS_AT_ONCE = 5000
+SURROGATE = "a text holds a lone surrogate (half a character, left by wrong decoding)."
 
 
 class Served:
@@ -77,6 +79,7 @@ class Served:
         self.activation = activation
         self.max_length = encoder.max_length
         self._tokenizer = encoder.tokenizer
+        self._tokenizer_of = cache(self._truncating_at)
         self._encoder = encoder
         self._settings_of = cache(lambda prompt_name: encoder.settings(prompt_name=prompt_name))
         self.observe_batch: Callable[[float], object] = lambda texts: None
@@ -105,10 +108,17 @@ class Served:
         return await asyncio.to_thread(read)
 
     def tokens(self, texts: Sequence[str], add_special_tokens: bool) -> list[list[dict[str, Any]]]:
-        """Return the tokens of texts with their ids and characters `[start, stop)`, as TEI does."""
-        batch = self._tokenizer(
-            list(texts), add_special_tokens=add_special_tokens, truncation=False, verbose=False
-        )
+        """Return the tokens of texts with their ids and characters `[start, stop)`, as TEI does.
+
+        Raises:
+            HTTPException: A text with a lone surrogate.
+        """
+        try:
+            batch = self._tokenizer(
+                list(texts), add_special_tokens=add_special_tokens, truncation=False, verbose=False
+            )
+        except ValueError:
+            raise HTTPException(422, SURROGATE) from None
         result = []
         for text, encoding in zip(texts, batch.encodings, strict=True):
             tokens = []
@@ -166,7 +176,7 @@ class Served:
     def _read(
         self, text: Input, prompt: str | None, prompt_name: str | None, side: str | None = None
     ) -> Request:
-        """The row of a text. Token ids get [CLS] and [SEP], unless they have them."""
+        """The row of a text, or of token ids."""
         try:
             settings = self._settings_of(prompt_name)
         except ValueError:
@@ -174,30 +184,41 @@ class Served:
                 422,
                 "the prompt does not exist in this model. GET /v1/models lists those that it has.",
             ) from None
+        tokenizer = self._tokenizer_of(side)
         if isinstance(text, list):
-            return self._row_of_ids(text, side), settings
+            return self._row_of_ids(text, tokenizer, settings), settings
         try:
             # a tagger splits long texts into windows of its own
             limit = sys.maxsize if self.kind == "tagger" else self.max_length
-            rows = tokenize_rows(self._tokenizer, [text], limit, settings, side)
+            rows = tokenize_rows(tokenizer, [text], limit, settings)
         except ValueError:
-            raise HTTPException(
-                422, "a text holds a lone surrogate (half a character, left by wrong decoding)."
-            ) from None
+            raise HTTPException(422, SURROGATE) from None
         return rows, settings
 
-    def _row_of_ids(self, ids: list[int], side: str | None) -> Rows:
-        if not all(0 <= token_id < len(self._tokenizer) for token_id in ids):
+    def _row_of_ids(self, ids: list[int], tokenizer: BertTokenizer, settings: Settings) -> Rows:
+        """The row that the text of these tokens has: with [CLS], the prompt's tokens and [SEP]."""
+        if not all(0 <= token_id < len(tokenizer) for token_id in ids):
             raise HTTPException(
-                422, f"token ids of this model lie between 0 and {len(self._tokenizer) - 1}."
+                422, f"token ids of this model lie between 0 and {len(tokenizer) - 1}."
             )
-        if ids[:1] != [self._tokenizer.cls_token_id]:
-            ids = [self._tokenizer.cls_token_id, *ids, self._tokenizer.sep_token_id]
+        *start, end = tokenizer.rows([settings.prompt])[0]
+        if ids[:1] == start[:1]:
+            ids = ids[1:]
+        if ids[-1:] == [end]:
+            ids = ids[:-1]
+        ids = [*start, *ids, end]
         is_overlong = len(ids) > self.max_length
         if is_overlong:
-            side = side or self._tokenizer.truncation_side
-            ids = truncate_row(ids, self.max_length, side)
+            ids = truncate_row(ids, self.max_length, tokenizer.truncation_side)
         return Rows([Row("token ids", [ids], is_overlong=is_overlong)], [0])
+
+    def _truncating_at(self, side: str | None) -> BertTokenizer:
+        """The tokenizer, or one that truncates at another side than the model's."""
+        if side is None:
+            return self._tokenizer
+        tokenizer = copy.copy(self._tokenizer)
+        tokenizer.truncation_side = side
+        return tokenizer
 
 
 def _size(text: Input) -> int:
@@ -267,6 +288,7 @@ def load(
         computing = model if kind == "tagger" else model.model
         if computing.device.type == "cpu":  # on a GPU nothing is compiled by size
             warm_up(computing)
+    precision = None if backend == "onnx" else precision
     if kind == "embedder":
         about = {
             "dimension": model.dimension,
@@ -278,7 +300,7 @@ def load(
         return Served(name, "embedding", model, about, **queue)
     config: BertConfig = model.config
     labels = label_names(config)
-    about = {"labels": labels, "precision": None if backend == "onnx" else precision}
+    about = {"labels": labels, "precision": precision}
     if kind == "tagger":
         return Served(name, kind, Tagger(model, tokenizer), about, **queue)
     if config.problem_type == "multi_label_classification":

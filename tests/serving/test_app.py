@@ -260,6 +260,19 @@ class TestHuggingFace:
         ).json()
         assert not np.allclose(answer, usual, atol=1e-3)
 
+    def test_truncation_direction_of_pairs(self, client: Any, folders: Folders) -> None:
+        reranker = CrossEncoder(folders.reranker, precision="exact")
+        pair = ("how", f"{LONG} {TEXTS[0]} {TEXTS[1]}")
+        for side in ("Right", "Left", None):
+            reranker.tokenizer.truncation_side = (side or "right").lower()
+            with pytest.warns(UserWarning, match="truncated"):
+                expected = reranker.predict([pair])
+            side_of_texts = {} if side is None else {"truncation_direction": side}
+            ranked = {"query": pair[0], "texts": [pair[1]], **side_of_texts}
+            assert_same([client.post("/rerank", json=ranked).json()[0]["score"]], expected)
+            predicted = {"inputs": pair, "model": "reranker", **side_of_texts}
+            assert_same([client.post("/predict", json=predicted).json()[0]["score"]], expected)
+
     def test_info(self, client: Any) -> None:
         info = client.get("/info").json()
         assert (info["model_id"], info["max_input_length"]) == ("embedder", 64)
@@ -416,6 +429,10 @@ MALFORMED += [
     ("/embed", {"texts": ["xyzzyq"]}),
     ("/rerank", {"query": "x", "texts": [None, "xyzzyq"]}),
     ("/", {"inputs": [["xyzzyq", 3]]}),
+    ("/v1/embeddings", {"input": "xyzzyq", "output_dtype": "int8"}),
+    ("/v1/embeddings", {"input": "xyzzyq", "embedding_type": "ubinary"}),
+    ("/v1/embeddings", {"input": "xyzzyq " * 90, "truncation": False}),
+    ("/tokenize", '{"inputs": "xyzzyq\\ud800"}'),
 ]
 
 
@@ -557,6 +574,28 @@ class TestBusy:
                 slow.settimeout(10)
                 assert slow.recv(99).startswith(b"HTTP/1.1 408")
             stopped.go.set()
+
+    def test_more_texts_than_the_queue_holds(self, stopped: Stopped) -> None:
+        """No later time would be better for them."""
+        with TestClient(create_app([stopped.model], Limits(texts=20))) as client:
+            assert client.get("/info").json()["max_client_batch_size"] == 8
+            answer = client.post("/embed", json={"inputs": ["hello"] * 9})
+            assert (answer.status_code, "at most 8 texts" in answer.text) == (422, True)
+            stopped.go.set()
+            assert len(client.post("/embed", json={"inputs": ["hello"] * 8}).json()) == 8
+
+    def test_a_client_that_disconnects_in_the_body(
+        self, stopped: Stopped, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        with serving([stopped.model]) as url, caplog.at_level("INFO", "minibert.serve"):
+            host, port = url.removeprefix("http://").split(":")
+            with socket.create_connection((host, int(port))) as client:
+                client.sendall(b"POST /embed HTTP/1.1\r\nHost: x\r\nContent-Length: 99\r\n\r\n{")
+            deadline = time.monotonic() + 60
+            while "path=/embed" not in caplog.text and time.monotonic() < deadline:
+                time.sleep(0.01)
+        assert "status=499 method=POST path=/embed" in caplog.text
+        stopped.go.set()
 
 
 def test_many_clients(url: str, client: Any, embedder: SentenceEmbedder) -> None:
@@ -981,6 +1020,19 @@ class TestBehindAProxy:
         monkeypatch.setenv("MINIBERT_API_KEY", key)
         assert key_of_clients() == KEY
 
+    @pytest.mark.parametrize("key", ["비밀", "clé"])
+    def test_a_key_in_any_script(self, key: str, folders: Folders) -> None:
+        with serving([fixed(folders, "embedding", LOGITS)], key=key) as url:
+            for sent, status in ((key, 200), (key[:-1], 401)):
+                headers = {"Authorization": f"Bearer {sent}".encode()}
+                assert httpx.get(f"{url}/v1/models", headers=headers).status_code == status
+
+    def test_a_key_of_several_lines(self, capsys: pytest.CaptureFixture[str]) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("MINIBERT_API_KEY", f"# of the service\n{KEY}\n")
+            assert main(["serve", "--port", "0"]) == 2
+        assert "MINIBERT_API_KEY holds several lines" in capsys.readouterr().err
+
     def test_a_key_of_blanks(self, capsys: pytest.CaptureFixture[str]) -> None:
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("MINIBERT_API_KEY", " \n")
@@ -1013,6 +1065,47 @@ def test_what_other_apis_call_prompts(
     body = {"input": TEXTS[0], "model": "embedder", **fields}
     received = client.post("/v1/embeddings", json=body).json()["data"][0]["embedding"]
     assert_same(received, embedder.encode(TEXTS[0], prompt_name=prompt_name))
+
+
+@pytest.mark.parametrize(
+    ("fields", "options"),
+    [
+        ({"output_dimension": 8, "output_dtype": "float"}, {"truncate_dim": 8}),
+        ({"normalized": False}, {}),
+        ({"truncation": True, "embedding_type": "float"}, {}),
+    ],
+)
+def test_what_other_apis_call_options(
+    fields: dict[str, Any], options: dict[str, Any], tmp_path: Path
+) -> None:
+    folder = sentence_folder(tmp_path, ("Pooling", {"pooling_mode": "mean"}))
+    embedder = SentenceEmbedder.from_pretrained(folder, precision=None)
+    model = load("m", Source(folder), precision=None, **QUEUE)
+    with TestClient(create_app([model])) as client:
+        answer = client.post("/v1/embeddings", json={"input": TEXTS[0], **fields}).json()
+        in_base64 = client.post("/v1/embeddings", json={"input": "a", "embedding_type": "base64"})
+    received = answer["data"][0]["embedding"]
+    is_normalized = fields.get("normalized", True)
+    assert_same(received, embedder.encode(TEXTS[0], normalize_embeddings=is_normalized, **options))
+    decoded = np.frombuffer(base64.b64decode(in_base64.json()["data"][0]["embedding"]), "<f4")
+    assert_same(decoded, embedder.encode("a", normalize_embeddings=True))
+
+
+@pytest.mark.parametrize("include_prompt", [True, False])
+def test_token_ids_give_the_vector_of_their_text(include_prompt: bool, tmp_path: Path) -> None:
+    """With the prompt that the text would have, and whichever special tokens they come with."""
+    prompts = {"prompts": {"query": "query: "}, "default_prompt_name": "query"}
+    folder = sentence_folder(
+        tmp_path,
+        ("Pooling", {"pooling_mode": "mean", "include_prompt": include_prompt}),
+        config_sentence_transformers=prompts,
+    )
+    ids = BertTokenizer.from_pretrained(folder)(TEXTS[0])["input_ids"]
+    inputs = [ids, ids[1:-1], ids[:-1], ids[1:]]
+    model = load("m", Source(folder), precision=None, **QUEUE)
+    with TestClient(create_app([model])) as client:
+        expected = client.post("/embed", json={"inputs": TEXTS[0]}).json()
+        assert_same(client.post("/embed", json={"inputs": inputs}).json(), expected * 4)
 
 
 def test_unknown_paths_are_logged(client: Any, caplog: pytest.LogCaptureFixture) -> None:
@@ -1221,6 +1314,14 @@ def test_values_that_json_does_not_have_are_an_error(
 def test_a_service_needs_a_model() -> None:
     with pytest.raises(ValueError, match="models is empty"):
         create_app([])
+
+
+def test_each_model_needs_a_name_of_its_own(folders: Folders) -> None:
+    models = [fixed(folders, kind, LOGITS) for kind in ("embedding", "reranker")]
+    for model in models:
+        model.name = "one"
+    with pytest.raises(ValueError, match="models should have a name each, not one, one"):
+        create_app(models)
 
 
 def test_the_first_model_tokenizes(folders: Folders) -> None:
