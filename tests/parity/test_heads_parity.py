@@ -124,8 +124,12 @@ def encoders(preset: str) -> tuple[Any, Any]:
     return with_reference("BertModel", minibert.BertConfig.from_preset(preset, vocab_size=1000))
 
 
+# Heads do not depend on the depth, and test_outputs_of_every_preset has the encoders of all sizes.
+LARGER = [pytest.param(name, marks=pytest.mark.slow) for name in ("mini", "small", "medium")]
+
+
 @every_head
-@pytest.mark.parametrize("preset", ["tiny", "mini", "small", "medium"])
+@pytest.mark.parametrize("preset", ["tiny", *LARGER])
 def test_presets(case: str, preset: str) -> None:
     name, changes, _ = CASES[case]
     without_layers = encoders(preset)[0].config.replace(num_hidden_layers=0, **changes)
@@ -276,8 +280,9 @@ def test_transformers_loads_what_we_save(case: str, tmp_path: Path) -> None:
     assert not any(report.values()), report
     # both models come from the file, because memory alignment can change the last bit
     ours = getattr(minibert, name).from_pretrained(tmp_path)
+    loaded = ours.state_dict()
     for key, tensor in saved.state_dict().items():
-        assert torch.equal(ours.state_dict()[key], tensor), key
+        assert torch.equal(loaded[key], tensor), key
     assert theirs.config.id2label == ours.config.id2label
     assert theirs.config.problem_type == ours.config.problem_type
     batch = batch_for("mlm" if case == "untied" else case, ours.config)
@@ -295,8 +300,9 @@ def test_we_load_what_transformers_saves_without_a_warning(case: str, tmp_path: 
         ours = getattr(minibert, name).from_pretrained(tmp_path)
     report = ours.load_report
     assert not (report.missing or report.mismatched or report.unexpected or report.left_out)
+    loaded = ours.state_dict()
     for key, tensor in theirs.state_dict().items():
-        assert torch.equal(ours.state_dict()[key], tensor), key
+        assert torch.equal(loaded[key], tensor), key
     # loaded again for the same memory alignment, as above
     theirs = getattr(transformers, name).from_pretrained(tmp_path).eval()
     batch = batch_for("mlm" if case == "untied" else case, ours.config)

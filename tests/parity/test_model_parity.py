@@ -12,13 +12,15 @@ import minibert
 from minibert.encoder import ACTIVATIONS
 
 PRESETS = ["tiny", "mini", "small", "medium", "base", "large"]
-# the deep presets run a few layers only, because every layer is the same code
+# The deep presets run a few layers only, because every layer is the same code.
+# test_real_weights_on_real_sentences and test_outputs_of_all_layers have a whole vocabulary.
 FEW_LAYERS = {"medium": 3, "base": 2, "large": 2}
 
 
 def preset(name: str, **overrides: Any) -> minibert.BertConfig:
+    """Return the config of a preset with few layers and a small vocabulary."""
     layers = {"num_hidden_layers": FEW_LAYERS[name]} if name in FEW_LAYERS else {}
-    return minibert.BertConfig.from_preset(name, **layers, **overrides)
+    return minibert.BertConfig.from_preset(name, vocab_size=1000, **layers, **overrides)
 
 
 def assert_same_outputs(ours: Any, theirs: Any) -> None:

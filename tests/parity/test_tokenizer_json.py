@@ -255,7 +255,7 @@ SPLITTERS = {
 @pytest.mark.parametrize("step", [16, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("split", "theirs"), SPLITTERS.values(), ids=list(SPLITTERS))
 def test_every_code_point_is_split(split: Any, theirs: Any, step: int) -> None:
-    """The default run takes one block in sixteen of the planes without characters."""
+    """The default run takes one block in sixteen where all characters are of one kind."""
     for first in blocks(step):
         text = "".join(f"a{char}" for char in characters(first))
         assert split(text) == [span for _, span in theirs.pre_tokenize_str(text)], hex(first)

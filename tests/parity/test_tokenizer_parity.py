@@ -104,7 +104,7 @@ def test_every_code_point(step: int) -> None:
     """Each character is normalized and split as in the tokenizers library.
 
     It stands between letters and among combining marks. The default run takes one block in sixteen
-    of planes 4 to 13, which have no characters.
+    where all characters are of one kind.
     """
     ours = BasicTokenizer()
     normalizer, splitter = (
