@@ -18,7 +18,6 @@ import sys
 import tempfile
 import traceback
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +44,9 @@ def snippets() -> dict[str, str]:
 
 
 JOURNEYS = {**commands(), **snippets()}
+# Those of exported models, which take half a minute to export. tests/serving/test_onnx.py and
+# tests/encoders/test_exported_settings.py export and run smaller ones.
+OF_EXPORTS = {"embed-onnx", "classify-onnx", "python-onnx-embedder"}
 
 
 # --- the files and models that journeys start from
@@ -166,6 +168,9 @@ def write_start(folder: Path) -> None:
     write_texts(folder)
     write_tables(folder)
     write_models(folder)
+
+
+def write_exports(folder: Path) -> None:
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         assert main(["export", "-m", "minibert-tiny", "-o", str(folder / "onnx"), "-q"]) == 0
         exported = str(folder / "labels-onnx")
@@ -281,12 +286,18 @@ def differences(name: str, expected: Result, actual: Result) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def start(tmp_path_factory: pytest.TempPathFactory, shared_graphs: None) -> Iterator[Path]:
+def start(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for module in ("pyarrow", "onnxruntime", "onnxscript", "transformers", "tokenizers"):
         pytest.importorskip(module)
     folder = tmp_path_factory.mktemp("start")
     write_start(folder)
-    yield folder
+    return folder
+
+
+@pytest.fixture(scope="module")
+def start_with_exports(start: Path, shared_graphs: None) -> Path:
+    write_exports(start)
+    return start
 
 
 @pytest.fixture(scope="module")
@@ -296,11 +307,19 @@ def expected() -> dict[str, Result]:
     return {**recorded, **{name: entry["now"] for name, entry in intended.items()}}
 
 
-@pytest.mark.parametrize("name", list(JOURNEYS))
+@pytest.mark.parametrize("name", [name for name in JOURNEYS if name not in OF_EXPORTS])
 def test_a_journey_ends_as_before(
     name: str, start: Path, expected: dict[str, Result], tmp_path: Path
 ) -> None:
     assert differences(name, expected[name], perform(name, start, tmp_path)) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(OF_EXPORTS))
+def test_a_journey_of_an_exported_model_ends_as_before(
+    name: str, start_with_exports: Path, expected: dict[str, Result], tmp_path: Path
+) -> None:
+    assert differences(name, expected[name], perform(name, start_with_exports, tmp_path)) == []
 
 
 def test_each_intended_difference_has_a_reason() -> None:
@@ -315,6 +334,7 @@ def record(names: list[str]) -> dict[str, Result]:
         start = Path(directory, "start")
         start.mkdir()
         write_start(start)
+        write_exports(start)
         for number, name in enumerate(names):
             folder = Path(directory, str(number))
             folder.mkdir()
