@@ -35,7 +35,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 @pytest.fixture(scope="module")
 def commands(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
-    """Commands for 40 steps of pre-training and of fine-tuning a model of one layer."""
+    """Commands for 24 steps of pre-training and of fine-tuning a model of one layer."""
     folder, draw = tmp_path_factory.mktemp("data"), random.Random(0)
     model = tiny_folder(folder / "model", num_hidden_layers=1)
     sentences = [" ".join(draw.choices(WORDS, k=draw.randrange(3, 12))) for _ in range(120)]
@@ -48,7 +48,7 @@ def commands(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
         "text\tlabel\n" + "".join(f"{text}\t{index % 2}\n" for index, text in enumerate(sentences)),
         encoding="utf-8",
     )
-    schedule = ["--batch-size", "4", "--steps", "40", "--save-every", "3", "--keep-states", "1"]
+    schedule = ["--batch-size", "4", "--steps", "24", "--save-every", "3", "--keep-states", "1"]
     pretrain = ["pretrain", "--model", str(model), "--corpus", str(corpus), "--max-length", "32"]
     finetune = [
         "finetune",
@@ -118,7 +118,7 @@ def test_kills(
     """A run that is killed at any moment and resumed ends with the same weights and log."""
     for number in range(kills):
         out, log = tmp_path / str(number), tmp_path / f"{number}.txt"
-        steps = random.Random(number).choice([0, *range(35)])
+        steps = random.Random(number).choice([0, *range(21)])
 
         def reached(out: Path = out, steps: int = steps) -> bool:
             path = out / "log.jsonl"
@@ -159,7 +159,7 @@ def test_a_signal_before_the_first_save(
     finally:
         hook.remove()
     step = read_state(saved_states(tmp_path)[-1])["position"]["step"]
-    assert 3 <= step < 40
+    assert 3 <= step < 24
     message = f"stopped after step {step}, which is saved. Start again with --resume"
     assert message in capsys.readouterr().err
     assert main([*arguments, "--resume"]) == 0
@@ -239,7 +239,7 @@ def test_two_processes_in_one_folder(
         assert len(lines) == 1
         working = f"{out} is in use by process {pair[codes.index(0)].pid} on "
         assert working in lines[0] or "already holds a run" in lines[0]
-        assert [entry["step"] for entry in losses(out)] == list(range(1, 41))
+        assert [entry["step"] for entry in losses(out)] == list(range(1, 25))
 
 
 @pytest.mark.needs("locks")

@@ -200,25 +200,34 @@ def power_cut_in(step: int) -> Any:
     return callback
 
 
+# An epoch has 13 steps.
+THIRTY = TrainingOptions(steps=30, batch_size=8, learning_rate=1e-3, save_every=4)
+
+
+@pytest.fixture(scope="module")
+def whole_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[float], dict[str, Tensor]]:
+    """The losses and the weights of a run that nothing stops."""
+    torch.manual_seed(1)
+    model = BertForSequenceClassification(tiny_config())
+    losses = run(model, tmp_path_factory.mktemp("whole"), THIRTY)
+    return losses, dict(model.state_dict())
+
+
 @pytest.mark.parametrize("step", [1, 13, 14, 29])
-def test_a_resumed_run_ends_with_the_same_weights_and_log(step: int, tmp_path: Path) -> None:
-    # An epoch has 13 steps.
-    options = TrainingOptions(steps=30, batch_size=8, learning_rate=1e-3, save_every=4)
+def test_a_resumed_run_ends_with_the_same_weights_and_log(
+    step: int, whole_run: tuple[list[float], dict[str, Tensor]], tmp_path: Path
+) -> None:
     torch.manual_seed(1)
-    config = tiny_config()
-    model = BertForSequenceClassification(config)
-    expected = run(model, tmp_path / "whole", options)
-
-    torch.manual_seed(1)
-    interrupted = BertForSequenceClassification(config)
+    interrupted = BertForSequenceClassification(tiny_config())
     with pytest.raises(PowerCutError):
-        run(interrupted, tmp_path / "interrupted", options, callback=power_cut_in(step))
+        run(interrupted, tmp_path, THIRTY, callback=power_cut_in(step))
     torch.manual_seed(99)  # the seed of the resumed process does not matter
-    resumed = BertForSequenceClassification(config)
-    losses = run(resumed, tmp_path / "interrupted", options, resume=True)
+    resumed = BertForSequenceClassification(tiny_config())
+    losses = run(resumed, tmp_path, THIRTY, resume=True)
 
+    expected, weights = whole_run
     assert losses == expected
-    assert_same_weights(dict(model.state_dict()), dict(resumed.state_dict()))
+    assert_same_weights(weights, dict(resumed.state_dict()))
 
 
 def test_a_state_is_loaded_without_running_code(tmp_path: Path) -> None:

@@ -273,7 +273,7 @@ class TestShards:
         assert peak <= 101
 
 
-SHARDS = 12  # each has 400 lines
+SHARDS = 12  # each has 200 lines
 
 
 @pytest.fixture(scope="module")
@@ -282,7 +282,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     generator = random.Random(0)
     lines = [
         " ".join(generator.choices(WORDS, k=generator.randrange(1, 40)))
-        for _ in range(SHARDS * 400)
+        for _ in range(SHARDS * 200)
     ]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return path
@@ -293,7 +293,7 @@ class TestStoppedRuns:
 
     def command(self, tiny_model: Path, corpus: Path, out: Path) -> list[str]:
         paths = ["--model", str(tiny_model), "--file", str(corpus), "--output", str(out)]
-        options = ["--shard-size", "400", "--precision", "exact"]
+        options = ["--shard-size", "200", "--precision", "exact"]
         return [sys.executable, "-m", "minibert", "embed", *paths, *options]
 
     @pytest.mark.needs("locks")
@@ -392,17 +392,17 @@ class TestStoppedRuns:
         out = tmp_path / "out"
         lines = corpus.read_text(encoding="utf-8").splitlines()
         embedder = SentenceEmbedder.from_pretrained(tiny_model, precision=None)
-        encode_to_shards(embedder, lines[:800], out, shard_size=400)
+        encode_to_shards(embedder, lines[:400], out, shard_size=200)
         as_if_stopped(out)
         before = contents(out)
-        with full_disk(40_000):  # a shard has 51,328 bytes
+        with full_disk(20_000):  # a shard has 25,728 bytes
             assert main(self.command(tiny_model, corpus, out)[3:]) == 1
         assert (
             "shard-000002.npy could not be written (File too large). "
             "The shards before it are complete"
         ) in capsys.readouterr().err
         assert contents(out) == before
-        report = encode_to_shards(embedder, lines, out, shard_size=400)  # without the limit
+        report = encode_to_shards(embedder, lines, out, shard_size=200)  # without the limit
         assert (report.skipped, report.shards) == (2, SHARDS - 2)
 
     @pytest.mark.slow
@@ -412,7 +412,7 @@ class TestStoppedRuns:
             embedder,
             corpus.read_text(encoding="utf-8").splitlines(),
             tmp_path / "one",
-            shard_size=400,
+            shard_size=200,
         )
         launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
         both = subprocess.run(
@@ -569,9 +569,9 @@ class TestCommand:
     @pytest.mark.parametrize(
         ("threads", "name", "shard_size", "processes"),
         [
-            (15, "lines.txt", 400, 1),
-            (32, "lines.txt", 400, 4),
-            (256, "lines.txt", 400, 12),
+            (15, "lines.txt", 200, 1),
+            (32, "lines.txt", 200, 4),
+            (256, "lines.txt", 200, 12),
             (32, "rows.parquet", 1, 4),
         ],
     )
