@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import graphlib
 import json
 import re
@@ -67,6 +68,7 @@ def is_module(name: str) -> bool:
     return path.is_dir() or path.with_suffix(".py").exists()
 
 
+@functools.cache
 def imports(path: Path) -> set[str]:
     """Return the modules that a file imports, also in functions and for type checking."""
     imported: set[str] = set()
