@@ -53,13 +53,14 @@ def test_a_table_of_texts_is_not_one_sentence(tmp_path: Path) -> None:
         conll(tmp_path, "text\tlabel\nso good a film\t1\nso bad a film\t0\nso so\t0\n")
 
 
+@pytest.mark.usefixtures("shared_graphs")
 def test_a_task_object_takes_any_export(tmp_path: Path) -> None:
     """That of another head was refused in a sentence, as a model of PyTorch was not."""
     pytest.importorskip("onnxscript")
     pytest.importorskip("onnxruntime")
     from minibert.encoders.export import export
 
-    export(Source.of(classifier_folder(tmp_path / "model", 2)), tmp_path / "onnx")
+    export(Source.of(classifier_folder(tmp_path / "model", 3)), tmp_path / "onnx")
     model, tokenizer = load(tmp_path / "onnx", backend="onnx")[1:]
     rows = [{"question": "who", "context": "tall trees", "answers": []}]
     with pytest.raises(AttributeError, match="no attribute 'start_logits'"):

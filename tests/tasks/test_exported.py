@@ -83,7 +83,14 @@ def test_scores_of_an_exported_head(name: str, tmp_path: Path) -> None:
     assert [error.row for error in found.errors] == [error.row for error in expected.errors]
 
 
-@pytest.mark.parametrize("head", ["MaskedLM", "NextSentencePrediction", "MultipleChoice"])
+@pytest.mark.parametrize(
+    "head",
+    [
+        "MaskedLM",
+        pytest.param("NextSentencePrediction", marks=pytest.mark.slow),
+        pytest.param("MultipleChoice", marks=pytest.mark.slow),
+    ],
+)
 def test_another_head_with_logits_is_refused(head: str, tmp_path: Path) -> None:
     folder = head_folder(tmp_path / "model", getattr(minibert, f"BertFor{head}"))
     export(Source.of(folder), tmp_path / "onnx")
