@@ -35,8 +35,18 @@ def assert_same_outputs(ours: Any, theirs: Any) -> None:
             assert torch.equal(a, b), f"{name}[{i}] differs by {(a - b).abs().max():.3g}"
 
 
+# the smallest, the largest, and one between
+DEFAULT_PRESETS = ("tiny", "small", "large")
+
+
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
-@pytest.mark.parametrize("name", PRESETS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[] if name in DEFAULT_PRESETS else pytest.mark.slow)
+        for name in PRESETS
+    ],
+)
 def test_outputs_of_every_preset(name: str, attention: str) -> None:
     config = preset(name, attn_implementation=attention)
     ours, theirs = with_reference("BertModel", config)
@@ -141,7 +151,7 @@ def test_gradient_checkpointing_changes_nothing() -> None:
         assert torch.equal(checkpointed, plain) and torch.equal(plain, reference)
 
 
-@pytest.mark.parametrize("source", ["sample", "stsb"])
+@pytest.mark.parametrize("source", ["sample", pytest.param("stsb", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
 def test_real_weights_on_real_sentences(minilm: str, attention: str, source: str) -> None:
     """all-MiniLM-L6-v2 on sentences tokenized and padded by transformers."""

@@ -84,7 +84,7 @@ def sentences(name: str) -> list[list[str]]:
     return [list(column) for column in zip(*rows, strict=True)]
 
 
-@pytest.mark.parametrize("rows", [1000, pytest.param(None, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rows", [300, pytest.param(None, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", ["sample", "sst2", "stsb", "korsts"])
 def test_real_text(folder: str, name: str, rows: int | None) -> None:
     ours, theirs = both(folder)
