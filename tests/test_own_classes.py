@@ -30,7 +30,20 @@ BATCH = {
     "token_type_ids": torch.tensor([[0, 0, 0, 1, 1, 1], [0, 0, 0, 0, 0, 0]]),
     "labels": torch.tensor([[0, 1, 2, 0, 1, 2], [2, 1, 0, 2, 1, 0]]),
 }
-each_class = pytest.mark.parametrize("name", [model_class.__name__ for model_class in CLASSES])
+NAMES = [model_class.__name__ for model_class in CLASSES]
+each_class = pytest.mark.parametrize("name", NAMES)
+# Their layers follow the encoder, and are saved and loaded as those of LinearTagger and RBERT are.
+ORDINARY = {
+    "AttentionPooled", "Biaffine", "ColBERT", "Documents", "EntityStart", "ExtraFeatures",
+    "FocalLoss", "GRUHead", "Gated", "LSTMTagger", "LabelAttention", "LabelSmoothed",
+    "LastFourLayers", "MarginRanker", "MeanPooled", "MultiSampleDropout", "Ordinal", "RDrop",
+    "ScalarMix", "Siamese", "SimCSE", "SpanPointer", "SpanWidths", "TextCNN", "Triplets",
+    "WeightedLoss",
+}  # fmt: skip
+each_class_quickly = pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.slow] if name in ORDINARY else []) for name in NAMES],
+)
 
 
 def build(name: str, module: Any = own_classes) -> Any:
@@ -79,12 +92,12 @@ def test_it_computes_what_it_does_on_transformers(name: str, twins: Any) -> None
             assert torch.equal(ours_p.grad, theirs_p.grad), parameter_name
 
 
-@each_class
+@each_class_quickly
 def test_it_trains_and_comes_back_as_it_was(name: str, tmp_path: Path) -> None:
     model = build(name).train()
     groups = model.parameter_groups() if name == "LayerwiseRates" else model.parameters()
     optimizer = torch.optim.AdamW(groups, lr=1e-2)
-    for _ in range(3):
+    for _ in range(2):
         loss = model(**BATCH)[0]
         assert loss.isfinite()
         optimizer.zero_grad()
