@@ -369,7 +369,10 @@ def test_a_notebook_shows_the_page_in_a_frame(tokenizer: Any) -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["minibert-en", "minibert-ko"])
+@pytest.mark.parametrize(
+    "name",
+    ["minibert-en", pytest.param("minibert-ko", marks=pytest.mark.slow)],  # the larger one first
+)
 def test_the_page_of_a_bundled_model_stays_below_20_mb(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
