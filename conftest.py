@@ -42,6 +42,11 @@ from sybil import Document, Example, Region, Sybil
 # Only the tests in tests/hub may use the network.
 os.environ["HF_HUB_OFFLINE"] = "1"
 
+# Each worker has one core, and so do the processes that it starts. More threads than cores only
+# wait for each other.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 # Looking for garbage in what is imported takes seconds: pytest_collection_finish turns this on.
 gc.disable()
 

@@ -35,10 +35,6 @@ os.fsync = lambda file: None
 if threading.current_thread() is threading.main_thread():
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-if "PYTEST_XDIST_WORKER" in os.environ:
-    # Each worker has one core. More threads than cores only wait for each other.
-    torch.set_num_threads(1)
-
 # Random cases of each property test: a few by default, ten times as many before a release
 # (`--hypothesis-profile=thorough`).
 settings.register_profile("quick", max_examples=25, deadline=None)
