@@ -85,7 +85,10 @@ class FileRows:
             # the reader's own errors are sentences. Others mean damage where bytes were unpacked
             is_of_reader = isinstance(error, ValueError) and not isinstance(error, UnicodeError)
             if (is_packed and not is_of_reader) or type(error).__module__.startswith("pyarrow"):
-                raise ValueError(f"{self.file} is damaged ({error}). Get it again.") from None
+                other = ", or not compressed as its ending says" if self.file.compressed else ""
+                raise ValueError(
+                    f"{self.file} is damaged ({error}){other}. Get it again."
+                ) from None
             raise
 
     def spans(self, size: int, part_bytes: int) -> list[tuple[int, int | None]]:
