@@ -28,6 +28,7 @@ from minibert.cli.results import ResultPrinter, UsageError, claim, report
 from minibert.cli.texts import (
     check_files,
     count_texts,
+    has_pipe,
     place_of,
     rows_of,
     rows_of_arguments,
@@ -351,8 +352,7 @@ def add_rerank(parser: Parser) -> None:
         parser,
         "--file",
         action=Once,
-        default="-",
-        help="Texts to sort: a text a line, or a table. - reads stdin.",
+        help="Texts to sort: a text a line, or a table. Default: stdin.",
     )
     add_table(parser, "id")
     add_model(parser, default=None, required=True)
@@ -369,8 +369,11 @@ def add_rerank(parser: Parser) -> None:
 def rerank(options: argparse.Namespace) -> None:
     """Sort texts by their relevance to a query, with a cross-encoder."""
     (query,) = rows_of_arguments([options.query], Table(), "query")
-    check_files([options.file])
-    rows = list(read(options.file, table_of(options)))
+    if options.file is None and not has_pipe():
+        raise UsageError("no text given: name a file by --file, or pass texts through a pipe.")
+    file = options.file or "-"
+    check_files([file])
+    rows = list(read(file, table_of(options)))
     texts = [row.text for row in rows]
     encoder, _ = load_head(options, "reranker")
     with _truncations() as long:
@@ -381,7 +384,7 @@ def rerank(options: argparse.Namespace) -> None:
             index = entry["corpus_id"]
             row = rows[index]
             result = {**place_of(row, index + 1), "score": entry["score"], "text": row.text}
-            place = shown_place(row, options.file)
+            place = shown_place(row, file)
             results.show(result, f"{entry['score']:.4f}  {place:>6}  {row.text}")
 
 

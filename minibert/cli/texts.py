@@ -45,13 +45,18 @@ def rows_of(
         )
         return iter(rows_of_arguments(options.texts, table))
     needed = [*table.needed, *(name for name in columns if name is not None)]
-    if options.file is None and (sys.stdin is None or sys.stdin.isatty()):
+    if options.file is None and not has_pipe():
         raise UsageError("no text given: pass it as arguments, by --file, or through a pipe.")
     files: list[str] = options.file or ["-"]
     check_files(files)
     return chain.from_iterable(
         read(name, table, columns=needed, only=texts_alone) for name in files
     )
+
+
+def has_pipe() -> bool:
+    """Whether stdin can hold texts: it is open, and nobody would have to type them."""
+    return sys.stdin is not None and not sys.stdin.isatty()
 
 
 def place_of(row: Row, number: int) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
@@ -242,6 +243,16 @@ def test_closed_stdin(minilm: str) -> None:
     command = f"{sys.executable} -m minibert tokenize --model {minilm} <&-"
     run = subprocess.run(command, shell=True, stderr=subprocess.PIPE, encoding="utf-8")
     assert run.returncode == 2 and run.stderr.startswith("minibert tokenize: no text given")
+
+
+@pytest.mark.parametrize("command", ["rerank query -m x", "classify -m x"])
+def test_a_terminal_is_not_waited_for(
+    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO("typed\n"))
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True)
+    code, _, err = run(capsys, *command.split())
+    assert code == 2 and "no text given" in err
 
 
 def test_several_files_are_read_in_the_order_of_the_options(
