@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from minibert.cli import main
-from minibert.learn import build
+from minibert.learn import build, live
 
 CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
@@ -41,25 +41,42 @@ CONTROLS = """() => [...document.querySelectorAll("button, input, select, textar
 SECTIONS = ["text", "embeddings", "attention", "head", "hidden", "compare", "pooler", "predictions"]
 
 
+def once_each(function: Any) -> Any:
+    """Return a function that keeps its results for models that come with minibert."""
+    kept: dict[str, Any] = {}
+
+    def call(name: Any, *arguments: Any, **options: Any) -> Any:
+        own = str(getattr(name, "name", name))
+        if not own.startswith("minibert-"):
+            return function(name, *arguments, **options)
+        key = repr((own, arguments, options))
+        if key not in kept:
+            kept[key] = function(name, *arguments, **options)
+        return kept[key]
+
+    return call
+
+
+# Pages and their copied lines load few models and run them on few texts, but many times.
+LOAD = once_each(build.load)
+RUN = once_each(build.run)
+DEFLATED = functools.lru_cache(maxsize=16)(live.deflated)
+
+
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     """A headless Chromium, or a skip if there is none.
 
-    Playwright occupies the event loop of asyncio, so the fixture ends with each module. A model
-    that comes with minibert is loaded once for the pages and copied lines of a module.
+    Playwright occupies the event loop of asyncio, so the fixture ends with each module.
     """
     api = pytest.importorskip("playwright.sync_api", reason="needs playwright: extra [test]")
     if CHROMIUM is None:
         pytest.skip("needs chromium: apt-get install chromium")
-    load = build.load
-    loaded = functools.cache(load)
-
-    def load_once(name: Any, **options: Any) -> tuple[Any, Any]:
-        is_bundled = isinstance(name, str) and name.startswith("minibert-")
-        return loaded(name) if is_bundled and not options else load(name, **options)
-
     with api.sync_playwright() as playwright, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(build, "load", load_once)
+        patch.setattr(build, "load", LOAD)
+        patch.setattr(build, "run", RUN)
+        for module in (build, live):
+            patch.setattr(module, "deflated", DEFLATED)
         chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=OPTIONS.split())
         yield chromium
         chromium.close()
