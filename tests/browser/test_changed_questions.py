@@ -149,11 +149,16 @@ def names_in(text: str) -> list[str]:
 
 
 def some_changes(article: str, scene: int, concerns: list[str]) -> list[dict[str, Any]]:
-    """Return a sentence or an act, and what concerns the scene or something else to look at."""
+    """Return a sentence or an act, and what concerns the scene.
+
+    Where nothing concerns it, every fourth scene has something else to look at.
+    """
     sentences = SENTENCES[article]
     texts = [{"text": sentences[scene % len(sentences)], "masked": []}, ACTS[scene % len(ACTS)]]
     looks = [look for look in LOOKS if set(look) & set(concerns)]
-    return [texts[scene % 2], (looks or LOOKS)[scene % len(looks or LOOKS)]]
+    if not looks and scene % 4 == 0:
+        looks = LOOKS
+    return [texts[scene % 2], *looks[scene % len(looks or LOOKS) :][:1]]
 
 
 def check_changed(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import unicodedata
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -11,8 +13,11 @@ import pytest
 from minibert import BertTokenizer
 from minibert.cli import main
 from minibert.cli.look import ARTICLE_MODELS
+from minibert.learn import lesson
 from minibert.learn.language import locale_language
-from minibert.learn.lesson import article, articles, fitting_article
+from minibert.learn.lesson import articles, fitting_article
+
+article = cache(lesson.article)  # unpacks a training run
 
 
 def test_a_vocabulary_that_does_not_fit_the_scenes_is_an_error(
@@ -59,6 +64,30 @@ def test_both_languages_have_every_text_of_the_korean_article() -> None:
     for key, texts in article("ko")["lesson"]["texts"].items():
         fields = [set(re.findall(r"\{\w+\}", texts[language])) for language in ("en", "ko")]
         assert texts["en"] and texts["ko"] and fields[0] == fields[1], key
+
+
+def test_labeled_sentences_of_the_english_article_are_half_praise() -> None:
+    labeled = article("en")["lesson"]["labeled"]
+    texts = [text for rows in labeled.values() for text, _ in rows]
+    assert len(set(texts)) == len(texts) == 100
+    for name, rows in labeled.items():
+        assert sum(label for _, label in rows) == len(rows) / 2, name
+
+
+def test_labeled_sentences_of_the_korean_article_are_half_praise() -> None:
+    labeled = article("ko")["lesson"]["labeled"]
+    texts = [text for part in labeled.values() for text, _ in part]
+    assert len(set(texts)) == len(texts) == 120
+    assert all(unicodedata.is_normalized("NFC", text) for text in texts)
+    for part in labeled.values():
+        # praise and complaint about one thing alternate, so that no split separates a pair
+        assert [label for _, label in part] == [1, 0] * (len(part) // 2)
+
+
+def test_the_korean_sample_has_five_hundred_composed_sentences() -> None:
+    sentences = article("ko")["lesson"]["sentences"]
+    assert len(sentences) == len(set(sentences)) == 500
+    assert all(unicodedata.is_normalized("NFC", sentence) for sentence in sentences)
 
 
 def test_both_articles_show_the_training_run() -> None:
