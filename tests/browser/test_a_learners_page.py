@@ -120,6 +120,23 @@ def test_the_footer_is_cleared_when_the_layer_changes(opened: Opened) -> None:
     assert opened.readout == "" and not opened.page.is_visible("#copy")
 
 
+@pytest.mark.parametrize(
+    ("language", "single", "root"),
+    [("en", "a single one", "square root"), ("ko", "하나뿐", "제곱근")],
+)
+def test_the_page_makes_no_false_claims(
+    opened: Opened, language: str, single: str, root: str
+) -> None:
+    """What it says of a single text and of colors is true."""
+    opened.again(f"#language={language}")
+    assert "minibert-tiny" in opened.page.inner_text("header")
+    opened.open("pooler")
+    next_sentence = opened.page.inner_text("#next")
+    assert single in next_sentence and "%" not in next_sentence
+    opened.open("attention")
+    assert root in opened.page.inner_text("#attention-legend")
+
+
 @pytest.mark.slow
 def test_a_long_map_scrolls_to_its_cell(browser: Any, tmp_path: Path) -> None:
     write_page(
@@ -198,15 +215,3 @@ def test_the_page_says_that_it_is_opening(browser: Any, file: Path, once: Opened
     assert "its own script" in page.inner_text("#opening")
     context.close()
     assert not once.page.is_visible("#opening")
-
-
-@pytest.mark.parametrize("language", ["en-US", pytest.param("ko-KR", marks=pytest.mark.slow)])
-def test_maps_are_visible_on_a_phone(browser: Any, file: Path, language: str) -> None:
-    with Opened(
-        browser, file, language=language, width=360, height=740, has_touch=True, is_mobile=True
-    ) as opened:
-        opened.open("attention")
-        assert opened.page.locator("#grid").bounding_box()["y"] < 0.6 * 740
-        assert not opened.page.is_visible("#pin")
-        opened.page.tap("#more summary")
-        assert opened.page.is_visible("#pin")

@@ -122,9 +122,15 @@ def test_nothing_is_wider_than_the_window(
         assert opened.trouble == [] and opened.asked_nothing
 
 
-def test_a_tap_selects_a_cell(browser: Any, file: Path) -> None:
-    with Opened(browser, file, width=390, has_touch=True, is_mobile=True) as opened:
+@pytest.mark.parametrize("language", ["en-US", pytest.param("ko-KR", marks=pytest.mark.slow)])
+def test_maps_are_visible_on_a_phone_and_a_tap_selects_a_cell(
+    browser: Any, file: Path, language: str
+) -> None:
+    phone: dict[str, Any] = {"width": 360, "height": 740, "has_touch": True, "is_mobile": True}
+    with Opened(browser, file, language=language, **phone) as opened:
         opened.page.tap("#tab-attention")
+        assert opened.page.locator("#grid").bounding_box()["y"] < 0.6 * 740
+        assert not opened.page.is_visible("#pin")
         opened.page.evaluate(
             "document.getElementById('attention-map').scrollIntoView({block: 'center'})"
         )
@@ -135,7 +141,10 @@ def test_a_tap_selects_a_cell(browser: Any, file: Path) -> None:
             box["x"] + area["left"] + 2.5 * cell, box["y"] + area["top"] + 1.5 * cell
         )
         assert opened.page.evaluate("[state.token, state.key]") == [1, 2]
-        assert opened.readout.startswith("Layer ") and opened.page.is_visible("#copy")
+        said = "레이어 " if language == "ko-KR" else "Layer "
+        assert opened.readout.startswith(said) and opened.page.is_visible("#copy")
+        opened.page.tap("#more summary")
+        assert opened.page.is_visible("#pin")
 
 
 @pytest.mark.parametrize("language", ["en", pytest.param("ko", marks=pytest.mark.slow)])
@@ -168,7 +177,7 @@ def test_the_tour_by_keyboard(opened: Opened, language: str) -> None:
     assert not opened.page.is_visible("#tour") and opened.trouble == []
 
 
-def test_a_reload_and_a_link_restore_the_state(browser: Any, file: Path, opened: Opened) -> None:
+def test_a_link_restores_the_state(browser: Any, file: Path, opened: Opened) -> None:
     names = "text, pair, masked, off, section, layer, head, token, key, stage, depth, language"
     names += ", theme, special"
     state = f"(({{{names}}}) => ({{{names}}}))(state)"
@@ -188,13 +197,12 @@ def test_a_reload_and_a_link_restore_the_state(browser: Any, file: Path, opened:
     opened.page.click("#theme")
     before = opened.page.evaluate(state)
     tokens = opened.page.inner_text("#tokens")
-    opened.reload()
-    address = opened.page.url
-    assert opened.page.evaluate(state) == before and opened.page.inner_text("#tokens") == tokens
-    assert opened.page.get_attribute("html", "data-theme") == "dark"
     assert before["off"] == [[1]] and before["masked"] == [3] and before["language"] == "ko"
+    opened.page.wait_for_timeout(300)  # ms: the address is written later
+    address = opened.page.url
     with Opened(browser, file, address=address[address.index("#") :]) as other:
         assert other.page.evaluate(state) == before and other.page.inner_text("#tokens") == tokens
+        assert other.page.get_attribute("html", "data-theme") == "dark"
         assert other.trouble == []
 
 

@@ -8,6 +8,7 @@ import importlib
 import json
 import math
 import re
+import shutil
 import string
 import webbrowser
 import zlib
@@ -23,6 +24,7 @@ from conftest import tiny_config
 from hypothesis import given, strategies as st
 
 import minibert
+from minibert.checkpoints.source import BUNDLED_MODELS
 from minibert.cli import main
 from minibert.learn import build as page_build, live
 from minibert.learn.build import load, pack, page_data, render, run, show, write_page
@@ -327,6 +329,14 @@ def test_errors_say_what_is_wrong(
     )
     assert "no" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_that_is_called_model_is_shown_with_its_parent(tmp_path: Path) -> None:
+    folder = tmp_path / "my-bert" / "model"
+    shutil.copytree(BUNDLED_MODELS / "minibert-tiny", folder)
+    write_page(tmp_path / "page.html", str(folder), "I love Korea")
+    scripts = read((tmp_path / "page.html").read_text(encoding="utf-8")).scripts
+    assert json.loads(scripts[1][1])["name"] == "my-bert/model"
 
 
 def test_a_pooler_that_the_checkpoint_does_not_have_is_not_shown(
