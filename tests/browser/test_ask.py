@@ -86,8 +86,14 @@ def check_door(opened: Opened, question: dict[str, Any], language: str) -> None:
 
 
 def test_doors_open(opened: Opened) -> None:
-    """One of four, and a slow test opens all."""
-    for question in QUESTIONS[::4]:
+    """One door of each kind. `test_every_door_shows_the_answer`, which is slow, opens all."""
+    kinds: dict[Any, Any] = {}
+    for question in QUESTIONS:
+        door = question["door"]["en"]
+        changed = set(door) - {"text", "token", "key", "layer", "head", "depth", "stage", "view"}
+        kinds.setdefault((door["section"], *sorted(changed)), question)
+    assert len(kinds) >= 15
+    for question in kinds.values():
         check_door(opened, question, "en")
     assert opened.trouble == []
 

@@ -195,24 +195,24 @@ def test_a_cell_has_a_readout_and_a_line_of_python(opened: Opened) -> None:
 
 def test_nothing_moves_until_play_is_pressed(held: Opened) -> None:
     page = held.page
-    play(page, 10)
+    play(page, 3)
     assert page.evaluate("film.time") == 1 and page.inner_text("#film-play") == "▶ Play"
     page.click("#film-play")
     page.clock.run_for(200)
     assert 0 < page.evaluate("film.time") < 1 and page.inner_text("#film-play") == "❚❚ Pause"
     page.click("#film-play")
     paused = page.evaluate("film.time")
-    play(page, 10)
+    play(page, 3)
     assert page.evaluate("film.time") == paused and page.inner_text("#film-play") == "▶ Play"
     page.click("#film-play")
-    play(page, 80)
+    play(page, 50)
     assert page.evaluate("film.time === filmEnds().at(-1)")
     assert page.inner_text("#film-play") == "↻ Again" and page.is_disabled("#film-next")
     page.click("#film-play")
     page.clock.run_for(100)
     assert page.evaluate("film.time") < 1
     held.open("text")
-    play(page, 60)
+    play(page, 5)
     assert page.evaluate("film.time") < 3  # the animation pauses in other tabs
 
 
@@ -332,7 +332,7 @@ BELOW_MAIN = """() => {
 }"""
 
 
-@pytest.mark.parametrize("language", ["en-US", "ko-KR"])
+@pytest.mark.parametrize("language", ["en-US", pytest.param("ko-KR", marks=pytest.mark.slow)])
 def test_the_output_is_in_sight_beside_an_answer(browser: Any, file: Path, language: str) -> None:
     with Opened(browser, file, address="#ask=qkv", language=language) as opened:
         opened.settle()

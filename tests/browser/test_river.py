@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from opened import Opened, browser as browser, once as once, opened as opened
+from test_one_stage import check_skip_link
 
 import minibert
 from minibert.learn.build import code_places, write_page
@@ -115,3 +116,14 @@ def test_the_strip_fits_its_window(opened: Opened, width: int) -> None:
     )
     assert max(over) <= 0
     assert opened.page.evaluate("document.getElementById('river').offsetHeight") <= 130
+
+
+def test_the_first_stop_of_tab_skips_to_the_tabs(opened: Opened) -> None:
+    check_skip_link(opened, "tab-text")
+
+
+def test_minibert_view_shows_everything(opened: Opened) -> None:
+    """It has no article, so nothing is behind a control."""
+    assert opened.page.locator("#explore").count() == 0
+    assert opened.page.get_attribute("html", "data-calm") is None
+    assert opened.page.is_visible("#tab-text") and opened.page.is_visible("#edit")
