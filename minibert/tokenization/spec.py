@@ -148,13 +148,14 @@ class TokenizerSpec:
 
         Raises:
             FileNotFoundError: The file does not exist.
-            ValueError: The vocabulary is empty, or the file is broken.
+            ValueError: The vocabulary is empty, an id is not a whole number, or the file is broken.
         """
         if isinstance(vocab, TokenizerSpec):
             return vocab
         if isinstance(vocab, str | os.PathLike):
             return cls.from_file(Path(vocab))
         if isinstance(vocab, Mapping):
+            check_ids(vocab.values())
             return cls(dict(vocab))
         tokens = () if vocab is None else vocab
         check_kind("vocab", tokens, Iterable, "a vocab.txt file, a list of tokens or a dict of ids")

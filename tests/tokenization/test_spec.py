@@ -120,6 +120,13 @@ def test_rows_need_the_tokens_around_their_texts(name: str) -> None:
     assert bare("i")["input_ids"] == [5]
 
 
+@pytest.mark.parametrize("token_id", [1.0, "1", -1, None])
+def test_ids_that_are_none(token_id: Any) -> None:
+    """They came out as ids of texts, or ended in an error of JSON when the tokenizer was saved."""
+    with pytest.raises(ValueError, match="Ids should be whole numbers from 0"):
+        BertTokenizer({"[UNK]": 0, "a": token_id})
+
+
 def test_a_token_for_unknown_words_that_the_vocabulary_lacks() -> None:
     tokenizer = BertTokenizer(WORDS)
     with pytest.raises(ValueError, match="has no '<unk>' for unknown words"):
