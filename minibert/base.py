@@ -98,7 +98,8 @@ class PreTrainedModel(ModelCompatibility, nn.Module):
                 `Source.of`. `use_safetensors=False` reads pytorch_model.bin also where there are
                 safetensors. Keywords of the class's `__init__`, such as `add_pooling_layer`, are
                 passed to it. Everything else is a field of the config, such as `num_labels=3` or
-                `attn_implementation="eager"`.
+                `attn_implementation="eager"`. An `__init__` with `**kwargs` gets all keywords that
+                are not fields.
 
         Returns:
             The model in eval mode, or with `output_loading_info` the model and a dict of names.

@@ -12,7 +12,7 @@ import pytest
 import torch
 from own_classes import CLASSES, HeadsConfig
 
-from minibert import BertConfig, BertModel
+from minibert import BertConfig, BertModel, BertPreTrainedModel
 
 SIZES = {
     "vocab_size": 40,
@@ -153,3 +153,23 @@ def test_a_config_of_ones_own_is_loaded(tmp_path: Path) -> None:
     build("OwnConfig").save_pretrained(tmp_path)
     again = own_classes.OwnConfig.from_pretrained(tmp_path)
     assert isinstance(again.config, HeadsConfig) and len(again.layers) == 2
+
+
+def test_an_init_that_takes_anything_gets_what_is_no_field_of_the_config(tmp_path: Path) -> None:
+    """As in SimCSE's code, whose `__init__` takes `*model_args, **model_kargs`."""
+
+    class Open(BertPreTrainedModel):
+        def __init__(self, config: BertConfig, *model_args: Any, **model_kargs: Any) -> None:
+            super().__init__(config)
+            self.received = (model_args, model_kargs)
+            self.bert = BertModel(config)
+
+    BertModel(BertConfig(**SIZES)).save_pretrained(tmp_path)
+    options: dict[str, Any] = {"temp": 0.05, "model_args": 7}
+    model = Open.from_pretrained(tmp_path, "cls", **options, num_labels=5, torch_dtype="float16")
+    assert model.received == (("cls",), options)
+    assert model.config.num_labels == 5 and model.dtype == torch.float16
+    again = Open.from_pretrained(tmp_path, config=model.config, **options)
+    assert again.received == ((), options)
+    with pytest.raises(TypeError, match="BertConfig has no field 'temp'"):
+        BertModel.from_pretrained(tmp_path, temp=0.05)

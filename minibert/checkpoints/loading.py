@@ -32,6 +32,8 @@ from minibert.checkpoints.drawing import draw_missing, without_values
 from minibert.checkpoints.source import Source, split_source
 from minibert.checkpoints.tensors import read_tensors, renamed
 from minibert.checkpoints.ties import named_tensors, shared_names, untie
+from minibert.compat.config_fields import REFUSED, RENAMED, field_names
+from minibert.compat.config_methods import UNUSED
 from minibert.compat.keywords import drop_unused, one_device
 from minibert.initialization import WORD_EMBEDDINGS
 from minibert.util.checks import warn
@@ -209,7 +211,7 @@ def load_model(
 
     with collector_paused(), on_cpu():
         with prefix_errors(report.source), without_values() as models:
-            model = build(model_class, config, model_options)
+            model = build(model_class, config, arguments, model_options)
         fill(model, models, tensors, report, ignore_mismatched_sizes)
     for sentence in report.problems(model_class.__name__):
         warn(sentence)
@@ -227,7 +229,9 @@ def move(model: Any, device: torch.device | str | None, device_map: Any) -> Any:
     return model.to(resolve_device(device))
 
 
-def build(model_class: Any, config: Any, model_options: Mapping[str, Any]) -> Any:
+def build(
+    model_class: Any, config: Any, arguments: Sequence[Any], model_options: Mapping[str, Any]
+) -> Any:
     """Build a model whose values come from a checkpoint.
 
     A subclass is constructed as it is written. For a class of minibert, whose layers are all alike,
@@ -235,8 +239,8 @@ def build(model_class: Any, config: Any, model_options: Mapping[str, Any]) -> An
     """
     is_own = model_class.__module__ in OWN_MODULES
     if not is_own or config.num_hidden_layers < 2:
-        return model_class(config, **model_options)
-    model = model_class(config.replace(num_hidden_layers=1), **model_options)
+        return model_class(config, *arguments, **model_options)
+    model = model_class(config.replace(num_hidden_layers=1), *arguments, **model_options)
     for module in model.modules():
         if "config" in vars(module):
             module.config = config
@@ -273,20 +277,33 @@ def on_cpu() -> AbstractContextManager[Any]:
 def split_model_options(
     model_class: Any, arguments: Sequence[Any], options: Mapping[str, Any]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the arguments of the class's `__init__` after the config by name, and other options.
+    """Return the keywords of the class's `__init__`, and other options.
+
+    An `__init__` that takes any keyword gets all that are not fields of the config.
+
+    Args:
+        model_class: A subclass of `PreTrainedModel`.
+        arguments: What follows the config by position.
+        options: Keywords.
 
     Raises:
         TypeError: More positional arguments than `__init__` has parameters.
     """
-    names = list(inspect.signature(model_class).parameters)[1:]
-    if len(arguments) > len(names):
+    parameters = list(inspect.signature(model_class).parameters.values())[1:]
+    kinds = {parameter.kind for parameter in parameters}
+    open_kinds = {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}
+    names = {parameter.name for parameter in parameters if parameter.kind not in open_kinds}
+    if len(arguments) > len(names) and inspect.Parameter.VAR_POSITIONAL not in kinds:
         raise TypeError(
             f"{model_class.__name__}.from_pretrained received {len(arguments)} arguments after "
             f"the name, but {model_class.__name__}.__init__ has {len(names)} after the config. "
             "Pass options by name, such as num_labels=3."
         )
-    model_options = dict(zip(names, arguments, strict=False))
-    model_options |= {name: value for name, value in options.items() if name in names}
+    if inspect.Parameter.VAR_KEYWORD in kinds:
+        config_class = model_class.config_class
+        fields = {*field_names(config_class), *config_class.attribute_map}
+        names |= options.keys() - fields - RENAMED.keys() - REFUSED.keys() - UNUSED.keys()
+    model_options = {name: value for name, value in options.items() if name in names}
     return model_options, {name: value for name, value in options.items() if name not in names}
 
 

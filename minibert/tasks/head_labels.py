@@ -85,7 +85,7 @@ def shaped_by_labels(
     shapes = []
     for count in (config.num_labels, config.num_labels + 1):
         with torch.random.fork_rng(devices=()), without_values():
-            model = build(model_class, config.replace(num_labels=count), options)
+            model = build(model_class, config.replace(num_labels=count), (), options)
         shapes.append({name: tensor.shape for name, tensor in model.state_dict().items()})
     return {name for name, shape in shapes[0].items() if shape != shapes[1].get(name)}
 
