@@ -173,3 +173,20 @@ def test_an_init_that_takes_anything_gets_what_is_no_field_of_the_config(tmp_pat
     assert again.received == ((), options)
     with pytest.raises(TypeError, match="BertConfig has no field 'temp'"):
         BertModel.from_pretrained(tmp_path, temp=0.05)
+
+
+def test_a_teacher_that_was_loaded_by_itself_is_not_missing(tmp_path: Path) -> None:
+    class Student(BertPreTrainedModel):
+        def __init__(self, config: BertConfig, teacher: BertModel | None = None) -> None:
+            super().__init__(config)
+            self.bert = BertModel(config)
+            self.teacher = teacher
+
+    BertModel(BertConfig(**SIZES)).save_pretrained(tmp_path)
+    teacher = BertModel.from_pretrained(tmp_path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # "newly initialized"
+        student = Student.from_pretrained(tmp_path, teacher=teacher)
+    assert not student.load_report.missing
+    with pytest.warns(UserWarning, match="teacher.* newly initialized"):
+        Student.from_pretrained(tmp_path, teacher=BertModel(BertConfig(**SIZES)))

@@ -72,7 +72,7 @@ class LoadReport:
     Attributes:
         source: The name that was loaded.
         missing: Parameters and buffers of the model that the checkpoint lacks. They have initial
-            values.
+            values. Those of a model inside that was loaded by itself are not among them.
         mismatched: Tensors whose shape differs. They have initial values, too, because of
             `ignore_mismatched_sizes`.
         unexpected: Tensors of the checkpoint that the model has no place for.
@@ -502,8 +502,19 @@ def cast_rest(model: nn.Module, filled: set[int], dtype: torch.dtype) -> None:
 def report_missing(
     model: Any, slots: Mapping[str, Tensor], filled: set[int], report: LoadReport
 ) -> None:
-    """Report what the checkpoint lacks, each tensor by its first name."""
+    """Report what the checkpoint lacks, each tensor by its first name.
+
+    A model inside that has been loaded from a checkpoint of its own, such as a teacher, has values.
+    """
     mismatched = {name for name, _, _ in report.mismatched}
     missing = [name for name, slot in slots.items() if id(slot) not in filled]
-    aliases = shared_names(model, slots) if missing else {}
-    report.missing += [n for n in missing if n not in mismatched and n not in aliases]
+    if not missing:
+        return
+    aliases = shared_names(model, slots)
+    loaded: set[int] = set()
+    for module in model.modules():
+        if getattr(module, "load_report", None) is not None:
+            loaded.update(map(id, named_tensors(module).values()))
+    for name in missing:
+        if name not in mismatched and name not in aliases and id(slots[name]) not in loaded:
+            report.missing.append(name)
