@@ -95,7 +95,11 @@ class Batched(AbstractContextManager["Batched"]):
                 raise RuntimeError(
                     "this Batched is closed: call embedder.batched() for another one."
                 )
-            if len(self._waiting) + len(requests) > self.max_pending:
+            room = self.max_pending - len(requests)
+            if len(self._waiting) > room:
+                waiting = [request for request in self._waiting if not request.future.cancelled()]
+                self._waiting = deque(waiting)
+            if len(self._waiting) > room:
                 raise BusyError(
                     f"{len(self._waiting)} texts are waiting, of at most {self.max_pending}: try "
                     "again later."
@@ -153,26 +157,25 @@ class Batched(AbstractContextManager["Batched"]):
         self.close()
 
     def _work(self) -> None:
-        is_idle = True
-        while batch := self._next_batch(is_idle):
+        is_new = True
+        while batch := self._next_batch(is_new):
+            is_new = False
             requests = []
             for request in batch:
                 if request.future.set_running_or_notify_cancel():
                     requests.append(request)
             self._answer(requests)
-            is_idle = not self._waiting
 
-    def _next_batch(self, is_idle: bool) -> list[_Request]:
+    def _next_batch(self, is_new: bool) -> list[_Request]:
         """The next texts to encode together, in order of arrival. None once it is closed.
 
         They have the same prompt length, because pooling leaves out as many tokens of all of them.
 
         Args:
-            is_idle: Whether nothing waited when the previous batch was done. The first text then
-                waits for others.
+            is_new: Whether the thread has just begun, because of a text that waits for others.
         """
         with self._changed:
-            if is_idle:
+            if is_new or not self._waiting:  # the model is idle
                 self._changed.wait_for(lambda: self._waiting or self._closed)
                 max_wait = 0.0 if self._was_single else self._max_wait
                 self._changed.wait_for(self._has_full_batch, max_wait)

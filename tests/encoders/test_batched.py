@@ -132,8 +132,9 @@ class TestErrors:
             ):
                 batched.submit("trees")
             assert second.cancel()
+            fourth = batched.submit("trees")
             proceed.set()
-            assert first.result().shape == third.result().shape == (32,)
+            assert first.result().shape == third.result().shape == fourth.result().shape == (32,)
 
     def test_forked_processes(self, embedder: SentenceEmbedder) -> None:
         """A thread does not survive a fork, whether it has worked before or not."""
