@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from minibert.encoders.scoring import (
     relevance_activation,
 )
 from minibert.encoders.sentence_folder import SentenceFolder, is_embedder, read_sentence_folder
-from minibert.encoders.token_rows import Pair, Rows, Settings, Vectors
+from minibert.encoders.token_rows import Pair, Rows, Settings, Vectors, list_texts
 from minibert.inference.batching import Report
 from minibert.util.checks import warn_of_truncation
 
@@ -88,7 +88,7 @@ class OnnxHead(TextScorer):
         """The class that was exported, such as "BertForTokenClassification"."""
         return (self.config.architectures or ["BertModel"])[0]
 
-    def run(self, texts: Sequence[str | Pair]) -> dict[str, list[Array]]:
+    def run(self, texts: Iterable[str | Pair]) -> dict[str, list[Array]]:
         """Compute all outputs of the head.
 
         Args:
@@ -97,13 +97,17 @@ class OnnxHead(TextScorer):
         Returns:
             For each output of the graph an array for each text: (labels,), or (tokens, labels)
             where every token has logits, [CLS] and [SEP] included.
+
+        Raises:
+            ValueError: A single string, or something else that is not a collection of texts.
         """
-        rows = self.rows(texts, self.settings())
-        warn_of_truncation(rows.overlong, len(texts), self.max_length)
+        inputs = list_texts(texts)
+        rows = self.rows(inputs, self.settings())
+        warn_of_truncation(rows.overlong, len(inputs), self.max_length)
         results = self.graph.run(rows.ids, rows.token_types)
         return {name: [arrays[place] for place in rows.indices] for name, arrays in results.items()}
 
-    def logits(self, texts: Sequence[str | Pair]) -> Vectors:
+    def logits(self, texts: Iterable[str | Pair]) -> Vectors:
         """Compute the logits of a sequence classifier or reranker.
 
         Args:
@@ -113,12 +117,12 @@ class OnnxHead(TextScorer):
             (texts, labels).
 
         Raises:
-            ValueError: The model has another head.
+            ValueError: The model has another head, or as `run`.
         """
         logits, _ = self.compute_logits(texts, self.settings())
         return logits
 
-    def scores(self, texts: Sequence[str | Pair]) -> Vectors:
+    def scores(self, texts: Iterable[str | Pair]) -> Vectors:
         """Compute the scores of a sequence classifier or reranker.
 
         Returns:
@@ -127,7 +131,7 @@ class OnnxHead(TextScorer):
         """
         return self.activation(self.logits(texts))
 
-    def classify(self, texts: Sequence[str | Pair]) -> list[list[LabelScore]]:
+    def classify(self, texts: Iterable[str | Pair]) -> list[list[LabelScore]]:
         """Compute the labels of texts with their scores, as `minibert.classify` does.
 
         Returns:

@@ -118,6 +118,9 @@ def activate(logits: Any, name: str) -> Any:
         return np.asarray(_FUNCTIONS[name](logits), dtype=np.float32)
 
 
+_erf = np.vectorize(math.erf, otypes=[float])  # without a type it takes no empty arrays
+
+
 def _softmax(logits: Vectors) -> Vectors:
     powers = np.exp(logits - logits.max(axis=-1, keepdims=True))
     shares: Vectors = powers / powers.sum(axis=-1, keepdims=True)
@@ -128,7 +131,7 @@ _FUNCTIONS: dict[str, Callable[[Vectors], Any]] = {
     "Identity": lambda logits: logits,
     "Tanh": np.tanh,
     "ReLU": lambda logits: np.maximum(logits, 0),
-    "GELU": lambda logits: logits * (1 + np.vectorize(math.erf)(logits / 2**0.5)) / 2,
+    "GELU": lambda logits: logits * (1 + _erf(logits / 2**0.5)) / 2,
     "SiLU": lambda logits: logits / (1 + np.exp(-logits)),
     "Sigmoid": lambda logits: 1 / (1 + np.exp(-logits)),
     "Softmax": _softmax,
@@ -196,7 +199,7 @@ class TextScorer(TextModel):
 
     def compute_logits(
         self,
-        texts: Sequence[Any],
+        texts: Iterable[Any],
         settings: Settings,
         kind: str = "texts",
         show_progress_bar: bool = False,
@@ -211,12 +214,16 @@ class TextScorer(TextModel):
 
         Returns:
             (N, labels) float32, and the indices of the truncated texts.
+
+        Raises:
+            ValueError: A single string, or something else that is not a collection of texts.
         """
-        rows = self.rows(texts, settings)
-        with Progress(True, len(texts)) if show_progress_bar else SILENT as progress:
+        inputs = list_texts(texts)
+        rows = self.rows(inputs, settings)
+        with Progress(True, len(inputs)) if show_progress_bar else SILENT as progress:
             logits = self.encode_rows(rows, settings, rows.progress_callback(progress))
         truncated = rows.truncated
-        warn_of_truncation(len(truncated), len(texts), self.max_length, kind=kind)
+        warn_of_truncation(len(truncated), len(inputs), self.max_length, kind=kind)
         return logits, truncated
 
     def rank_documents(
@@ -250,8 +257,6 @@ class TextScorer(TextModel):
             )
         if top_k is not None:
             check_count("top_k", top_k)
-        if isinstance(documents, str):
-            raise ValueError(f"documents should be several strings, not {documents!r:.60}.")
         texts = list_texts(documents)
         pairs = [(query, text) for text in texts]
         logits, truncated = self.compute_logits(pairs, settings, "pairs", show_progress_bar)

@@ -263,9 +263,15 @@ def check_collection(
         column: What to pass of a table instead, for the error.
 
     Raises:
-        ValueError: A mapping or a table, whose items are keys, a set, which has no order, bytes,
-            or something that cannot be iterated over.
+        ValueError: A single string, whose letters would be taken for texts, or a path, a mapping or
+            a table, whose items are keys, a set, which has no order, bytes, or something that
+            cannot be iterated over.
     """
+    if isinstance(texts, str | os.PathLike):
+        raise ValueError(
+            f"texts should be several strings, not {texts!r:.80}. For those of a file, pass "
+            "(row.text for row in minibert.text.read(path))."
+        )
     wrong = f"texts should be strings in a list or another sequence, not {type_of(texts)}"
     is_table = getattr(texts, "columns", None) is not None
     if is_table or getattr(texts, "column_names", None) is not None:
@@ -296,14 +302,8 @@ def iter_texts(texts: Iterable[str]) -> Iterator[str]:
     """Any number of texts, one at a time.
 
     Raises:
-        ValueError: A single string, whose letters would be taken for texts, or as
-            `check_collection`.
+        ValueError: As `check_collection`.
     """
-    if isinstance(texts, str | os.PathLike):
-        raise ValueError(
-            f"texts should be several strings, not {texts!r}. For those of a file, pass "
-            "(row.text for row in minibert.text.read(path))."
-        )
     check_collection(texts)
     return iter(texts)
 

@@ -607,12 +607,13 @@ class TestCounts:
         )
         assert "2/2" in capsys.readouterr().err
 
-    def test_a_stream_of_a_single_string(self, embedder: SentenceEmbedder) -> None:
-        with pytest.raises(
-            ValueError,
-            match=r"should be several strings, not 'a\.txt'\..*minibert\.text\.read\(path\)",
-        ):
-            list(embedder.encode_stream("a.txt"))
+    def test_several_texts_are_not_a_single_string(self, embedder: SentenceEmbedder) -> None:
+        for method in (embedder.encode_stream, embedder.embed_documents):
+            with pytest.raises(
+                ValueError,
+                match=r"should be several strings, not 'a\.txt'\..*minibert\.text\.read\(path\)",
+            ):
+                method("a.txt")  # type: ignore[operator]
         with pytest.raises(ValueError, match="chunk_size should be .* 1 or more, not 0"):
             list(embedder.encode_stream(["a"], chunk_size=0))
 

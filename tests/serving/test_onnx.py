@@ -340,6 +340,16 @@ class TestExportedHeads:
         finally:
             model.batched.close()
 
+    def test_forms_of_texts(self, folders: tuple[Path, Path]) -> None:
+        exported = OnnxHead.from_pretrained(folders[1])
+        expected = exported.logits(TEXTS)
+        for texts in (iter(TEXTS), np.array(TEXTS), tuple(TEXTS)):
+            np.testing.assert_array_equal(exported.logits(texts), expected)
+        for wrong in ("hello", {"hello"}, {"hello": 1}, b"hello"):
+            for method in (exported.run, exported.scores, exported.classify):
+                with pytest.raises(ValueError, match="texts should be "):
+                    method(wrong)  # type: ignore[arg-type]
+
     def test_command(self, folders: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
         folder, out = folders
         command = ("classify", *(text for text in TEXTS if text), "-m")
