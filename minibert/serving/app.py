@@ -160,6 +160,7 @@ class RankRequest(_Request):
     return_documents: bool = False
     return_text: bool = False
     raw_scores: bool = False
+    rank_fields: list[Literal["text"]] | None = None  # of documents that are objects, as Cohere's
 
 
 class ClassifyRequest(_Request):
@@ -392,7 +393,8 @@ def create_app(
     if cors:  # around the gate, because browsers ask for permission without the key
         app.add_middleware(
             CORSMiddleware,
-            allow_origins=list(cors),
+            # browsers send an origin without the slash that their address bar shows
+            allow_origins=[origin.rstrip("/") for origin in cors],
             allow_methods=["*"],
             allow_headers=["*"],
             expose_headers=["X-Request-ID", "X-Truncated", "X-Truncated-Count"],

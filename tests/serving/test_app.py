@@ -421,6 +421,7 @@ MALFORMED += [
     ("/v1/rerank", {"query": "x", "documents": [{"xyzzyq": 1}]}),
     ("/v1/rerank", '{"query": "xyzzyq\\ud800", "documents": ["x"]}'),
     ("/v1/rerank", {"query": "x", "documents": ["x"], "top_n": -1}),
+    ("/v1/rerank", {"query": "x", "documents": [{"text": "x"}], "rank_fields": ["xyzzyq"]}),
     ("/v1/embeddings", {"input": "xyzzyq", "dimensions": True}),
     ("/v1/classify", {"input": [["xyzzyq"]]}),
     ("/predict", {"inputs": ["x", "y", "xyzzyq"]}),
@@ -1008,7 +1009,8 @@ class TestBehindAProxy:
     def test_pages_of_other_origins(self, folders: Folders) -> None:
         model = load("embedder", Source(folders.embedder), precision=None, **QUEUE)
         ask = {"Origin": "https://a.example", "Access-Control-Request-Method": "POST"}
-        for cors, status in (((), 401), (("https://a.example",), 200), (("*",), 200)):
+        origins = ((), 401), (("https://a.example",), 200), (("https://a.example/",), 200)
+        for cors, status in (*origins, (("*",), 200)):
             client = TestClient(create_app([model], key=KEY, cors=cors))
             answer = client.options("/v1/embeddings", headers=ask)
             assert answer.status_code == status
