@@ -8,6 +8,7 @@ import lzma
 import re
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from numbers import Integral
 from typing import Any
 
@@ -66,7 +67,6 @@ class FileRows:
 
     def __iter__(self) -> Iterator[Row]:
         self._warn_of_options()
-        is_packed = self.file.compressed or self.format.kind == "parquet"
         readers = {
             "lines": self._of_lines,
             "table": self._of_table,
@@ -74,8 +74,15 @@ class FileRows:
             "array": self._of_array,
             "parquet": self._of_parquet,
         }
-        try:
+        with self._naming_damage():
             yield from readers[self.format.kind]()
+
+    @contextmanager
+    def _naming_damage(self) -> Iterator[None]:
+        """Let the errors of other libraries name the file."""
+        is_packed = self.file.compressed or self.format.kind == "parquet"
+        try:
+            yield
         except (EOFError, zlib.error, lzma.LZMAError, OSError, ValueError) as error:
             if isinstance(error, OSError) and error.errno is not None:  # of the system
                 if error.filename is not None:
@@ -105,7 +112,7 @@ class FileRows:
         step = part_bytes
         if self.format.kind == "parquet":
             text = self.table.text
-            with self.open_parquet() as parquet:
+            with self._naming_damage(), self.open_parquet() as parquet:
                 index = parquet.schema_arrow.get_field_index(text)
                 groups = [parquet.metadata.row_group(n) for n in range(parquet.num_row_groups)]
                 text_bytes = sum(group.column(index).total_uncompressed_size for group in groups)

@@ -60,8 +60,7 @@ def text_lines(
         skip: Receives the lines that cannot be decoded. None: the first is an error.
         start: First byte. Above 0 only for files that can be split (see `is_wide`).
         end: Byte after the last. None reads to the end.
-        keep_bad: Yield the lines that `skip` receives, too, with surrogates in place of what cannot
-            be decoded.
+        keep_bad: Yield the lines that `skip` receives, too, with replacement characters.
 
     Returns:
         An iterator of the number of a line from 1, or of its first byte if `start` is not 0, and
@@ -91,7 +90,7 @@ def text_lines(
                 reason = _decoding_fault(line, name, encoding, is_binary=b"\0" in head)
                 BadRow.leave_out(skip, place, reason, repr(line[:SHOWN_CHARACTERS]))
                 if keep_bad:
-                    yield number, line.decode(name, "surrogateescape")
+                    yield number, line.decode(name, "replace")
             else:
                 yield number, text
 

@@ -301,6 +301,8 @@ DAMAGED = {
     "a.txt.bz2": b"plain",
     "a.txt.xz": b"\xfd7zXZ\x00",
     "a.parquet": b"PAR1 and no more",
+    "a.parquet.gz": b"plain",
+    "a.parquet.xz": b"plain",
     "b.parquet": parquet_bytes([{"text": "a"} for _ in range(99)]).replace(b"a", b"\xff"),
 }
 
@@ -308,8 +310,12 @@ DAMAGED = {
 @pytest.mark.filterwarnings("error::ResourceWarning")
 @pytest.mark.parametrize("name", DAMAGED)
 def test_damaged_files_are_named(name: str, tmp_path: Path) -> None:
+    path = write(tmp_path, name, DAMAGED[name])
     with pytest.raises(ValueError, match=name):
-        texts_of(write(tmp_path, name, DAMAGED[name]))
+        texts_of(path)
+    with pytest.raises(ValueError, match=name):
+        for part in parts_of(path, part_bytes=1).values():
+            list(read_part(part))
 
 
 @pytest.mark.needs("named pipes")
