@@ -149,6 +149,7 @@ def finetune(
             tokenizer=tokenizer,
             resume=resume,
             evaluate=measure,
+            dev=dev_examples,
             callback=callback,
         )
         trainer.train()
@@ -157,11 +158,13 @@ def finetune(
         scores = dict(trainer.best_scores)
         best, tokenizer = task.load(Path(folder), train_rows)
         best.to(model.device)
-        calibrated = task.calibrate(best, dev_rows, dev_examples)
-        if calibrated is not None:
-            scores = task.score(dev_rows, calibrated).metrics
-            if trainer.is_first:
-                best.config.save_pretrained(folder)
+        predictions = task.calibrate(best, dev_rows, dev_examples)
+        if predictions is not None and trainer.is_first:
+            best.config.save_pretrained(folder)
+        if predictions is None and not scores:  # resumed with another dev file, and no step left
+            predictions = task.predict(best, dev_rows, dev_examples)
+        if predictions is not None:
+            scores = task.score(dev_rows, predictions).metrics
         if test_rows:
             test_examples = task.encode(test_rows, tokenizer, best.config, max_length)
             test_scores = task.score(test_rows, task.predict(best, test_rows, test_examples))

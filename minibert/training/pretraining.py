@@ -457,6 +457,7 @@ def pretrain(
             tokenizer=tokenizer,
             resume=resume,
             evaluate=evaluate,
+            dev=dev_examples,
             callback=callback,
         )
         run.train()

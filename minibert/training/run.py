@@ -85,6 +85,8 @@ class Run:
             or the labels have changed.
         evaluate: Measures the model in eval mode. Every process calls it, and the scores go into
             the log.
+        dev: The examples that `evaluate` measures the model on. Scores on other ones are not
+            compared with each other.
         callback: Called with each record of the log, as `mlflow.log_metrics` could be.
 
     Raises:
@@ -101,6 +103,7 @@ class Run:
     tokenizer: BertTokenizer | None = None
     resume: bool | Literal["with other data"] = False
     evaluate: Callable[[], dict[str, float]] | None = None
+    dev: Sequence[Example] = ()
     callback: Callable[[Record], object] | None = None
 
     def __post_init__(self) -> None:
@@ -127,7 +130,7 @@ class Run:
             self.steps = options.steps
         self._states_to_keep = max(2, options.keep_states)
         self._snapshot_steps = _snapshot_steps(self.steps, options.checkpoints)
-        self._about = _describe_run(self.model, options, self._examples)
+        self._about = _describe_run(self.model, options, self._examples, self.dev)
         self.updates = Steps(self.model, self.objective, options, self.steps, self.processes)
 
     def train(self) -> None:
@@ -322,8 +325,11 @@ class Run:
         load_training_state(state, self.model, self.updates.optimizer)
         for name in POSITION:
             setattr(self, name, state["position"][name])
-        self.best_scores = state["best_scores"]
-        if state["metric"] != self.options.metric:  # another one chooses from now on
+        if state["about"].get("dev") in (self._about["dev"], None):
+            self.best_scores = state["best_scores"]
+        if (
+            not self.best_scores or state["metric"] != self.options.metric
+        ):  # another one chooses from now on
             self.evaluations_since_best = 0
         self._saved_step = self.step
         if self.epoch > 0:  # the first one is open
@@ -395,7 +401,10 @@ def _snapshot_steps(steps: int, count: int) -> set[int]:
 
 
 def _describe_run(
-    model: PreTrainedModel, options: TrainingOptions, examples: Sequence[Example]
+    model: PreTrainedModel,
+    options: TrainingOptions,
+    examples: Sequence[Example],
+    dev: Sequence[Example],
 ) -> dict[str, Any]:
     """The model, options and data that have to be the same when the run is resumed."""
     description: dict[str, Any] = {"model": type(model).__name__}
@@ -406,6 +415,7 @@ def _describe_run(
         if field.name not in RESUME_MAY_DIFFER:
             description[field.name] = getattr(model.config, field.name)
     description["data"] = _digest(examples)
+    description["dev"] = _digest(dev)
     return description
 
 
@@ -422,11 +432,12 @@ def _check_same_run(
     """
     for name, value in current.items():
         before = saved.get(name, value)
-        if before == value or (name == "data" and other_data):
+        if before == value or (name in ("data", "dev") and other_data):
             continue
-        if name == "data":
+        if name in ("data", "dev"):
+            purpose = " to evaluate with" if name == "dev" else ""
             raise ValueError(
-                f"{path} was saved by a run with other examples or labels: "
+                f"{path} was saved by a run with other examples or labels{purpose}: "
                 'resume with the same data, or pass resume="with other data".'
             )
         raise ValueError(

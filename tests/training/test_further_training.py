@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -292,6 +293,22 @@ def test_a_run_that_is_stopped_behind_its_last_step_can_be_resumed(tmp_path: Pat
         finetune(Stopped(), base, data, data, tmp_path / "out", options)
     scores = finetune(SequenceTask(), base, data, data, tmp_path / "out", options, resume=True)
     assert scores and not saved_states(tmp_path / "out")
+
+
+@pytest.mark.parametrize("steps", [4, 6])
+def test_scores_on_another_dev_file_are_not_those_of_the_first(steps: int, tmp_path: Path) -> None:
+    data = [{"text": "abcdef"[n % 6], "label": "xy"[n % 2]} for n in range(20)]
+    swapped = [{**row, "label": "yx"[n % 2]} for n, row in enumerate(data)]
+    base = tiny_folder(tmp_path / "base")
+    options = TrainingOptions(steps=4, learning_rate=0.0)
+    first = finetune(SequenceTask(), base, data, data, tmp_path / "out", options)
+    options = replace(options, steps=steps)
+    with pytest.raises(ValueError, match="labels to evaluate with: resume with the same data"):
+        finetune(SequenceTask(), base, data, swapped, tmp_path / "out", options, resume=True)
+    other: Any = "with other data"
+    scores = finetune(SequenceTask(), base, data, swapped, tmp_path / "out", options, resume=other)
+    assert scores["accuracy"] == pytest.approx(1 - first["accuracy"])
+    assert scores["loss"] != first["loss"]
 
 
 def test_a_metric_chooses_the_best_model(tmp_path: Path) -> None:
