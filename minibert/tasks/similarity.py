@@ -121,6 +121,8 @@ class SimilarityTask(TableTask):
     def __post_init__(self) -> None:
         if self.table.pair is None:
             raise ValueError("table has no pair: name the column of the second text.")
+        if self.max_score is not None and not self.max_score > 0:
+            raise ValueError(f"max_score should be more than 0, not {self.max_score:g}.")
         for name in self.negatives:
             if name in (self.table.text, self.table.pair):
                 raise ValueError(f"{name!r} is the column of a negative and of another text.")

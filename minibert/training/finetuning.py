@@ -179,6 +179,10 @@ def _options_of_task(options: TrainingOptions, task: Any, dev: Data | None) -> T
     check_kind("options", options, TrainingOptions, "TrainingOptions")
     if dev is None and getattr(task, "dev_table", None) is not None:
         task = replace(task, dev_table=None)  # held-out rows are read and scored as training rows
+    for name, value in task.fixed.items():
+        default = getattr(TrainingOptions(), name)
+        if getattr(options, name) not in (value, default):
+            raise ValueError(f"{name} has no effect on this task: drop it.")
     metrics = task.metrics
     if not metrics:
         raise ValueError(f"{type(task).__name__} names no metrics, of which one chooses the model.")

@@ -345,8 +345,11 @@ class Run:
         with torch.no_grad():
             scores = {name: float(score) for name, score in evaluate().items()}
         self.model.train()
-        if self.options.metric is not None:
-            comparison = compare_scores(scores, self.best_scores, self.options.metric)
+        metric = self.options.metric
+        if metric is not None:
+            if metric not in scores:
+                raise ValueError(f"metric is {metric!r}, but the scores are {', '.join(scores)}.")
+            comparison = compare_scores(scores, self.best_scores, metric)
             self.evaluations_since_best = 0 if comparison > 0 else self.evaluations_since_best + 1
             if comparison >= 0:  # of equal models the later one, which does not count as better
                 self.best_scores = scores

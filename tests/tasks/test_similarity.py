@@ -244,6 +244,23 @@ def test_held_out_pairs_are_ranked_although_a_test_file_has_scores(
     assert max(record["step"] for record in records) == 3  # none is better than the first
 
 
+@pytest.mark.parametrize("options", [{"pool": 50}, {"tokens_per_forward": 64}])
+def test_options_that_the_task_decides(
+    options: dict[str, Any], checkpoint: Path, tmp_path: Path
+) -> None:
+    (name,) = options
+    with pytest.raises(ValueError, match=f"{name} has no effect on this task: drop it"):
+        finetune(
+            SimilarityTask(), checkpoint, pairs(4, 0), None, tmp_path, TrainingOptions(**options)
+        )
+
+
+@pytest.mark.parametrize("score", [0, -5.0, float("nan")])
+def test_the_largest_score_is_positive(score: float) -> None:
+    with pytest.raises(ValueError, match="max_score should be more than 0"):
+        SimilarityTask(SCORED, max_score=score)
+
+
 def test_rows_of_an_evaluation_file_may_lack_negatives(checkpoint: Path, tmp_path: Path) -> None:
     task = SimilarityTask(PAIRS, ["negative"])
     dev = [*pairs(4, 1), {"anchor": "a b", "positive": "n o"}]

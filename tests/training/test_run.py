@@ -533,6 +533,13 @@ def test_another_metric_is_compared_with_the_best_model_so_far(tmp_path: Path) -
     assert_same_weights(kept, BertForSequenceClassification.from_pretrained(tmp_path).state_dict())
 
 
+def test_a_metric_that_is_not_measured(tmp_path: Path) -> None:
+    options = replace(OPTIONS, steps=2, metric="f2")
+    model = BertForSequenceClassification(tiny_config())
+    with pytest.raises(ValueError, match="metric is 'f2', but the scores are f1, loss"):
+        trainer_of(model, tmp_path, options, evaluate=lambda: {"f1": 1.0, "loss": 0.0}).train()
+
+
 def test_scores_of_numpy_can_be_resumed(tmp_path: Path) -> None:
     """A state is read without running code, which a number of numpy would need."""
     options = replace(OPTIONS, steps=5, metric="score")
