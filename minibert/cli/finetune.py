@@ -265,6 +265,9 @@ def finetune(options: argparse.Namespace) -> None:
     options = options_of_run(options, "train", *entry.needed)
     if options.dev is not None:
         refuse_options(options, ["held_out"], "has no effect with --dev: drop one of them.")
+    elif options.test is None:
+        columns = [f"dev_{name}_column" for name in ("text", "pair", "label")]
+        refuse_options(options, columns, "has no effect without --dev or --test: drop it.")
     settings = filled(TrainingOptions, options)
     check_files((options.train, options.dev, options.test), folders=False)
     source = source_of(options)

@@ -48,9 +48,12 @@ def train_vocabulary(
         min_frequency: Minimum number of occurrences of a piece.
 
     Raises:
+        TypeError: `texts` is a single string.
         ImportError: `tokenizers` is not installed.
         ValueError: `vocab_size` has no room for letters beside the special tokens.
     """
+    if isinstance(texts, str):  # whose characters would be the texts
+        raise TypeError(f"texts should be a list of texts, not the string {texts!r:.80}.")
     check_count("vocab_size", vocab_size, minimum=len(SPECIAL_TOKENS) + 2)  # and some letters
     check_count("min_frequency", min_frequency)
     if isinstance(texts, Counter):

@@ -218,6 +218,7 @@ def test_class_weights_do_not_go_with_several_labels(
         (["--max-length", "1"], "--max-length should be a whole number of 3 or more"),
         (["--freeze", "9"], "--freeze is 9, but the model has only 2 layers"),
         (["--dev", "-", "--held-out", "0.2"], "--held-out has no effect with --dev"),
+        (["--dev-label-column", "y"], "--dev-label-column has no effect without --dev or --test"),
     ],
 )
 def test_an_error_of_a_value_names_the_option(

@@ -91,6 +91,11 @@ def test_the_pieces_equal_those_of_the_tokenizers_library(vocab_size: int) -> No
     assert set(learn_vocabulary(words, vocab_size, ["[UNK]"])) == set(library.get_vocab())
 
 
+def test_a_string_is_not_a_list_of_texts(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="should be a list of texts, not the string 'a text'"):
+        train_vocabulary("a text", tmp_path)
+
+
 def test_words_are_counted_as_they_are_split() -> None:
     texts = [*ENGLISH, *KOREAN, "a\x1cb c\x85d\u00a0e\u3000f \u0301 g\n\u6f22h", "", " "]
     for basic in (BasicTokenizer(), BasicTokenizer(do_lower_case=False)):
