@@ -201,8 +201,10 @@ class SequenceTask(TableTask):
 
         A label that the model does not have is `IGNORED`.
         """
-        pairs = [row.pair or "" for row in rows] if rows and rows[0].table.pair else None
-        examples = encode_texts(tokenizer, [row.text for row in rows], pairs, max_length)
+        if not rows:
+            return []
+        texts, *pairs = map(list, zip(*map(self.texts_of, rows), strict=True))
+        examples = encode_texts(tokenizer, texts, pairs[0] if pairs else None, max_length)
         ids = label_ids(label_names(config))
         targets = [self._target(row, ids, config.num_labels) for row in rows]
         weights = [1.0] * len(rows)

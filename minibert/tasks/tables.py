@@ -56,7 +56,7 @@ class TableTask(Task):
         """Raise a ValueError if a row is certainly wrong."""
 
     def texts_of(self, row: Row) -> tuple[str, ...]:
-        """The text, or both texts."""
+        """The text, or both texts. They are encoded, and shown in reports."""
         return (row.text,) if row.pair is None else (row.text, row.pair)
 
     def group_of(self, row: Row) -> Hashable:

@@ -130,10 +130,11 @@ class TokenTask(Task):
         ]
         ids = label_ids(label_names(config))
         for row, words in zip(rows, words_of_texts(batch, len(rows), by_character), strict=True):
+            tags = self.labels_of(row)
             for number, word in words.items():
                 example = examples[word.window]
                 example["words"][word.position] = number
-                example["labels"][word.position] = ids.get(row.values["tags"][number], IGNORED)
+                example["labels"][word.position] = ids.get(tags[number], IGNORED)
         return examples
 
     def loss(self, model: nn.Module, batch: Batch) -> dict[str, Tensor]:
@@ -171,7 +172,7 @@ class TokenTask(Task):
 
     def score(self, rows: Sequence[Row], predictions: Sequence[Tagged]) -> Scores:
         """Precision, recall and F1 of entities, and the accuracy of the tags."""
-        tags = [row.values["tags"] for row in rows]
+        tags = [self.labels_of(row) for row in rows]
         predicted = [prediction.tags for prediction in predictions]
         kinds, counts = metrics.entity_counts(tags, predicted)
         tag_counts = metrics.tag_counts(tags, predicted)

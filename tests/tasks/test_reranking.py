@@ -18,6 +18,7 @@ from minibert.encoders.auto import load_with_heads
 from minibert.tasks.reranking import RerankTask
 from minibert.tasks.sequence import SequenceTask
 from minibert.tasks.task import Example, Scores, Task
+from minibert.tasks.tokens import Tagged, TokenTask
 from minibert.text import Row, Table
 from minibert.training.data import pack
 from minibert.training.finetuning import finetune
@@ -165,6 +166,35 @@ def test_a_task_of_ones_own_is_trained_and_evaluated(tmp_path: Path) -> None:
     assert result.task == "stars" and result.metrics == scores
     low, high = result.intervals["half_right"]
     assert low <= scores["half_right"] <= high
+
+
+class Titled(SequenceTask):
+    """A task of one's own that joins two columns."""
+
+    def texts_of(self, row: Row) -> tuple[str, ...]:
+        return (f"{row.values['title']} {row.text}",)
+
+
+class Coarse(TokenTask):
+    """A task of one's own that merges kinds of entities."""
+
+    def labels_of(self, row: Row) -> list[str]:
+        return [tag.partition("/")[0] for tag in row.values["tags"]]
+
+
+def test_the_texts_and_tags_of_a_task_of_ones_own_are_those_it_trains_on(tmp_path: Path) -> None:
+    _, tokenizer = load_with_heads(tiny_folder(tmp_path / "base"))
+    titled, coarse = Titled(), Coarse()
+    rows = titled.read([{"title": "a", "text": "b", "label": label} for label in "xy"])
+    config = tiny_config(**titled.config(rows))
+    example = titled.encode(rows, tokenizer, config, 8)[0]
+    assert example["input_ids"].tolist() == tokenizer("a b")["input_ids"]
+
+    rows = coarse.read([(["a", "b"], ["B-PER/x", "O"])])
+    config = tiny_config(**coarse.config(rows))
+    assert coarse.encode(rows, tokenizer, config, 8)[0]["labels"].tolist() == [-100, 0, 1, -100]
+    predictions = [Tagged(["B-PER", "O"], 1.0, [0.0])]
+    assert coarse.score(rows, predictions).metrics["f1"] == 1
 
 
 class Lengths(Task):
