@@ -11,7 +11,7 @@ import math
 import re
 import statistics
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
@@ -27,6 +27,7 @@ from minibert.training.data import length, pack, pad, split_by_tokens, to_device
 from minibert.training.options import TrainingOptions
 from minibert.training.processes import Processes
 from minibert.training.speedups import faster_operators
+from minibert.util.checks import type_of
 
 Objective = Callable[[nn.Module, Batch], dict[str, Tensor]]
 """Computes the summed loss of each kind of label in a batch, by its name in the examples."""
@@ -169,7 +170,13 @@ class Steps:
         device = self.processes.device
         inputs = to_device(inputs, device)
         with torch.autocast(device.type, torch.bfloat16, enabled=self.options.bf16):
-            sums = self.objective(self.model, inputs)
+            sums: Any = self.objective(self.model, inputs)
+        if not isinstance(sums, Mapping) or not sums.keys() <= batch[0].keys():
+            returned = list(sums) if isinstance(sums, Mapping) else type_of(sums)
+            raise TypeError(
+                "A loss should be a dict: for labels of the examples "
+                f"({', '.join(batch[0])}) their summed loss. It is {returned}."
+            )
         return {name: summed / max(1, count_labels(batch, name)) for name, summed in sums.items()}
 
 

@@ -53,6 +53,19 @@ def test_steps_are_those_of_a_run(tmp_path: Path) -> None:
         assert torch.equal(weight, alone.state_dict()[name]), name
 
 
+@pytest.mark.parametrize(
+    ("objective", "returned"),
+    [
+        (lambda m, b: SequenceTask().loss(m, b)["labels"], "a Tensor"),
+        (lambda m, b: {"mine": SequenceTask().loss(m, b)["labels"]}, r"\['mine'\]"),
+    ],
+)
+def test_a_loss_belongs_to_labels_of_the_examples(objective: Any, returned: str) -> None:
+    steps = Steps(model(), objective, OPTIONS, total=1)
+    with pytest.raises(TypeError, match=rf"\(input_ids, token_type_ids, labels\).* is {returned}"):
+        steps.take(examples()[:8], 0)
+
+
 def test_without_a_limit_gradients_are_not_clipped() -> None:
     updates = []
     for limit in (0.0, 1e9):
