@@ -31,7 +31,7 @@ from minibert.training.corpora import Corpus, Document, Ids, mix, read_documents
 from minibert.training.data import Batch, Example, pack, split_by_tokens, to_device
 from minibert.training.journal import Record
 from minibert.training.options import PretrainOptions
-from minibert.training.processes import is_first_process
+from minibert.training.processes import Processes, is_first_process
 from minibert.training.run import Run
 from minibert.training.speedups import word_loss
 from minibert.training.state import remove_states, run_folder
@@ -429,6 +429,8 @@ def pretrain(
                 tokenize=is_first_process(),
             )
             corpora.append((tokens, weight))
+        # the others wait until the first process has removed the error of an earlier run
+        Processes.join(options.device).gather(None)
         held_out: list[Document] = []
         for tokens, _ in corpora:
             held_out += tokens.held_out(HELD_OUT_TOKENS // len(corpora))

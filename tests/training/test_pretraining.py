@@ -29,6 +29,7 @@ from minibert.training.pretraining import (
     sentence_pairs,
     single_texts,
 )
+from minibert.training.processes import Processes
 from minibert.training.run import Run
 
 WORDS = [
@@ -478,6 +479,28 @@ def test_a_model_is_saved_where_patience_has_nothing_to_measure(
     pretrain(model, tokenizer, (name for name in [str(file)]), tmp_path / "out", options)
     saved = BertForPreTraining.from_pretrained(tmp_path / "out")
     assert torch.equal(saved.bert.pooler.dense.weight, model.bert.pooler.dense.weight)
+
+
+def test_no_process_reads_a_corpus_before_the_first_has_removed_an_old_error(
+    tokenizer: BertTokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "corpus.txt"
+    file.write_text("cat sat word1\ndog sat word2\n\n" * 20, encoding="utf-8")
+    error = tmp_path / "out" / "tokens" / "0" / "error.json"
+    error.parent.mkdir(parents=True)
+    error.write_text("{}", encoding="utf-8")
+    meetings = []
+
+    class Together(Processes):
+        def gather(self, value: Any) -> list[Any]:
+            meetings.append(error.exists())
+            return super().gather(value)
+
+    monkeypatch.setattr("minibert.training.pretraining.Processes", Together)
+    model = BertForPreTraining(tiny_config(vocab_size=len(WORDS)))
+    options = PretrainOptions(steps=1, batch_size=4, max_length=16)
+    pretrain(model, tokenizer, [str(file)], tmp_path / "out", options)
+    assert meetings == [False]
 
 
 @pytest.mark.parametrize(
