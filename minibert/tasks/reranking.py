@@ -135,12 +135,12 @@ class RerankTask(TableTask):
         ranked = np.array([ranking_scores(labels[group], logits[group], AMONG) for group in groups])
         scores = torch.from_numpy(logits).sigmoid().numpy()
         errors = []
-        for number, group in enumerate(groups):
+        for group in groups:
             best, first = group[labels[group].argmax()], group[logits[group].argmax()]
             if labels[first] < labels[best]:
                 documents = rows[best].pair or "", rows[first].pair or ""
                 score = float(scores[first] - scores[best])
-                errors.append(Mistake(number, rows[first].text, *documents, score))
+                errors.append(Mistake(first, rows[first].text, *documents, score))
         sizes = np.array([len(group) for group in groups])
         notice = ""
         if sizes.max() == 1:

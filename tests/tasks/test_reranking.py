@@ -63,6 +63,8 @@ def test_scores_are_means_over_the_queries() -> None:
     assert scores.notice == "1 queries have no relevant document."
     (mistake,) = scores.errors
     assert (mistake.text, mistake.expected, mistake.predicted) == ("q", "b", "a")
+    (mistake,) = task.score(data, [0.4, 0.1, 0.9, 0.5, 0.8, 0.2]).errors
+    assert data[mistake.row].values == {"query": "r", "document": "e", "label": 0}
     with pytest.raises(ValueError, match="No query has a relevant document"):
         task.score(data[:1], [0.5])
 
