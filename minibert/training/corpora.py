@@ -5,6 +5,7 @@ It is tokenized once, memory-mapped, and shared by all processes and by every re
 
 from __future__ import annotations
 
+import hashlib
 import json
 import multiprocessing
 import os
@@ -17,7 +18,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict
 from functools import cache, lru_cache, partial
-from itertools import chain, count, groupby
+from itertools import chain, count, groupby, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -205,7 +206,7 @@ class Corpus:
 
     Parts are read in a random order, and so are the documents of a part. After the last part all
     begin again in another order. So every document is read before any is read again, however fast
-    they are tokenized. A share of the documents is `held_out`.
+    they are tokenized. A share of the documents is `held_out`, and their copies with them.
 
     Args:
         sources: Files, folders or URIs, as `minibert.text.read` takes them.
@@ -310,8 +311,7 @@ class Corpus:
                 checks += 1
                 time.sleep(0.05)
         tokens = TokenCache(job.folder)
-        draws = np.random.default_rng([self.seed, number]).random(len(tokens))
-        return tokens, np.flatnonzero(draws >= self._held_out)
+        return tokens, np.flatnonzero(_draws(tokens, self.seed) >= self._held_out)
 
     def _has_ended(self) -> bool:
         """Whether this process and those it has started tokenize no more, or one has failed.
@@ -397,6 +397,21 @@ class Corpus:
             held_out += [tokens[index] for index in indices.tolist()]
         ends = np.cumsum([sum(map(len, document)) for document in held_out])
         return held_out[: int(np.searchsorted(ends, max_tokens)) + 1]
+
+
+def _draws(tokens: TokenCache, seed: int) -> npt.NDArray[np.float64]:
+    """A number from 0 to 1 for each document, (documents,), which decides whether it is held out.
+
+    It depends on the words of the document and on the seed alone. So the copies of a document are
+    held out as well, and a corpus to which files are added holds out the same ones.
+    """
+    key = str(seed).encode()
+    ids = np.asarray(tokens.ids)  # slices of a mapped array are slow
+    draws = []
+    for begin, end in pairwise(tokens.sentences[tokens.documents].tolist()):
+        digest = hashlib.blake2b(ids[begin:end].tobytes(), digest_size=8, key=key).digest()
+        draws.append(int.from_bytes(digest, "little") / 2**64)
+    return np.array(draws)
 
 
 def _jobs_of(

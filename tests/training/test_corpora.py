@@ -144,6 +144,20 @@ def test_held_out_documents_are_never_read(tokenizer: BertTokenizer, tmp_path: P
     assert not [document for document in held_out if document in documents]
 
 
+def test_copies_and_further_files_do_not_change_what_is_held_out(
+    tokenizer: BertTokenizer, tmp_path: Path
+) -> None:
+    write_corpus(tmp_path / "b.txt")
+    first = Corpus([str(tmp_path / "b.txt")], tokenizer, tmp_path / "tokens", held_out=0.1)
+    held_out = as_lists(first.held_out(10_000))
+    write_corpus(tmp_path / "a.txt", 60)  # with a copy of each document
+    files = [str(tmp_path / name) for name in ("a.txt", "b.txt")]
+    both = Corpus(files, tokenizer, tmp_path / "more", held_out=0.1)
+    assert held_out and not [row for row in held_out if row in as_lists(both.portion(0, 10**4))]
+    other = Corpus(files, tokenizer, tmp_path / "more", held_out=0.1, seed=1)
+    assert as_lists(other.held_out(10_000)) != as_lists(both.held_out(10_000))
+
+
 @pytest.mark.parametrize(
     "kind", [".jsonl", ".jsonl.gz", ".txt.xz", ".txt.zst", ".parquet", "folder", "s3"]
 )
