@@ -41,8 +41,8 @@ from torch import Tensor, nn
 from minibert import inputs
 from minibert.compat.layer_attributes import LayerAttributes
 from minibert.config import ATTENTION_FUNCTIONS as ATTENTION_FUNCTIONS, BertConfig
-from minibert.layouts import UNMASKED, Layout, LayoutOrMask, additive
-from minibert.parts import as_layout, call
+from minibert.layouts import UNMASKED, Layout, additive
+from minibert.parts import call, own_part
 
 AttentionOutput = tuple[Tensor, Tensor | None]
 """The context, and the attention probabilities or None."""
@@ -146,7 +146,7 @@ ATTENTION_FUNCTIONS.update(eager=eager_attention, sdpa=sdpa_attention)
 class BertSelfAttention(LayerAttributes):
     """Multi-head attention without its output projection (Vaswani et al. 2017, section 3.2.2).
 
-    `LayerAttributes` adds no computation to `nn.Module`.
+    `LayerAttributes` and `own_part` are for code written for transformers. They add no computation.
 
     Args:
         config: The sizes.
@@ -170,29 +170,25 @@ class BertSelfAttention(LayerAttributes):
         # Not called: it holds the probability for the attention function.
         self.dropout = nn.Dropout(config.attention_probs_dropout_prob)
 
+    @own_part
     def forward(
         self,
         hidden_states: Tensor,
-        layout: LayoutOrMask = UNMASKED,
-        *decoder: Any,
+        layout: Layout = UNMASKED,
+        *,
         attend: AttentionFunction | None = None,
-        **unused: Any,
     ) -> AttentionOutput:
         """Project hidden states to queries, keys and values, and attend with all heads.
 
         Args:
             hidden_states: (batch, seq, hidden), or (tokens, hidden) when packed.
             layout: Where sequences begin and end, or an attention mask.
-            decoder: None. Transformers has arguments of decoders in this place.
             attend: The attention function. None: `config.attn_implementation` names it.
-            unused: Keywords of transformers. `attention_mask` takes the place of `layout`, the
-                others have no effect or raise an error.
 
         Returns:
             The context, of the shape of `hidden_states`, and the probabilities if `attend` returns
             any.
         """
-        layout = as_layout(layout, hidden_states, decoder, unused)
         attend = attend or ATTENTION_FUNCTIONS[self.config.attn_implementation]
         head_shape = (self.num_attention_heads, self.attention_head_size)
         query = self.query(hidden_states).unflatten(-1, head_shape)  # (..., heads, head_size)
@@ -202,8 +198,6 @@ class BertSelfAttention(LayerAttributes):
             # A user has changed it. Attention functions scale by 1 / sqrt(head_size) in any case.
             query = query * (self.scaling * self.attention_head_size**0.5)
         return attend(query, key, value, layout, self.dropout.p if self.training else 0.0)
-
-    layout_forward = forward  # by which `parts` tells it from a user's `forward`
 
 
 class BertSelfOutput(nn.Module):
@@ -242,30 +236,24 @@ class BertAttention(LayerAttributes):
         self.self = BertSelfAttention(config)
         self.output = BertSelfOutput(config)
 
+    @own_part
     def forward(
         self,
         hidden_states: Tensor,
-        layout: LayoutOrMask = UNMASKED,
-        *decoder: Any,
+        layout: Layout = UNMASKED,
+        *,
         attend: AttentionFunction | None = None,
-        **unused: Any,
     ) -> AttentionOutput:
         """Attend, mix the heads, add the residual and normalize.
 
         Args:
             hidden_states: (batch, seq, hidden), or (tokens, hidden) when packed.
             layout: Where sequences begin and end, or an attention mask.
-            decoder: None. Transformers has arguments of decoders in this place.
             attend: The attention function. None: `config.attn_implementation` names it.
-            unused: Keywords of transformers. `attention_mask` takes the place of `layout`, the
-                others have no effect or raise an error.
 
         Returns:
             The next hidden states, of the same shape, and the probabilities if `attend` returns
             any.
         """
-        layout = as_layout(layout, hidden_states, decoder, unused)
         context, probabilities = call(self.self, hidden_states, layout, attend=attend)
         return self.output(context, hidden_states), probabilities
-
-    layout_forward = forward  # by which `parts` tells it from a user's `forward`

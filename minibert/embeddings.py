@@ -12,15 +12,13 @@ vector of its own and the table ends there.
 Next file: attention.py.
 """
 
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 
 from minibert.compat.embedding_buffers import EmbeddingBuffers
 from minibert.config import BertConfig
-from minibert.inputs import check_ids
 from minibert.layouts import UNMASKED, Layout
+from minibert.parts import own_embeddings
 
 
 class BertEmbeddings(EmbeddingBuffers):
@@ -29,7 +27,8 @@ class BertEmbeddings(EmbeddingBuffers):
     h0 = dropout(LayerNorm(word[input_id] + token_type[segment] + position[position_id]))
 
     LayerNorm(x) = gamma (x - mean) / sqrt(variance + eps) + beta, with mean and variance over the
-    hidden dimensions of each token. `EmbeddingBuffers` adds no computation to `nn.Module`.
+    hidden dimensions of each token. `EmbeddingBuffers` is for tools for transformers, and
+    `own_embeddings` checks the ids. Neither adds a computation.
     """
 
     def __init__(self, config: BertConfig) -> None:
@@ -42,6 +41,7 @@ class BertEmbeddings(EmbeddingBuffers):
         self.LayerNorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
 
+    @own_embeddings
     def forward(
         self,
         input_ids: Tensor | None = None,
@@ -49,8 +49,7 @@ class BertEmbeddings(EmbeddingBuffers):
         position_ids: Tensor | None = None,
         inputs_embeds: Tensor | None = None,
         *,
-        layout: Layout | None = None,
-        **unused: Any,
+        layout: Layout = UNMASKED,
     ) -> Tensor:
         """Embed tokens.
 
@@ -62,8 +61,7 @@ class BertEmbeddings(EmbeddingBuffers):
                 sequence.
             inputs_embeds: Word embeddings to use instead of looking up `input_ids`,
                 (batch, seq, hidden), or (tokens, hidden) when packed.
-            layout: Where sequences begin and end. None: each row is a sequence.
-            unused: Keywords of transformers, which have no effect or raise an error.
+            layout: Where sequences begin and end. UNMASKED: each row is a sequence.
 
         Returns:
             The first hidden states h0, (batch, seq, hidden) or (tokens, hidden).
@@ -72,23 +70,13 @@ class BertEmbeddings(EmbeddingBuffers):
             ValueError: An id has no row in its embedding table, or a tensor has another dtype or
                 shape. (A GPU raises its own error for the first.)
         """
-        check_ids(self, layout, input_ids, token_type_ids, position_ids, inputs_embeds, unused)
-        try:
-            words = self.word_embeddings(input_ids) if inputs_embeds is None else inputs_embeds
-            tokens = words.shape[:-1]  # (batch, seq) or (tokens,)
-            if token_type_ids is None:
-                token_type_ids = torch.zeros(tokens, dtype=torch.long, device=words.device)
-            if position_ids is None:
-                position_ids = (layout or UNMASKED).position_ids(words.device, tokens=tokens)
-            # The reference implementation adds in this order, and floating-point sums depend on it.
-            embeddings = words + self.token_type_embeddings(token_type_ids)
-            embeddings = embeddings + self.position_embeddings(position_ids)
-        except IndexError as error:
-            # Looking for the id beforehand would take time in every call, so it is named only now.
-            from minibert.inputs.explain import explain_ids
-
-            ids = None if inputs_embeds is not None else input_ids
-            raise explain_ids(error, self, ids, token_type_ids, position_ids) from None
+        words = self.word_embeddings(input_ids) if inputs_embeds is None else inputs_embeds
+        tokens = words.shape[:-1]  # (batch, seq) or (tokens,)
+        if token_type_ids is None:
+            token_type_ids = torch.zeros(tokens, dtype=torch.long, device=words.device)
+        if position_ids is None:
+            position_ids = layout.position_ids(words.device, tokens=tokens)
+        # The reference implementation adds in this order, and floating-point sums depend on it.
+        embeddings = words + self.token_type_embeddings(token_type_ids)
+        embeddings = embeddings + self.position_embeddings(position_ids)
         return self.dropout(self.LayerNorm(embeddings))
-
-    layout_forward = forward  # by which `parts` tells it from a user's `forward`

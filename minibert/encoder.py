@@ -28,9 +28,9 @@ from minibert import inputs
 from minibert.attention import ATTENTION_FUNCTIONS, AttentionFunction, BertAttention
 from minibert.compat.layer_attributes import LayerAttributes
 from minibert.config import ACTIVATIONS as ACTIVATIONS, BertConfig
-from minibert.layouts import UNMASKED, LayoutOrMask
+from minibert.layouts import UNMASKED, Layout
 from minibert.outputs import BertModelOutput
-from minibert.parts import as_layout, call
+from minibert.parts import call, own_part
 
 
 def gelu_new(x: Tensor) -> Tensor:
@@ -129,31 +129,27 @@ class BertLayer(LayerAttributes):
         self.intermediate = BertIntermediate(config)
         self.output = BertOutput(config)
 
+    @own_part
     def forward(
         self,
         hidden_states: Tensor,
-        layout: LayoutOrMask = UNMASKED,
-        *decoder: Any,
+        layout: Layout = UNMASKED,
+        *,
         attend: AttentionFunction | None = None,
         attentions: list[Tensor] | None = None,
-        **unused: Any,
     ) -> Tensor:
         """Compute the next hidden states.
 
         Args:
             hidden_states: (batch, seq, hidden), or (tokens, hidden) when packed.
             layout: Where sequences begin and end, or an attention mask.
-            decoder: None. Transformers has arguments of decoders in this place.
             attend: The attention function. None: `config.attn_implementation` names it.
             attentions: A list to which the attention probabilities are appended, if `attend`
                 returns any: a layer returns hidden states alone, as in transformers.
-            unused: Keywords of transformers. `attention_mask` takes the place of `layout`, the
-                others have no effect or raise an error.
 
         Returns:
             Hidden states of the same shape.
         """
-        layout = as_layout(layout, hidden_states, decoder, unused)
         attention_output, probabilities = call(self.attention, hidden_states, layout, attend=attend)
         if attentions is not None and probabilities is not None:
             attentions.append(probabilities)
@@ -173,8 +169,6 @@ class BertLayer(LayerAttributes):
         intermediate_output = self.intermediate(attention_output)  # (..., intermediate)
         return self.output(intermediate_output, attention_output)
 
-    layout_forward = forward  # by which `parts` tells it from a user's `forward`
-
 
 class BertEncoder(nn.Module):
     """The stack of layers."""
@@ -185,28 +179,25 @@ class BertEncoder(nn.Module):
         self.layer = nn.ModuleList([BertLayer(config) for _ in range(config.num_hidden_layers)])
         self.gradient_checkpointing = bool(config.gradient_checkpointing)
 
+    @own_part
     def forward(
         self,
         hidden_states: Tensor,
-        layout: LayoutOrMask = UNMASKED,
-        *decoder: Any,
+        layout: Layout = UNMASKED,
+        *,
         attend: AttentionFunction | None = None,
         output_hidden_states: bool = False,
         output_attentions: bool = False,
-        **unused: Any,
     ) -> BertModelOutput:
         """Run every layer.
 
         Args:
             hidden_states: The embeddings h0, (batch, seq, hidden), or (tokens, hidden) when packed.
             layout: Where sequences begin and end, or an attention mask.
-            decoder: None. Transformers has arguments of decoders in this place.
             attend: The attention function. None: `config.attn_implementation` names it.
             output_hidden_states: Return h0 and the output of every layer.
             output_attentions: Return the attention probabilities of every layer, which
                 `eager_attention` has and `sdpa_attention` has not.
-            unused: Keywords of transformers. `attention_mask` takes the place of `layout`, the
-                others have no effect or raise an error.
 
         Returns:
             A `BertModelOutput` without `pooler_output`.
@@ -214,7 +205,6 @@ class BertEncoder(nn.Module):
         Raises:
             ValueError: Attention probabilities that `attend` or a custom layer does not return.
         """
-        layout = as_layout(layout, hidden_states, decoder, unused)
         attend = attend or ATTENTION_FUNCTIONS[self.config.attn_implementation]
         attentions: list[Tensor] | None = [] if output_attentions else None
         states = [hidden_states]
@@ -234,5 +224,3 @@ class BertEncoder(nn.Module):
             hidden_states=tuple(states) if output_hidden_states else None,
             attentions=None if attentions is None else tuple(attentions),
         )
-
-    layout_forward = forward  # by which `parts` tells it from a user's `forward`

@@ -40,7 +40,7 @@ from minibert.initialization import initial_weights
 from minibert.inputs import check_batch
 from minibert.layouts import UNMASKED, Layout
 from minibert.outputs import BertModelOutput, to_output
-from minibert.parts import call, embed, make_layout, pool
+from minibert.parts import call, embed, make_layout, own, pool
 
 if TYPE_CHECKING:
     from minibert.compat.forward_keywords import UnusedArguments
@@ -60,12 +60,11 @@ class BertPooler(nn.Module):
         self.dense = nn.Linear(config.hidden_size, config.hidden_size)
         self.activation = nn.Tanh()
 
+    @own
     def forward(self, hidden_states: Tensor, layout: Layout = UNMASKED) -> Tensor:
         """Pool sequences: (batch, seq, hidden) to (batch, hidden), from -1 to 1."""
         first_tokens = layout.first_tokens(hidden_states)  # (batch, hidden)
         return self.activation(self.dense(first_tokens))
-
-    layout_forward = forward  # by which `parts` tells it from a user's `forward`
 
 
 class BertModel(PreTrainedModel):

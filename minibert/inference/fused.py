@@ -53,11 +53,10 @@ from minibert.inputs import is_traced
 from minibert.layouts import (
     UNMASKED,
     Layout,
-    LayoutOrMask,
     PackedLayout,
 )
 from minibert.outputs import BertModelOutput
-from minibert.parts import as_layout
+from minibert.parts import own_part
 
 # A product keeps float32 where 8 bits change its results by more than this (norm of the error over
 # norm of the result, on random words). Trained BERTs have products whose inputs are a few huge
@@ -123,16 +122,16 @@ class FusedEncoder(BertEncoder):
         self.layer = nn.ModuleList(layers)
         self.eval()
 
+    @own_part
     @_not_compiled
     def forward(
         self,
         hidden_states: Tensor,
-        layout: LayoutOrMask = UNMASKED,
-        *decoder: Any,
+        layout: Layout = UNMASKED,
+        *,
         attend: AttentionFunction | None = None,
         output_hidden_states: bool = False,
         output_attentions: bool = False,
-        **unused: Any,
     ) -> BertModelOutput:
         """As `BertEncoder.forward`. Results are float32 whatever the products were computed in."""
         if hidden_states.requires_grad and torch.is_grad_enabled():
@@ -144,7 +143,6 @@ class FusedEncoder(BertEncoder):
                 "An optimized model is not exported: load it with precision=None, or "
                 "unoptimize(model)."
             )
-        layout = as_layout(layout, hidden_states, decoder, unused)
         attend = attend or ATTENTION_FUNCTIONS[self.config.attn_implementation]
         hidden_states = hidden_states.float()
         run = partial(
@@ -169,8 +167,6 @@ class FusedEncoder(BertEncoder):
         outputs = list(pool.map(run_share, shares))
         joined: BertModelOutput = tree_map(lambda *tensors: torch.cat(tensors), *outputs)
         return joined
-
-    layout_forward = forward
 
     def _run(
         self,
@@ -520,17 +516,16 @@ class FusedLayer(BertLayer):
             bias = norm.bias.detach().clone()
             self.norms.append((norm.normalized_shape, weight, bias, norm.eps))
 
+    @own_part
     def forward(
         self,
         hidden_states: Tensor,
-        layout: LayoutOrMask = UNMASKED,
-        *decoder: Any,
+        layout: Layout = UNMASKED,
+        *,
         attend: AttentionFunction | None = None,
         attentions: list[Tensor] | None = None,
-        **unused: Any,
     ) -> Tensor:
         """As `BertLayer.forward`."""
-        layout = as_layout(layout, hidden_states, decoder, unused)
         attend = attend or sdpa_attention
         project, mix, widen, narrow = self.kernels
         attention_norm, output_norm = self.norms
@@ -542,8 +537,6 @@ class FusedLayer(BertLayer):
             attentions.append(weights.float())
         attended = torch.layer_norm(mix(context, hidden_states), *attention_norm)
         return torch.layer_norm(narrow(widen(attended), attended), *output_norm)
-
-    layout_forward = forward
 
     def _save_to_state_dict(
         self, destination: dict[str, Any], prefix: str, keep_vars: bool

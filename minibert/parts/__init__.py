@@ -1,14 +1,20 @@
 """How the model calls its parts: its own with a layout, those of a user as custom.py says.
 
-A part is minibert's own if it computes by the `forward` that its class names `layout_forward`. A
-first reader can skip this file: for an own part, each function here is the call of the part.
+A first reader can skip this file. For an own part, `embed`, `call` and `pool` are the call of the
+part, and `own_part` and `own_embeddings` change nothing that its `forward` computes.
 """
 
-from typing import Any
+import inspect
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar
 
 from torch import Tensor, nn
 
+from minibert.inputs import check_ids
 from minibert.layouts import UNMASKED, Layout, LayoutOrMask, PackedLayout, PaddedLayout
+
+Forward = TypeVar("Forward", bound=Callable[..., Any])
 
 
 def make_layout(layout: Layout | None, attention_mask: Tensor | None) -> Layout:
@@ -27,34 +33,102 @@ def make_layout(layout: Layout | None, attention_mask: Tensor | None) -> Layout:
     return layout
 
 
-def as_layout(
-    layout: LayoutOrMask,
-    hidden_states: Tensor,
-    decoder: tuple[Any, ...] = (),
-    unused: dict[str, Any] | None = None,
-) -> Layout:
-    """Return the layout that a part of the encoder was called with.
+def own_part(forward: Forward) -> Forward:
+    """Mark the `forward` of a layer, its attention or an encoder as minibert's own.
 
-    Every part calls it, so that each can also be called alone, as in transformers.
-
-    Args:
-        layout: A layout, which is returned as it is, or an attention mask. None hides nothing.
-        hidden_states: (batch, seq, hidden), which a mask has to fit.
-        decoder: Further arguments by position, which transformers has for decoders.
-        unused: Further keywords, as in transformers. `attention_mask` is that of `layout` there.
+    Decorated, it can also be called alone, as in transformers: with an attention mask in place of
+    the layout or as `attention_mask`, and with arguments of decoders that ask for nothing.
 
     Raises:
-        ValueError: A mask that does not fit, something that is neither, or a keyword that asks for
-            something that minibert does not have.
+        ValueError: When it is called, a mask that does not fit, something that is neither mask nor
+            layout, or an argument that asks for something that minibert does not have.
+        TypeError: When it is called, an unknown keyword.
     """
-    if decoder or unused:
-        from minibert.compat.forward_keywords import FOR_DECODERS, PARTS
-        from minibert.compat.keywords import check_unused
+    own_arguments = inspect.signature(forward).parameters.keys()
 
-        unused = {**dict(zip(FOR_DECODERS, decoder, strict=False)), **(unused or {})}
-        mask = unused.pop("attention_mask", None)
-        layout = layout if mask is None else mask
-        check_unused("BertLayer.forward", unused, PARTS)
+    @wraps(forward)
+    def called(
+        part: nn.Module,
+        hidden_states: Tensor,
+        layout: LayoutOrMask = UNMASKED,
+        *decoder: Any,
+        **arguments: Any,
+    ) -> Any:
+        unused = {name: x for name, x in arguments.items() if name not in own_arguments}
+        if decoder or unused:
+            arguments = {name: x for name, x in arguments.items() if name in own_arguments}
+            layout = _without_unused(forward.__qualname__, layout, decoder, unused)
+        return forward(part, hidden_states, _as_layout(layout, hidden_states), **arguments)
+
+    return own(called)  # type: ignore[return-value]  # callers see the arguments of `forward`
+
+
+def own_embeddings(forward: Forward) -> Forward:
+    """Mark the `forward` of embeddings as minibert's own, and check the ids that it is called with.
+
+    Raises:
+        ValueError: When it is called, an id has no row in its embedding table, or a tensor has
+            another dtype or shape. (A GPU raises its own error for the first.)
+        TypeError: When it is called, an unknown keyword.
+    """
+
+    @wraps(forward)
+    def called(
+        embeddings: nn.Module,
+        input_ids: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        *,
+        layout: Layout | None = None,
+        **unused: Any,
+    ) -> Any:
+        ids = (input_ids, token_type_ids, position_ids)
+        check_ids(embeddings, layout, *ids, inputs_embeds, unused)
+        try:
+            return forward(embeddings, *ids, inputs_embeds, layout=layout or UNMASKED)
+        except IndexError as error:
+            # Looking for the id beforehand would take time in every call, so it is named only now.
+            from minibert.inputs.explain import explain_ids
+
+            looked_up = None if inputs_embeds is not None else input_ids
+            raise explain_ids(error, embeddings, looked_up, *ids[1:]) from None
+
+    return own(called)  # type: ignore[return-value]  # callers see the arguments of `forward`
+
+
+def own(forward: Forward) -> Forward:
+    """Mark the `forward` of a part as minibert's own."""
+    # Itself, because `functools.wraps` copies the mark to a user's wrapper.
+    vars(forward)["own"] = forward
+    return forward
+
+
+def takes_layout(part: nn.Module) -> bool:
+    """Whether a part computes by a `forward` of minibert's own, which takes a layout.
+
+    It does not if a subclass has a `forward` of its own, or if one has been assigned to the module
+    or to its class. Such a `forward` gets a layout if it has a parameter of that name (custom.py).
+    """
+    forward = getattr(part.forward, "__func__", None)
+    return forward is not None and getattr(forward, "own", None) is forward
+
+
+def _without_unused(
+    owner: str, layout: LayoutOrMask, decoder: tuple[Any, ...], unused: dict[str, Any]
+) -> LayoutOrMask:
+    """Check arguments that only transformers has. Return the mask among them, or the layout."""
+    from minibert.compat.forward_keywords import FOR_DECODERS, PARTS
+    from minibert.compat.keywords import check_unused
+
+    unused = {**dict(zip(FOR_DECODERS, decoder, strict=False)), **unused}
+    mask = unused.pop("attention_mask", None)
+    check_unused(owner, unused, PARTS)
+    return layout if mask is None else mask
+
+
+def _as_layout(layout: LayoutOrMask, hidden_states: Tensor) -> Layout:
+    """Return a layout as it is, or that of a mask. None hides nothing."""
     if isinstance(layout, (PaddedLayout, PackedLayout)):
         return layout
     if layout is None:
@@ -62,16 +136,6 @@ def as_layout(
     padded = PaddedLayout(layout)
     padded.check(hidden_states.shape[:-1], "hidden_states")
     return padded
-
-
-def takes_layout(part: nn.Module) -> bool:
-    """Whether a part computes by minibert's own `forward`, which its class names `layout_forward`.
-
-    It does not if a subclass has a `forward` of its own, or if one has been assigned to the module
-    or to its class. Such a `forward` gets a layout if it has a parameter of that name (custom.py).
-    """
-    own = getattr(type(part), "layout_forward", None)
-    return own is not None and getattr(part.forward, "__func__", None) is own
 
 
 def embed(
