@@ -208,7 +208,16 @@ EXERCISES["embed"] = Exercise(
 EXERCISES["layer_norm"] = Exercise(
     lambda x, weight, bias: F.layer_norm(x, x.shape[-1:], weight, bias, 1e-12),
     ("x, normalized, scaled and shifted", "x를 정규화한 뒤 weight를 곱하고 bias를 더한 텐서"),
-    [Case((_random(3, 4), _random(4), _random(1, 4)[0]))],
+    [
+        Case((_random(3, 4), _random(4), _random(1, 4)[0]), tolerance=1e-4),  # of any epsilon
+        Case(
+            (torch.ones(1, 4), _random(4), _random(1, 4)[0]),
+            "Equal numbers have variance 0, and 0 / 0 is not a number: add a little, such as "
+            "1e-12, to the variance before the root.",
+            "값이 모두 같으면 분산이 0이고 0 / 0은 nan입니다. 제곱근을 구하기 전에 분산에 "
+            "1e-12처럼 아주 작은 수를 더하세요.",
+        ),
+    ],
     "torch.nn.LayerNorm",
     [
         Mistake(
@@ -281,7 +290,11 @@ def _softmax_by_one_maximum(scores: Tensor) -> Tensor:
 EXERCISES["softmax"] = Exercise(
     lambda scores: scores.softmax(-1),
     ("the probabilities of each row", "행마다 구한 확률 텐서"),
-    [Case((_random(2, 3),)), Case((torch.tensor([[1000.0, 999.0], [1.0, 2.0]]),))],
+    [
+        Case((_random(2, 3),)),
+        # float32 rounds 1000 to 6e-5: exp(scores - logsumexp) is as right
+        Case((torch.tensor([[1000.0, 999.0], [1.0, 2.0]]),), tolerance=1e-4),
+    ],
     "torch.softmax",
     [
         Mistake(
@@ -383,6 +396,7 @@ _ROOT = 2.0  # of head_size
 _LOWEST = -1e9
 _PLAIN = (*_heads(), UNMASKED, 0.0)
 _DROPPED = (*_heads(), UNMASKED, 1.0)
+_HALF_DROPPED = (*_heads()[:2], torch.ones(2, 5, 3, 4), UNMASKED, 0.5)
 _PACKED = (*(states.flatten(0, 1) for states in _heads()), PackedLayout([4, 6]), 0.0)
 _PADDED = (*_heads(), PaddedLayout(torch.tensor([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]])), 0.0)
 _ALL_HIDDEN = (*_heads(), PaddedLayout(torch.zeros(2, 5)), 0.0)
@@ -415,6 +429,18 @@ def _probabilities(answer: Function, *arguments: Any) -> Any:
     return answer(*arguments)[1]
 
 
+def _drops_probabilities(answer: Function, *arguments: Any) -> bool:
+    """Return whether a token still takes one share of all dimensions of a head's value."""
+    shares = _context(answer, *arguments).unflatten(-1, (3, 4))
+    return torch.allclose(shares, shares[..., :1].expand_as(shares), atol=1e-5)
+
+
+def _mean_context(answer: Function, *arguments: Any) -> Any:
+    """Return the mean context of many draws of dropout."""
+    states = [x.repeat(200, 1, 1, 1) for x in arguments[:3]]
+    return _context(answer, *states, *arguments[3:]).mean()
+
+
 EXERCISES["attention"] = Exercise(
     eager_attention,
     (
@@ -445,6 +471,21 @@ EXERCISES["attention"] = Exercise(
             "dropout이 빠졌습니다. 밸류와 곱하기 전에 F.dropout으로 확률 가운데 그 "
             "비율만큼을 0으로 만드세요.",
             _context,
+        ),
+        Case(
+            _HALF_DROPPED,
+            "Dropout belongs to the probabilities, before they meet the values, and not to the "
+            "context.",
+            "드롭아웃은 컨텍스트가 아니라 밸류와 곱하기 전의 확률에 적용하세요.",
+            _drops_probabilities,
+        ),
+        Case(
+            _HALF_DROPPED,
+            "The probabilities that are left are too small: F.dropout divides them by 1 - dropout, "
+            "so that their mean stays.",
+            "남은 확률이 너무 작습니다. F.dropout은 평균이 그대로이도록 1 - dropout으로 나눕니다.",
+            _mean_context,
+            tolerance=0.1,
         ),
         Case(
             _PACKED,
@@ -519,6 +560,12 @@ EXERCISES["mask"] = Exercise(
             "instead of -inf.",
             "모든 키를 숨긴 행이 NaN이 됩니다. -inf 대신 유한한 값 가운데 가장 작은 것을 쓰세요.",
             lambda answer, *inputs: bool(answer(*inputs)[0].isfinite().all()),
+        ),
+        Case(
+            _PLAIN,
+            "Without a mask everything is as before: layout.mask is None then.",
+            "마스크가 없으면 결과가 전과 같아야 합니다. 그때 layout.mask는 None입니다.",
+            _context,
         ),
     ],
     "eager_attention, PaddedLayout (minibert/attention.py, layouts.py)",
@@ -1166,6 +1213,11 @@ EXERCISES["frequent_endings"] = Exercise(
     ("the list of endings", "끝 글자의 리스트"),
     [
         Case((["나는", "너는", "집에", "나"], 1)),
+        Case(
+            (["나", "나", "나는"], 1),
+            "A word of one syllable has no ending: leave it out.",
+            "한 글자로 된 단어는 끝 글자를 세지 않습니다.",
+        ),
         Case(
             (["밥을", "물을", "집에", "산에", "책이"], 2),
             "Each syllable once, and of two with the same count the first in the alphabet.",

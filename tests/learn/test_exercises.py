@@ -87,6 +87,24 @@ def attention(
     return answer
 
 
+def dropping(dropped: Callable[[Tensor, Tensor, float], Tensor]) -> Any:
+    """Return an attention function whose context is a function of probabilities and values."""
+
+    def answer(query: Tensor, key: Tensor, value: Tensor, layout: Any, dropout: float) -> Any:
+        contexts = []
+        for q, k, v in split_heads(query, key, value, layout):
+            weights = (q @ k.mT / 2).softmax(-1)
+            contexts.append(dropped(weights, v, dropout))
+        return merge_heads(contexts, layout), weights
+
+    return answer
+
+
+def needs_mask(layout: Any) -> Any:
+    """Return a layout, unless it has no mask."""
+    return layout if ~layout.mask is not None else None
+
+
 def without_blocks(query: Tensor, key: Tensor, value: Tensor, layout: Any, dropout: float) -> Any:
     weights = (query @ key.transpose(2, 3) / 2).softmax(-1)  # (batch, seq, heads, heads)
     return (weights @ value).flatten(2), weights
@@ -209,6 +227,18 @@ WRONG: dict[str, tuple[str, Any, str, str]] = {
         "dropout does nothing",
         "dropout이 빠졌습니다",
     ),
+    "dropout of the context": (
+        "attention",
+        dropping(lambda p, v, dropout: F.dropout(p @ v, dropout)),
+        "before they meet the values, and not to the context",
+        "컨텍스트가 아니라",
+    ),
+    "dropout without its factor": (
+        "attention",
+        dropping(lambda p, v, dropout: p * (torch.rand_like(p) >= dropout) @ v),
+        "F.dropout divides them",
+        "1 - dropout으로 나눕니다",
+    ),
     "one block": ("attention", attention(first_only=True), "several blocks", "블록이 여러 개"),
     "no mask": (
         "mask",
@@ -247,6 +277,24 @@ WRONG: dict[str, tuple[str, Any, str, str]] = {
         attention(hide=lambda s, m: s.masked_fill(~m, -torch.inf)),
         "becomes NaN",
         "NaN이 됩니다",
+    ),
+    "always a mask": (
+        "mask",
+        lambda q, k, v, layout, p: attention()(q, k, v, needs_mask(layout), p),
+        "'NoneType'",
+        "'NoneType'",
+    ),
+    "no epsilon": (
+        "layer_norm",
+        lambda x, w, b: (x - x.mean(-1, True)) / x.std(-1, False, keepdim=True) * w + b,
+        "Equal numbers have variance 0",
+        "분산이 0이고",
+    ),
+    "words of one syllable": (
+        "frequent_endings",
+        lambda words, n: sorted((e := [w[-1] for w in words]), key=lambda x: -e.count(x))[:n],
+        "A word of one syllable has no ending",
+        "한 글자로 된 단어",
     ),
     "relu": ("gelu", torch.relu, "That is ReLU", "ReLU입니다"),
     "share": ("gelu", torch.special.ndtr, "multiply it by x", "x를 곱하세요"),
@@ -385,6 +433,18 @@ def test_a_mistake_is_right_in_the_cases_before_the_one_that_fails() -> None:
 
     hint = check("learning_rate", rate, "en")  # with a warm-up, so that is not what is missing
     assert "warm-up is missing" not in hint and "divide the steps that are left" in hint
+
+
+def test_an_answer_may_round_otherwise() -> None:
+    def softmax(scores: Tensor) -> Tensor:
+        return (scores - scores.logsumexp(-1, keepdim=True)).exp()
+
+    def layer_norm(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        spread = x.std(-1, unbiased=False, keepdim=True) + 1e-5
+        return (x - x.mean(-1, keepdim=True)) / spread * weight + bias
+
+    assert check("softmax", softmax, "en").startswith("Right.")
+    assert check("layer_norm", layer_norm, "en").startswith("Right.")
 
 
 def test_a_large_tensor_is_compared_by_its_first_wrong_value() -> None:
