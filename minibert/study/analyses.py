@@ -116,9 +116,14 @@ def logit_lens(t: Trace, k: int = 5, words: int | None = None) -> tuple[Tensor, 
         "embeddings.output",
         *(f"layer.{i}.output" for i in range(t.model.config.num_hidden_layers)),
     ]
-    # one layer at a time: the logits are (batch, seq, vocab)
-    best = [head(t[name]).softmax(dim=-1)[..., :words].topk(k) for name in names]
-    return torch.stack([b.values for b in best]), torch.stack([b.indices for b in best])
+    probabilities = []
+    ids = []
+    for name in names:  # one layer at a time: the logits are (batch, seq, vocab)
+        logits = head(t[name])
+        # by the logits, because different ones may have the same probability when rounded
+        ids.append(logits[..., :words].topk(k).indices)
+        probabilities.append(logits.softmax(dim=-1).gather(-1, ids[-1]))
+    return torch.stack(probabilities), torch.stack(ids)
 
 
 def per_head_output(t: Trace, layer: int) -> Tensor:
@@ -248,8 +253,7 @@ def _context_gradients(
     """Return the context of every layer, (batch, seq, hidden), and the gradient of the loss."""
     names = [f"layer.{i}.attention.context" for i in range(model.config.num_hidden_layers)]
     t = trace(model)
-    if not any(parameter.requires_grad for parameter in model.parameters()):
-        t.set(names[0], lambda context: context.requires_grad_())  # where every weight is frozen
+    t.set(names[0], lambda context: context.requires_grad_())  # also where weights are frozen
     with torch.enable_grad(), t:
         value = loss(model(**batch))
         if value is None:
@@ -285,6 +289,9 @@ def integrated_gradients(
     Returns:
         The attributions (batch, seq), and by how much their sum falls short of `target(text) -
         target(baseline)`, (batch,): near 0 when `steps` are enough.
+
+    Raises:
+        ValueError: No batch with `input_ids`, no steps, or a target without a gradient.
     """
     check_batch("batch", batch)
     check_count("steps", steps)
@@ -293,7 +300,9 @@ def integrated_gradients(
     if baseline_ids is None:
         mask = batch.get("attention_mask", torch.ones_like(ids))
         baseline_ids = torch.full_like(ids, model.config.pad_token_id or 0)
-        ends = torch.stack([torch.zeros_like(ids[:, 0]), mask.long().sum(dim=1) - 1], dim=1)
+        visible = mask.ne(0).int()
+        last = ids.size(1) - 1 - visible.flip(1).argmax(dim=1)
+        ends = torch.stack([visible.argmax(dim=1), last], dim=1)
         baseline_ids = baseline_ids.scatter(1, ends, ids.gather(1, ends))
     table = model.base_model.embeddings.word_embeddings
     with torch.no_grad():
@@ -414,6 +423,7 @@ def cka(x: Tensor, y: Tensor) -> float:
 
 def _centered(states: Tensor) -> Tensor:
     states = states.double()
+    states = states / states.abs().max().clamp_min(1e-300)  # the least numbers of any scale
     return states - states.mean(dim=0)
 
 
@@ -457,6 +467,8 @@ def linear_probe(
     """
     train, train_labels = _probe_data("train", train, train_labels)
     test, test_labels = _probe_data("test", test, test_labels)
+    if len(train) < 2:
+        raise ValueError("train should be two states or more, to be standardized, not 1.")
     if train.size(1) != test.size(1):
         raise ValueError(
             "train and test should have equally many dimensions, not "

@@ -26,6 +26,7 @@ from minibert.base import PreTrainedModel
 from minibert.study.analyses import patching_sweep
 from minibert.study.trace import trace
 from minibert.tokenization.tokenizer import BertTokenizer
+from minibert.util.checks import check_count
 
 Head = tuple[int, int]  # layer and head, from 0
 Target = Callable[[Any], Tensor]  # a model's output -> logits of its answers, (batch, answers)
@@ -154,8 +155,10 @@ def carriers(
 
     Raises:
         ValueError: Texts of different lengths, equal texts, no [MASK] where `target` is None, a
-            `target` without answers, or too few heads in these layers for a control.
+            `target` without answers, no layers, or too few heads in these layers for a control.
     """
+    check_count("layers", layers)
+    check_count("controls", controls, 0)
     texts = [tokenizer(text, return_tensors="pt").to(model.device) for text in (first, second)]
     changed = _changed_positions(texts[0]["input_ids"], texts[1]["input_ids"])
     if target is None:

@@ -153,14 +153,14 @@ def plot_grid(
 def plot_pca(
     labels: Sequence[str],
     vectors: Tensor,
-    groups: Sequence[int | str] | None = None,
+    groups: Sequence[int | str] | Tensor | None = None,
     title: str = "Two principal components",
 ) -> Figure:
     """Draw vectors as labeled points on their first two principal components.
 
     Args:
         labels: The label of each point.
-        vectors: (n, hidden), with n of 3 or more.
+        vectors: (n, hidden), with n of 3 or more and hidden of 2 or more.
         groups: A name for each point. Points of one name share a color, which the legend explains.
         title: The heading.
 
@@ -169,9 +169,11 @@ def plot_pca(
         ValueError: Vectors of another shape, or fewer than 3.
     """
     vectors = as_tensor("vectors", vectors)
-    if vectors.dim() != 2 or len(vectors) != len(labels) or len(labels) < 3:
+    has_shape = vectors.dim() == 2 and len(vectors) >= 3 and vectors.size(1) >= 2
+    if not has_shape or len(vectors) != len(labels):
         raise ValueError(
-            "vectors should be of shape (n, hidden), with a label for each and n of 3 or more, "
+            "vectors should be of shape (n, hidden), with a label for each, hidden of 2 or more "
+            "and n of 3 or more, "
             f"not {tuple(vectors.shape)} with {len(labels)} labels."
         )
     centered = vectors.double()
@@ -184,9 +186,12 @@ def plot_pca(
     if groups is None:
         axes.scatter(points[:, 0], points[:, 1], s=24)
     else:
+        if isinstance(groups, Tensor):  # two tensors of one value are different keys
+            groups = groups.tolist()
         for name in dict.fromkeys(groups):
             members = [i for i in range(len(labels)) if groups[i] == name]
-            axes.scatter(points[members, 0], points[members, 1], s=24, label=str(name))
+            (label,) = _labels([name])
+            axes.scatter(points[members, 0], points[members, 1], s=24, label=label)
         axes.legend(fontsize=8)
     axes.margins(0.18)  # room for the labels
     _label_points(axes, labels, points)

@@ -25,6 +25,7 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from minibert.attention import (
+    ATTENTION_FUNCTIONS,
     AttentionFunction,
     AttentionOutput,
     BertSelfAttention,
@@ -32,7 +33,7 @@ from minibert.attention import (
     split_heads,
 )
 from minibert.base import PreTrainedModel
-from minibert.layouts import Layout, PaddedLayout
+from minibert.layouts import Layout, PaddedLayout, additive
 from minibert.model import BertPooler
 from minibert.util.checks import check_count
 
@@ -205,7 +206,8 @@ class Trace(Mapping[str, Tensor]):
             head: Index of the head, from 0.
 
         Raises:
-            ValueError: The layer does not have that head.
+            KeyError: The model does not have that layer.
+            ValueError: The layer does not have that head, or a number below 0.
         """
         check_count("layer", layer, 0)
         check_count("head", head, 0)
@@ -225,6 +227,10 @@ class Trace(Mapping[str, Tensor]):
 
         Args:
             layer: Index of the layer, from 0.
+
+        Raises:
+            KeyError: The model does not have that layer.
+            ValueError: A number below 0.
         """
         check_count("layer", layer, 0)
         before = "embeddings.output"
@@ -311,14 +317,15 @@ class Trace(Mapping[str, Tensor]):
                     step.module.register_forward_hook,
                     lambda _, __, y, name=name: self._record(name, y),
                 )
-        # each layer receives its attention function as a keyword, which is wrapped here
+        # The attention function is wrapped. An attention that is called alone receives none.
+        default = ATTENTION_FUNCTIONS[self.model.config.attn_implementation]
         for layer, attention in enumerate(self._attentions):
             name = f"layer.{layer}.attention"
             watch(
                 attention.register_forward_pre_hook,
                 lambda _, x, keywords, name=name: (
                     x,
-                    {**keywords, "attend": self._watched(name, keywords["attend"])},
+                    {**keywords, "attend": self._watched(name, keywords.get("attend") or default)},
                 ),
                 with_kwargs=True,
             )
@@ -365,9 +372,7 @@ class Trace(Mapping[str, Tensor]):
         scores = torch.matmul(q, k.transpose(2, 3)) * q.size(-1) ** -0.5
         scores = self._record(f"{prefix}.scores", scores)
         if layout.mask is not None:
-            lowest = torch.finfo(q.dtype).min
-            offsets = torch.zeros_like(layout.mask, dtype=q.dtype)
-            scores = scores + offsets.masked_fill(~layout.mask, lowest)
+            scores = scores + additive(layout.mask, q)
         return self._record(f"{prefix}.masked_scores", scores)
 
     def _is_patched(self, prefix: str, *names: str) -> bool:

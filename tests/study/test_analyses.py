@@ -69,6 +69,20 @@ def test_the_last_row_of_the_logit_lens_is_the_prediction() -> None:
         logit_lens(traced(bare, batch))
 
 
+def test_the_logit_lens_ranks_by_logits_whose_probabilities_are_equal() -> None:
+    model = random_model()
+    t = traced(model, ragged_batch(model.config))
+    with torch.no_grad():
+        model.cls.predictions.transform.LayerNorm.weight.zero_()
+        model.cls.predictions.transform.LayerNorm.bias.zero_()  # logits are the bias
+        bias = model.cls.predictions.bias
+        bias.copy_(-1e-9 * torch.arange(len(bias)).flip(0))  # exp rounds all of them to 1
+    values, ids = logit_lens(t, k=3)
+    last = len(bias) - 1
+    assert ids[-1].flatten(0, 1).unique(dim=0).tolist() == [[last, last - 1, last - 2]]
+    assert values.unique().numel() == 1
+
+
 def test_heads_add_up_to_the_projected_output() -> None:
     model = random_model()
     batch = ragged_batch(model.config)
@@ -223,6 +237,23 @@ def test_integrated_gradients_are_complete_and_equal_captum() -> None:
         torch.testing.assert_close(attributions, theirs.float(), atol=1e-4, rtol=0)
 
 
+def test_integrated_gradients_do_not_depend_on_the_side_of_the_padding() -> None:
+    model = random_model()
+    ids = torch.tensor([[2, 7, 8, 9, 3]])
+    padding = torch.zeros(1, 2, dtype=torch.long)
+    attributions = []
+    for parts in ((ids, padding), (padding, ids)):
+        batch = {"input_ids": torch.cat(parts, dim=1)}
+        batch["attention_mask"] = (batch["input_ids"] != 0).long()
+        batch["position_ids"] = (batch["attention_mask"].cumsum(1) - 1).clamp_min(0)
+        is_word = batch["attention_mask"].bool()
+        values, _ = integrated_gradients(
+            model, batch, lambda out, of=is_word: out.logits[of][:, 5].sum()[None]
+        )
+        attributions.append(values[is_word])
+    torch.testing.assert_close(*attributions)
+
+
 def test_a_sweep_of_patches_equals_one_patch_at_a_time() -> None:
     model = random_model()
     clean, corrupted = ragged_batch(model.config, (6,)), ragged_batch(model.config, (6,))
@@ -256,6 +287,7 @@ def test_cka_is_invariant_to_rotation_and_low_by_chance() -> None:
     rotated = x @ torch.linalg.qr(torch.randn(16, 16))[0] * 3 + 1
     assert cka(x, rotated) == pytest.approx(1)
     assert cka(x, torch.randn(500, 16)) < 0.1
+    assert cka(x * 1e-9, rotated * 1e9) == pytest.approx(1)
     half = torch.cat([x[:, :8], torch.randn(500, 8)], dim=1)
     assert 0.3 < cka(x, half) < 0.7
     # with fewer rows than dimensions, as for the tokens of one sentence,
@@ -283,6 +315,8 @@ def test_head_importance_needs_neither_grad_mode_nor_trainable_weights() -> None
     with torch.no_grad():
         torch.testing.assert_close(head_importance(model, [batch]), expected)
     model.requires_grad_(False)
+    torch.testing.assert_close(head_importance(model, [batch]), expected)
+    model.cls.requires_grad_(True)  # as where a head is trained on states that stay
     torch.testing.assert_close(head_importance(model, [batch]), expected)
 
 
@@ -343,6 +377,10 @@ def test_arrays_and_lists_are_measured_like_tensors() -> None:
         (
             lambda m, b, t: linear_probe(torch.eye(2), [-1, 0], torch.eye(2), [0, 1]),
             "train_labels should be 0 or more, not -1",
+        ),
+        (
+            lambda m, b, t: linear_probe(torch.ones(1, 3), [0], torch.eye(3), [0, 1, 2]),
+            "train should be two states or more",
         ),
         (
             lambda m, b, t: linear_probe(torch.eye(2), [0, 1], torch.ones(1, 3), [0]),

@@ -95,6 +95,8 @@ def test_a_classifier_needs_a_target(tokenizer: Any) -> None:
         (("a [MASK]", "a [MASK]"), {}, "the same tokens: there is no difference to follow"),
         (("a old", "a new"), {}, "should have a [MASK] at the same position"),
         (("old [MASK]", "new [MASK]"), {"heads": 5}, "heads should be 1 to 4, half of the 8 heads"),
+        (("old [MASK]", "new [MASK]"), {"layers": 0}, "layers should be a whole number of 1"),
+        (("old [MASK]", "new [MASK]"), {"controls": -1}, "controls should be a whole number of 0"),
     ],
 )
 def test_texts_that_cannot_be_compared(

@@ -117,6 +117,8 @@ def test_errors_say_what_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
         plot_grid(torch.zeros(1, 2), ["x", "y"], ["a"])
     with pytest.raises(ValueError, match=r"n of 3 or more, not \(2, 4\) with 2 labels"):
         plot_pca(["a", "b"], torch.zeros(2, 4))
+    with pytest.raises(ValueError, match=r"hidden of 2 or more .* not \(3, 1\) with 3 labels"):
+        plot_pca(["a", "b", "c"], torch.zeros(3, 1))
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(
         ImportError, match=r"matplotlib, which is not installed: pip install .*\[plot\]'"
@@ -130,6 +132,8 @@ def test_arrays_and_lists_are_drawn_like_tensors() -> None:
     axes = plot_grid([[1.0, 2.0]], ["x"], ["a", "b"]).axes[0]  # type: ignore[arg-type]
     np.testing.assert_array_equal(axes.images[0].get_array(), [[1.0, 2.0]])
     assert plot_pca(["a", "b", "c"], np.eye(3)).axes
+    (axes,) = plot_pca(["a", "b", "c"], np.eye(3), groups=torch.tensor([1, 0, 1])).axes
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["1", "0"]
     assert plot_similarity(TOKENS, [np.eye(5)] * 2).axes
 
 

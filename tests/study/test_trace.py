@@ -250,6 +250,17 @@ def test_hooks_are_removed_after_an_error() -> None:
     assert count_hooks(model) == 0
 
 
+def test_a_part_can_be_called_alone() -> None:
+    model = random_model()
+    layer = model.base_model.encoder.layer[1]
+    states = torch.randn(2, 5, model.config.hidden_size)
+    expected = layer(states)
+    with trace(model) as t:
+        assert torch.equal(layer(states), expected)
+        context, _ = layer.attention.self(states)
+    assert torch.equal(t["layer.1.attention.context"], context)
+
+
 def test_a_second_call_replaces_the_values_of_the_first() -> None:
     model = random_model()
     with trace(model) as t:
