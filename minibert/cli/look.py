@@ -337,8 +337,8 @@ def add_verify(parser: Parser) -> None:
 @command("--model bert-base-uncased", add_verify)
 def verify(options: argparse.Namespace) -> int:
     """Compare a checkpoint with transformers, layer by layer."""
-    if not options.tolerance >= 0:
-        raise UsageError(f"--tolerance should be 0 or more, not {options.tolerance:g}.")
+    if not 0 <= options.tolerance < math.inf:
+        raise UsageError(f"--tolerance should be 0 or more and finite, not {options.tolerance:g}.")
     source = source_of(options)
     need("transformers", "parity", "Comparing with the reference")  # before torch, which is slow
     device = check_device(options.device)

@@ -6,7 +6,7 @@ transformers, the reference (extra `[parity]`), and only when it is used.
 
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -45,7 +45,8 @@ class Comparison:
 
     Attributes:
         part: Its name, as in `trace` where that has one.
-        max_difference: The largest absolute difference, infinite where the shapes differ.
+        max_difference: The largest absolute difference, infinite where ids, shapes or dtypes
+            differ.
         mean_difference: The mean absolute difference.
         bit_equal: All values are the same.
     """
@@ -73,7 +74,7 @@ class Verification:
     comparisons: list[Comparison] = field(default_factory=list)
 
     def passed(self, tolerance: float = 0.0) -> bool:
-        """Whether no value differs by more than `tolerance`."""
+        """Whether no value differs by more than `tolerance`, and no id, shape or dtype at all."""
         return all(c.max_difference <= tolerance for c in self.comparisons)
 
     def to_dict(self, tolerance: float = 0.0) -> dict[str, Any]:
@@ -104,7 +105,7 @@ class Verification:
 
 def verify(
     name: str | os.PathLike[str] | Source,
-    texts: Sequence[str] = TEXTS,
+    texts: str | Iterable[str] = TEXTS,
     *,
     device: torch.device | str = "cpu",
     progress: Progress = SILENT,
@@ -118,7 +119,7 @@ def verify(
 
     Args:
         name: Folder, bundled model or Hub id.
-        texts: The texts to compare on, at least one.
+        texts: The texts to compare on, at least one, or a single text.
         device: Where both models compute.
         progress: Counts the `STEPS` of the comparison.
         source_options: `revision`, `cache_dir`, `local_files_only`, `token` and `subfolder` as for
@@ -130,6 +131,7 @@ def verify(
         ValueError: No text, a checkpoint minibert cannot load, or a name that the reference cannot
             open.
     """
+    texts = [texts] if isinstance(texts, str) else list(texts)
     if not texts:
         raise ValueError("verify needs at least one text.")
     reference = _reference()
@@ -158,7 +160,7 @@ def verify(
         "max_length": config.max_position_embeddings,
         "return_tensors": "pt",
     }
-    pairs = [list(texts), list(texts)[::-1]]
+    pairs = [texts, texts[::-1]]
     for label, arguments in (("text", pairs[:1]), ("pair", pairs)):
         ours = tokenizer(*arguments, **options)
         batch = dict(their_tokenizer(*arguments, **options))
@@ -167,6 +169,8 @@ def verify(
     progress.add()
 
     batch = {key: values.to(device) for key, values in batch.items()}
+    if "token_type_ids" in batch:  # a model may have one segment
+        batch["token_type_ids"].clamp_(max=config.type_vocab_size - 1)
     for attention in ("eager", "sdpa"):
         is_eager = attention == "eager"
         call = {**batch, "output_hidden_states": is_eager, "output_attentions": is_eager}
@@ -202,10 +206,9 @@ def _run(
 ) -> tuple[Any, Any]:
     """Load our model and the reference's from the files, and return the output of each."""
     ours: PreTrainedModel = kind.from_pretrained(source, **options)
-    theirs = getattr(_reference(), kind.__name__).from_pretrained(
-        folder, dtype=ours.dtype, **options
-    )
+    theirs = getattr(_reference(), kind.__name__).from_pretrained(folder, dtype="auto", **options)
     device = batch["input_ids"].device
+    batch = {**batch, "return_dict": True}  # also where the config asks for tuples
     with torch.no_grad():
         return ours.to(device)(**batch), theirs.to(device).eval()(**batch)
 
@@ -229,9 +232,12 @@ def _compare_outputs(label: str, ours: Any, theirs: Any) -> Iterator[Comparison]
 
 
 def _compare(part: str, ours: Tensor, theirs: Tensor) -> Comparison:
-    if ours.shape != theirs.shape:
-        return Comparison(part, float("inf"), float("inf"), False)
     ours, theirs = ours.cpu(), theirs.cpu()
+    is_close = ours.shape == theirs.shape and ours.dtype == theirs.dtype
+    if is_close and not theirs.is_floating_point():  # an id is right or wrong
+        is_close = torch.equal(ours, theirs)
+    if not is_close:
+        return Comparison(part, float("inf"), float("inf"), False)
     difference = (ours.double() - theirs.double()).abs()
     return Comparison(
         part, difference.max().item(), difference.mean().item(), torch.equal(ours, theirs)

@@ -140,3 +140,58 @@ def test_a_name_that_the_reference_cannot_open(checkpoint: Path) -> None:
 def test_an_empty_list_of_texts_is_an_error(minilm: str) -> None:
     with pytest.raises(ValueError, match="verify needs at least one text"):
         verify(minilm, [])
+
+
+def test_a_single_text_is_not_taken_apart(minilm: str) -> None:
+    shapes: list[tuple[int, ...]] = []
+    forward = minibert.BertModel.forward
+
+    def noted(self: Any, input_ids: torch.Tensor, **batch: Any) -> Any:
+        shapes.append(tuple(input_ids.shape))
+        return forward(self, input_ids, **batch)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(minibert.BertModel, "forward", noted)
+        assert verify(minilm, "I love Korea").passed()
+    assert {shape[0] for shape in shapes} == {1}
+
+
+def test_a_model_with_one_segment(checkpoint: Path) -> None:
+    config = tiny_config(vocab_size=4000, max_position_embeddings=128, type_vocab_size=1)
+    minibert.BertModel(config).save_pretrained(checkpoint)
+    assert verify(checkpoint, ["a", "b c"]).passed()
+
+
+def test_a_config_that_asks_for_tuples(checkpoint: Path) -> None:
+    file = checkpoint / "config.json"
+    content = {**json.loads(file.read_text(encoding="utf-8")), "return_dict": False}
+    file.write_text(json.dumps(content), encoding="utf-8")
+    assert verify(checkpoint, iter(["a", "b c"])).passed()
+
+
+def test_another_type_is_a_difference(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where every value is the same: half precision that was loaded as float32."""
+    minibert.BertModel.from_pretrained(checkpoint).half().save_pretrained(checkpoint)
+    load = minibert.BertModel.from_pretrained.__func__  # type: ignore[attr-defined]
+
+    def in_float32(cls: Any, *arguments: Any, **options: Any) -> Any:
+        return load(cls, *arguments, **options, dtype=torch.float32)
+
+    monkeypatch.setattr(minibert.BertModel, "from_pretrained", classmethod(in_float32))
+    result = verify(checkpoint, ["a"])
+    assert not result.passed(1e9)
+
+
+def test_no_tolerance_excuses_another_id(
+    checkpoint: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = minibert.BertTokenizer.from_pretrained(str(checkpoint))
+
+    def shifted(*texts: object, **options: object) -> dict[str, torch.Tensor]:
+        encoding = dict(other(*texts, **options))
+        return {**encoding, "input_ids": encoding["input_ids"] + 1}
+
+    monkeypatch.setattr(minibert.BertTokenizer, "from_pretrained", lambda *_, **__: shifted)
+    assert not verify(checkpoint, ["a"]).passed(5.0)
+    assert main(["verify", "--model", str(checkpoint), "--tolerance", "inf"]) == 2
+    assert "--tolerance should be 0 or more and finite" in capsys.readouterr().err
