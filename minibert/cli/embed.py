@@ -161,7 +161,7 @@ def print_vectors(
     progress: Progress,
 ) -> None:
     """Prints every vector, as soon as it has been computed."""
-    from minibert.vectors.formats import json_line, numbers
+    from minibert.vectors.formats import Entry, json_line, numbers
 
     rows, later = tee(rows)  # the vectors of a window come after all of its texts
     texts = (row.text for row in rows)
@@ -171,7 +171,7 @@ def print_vectors(
                 if out.as_text:
                     print(" ".join(numbers(vector)))
                 else:
-                    out.show_line(json_line(row.text, vector, row.id))
+                    out.show_line(json_line(Entry(row.text, row.id), vector))
 
 
 def _folder_of(options: argparse.Namespace) -> str | None:

@@ -35,7 +35,7 @@ from minibert.encoders.token_rows import Settings, Vectors
 from minibert.text.location import Location
 from minibert.tokenization.spec import tokenizer_digest
 from minibert.util.checks import amount, warn
-from minibert.vectors.formats import open_vector_file
+from minibert.vectors.formats import Entry, open_vector_file
 
 MANIFEST = ".manifest"
 MAX_OPEN = 64  # shards that stay mapped, because the number of open files is limited
@@ -111,11 +111,10 @@ class VectorFolder:
     def has(
         self,
         number: int,
-        texts: Sequence[str],
-        ids: Sequence[Any] | None = None,
+        entries: Sequence[Entry],
         update: bool = False,
     ) -> bool:
-        """Return whether a shard of these texts and ids is complete, and still as it was written.
+        """Return whether a shard of these entries is complete, and still as it was written.
 
         Raises:
             ValueError: The shard is that of other texts, and not `update`.
@@ -124,7 +123,7 @@ class VectorFolder:
         if record is None:
             return False
         shard = self.shard(number)
-        if record["texts"] != pack_digests(texts) or record["ids"] != _digest_of_ids(ids):
+        if {**record, **_digests_of(entries)} != record:
             if update:
                 return False
             raise ValueError(
@@ -136,16 +135,14 @@ class VectorFolder:
     def write(
         self,
         number: int,
-        texts: Sequence[str],
-        ids: Sequence[Any] | None,
+        entries: Sequence[Entry],
         write_vectors: Callable[[Path], dict[str, int]],
     ) -> None:
         """Write a shard, and then its record.
 
         Args:
             number: Index of the shard.
-            texts: Its texts.
-            ids: Their ids, or None.
+            entries: Its texts and their ids.
             write_vectors: Writes the vectors into a file, and returns its counts.
 
         Raises:
@@ -159,8 +156,7 @@ class VectorFolder:
                 about = {
                     "bytes": temporary.stat().st_size,
                     "sha256": sha256_of_file(temporary),
-                    "texts": pack_digests(texts),
-                    "ids": _digest_of_ids(ids),
+                    **_digests_of(entries),
                 }
                 self._save_settings()
             self._record_file(number).write_json({**counts, **about})
@@ -630,12 +626,11 @@ def text_digest(text: str) -> bytes:
     return hashlib.blake2b(data, digest_size=DIGEST_BYTES).digest()
 
 
-def pack_digests(texts: Sequence[str]) -> str:
-    """Return the digests of texts as a manifest keeps them."""
-    return base64.b64encode(b"".join(map(text_digest, texts))).decode("ascii")
-
-
-def _digest_of_ids(ids: Sequence[Any] | None) -> str | None:
-    if ids is None:
-        return None
-    return hashlib.sha256(json.dumps(ids).encode("utf-8", "surrogatepass")).hexdigest()
+def _digests_of(entries: Sequence[Entry]) -> dict[str, str | None]:
+    """The digests of texts, and one of all ids if there are any, as a manifest keeps them."""
+    digests = b"".join(text_digest(entry.text) for entry in entries)
+    ids = [entry.id for entry in entries]
+    digest = None
+    if any(text_id is not None for text_id in ids):
+        digest = hashlib.sha256(json.dumps(ids).encode("utf-8", "surrogatepass")).hexdigest()
+    return {"texts": base64.b64encode(digests).decode("ascii"), "ids": digest}

@@ -14,9 +14,9 @@ import json
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from itertools import chain, repeat
+from itertools import chain
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,8 +25,16 @@ from minibert.encoders.token_rows import Vectors
 from minibert.text.location import Location
 from minibert.util.extras import need
 
-# some texts, their ids (None where they have none) and their vectors (n, D), then others
-Chunks = Iterable[tuple[Sequence[str], Sequence[Any] | None, Vectors]]
+
+class Entry(NamedTuple):
+    """A text, and its id if it has one."""
+
+    text: str
+    id: Any = None
+
+
+# some entries and their vectors (n, D), then others
+Chunks = Iterable[tuple[Sequence[Entry], Vectors]]
 
 MIXED_IDS = (
     "ids of .parquet should be whole numbers or strings, not some of each: write them as one type, "
@@ -54,7 +62,7 @@ def _write_raw(
     rows = 0
     with path.open("wb") as file:
         header(file, rows, dimension)
-        for _, _, vectors in chunks:
+        for _, vectors in chunks:
             rows += len(vectors)
             file.write(np.ascontiguousarray(vectors, dtype="<f4").tobytes())
         file.seek(0)
@@ -63,17 +71,17 @@ def _write_raw(
 
 def _write_jsonl(path: Path, chunks: Chunks, dimension: int) -> None:
     with path.open("w", encoding="utf-8") as file:
-        for texts, ids, vectors in chunks:
-            for text, text_id, vector in zip(texts, ids or repeat(None), vectors, strict=False):
-                file.write(f"{json_line(text, vector, text_id)}\n")
+        for entries, vectors in chunks:
+            for entry, vector in zip(entries, vectors, strict=True):
+                file.write(f"{json_line(entry, vector)}\n")
 
 
-def json_line(text: str, vector: Vectors, text_id: str | int | None = None) -> str:
+def json_line(entry: Entry, vector: Vectors) -> str:
     """Return a text, its id if it has one, and its vector as one line of JSON."""
     fields = []
-    if text_id is not None:
-        fields.append(f'"id": {json.dumps(text_id, ensure_ascii=False)}')
-    fields.append(f'"text": {json.dumps(text, ensure_ascii=False)}')
+    if entry.id is not None:
+        fields.append(f'"id": {json.dumps(entry.id, ensure_ascii=False)}')
+    fields.append(f'"text": {json.dumps(entry.text, ensure_ascii=False)}')
     fields.append(f'"vector": [{", ".join(numbers(vector))}]')
     return f"{{{', '.join(fields)}}}"
 
@@ -88,19 +96,19 @@ def _write_parquet(path: Path, chunks: Chunks, dimension: int) -> None:
     parquet = need("pyarrow.parquet", "parquet", "Writing .parquet")
     list_type = arrow.list_(arrow.float32(), dimension)
 
-    def table(texts: Sequence[str], ids: Sequence[Any] | None, vectors: Vectors) -> Any:
+    def table(entries: Sequence[Entry], vectors: Vectors) -> Any:
         values = np.ascontiguousarray(vectors, dtype="<f4").reshape(-1)
         flat = _arrow_numbers(arrow, arrow.float32(), values)
         columns = {
-            "text": _arrow_strings(arrow, texts),
+            "text": _arrow_strings(arrow, [entry.text for entry in entries]),
             "vector": arrow.FixedSizeListArray.from_arrays(flat, type=list_type),
         }
-        if ids is not None:
-            columns = {"id": _arrow_ids(arrow, ids), **columns}
+        if any(entry.id is not None for entry in entries):
+            columns = {"id": _arrow_ids(arrow, [entry.id for entry in entries]), **columns}
         return arrow.table(columns)
 
     tables = (table(*chunk) for chunk in chunks)
-    first = next(tables, table([], None, np.empty((0, dimension), np.float32)))
+    first = next(tables, table([], np.empty((0, dimension), np.float32)))
     # a file, because pyarrow does not accept a path that is not UTF-8
     with path.open("wb") as file, parquet.ParquetWriter(file, first.schema) as writer:
         for chunk_table in chain([first], tables):

@@ -41,10 +41,7 @@ from minibert.util.checks import check_count, warn
 from minibert.util.files import named_in_errors, only_run_in
 from minibert.util.progress import SILENT, Progress, interruptible
 from minibert.vectors.folder import VectorFolder, describe, text_digest
-from minibert.vectors.formats import ENDINGS, MIXED_IDS, WRITERS, format_of
-
-Shard = tuple[list[str], list[Any] | None]
-"""Texts, and their ids where they have them."""
+from minibert.vectors.formats import ENDINGS, MIXED_IDS, WRITERS, Entry, format_of
 
 
 @dataclass
@@ -203,12 +200,12 @@ def encode_to_shards(
         count = 0
         lines = 0
 
-        def shards() -> Iterator[tuple[int, Shard]]:
+        def shards() -> Iterator[tuple[int, list[Entry]]]:
             """The shards that this run takes, by their indices among all that are read."""
             nonlocal count, lines
             while not stop_requested() and (shard := next(chunks, None)):
                 count += 1
-                lines += len(shard[0])
+                lines += len(shard)
                 if (count - 1) % world_size == rank:
                     yield count - 1, shard
 
@@ -243,8 +240,8 @@ def _check_shards(file_format: str, shard_size: int, rank: int, world_size: int)
         )
 
 
-def _chunks(rows: Iterator[str | Row], size: int, file_format: str) -> Iterator[Shard]:
-    """Texts and ids, `size` at a time.
+def _chunks(rows: Iterator[str | Row], size: int, file_format: str) -> Iterator[list[Entry]]:
+    """Texts and their ids, `size` at a time.
 
     Raises:
         ValueError: A row is not a string, or the ids of a table are of several types: its files
@@ -253,14 +250,12 @@ def _chunks(rows: Iterator[str | Row], size: int, file_format: str) -> Iterator[
     first = 0
     kinds: set[type] = set()
     while chunk := list(islice(rows, size)):
-        texts = [row.text if isinstance(row, Row) else row for row in chunk]
-        check_texts(texts, first)
-        ids = [row.id if isinstance(row, Row) else None for row in chunk]
-        has_ids = any(row_id is not None for row_id in ids)
-        kinds.update(map(type, ids))
+        entries = [Entry(row.text, row.id) if isinstance(row, Row) else Entry(row) for row in chunk]
+        check_texts([entry.text for entry in entries], first)
+        kinds.update(type(entry.id) for entry in entries)
         if file_format == "parquet" and {int, str} <= kinds:
             raise ValueError(MIXED_IDS)
-        yield texts, ids if has_ids else None
+        yield entries
         first += len(chunk)
 
 
@@ -352,15 +347,15 @@ class _Run:
         is_unit = self.settings.normalize or (is_whole and last_step == ["Normalize()"])
         return {"dimension": self.dimension, "unit": is_unit}
 
-    def write(self, path: Path, chunks: Iterable[Shard], progress: Progress) -> CorpusReport:
+    def write(self, path: Path, chunks: Iterable[list[Entry]], progress: Progress) -> CorpusReport:
         """Write one file on this machine."""
         report = CorpusReport()
 
-        def encoded() -> Iterator[tuple[list[str], list[Any] | None, Vectors]]:
-            for texts, ids in chunks:
-                vectors, counts = self._vectors(texts, progress)
+        def encoded() -> Iterator[tuple[list[Entry], Vectors]]:
+            for entries in chunks:
+                vectors, counts = self._vectors([entry.text for entry in entries], progress)
                 report.add(counts)
-                yield texts, ids, vectors
+                yield entries, vectors
 
         WRITERS[self.file_format](path, encoded(), self.dimension)
         return report
@@ -382,30 +377,31 @@ class _Run:
             counts.overlong = rows.overlong
         return vectors, counts
 
-    def write_shard(self, number: int, shard: Shard, progress: Progress = SILENT) -> CorpusReport:
+    def write_shard(
+        self, number: int, entries: list[Entry], progress: Progress = SILENT
+    ) -> CorpusReport:
         """Write one shard, unless an earlier run has done so."""
         assert self.folder is not None
-        texts, ids = shard
-        if self.folder.has(number, texts, ids, update=self.old_vectors is not None):
-            progress.add(len(texts))
+        if self.folder.has(number, entries, update=self.old_vectors is not None):
+            progress.add(len(entries))
             return CorpusReport(skipped=1)
         report = CorpusReport(shards=1)
 
         def write_vectors(path: Path) -> dict[str, int]:
             chunks = (
-                (texts[start : start + CHUNK_TEXTS], ids and ids[start : start + CHUNK_TEXTS])
-                for start in range(0, len(texts), CHUNK_TEXTS)
+                entries[start : start + CHUNK_TEXTS]
+                for start in range(0, len(entries), CHUNK_TEXTS)
             )
             report.add(self.write(path, chunks, progress))
             names = ("lines", "tokens", "overlong")
             return {name: getattr(report, name) for name in names}
 
-        self.folder.write(number, texts, ids, write_vectors)
+        self.folder.write(number, entries, write_vectors)
         return report
 
 
 def _in_processes(
-    run: _Run, shards: Iterator[tuple[int, Shard]], processes: int, progress: Progress
+    run: _Run, shards: Iterator[tuple[int, list[Entry]]], processes: int, progress: Progress
 ) -> Iterator[CorpusReport]:
     """Write shards in processes that share the threads. When one of them fails, all end.
 
@@ -422,7 +418,7 @@ def _in_processes(
         try:
             for shard in chain(shards, [None] * processes):
                 if shard is not None:
-                    waiting.append((len(shard[1][0]), pool.submit(_write_shard, *shard)))
+                    waiting.append((len(shard[1]), pool.submit(_write_shard, *shard)))
                 if waiting and (shard is None or len(waiting) > processes):
                     texts, future = waiting.popleft()
                     report, messages = future.result()
@@ -461,9 +457,9 @@ def _end_with_parent() -> None:
     os._exit(1)
 
 
-def _write_shard(number: int, shard: Shard) -> tuple[CorpusReport, list[str]]:
+def _write_shard(number: int, entries: list[Entry]) -> tuple[CorpusReport, list[str]]:
     """The report of a shard, and the messages of its warnings."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        report = _run.write_shard(number, shard)
+        report = _run.write_shard(number, entries)
     return report, [str(warning.message) for warning in caught]

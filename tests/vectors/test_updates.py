@@ -75,8 +75,8 @@ def test_parquet_works_without_pandas_and_limits_ids_to_64_bits(tmp_path: Path) 
     code = (
         "import sys, numpy as np\n"
         "from pathlib import Path\n"
-        "from minibert.vectors.formats import READERS, WRITERS\n"
-        "chunks = [(['a', 'b'], [int(sys.argv[2]), -1], np.ones((2, 4), np.float32))]\n"
+        "from minibert.vectors.formats import READERS, WRITERS, Entry\n"
+        "chunks = [([Entry('a', int(sys.argv[2])), Entry('b', -1)], np.ones((2, 4), np.float32))]\n"
         "WRITERS['parquet'](Path(sys.argv[1]), iter(chunks), 4)\n"
         "assert READERS['parquet'](Path(sys.argv[1])).shape == (2, 4)\n"
         "assert 'pandas' not in sys.modules\n"

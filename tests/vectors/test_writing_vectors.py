@@ -28,7 +28,7 @@ from minibert import SentenceEmbedder
 from minibert.cli import embed, main
 from minibert.text.location import Location
 from minibert.vectors.folder import ShardedVectors, open_vectors
-from minibert.vectors.formats import WRITERS
+from minibert.vectors.formats import WRITERS, Entry
 from minibert.vectors.shards import encode_to_file, encode_to_shards
 
 
@@ -93,7 +93,7 @@ class TestFiles:
         parts = [
             generator.normal(size=(size, dimension)).astype(np.float32) * 1e-5 for size in sizes
         ]
-        WRITERS[ending](path, [([""] * len(part), None, part) for part in parts], dimension)
+        WRITERS[ending](path, [([Entry("")] * len(part), part) for part in parts], dimension)
         expected = np.concatenate([np.empty((0, dimension), np.float32), *parts])
         assert np.array_equal(read_vectors(path).reshape(-1, dimension), expected)
 
