@@ -17,8 +17,8 @@ Metric = Literal["cosine", "dot", "euclidean", "manhattan"]
 # for threads at every block
 BLOCK_ROWS = 16384
 BLOCK_SCORES = 2**24
-# upper bound on the rounding difference between two summation orders of the product of two
-# L2-normalized float32 vectors
+# upper bound on the rounding difference between two summation orders of the product of two float32
+# vectors, as a share of the product of their lengths
 ROUNDING = 1e-5
 
 
@@ -123,7 +123,7 @@ def nearest(
     """
     check_count("top_k", top_k)
     _check_metric(metric)
-    if not hasattr(corpus, "shape"):
+    if getattr(corpus, "ndim", None) != 2:  # lists, or a single vector
         corpus = _matrix(corpus)
     query_vectors = _matrix(queries)
     if metric == "cosine":
@@ -144,9 +144,15 @@ def nearest(
         if normalize:
             norms = np.sqrt(np.einsum("ij,ij->i", block, block))
             products /= np.maximum(norms, np.float32(1e-12))
+        rounding = np.full(len(products), ROUNDING)
+        if metric == "dot":  # not of unit vectors: about as long as the nearest is
+            nearest_rows = block[products.argmax(axis=1)]
+            rounding *= np.linalg.norm(query_vectors, axis=1) * np.linalg.norm(nearest_rows, axis=1)
         count = min(top_k, start)
         for index, query in enumerate(query_vectors):
-            candidates = _candidates(products[index], best_scores[index, :count], top_k)
+            candidates = _candidates(
+                products[index], best_scores[index, :count], top_k, rounding[index]
+            )
             if is_distance:  # each is computed by itself already
                 similarities = products[index][candidates]
             else:
@@ -194,20 +200,25 @@ def semantic_search(
     return results
 
 
-def _candidates(products: Vectors, best_scores: Vectors, top_k: int) -> NDArray[np.int64]:
+def _candidates(
+    products: Vectors, best_scores: Vectors, top_k: int, rounding: float
+) -> NDArray[np.int64]:
     """Rows of a block that may be among the `top_k` nearest.
 
     A matrix product rounds the product of two vectors differently in another place of the matrix.
     So it only finds candidates, whose products are computed again one by one. The comparisons are
-    negated in order to keep scores that are not numbers.
+    negated in order to keep all where a score or a length is not a finite number.
     """
+    products = np.where(
+        np.isnan(products), -np.inf, products
+    )  # np.partition has NaN as the largest
     if len(best_scores) == top_k:
-        candidates = np.flatnonzero(~(products <= best_scores[-1] - ROUNDING))
+        candidates = np.flatnonzero(~(products < best_scores[-1] - rounding))
     else:
         candidates = np.arange(len(products))
     if len(candidates) > top_k:
         last = np.partition(products[candidates], -top_k)[-top_k]
-        candidates = candidates[~(products[candidates] <= last - ROUNDING)]
+        candidates = candidates[~(products[candidates] < last - rounding)]
     return candidates
 
 

@@ -22,7 +22,7 @@ from minibert import (
     similarity,
 )
 from minibert.cli import main
-from minibert.encoders.search import METRICS, pairwise_similarity
+from minibert.encoders.search import METRICS, Metric, pairwise_similarity
 from minibert.encoders.steps import Normalize
 
 TEXTS = [f"{first} {second}" for first in WORDS for second in WORDS[:3]]
@@ -81,6 +81,37 @@ class TestNearest:
             indices, scores = nearest(corpus[0], rows, 5)
             assert indices[0].tolist() == equal[:5]
             np.testing.assert_allclose(scores[0], 1, atol=1e-6)
+
+    @pytest.mark.parametrize("metric", METRICS)
+    def test_vectors_of_any_length(self, metric: Metric) -> None:
+        """Of vectors that are not normalized a product can be rounded by more than 1e-5."""
+        random = np.random.default_rng(0)
+        corpus = 50 * random.normal(size=(2_000, 48)).astype(np.float32)
+        equal = [3, 700, 1_900]
+        corpus[equal] = 3 * corpus[3]
+        indices, scores = nearest(corpus[3], corpus, 4, metric=metric)
+        assert indices[0, :3].tolist() == equal
+        expected = similarity(corpus[3], corpus, metric)[0]
+        assert indices[0, 3] == np.argsort(-expected, kind="stable")[3]
+        np.testing.assert_allclose(scores[0], expected[indices[0]], rtol=1e-5)
+
+    @pytest.mark.parametrize("metric", METRICS)
+    def test_what_is_not_a_number_comes_last(self, metric: Metric) -> None:
+        corpus = np.random.default_rng(0).normal(size=(30, 8)).astype(np.float32)
+        numbers = np.delete(np.arange(30), [3, 7, 9])
+        expected, scores = nearest(corpus[0], corpus[numbers], 27, metric=metric)
+        corpus[[3, 7, 9]] = np.nan
+        for top in (5, 30):
+            indices, found = nearest(corpus[0], corpus, top, metric=metric)
+            assert indices[0, :27].tolist() == numbers[expected[0, :top]].tolist()
+            assert found[0, :27].tolist() == scores[0, :top].tolist()
+            assert np.isnan(found[0, 27:]).all()
+
+    @pytest.mark.parametrize("kind", [list, torch.tensor, np.asarray])
+    def test_a_single_vector_is_a_corpus_of_one(self, kind: Any) -> None:
+        indices, scores = nearest([[1.0, 2.0], [3.0, 4.0]], kind([1.0, 0.0]), 5, metric="dot")
+        assert indices.tolist() == [[0], [0]]
+        assert scores.tolist() == [[1.0], [3.0]]
 
     def test_semantic_search_equals_sentence_transformers(self) -> None:
         util = pytest.importorskip("sentence_transformers.util")
