@@ -213,6 +213,8 @@ class VectorFolder:
         Raises:
             ValueError: The folder is not one of vectors, or its run has not finished.
         """
+        manifest = self.location / MANIFEST
+        version = manifest.files()  # before it is read
         if not self.manifest:
             raise ValueError(
                 f"{self} is not a folder of vectors, as minibert embed --output DIR/ writes them: "
@@ -225,7 +227,9 @@ class VectorFolder:
             )
         shards = [self.shard(number) for number in range(len(self.records))]
         lines = [int(record["lines"]) for record in self.records]
-        return ShardedVectors(shards, lines, self.manifest["dimension"], self.manifest["unit"])
+        return ShardedVectors(
+            shards, lines, self.manifest["dimension"], self.manifest["unit"], (manifest, version)
+        )
 
     def check_files(self) -> None:
         """Check that the shards of a finished folder are there, with the sizes they should have.
@@ -323,7 +327,8 @@ class VectorFolder:
 class ShardedVectors:
     """The vectors of a folder of shards, read by rows: a number, several numbers or a slice.
 
-    Shards in .npy and .safetensors are memory-mapped.
+    Shards in .npy and .safetensors are memory-mapped. Shards are opened when their rows are read,
+    which is an error after an update of the folder: those of other texts may be in their place.
 
     Attributes:
         shape: (N, D).
@@ -334,9 +339,15 @@ class ShardedVectors:
     dtype = np.dtype(np.float32)
 
     def __init__(
-        self, shards: list[Location], lines: list[int], dimension: int, unit: bool = False
+        self,
+        shards: list[Location],
+        lines: list[int],
+        dimension: int,
+        unit: bool = False,
+        manifest: tuple[Location, dict[str, Any]] | None = None,
     ) -> None:
         self._shards = shards
+        self._manifest = manifest  # and its size and time, by which a later one is noticed
         self._starts = np.cumsum([0, *lines])
         self.shape = (int(self._starts[-1]), dimension)
         self.unit = unit
@@ -359,7 +370,7 @@ class ShardedVectors:
         if outside.any():
             first = numbers[outside].flat[0]
             raise IndexError(f"there is no row {first}: the folder has {count} vectors.")
-        vectors = self.take(np.atleast_1d(numbers) % count)
+        vectors = self.take(np.atleast_1d(numbers).astype(np.int64) % count)
         if numbers.ndim == 0:
             row: Vectors = vectors[0]
             return row
@@ -395,6 +406,11 @@ class ShardedVectors:
 
     def _shard(self, number: int) -> Vectors:
         if number not in self._open:
+            if self._manifest is not None and self._manifest[0].files() != self._manifest[1]:
+                raise ValueError(
+                    f"{self._shards[number]} has been updated or removed since its folder was "
+                    "opened: open the folder again."
+                )
             vectors = open_vector_file(self._shards[number])
             rows = int(self._starts[number + 1] - self._starts[number])
             if vectors.shape != (rows, self.shape[1]):

@@ -180,7 +180,7 @@ def encode_to_shards(
         "model_name": embedder.model_name,
     }
     run = _Run(embedder, settings, file_format)
-    path = Path(location.path).absolute()
+    path = Path(os.path.realpath(location.path))  # a link to the folder stays
     if update:
         if location.fs is not None or world_size > 1:
             raise ValueError("update=True is for a folder on this machine, and for a single run.")

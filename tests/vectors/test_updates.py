@@ -48,6 +48,34 @@ def test_only_new_texts_are_computed(
     assert names(tmp_path) == {"vectors", "anew"}  # no temporary folder is left
 
 
+@pytest.mark.parametrize("file_format", ["npy", "jsonl"])
+def test_a_reader_is_given_no_shards_of_a_later_update(
+    file_format: str, embedder: SentenceEmbedder, tmp_path: Path
+) -> None:
+    options: Any = {"file_format": file_format, **SIZE}
+    encode_to_shards(embedder, TEXTS, tmp_path / "vectors", **options)
+    vectors = open_vectors(tmp_path / "vectors")
+    first = vectors[:2].copy()
+    encode_to_shards(embedder, TEXTS[::-1], tmp_path / "vectors", update=True, **options)
+    np.testing.assert_array_equal(vectors[:2], first)
+    with pytest.raises(ValueError, match="open the folder again"):
+        vectors[32:34]
+    again = open_vectors(tmp_path / "vectors")
+    np.testing.assert_allclose(again[-2:], first[::-1], atol=1e-6)
+
+
+@pytest.mark.needs("links")
+def test_a_link_to_the_folder_stays(embedder: SentenceEmbedder, tmp_path: Path) -> None:
+    folder, link = tmp_path / "large disk" / "vectors", tmp_path / "vectors"
+    encode_to_shards(embedder, TEXTS, folder, **SIZE)
+    link.symlink_to(folder)
+    for texts in (CHANGED, TEXTS):
+        encode_to_shards(embedder, texts, link, update=True, **SIZE)
+        assert link.is_symlink() and len(open_vectors(folder)) == len(texts)
+        assert names(tmp_path) == {"large disk", "vectors"}
+        assert names(folder.parent) == {"vectors"}
+
+
 def test_processes_share_an_update(
     embedder: SentenceEmbedder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

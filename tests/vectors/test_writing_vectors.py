@@ -644,7 +644,17 @@ class TestCommand:
 
 
 @pytest.mark.parametrize(
-    "rows", [3, -1, np.int64(4), [1, 6, -2], np.array([5, 0]), slice(2, 5), slice(-2, None)]
+    "rows",
+    [
+        3,
+        -1,
+        np.int64(4),
+        [1, 6, -2],
+        np.array([5, 0]),
+        np.array([5, 0], np.uint64),
+        slice(2, 5),
+        slice(-2, None),
+    ],
 )
 def test_rows_of_a_folder_are_chosen_as_in_an_array(rows: Any, tmp_path: Path) -> None:
     vectors = np.arange(21, dtype=np.float32).reshape(7, 3)
