@@ -41,8 +41,9 @@ MANIFEST = ".manifest"
 MAX_OPEN = 64  # shards that stay mapped, because the number of open files is limited
 DIGEST_BYTES = 12
 
-# Number of vectors of a file that are computed again for a check, and the cosine from which on they
-# are the same. Vectors of one model in int8 and float32 have more, those of two poolings less.
+# Number of vectors of a file that are computed again for a check, and the cosine and the ratio of
+# lengths from which on they are the same. Vectors of one model in int8 and float32 have more, those
+# of two poolings less.
 SAMPLES = 8
 SAME = 0.95
 
@@ -458,8 +459,8 @@ def _opened(location: Location) -> tuple[Vectors | ShardedVectors, VectorFolder 
 
 def check_vectors(
     path: str | os.PathLike[str], embedder: TextEncoder, texts: Sequence[str], prompt: str = ""
-) -> None:
-    """Check that vectors are those of these texts by this embedder, before a search uses them.
+) -> Vectors | ShardedVectors:
+    """Open vectors and check that they are those of these texts by this embedder.
 
     The manifest of a folder is compared with all texts and with the embedder: its model, tokenizer,
     precision, pooling, layers, steps after pooling, prompt, and, unless similarities are cosines,
@@ -467,13 +468,17 @@ def check_vectors(
     documents and queries. Nor is `truncate_dim`: a search refuses vectors of another dimension.
 
     A file has no manifest: the vectors of some texts are computed again, and a change of other
-    texts is not noticed.
+    texts is not noticed. Texts that are too long for the embedder are passed over, as far as there
+    are others.
 
     Args:
         path: File or folder, as in `minibert.open_vectors`.
         embedder: The embedder that encodes the queries.
         texts: The texts of the vectors, in order.
         prompt: Prompt of the texts.
+
+    Returns:
+        The vectors, as `minibert.open_vectors` returns them.
 
     Raises:
         FileNotFoundError: As `minibert.open_vectors`.
@@ -491,6 +496,7 @@ def check_vectors(
         folder.check(embedder, texts, prompt)
     else:
         _check_samples(location, vectors, embedder, texts, prompt)
+    return vectors
 
 
 def _read_manifest(folder: Location) -> dict[str, Any]:
@@ -576,7 +582,10 @@ def describe(embedder: TextEncoder, settings: Settings) -> dict[str, Any]:
 
 
 def _without_normalization(settings: dict[str, Any]) -> dict[str, Any]:
-    """Settings without the L2 normalization, which does not change a cosine."""
+    """Settings without the L2 normalization, which does not change a cosine.
+
+    One before a Dense does, but the names of its weights, and so "model", differ then, too.
+    """
     steps = [step for step in settings.get("steps", []) if step != "Normalize()"]
     return {**settings, "normalize_embeddings": False, "steps": steps}
 
@@ -614,19 +623,35 @@ def _check_samples(
 ) -> None:
     not_blank = [number for number, text in enumerate(texts) if text.strip()]
     samples = not_blank[:: max(1, len(not_blank) // SAMPLES)][:SAMPLES]
-    expected = embedder.encode([texts[number] for number in samples], prompt=prompt)
+    settings = embedder.settings(prompt=prompt)
+    rows = embedder.rows([texts[number] for number in samples], settings)
+    expected = embedder.encode_rows(rows, settings)
     if vectors.shape[1] != expected.shape[1]:
         raise ValueError(
             f"{location} was made by another model or with another pooling: its vectors have "
             f"{vectors.shape[1]} dimensions, not {expected.shape[1]}."
         )
-    for number, vector in zip(samples, expected, strict=True):
+    names = "pooling or prompt"
+    # long texts may have been truncated elsewhere, or averaged over windows
+    passed_over = rows.truncated
+    if len(passed_over) == len(samples):
+        passed_over = []
+        names = "pooling, prompt, max_length or overflow"
+    for index, (number, vector) in enumerate(zip(samples, expected, strict=True)):
+        if index in passed_over:
+            continue
         cosine = pairwise_similarity(vectors[number], vector).item()
         if not cosine >= SAME:  # a vector that is not finite has no cosine
             raise ValueError(
-                f"{location} was made by another model, with another pooling or prompt, or from "
-                f"other texts: vector {number + 1} has a cosine of {cosine:.2f} with that of its "
-                "text. Make it anew by minibert embed."
+                f"{location} was made by another model, with another {names}, or from other texts: "
+                f"vector {number + 1} has a cosine of {cosine:.2f} with that of its text. Make it "
+                "anew by minibert embed."
+            )
+        lengths = [float(np.linalg.norm(one)) for one in (vectors[number], vector)]
+        if embedder.similarity_fn_name != "cosine" and min(lengths) < SAME * max(lengths):
+            raise ValueError(
+                f"{location} was made with another L2 normalization: vector {number + 1} has a "
+                f"length of {lengths[0]:.2f}, not {lengths[1]:.2f}. Make it anew by minibert embed."
             )
 
 

@@ -124,6 +124,31 @@ def test_a_sample_of_the_vectors_in_a_file_is_compared(
         check_vectors(path, load(bert, pooling=["cls", "max"]), LINES)
 
 
+def test_long_texts_of_a_file_are_compared_only_where_all_are_long(
+    bert: Path, tmp_path: Path
+) -> None:
+    embedder = load(bert)
+    path = tmp_path / "v.npy"
+    texts = [f"{line} {' '.join(LINES[number:])}" for number, line in enumerate(LINES)]
+    encode_to_file(embedder, texts, path, overflow="mean")
+    short = load(bert, max_length=6)
+    with pytest.raises(ValueError, match=r"prompt, max_length or overflow"):
+        check_vectors(path, short, texts)
+    texts[5] = texts[20] = "tall"
+    encode_to_file(embedder, texts, path, overflow="mean", force=True)
+    assert len(check_vectors(path, short, texts)) == len(texts)
+
+
+def test_normalization_of_a_file_matters_to_dot_products(bert: Path, tmp_path: Path) -> None:
+    embedder = load(bert)
+    path = tmp_path / "v.npy"
+    encode_to_file(embedder, LINES, path, normalize_embeddings=True)
+    np.testing.assert_array_equal(check_vectors(path, embedder, LINES), open_vectors(path))
+    embedder.similarity_fn_name = "dot"
+    with pytest.raises(ValueError, match="another L2 normalization: .* has a length of 1.00, not"):
+        check_vectors(path, embedder, LINES)
+
+
 @pytest.mark.parametrize("name", ["folder", "v.npy"])
 @pytest.mark.parametrize("texts", [[], LINES[:3], [*LINES, "another"], LINES * 30])
 def test_there_are_as_many_texts_as_vectors(
