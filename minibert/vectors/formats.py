@@ -40,6 +40,8 @@ MIXED_IDS = (
     "ids of .parquet should be whole numbers or strings, not some of each: write them as one type, "
     "or vectors as .jsonl."
 )
+# ours are F32, others may have been written elsewhere
+_SAFETENSORS_TYPES = {"F16": "<f2", "F32": "<f4", "F64": "<f8"}
 MAX_ARROW_BYTES = 2**31 - 1  # of the strings in an array
 
 
@@ -169,7 +171,7 @@ def open_vector_file(location: Location) -> Vectors:
                 copy = Path(folder, f"vectors.{file_format}")
                 copy.write_bytes(file.read())
                 vectors = np.array(READERS[file_format](copy))
-    except KeyError:
+    except (KeyError, TypeError):  # JSON of another kind
         raise ValueError(
             f"{location} has no vectors where minibert embed writes them: in the column (or key) "
             "vector, or as vectors in a .safetensors file."
@@ -193,8 +195,10 @@ def open_vector_file(location: Location) -> Vectors:
 def _read_safetensors(path: Path) -> Any:
     with path.open("rb") as file:
         size = int.from_bytes(file.read(8), "little")
-        tensor = json.loads(file.read(size))["vectors"]
-    return np.memmap(path, "<f4", "r", 8 + size + tensor["data_offsets"][0], tuple(tensor["shape"]))
+        header = file.read(min(size, path.stat().st_size))
+    tensor = json.loads(header)["vectors"]
+    kind = _SAFETENSORS_TYPES[tensor["dtype"]]
+    return np.memmap(path, kind, "r", 8 + size + tensor["data_offsets"][0], tuple(tensor["shape"]))
 
 
 def _read_jsonl(path: Path) -> Any:
@@ -204,11 +208,16 @@ def _read_jsonl(path: Path) -> Any:
 
 
 def _read_parquet(path: Path) -> Any:
+    arrow = need("pyarrow", "parquet", "Reading .parquet")
     parquet = need("pyarrow.parquet", "parquet", "Reading .parquet")
     with path.open("rb") as file:  # read_table would import pandas, if it is installed
         table = parquet.ParquetFile(file).read(columns=["vector"])
     column = table["vector"].combine_chunks()
-    return np.from_dlpack(column.flatten()).reshape(len(column), -1)  # to_numpy imports pandas, too
+    dimension = len(column[0]) if len(column) else getattr(column.type, "list_size", 0)
+    # other programs write lists of any size: those of another one are an error
+    column = column.cast(arrow.list_(column.type.value_type, dimension))
+    values = np.from_dlpack(column.flatten())  # to_numpy imports pandas, too
+    return values.reshape(len(column), dimension)
 
 
 # each takes a path, the chunks to write there, and the dimension D of the vectors

@@ -21,7 +21,7 @@ import pytest
 import torch
 from conftest import full_disk
 from hypothesis import given, strategies as st
-from safetensors.numpy import load_file
+from safetensors.numpy import load_file, save_file
 from tiny_folder import LINES, WORDS, as_if_stopped, contents
 
 from minibert import SentenceEmbedder
@@ -62,8 +62,44 @@ class TestFiles:
         (tmp_path / f"out.{ending}").touch()
         encode_to_file(embedder, [], tmp_path / f"out.{ending}", force=True)
         assert len(read_vectors(tmp_path / f"out.{ending}")) == 0
-        if ending in ("npy", "safetensors"):
-            assert read_vectors(tmp_path / f"out.{ending}").shape == (0, 32)
+        if ending != "jsonl":  # whose lines alone have a size
+            assert open_vectors(tmp_path / f"out.{ending}").shape == (0, 32)
+
+    @pytest.mark.parametrize("kind", [np.float16, np.float64])
+    def test_safetensors_of_other_types_are_read(self, kind: Any, tmp_path: Path) -> None:
+        vectors = np.arange(6, dtype=kind).reshape(2, 3)
+        save_file({"ids": np.arange(2), "vectors": vectors}, tmp_path / "v.safetensors")
+        opened = open_vectors(tmp_path / "v.safetensors")
+        assert opened.dtype == kind
+        np.testing.assert_array_equal(opened, vectors)
+
+    @pytest.mark.parametrize(
+        ("name", "content"),
+        [
+            ("v.safetensors", b"\xff" * 100),
+            ("v.safetensors", b"\xff\xff\xff\xff\xff\0\0\0{}"),
+            ("v.jsonl", b"[1, 2]\n"),
+            ("v.jsonl", b"5\n"),
+        ],
+    )
+    def test_an_error_names_what_holds_no_vectors(
+        self, name: str, content: bytes, tmp_path: Path
+    ) -> None:
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(ValueError, match=rf"{name} (is not a complete|has no vectors where)"):
+            open_vectors(tmp_path / name)
+
+    def test_lists_of_other_programs_are_read_if_they_have_one_size(self, tmp_path: Path) -> None:
+        arrow = pytest.importorskip("pyarrow")
+        parquet = pytest.importorskip("pyarrow.parquet")
+        path = tmp_path / "v.parquet"
+        for rows in ([[1.0, 2.0], [3.0, 4.0]], [[1.0], [2.0, 3.0, 4.0]]):
+            parquet.write_table(arrow.table({"vector": arrow.array(rows)}), path)
+            if len(rows[0]) == 2:
+                np.testing.assert_array_equal(open_vectors(path), rows)
+            else:
+                with pytest.raises(ValueError, match=r"v.parquet is not a complete"):
+                    open_vectors(path)
 
     def test_texts_are_stored_with_their_vectors(
         self, embedder: SentenceEmbedder, tmp_path: Path
