@@ -337,7 +337,7 @@ class SentenceEmbedder(TextEncoder, nn.Module):
         """
         tensor = torch.from_numpy(pooled).to(self.device)
         with torch.inference_mode(), torch.autocast(tensor.device.type, enabled=False):
-            vectors: Vectors = self.steps(tensor).cpu().numpy()
+            vectors: Vectors = self.steps(tensor).float().cpu().numpy()
         return vectors
 
     def normalized(self, vectors: Vectors) -> Vectors:

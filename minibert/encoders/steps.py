@@ -21,7 +21,8 @@ class Dense(nn.Module):
 
     def forward(self, vectors: Tensor) -> Tensor:
         """(batch, in_features) to (batch, out_features)."""
-        activated: Tensor = self.activation(self.linear(vectors))
+        # pooled vectors are float32, and the model may have been cast
+        activated: Tensor = self.activation(self.linear(vectors.to(self.linear.weight.dtype)))
         return activated
 
 

@@ -20,6 +20,7 @@ from minibert import BertModel, BertTokenizer, SentenceEmbedder
 from minibert.checkpoints.source import Source
 from minibert.encoders.pooling import combine_layers
 from minibert.encoders.sentence_folder import read_sentence_folder
+from minibert.encoders.steps import Dense
 from minibert.encoders.token_rows import split_row, truncate_row
 
 TEXTS = [
@@ -99,6 +100,20 @@ class TestEncode:
             embedder.encode(["hello"], **options)
 
     @pytest.mark.usefixtures("at_once")
+    @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+    def test_an_embedder_with_a_dense_layer_is_cast(
+        self, embedder: SentenceEmbedder, dtype: torch.dtype
+    ) -> None:
+        torch.manual_seed(0)
+        dense = Dense(embedder.dimension, 8, True, "Tanh")
+        original = SentenceEmbedder(embedder.model, embedder.tokenizer, steps=[dense])
+        cast = copy.deepcopy(original).to(dtype)
+        for overflow, texts in (("truncate", TEXTS), ("mean", ["hello " * 100])):
+            options: Any = {"overflow": overflow}
+            vectors = cast.encode(texts, **options)
+            assert vectors.dtype == np.float32
+            np.testing.assert_allclose(vectors, original.encode(texts, **options), atol=0.05)
+
     def test_progress(self, embedder: SentenceEmbedder, capsys: pytest.CaptureFixture[str]) -> None:
         embedder.encode(TEXTS, show_progress_bar=True)
         shown = capsys.readouterr().err
