@@ -116,7 +116,7 @@ def nearest(
 
     Returns:
         Row indices and similarities, (n, min(top_k, N)) each, the most similar first. Ties in the
-        order of the corpus.
+        order of the corpus, and similarities that are not numbers last.
 
     Raises:
         ValueError: `top_k` below 1, vectors of different dimensions, or another metric.
