@@ -133,8 +133,9 @@ class OnnxEmbedder(TextEncoder):
         include_prompt: Whether a prompt's tokens are pooled.
 
     Raises:
-        ValueError: A graph that is not an embedder's, a prompt that does not exist, or a
-            `max_length` beyond the positions.
+        ValueError: A graph that is not an embedder's, or that pools every prompt though
+            `include_prompt` is False, a prompt that does not exist, or a `max_length` beyond the
+            positions.
     """
 
     def __init__(
@@ -152,6 +153,11 @@ class OnnxEmbedder(TextEncoder):
             raise ValueError(
                 f"{model.source}/model.onnx has the outputs {', '.join(model.outputs)}. "
                 "An embedder's graph has sentence_embedding, as minibert export writes it."
+            )
+        if not include_prompt and "pooling_mask" not in model.inputs:
+            raise ValueError(
+                f"{model.source}/model.onnx pools the tokens of every prompt, so include_prompt "
+                "should be True: export the model again with include_prompt false in its folder."
             )
         super().__init__(
             tokenizer,

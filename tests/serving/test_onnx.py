@@ -138,8 +138,11 @@ def test_another_export_in_the_folder(embedder: tuple[Path, Path], tmp_path: Pat
     )
     exporting.export(Source(plain), out, force=True)
     expected = SentenceEmbedder.from_pretrained(plain).encode(TEXTS, overflow="mean")
-    vectors = OnnxEmbedder.from_pretrained(out).encode(TEXTS, overflow="mean")
+    exported = OnnxEmbedder.from_pretrained(out)
+    vectors = exported.encode(TEXTS, overflow="mean")
     np.testing.assert_allclose(vectors, expected, rtol=0, atol=1e-5)
+    with pytest.raises(ValueError, match="include_prompt should be True"):
+        OnnxEmbedder(exported.model, exported.tokenizer, include_prompt=False)
 
 
 def test_the_comparison_of_vectors() -> None:
