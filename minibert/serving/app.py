@@ -204,6 +204,7 @@ class TokenizeRequest(_Body):
 
     inputs: str | Annotated[list[str], Field(min_length=1)]
     add_special_tokens: bool = True
+    prompt_name: str | None = None  # None: no prompt
     model: str | None = None
 
 
@@ -360,8 +361,10 @@ def create_app(
         cors: Origins of web pages that may call the service, or "*" for all.
 
     Raises:
-        ValueError: There are no models, or two have the same name.
+        ValueError: There are no models, two have the same name, or the key is blank.
     """
+    if key is not None and not key.strip():
+        raise ValueError("key is blank, which every client has: pass a key, or None for no key.")
     if not models:
         raise ValueError("models is empty: pass at least one, as minibert.serving.models.load.")
     names = [model.name for model in models]
@@ -644,7 +647,9 @@ def _add_tei_tools(app: FastAPI, service: Service) -> None:
             texts = [texts]
         model = service.choose(body.model)
         service.check_count(model, len(texts))
-        tokens = await asyncio.to_thread(model.tokens, texts, body.add_special_tokens)
+        tokens = await asyncio.to_thread(
+            model.tokens, texts, body.add_special_tokens, body.prompt_name
+        )
         return Response(to_json(tokens), media_type="application/json")
 
     @app.get("/info")

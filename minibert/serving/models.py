@@ -107,20 +107,30 @@ class Served:
             return read()
         return await asyncio.to_thread(read)
 
-    def tokens(self, texts: Sequence[str], add_special_tokens: bool) -> list[list[dict[str, Any]]]:
+    def tokens(
+        self, texts: Sequence[str], add_special_tokens: bool, prompt_name: str | None = None
+    ) -> list[list[dict[str, Any]]]:
         """Return the tokens of texts with their ids and characters `[start, stop)`, as TEI does.
 
+        Args:
+            texts: The texts.
+            add_special_tokens: Whether [CLS] and [SEP] are among the tokens.
+            prompt_name: Name of the prompt that is put before each text, and counts as a part of
+                it. None: no prompt.
+
         Raises:
-            HTTPException: A text with a lone surrogate.
+            HTTPException: A text with a lone surrogate, or a prompt that the model does not have.
         """
+        prompt = "" if prompt_name is None else self._settings(prompt_name).prompt
+        whole = [prompt + text for text in texts]
         try:
             batch = self._tokenizer(
-                list(texts), add_special_tokens=add_special_tokens, truncation=False, verbose=False
+                whole, add_special_tokens=add_special_tokens, truncation=False, verbose=False
             )
         except ValueError:
             raise HTTPException(422, SURROGATE) from None
         result = []
-        for text, encoding in zip(texts, batch.encodings, strict=True):
+        for text, encoding in zip(whole, batch.encodings, strict=True):
             tokens = []
             for token_id, word, (start, stop) in zip(
                 encoding.ids, encoding.word_ids, encoding.offsets, strict=True
@@ -177,13 +187,7 @@ class Served:
         self, text: Input, prompt: str | None, prompt_name: str | None, side: str | None = None
     ) -> Request:
         """The row of a text, or of token ids."""
-        try:
-            settings = self._settings_of(prompt_name)
-        except ValueError:
-            raise HTTPException(
-                422,
-                "the prompt does not exist in this model. GET /v1/models lists those that it has.",
-            ) from None
+        settings = self._settings(prompt_name)
         tokenizer = self._tokenizer_of(side)
         if isinstance(text, list):
             return self._row_of_ids(text, tokenizer, settings), settings
@@ -211,6 +215,16 @@ class Served:
         if is_overlong:
             ids = truncate_row(ids, self.max_length, tokenizer.truncation_side)
         return Rows([Row("token ids", [ids], is_overlong=is_overlong)], [0])
+
+    def _settings(self, prompt_name: str | None) -> Settings:
+        """The settings with a prompt. None: the default prompt."""
+        try:
+            return self._settings_of(prompt_name)
+        except ValueError:
+            raise HTTPException(
+                422,
+                "the prompt does not exist in this model. GET /v1/models lists those that it has.",
+            ) from None
 
     def _truncating_at(self, side: str | None) -> BertTokenizer:
         """The tokenizer, or one that truncates at another side than the model's."""

@@ -434,6 +434,7 @@ MALFORMED += [
     ("/v1/embeddings", {"input": "xyzzyq", "embedding_type": "ubinary"}),
     ("/v1/embeddings", {"input": "xyzzyq " * 90, "truncation": False}),
     ("/tokenize", '{"inputs": "xyzzyq\\ud800"}'),
+    ("/tokenize", {"inputs": "x", "prompt_name": "xyzzyq"}),
 ]
 
 
@@ -843,6 +844,9 @@ def test_tokenize(client: Any, embedder: SentenceEmbedder) -> None:
     assert [token["id"] for token in client.post("/tokenize", json=body).json()[0]] == (
         expected[1][1:-1]
     )
+    (tokens,) = client.post("/tokenize", json={"inputs": "korea", "prompt_name": "query"}).json()
+    assert [token["id"] for token in tokens] == embedder.tokenizer("query: korea")["input_ids"]
+    assert "query: korea"[tokens[-2]["start"] : tokens[-2]["stop"]] == tokens[-2]["text"] == "korea"
 
 
 def test_metrics_may_be_open(folders: Folders) -> None:
@@ -1316,6 +1320,12 @@ def test_values_that_json_does_not_have_are_an_error(
 def test_a_service_needs_a_model() -> None:
     with pytest.raises(ValueError, match="models is empty"):
         create_app([])
+
+
+@pytest.mark.parametrize("key", ["", " \n"])
+def test_a_blank_key_is_none(key: str, folders: Folders) -> None:
+    with pytest.raises(ValueError, match="key is blank"):
+        create_app([fixed(folders, "embedding", LOGITS)], key=key)
 
 
 def test_each_model_needs_a_name_of_its_own(folders: Folders) -> None:
