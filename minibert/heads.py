@@ -393,7 +393,9 @@ class BertForSequenceClassification(PreTrainedModel):
             **encoder_options(options),
         )
         logits = self.classifier(self.dropout(encoded.pooler_output))  # (batch, num_labels)
-        loss = None if labels is None else classification_loss(logits, labels, self.config)
+        loss = None
+        if labels is not None:
+            loss = classification_loss(logits, labels, self.config.problem_type, self.num_labels)
         output = LogitsOutput(loss, logits, encoded.hidden_states, encoded.attentions)
         return to_output(output, options.get("return_dict"), self.config)
 
@@ -623,11 +625,19 @@ def classifier_dropout(config: BertConfig) -> float:
     return config.hidden_dropout_prob if dropout is None else dropout
 
 
-def classification_loss(logits: Tensor, labels: Tensor, config: BertConfig) -> Tensor:
-    """Return the loss that `config.problem_type` names, as `BertForSequenceClassification` says."""
+def classification_loss(
+    logits: Tensor, labels: Tensor, problem_type: str | None, num_labels: int
+) -> Tensor:
+    """Return the loss of a problem type, as `BertForSequenceClassification` lists them.
+
+    Args:
+        logits: (batch, num_labels).
+        labels: As the problem type says.
+        problem_type: None: chosen from `num_labels` and the labels.
+        num_labels: That of the model, which need not be that of its config.
+    """
     check_tensor("labels", labels)
-    problem_type = config.problem_type
-    if problem_type is None and config.num_labels == 1:
+    if problem_type is None and num_labels == 1:
         problem_type = "regression"
     if problem_type is None and not is_class_index(labels):
         problem_type = "multi_label_classification"

@@ -476,3 +476,12 @@ def test_packed(name: str) -> None:
         torch.testing.assert_close(
             packed[key], torch.cat([out if per_sequence else out[0] for out in alone])
         )
+
+
+def test_the_number_of_labels_of_the_model_chooses_the_loss() -> None:
+    """A head that was replaced, with its number beside it, as code for transformers does it."""
+    model = build("BertForSequenceClassification")
+    model.classifier, model.num_labels = nn.Linear(32, 1), 1
+    ids, labels = torch.tensor([[3, 5], [8, 2]]), torch.tensor([[0.0], [1.0]])
+    output = model(ids, labels=labels)
+    assert torch.equal(output.loss, (output.logits - labels).square().mean())
