@@ -37,6 +37,7 @@ from minibert.util.files import check_target, replacing
 from minibert.util.progress import SILENT, Progress
 
 MAX_TOKENS = 128
+ARTICLE_TOKENS = 64  # more than any text of the article has
 # Steps of the progress: load the model, run it, pack its values, predict words, write the page.
 STEPS = 5
 TOP_WORDS = 5
@@ -197,11 +198,7 @@ def write_page(
     data = page_data(model, tokenizer, text, pair, pad_to, progress)
     data = {"name": _title(source.name), "source": source.name, **data, **(more or {})}
     if "lesson" in data:
-        if data["live"] is None:
-            raise ValueError(
-                f"{source.name} is too large for the article, whose model has to compute: take "
-                "minibert-en."
-            )
+        _check_article(source.name, model, data)
         if data["lesson"]["measured"].get("weights") != data["live"]["digest"]:
             # of another model
             data["lesson"] = {**data["lesson"], "measured": None, "studied": None}
@@ -452,6 +449,25 @@ def pack(arrays: Mapping[str, Tensor], whole: Collection[str] = ()) -> dict[str,
         parts.append(np.rint(numbers * 10**decimals).astype(f"<i{bits // 8}").tobytes())
         table.append([name, list(values.shape), decimals, bits])
     return {"table": table, "data": deflated(b"".join(parts))}
+
+
+def _check_article(name: str, model: Any, data: Mapping[str, Any]) -> None:
+    """Raise ValueError if a model cannot compute what the scenes of the article ask for."""
+    positions = model.config.max_position_embeddings
+    if data["live"] is None:
+        reason = f"{name} is too large for the article, whose model has to compute"
+    elif "cls.predictions.bias" not in dict(data["live"]["parameters"]):
+        reason = f"the article predicts words, and {name} has no MLM head"
+    elif positions < ARTICLE_TOKENS:
+        reason = (
+            f"the article has texts of up to {ARTICLE_TOKENS} tokens, and {name} only {positions} "
+            "positions"
+        )
+    else:
+        return
+    raise ValueError(
+        f"{reason}: take minibert-en or minibert-ko, or look at this model with minibert view."
+    )
 
 
 def _title(name: str) -> str:

@@ -1,8 +1,11 @@
 // The article. Each scene sets the page next to it, asks what will happen, lets the reader act, and
 // explains the result.
 
+/** Whether the model has the weights that a scene needs. */
+const fits = ({ needs }) => !needs || page.live.parameters.some(([name]) => name === needs);
+
 /** The scenes of the article that fits the model. build.py chose it when the page was written. */
-const SCENES = { en: ENGLISH, ko: KOREAN }[page.lesson?.language] ?? [];
+const SCENES = ({ en: ENGLISH, ko: KOREAN }[page.lesson?.language] ?? []).filter(fits);
 const SCENE_COUNT = page.lesson ? SCENES.length : 0;
 
 function buildLesson() {

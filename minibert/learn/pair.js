@@ -85,6 +85,7 @@ function judgedPairs() {
 
 const PAIR_SCENE = {
   id: "pair",
+  needs: "cls.seq_relationship.weight",
   set: () => {
     const [text, pair] = example("pair").texts;
     return { section: "pooler", text, pair, token: 0 };

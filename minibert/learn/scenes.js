@@ -4,6 +4,7 @@
 // A scene is an object with these properties:
 // - set() and act() return changes of the state: where the scene begins, and what it asks about.
 //   question.js compares the page with both.
+// - needs: a parameter. A model without it has the article without the scene.
 // - concerns: names of what matters beside the input of the model, such as the chosen head.
 // - then(), work(): what is done after entering the scene, and while the act is shown.
 // - experiments(): what has to be measured on many items before the scene concludes anything.

@@ -270,6 +270,19 @@ def test_another_model_measures_everything_itself(reader: Reader) -> None:
     assert "of 4" in rows[-1][2]
 
 
+def test_a_model_without_the_head_of_a_scene_has_no_such_scene(reader: Reader) -> None:
+    left_out = reader.page.evaluate(
+        """() => {
+            const { parameters } = page.live;
+            page.live.parameters = parameters.filter(([name]) => !name.startsWith("cls.seq"));
+            const left = ENGLISH.filter((scene) => !fits(scene)).map(({ id }) => id);
+            page.live.parameters = parameters;
+            return left;
+        }"""
+    )
+    assert left_out == ["pair"] and reader.page.evaluate("SCENES.length === ENGLISH.length")
+
+
 def test_the_address_restores_a_scene(browser: Any, file: Path, reader: Reader) -> None:
     reader.enter("layers")
     reader.page.check("#scene-choices label:nth-of-type(2) input")

@@ -28,7 +28,7 @@ from minibert.checkpoints.source import BUNDLED_MODELS
 from minibert.cli import main
 from minibert.learn import build as page_build, live
 from minibert.learn.build import load, pack, page_data, render, run, show, write_page
-from minibert.learn.lesson import article_texts
+from minibert.learn.lesson import article, article_texts
 
 PARTS = Path(minibert.__file__).parent / "learn"
 
@@ -234,6 +234,24 @@ def test_a_model_too_large_for_the_article_is_an_error(
 ) -> None:
     assert main(["learn", "--model", minilm, "--output", str(tmp_path / "learn.html")]) == 1
     assert "too large for the article" in capsys.readouterr().err and not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes", "lack"),
+    [
+        ("BertModel", {}, "has no MLM head"),
+        ("BertForPreTraining", {"max_position_embeddings": 16}, "only 16 positions"),
+    ],
+)
+def test_a_model_without_what_the_article_asks_for_is_an_error(
+    tmp_path: Path, name: str, sizes: dict[str, int], lack: str
+) -> None:
+    tokenizer = minibert.BertTokenizer.from_pretrained("minibert-en")
+    random_model(name, vocab_size=len(tokenizer), **sizes).save_pretrained(tmp_path / "own")
+    tokenizer.save_pretrained(tmp_path / "own")
+    with pytest.raises(ValueError, match=lack):
+        write_page(tmp_path / "page.html", str(tmp_path / "own"), "hello", more=article("en"))
+    assert not (tmp_path / "page.html").exists()
 
 
 def test_the_command_writes_the_page(
