@@ -74,16 +74,20 @@ async function compareTexts() {
   const wish = wished().join("\n");
   compareTexts.wish = wish;
   const plain = { pair: null, masked: [], off: [], padTo: 0 };
-  $("compare-trouble").textContent = "";
+  let found = null;
+  let trouble = "";
   try {
-    const found = await Promise.all(wished().map((text) => live.compute({ ...plain, text })));
-    if (compareTexts.wish !== wish) {
-      return;
-    }
+    found = await Promise.all(wished().map((text) => live.compute({ ...plain, text })));
+  } catch (error) {
+    trouble = error.message;
+  }
+  if (compareTexts.wish !== wish) {
+    return;
+  }
+  $("compare-trouble").textContent = trouble;
+  if (found) {
     compared = Object.assign(found, { wish });
     otherToken = twin(found[1]);
-  } catch (error) {
-    $("compare-trouble").textContent = error.message;
   }
   if (state.section === "compare") {
     draw();
@@ -146,11 +150,12 @@ function drawCompare() {
     exampleLanguage() === "ko" ? "compare.example.ko" : "compare.example.en",
   );
   $("follow-box").hidden = !state.other;
-  if (!compared || compared.wish !== wished().join("\n")) {
+  // Texts that cannot be computed are asked for once only: each answer draws the page again.
+  if (compareTexts.wish !== wished().join("\n")) {
     compareTexts();
-    if (!compared) {
-      return;
-    }
+  }
+  if (!compared) {
+    return;
   }
   const i = clamp(state.token, 0, compared[0].tokens.length - 1);
   const j = clamp(otherToken, 0, compared[1].tokens.length - 1);
