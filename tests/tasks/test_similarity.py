@@ -27,7 +27,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 PAIRS = Table("anchor", pair="positive")
 SCORED = Table("anchor", pair="positive", label="score")
-OPTIONS = TrainingOptions(epochs=6, batch_size=16, learning_rate=2e-3)
+OPTIONS = TrainingOptions(epochs=4, batch_size=16, learning_rate=3e-3)
 DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 
 
