@@ -117,7 +117,8 @@ def sdpa_attention(
 ) -> AttentionOutput:
     """Scaled dot-product attention by one function of PyTorch, without the probabilities.
 
-    It computes a few rows and columns of the scores at a time, so that they need not be stored.
+    Where it has a fused kernel, as on most devices, it computes a few rows and columns of the
+    scores at a time, so that they need not be stored.
 
     Args:
         query: As in `eager_attention`, like all other arguments.

@@ -14,7 +14,7 @@ layouts, here for the sequences "[CLS] a b [SEP]" and "[CLS] c [SEP]":
     PackedLayout([4, 3])           (tokens, hidden)       [CLS] a b [SEP] [CLS] c [SEP]
                                    here (7, hidden)
 
-Both have the same methods, and code that uses these is correct for both:
+Both have these methods, and code that uses no others is correct for both:
 
     split, merge     into blocks of equally long sequences, and back
     position_ids     0, 1, 2, ... in every sequence
@@ -55,9 +55,9 @@ class PaddedLayout:
     Args:
         attention_mask: Nonzero where a token may be attended to. Shape (batch, seq) hides keys such
             as [PAD], shapes (batch, seq, seq) and (batch, 1 or heads, seq, seq) hide keys from
-            single queries. A floating-point mask with four dimensions is additive, as in
-            transformers: 0 is visible, -1000 or less is hidden (exp(-1000) is 0 in softmax). None
-            hides nothing.
+            single queries. A floating-point mask with four dimensions is additive: 0 is visible,
+            -1000 or less is hidden. That is as in transformers (exp(-1000) is 0 in softmax), unless
+            all keys of a query are hidden (see `sdpa_attention`). None hides nothing.
 
     Raises:
         ValueError: The mask is not a tensor, has another number of dimensions, or has values that

@@ -100,11 +100,12 @@ class BertModel(PreTrainedModel):
 
         Args:
             input_ids: Ids of the tokens, (batch, seq), or (tokens,) with a `PackedLayout`.
-            attention_mask: 1 for tokens to attend to, 0 for padding, (batch, seq), or
-                (batch, seq, seq) for every pair of query and key. None: attend to everything.
-            token_type_ids: Segment of each token, like `input_ids`. None: all 0.
-            position_ids: Position of each token, like `input_ids` or (seq,). None: 0, 1, 2, ... in
-                each sequence.
+            attention_mask: 1 for tokens to attend to, 0 for padding, (batch, seq), or another mask
+                that `PaddedLayout` takes. None: attend to everything.
+            token_type_ids: Segment of each token, like `input_ids`, or (1, seq) or (seq,) for all
+                sequences. None: all 0.
+            position_ids: Position of each token, in the same shapes. None: 0, 1, 2, ... in each
+                sequence.
             inputs_embeds: Word embeddings instead of `input_ids`, (batch, seq, hidden), or
                 (tokens, hidden) with a `PackedLayout`.
             output_hidden_states: Return h0 (the embeddings) and the hidden states of every layer.
