@@ -21,10 +21,15 @@ def make_layout(layout: Layout | None, attention_mask: Tensor | None) -> Layout:
     """Return the layout that a model was called with, or that of its mask.
 
     Raises:
-        ValueError: Both a layout and a mask.
+        ValueError: Both a layout and a mask, or something else as layout.
     """
     if layout is None:
         return PaddedLayout(attention_mask)
+    if not isinstance(layout, (PaddedLayout, PackedLayout)):
+        raise ValueError(
+            f"layout should be a PaddedLayout or a PackedLayout, not {type(layout).__name__}. A "
+            "mask is passed as attention_mask."
+        )
     if attention_mask is not None:
         raise ValueError(
             "BertModel takes attention_mask or layout, not both. Pass "

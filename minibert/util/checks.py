@@ -116,7 +116,8 @@ def check_flag(name: str, value: Any) -> None:
     Raises:
         ValueError: The value is something else.
     """
-    if not isinstance(value, bool | int | None) and type(value).__name__ not in ("bool", "bool_"):
+    is_of_type = isinstance(value, bool | int | None) or type(value).__name__ in ("bool", "bool_")
+    if not is_of_type or value not in (True, False, None):
         raise ValueError(f"{name} should be True or False, not {value!r:.80}.")
 
 

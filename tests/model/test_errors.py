@@ -131,6 +131,12 @@ def test_a_mask_and_a_layout_exclude_each_other(model: BertModel) -> None:
         model(**batch, layout=PaddedLayout())
 
 
+@pytest.mark.parametrize("layout", [torch.ones(1, 3), [3]])
+def test_what_is_no_layout(layout: Any) -> None:
+    with pytest.raises(ValueError, match="layout should be .* not (Tensor|list). A mask is"):
+        BertModel(tiny_config())(torch.ones(1, 3, dtype=torch.long), layout=layout)
+
+
 def test_attentions_of_a_packed_batch_raise_an_error(model: BertModel) -> None:
     with pytest.raises(ValueError, match="output_attentions needs a padded batch"):
         model(torch.ones(5, dtype=torch.long), layout=PackedLayout([2, 3]), output_attentions=True)

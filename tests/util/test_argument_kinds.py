@@ -74,7 +74,7 @@ def test_switches(value: Any) -> None:
     check_flag("normalize", value)
 
 
-@pytest.mark.parametrize("value", ["False", "", [], 1.0, torch.tensor([1])])
+@pytest.mark.parametrize("value", ["False", "", [], 1.0, 64, torch.tensor([1])])
 def test_what_is_no_switch_is_not_taken_for_true(value: Any) -> None:
     with pytest.raises(ValueError, match="normalize should be True or False, not "):
         check_flag("normalize", value)
