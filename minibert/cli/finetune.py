@@ -244,7 +244,7 @@ def with_task_of_run(arguments: list[str]) -> list[str]:
         raise UsageError(f"name a task before its options: minibert finetune TASK {first}")
     if not resumes or first in TASKS:
         return arguments
-    folders = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    folders = Parser(prog="minibert finetune", add_help=False)
     folders.add_argument("-o", "--output")
     output = folders.parse_known_args(arguments)[0].output
     if output is None:

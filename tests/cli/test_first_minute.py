@@ -67,6 +67,7 @@ def test_a_closed_pipe_is_not_an_error(typed: str) -> None:
         ("export -m a -o b c", "unexpected argument 'c'. Did you mean --model c?"),
         # most commands write with -o, and a single letter is no reason to suggest --offline
         ("rerank -m x -o a query", "unknown option -o. Write minibert rerank [options] "),
+        ("finetune --resume -o", "minibert finetune: argument -o/--output: expected one argument"),
         ("finetune -m a --train b", "name a task before its options: minibert finetune TASK -m"),
         ("embed --precision fp8 hello", "invalid choice: 'fp8'"),
         ("search", "the following arguments are required: --corpus"),
