@@ -16,6 +16,7 @@ from minibert.cli.options import OF_FILES, refuse_options, table_of
 from minibert.cli.results import UsageError
 from minibert.text import Row, Table, read
 from minibert.text.location import Location
+from minibert.text.read import data_files
 
 
 def rows_of(
@@ -49,6 +50,9 @@ def rows_of(
         raise UsageError("no text given: pass it as arguments, by --file, or through a pipe.")
     files: list[str] = options.file or ["-"]
     check_files(files)
+    output = getattr(options, "output", None)
+    if output is not None:
+        _check_output(output, files)
     return chain.from_iterable(
         read(name, table, columns=needed, only=texts_alone) for name in files
     )
@@ -115,6 +119,22 @@ def check_files(names: Iterable[str | None], folders: bool = True) -> None:
             continue
         if stat.S_ISDIR(os.stat(name).st_mode) and not folders:
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)
+
+
+def _check_output(output: str, files: Iterable[str]) -> None:
+    """Check that what an earlier command has written is not read as texts.
+
+    Raises:
+        UsageError: The output, or a shard in it, is among the files of a folder that is read.
+    """
+    for folder in filter(os.path.isdir, files):
+        path = os.path.relpath(os.path.realpath(output), os.path.realpath(folder))
+        path = path.replace(os.sep, "/")
+        if any(f"{name}/".startswith(f"{path}/") for name in data_files(Location(folder))):
+            raise UsageError(
+                f"--output {output} is in the folder {folder}, whose files are read as texts: "
+                "name another place."
+            )
 
 
 def count_texts(options: argparse.Namespace, at_most: int | None = None) -> int | None:

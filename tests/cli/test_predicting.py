@@ -147,6 +147,20 @@ def test_a_text_is_shown_whose_column_the_output_replaces(
     assert capsys.readouterr().out.startswith("hello\n")
 
 
+def test_results_of_before_are_not_read_as_texts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = str(classifier_folder(tmp_path / "model", 2))
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts" / "a.txt").write_text("hello\n", encoding="utf-8")
+    output = ["-o", str(tmp_path / "texts" / "results.csv"), "--force"]
+    command = ["classify", "-m", model, "--file", str(tmp_path / "texts"), *output]
+    assert main(command) == 0
+    assert main(command) == 2
+    assert "whose files are read as texts" in capsys.readouterr().err
+    assert main([*command[:4], str(tmp_path / "texts" / "a.txt"), *output]) == 0  # not the folder
+
+
 def test_a_number_has_no_threshold(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = classifier_folder(tmp_path / "model", 1)
     assert main(["classify", "-m", str(folder), "hello", "--threshold", "0.5"]) == 2
