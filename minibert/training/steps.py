@@ -218,7 +218,7 @@ def _depth(name: str) -> float:
     layer = re.search(r"encoder\.layer\.(\d+)\.", name)
     if layer:
         return int(layer[1]) + 1
-    if "embeddings." in name:
+    if re.search(r"\bembeddings\.", name):  # a head may have embeddings of labels
         return 0
     return math.inf
 

@@ -66,6 +66,14 @@ def test_a_loss_belongs_to_labels_of_the_examples(objective: Any, returned: str)
         steps.take(examples()[:8], 0)
 
 
+def test_a_head_with_embeddings_of_its_own_is_not_frozen() -> None:
+    own = model()
+    own.label_embeddings = torch.nn.Embedding(2, 4)
+    Steps(own, SequenceTask().loss, replace(OPTIONS, freeze=1), total=1)
+    assert own.label_embeddings.weight.requires_grad and own.classifier.weight.requires_grad
+    assert not own.bert.embeddings.word_embeddings.weight.requires_grad
+
+
 def test_without_a_limit_gradients_are_not_clipped() -> None:
     updates = []
     for limit in (0.0, 1e9):
