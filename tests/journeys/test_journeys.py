@@ -287,7 +287,7 @@ def differences(name: str, expected: Result, actual: Result) -> list[str]:
 
 @pytest.fixture(scope="module")
 def start(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    for module in ("pyarrow", "onnxruntime", "onnxscript", "transformers", "tokenizers"):
+    for module in ("pyarrow", "transformers", "tokenizers"):
         pytest.importorskip(module)
     folder = tmp_path_factory.mktemp("start")
     write_start(folder)
@@ -296,6 +296,8 @@ def start(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def start_with_exports(start: Path, shared_graphs: None) -> Path:
+    for module in ("onnxruntime", "onnxscript"):
+        pytest.importorskip(module)
     write_exports(start)
     return start
 
