@@ -402,11 +402,6 @@ def pretrain(
     options = options or PretrainOptions()
     check_kind("options", options, PretrainOptions, "PretrainOptions")
     sources = _weighted_sources(corpus)
-    if options.next_sentence and type(model) is BertForMaskedLM:
-        raise ValueError(
-            "model is a BertForMaskedLM, which has no head for next sentences: pass "
-            "next_sentence=False, or a BertForPreTraining."
-        )
     positions = model.config.max_position_embeddings
     if options.max_length > positions:
         raise ValueError(
@@ -416,6 +411,11 @@ def pretrain(
         options = replace(options, evaluate_every=options.save_every)
     options = replace(options, metric="held_out_loss" if options.patience else None)
     with run_folder(folder, bool(resume)):
+        if options.next_sentence and type(model) is BertForMaskedLM:
+            raise ValueError(
+                "model is a BertForMaskedLM, which has no head for next sentences: pass "
+                "next_sentence=False, or a BertForPreTraining."
+            )
         _report_coverage(next(iter(sources))[0], tokenizer, table)
         corpora = []
         for number, (files, weight) in enumerate(sources.items()):
