@@ -99,7 +99,6 @@ class TestEncode:
         with pytest.raises(ValueError, match=message):
             embedder.encode(["hello"], **options)
 
-    @pytest.mark.usefixtures("at_once")
     @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
     def test_an_embedder_with_a_dense_layer_is_cast(
         self, embedder: SentenceEmbedder, dtype: torch.dtype
@@ -114,6 +113,7 @@ class TestEncode:
             assert vectors.dtype == np.float32
             np.testing.assert_allclose(vectors, original.encode(texts, **options), atol=0.05)
 
+    @pytest.mark.usefixtures("at_once")
     def test_progress(self, embedder: SentenceEmbedder, capsys: pytest.CaptureFixture[str]) -> None:
         embedder.encode(TEXTS, show_progress_bar=True)
         shown = capsys.readouterr().err
