@@ -13,7 +13,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 from minibert.tokenization.added import AddedToken
@@ -256,9 +255,14 @@ class Vocabulary:
         if isinstance(new_tokens, str) or hasattr(new_tokens, "content"):  # any AddedToken
             tokens = [new_tokens]
         check_kind("new_tokens", tokens, Iterable, "a token or a list of tokens")
+        added = 0
         with self._transaction() as new:
-            added = [new._add(AddedToken.of(token, special=special_tokens)) for token in tokens]
-        return sum(added)
+            for token in tokens:
+                flagged = AddedToken.of(token, special=special_tokens)
+                if flagged.content in self.all_special_tokens:  # it stays one, as in transformers
+                    flagged = flagged.as_special()
+                added += new._add(flagged)
+        return added
 
     def add_special_tokens(
         self, special_tokens_dict: Mapping[str, Any], replace_extra_special_tokens: bool = True
@@ -322,16 +326,11 @@ class Vocabulary:
     def _add(self, token: AddedToken, token_id: int | None = None) -> bool:
         """Add one token, with its id in the vocabulary, else `token_id`, else the next id.
 
-        A special token stays special.
-
         Returns:
             Whether it was not an added token with these flags before.
         """
         content = token.content
-        before = self._added.get(content)
-        if before is not None and before.special:
-            token = replace(token, special=True)
-        if not content or before == token:
+        if not content or self._added.get(content) == token:
             return False
         if content in self.base_vocab:
             token_id = self.base_vocab[content]
