@@ -278,7 +278,7 @@ def roles(reader: Reader) -> dict[str, Any]:
     return {
         "lesson": parts("#lesson"),
         "verdict": parts("#scene-verdict[aria-live=polite]"),
-        "ask": reader.page.inner_text("#scene-ask"),
+        "ask": reader.page.inner_text("#scene-ask").replace("\u2060", ""),
         "has map": has_map,
         "tabindex of the map": reader.page.get_attribute("#scene-map", "tabindex"),
         "nameless": reader.page.evaluate(NAMELESS),
