@@ -30,9 +30,9 @@ def test_vocab_says_that_hangul_is_split(
 @pytest.mark.parametrize(
     ("content", "covers", "holds_out"),
     [
-        (KOREAN, False, True),
-        ("a b c\nd e f\n\ng h i\nj k\n" * 40, True, True),
-        ("a b c\n" * 200, True, False),  # one document
+        ("\n".join("나는 오늘 학교에 갔다\n" * size for size in range(1, 41)), False, True),
+        ("\n".join("a b c\nd e f\n" * size for size in range(1, 41)), True, True),
+        ("d e f\n" * 200, True, False),  # one document, of which no copy is held out
     ],
 )
 def test_pretrain_says_what_it_does_without(
