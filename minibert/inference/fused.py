@@ -50,11 +50,7 @@ from minibert.inference.threads import (
     workers,
 )
 from minibert.inputs import is_traced
-from minibert.layouts import (
-    UNMASKED,
-    Layout,
-    PackedLayout,
-)
+from minibert.layouts import UNMASKED, Layout, PackedLayout
 from minibert.outputs import BertModelOutput
 from minibert.parts import own_part
 
