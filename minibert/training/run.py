@@ -327,9 +327,8 @@ class Run:
             setattr(self, name, state["position"][name])
         if state["about"].get("dev") in (self._about["dev"], None):
             self.best_scores = state["best_scores"]
-        if (
-            not self.best_scores or state["metric"] != self.options.metric
-        ):  # another one chooses from now on
+        # another metric, or other rows, choose from now on
+        if not self.best_scores or state["metric"] != self.options.metric:
             self.evaluations_since_best = 0
         self._saved_step = self.step
         if self.epoch > 0:  # the first one is open
