@@ -8,13 +8,11 @@ from __future__ import annotations
 import argparse
 import doctest
 import importlib
-import importlib.util
 import json
 import re
 import runpy
-import sys
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -48,17 +46,12 @@ KOREAN = [CHECKOUT / "README.ko.md", *sorted((CHECKOUT / "docs").glob("*.ko.md")
 
 
 @pytest.fixture(scope="module")
-def examples() -> ModuleType:
-    """../conftest.py: this name is that of tests/conftest.py."""
-    spec = importlib.util.spec_from_file_location("examples_of_pages", CHECKOUT / "conftest.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # where dataclasses look
-    spec.loader.exec_module(module)
-    return module
+def examples(pytestconfig: pytest.Config) -> Any:
+    """../conftest.py as pytest has imported it: run once more, it would pause the collector."""
+    return pytestconfig.pluginmanager.get_plugin(str(CHECKOUT / "conftest.py"))
 
 
-def shown(examples: ModuleType, page: Path) -> list[Any]:
+def shown(examples: Any, page: Path) -> list[Any]:
     """Return the examples of a page without comments, which may be translated."""
     document = examples.Document.parse(str(page), examples.blocks)
     found = [example.parsed for example in document.examples()]
@@ -73,7 +66,7 @@ def figures(page: Path) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("page", KOREAN, ids=lambda page: page.name)
-def test_korean_pages_show_the_same_examples_and_numbers(examples: ModuleType, page: Path) -> None:
+def test_korean_pages_show_the_same_examples_and_numbers(examples: Any, page: Path) -> None:
     english = page.with_name(page.name.replace(".ko.md", ".md"))
     assert shown(examples, page) == shown(examples, english)
     assert figures(page) == figures(english)
@@ -90,7 +83,7 @@ def test_korean_pages_show_the_same_examples_and_numbers(examples: ModuleType, p
         ("0.1  ...\n", "0.1  ...\n", True),
     ],
 )
-def test_outputs_are_compared(examples: ModuleType, printed: str, shown: str, same: bool) -> None:
+def test_outputs_are_compared(examples: Any, printed: str, shown: str, same: bool) -> None:
     """Words must be equal and numbers close. A line of dots stands for any lines."""
     assert examples.is_same(printed, shown) == same
 
