@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
 import re
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import chain, islice
@@ -124,23 +126,28 @@ def _cell(value: Any) -> str:
 def _write_parquet(path: Path, rows: Iterator[Row]) -> None:
     arrow = need("pyarrow", "parquet", "Writing .parquet")
     parquet = need("pyarrow.parquet", "parquet", "Writing .parquet")
-    _, rows = _with_columns(rows)
+    columns, rows = _with_columns(rows)
 
-    def table(schema: Any = None) -> Any:
-        """The next rows, or a ValueError where a column has no type for all of its values."""
-        group = list(islice(rows, ROWS_PER_GROUP))
-        try:
-            return arrow.Table.from_pylist(group, schema=schema)
-        except (arrow.ArrowInvalid, arrow.ArrowTypeError, OverflowError) as error:
-            raise ValueError(
-                f"the values of a column have no type in common ({error}): write .jsonl or .csv."
-            ) from None
+    def table(group: list[Row], schema: Any = None) -> Any:
+        return arrow.table({name: [row.get(name) for row in group] for name in columns}, schema=schema)
 
-    group = table()
-    with path.open("wb") as file, parquet.ParquetWriter(file, group.schema) as writer:
-        while len(group):
-            writer.write_table(group)
-            group = table(group.schema)
+    schema = arrow.schema([])
+    try:
+        # the last row decides the types, too: the rows wait in a file until these are known
+        with tempfile.TemporaryFile(dir=path.parent) as waiting:
+            while group := list(islice(rows, ROWS_PER_GROUP)):
+                schemas = [schema, table(group).schema]
+                schema = arrow.unify_schemas(schemas, promote_options="permissive")
+                pickle.dump(group, waiting)
+            end = waiting.tell()
+            waiting.seek(0)
+            with path.open("wb") as file, parquet.ParquetWriter(file, schema) as writer:
+                while waiting.tell() < end:
+                    writer.write_table(table(pickle.load(waiting), schema))
+    except (arrow.ArrowException, OverflowError) as error:
+        raise ValueError(
+            f"the values of a column have no type in common ({error}): write .jsonl or .csv."
+        ) from None
 
 
 _WRITERS: dict[str, Callable[[Path, Iterator[Row]], None]] = {

@@ -3,7 +3,7 @@
 import pytest
 
 from minibert.text import Table, read
-from minibert.text.write import write_rows
+from minibert.text.write import ROWS_PER_GROUP, write_rows
 
 ROWS = [
     {"text": 'She said "no", twice', "label": "a, b"},
@@ -43,3 +43,32 @@ def test_cells_of_other_types(tmp_path):
         values = next(iter(read(path))).values
         assert values["score"] == "0.25" and values["labels"] == '["x", "y"]'
         assert values["none"] == "" and values["is"] == "True"
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "read_first"),
+    [
+        (1, 1.5, 1),
+        (None, "late", None),
+        ([], [{"word": "Ada"}], []),
+        ({"a": 1}, {"a": 1, "b": 2}, {"a": 1, "b": None}),
+    ],
+    ids=["numbers", "null", "lists", "objects"],
+)
+def test_the_types_of_parquet_are_those_of_all_rows(tmp_path, first, last, read_first):
+    """A type of the first rows would lose the fraction or the field of a later one."""
+    pytest.importorskip("pyarrow")
+    path = tmp_path / "rows.parquet"
+    rows = [{"text": "a", "more": first}] * (ROWS_PER_GROUP + 1) + [{"text": "b", "more": last}]
+    assert write_rows(str(path), rows) == len(rows)
+    values = [row.values["more"] for row in read(path)]
+    assert (values[0], values[-1]) == (read_first, last)
+    assert [path.name for path in tmp_path.iterdir()] == ["rows.parquet"]
+
+
+@pytest.mark.parametrize("values", [(1, "a"), (1.5, 2**60 + 1), ({}, {})])
+def test_values_without_a_common_type_are_refused(tmp_path, values):
+    pytest.importorskip("pyarrow")
+    rows = [{"text": "a", "more": value} for value in values for _ in range(ROWS_PER_GROUP)]
+    with pytest.raises(ValueError, match=r"write \.jsonl or \.csv"):
+        write_rows(str(tmp_path / "rows.parquet"), rows)
