@@ -148,10 +148,11 @@ def encode_to_shards(
             under `if __name__ == "__main__":`.
         rank: Index of this run.
         world_size: Number of runs.
-        update: The texts may differ from those of a finished folder. Vectors of unchanged texts
-            are kept, those of new and changed texts are computed, and all others are dropped. The
-            order is that of `texts`. The new folder takes the place of the old one when it is
-            complete.
+        update: The texts may differ from those of an earlier run. Vectors of unchanged texts
+            in a finished folder are kept, those of new and changed texts are computed, and all
+            others are dropped. The order is that of `texts`. The new folder takes the place of the
+            old one when it is complete. In a folder that is not finished, the shards of other
+            texts are written again.
         show_progress: True: a bar with tokens per second. None: a line every half minute.
         total: Number of texts, for the time left that the bar shows. None: unknown.
         options: As in `encode_to_file`.
@@ -179,13 +180,13 @@ def encode_to_shards(
         **describe(embedder, settings),
         "model_name": embedder.model_name,
     }
-    run = _Run(embedder, settings, file_format)
+    run = _Run(embedder, settings, file_format, update)
     path = Path(os.path.realpath(location.path))  # a link to the folder stays
     if update:
         if location.fs is not None or world_size > 1:
             raise ValueError("update=True is for a folder on this machine, and for a single run.")
         _restore(path)
-        update = VectorFolder(location).is_finished  # else there is nothing to keep
+    replaces = update and VectorFolder(location).is_finished  # else there is nothing to keep
     # object stores have no locks: two runs at a time compute everything twice, with the same result
     lock: AbstractContextManager[None] = nullcontext()
     if location.fs is None:
@@ -194,7 +195,7 @@ def encode_to_shards(
         earlier = VectorFolder(location)
         earlier.begin(about)
         target: AbstractContextManager[VectorFolder] = nullcontext(earlier)
-        if update:
+        if replaces:
             run.old_vectors = KeptVectors(earlier)
             target = _replacing(path, about)
         count = 0
@@ -220,7 +221,7 @@ def encode_to_shards(
                 report.add(part)
             if stop_requested():
                 done = f" Complete shards in {folder}: {report.shards + report.skipped}."
-                if update:
+                if replaces:
                     done = f" {folder} is as it was."
                 raise KeyboardInterrupt(f"stopped.{done} Run the same command to resume.")
             run.folder.finish(count, lines, run.about(), update)
@@ -331,6 +332,7 @@ class _Run:
     embedder: TextEncoder
     settings: Settings
     file_format: str
+    update: bool = False  # shards of other texts are written again
     folder: VectorFolder | None = None
     old_vectors: KeptVectors | None = None  # of an update
 
@@ -382,7 +384,7 @@ class _Run:
     ) -> CorpusReport:
         """Write one shard, unless an earlier run has done so."""
         assert self.folder is not None
-        if self.folder.has(number, entries, update=self.old_vectors is not None):
+        if self.folder.has(number, entries, self.update):
             progress.add(len(entries))
             return CorpusReport(skipped=1)
         report = CorpusReport(shards=1)

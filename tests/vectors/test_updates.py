@@ -215,6 +215,21 @@ def test_a_failed_update_leaves_the_old_state(embedder: SentenceEmbedder, tmp_pa
     assert names(tmp_path) == {"v"}
 
 
+@pytest.mark.parametrize("texts", [CHANGED, TEXTS[1:40]], ids=["changed", "fewer"])
+def test_an_unfinished_folder_is_updated(
+    texts: list[str], embedder: SentenceEmbedder, tmp_path: Path
+) -> None:
+    broken: list[Any] = [*TEXTS, None]
+    with pytest.raises(ValueError, match="texts should be strings"):
+        encode_to_shards(embedder, broken, tmp_path / "v", **SIZE)
+    with pytest.raises(ValueError, match="pass update=True"):
+        encode_to_shards(embedder, texts, tmp_path / "v", **SIZE)
+    encode_to_shards(embedder, texts, tmp_path / "v", update=True, **SIZE)
+    np.testing.assert_allclose(
+        np.asarray(open_vectors(tmp_path / "v")), embedder.encode(texts), atol=1e-6
+    )
+
+
 @pytest.mark.slow
 def test_an_update_that_is_killed_loses_no_state(
     embedder: SentenceEmbedder, tmp_path: Path
