@@ -129,7 +129,9 @@ def _write_parquet(path: Path, rows: Iterator[Row]) -> None:
     columns, rows = _with_columns(rows)
 
     def table(group: list[Row], schema: Any = None) -> Any:
-        return arrow.table({name: [row.get(name) for row in group] for name in columns}, schema=schema)
+        return arrow.table(
+            {name: [row.get(name) for row in group] for name in columns}, schema=schema
+        )
 
     schema = arrow.schema([])
     try:

@@ -38,6 +38,8 @@ from minibert.util.checks import amount, warn
 from minibert.vectors.formats import Entry, open_vector_file
 
 MANIFEST = ".manifest"
+# shards, what is said of them, locks, and temporary files of all of these
+OWN_FILES = re.compile(r"\.{0,2}(shard-\d|manifest|lock-).*")
 MAX_OPEN = 64  # shards that stay mapped, because the number of open files is limited
 DIGEST_BYTES = 12
 

@@ -40,7 +40,7 @@ from minibert.text.rows import Row
 from minibert.util.checks import check_count, warn
 from minibert.util.files import named_in_errors, only_run_in
 from minibert.util.progress import SILENT, Progress, interruptible
-from minibert.vectors.folder import VectorFolder, describe, text_digest
+from minibert.vectors.folder import OWN_FILES, VectorFolder, describe, text_digest
 from minibert.vectors.formats import ENDINGS, MIXED_IDS, WRITERS, Entry, format_of
 
 
@@ -151,8 +151,8 @@ def encode_to_shards(
         update: The texts may differ from those of an earlier run. Vectors of unchanged texts
             in a finished folder are kept, those of new and changed texts are computed, and all
             others are dropped. The order is that of `texts`. The new folder takes the place of the
-            old one when it is complete. In a folder that is not finished, the shards of other
-            texts are written again.
+            old one when it is complete, and files of others in it stay. In a folder that is not
+            finished, the shards of other texts are written again.
         show_progress: True: a bar with tokens per second. None: a line every half minute.
         total: Number of texts, for the time left that the bar shows. None: unknown.
         options: As in `encode_to_file`.
@@ -281,6 +281,14 @@ def _replacing(path: Path, about: dict[str, Any]) -> Iterator[VectorFolder]:
     # killed between the two, the folder is put back by the next run (see `_restore`)
     os.replace(path, old)
     os.replace(new, path)
+    _delete_replaced(old, path)
+
+
+def _delete_replaced(old: Path, path: Path) -> None:
+    """Delete the folder that an update has replaced, and keep what others have put there."""
+    for entry in list(old.iterdir()):
+        if not OWN_FILES.fullmatch(entry.name):
+            os.replace(entry, path / entry.name)
     shutil.rmtree(old, ignore_errors=True)
 
 
@@ -288,7 +296,7 @@ def _restore(path: Path) -> None:
     """Put a folder back whose update was killed between its last two steps."""
     old = path.with_name(f".{path.name}.old")
     if old.exists() and path.exists():
-        shutil.rmtree(old, ignore_errors=True)
+        _delete_replaced(old, path)
     elif old.exists():
         os.replace(old, path)
 

@@ -215,6 +215,27 @@ def test_a_failed_update_leaves_the_old_state(embedder: SentenceEmbedder, tmp_pa
     assert names(tmp_path) == {"v"}
 
 
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_files_of_others_stay_in_the_folder(
+    is_killed: bool, embedder: SentenceEmbedder, tmp_path: Path
+) -> None:
+    folder = tmp_path / "v"
+    encode_to_shards(embedder, TEXTS, folder, **SIZE)
+    for name in ("texts.index", ".notes"):
+        (folder / name).write_text("precious", encoding="utf-8")
+    (folder / "more").mkdir()
+    encode_to_shards(embedder, CHANGED, folder, update=True, **SIZE)
+    assert names(folder) >= {"texts.index", ".notes", "more"}
+    if is_killed:  # before it has deleted the old folder
+        (tmp_path / ".v.old").mkdir()
+        (folder / "texts.index").rename(tmp_path / ".v.old" / "texts.index")
+        (tmp_path / ".v.old" / "shard-000099.npy").touch()
+    encode_to_shards(embedder, TEXTS[:40], folder, update=True, **SIZE)
+    shards_and_manifest = {".manifest", "shard-000000.npy", "shard-000001.npy"}
+    assert names(folder) == {*shards_and_manifest, "texts.index", ".notes", "more"}
+    assert names(tmp_path) == {"v"}
+
+
 @pytest.mark.parametrize("texts", [CHANGED, TEXTS[1:40]], ids=["changed", "fewer"])
 def test_an_unfinished_folder_is_updated(
     texts: list[str], embedder: SentenceEmbedder, tmp_path: Path
