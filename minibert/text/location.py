@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
+from urllib.parse import quote
 
 from minibert.util.extras import need
 from minibert.util.files import check_target, parse_json, replacing, write_json
@@ -30,6 +31,7 @@ from minibert.util.files import check_target, parse_json, replacing, write_json
 STDIN = "-"
 ARROW_SCHEMES = ("s3", "gs", "gcs", "hdfs", "viewfs", "abfs", "abfss")
 _URI = re.compile(r"([a-z][a-z0-9+.-]+://[^?]*)(\?.*)?", re.IGNORECASE)
+_PARTS_OF_URI = re.compile(r"([^:]+://[^/?]*)([^?]*)(\?.*)?")  # with the host, path, options
 
 
 def _unpack_zstd(file: IO[bytes]) -> IO[bytes]:
@@ -55,8 +57,8 @@ class Location:
     """A file or a folder, on this machine or elsewhere.
 
     Args:
-        name: A path, "-" for the standard input, or a URI, with the options of pyarrow's file
-            systems after a question mark.
+        name: A path, "-" for the standard input, or a URI without percent-encoding, with the
+            options of pyarrow's file systems after a question mark.
 
     Attributes:
         name: The name as it was given.
@@ -294,7 +296,9 @@ def _file_system(uri: str) -> tuple[Any, str]:
     if scheme in ARROW_SCHEMES:
         arrow = need("pyarrow.fs", "parquet", f"Reaching {uri}")
         wrapper = importlib.import_module("fsspec.implementations.arrow")
-        fs, path = arrow.FileSystem.from_uri(uri)
+        # pyarrow reads URIs in percent-encoding alone, but names are listed as they are
+        start, path, query = _PARTS_OF_URI.fullmatch(uri).groups("")  # type: ignore[union-attr]
+        fs, path = arrow.FileSystem.from_uri(f"{start}{quote(path)}{query}")
         return wrapper.ArrowFSWrapper(fs), path
     core = importlib.import_module("fsspec.core")
     fs, path = core.url_to_fs(uri)

@@ -421,6 +421,15 @@ def test_buckets(name: str, bucket: str) -> None:
     assert list(Location(f"{bucket}/in/{name}").files()) == [name]
 
 
+@pytest.mark.parametrize("name", ["한글 파일.txt", "100%.txt", "a%20b.txt", "a#1+[x].txt"])
+def test_any_name_in_a_bucket(name: str, bucket: str) -> None:
+    folder = Location(f"{bucket}/names of {name}")
+    with (folder / name).replacing() as temporary:
+        temporary.write_text("a text", encoding="utf-8")
+    assert list(folder.files()) == [name]
+    assert texts_of(str(folder)) == texts_of(f"{folder}/{name}") == ["a text"]
+
+
 def test_a_failed_upload_keeps_the_old_file(bucket: str) -> None:
     location = Location(f"{bucket}/kept.txt")
     with location.replacing() as temporary:
