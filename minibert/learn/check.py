@@ -15,7 +15,7 @@ import inspect
 import math
 import threading
 import traceback
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -136,7 +136,8 @@ def _exception_hint(exercise: Exercise, error: Exception, answer: Function) -> H
         if code is not None and frame.filename == code.co_filename
     ]
     kind = type(error).__name__
-    text = f": {error}." if str(error) else "."
+    said = str(error).removesuffix(".")
+    text = f": {said}." if said else "."
     at = f" (line {lines[-1]} of its file or cell)" if lines else ""
     at_korean = f"({lines[-1]}번째 줄)" if lines else ""
     hint = (
@@ -159,7 +160,8 @@ def _form_hint(exercise: Exercise, case: Case, answer: Function) -> Hint | None:
     is_matrix = isinstance(expected, Tensor) and expected.ndim > 1
     if is_matrix and not _agree(result, expected) and _agree(result, expected.mT):
         return "The last two axes are exchanged.", "마지막 두 축이 뒤바뀌었습니다."
-    if isinstance(result, tuple) and not _agree(result, expected):
+    is_of_several = isinstance(expected, tuple) and isinstance(result, (list, tuple))
+    if is_of_several and not _agree(result, expected):
         swapped = result[::-1]
         if _agree(swapped, expected) or (_fits(swapped, expected) and not _fits(result, expected)):
             return (
@@ -187,7 +189,8 @@ def _change_hint(exercise: Exercise, case: Case, arguments: tuple[Any, ...]) -> 
     """Say which argument has another value after the call."""
     names = inspect.signature(exercise.answer).parameters
     for name, before, after in zip(names, case.arguments, arguments, strict=True):
-        if isinstance(before, (Tensor, np.ndarray, list, dict)) and not _agree(after, before):
+        is_compared = isinstance(before, (Tensor, np.ndarray, list, dict, set))
+        if is_compared and not _agree(after, before):
             return (
                 f"{name} has been changed on the way: work on a copy.",
                 f"입력 {name}의 값이 바뀌었습니다. 복사본을 만들어 고치세요.",
@@ -199,18 +202,20 @@ def _value_hint(exercise: Exercise, case: Case, value: Any, expected: Any) -> Hi
     """Say which value is wrong: the result, or the first that differs in a large tensor."""
     at = _shown_arguments(exercise, case)
     if isinstance(expected, Tensor) and len(_shown(expected)) > _SHORT:
-        differs = ~torch.isclose(value.float(), expected.float(), atol=1e-5, equal_nan=True)
-        place = tuple(differs.nonzero()[0].tolist())
-        return (
-            f"For ({at}) the value at {list(place)} should be {_shown(expected[place])}, not "
-            f"{_shown(value[place])}.",
-            f"({at})의 결과에서 {list(place)} 자리의 값이 다릅니다. 정답은 "
-            f"{_shown(expected[place])}, 반환값은 {_shown(value[place])}입니다.",
+        differs = ~torch.isclose(
+            value.float(), expected.float(), atol=case.tolerance, equal_nan=True
         )
+        place = tuple(differs.nonzero()[0].tolist())
+        right, wrong = _both_shown(expected[place], value[place])
+        return (
+            f"For ({at}) the value at {list(place)} should be {right}, not {wrong}.",
+            f"({at})의 결과에서 {list(place)} 자리의 값이 다릅니다. 정답은 {right}, 반환값은 "
+            f"{wrong}입니다.",
+        )
+    right, wrong = _both_shown(expected, value)
     return (
-        f"For ({at}) it should return {_shown(expected):.120}, not {_shown(value):.120}.",
-        f"({at})의 결과가 다릅니다. 정답은 {_shown(expected):.120}, 반환값은 "
-        f"{_shown(value):.120}입니다.",
+        f"For ({at}) it should return {right:.120}, not {wrong:.120}.",
+        f"({at})의 결과가 다릅니다. 정답은 {right:.120}, 반환값은 {wrong:.120}입니다.",
     )
 
 
@@ -224,6 +229,11 @@ def _fits(result: Any, expected: Any) -> bool:
         return True
     if isinstance(expected, float) or (isinstance(expected, Tensor) and expected.ndim == 0):
         return isinstance(result, Real) or (isinstance(result, Tensor) and result.numel() == 1)
+    if isinstance(expected, int):  # such as an id that stands in an array or a tensor
+        is_whole = (
+            isinstance(result, Tensor) and result.ndim == 0 and not result.is_floating_point()
+        )
+        return isinstance(result, Integral) or is_whole
     if isinstance(expected, (Tensor, np.ndarray)):
         return isinstance(result, type(expected)) and result.shape == expected.shape
     if isinstance(expected, tuple):
@@ -270,19 +280,25 @@ def _shown_arguments(exercise: Exercise, case: Case) -> str:
     return ", ".join(texts)
 
 
-def _shown(value: Any) -> str:
+def _both_shown(expected: Any, value: Any) -> tuple[str, str]:
+    """Return two values that differ, with as many digits as it takes to see the difference."""
+    both = _shown(expected), _shown(value)
+    return both if both[0] != both[1] else (_shown(expected, 6), _shown(value, 6))
+
+
+def _shown(value: Any, digits: int = 4) -> str:
     """Return a value as a hint shows it, with its numbers rounded. Rows stay rows."""
-    return repr(_plain(value))
+    return repr(_plain(value, digits))
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any, digits: int) -> Any:
     if isinstance(value, Tensor):
-        return _plain(value.tolist())
+        return _plain(value.tolist(), digits)
     if isinstance(value, (list, tuple)):
-        items = [_plain(item) for item in value]
+        items = [_plain(item, digits) for item in value]
         return tuple(items) if isinstance(value, tuple) else items
     if isinstance(value, float):
-        return round(float(value), 4)
+        return round(float(value), digits)
     return value
 
 

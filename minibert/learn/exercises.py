@@ -748,6 +748,14 @@ EXERCISES["masking"] = Exercise(
     ("what the model sees and the labels", "모델이 보는 ID와 레이블"),
     [
         _masking_case(
+            lambda seen, labels, chosen: [
+                np.issubdtype(array.dtype, np.integer) for array in (seen, labels)
+            ],
+            "Ids and labels are whole numbers: np.zeros and np.ones make floats, unless dtype=int.",
+            "ID와 레이블은 정수입니다. np.zeros와 np.ones는 dtype=int를 쓰지 않으면 실수 배열을 "
+            "만듭니다.",
+        ),
+        _masking_case(
             lambda seen, labels, chosen: bool(chosen.all()),
             f"Every token has a label: those that are not to be predicted get {IGNORED}, which "
             "the loss leaves out.",
@@ -857,10 +865,12 @@ EXERCISES["learning_rate"] = Exercise(
     [
         Case(
             (step, 100, 10, 1e-1),
-            "Step warmup has the peak, and step 0 the rate 0.",
-            "스텝 0의 학습률은 0이고 스텝 warmup에서 최댓값이 됩니다.",
+            "Step 0 has the rate 0, step warmup the peak and the last step 0 again, with straight "
+            "lines between them.",
+            "스텝 0의 학습률은 0, 스텝 warmup에서는 최댓값, 마지막 스텝에서는 다시 0이고, 그 "
+            "사이는 직선입니다.",
         )
-        for step in (0, 5, 10, 55, 100)
+        for step in (0, 5, 10, 40, 100)  # a cosine is the same at 55, half way down
     ],
     "minibert/training/steps.py",
     [
@@ -1129,7 +1139,7 @@ EXERCISES["attention_entropy"] = Exercise(
     ],
 )
 
-_MAPS = [_random(3, 3).softmax(-1), _random(3, 3).exp().softmax(-1)]
+_MAPS = [(power * _random(3, 3)).softmax(-1) for power in (1, 2, 3)]
 
 
 def _rollout(maps: list[Tensor]) -> Tensor:

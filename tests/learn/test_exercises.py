@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import math
+import re
 import time
 from collections.abc import Callable
 from typing import Any
@@ -331,6 +333,35 @@ WRONG: dict[str, tuple[str, Any, str, str]] = {
     "half unknown": ("wordpiece", wordpiece(whole=False), "unknown altogether", "통째로 [UNK]"),
     "back": ("wordpiece", wordpiece(back=True), "no way back", "되돌아가지"),
     "no limit": ("wordpiece", wordpiece(limit=False), "more than 100 characters", "100자가 넘는"),
+    "cosine": (
+        "learning_rate",
+        lambda step, steps, warmup, peak: (
+            peak
+            * min(step / warmup, (1 + math.cos(math.pi * (step - warmup) / (steps - warmup))) / 2)
+        ),
+        "with straight lines between",
+        "그 사이는 직선",
+    ),
+    "two maps": (
+        "rollout",
+        lambda maps: (maps[1] + torch.eye(3)) @ (maps[0] + torch.eye(3)) / 4,
+        "Each row of the result sums to 1",
+        "행마다 합이 1",
+    ),
+    "set in place": (
+        "f1",
+        lambda expected, predicted: (
+            2 / (len(expected) + len(predicted)) * len(expected.__iand__(predicted))
+        ),
+        "expected has been changed on the way",
+        "입력 expected의 값이 바뀌었습니다",
+    ),
+    "float labels": (
+        "masking",
+        lambda *inputs: (masking()(*inputs)[0], masking()(*inputs)[1] * 1.0),
+        "Ids and labels are whole numbers",
+        "ID와 레이블은 정수입니다",
+    ),
     "in place": ("masking", masking(in_place=True), "work on a copy", "복사본"),
     "all labels": ("masking", masking(all=True), "the loss leaves out", "손실에서 빠지도록"),
     "labels of seen": (
@@ -426,7 +457,18 @@ def test_the_type_and_the_order_of_a_result() -> None:
     ):
         assert hint in check("softmax", answer, "en")
     pair = EXERCISES["pair"].answer
-    assert "The order is another one" in check("pair", lambda *args: pair(*args)[::-1], "en")
+    for kind in (tuple, list):
+        swapped = check("pair", lambda *args, kind=kind: kind(pair(*args)[::-1]), "en")
+        assert "The order is another one" in swapped
+
+
+def test_whole_numbers_may_come_from_an_array_or_a_tensor() -> None:
+    labels = EXERCISES["word_labels"].answer
+    for array in (np.array, torch.tensor):
+        answer = check("word_labels", lambda *args, array=array: list(array(labels(*args))), "en")
+        assert answer.startswith("Right.")
+    floats = check("word_labels", lambda *args: [float(label) for label in labels(*args)], "en")
+    assert "[-100.0, 1.0, " in floats
 
 
 def test_a_mistake_is_right_in_the_cases_before_the_one_that_fails() -> None:
@@ -452,6 +494,14 @@ def test_an_answer_may_round_otherwise() -> None:
 def test_a_large_tensor_is_compared_by_its_first_wrong_value() -> None:
     hint = check("embed", lambda *args: EXERCISES["embed"].answer(*args) * 2, "en")
     assert "the value at [0, 0] should be" in hint
+
+
+def test_values_that_differ_are_shown_to_differ() -> None:
+    small = check("error_band", lambda *args: EXERCISES["error_band"].answer(*args) + 2e-5, "en")
+    large = check("embed", lambda *args: EXERCISES["embed"].answer(*args) + 2e-5, "en")
+    for hint in (small, large):
+        [(right, wrong)] = re.findall(r"(-?\d+\.\d+), not (-?\d+\.\d+)\.", hint)
+        assert right != wrong
 
 
 def test_a_loop_that_does_not_end_is_pointed_out(monkeypatch: pytest.MonkeyPatch) -> None:
