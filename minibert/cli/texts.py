@@ -127,12 +127,20 @@ def _check_output(output: str, files: Iterable[str]) -> None:
     Raises:
         UsageError: The output, or a shard in it, is among the files of a folder that is read.
     """
-    for folder in filter(os.path.isdir, files):
-        path = os.path.relpath(os.path.realpath(output), os.path.realpath(folder))
-        path = path.replace(os.sep, "/")
-        if any(f"{name}/".startswith(f"{path}/") for name in data_files(Location(folder))):
+    target = Location(output)
+    for source in map(Location, files):
+        paths = [target.path, source.path]
+        if source.fs is None and target.fs is None:
+            paths = [os.path.realpath(path) for path in paths]
+        inside = os.path.relpath(*paths).replace(os.sep, "/")
+        is_apart = type(source.fs) is not type(target.fs) or inside.startswith("..")
+        if is_apart or source.is_stdin:
+            continue
+        names = data_files(source)
+        is_folder_itself = inside == "." and "" not in names
+        if is_folder_itself or any(f"{name}/".startswith(f"{inside}/") for name in names):
             raise UsageError(
-                f"--output {output} is in the folder {folder}, whose files are read as texts: "
+                f"--output {output} is in the folder {source}, whose files are read as texts: "
                 "name another place."
             )
 

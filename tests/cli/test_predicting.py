@@ -12,6 +12,7 @@ from tiny_folder import VOCABULARY, classifier_folder, tiny_folder
 
 import minibert
 from minibert.cli import main
+from minibert.text.location import Location
 
 COMMANDS = {
     "BertForSequenceClassification": "classify",
@@ -159,6 +160,25 @@ def test_results_of_before_are_not_read_as_texts(
     assert main(command) == 2
     assert "whose files are read as texts" in capsys.readouterr().err
     assert main([*command[:4], str(tmp_path / "texts" / "a.txt"), *output]) == 0  # not the folder
+
+
+@pytest.mark.parametrize("scheme", ["", "file://", "memory://"])
+def test_vectors_are_not_written_among_the_texts(
+    scheme: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("fsspec")
+    texts = f"{scheme}{tmp_path}/texts"
+    location = Location(f"{texts}/a.jsonl")
+    if location.fs is None:
+        (tmp_path / "texts").mkdir()
+    with location.replacing() as temporary:
+        temporary.write_text('{"text": "hello"}\n', encoding="utf-8")
+    command = ["embed", "-m", "minibert-tiny", "--file", texts, "--format", "jsonl", "--force"]
+    assert main([*command, "-o", f"{texts}/"]) == 2
+    assert "whose files are read as texts" in capsys.readouterr().err
+    assert main([*command, "-o", f"{texts}/below/"]) == 0
+    assert main([*command, "-o", f"{texts}/below/"]) == 2  # its shards would be texts
+    assert main([*command, "-o", f"{texts} as vectors/"]) == 0
 
 
 def test_a_number_has_no_threshold(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
