@@ -18,7 +18,7 @@ _KINDS = {
     b"\xd0\xcf\x11\xe0": "a document of Hangul or Office (.hwp, .xls, .doc): save it as .csv or "
     ".txt",
     b"\x1f\x8b": "gzip-compressed: rename it to end in .gz, or decompress it",
-    b"PAR1": "a parquet file: rename it to end in .parquet",
+    b"PAR1\x15": "a parquet file: rename it to end in .parquet",
     b"%PDF-": "a PDF document: extract its text",
     b"\x80\x02": "a pickle of Python objects: write its texts as .jsonl",
     b"\x80\x03": "a pickle of Python objects: write its texts as .jsonl",
