@@ -23,6 +23,13 @@ from minibert.util.files import RECIPES, json_fault, json_kind
 DELIMITERS = (",", "\t", ";", "|")
 BATCH_ROWS = 4096  # of parquet, at a time
 
+# lines have no columns, which is an error
+_WITHOUT_EFFECT = {
+    "lines": ("quoting",),
+    "objects": ("columns", "delimiter", "quoting"),
+    "array": ("columns", "delimiter", "quoting"),
+    "parquet": ("columns", "delimiter", "quoting", "encoding"),
+}
 _SPACE = re.compile(r"[ \t\r\n]*")
 _SEPARATOR = re.compile(r"[ \t\r\n]*(,|\]|$)[ \t\r\n]*")
 _QUOTED_FIELD = re.compile(r'"(?:[^"]|"")*"')
@@ -129,15 +136,10 @@ class FileRows:
         return [(start, start + step if start + step < size else None) for start in starts]
 
     def _warn_of_options(self) -> None:
-        """Warn of options of tables of text, which may be meant for another file of a run."""
-        names: tuple[str, ...] = ("columns", "delimiter", "quoting")
-        if self.format.kind == "table":
-            names = ()
-        elif self.format.kind == "lines":
-            names = ("quoting",)  # lines have no columns, which is an error
-        for name in names:
+        """Warn of options without an effect, which may be meant for another file of a run."""
+        for name in _WITHOUT_EFFECT.get(self.format.kind, ()):
             if self.start == 0 and getattr(self.table, name) is not None:
-                warn(f"the option {name} has no effect on {self.file}, which is no .csv or .tsv.")
+                warn(f"the option {name} has no effect on {self.file}.")
 
     def _lines(self) -> Iterator[tuple[int, str]]:
         return text_lines(self.file, self.table.encoding, self.skip, self.start, self.end)
@@ -273,6 +275,8 @@ class FileRows:
                     reason = "the line has half a character, a surrogate"
             except (ValueError, RecursionError) as error:
                 reason = f"the line is not JSON ({json_fault(error)})"
+            if reason and line.startswith("["):
+                reason += ". Rename the file to end in .json if it is an array as a whole"
             if reason:
                 self._bad(number, unit, reason, line)
             else:

@@ -193,6 +193,7 @@ TABLES = {
         ["한글", ""],
     ),
     "a line of json": ("a.txt", 'a\n{"text": "b"}\n', Table(), ["a", '{"text": "b"}']),
+    "a receptor": ("a.txt", "PAR1 mediates it.\n", Table(), ["PAR1 mediates it."]),
     "brackets": ("a.txt", "[1, 2]\n{x}\n[Music]\n", Table(), ["[1, 2]", "{x}", "[Music]"]),
 }
 
@@ -226,6 +227,13 @@ def test_rows_that_cannot_be_used_are_left_out_or_an_error(name: str, tmp_path: 
     assert [row.text for row in read(path, skip=bad)] == texts
     assert bad[0].place == f"{path}, {place}"
     with pytest.raises(ValueError, match=f"{name}, {place}: "):
+        list(read(path))
+
+
+@pytest.mark.parametrize("indent", [None, 1])
+def test_an_array_with_the_name_of_lines(indent: int | None, tmp_path: Path) -> None:
+    path = write(tmp_path, "a.jsonl", json.dumps([{"text": "one"}], indent=indent))
+    with pytest.raises(ValueError, match=r"line 1: .*Rename the file to end in \.json"):
         list(read(path))
 
 
@@ -493,6 +501,7 @@ def test_a_column_of_a_file_without_columns(
         ("a.jsonl", {"delimiter": ";"}),
         ("a.json", {"columns": ("text", "n")}),
         ("a.parquet", {"quoting": "quoted"}),
+        ("a.parquet", {"encoding": "cp949"}),
         ("a.txt", {"quoting": "none"}),
     ],
 )
