@@ -15,6 +15,7 @@ from tiny_folder import LINES, as_if_stopped, contents, sentence_folder
 from minibert import SentenceEmbedder, encode_to_file, encode_to_shards, open_vectors
 from minibert.cli import main
 from minibert.text.location import Location
+from minibert.text.write import write_rows
 from minibert.vectors.formats import WRITERS
 
 
@@ -146,6 +147,7 @@ def test_results_name_the_file_and_line_of_a_folder(
     (notes / "sub").mkdir(parents=True)
     (notes / "seoul.md").write_text("seoul is large\n\nit is in korea\n", encoding="utf-8")
     (notes / "sub" / "cats.csv").write_text('text\n"a cat\non a mat"\na dog\n', encoding="utf-8")
+    write_rows(str(notes / "sub" / "foxes.parquet"), [{"text": ""}, {"text": "a fox"}])
     typed = ["search", "cat", "-m", "minibert-tiny", "--corpus", str(notes)]
     if command == "rerank":
         classifier_folder(tmp_path / "ranker", 1)
@@ -153,13 +155,15 @@ def test_results_name_the_file_and_line_of_a_folder(
     assert main([*typed, "--json", "-k", "9"]) == 0
     output = json.loads(capsys.readouterr().out)["output"]
     results = output[0]["results"] if command == "search" else output
-    seoul, cats = str(notes / "seoul.md"), str(notes / "sub" / "cats.csv")
+    names = ("seoul.md", "sub/cats.csv", "sub/foxes.parquet")
+    seoul, cats, foxes = (str(notes / name) for name in names)
     places = {(row["text"], row["file"], row["line"], row["row"]) for row in results}
-    assert places - {("", seoul, 2, 2)} == {
+    assert {place for place in places if place[0]} == {
         ("seoul is large", seoul, 1, 1),
         ("it is in korea", seoul, 3, 3),
         ("a cat\non a mat", cats, 2, 4),
         ("a dog", cats, 4, 5),
+        ("a fox", foxes, 2, 7),
     }
 
 
