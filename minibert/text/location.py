@@ -254,9 +254,12 @@ def claim(path: str | os.PathLike[str], force: bool = False, folder: bool = Fals
         FileExistsError: The file exists, or the folder holds files, and `force` is False.
         NotADirectoryError: The folder has no name, or a file has its name.
         OSError: As `minibert.util.files.check_target`, for a file.
+        ValueError: The path is "-", which stands for stdin.
     """
     location = Location(path)
     path = os.fspath(path)
+    if location.is_stdin:
+        raise ValueError("- stands for stdin: name a file or a folder to write.")
     if not folder:
         if location.fs is None:
             exists = check_target(location.path).exists()
@@ -276,6 +279,8 @@ def claim(path: str | os.PathLike[str], force: bool = False, folder: bool = Fals
         with os.scandir(location.path) as entries:
             names = [entry.name for entry in entries if not entry.name.startswith(".")]
     elif os.path.lexists(location.path):
+        names = [""]
+    if "" in names:  # a file itself
         raise NotADirectoryError(f"{path} is a file. Name a folder to write into.")
     if names and not force:
         shown = ", ".join(sorted(names)[:3]) + (", ..." if len(names) > 3 else "")

@@ -60,6 +60,15 @@ def test_a_format_without_shards_is_refused(
     assert "--output DIR/" in capsys.readouterr().err
 
 
+def test_stdin_is_no_output(
+    docs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert embed("--file", docs, "-o", "-") == 2
+    assert "stands for stdin" in capsys.readouterr().err
+    assert not Path("-").exists()
+
+
 @pytest.mark.parametrize("ids", [(), ("--id-column", "id")])
 def test_vectors_with_ids_are_searched(
     ids: tuple[str, ...], docs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]

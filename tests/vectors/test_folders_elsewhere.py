@@ -14,7 +14,7 @@ from tiny_folder import LINES, as_if_stopped, contents, sentence_folder
 
 from minibert import SentenceEmbedder, encode_to_file, encode_to_shards, open_vectors
 from minibert.cli import main
-from minibert.text.location import Location
+from minibert.text.location import Location, claim
 from minibert.text.write import write_rows
 from minibert.vectors.formats import WRITERS
 
@@ -73,6 +73,9 @@ def test_nothing_is_overwritten_at_a_uri(
     assert "exists already" in capsys.readouterr().err
     assert main([*command, f"{top}/folder/"]) == 2
     assert "already holds keep.txt" in capsys.readouterr().err
+    for force in (False, True):
+        with pytest.raises(NotADirectoryError, match="keep.npy is a file"):
+            claim(f"{top}/keep.npy", force, folder=True)
     assert main([*command, f"{top}/keep.npy", "--force"]) == 0
     assert open_vectors(f"{top}/keep.npy").shape[0] == 1
 
