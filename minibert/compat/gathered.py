@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 def named_values(output_class: Any, values: list[Any]) -> list[tuple[str, Any]]:
-    """Return pairs of a name and a value: pairs as they are, values with the next field they fit.
+    """Return pairs of a name and a value: each value with the next field that it fits.
 
     `DataParallel` gathers the values that iterating over an output gives, without their names.
 
@@ -18,8 +18,6 @@ def named_values(output_class: Any, values: list[Any]) -> list[tuple[str, Any]]:
     Raises:
         ValueError: A value fits no field.
     """
-    if all(isinstance(x, tuple) and len(x) == 2 and isinstance(x[0], str) for x in values):
-        return values
     names = iter([field.name for field in fields(output_class)])
     pairs = []
     for value in values:

@@ -34,18 +34,26 @@ class ModelOutput:
         )
 
     def __post_init__(self) -> None:
-        """Accept a mapping, pairs or values in place of the first field, as tools pass them."""
-        first_field = fields(self)[0].name  # type: ignore[arg-type]
+        """Take the names and values that tools pass as the only argument.
+
+        They are a mapping, pairs, or an iterator of values without names.
+
+        Any other list or tuple is the value of the first field.
+        """
+        first_field, *others = [field.name for field in fields(self)]  # type: ignore[arg-type]
         argument = getattr(self, first_field)
         if isinstance(argument, Tensor) or not isinstance(argument, Iterable):
             return
-        setattr(self, first_field, None)
-        if isinstance(argument, Mapping):
-            pairs = list(argument.items())
-        else:
+        if any(getattr(self, name) is not None for name in others):
+            return
+        pairs = list(argument.items()) if isinstance(argument, Mapping) else list(argument)
+        if not all(isinstance(x, tuple) and len(x) == 2 and isinstance(x[0], str) for x in pairs):
+            if not isinstance(argument, Iterator):
+                return
             from minibert.compat.gathered import named_values
 
-            pairs = named_values(type(self), list(argument))
+            pairs = named_values(type(self), pairs)
+        setattr(self, first_field, None)
         for name, value in pairs:
             setattr(self, name, value)
 

@@ -7,6 +7,7 @@ import importlib
 import inspect
 import pickle
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -109,7 +110,22 @@ def test_an_output_can_be_rebuilt_from_its_values(output: ModelOutput) -> None:
 
 def test_values_without_a_field_raise_an_error() -> None:
     with pytest.raises(ValueError, match="LogitsOutput takes values by name, or a mapping of them"):
-        LogitsOutput([torch.zeros(2, 3), torch.zeros(2, 3)])
+        LogitsOutput(iter([torch.zeros(2, 3), torch.zeros(2, 3)]))
+
+
+def test_the_first_field_of_an_own_output_may_be_a_collection() -> None:
+    """Such as the logits of every exit, or the losses by name."""
+
+    @dataclass
+    class ExitsOutput(ModelOutput):
+        logits: Any = None
+        scores: Any = None
+
+    exits = (torch.zeros(2, 3), torch.ones(2, 3))
+    assert ExitsOutput(exits).logits is exits
+    for value in (exits, [("cat", 0.5)], {"logits": exits}):
+        output = ExitsOutput(value, scores=torch.zeros(2))
+        assert output.logits is value and output.keys() == ["logits", "scores"]
 
 
 def test_hidden_states_and_attentions_have_the_documented_shapes(model: BertModel) -> None:
