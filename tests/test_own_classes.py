@@ -11,6 +11,7 @@ import own_classes
 import pytest
 import torch
 from own_classes import CLASSES, HeadsConfig
+from torch import nn
 
 from minibert import BertConfig, BertModel, BertPreTrainedModel
 
@@ -173,6 +174,28 @@ def test_an_init_that_takes_anything_gets_what_is_no_field_of_the_config(tmp_pat
     assert again.received == ((), options)
     with pytest.raises(TypeError, match="BertConfig has no field 'temp'"):
         BertModel.from_pretrained(tmp_path, temp=0.05)
+
+
+def test_an_init_that_passes_everything_on(tmp_path: Path) -> None:
+    class Passing(BertModel):
+        def __init__(self, *arguments: Any, **keywords: Any) -> None:
+            super().__init__(*arguments, **keywords)
+
+    BertModel(BertConfig(**SIZES)).save_pretrained(tmp_path)
+    assert Passing.from_pretrained(tmp_path, False).pooler is None
+    assert Passing.from_pretrained(tmp_path, add_pooling_layer=False).pooler is None
+    assert Passing.from_pretrained(tmp_path).pooler is not None
+
+
+def test_an_own_parameter_may_have_any_strides(tmp_path: Path) -> None:
+    class Transposed(BertModel):
+        def __init__(self, config: BertConfig) -> None:
+            super().__init__(config)
+            self.projection = nn.Parameter(torch.arange(12.0).view(3, 4).t())
+
+    BertModel(BertConfig(**SIZES)).save_pretrained(tmp_path)
+    model = Transposed.from_pretrained(tmp_path)
+    assert torch.equal(model.projection, Transposed(model.config).projection)
 
 
 def test_a_teacher_that_was_loaded_by_itself_is_not_missing(tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ def draw_missing(models: Iterable[Any], filled: set[int]) -> None:
             for parameter in module._parameters.values():
                 if parameter is None or id(parameter) in filled:
                     continue
-                if parameter.detach().view(-1)[:1].isnan().any():  # it has no value
+                if parameter.detach().reshape(-1)[:1].isnan().any():  # it has no value
                     missing.add(id(parameter))
             if missing:
                 _draw(model, module, missing)

@@ -289,7 +289,9 @@ def split_model_options(
     Raises:
         TypeError: More positional arguments than `__init__` has parameters.
     """
-    parameters = list(inspect.signature(model_class).parameters.values())[1:]
+    parameters = list(inspect.signature(model_class).parameters.values())
+    if parameters[0].kind is not inspect.Parameter.VAR_POSITIONAL:
+        del parameters[0]  # the config
     kinds = {parameter.kind for parameter in parameters}
     open_kinds = {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}
     names = {parameter.name for parameter in parameters if parameter.kind not in open_kinds}
