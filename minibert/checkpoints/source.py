@@ -134,7 +134,10 @@ class Source:
 
     @classmethod
     def of(
-        cls, name: str | os.PathLike[str] | Source, subfolder: str | None = None, **options: Any
+        cls,
+        name: str | os.PathLike[str] | Source,
+        subfolder: str | os.PathLike[str] | None = None,
+        **options: Any,
     ) -> Source:
         """Return the source of a name, or the source itself if it is one, seen from `subfolder`.
 
@@ -152,13 +155,14 @@ class Source:
             )
         return name.inside(subfolder or "")
 
-    def inside(self, subfolder: str) -> Source:
+    def inside(self, subfolder: str | os.PathLike[str]) -> Source:
         """Return the source seen from one of its folders, such as "0_Transformer"."""
         if not subfolder:
             return self
+        subfolder = os.fspath(subfolder).rstrip("/")
         inner = copy.copy(self)  # of the same repository
-        inner._subfolder = f"{self._subfolder}{subfolder.rstrip('/')}/"
-        inner.name = f"{self.name}/{subfolder.rstrip('/')}"
+        inner._subfolder = f"{self._subfolder}{subfolder}/"
+        inner.name = f"{self.name}/{subfolder}"
         if self.folder is not None:
             inner.folder = self.folder / subfolder
         return inner

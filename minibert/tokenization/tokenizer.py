@@ -21,7 +21,7 @@ from itertools import chain, repeat
 from pathlib import Path
 from typing import Any, TypeVar
 
-from minibert.checkpoints.source import Source, split_source
+from minibert.checkpoints.source import SOURCE_OPTIONS, Source, split_source
 from minibert.compat.keywords import check_unused, drop_unused
 from minibert.compat.tokenizer_names import (
     KEYWORDS,
@@ -203,8 +203,8 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
         name = pretrained_model_name_or_path
         overrides = drop_unused(options, KEYWORDS)
         file = overrides.pop("tokenizer_file", None)
-        if isinstance(name, str | os.PathLike) and Path(name).is_file():
-            overrides.pop("subfolder", None)
+        if isinstance(name, str | os.PathLike) and os.path.isfile(name):
+            overrides = {name: x for name, x in overrides.items() if name not in SOURCE_OPTIONS}
             spec = TokenizerSpec.from_file(Path(file or name))
         else:
             source, overrides = split_source(name, overrides)

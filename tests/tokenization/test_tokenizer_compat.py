@@ -58,10 +58,14 @@ def test_locations_of_files(folder: Path) -> None:
     BertTokenizer([*WORDS, "paris"]).save_pretrained(folder / "inner")
     (folder / "inner" / "vocab.txt").rename(folder / "words.txt")
     assert len(BertTokenizer.from_pretrained(pretrained_model_name_or_path=folder)) == 8
-    assert len(BertTokenizer.from_pretrained(folder, subfolder="inner")) == 9
-    inner = folder / "inner" / "tokenizer.json"
-    assert len(BertTokenizer.from_pretrained(folder, tokenizer_file=inner)) == 9
-    assert len(BertTokenizer.from_pretrained(folder / "words.txt", subfolder=None)) == 9
+    for inner in ("inner", "inner/", Path("inner")):
+        assert len(BertTokenizer.from_pretrained(folder, subfolder=inner)) == 9
+    file = folder / "inner" / "tokenizer.json"
+    assert len(BertTokenizer.from_pretrained(folder, tokenizer_file=file)) == 9
+    for options in ({}, {"subfolder": None}, {"local_files_only": True, "token": "t"}):
+        assert len(BertTokenizer.from_pretrained(folder / "words.txt", **options)) == 9
+    with pytest.raises(FileNotFoundError, match="cannot be a Hub id"):
+        BertTokenizer.from_pretrained("x" * 5000)
 
 
 def test_a_method_is_not_an_argument() -> None:
