@@ -162,6 +162,8 @@ class BatchEncoding(dict[str, Any]):
     def __copy__(self) -> BatchEncoding:
         return self._with(dict(self))
 
+    copy = __copy__  # that of `dict` would return a dict
+
     def __deepcopy__(self, memo: dict[int, Any]) -> BatchEncoding:
         # encodings are not changed, so that the copy can share them, computed or not
         return self._with(copy.deepcopy(dict(self), memo))

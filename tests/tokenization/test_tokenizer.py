@@ -286,6 +286,7 @@ def test_batch_is_a_dict_with_attributes(tokenizer: BertTokenizer) -> None:
 
 COPIES = {
     "copy": copy.copy,
+    "method": lambda batch: batch.copy(),
     "deepcopy": copy.deepcopy,
     "pickle": lambda batch: pickle.loads(pickle.dumps(batch)),
 }
