@@ -134,7 +134,7 @@ class Repository:
             folder = getattr(error, "snapshot_path", None)  # of an incomplete snapshot
             if folder is None:
                 raise FileNotFoundError(self._not_in_cache("the repository")) from None
-        except (errors.HfHubHTTPError, errors.HFValidationError, OSError) as error:
+        except Exception as error:  # also those of the HTTP library, and a web page for JSON
             raise FileNotFoundError(self._why_not_downloaded(needed, error)) from None
         self._requested.update(paths)
         self._folder = Path(folder)
@@ -200,7 +200,11 @@ class Repository:
             )
         if isinstance(error, errors.RevisionNotFoundError):
             return f"The Hub repository {self.name!r} has no revision {self.revision!r}."
-        return f"Could not get {path} of {self.name!r} from the Hub: {str(error).splitlines()[0]}"
+        reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        return (
+            f"Could not get {path} of {self.name!r} from the Hub ({reason}). With HF_HUB_OFFLINE=1 "
+            "only the cache is read."
+        )
 
 
 def _silent_progress() -> Any:

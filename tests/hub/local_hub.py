@@ -19,12 +19,14 @@ class LocalHub(ThreadingHTTPServer):
     Attributes:
         repositories: Folders by the id of their repository.
         requests: Method and path of every request.
+        page: The answer to every request, as of a network that asks for a login first.
     """
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.repositories: dict[str, Path] = {}
         self.requests: list[str] = []
+        self.page: bytes | None = None
 
     @property
     def endpoint(self) -> str:
@@ -43,6 +45,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self, with_body: bool) -> None:
         self.server.requests.append(f"{self.command} {self.path}")
+        if self.server.page is not None:
+            return self._send("text/html", self.server.page)
         if self.path.startswith("/api/models/"):
             return self._describe(self.path.removeprefix("/api/models/").partition("?")[0])
         # /owner/name/resolve/revision/file. The id of an official model has no owner.
@@ -87,9 +91,11 @@ class _Handler(BaseHTTPRequestHandler):
                 content.append(
                     {"type": "file", "path": name, "size": file.stat().st_size, "oid": oid}
                 )
-        body = json.dumps(content).encode()
+        self._send("application/json", json.dumps(content).encode())
+
+    def _send(self, kind: str, body: bytes) -> None:
         self.send_response(200)
-        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)

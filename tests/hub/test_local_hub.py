@@ -138,6 +138,16 @@ def test_no_network(
     assert sum(waits) < 5  # without a limit, huggingface_hub waits for half a minute
 
 
+def test_a_page_of_the_network_instead_of_the_hub(
+    small: str, hub: LocalHub, tmp_path: Path
+) -> None:
+    minibert.BertModel.from_pretrained(small, cache_dir=tmp_path / "cache")
+    hub.page = b"<html>Log in to use this network.</html>"
+    with pytest.raises(FileNotFoundError, match="Could not get config.json .* HF_HUB_OFFLINE=1"):
+        minibert.BertModel.from_pretrained(small, cache_dir=tmp_path / "cache")
+    minibert.BertModel.from_pretrained(small, cache_dir=tmp_path / "cache", local_files_only=True)
+
+
 def test_offline_environment(tmp_path: Path) -> None:
     """With HF_HUB_OFFLINE=1, which the tests set, the error says that offline mode is on."""
     with pytest.raises(FileNotFoundError, match="offline mode is on"):
