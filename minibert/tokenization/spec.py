@@ -108,7 +108,7 @@ class TokenizerSpec:
                 "The vocabulary is empty. Pass a vocab.txt file, a list of tokens or a dict from "
                 "token to id."
             )
-        for name in SPLITTING:
+        for name in (*SPLITTING, "clean_up_tokenization_spaces"):
             value = getattr(self, name)
             if not isinstance(value, bool | int | None):
                 raise ValueError(f"{name} should be true or false, not {value!r:.80}.")
@@ -226,8 +226,8 @@ class TokenizerSpec:
             extra = _extra_tokens(config)
             added = _parse_added_tokens(config.get("added_tokens_decoder"))
         if added is None:  # then an older file may say more
+            content = rename_older(_read_json(source, "special_tokens_map.json"))
             with prefix_errors(f"{source}, special_tokens_map.json"):
-                content = rename_older(_read_json(source, "special_tokens_map.json"))
                 special |= _named_tokens(content)
                 extra += _extra_tokens(content)
         spec = cls.from_file(path, special)
@@ -290,8 +290,8 @@ def _older_added_tokens(
 ) -> dict[int, AddedToken]:
     """Read added_tokens.json, from before `added_tokens_decoder`, which does not tell the flags."""
     special = {str(token) for token in (*extra, *spec.special_tokens.values())}
+    ids = _read_json(source, "added_tokens.json")
     with prefix_errors(f"{source}, added_tokens.json"):
-        ids = _read_json(source, "added_tokens.json")
         check_ids(ids.values())
         return {
             token_id: AddedToken(token, special=token in special) for token, token_id in ids.items()

@@ -51,7 +51,7 @@ from minibert.tokenization.tokenizer_json import SPLITTING, Components
 from minibert.tokenization.unicode import CJK
 from minibert.tokenization.vocabulary import ALL_NAMED, NAMED, Vocabulary, to_list
 from minibert.tokenization.wordpiece import WordPiece
-from minibert.util.checks import check_flag, check_kind, type_of, warn
+from minibert.util.checks import check_count, check_flag, check_kind, type_of, warn
 from minibert.util.files import prefix_errors
 from minibert.util.progress import collector_paused
 
@@ -284,8 +284,10 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
             # at once, because the copies and files of the tokenizer have it, too
             with self._transaction() as new:
                 setattr(new, name, value)
-        else:
-            super().__setattr__(name, value)
+            return
+        if name in OPTIONS and "_pipeline" in vars(self):
+            value = getattr(replace(self.spec, **{name: value}), name)  # checked
+        super().__setattr__(name, value)
 
     def _build(self) -> None:
         """Build what follows from the other attributes and is not pickled.
@@ -739,6 +741,7 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
 
         Raises:
             ImportError: `tokenizers` is not installed (extra `[train]`).
+            ValueError: `vocab_size` has no room for letters beside the special tokens.
         """
         renamed = dict(special_tokens_map or {})
         named: dict[str, Any] = {
@@ -749,12 +752,13 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
         for token in self.added_tokens_decoder.values():
             if token.special:
                 special.append(renamed.get(token.content, token.content))
-        special += [*map(str, new), *named.values()]
+        special = list(dict.fromkeys([*special, *map(str, new), *named.values()]))
+        check_count("vocab_size", vocab_size, minimum=len(special) + 2)  # and some letters
 
         batches = ([item] if isinstance(item, str) else item for item in text_iterator)
         words = count_words(chain.from_iterable(batches), self._pipeline.basic)
         options = {"min_frequency": 0, **options}
-        tokens = learn_vocabulary(words, vocab_size, list(dict.fromkeys(special)), **options)
+        tokens = learn_vocabulary(words, vocab_size, special, **options)
         extra = [*(renamed.get(token, token) for token in self.extra_special_tokens), *new]
         spec = TokenizerSpec.of(tokens)
         spec = replace(spec, components=self._components, **self._options())

@@ -108,6 +108,36 @@ def test_an_assigned_option_counts_at_once(name: str, value: Any, tmp_path: Path
     assert tokenizer(text, return_offsets_mapping=True)["input_ids"] == ids
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("model_max_length", "512"),
+        ("model_max_length", None),
+        ("padding_side", "Left"),
+        ("truncation_side", "Left"),
+        ("model_input_names", "input_ids"),
+        ("clean_up_tokenization_spaces", "false"),
+    ],
+)
+def test_an_assigned_option_is_checked_as_an_argument(name: str, value: Any) -> None:
+    tokenizer = BertTokenizer(WORDS)
+    before = getattr(tokenizer, name)
+    with pytest.raises(ValueError, match=f"{name} .*{value}"):
+        setattr(tokenizer, name, value)
+    assert getattr(tokenizer, name) == before
+    if value is not None:
+        with pytest.raises(ValueError, match=f"{name} .*{value}"):
+            BertTokenizer(WORDS, **{name: value})
+
+
+def test_an_assigned_length_is_a_whole_number() -> None:
+    tokenizer = BertTokenizer(WORDS)
+    tokenizer.model_max_length = 4.0  # type: ignore[assignment]
+    assert tokenizer("i i i i", padding="max_length", truncation=True)["input_ids"] == [2, 5, 5, 3]
+    tokenizer.model_max_length = 10**40
+    assert tokenizer("i i i i", padding="max_length")["input_ids"] == [2, 5, 5, 5, 5, 3]
+
+
 @pytest.mark.parametrize("name", ["cls_token", "sep_token"])
 def test_rows_need_the_tokens_around_their_texts(name: str) -> None:
     with pytest.raises(ValueError, match=f"{name} is None, but BERT's rows have one"):

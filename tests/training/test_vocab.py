@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -89,6 +90,13 @@ def test_the_pieces_equal_those_of_the_tokenizers_library(vocab_size: int) -> No
     library.train_from_iterator(texts, trainer)
     words = count_words(texts, BasicTokenizer())
     assert set(learn_vocabulary(words, vocab_size, ["[UNK]"])) == set(library.get_vocab())
+
+
+@pytest.mark.parametrize("vocab_size", [0, 3, "90"])
+def test_a_vocabulary_without_room_for_letters(vocab_size: Any) -> None:
+    tokenizer = BertTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a"])
+    with pytest.raises(ValueError, match="vocab_size should be a whole number of 7 or more"):
+        tokenizer.train_new_from_iterator(ENGLISH, vocab_size)
 
 
 def test_a_string_is_not_a_list_of_texts(tmp_path: Path) -> None:
