@@ -259,7 +259,7 @@ class BertConfig(ConfigCompatibility):
         Args:
             pretrained_model_name_or_path: Folder, bundled model, Hub id, or a `Source`.
             limits: Larger limits for a checkpoint whose size is an error, see
-                `minibert.checkpoints.limits`.
+                `minibert.checkpoints.configs.LIMITS`.
             return_unused_kwargs: Return the config and a dict of the options that are no fields.
             options: `revision`, `cache_dir`, `local_files_only`, `token` and `subfolder` as for
                 `Source.of`. Everything else replaces a field of the file.

@@ -66,12 +66,15 @@ class Verification:
         reference: Name and version of what it was compared with.
         head: The class that the checkpoint was saved from, as far as its tensors tell.
         comparisons: In order of computation.
+        missing: Tensors of `head` that the files lack. Each library draws its own, so weights differ
+            although both libraries compute the same.
     """
 
     model: str
     reference: str
     head: str
     comparisons: list[Comparison] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
 
     def passed(self, tolerance: float = 0.0) -> bool:
         """Whether no value differs by more than `tolerance`, and no id, shape or dtype at all."""
@@ -99,6 +102,8 @@ class Verification:
             lines.append(
                 f"{c.part:<{width}}  {c.max_difference:>8.2g}  {c.mean_difference:>8.2g}  {verdict}"
             )
+        if self.missing:
+            lines.append(f"not in the files, drawn by each library: {', '.join(self.missing)}")
         lines.append(f"{equal} of {len(self.comparisons)} bit-equal")
         return "\n".join(lines)
 
@@ -146,6 +151,8 @@ def verify(
     tokenizer = BertTokenizer.from_pretrained(source)
     # by now all files of the checkpoint are in this folder
     folder = source.require("config.json").parent
+    if source.single_file is not None:
+        raise ValueError(f"{source} is a file, but transformers reads the folder: name that.")
     try:
         os.fspath(folder).encode()
     except UnicodeEncodeError:
@@ -175,17 +182,17 @@ def verify(
         is_eager = attention == "eager"
         call = {**batch, "output_hidden_states": is_eager, "output_attentions": is_eager}
         base = {"attn_implementation": attention, "add_pooling_layer": has_pooler(names)}
-        outputs = _run(BertModel, source, folder, call, **base)
+        ours, theirs, result.missing = _run(BertModel, source, folder, call, **base)
         if is_eager:
-            result.comparisons += _compare_layers(*outputs)
+            result.comparisons += _compare_layers(ours, theirs)
         else:
-            result.comparisons += _compare_outputs(attention, *outputs)
+            result.comparisons += _compare_outputs(attention, ours, theirs)
         progress.add()
     if model_class is not BertModel:
         if model_class is BertForMultipleChoice:
             batch = {key: values[:, None] for key, values in batch.items()}  # (batch, choices, seq)
-        outputs = _run(model_class, source, folder, batch)
-        result.comparisons += _compare_outputs(result.head, *outputs)
+        ours, theirs, result.missing = _run(model_class, source, folder, batch)
+        result.comparisons += _compare_outputs(result.head, ours, theirs)
     progress.add()
     return result
 
@@ -203,14 +210,19 @@ def _run(
     folder: Path,
     batch: Mapping[str, Any],
     **options: Any,
-) -> tuple[Any, Any]:
-    """Load our model and the reference's from the files, and return the output of each."""
+) -> tuple[Any, Any, list[str]]:
+    """Load our model and the reference's from the files.
+
+    Returns:
+        The output of each, and the names of the tensors that the files lack.
+    """
     ours: PreTrainedModel = kind.from_pretrained(source, **options)
     theirs = getattr(_reference(), kind.__name__).from_pretrained(folder, dtype="auto", **options)
     device = batch["input_ids"].device
     batch = {**batch, "return_dict": True}  # also where the config asks for tuples
     with torch.no_grad():
-        return ours.to(device)(**batch), theirs.to(device).eval()(**batch)
+        outputs = ours.to(device)(**batch), theirs.to(device).eval()(**batch)
+    return *outputs, ours.load_report.missing
 
 
 def _compare_layers(ours: Any, theirs: Any) -> Iterator[Comparison]:

@@ -12,6 +12,7 @@ import pytest
 import torch
 import transformers
 from conftest import HEADS, tiny_config
+from safetensors.torch import load_file, save_file
 
 import minibert
 from minibert.cli import main
@@ -135,6 +136,25 @@ def test_a_name_that_the_reference_cannot_open(checkpoint: Path) -> None:
     named.symlink_to(checkpoint)
     with pytest.raises(ValueError, match="has a name that is not UTF-8"):
         verify(named)
+
+
+def test_a_single_file_is_not_what_the_reference_loads(checkpoint: Path) -> None:
+    (checkpoint / "model.safetensors").rename(checkpoint / "best.safetensors")
+    with pytest.raises(ValueError, match="best.safetensors is a file"):
+        verify(checkpoint / "best.safetensors")
+
+
+def test_missing_tensors_are_named(checkpoint: Path) -> None:
+    file = checkpoint / "model.safetensors"
+    tensors = load_file(file)
+    del tensors["cls.seq_relationship.weight"]
+    save_file(tensors, file, metadata={"format": "pt"})
+    with pytest.warns(UserWarning, match="newly initialized"):
+        result = verify(checkpoint, ["a"])
+    assert result.to_dict()["missing"] == ["cls.seq_relationship.weight"]
+    assert "drawn by each library: cls.seq_relationship.weight" in str(result)
+    different = [comparison.part for comparison in result.comparisons if not comparison.bit_equal]
+    assert different == ["BertForPreTraining.seq_relationship_logits"]
 
 
 def test_an_empty_list_of_texts_is_an_error(minilm: str) -> None:
