@@ -64,7 +64,7 @@ def has_pipe() -> bool:
 
 
 def place_of(row: Row, number: int) -> dict[str, Any]:
-    """What a result says of its row: its number in the input from 1, its file and line there, its id."""
+    """What a result says of its row: its number in the input from 1, its file and line, its id."""
     place: dict[str, Any] = {"row": number, "file": row.file, "line": row.line}
     if row.table.id is not None:
         place["id"] = row.id
