@@ -135,13 +135,21 @@ class Parser(argparse.ArgumentParser):
     def parse_command_line(self, arguments: Sequence[str]) -> argparse.Namespace:
         """Parses all arguments. An unknown one is answered with the nearest name.
 
+        Options may stand between texts or files. argparse alone takes only those before the first
+        option.
+
         Raises:
             SystemExit: With code 2 for arguments that do not fit.
         """
         options, unknown = self.parse_known_args(list(arguments))
         if unknown:
             parser: Parser = options.parser
-            parser._refuse(unknown[0])
+            positional = [action for action in parser.arguments() if not action.option_strings]
+            lists = [action for action in positional if action.nargs in ("*", "+")]
+            refused = [argument for argument in unknown if argument.startswith("-") or not lists]
+            if refused:
+                parser._refuse(refused[0])
+            setattr(options, lists[0].dest, [*getattr(options, lists[0].dest), *unknown])
         return options
 
     def _refuse(self, argument: str) -> NoReturn:

@@ -65,6 +65,8 @@ def test_a_closed_pipe_is_not_an_error(typed: str) -> None:
         ("rerank -m x query one", "unexpected argument 'one'. Write minibert rerank [options] "),
         ("info my-model", "unexpected argument 'my-model'. Did you mean --model my-model?"),
         ("export -m a -o b c", "unexpected argument 'c'. Did you mean --model c?"),
+        ("embed one --json two --pooing cls", "Did you mean --pooling?"),
+        ("pretrain --corpus a --output o b", "unexpected argument 'b'"),
         # most commands write with -o, and a single letter is no reason to suggest --offline
         ("rerank -m x -o a query", "unknown option -o. Write minibert rerank [options] "),
         ("finetune --resume -o", "minibert finetune: argument -o/--output: expected one argument"),
@@ -83,6 +85,19 @@ def test_a_typo_gets_an_error_of_one_line(
     out, err = capsys.readouterr()
     assert code == 2 and not out
     assert sentence in err and err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("typed", "name", "values"),
+    [
+        ("embed one --json two -m m three", "texts", ["one", "two", "three"]),
+        ("evaluate model --json file", "inputs", ["model", "file"]),
+        ("search one --corpus c two", "queries", ["one", "two"]),
+    ],
+)
+def test_options_may_stand_between_arguments(typed: str, name: str, values: list[str]) -> None:
+    parser = build_parser()
+    assert getattr(parser.parse_command_line(shlex.split(typed)), name) == values
 
 
 def test_the_version_names_the_package(capsys: pytest.CaptureFixture[str]) -> None:
