@@ -162,11 +162,11 @@ def _queries_of_file(options: argparse.Namespace) -> list[Row]:
 
 def _vectors(options: argparse.Namespace, embedder: TextEncoder, texts: list[str]) -> Any:
     """The vectors of the corpus (N, dimension), read and checked, or computed."""
-    from minibert.vectors.folder import check_vectors
+    from minibert.vectors.folder import open_checked_vectors
 
     if options.vectors is None:
         return embedder.encode_document(texts, show_progress_bar=bool(is_watched()))
-    return check_vectors(options.vectors, embedder, texts, embedder.prompt_for("document"))
+    return open_checked_vectors(options.vectors, embedder, texts, embedder.prompt_for("document"))
 
 
 def _matches(

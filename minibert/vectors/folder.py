@@ -259,7 +259,7 @@ class VectorFolder:
         return np.frombuffer(packed, dtype=f"S{DIGEST_BYTES}")
 
     def check(self, embedder: TextEncoder, texts: Sequence[str], prompt: str) -> None:
-        """Check what the manifest says of the vectors: see `check_vectors`.
+        """Check what the manifest says of the vectors: see `open_checked_vectors`.
 
         Args:
             embedder: The embedder that encodes the queries.
@@ -267,7 +267,7 @@ class VectorFolder:
             prompt: Prompt of the texts.
 
         Raises:
-            ValueError: As `check_vectors`.
+            ValueError: As `open_checked_vectors`.
         """
         current = describe(embedder, embedder.settings(prompt=prompt))
         recorded_settings = self.manifest
@@ -459,7 +459,7 @@ def _opened(location: Location) -> tuple[Vectors | ShardedVectors, VectorFolder 
     return vectors, folder
 
 
-def check_vectors(
+def open_checked_vectors(
     path: str | os.PathLike[str], embedder: TextEncoder, texts: Sequence[str], prompt: str = ""
 ) -> Vectors | ShardedVectors:
     """Open vectors and check that they are those of these texts by this embedder.

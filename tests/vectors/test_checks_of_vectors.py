@@ -15,7 +15,7 @@ from tiny_folder import LINES, sentence_folder, tiny_folder
 from minibert import SentenceEmbedder, encode_to_file, encode_to_shards
 from minibert.cli import main
 from minibert.text import Row, Table
-from minibert.vectors.folder import check_vectors, open_vectors
+from minibert.vectors.folder import open_checked_vectors, open_vectors
 
 
 def load(folder: Path, **options: Any) -> SentenceEmbedder:
@@ -82,9 +82,9 @@ def test_shards_of_another_model_text_or_setting_raise_an_error(
 ) -> None:
     embedder = SentenceEmbedder.from_pretrained(bert, precision=None)
     encode_to_shards(embedder, LINES, tmp_path, shard_size=10)
-    check_vectors(tmp_path, embedder, LINES)
+    open_checked_vectors(tmp_path, embedder, LINES)
     with pytest.raises(ValueError, match=message):
-        check_vectors(tmp_path, load(bert), texts, prompt)
+        open_checked_vectors(tmp_path, load(bert), texts, prompt)
 
 
 def test_settings_that_keep_cosines_are_accepted(bert: Path, tmp_path: Path) -> None:
@@ -96,11 +96,11 @@ def test_settings_that_keep_cosines_are_accepted(bert: Path, tmp_path: Path) -> 
         shard_size=10,
         batch_tokens=99,
     )
-    check_vectors(tmp_path, load(bert), LINES)
+    open_checked_vectors(tmp_path, load(bert), LINES)
     by_dot_products = load(bert)
     by_dot_products.similarity_fn_name = "dot"
     with pytest.raises(ValueError, match="was made with steps"):
-        check_vectors(tmp_path, by_dot_products, LINES)
+        open_checked_vectors(tmp_path, by_dot_products, LINES)
 
 
 @pytest.mark.parametrize("ending", ["npy", "jsonl"])
@@ -110,18 +110,18 @@ def test_a_sample_of_the_vectors_in_a_file_is_compared(
     path = tmp_path / f"v.{ending}"
     embedder = load(bert)
     encode_to_file(load(bert, precision="int8"), LINES, path)
-    check_vectors(path, embedder, LINES)
+    open_checked_vectors(path, embedder, LINES)
     for other, texts in ((retrained(bert), LINES), (embedder, LINES[1:] + LINES[:1])):
         with pytest.raises(
             ValueError,
             match=r"another model, .*pooling or prompt, .*other texts",
         ):
-            check_vectors(path, other, texts)
+            open_checked_vectors(path, other, texts)
     message = (
         "made by another model or with another pooling: its vectors have 32 dimensions, not 64"
     )
     with pytest.raises(ValueError, match=message):
-        check_vectors(path, load(bert, pooling=["cls", "max"]), LINES)
+        open_checked_vectors(path, load(bert, pooling=["cls", "max"]), LINES)
 
 
 def test_long_texts_of_a_file_are_compared_only_where_all_are_long(
@@ -133,20 +133,20 @@ def test_long_texts_of_a_file_are_compared_only_where_all_are_long(
     encode_to_file(embedder, texts, path, overflow="mean")
     short = load(bert, max_length=6)
     with pytest.raises(ValueError, match=r"prompt, max_length or overflow"):
-        check_vectors(path, short, texts)
+        open_checked_vectors(path, short, texts)
     texts[5] = texts[20] = "tall"
     encode_to_file(embedder, texts, path, overflow="mean", force=True)
-    assert len(check_vectors(path, short, texts)) == len(texts)
+    assert len(open_checked_vectors(path, short, texts)) == len(texts)
 
 
 def test_normalization_of_a_file_matters_to_dot_products(bert: Path, tmp_path: Path) -> None:
     embedder = load(bert)
     path = tmp_path / "v.npy"
     encode_to_file(embedder, LINES, path, normalize_embeddings=True)
-    np.testing.assert_array_equal(check_vectors(path, embedder, LINES), open_vectors(path))
+    np.testing.assert_array_equal(open_checked_vectors(path, embedder, LINES), open_vectors(path))
     embedder.similarity_fn_name = "dot"
     with pytest.raises(ValueError, match="another L2 normalization: .* has a length of 1.00, not"):
-        check_vectors(path, embedder, LINES)
+        open_checked_vectors(path, embedder, LINES)
 
 
 @pytest.mark.parametrize("name", ["folder", "v.npy"])
@@ -159,9 +159,9 @@ def test_there_are_as_many_texts_as_vectors(
         encode_to_shards(embedder, LINES, tmp_path / name, shard_size=10)
     else:
         encode_to_file(embedder, LINES, tmp_path / name)
-    check_vectors(tmp_path / name, embedder, LINES)
+    open_checked_vectors(tmp_path / name, embedder, LINES)
     with pytest.raises(ValueError, match=f"has 47 vectors, but .* {len(texts):,} texts"):
-        check_vectors(tmp_path / name, embedder, texts)
+        open_checked_vectors(tmp_path / name, embedder, texts)
 
 
 def test_shards_are_there_when_a_folder_is_opened(bert: Path, tmp_path: Path) -> None:
@@ -175,7 +175,7 @@ def test_shards_are_there_when_a_folder_is_opened(bert: Path, tmp_path: Path) ->
     with pytest.raises(FileNotFoundError, match="shard-000002.npy is missing"):
         open_vectors(tmp_path)
     shard.write_bytes(content[:-4])
-    for check in (open_vectors, lambda path: check_vectors(path, embedder, LINES)):
+    for check in (open_vectors, lambda path: open_checked_vectors(path, embedder, LINES)):
         with pytest.raises(ValueError, match="shard-000002.npy has .* bytes, not"):
             check(tmp_path)
     with pytest.warns(UserWarning, match="damaged or deleted"):
@@ -200,7 +200,7 @@ def test_vectors_that_are_not_numbers_are_refused(bert: Path, tmp_path: Path) ->
     vectors[:, 3] = np.nan
     np.save(tmp_path / "v.npy", vectors)
     with pytest.raises(ValueError, match="has a cosine of nan"):
-        check_vectors(tmp_path / "v.npy", embedder, LINES)
+        open_checked_vectors(tmp_path / "v.npy", embedder, LINES)
 
 
 def test_files_of_vectors_of_other_programs_are_read_or_explained(tmp_path: Path) -> None:
@@ -261,6 +261,6 @@ def test_ids_do_not_matter(bert: Path, tmp_path: Path) -> None:
     encode_to_shards(embedder, rows, tmp_path / "ids", shard_size=10, file_format="parquet")
     encode_to_shards(embedder, LINES, tmp_path / "plain", shard_size=10)
     for folder in ("ids", "plain"):
-        check_vectors(tmp_path / folder, embedder, LINES)
+        open_checked_vectors(tmp_path / folder, embedder, LINES)
         with pytest.raises(ValueError, match="text 26 has been changed since"):
-            check_vectors(tmp_path / folder, embedder, EDITED)
+            open_checked_vectors(tmp_path / folder, embedder, EDITED)
