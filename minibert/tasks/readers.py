@@ -219,19 +219,20 @@ def read_squad(data: Data, table: Table | None = None, skip: Skipped = None) -> 
         FileNotFoundError: The file does not exist.
         ValueError: It is not a SQuAD file, it has no question, or an answer is not in its context.
     """
+    table = table or Table()
     if isinstance(data, str | os.PathLike):
         questions = _entries(data, table, skip)
     else:
-        questions = rows_in_memory(data, table or Table())
+        questions = rows_in_memory(data, table)
     return usable(data, questions, _check_question, skip)
 
 
-def _entries(path: FilePath, table: Table | None, skip: Skipped) -> Iterator[Row]:
+def _entries(path: FilePath, table: Table, skip: Skipped) -> Iterator[Row]:
     """A row for each question, with the context of its paragraph."""
-    is_array = (table or Table()).format_of(Location(path).suffix).kind == "array"
+    is_array = table.format_of(Location(path).suffix).kind == "array"
     content = read_json(path, table) if is_array else None
     if isinstance(content, dict):
-        objects = [Row(str(path), 1, content, Table(), "entry")]
+        objects = [Row(str(path), 1, content, table, "entry")]
     else:
         objects = list(read(path, table, skip, columns=()))
     number = 0
@@ -253,7 +254,7 @@ def _entries(path: FilePath, table: Table | None, skip: Skipped) -> Iterator[Row
                 for entry in _objects(str(path), paragraph, "qas"):
                     number += 1
                     context = paragraph.get("context")
-                    yield Row(str(path), number, {**entry, "context": context}, Table(), "question")
+                    yield Row(str(path), number, {**entry, "context": context}, table, "question")
 
 
 def _objects(place: str, values: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
