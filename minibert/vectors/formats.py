@@ -143,8 +143,8 @@ def _arrow_ids(arrow: Any, ids: Sequence[Any]) -> Any:
         raise ValueError(MIXED_IDS) from None
     except OverflowError:
         raise ValueError(
-            "ids of .parquet should be whole numbers of at most 64 bits. Write longer ones as "
-            "strings, or vectors as .jsonl."
+            "ids of .parquet should be whole numbers from -2**63 to 2**63 - 1. Write longer ones "
+            "as strings, or vectors as .jsonl."
         ) from None
 
 
