@@ -209,8 +209,8 @@ def _candidates(
     So it only finds candidates, whose products are computed again one by one. The comparisons are
     negated in order to keep all where a score or a length is not a finite number.
     """
-    # np.partition has NaN as the largest
-    products = np.where(np.isnan(products), -np.inf, products)
+    if np.isnan(products.max()):  # which np.partition has as the largest
+        products = np.where(np.isnan(products), -np.inf, products)
     if len(best_scores) == top_k:
         candidates = np.flatnonzero(~(products < best_scores[-1] - rounding))
     else:
