@@ -65,6 +65,7 @@ def model_with_heads(source: Source, **options: Any) -> PreTrainedModel:
     A pooler that the checkpoint does not bring is left out where the class allows it, rather than
     drawn at random.
     """
+    BertConfig.from_pretrained(source)  # first: another `model_type` needs no weights
     tensors = read_tensors(source, options.pop("mmap", True))
     model_class = class_for_tensors(source, tensors)
     if model_class is BertModel:

@@ -192,8 +192,10 @@ def kind_of(source: Source) -> Kind:
 def _kind_of_tensors(source: Source) -> tuple[Kind, str]:
     """Return the kind of a BERT and the name of its class, by the names of its tensors."""
     from minibert.checkpoints.tensors import read_tensors
+    from minibert.config import BertConfig
     from minibert.encoders.auto import class_for_tensors
 
+    BertConfig.from_pretrained(source)  # first: another `model_type` needs no weights
     name = class_for_tensors(source, read_tensors(source)).__name__
     return _kind_of_model(source, name), name
 

@@ -14,6 +14,7 @@ from tiny_folder import head_folder, tiny_folder
 import minibert
 from minibert import BertTokenizer, CrossEncoder, SentenceEmbedder
 from minibert.checkpoints.source import Source
+from minibert.encoders.auto import load_with_heads
 from minibert.encoders.kinds import kind_of
 
 
@@ -83,6 +84,13 @@ def test_the_kind_that_is_needed(tmp_path: Path) -> None:
     score = saved(tmp_path / "score", "BertForSequenceClassification", num_labels=1)
     model = minibert.load(score, "classifier", precision="fp32").model
     assert type(model).__name__ == "BertForSequenceClassification"
+
+
+def test_another_model_type_is_refused_before_the_weights_are_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"model_type": "roberta"}', encoding="utf-8")
+    for load in (minibert.load, kind_of, load_with_heads):
+        with pytest.raises(ValueError, match="model_type='roberta' is not supported"):
+            load(Source(tmp_path))
 
 
 def test_unknown_options_raise_an_error() -> None:
