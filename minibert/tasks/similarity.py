@@ -151,8 +151,7 @@ class SimilarityTask(TableTask):
         wrong = [size for size in self.matryoshka if not 0 < size < embedder.dimension]
         if wrong:
             raise ValueError(
-                "matryoshka sizes should lie between "
-                f"1 and {embedder.dimension - 1}, not {wrong[0]}."
+                f"matryoshka should have sizes from 1 to {embedder.dimension - 1}, not {wrong[0]}."
             )
         return SimilarityModel(embedder), embedder.tokenizer
 

@@ -359,7 +359,7 @@ def test_errors_name_damaged_rows(rows: list[dict[str, Any]], message: str, tmp_
 
 
 def test_matryoshka_sizes_that_are_too_large_raise_an_error(checkpoint: Path) -> None:
-    with pytest.raises(ValueError, match="matryoshka sizes should lie between 1 and 31, not 32"):
+    with pytest.raises(ValueError, match="^matryoshka should have sizes from 1 to 31, not 32"):
         SimilarityTask(matryoshka=[16, 32]).load(checkpoint, [])
 
 
