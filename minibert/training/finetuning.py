@@ -97,7 +97,7 @@ def finetune(
             labels = [task.labels_of(row) for row in train_rows]
             groups = [task.group_of(row) for row in train_rows]
             train_rows, dev_rows = hold_out(train_rows, labels, held_out, options.seed, groups)
-            tell(f"without a dev file {len(dev_rows):,} rows of {names[0]} are held out")
+            tell(f"no dev file: holding out {amount(len(dev_rows), 'row')} of {names[0]}")
         else:
             dev_rows = rows_of(task, dev, True, skip)
         torch.manual_seed(options.seed)

@@ -469,7 +469,7 @@ def test_without_a_dev_file_a_share_of_each_label_is_held_out(
     scores = finetune(task, checkpoint, train, None, tmp_path / "out", options, test=test)
 
     printed = capsys.readouterr().err
-    assert "without a dev file 10 rows of" in printed
+    assert "no dev file: holding out 10 rows of" in printed
     assert "learning rate 0.001 (the default for this model)" in printed
     names = {"accuracy", "f1", "loss"}
     assert scores.keys() == names | {f"test_{name}" for name in names}
