@@ -79,6 +79,13 @@ _IN_TRANSFORMERS = (
 )
 """What notebooks import beside a model. transformers' own works with minibert's classes."""
 
+_INSTEAD = {
+    "AutoModelForCausalLM": "it is an encoder, without a decoder",
+    "BertLMHeadModel": "it is an encoder, without a decoder",
+    "SentenceTransformer": "SentenceEmbedder.from_pretrained(name) is its counterpart",
+}
+"""Names of transformers and sentence-transformers that have another one here, or none."""
+
 __all__ = ["__version__", *_MODULES]
 
 
@@ -90,6 +97,8 @@ def __getattr__(name: str) -> Any:
             f"minibert has no {name}. That of transformers works with minibert's classes: "
             f"from transformers import {name}"
         )
+    if name in _INSTEAD:
+        raise ImportError(f"minibert has no {name}: {_INSTEAD[name]}.")
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)

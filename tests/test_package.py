@@ -227,6 +227,19 @@ def test_public_names() -> None:
         minibert.nothing  # noqa: B018
 
 
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("Trainer", "from transformers import Trainer"),
+        ("BertLMHeadModel", "without a decoder"),
+        ("SentenceTransformer", "SentenceEmbedder.from_pretrained"),
+    ],
+)
+def test_a_name_of_another_library_is_answered_with_what_to_use(name: str, advice: str) -> None:
+    with pytest.raises(ImportError, match=advice):
+        exec(f"from minibert import {name}")
+
+
 def test_runtime_dependencies() -> None:
     lines = (CHECKOUT / "pyproject.toml").read_text(encoding="utf-8").splitlines()
     (line,) = [line for line in lines if line.startswith("dependencies = ")]
