@@ -319,7 +319,7 @@ class FusedEncoder(BertEncoder):
             if before.device != after.device or before.dtype != after.dtype:
                 raise ValueError(
                     "An optimized model cannot be moved or cast: do so with the original, then "
-                    "optimize."
+                    "optimize. For an embedder, pass device= and precision= to from_pretrained."
                 )
         return self
 

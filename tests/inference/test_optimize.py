@@ -375,7 +375,7 @@ def test_unsupported_calls_of_an_optimized_model_raise_errors() -> None:
         fast(inputs_embeds=vectors)
     assert not any(parameter.requires_grad for parameter in fast.parameters())
     assert fast.to("cpu").float().eval() is fast  # calls without an effect are allowed
-    with pytest.raises(ValueError, match="cannot be moved or cast: .*the original, then optimize"):
+    with pytest.raises(ValueError, match="moved or cast: .*the original, then optimize.*device="):
         fast.half()
 
 
