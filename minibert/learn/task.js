@@ -262,7 +262,6 @@ const TASK_SCENE = {
         few_range: range(few),
         few_first: percent(average(fewFirst)),
         better: shareOf(few.filter((right, i) => right > fewFirst[i]).length, few.length),
-        parameters: sizes.parameters.toLocaleString("en"),
       },
     };
   },

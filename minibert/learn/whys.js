@@ -145,21 +145,20 @@ const STEP_SCENE = {
     return {
       rows: [
         ["answer", saidWords(best), "–"],
-        ["probability", brief(share), brief(after)],
+        ["probability", share.toPrecision(3), after.toPrecision(3)],
         ["loss", brief(loss), brief(-Math.log(after))],
         ["gradient", brief(gradient), "–"],
         ["slope", brief(slope), "–"],
       ],
       outcome: choiceOf(growth > 0, growth < 0),
       values: {
-        share: brief(share),
+        share: share.toPrecision(3), // so that its logarithm is the loss
         loss: brief(loss),
         gradient: brief(gradient),
         slope: brief(slope),
         growth: brief(growth),
-        after: brief(after),
+        after: after.toPrecision(3),
         lower: brief(-Math.log(after)),
-        parameters: sizes.parameters.toLocaleString("en"),
       },
     };
   },

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -336,6 +337,13 @@ def test_every_scene_has_a_verdict_of_its_own(read: Read) -> None:
 def test_a_changed_question_has_no_verdict(read: Read) -> None:
     for seen in read.acted:
         check_changed(seen["scene"], read.language, seen["tries"], *seen["changed"])
+
+
+def test_the_loss_is_the_logarithm_of_the_probability_shown(read: Read) -> None:
+    seen = read.scene("step")
+    for column in (1, 2) if "rows" in seen else ():
+        probability, loss = (float(row[column]) for row in seen["rows"][1:3])
+        assert -math.log(probability) == pytest.approx(loss, abs=6e-3)
 
 
 def test_outcomes_of_the_korean_article(read: Read) -> None:

@@ -66,6 +66,14 @@ def test_both_languages_have_every_text_of_the_korean_article() -> None:
         assert texts["en"] and texts["ko"] and fields[0] == fields[1], key
 
 
+def test_a_korean_particle_fits_any_number_before_it() -> None:
+    """Both forms stand in the text, as in "{head}이(가)", and the page chooses one."""
+    bare = re.compile(r"\{(layer|head|lower|same)\}[은는이가을를과와로](?![가-힣(])")
+    for language in articles():
+        for key, texts in article(language)["lesson"]["texts"].items():
+            assert not bare.search(texts["ko"]), key
+
+
 def test_labeled_sentences_of_the_english_article_are_half_praise() -> None:
     labeled = article("en")["lesson"]["labeled"]
     texts = [text for rows in labeled.values() for text, _ in rows]
