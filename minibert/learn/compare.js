@@ -69,10 +69,20 @@ function twin({ tokens: others }) {
   return place >= 0 ? place : Math.min(1, others.length - 1);
 }
 
-/** Computes the sentences with the page's own weights. Only the newest request is shown. */
-async function compareTexts() {
+/**
+ * Computes the sentences with the page's own weights, and draws the page. Sentences are computed
+ * once, also if they cannot be: drawing asks for them again. Only the newest request is shown.
+ */
+function compareTexts() {
   const wish = wished().join("\n");
-  compareTexts.wish = wish;
+  if (compareTexts.wish !== wish) {
+    compareTexts.wish = wish;
+    compareTexts.done = computeCompared(wish);
+  }
+  return compareTexts.done;
+}
+
+async function computeCompared(wish) {
   const plain = { pair: null, masked: [], off: [], padTo: 0 };
   let found = null;
   let trouble = "";
@@ -150,10 +160,7 @@ function drawCompare() {
     exampleLanguage() === "ko" ? "compare.example.ko" : "compare.example.en",
   );
   $("follow-box").hidden = !state.other;
-  // Texts that cannot be computed are asked for once only: each answer draws the page again.
-  if (compareTexts.wish !== wished().join("\n")) {
-    compareTexts();
-  }
+  compareTexts();
   if (!compared) {
     return;
   }

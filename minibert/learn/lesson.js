@@ -202,6 +202,8 @@ function writeScene(scene) {
       paragraph.append(...rich(text, seen));
       return paragraph;
     }),
+    // the texts say of the article's own model how it was trained, and which heads stand out
+    ...(page.lesson.measured ? [] : [element("p", t("lesson.foreign", amounts()))]),
   );
   $("scene-ask").textContent = say("ask");
   $("scene-choices").replaceChildren(
@@ -246,7 +248,14 @@ function drawSceneNumbers() {
 async function judge(scene) {
   const turn = (judge.turn = {});
   const { may, changed } = standing(scene);
-  const found = may === "nothing" ? null : await measured(scene, may).catch(failedMeasure);
+  let found = null;
+  let failure = null;
+  try {
+    found = may === "nothing" ? null : await measured(scene, may);
+  } catch (error) {
+    failure = error;
+    judge.error = error; // for tests
+  }
   if (turn !== judge.turn) {
     return;
   }
@@ -256,6 +265,7 @@ async function judge(scene) {
   const mayDraw = isVerdict || (found && figure?.choices().length > 0);
   const drawn = Boolean(figure?.opening || (mayDraw && figure?.ready()));
   $("scene-wait").hidden = Boolean(found || state.ask);
+  $("scene-wait").textContent = failure?.message || t("lesson.wait");
   $("scene-aside").hidden = !state.ask;
   $("scene-more").hidden = !found;
   $("scene-figure").hidden = !drawn;
@@ -284,12 +294,6 @@ async function judged() {
     ({ latest } = judge);
     await latest;
   } while (latest !== judge.latest);
-}
-
-/** Returns nothing to show. The cause is kept, so that tests can see it. */
-function failedMeasure(error) {
-  judge.error = error;
-  return null;
 }
 
 const BRIEF = { en: 280, ko: 150 }; // characters of a verdict that are shown at once

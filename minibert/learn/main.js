@@ -173,7 +173,7 @@ function remember() {
   }, 150);
 }
 
-/** Sets the state from the address. Values that do not fit this page are ignored. */
+/** Sets the state from the address, and returns it. Values that do not fit this page are ignored. */
 function recall() {
   const said = throughDoor(new URLSearchParams(location.hash.slice(1)));
   const limits = {
@@ -224,7 +224,7 @@ function recall() {
       .map(whole)
       .filter((at) => at.length && at.length < 3 && inside(at));
   }
-  return said.has("section");
+  return said;
 }
 
 // ---------------------------------------------------------------- start
@@ -255,7 +255,8 @@ async function start() {
   const { layer, head, token, key } = interestingHead();
   const masked = tokens.findIndex((token) => token.piece === "[MASK]");
   Object.assign(state, { layer, head, depth: layer + 1, token: masked >= 0 ? masked : token, key });
-  const known = recall();
+  const said = recall();
+  const known = said.has("section");
   remember.address = location.hash;
   showTheme();
   for (const build of [
@@ -275,7 +276,7 @@ async function start() {
     build();
   }
   if (page.lesson && !known) {
-    await enter(0);
+    await enter(state.scene);
   } else if (live && known && !same(requested(), request)) {
     await refresh();
   } else {
@@ -291,8 +292,12 @@ async function start() {
   window.onhashchange = async () => {
     // The reader edited the address. The page's own updates trigger no event.
     remember.address = location.hash;
-    recall();
+    const said = recall();
     showTheme();
+    if (page.lesson && said.has("scene") && !said.has("section")) {
+      await enter(state.scene); // as by its number
+      return;
+    }
     fillEdits();
     fillCompared();
     if (live) {

@@ -104,24 +104,24 @@ const saidWords = (best) =>
     .map(([word, share]) => `${word} ${brief(share)}`)
     .join(", ");
 
-/** Returns the three sentences of the comparison, once they are computed. */
-async function threeTexts() {
-  if (!compared || compared.wish !== wished().join("\n")) {
-    await compareTexts();
-  }
-  if (compared?.length !== 3) {
-    throw new Error("the three sentences are not computed");
+/** Returns the sentences of the comparison, once they are computed. */
+async function comparedTexts() {
+  await compareTexts();
+  if (compared?.wish !== wished().join("\n")) {
+    throw new Error($("compare-trouble").textContent);
   }
   return compared;
 }
 
-/** Returns the cosines of the first compared sentence with the other two at two depths, as rows. */
+/** Returns the cosines of the first compared sentence with the others at two depths, as rows. */
 async function comparedRows(alike) {
-  const texts = await threeTexts();
-  return [1, 2].map((other) => [
-    state[other === 1 ? "other" : "same"],
-    ...[0, state.depth].map((depth) => brief(alike(texts, depth, other))),
-  ]);
+  const texts = await comparedTexts();
+  return texts
+    .slice(1)
+    .map(({ request }, i) => [
+      request.text,
+      ...[0, state.depth].map((depth) => brief(alike(texts, depth, i + 1))),
+    ]);
 }
 
 /**
@@ -211,19 +211,20 @@ function sameWordRows(before, now, word) {
 
 /** Rows on the chosen token in the compared sentences, if all of them have it. */
 async function ownComparison() {
-  const texts = await threeTexts();
+  const texts = await comparedTexts();
   const piece = texts[0].tokens[clamp(state.token, 0, texts[0].tokens.length - 1)].piece;
   const places = texts.map((what) => placeOf(what, piece));
   if (places.includes(-1)) {
     return [["missing", piece, places.map((at) => (at < 0 ? "–" : at)).join(", ")]];
   }
-  const rows = [1, 2].map((other) => [
-    `${piece}: ${texts[other].request.text}`,
-    ...[0, state.depth].map(
-      (depth) => `h${depth}: ${brief(compareCosine(depth, places[0], places[other], other))}`,
-    ),
-  ]);
-  return rows;
+  return texts
+    .slice(1)
+    .map(({ request }, i) => [
+      `${piece}: ${request.text}`,
+      ...[0, state.depth].map(
+        (depth) => `h${depth}: ${brief(compareCosine(depth, places[0], places[i + 1], i + 1))}`,
+      ),
+    ]);
 }
 
 /** Returns what changes of the three vectors of a word if it stands in another place. */
@@ -466,7 +467,7 @@ const ENGLISH = [
     experiments: () => [senses],
     figure: sensesFigure,
     measure: async () => {
-      const texts = await threeTexts();
+      const texts = await comparedTexts();
       const alike = (depth, other) => compareCosine(depth, state.token, twin(texts[other]), other);
       const apart = sensesApart();
       const from = apart.findIndex((value) => value >= Math.max(...apart) / 2);

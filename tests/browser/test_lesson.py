@@ -143,6 +143,22 @@ def test_a_changed_question_is_measured_and_not_judged(reader: Reader) -> None:
     reader.verdict()
     found = page.inner_text("#scene-found")
     assert "another text, other heads or layers are switched off" in found
+    # a sentence that is not there leaves the other one, and what cannot be measured is told
+    reader.enter("sentence")
+    reader.act()
+    page.fill("#compare-same", "")
+    page.wait_for_function("() => $('scene-verdict').dataset.may === 'changed'")
+    assert [row[0] for row in reader.verdict()] == ["pieces", "How tall are you?"]
+    page.fill("#compare-text", "word " * 200)
+    page.wait_for_function("() => $('scene-wait').checkVisibility()")
+    assert "The text has 202 tokens" in page.inner_text("#scene-wait")
+    page.fill("#compare-text", "How tall are you?")
+    assert len(reader.verdict()) == 2
+    page.evaluate("location.hash = 'scene=4'")  # without a state, as somebody may type it
+    page.wait_for_function("() => $('scene-title').textContent.startsWith('5. ')")
+    reader.settle()
+    assert page.input_value("#edit") == "The cat sat on the mat."
+    assert page.inner_text("#scene-wait").startswith("Press the button above")
 
 
 def test_what_has_the_focus_keeps_it_when_the_page_draws_again(reader: Reader) -> None:
@@ -262,6 +278,7 @@ def test_another_model_measures_everything_itself(reader: Reader) -> None:
         }"""
     )
     reader.enter("place")
+    assert "written about another model" in page.inner_text("#scene-say")
     page.click("#scene-act")
     page.wait_for_function("() => roles.results.length === 2")
     assert page.inner_text("#scene-found") == "" and page.is_visible("#scene-wait")
