@@ -1,8 +1,9 @@
 """Batch examples in an order that can be resumed anywhere.
 
-An example is a dict of token ids and labels. Arrays with an entry for each token are packed or
-padded. Single numbers become a tensor (batch,). An example of several texts has their lengths in
-`lengths`, and can only be packed.
+An example is a dict of token ids and labels. Arrays with an entry for each token, (tokens,) or
+(tokens, ...), are packed or padded. What an example has once, a number or an array (1, ...), is
+stacked to (batch,) or (batch, ...). An example of several texts has their lengths in `lengths`, and
+can only be packed.
 """
 
 from __future__ import annotations
@@ -82,17 +83,17 @@ def text_lengths(example: Example) -> list[int]:
 def pack(examples: Sequence[Example]) -> Batch:
     """Concatenate examples without padding.
 
-    Every tensor has shape (tokens,), or (batch,) for single numbers.
+    Every tensor has shape (tokens, ...), or (batch, ...) for what an example has once.
     """
     rows = {name: _entries(np.concatenate([e[name] for e in examples])) for name in _rows(examples)}
     layout = PackedLayout([tokens for example in examples for tokens in text_lengths(example)])
-    return {**rows, **_numbers(examples), "layout": layout}
+    return {**rows, **_values_per_example(examples), "layout": layout}
 
 
 def pad(examples: Sequence[Example], pad_token_id: int) -> Batch:
     """Pad examples to the longest.
 
-    Every tensor has shape (batch, seq), or (batch,) for single numbers.
+    Every tensor has shape (batch, seq, ...), or (batch, ...) for what an example has once.
     """
     fill = {"input_ids": pad_token_id, "labels": IGNORED}
     rows = {name: [_entries(e[name]) for e in examples] for name in _rows(examples)}
@@ -101,7 +102,7 @@ def pad(examples: Sequence[Example], pad_token_id: int) -> Batch:
         name: pad_sequence(tensors, batch_first=True, padding_value=fill.get(name, 0))
         for name, tensors in rows.items()
     }
-    return {**padded, **_numbers(examples)}
+    return {**padded, **_values_per_example(examples)}
 
 
 def to_device(batch: Batch, device: torch.device) -> Batch:
@@ -120,22 +121,25 @@ def _entries(values: Any) -> Tensor:
     return entries.float() if entries.is_floating_point() else entries.long()
 
 
+def _is_per_example(value: Any) -> bool:
+    return np.ndim(value) == 0 or (np.ndim(value) > 1 and len(value) == 1)
+
+
 def _rows(examples: Sequence[Example]) -> list[str]:
     return [
-        name for name, value in examples[0].items() if np.ndim(value) == 1 and name != "lengths"
+        name
+        for name, value in examples[0].items()
+        if name != "lengths" and not _is_per_example(value)
     ]
 
 
-def _numbers(examples: Sequence[Example]) -> dict[str, Tensor]:
-    """Stack values that examples have once.
-
-    Single numbers become (batch,). Labels for each class, (1, classes) in an example, become
-    (batch, classes).
-    """
-    numbers = {}
+def _values_per_example(examples: Sequence[Example]) -> dict[str, Tensor]:
+    """Stack numbers to (batch,), and arrays (1, ...) to (batch, ...)."""
+    stacked = {}
     for name, value in examples[0].items():
+        values = [example[name] for example in examples]
         if np.ndim(value) == 0:
-            numbers[name] = torch.tensor([example[name] for example in examples])
-        elif name == "labels" and np.ndim(value) == 2:
-            numbers[name] = torch.from_numpy(np.concatenate([e[name] for e in examples]))
-    return numbers
+            stacked[name] = torch.tensor(values)
+        elif _is_per_example(value):
+            stacked[name] = _entries(np.concatenate(values))
+    return stacked

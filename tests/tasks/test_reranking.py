@@ -11,16 +11,23 @@ import pytest
 import torch
 from conftest import tiny_config
 from tiny_folder import tiny_folder
+from torch.nn.functional import binary_cross_entropy_with_logits
 
-from minibert import BertForSequenceClassification, CrossEncoder, evaluate
+from minibert import (
+    BertForSequenceClassification,
+    BertForTokenClassification,
+    CrossEncoder,
+    evaluate,
+)
 from minibert.cli import main
 from minibert.encoders.auto import load_with_heads
 from minibert.tasks.reranking import RerankTask
 from minibert.tasks.sequence import SequenceTask
-from minibert.tasks.task import Example, Scores, Task
+from minibert.tasks.tables import TableTask
+from minibert.tasks.task import Example, Scores, Task, inputs_of, outputs_of
 from minibert.tasks.tokens import Tagged, TokenTask
 from minibert.text import Row, Table
-from minibert.training.data import pack
+from minibert.training.data import pack, pad
 from minibert.training.finetuning import finetune
 from minibert.training.options import TrainingOptions
 
@@ -236,3 +243,72 @@ def test_a_task_needs_five_methods(tmp_path: Path) -> None:
     options = TrainingOptions(epochs=2, learning_rate=3e-3)
     base = tiny_folder(tmp_path / "base")
     assert finetune(Lengths(), base, file, None, tmp_path / "out", options)["mae"] < 30
+
+
+TAGS = ("NAME", "PLACE")
+
+
+class Several(TableTask):
+    """A task of one's own of another kind: a word may have several tags."""
+
+    table = Table()
+    model_class = BertForTokenClassification
+    metrics = ("f1",)
+
+    def columns(self, table: Table, dev: bool) -> tuple[str, ...]:
+        return ("tokens", "tags")
+
+    def texts_of(self, row: Row) -> tuple[str, ...]:
+        return (" ".join(row.values["tokens"]),)
+
+    def config(self, rows: Any) -> dict[str, Any]:
+        return {"id2label": dict(enumerate(TAGS))}
+
+    def encode(self, rows: Any, tokenizer: Any, config: Any, max_length: int) -> list[Example]:
+        examples = []
+        for row in rows:
+            batch = tokenizer([row.values["tokens"]], is_split_into_words=True)
+            labels = np.full((len(batch["input_ids"][0]), len(TAGS)), -100.0)
+            for position, word in enumerate(batch.word_ids(0)):
+                if word is not None:
+                    labels[position] = [tag in row.values["tags"][word] for tag in TAGS]
+            examples.append({"input_ids": np.array(batch["input_ids"][0]), "labels": labels})
+        return examples
+
+    def loss(self, model: Any, batch: Any) -> dict[str, Any]:
+        logits = model(**inputs_of(batch)).logits
+        labels = batch["labels"]
+        losses = binary_cross_entropy_with_logits(logits, labels, reduction="none")
+        return {"labels": losses[labels != -100].sum()}
+
+    def predict(self, model: Any, rows: Any, examples: Any) -> Any:
+        outputs = outputs_of(model, examples, lambda output: output.logits)
+        return [
+            (logits.numpy() > 0, example["labels"])
+            for logits, example in zip(outputs, examples, strict=True)
+        ]
+
+    def score(self, rows: Any, predictions: Any) -> Scores:
+        right = [((found == labels) | (labels == -100)).mean() for found, labels in predictions]
+        return Scores.means("several", {"f1": right})
+
+
+def test_a_task_may_have_several_labels_for_each_token(tmp_path: Path) -> None:
+    """Packed, and padded as in a plain loop, from a file and from memory."""
+    data = [
+        {"tokens": [*words], "tags": [TAGS[: "abc".index(word)] for word in words]}
+        for words in ("ab", "cab", "b", "ccba", "a", "bb")
+    ]
+    task, base = Several(), tiny_folder(tmp_path / "base")
+    rows = task.read(data)
+    model, tokenizer = task.load(base, rows)
+    examples = task.encode(rows, tokenizer, model.config, 8)
+    batches = pack(examples), pad(examples, 0)
+    packed, padded = (task.loss(model.eval(), batch) for batch in batches)
+    assert torch.isclose(packed["labels"], padded["labels"])
+
+    file = write(tmp_path / "train.jsonl", data)
+    options = TrainingOptions(steps=2, batch_size=3, exact=True)
+    scores = finetune(task, base, file, data, tmp_path / "out", options)
+    model, tokenizer = load_with_heads(tmp_path / "out")
+    assert evaluate(model, tokenizer, file, task=task, bootstrap=0).metrics == scores

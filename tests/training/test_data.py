@@ -36,6 +36,21 @@ def test_entries_of_tokens_may_be_numbers() -> None:
     assert pad(examples, pad_token_id=9)["weights"].tolist() == [[0.5, 1.0, 1.5], [2.0, 0.0, 0.0]]
 
 
+def test_arrays_of_several_axes() -> None:
+    """An array has an entry for each token, or a single one for the example."""
+    ids = [np.array([1, 2, 3]), np.array([4, 5])]
+    examples = [
+        {"input_ids": row, "labels": np.stack([row, -row], 1), "target": row[None, :2]}
+        for row in ids
+    ]
+    packed = [[1, -1], [2, -2], [3, -3], [4, -4], [5, -5]]
+    padded = [packed[:3], [*packed[3:], [-100, -100]]]
+    assert pack(examples)["labels"].tolist() == packed
+    assert pad(examples, pad_token_id=9)["labels"].tolist() == padded
+    for batch in (pack(examples), pad(examples, pad_token_id=9)):
+        assert batch["target"].tolist() == [[1, 2], [4, 5]]
+
+
 @given(
     st.lists(st.integers(1, 50), min_size=1, max_size=200),
     st.integers(1, 16),
