@@ -37,7 +37,10 @@ FilePath = str | os.PathLike[str]
 Data = FilePath | Sequence[Any]
 """A file, or rows in memory: dicts of columns, or a pandas DataFrame."""
 Example = dict[str, Any]
-"""Ids and labels of a row, or of a window of it, by the names of a model's arguments."""
+"""Ids and labels of a row, or of a window of it, by the names of a model's arguments.
+
+An array (tokens, ...) has an entry for each token. A number, or an array (1, ...), is of the row.
+"""
 Batch = dict[str, Any]
 """Examples side by side, as tensors: keyword arguments of a model's forward, and labels."""
 Skipped = list[BadRow] | None
@@ -157,8 +160,14 @@ class Task:
         raise NotImplementedError
 
     def texts_of(self, row: Row) -> tuple[str, ...]:
-        """The texts of a row, for the report of what was read."""
-        return tuple(value for value in row.values.values() if isinstance(value, str))
+        """The texts of a row, for the report of what was read: its strings, and lists of words."""
+        texts = []
+        for value in row.values.values():
+            if isinstance(value, list | tuple) and all(isinstance(word, str) for word in value):
+                value = " ".join(value)
+            if isinstance(value, str):
+                texts.append(value)
+        return tuple(texts)
 
     def labels_of(self, row: Row) -> Sequence[str]:
         """The labels of a row, or none if it has no classes."""

@@ -11,6 +11,7 @@ import pytest
 
 from minibert import BertTokenizer
 from minibert.tasks.sequence import SequenceTask
+from minibert.tasks.task import Task
 from minibert.text import BadRow, Row, Table
 from minibert.training.checks import check_data
 
@@ -73,6 +74,21 @@ def test_truncated_is_what_the_task_truncates(task: Any, truncated: float) -> No
     )
     report = check_data(pairs, train, tokenizer=BertTokenizer(WORDS), max_length=5)
     assert report.files[0].truncated == truncated
+
+
+def test_lists_of_words_are_texts_of_a_task_of_ones_own() -> None:
+    """Such rows are not all equal."""
+
+    class Words(Task):
+        """It says nothing of its texts."""
+
+    train, dev = (
+        [Row(name, 1, {"tokens": words, "tags": [[], ["x"]]}, Table()) for words in sentences]
+        for name, sentences in (("train", (["a", "b"], ["b", "c"])), ("dev", (["b", "c"], ["c"])))
+    )
+    report = check_data(Words(), train, dev, tokenizer=BertTokenizer(WORDS), max_length=3)
+    assert (report.files[0].duplicates, report.files[0].truncated) == (0, 1.0)
+    assert any("1 of 2 rows of dev are in train" in notice for notice in report.notices)
 
 
 @pytest.mark.parametrize(
