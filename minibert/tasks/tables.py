@@ -27,7 +27,7 @@ class TableTask(Task):
     """
 
     table: Table
-    dev_table: Table | None
+    dev_table: Table | None = None
 
     def read(self, data: Data, dev: bool = False, skip: Skipped = None) -> list[Row]:
         """Rows of a table."""

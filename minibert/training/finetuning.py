@@ -12,6 +12,7 @@ import os
 import warnings
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Sequence
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -178,7 +179,8 @@ def _options_of_task(options: TrainingOptions, task: Any, dev: Data | None) -> T
     """The options with those that the task decides, and with the score that chooses the model."""
     check_kind("options", options, TrainingOptions, "TrainingOptions")
     if dev is None and getattr(task, "dev_table", None) is not None:
-        task = replace(task, dev_table=None)  # held-out rows are read and scored as training rows
+        task = copy(task)
+        vars(task)["dev_table"] = None  # held-out rows are read and scored as training rows
     for name, value in task.fixed.items():
         default = getattr(TrainingOptions(), name)
         if getattr(options, name) not in (value, default):
