@@ -211,7 +211,8 @@ def hold_out(
         rows: The rows.
         labels: A label for each row, or all of its labels.
         share: Share of the rows to hold out, between 0 and 1.
-        seed: The same seed holds out the same rows.
+        seed: The same seed holds out the same rows, and nearly the same if rows are added at the
+            end.
         groups: Rows of one group are held out together, unless nothing could be held out then. A
             row whose group is None is in none.
 
@@ -225,7 +226,8 @@ def hold_out(
         for label in labels
     ]
     members: dict[Hashable, list[int]] = {}
-    for index in np.random.default_rng(seed).permutation(len(rows)).tolist():
+    # rows that are added at the end leave the draws of the others as they are
+    for index in np.random.default_rng(seed).random(len(rows)).argsort().tolist():
         group = None if groups is None else groups[index]
         members.setdefault(("row", index) if group is None else group, []).append(index)
     total = Counter(label for row_labels in labels_of_rows for label in row_labels)

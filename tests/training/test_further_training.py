@@ -272,6 +272,14 @@ def test_groups_are_held_out_together_where_that_is_possible() -> None:
     assert len(dev) == 2  # there is only one group
 
 
+def test_rows_that_are_added_leave_most_held_out_rows_as_they_are() -> None:
+    """A run that is resumed with them was trained on few of those that are held out now."""
+    labels = [("a", "b", "b")[number % 3] for number in range(600)]
+    trained, _ = hold_out(range(500), labels[:500], 0.1, 0)
+    _, held = hold_out(range(600), labels, 0.1, 0)
+    assert len(held) == 60 and len(set(held) & set(trained)) < 6
+
+
 def test_equal_texts_are_held_out_together() -> None:
     task = SequenceTask()
     data = [{"text": f"text {n // 2}", "label": "xy"[n // 2 % 2]} for n in range(100)]
