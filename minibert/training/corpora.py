@@ -311,7 +311,10 @@ class Corpus:
                 checks += 1
                 time.sleep(0.05)
         tokens = TokenCache(job.folder)
-        return tokens, np.flatnonzero(_draws(tokens, self.seed) >= self._held_out)
+        draws = _draws(tokens, self.seed)
+        if len(self) == len(draws) == 1:  # there is no other document to train on
+            draws[0] = np.inf
+        return tokens, np.flatnonzero(draws >= self._held_out)
 
     def _has_ended(self) -> bool:
         """Whether this process and those it has started tokenize no more, or one has failed.

@@ -288,9 +288,15 @@ def test_a_part_that_no_process_tokenizes_raises_an_error(
 def test_a_corpus_that_is_held_out_as_a_whole_says_so(
     tokenizer: BertTokenizer, tmp_path: Path
 ) -> None:
-    (tmp_path / "corpus.txt").write_text("the cat sat\nthe dog ran\n", encoding="utf-8")
+    (tmp_path / "corpus.txt").write_text("the cat sat\n\nthe dog ran\n", encoding="utf-8")
     with pytest.raises(ValueError, match=r"held_out is 0\.99, which leaves no document"):
         corpus_of(tmp_path / "corpus.txt", tokenizer, held_out=0.99).portion(0, 5)
+
+
+def test_a_single_document_is_not_held_out(tokenizer: BertTokenizer, tmp_path: Path) -> None:
+    (tmp_path / "corpus.txt").write_text("the cat sat\nthe dog ran\n", encoding="utf-8")
+    corpus = corpus_of(tmp_path / "corpus.txt", tokenizer, held_out=0.99)
+    assert len(corpus.portion(0, 5)) == 1 and corpus.held_out(100) == []
 
 
 @pytest.mark.parametrize("name", ["cache.json", "sentences.npy", "documents.npy", "ids.bin"])
