@@ -137,7 +137,7 @@ class AnswerTask(Task):
         losses: list[list[float]] = [[] for _ in rows]
         for example, window in zip(examples, logits, strict=True):
             start, end = example["start_positions"], example["end_positions"]
-            logarithms = torch.log_softmax(window, 0)
+            logarithms = torch.log_softmax(window.double(), 0)
             loss = -(logarithms[start, 0] + logarithms[end, 1]) / 2
             losses[example["row"]].append(loss.item())
         some_unanswerable = any(not row.values["answers"] for row in rows)

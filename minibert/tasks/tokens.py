@@ -153,7 +153,7 @@ class TokenTask(Task):
         for example, logits in zip(examples, outputs, strict=True):
             row = example["row"]
             positions = np.flatnonzero(example["words"] >= 0)
-            logarithms = torch.log_softmax(logits, -1).numpy()[positions]
+            logarithms = torch.log_softmax(logits.double(), -1).numpy()[positions]
             best = logits.argmax(-1).numpy()[positions]
             for word, label in zip(
                 example["words"][positions].tolist(), best.tolist(), strict=True

@@ -157,3 +157,17 @@ def test_every_label_of_klue_is_scored(tmp_path: Path) -> None:
     ]
     assert len(is_scored) > 500
     assert np.mean(is_scored) > 0.93  # the others begin within a token
+
+
+def test_confident_mistakes_are_ordered_where_float32_is_1(checkpoint: Path) -> None:
+    model = BertForTokenClassification.from_pretrained(checkpoint, num_labels=2)
+    tokenizer = BertTokenizer.from_pretrained(checkpoint)
+    task = TokenTask()
+    rows = task.read([(["김"], ["LABEL_1"])])
+    examples = task.encode(rows, tokenizer, model.config, 8)
+    confidences = []
+    for logit in (20.0, 30.0):
+        model.classifier.weight.data.zero_()
+        model.classifier.bias.data = torch.tensor([logit, 0.0])
+        confidences.append(task.predict(model, rows, examples)[0].confidence)
+    assert 0.999 < confidences[0] < confidences[1]
