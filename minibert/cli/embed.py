@@ -69,6 +69,7 @@ def add_embed_output(parser: Parser) -> None:
     add_options(
         parser,
         "--output",
+        type=str,  # a URI, too
         metavar="PATH",
         help="File to write (.npy, .safetensors, .jsonl or .parquet), or folder for shards, which "
         "the same command resumes after a stop. Default: stdout.",

@@ -245,7 +245,7 @@ def with_task_of_run(arguments: list[str]) -> list[str]:
     if not resumes or first in TASKS:
         return arguments
     folders = Parser(prog="minibert finetune", add_help=False)
-    folders.add_argument("-o", "--output")
+    add_options(folders, "--output")
     output = folders.parse_known_args(arguments)[0].output
     if output is None:
         return arguments

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from minibert.cli.parser import Once, Parser
 from minibert.cli.results import UsageError
 from minibert.encoders.encoder_options import EmbedderOptions, LoadOptions
+from minibert.text.location import Location
 from minibert.text.table import COLUMNS, Table
 
 T = TypeVar("T")
@@ -42,6 +43,17 @@ def positive(text: str) -> int:
 
 
 positive.expected = "a whole number of 1 or more"  # type: ignore[attr-defined]
+
+
+def local_path(name: str) -> str:
+    """A file or a folder on this machine, for argparse. `file://` is a path."""
+    if name.startswith("file://"):
+        return Location(name).path
+    if "://" in name:
+        raise argparse.ArgumentTypeError(
+            f"{name} is not on this machine: name a path, and copy what is written there"
+        )
+    return name
 
 
 def comma_list(kind: Callable[[str], Any] = str) -> Callable[[str], list[Any]]:
@@ -258,12 +270,12 @@ SHARED: dict[str, dict[str, Any]] = {
         "help": "Maximum number of tokens per text. Default: the model's own limit.",
     },
     "--top-k": {"type": positive, "metavar": "N"},
-    "--output": {"metavar": "FILE"},
+    "--output": {"type": local_path, "metavar": "FILE"},
     "--force": {
         "action": "store_true",
         "help": "Write over a file, or into a folder that holds other files.",
     },
-    "--plot": {"metavar": "FILE"},
+    "--plot": {"type": local_path, "metavar": "FILE"},
     "--json": {"action": "store_true", "help": "Print one JSON document."},
     "--jsonl": {
         "action": "store_true",

@@ -60,6 +60,7 @@ def _add_prediction_options(parser: Parser, what: str, *columns: str) -> None:
     add_options(
         parser,
         "--output",
+        type=str,  # a URI, too
         help="File to write (.jsonl, .csv, .tsv or .parquet), with the columns of the input. "
         "Default: stdout.",
     )

@@ -198,6 +198,10 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
+def names_in(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
 OVERWRITING_COMMANDS = (
     "convert --model minibert-tiny --output {classifier}",
     "export --model minibert-tiny --output {classifier}",
@@ -228,6 +232,41 @@ def test_files_of_a_user_are_not_overwritten(
     assert main(typed.format(classifier=classifier, text=text).split()) in (1, 2)
     assert contents(tmp_path) == before
     assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        "convert -m minibert-tiny -o",
+        "export -m minibert-tiny -o",
+        "vocab --corpus {text} -o",
+        "view hello -m minibert-tiny -o",
+        "finetune classification --train {text} -o",
+        "finetune --resume -o",
+        "evaluate minibert-tiny {text} --plot",
+    ],
+)
+def test_what_is_written_on_this_machine_has_a_path(
+    typed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A URI was taken for a folder with the name s3: in this one."""
+    monkeypatch.chdir(tmp_path)
+    text = tmp_path / "text.txt"
+    text.write_text("some words\n", encoding="utf-8")
+    try:
+        code = main([*typed.format(text=text).split(), "s3://bucket/out"])
+    except SystemExit as stop:
+        code = int(stop.code or 0)
+    assert code == 2 and "s3://bucket/out is not on this machine" in capsys.readouterr().err
+    assert names_in(tmp_path) == ["text.txt"]
+
+
+def test_a_uri_of_a_path_is_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("fsspec")
+    monkeypatch.chdir(tmp_path)
+    command = ["convert", "--model", "minibert-tiny", "--output", f"file://{tmp_path}/copy"]
+    assert main(command) == 0
+    assert names_in(tmp_path) == ["copy"]
 
 
 def test_convert_in_place(tmp_path: Path) -> None:
