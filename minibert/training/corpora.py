@@ -6,6 +6,7 @@ It is tokenized once, memory-mapped, and shared by all processes and by every re
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import multiprocessing
 import os
@@ -135,11 +136,14 @@ class TokenCache:
             for document in encode_documents(documents, tokenizer):
                 for ids in document:
                     starts.append(starts[-1] + len(ids))
-                    ids.astype(dtype).tofile(file)
+                    file.write(ids.astype(dtype).tobytes())
                 firsts.append(len(starts) - 1)
         for name, numbers in (("sentences.npy", starts), ("documents.npy", firsts)):
-            with replacing(folder / name) as temporary, temporary.open("wb") as npy:
-                np.save(npy, np.array(numbers, dtype=np.int64))
+            # through a buffer: where numpy writes a file itself, a full disk has no errno
+            npy = io.BytesIO()
+            np.save(npy, np.array(numbers, dtype=np.int64))
+            with replacing(folder / name) as temporary:
+                temporary.write_bytes(npy.getbuffer())
         about = {
             "dtype": dtype,
             "documents": len(firsts) - 1,

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from conftest import full_disk
 from recipe.mixtures import Mixture, Portions, documents_of
 
 from minibert import BertTokenizer
@@ -297,6 +298,15 @@ def test_a_single_document_is_not_held_out(tokenizer: BertTokenizer, tmp_path: P
     (tmp_path / "corpus.txt").write_text("the cat sat\nthe dog ran\n", encoding="utf-8")
     corpus = corpus_of(tmp_path / "corpus.txt", tokenizer, held_out=0.99)
     assert len(corpus.portion(0, 5)) == 1 and corpus.held_out(100) == []
+
+
+@pytest.mark.needs("limits of file sizes")
+@pytest.mark.parametrize(("size", "name"), [(10, "ids.bin"), (100, "sentences.npy")])
+def test_a_full_disk_is_named(
+    size: int, name: str, tokenizer: BertTokenizer, tmp_path: Path
+) -> None:
+    with full_disk(size), pytest.raises(OSError, match=rf"{name} could not be written \(.*large"):
+        TokenCache.write(DOCUMENTS, tokenizer, tmp_path / "cache")
 
 
 @pytest.mark.parametrize("name", ["cache.json", "sentences.npy", "documents.npy", "ids.bin"])
