@@ -218,8 +218,12 @@ def keep_options(options: argparse.Namespace) -> Iterator[None]:
                     shutil.rmtree(folder / "tokens", ignore_errors=True)
                 if not existed:
                     folder.rmdir()  # fails where something else was written
-        if is_stopped and not str(error) and not holds_run(folder):
-            error.args = (
-                "stopped: no step of the training is saved. Run the same command to start again.",
-            )
+        if is_stopped and not str(error):
+            if saved_states(folder):
+                error.args = ("stopped: --resume continues from the last step that is saved.",)
+            elif not holds_run(folder):
+                error.args = (
+                    "stopped: no step of the training is saved. Run the same command to start "
+                    "again.",
+                )
         raise

@@ -166,6 +166,32 @@ def test_a_signal_before_the_first_save(
     assert_same_run(tmp_path, whole_runs[kind])
 
 
+def test_a_second_signal_ends_the_step(
+    commands: dict[str, list[str]],
+    whole_runs: dict[str, Path],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    arguments = [*commands["finetune"], "--save-every", "2", "--output", str(tmp_path)]
+    updates = []
+
+    def interrupt(optimizer: torch.optim.Optimizer, *_: object) -> None:
+        updates.append(optimizer)
+        if len(updates) == 4:
+            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
+
+    hook = register_optimizer_step_pre_hook(interrupt)
+    try:
+        assert main(arguments) == 130
+    finally:
+        hook.remove()
+    assert "--resume continues from the last step that is saved" in capsys.readouterr().err
+    assert read_state(saved_states(tmp_path)[-1])["position"]["step"] == 2
+    assert main([*arguments, "--resume"]) == 0
+    assert_same_run(tmp_path, whole_runs["finetune"])
+
+
 @pytest.mark.parametrize(
     "number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)]
 )
