@@ -92,8 +92,6 @@ def serve(options: argparse.Namespace) -> None:
             key=key,
             **keywords_of(create_app, options),
         )
-        # uvicorn raises the signal once more when all is answered; it has done its work then
-        signal.signal(signal.SIGTERM, lambda *_: None)
         config = uvicorn.Config(
             app,
             log_config=None,
@@ -102,7 +100,17 @@ def serve(options: argparse.Namespace) -> None:
             timeout_keep_alive=settings.keep_alive,
             timeout_graceful_shutdown=math.ceil(limits.seconds),
         )
-        uvicorn.Server(config).run(sockets=[server])
+        service = uvicorn.Server(config)
+        # a signal that comes before `run` stops it as well. uvicorn raises it once more when all is
+        # answered, which does nothing then
+        signal.signal(signal.SIGTERM, service.handle_exit)
+        try:
+            service.run(sockets=[server])
+        finally:
+            # a second signal skips the end of the application, and Python aborts if it ends while
+            # a thread computes
+            for model in models:
+                model.batched.close()
 
 
 def key_of_clients() -> str | None:

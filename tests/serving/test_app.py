@@ -694,6 +694,40 @@ class TestCommand:
         assert {line["texts"] for line in done} == {80}
         assert_same(responses[-1].json(), embedder.encode(texts))
 
+    @pytest.mark.slow
+    def test_two_signals(self) -> None:
+        """The second does not wait for the requests in progress, and Python does not abort."""
+        with self.started("minibert-en", "--precision", "exact") as (run, url):
+            headers = {"Authorization": f"Bearer {KEY}"}
+            texts = {"inputs": ["the cat sleeps on the mat " * 20] * 2000}
+            with ThreadPoolExecutor(1) as threads:
+                asked = threads.submit(
+                    httpx.post, f"{url}/embed", json=texts, headers=headers, timeout=60
+                )
+                while not asked.done() and not sum(
+                    httpx.get(f"{url}/health").json()["waiting"].values()
+                ):
+                    time.sleep(0.01)
+                run.send_signal(signal.SIGTERM)
+                with pytest.raises(httpx.TransportError):
+                    while True:
+                        httpx.get(f"{url}/health")
+                run.send_signal(signal.SIGINT)
+                assert run.wait(30) == 130
+
+    def test_a_signal_before_the_server_runs(
+        self, folders: Folders, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        stops = []
+
+        def run(server: Any, sockets: object) -> None:
+            signal.raise_signal(signal.SIGTERM)
+            stops.append(server.should_exit)
+
+        monkeypatch.setattr(uvicorn.Server, "run", run)
+        assert main(["serve", str(folders.embedder), "--port", "0"]) == 0
+        assert stops == [True]
+
     def test_the_body_of_a_response_does_not_wait_for_the_client(self) -> None:
         """TCP_NODELAY sends the body without waiting until the headers are acknowledged."""
         with listening("127.0.0.1", 0) as server, socket.create_connection(server.getsockname()):
