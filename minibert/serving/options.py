@@ -27,7 +27,7 @@ class Limits:
         "Maximum time to receive a request, and again to compute the response.",
         flag="--timeout",
         metavar="SECONDS",
-        minimum=0.0,
+        minimum=0.001,  # with 0 every request would fail
     )
 
     def __post_init__(self) -> None:

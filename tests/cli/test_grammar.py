@@ -325,6 +325,7 @@ def test_a_missing_device_is_an_error(capsys: pytest.CaptureFixture[str]) -> Non
         ("classify hello -m minibert-tiny --threshold 2", "2 is not a probability from 0 to 1"),
         ("evaluate {text} -m minibert-tiny --threshold -1", "-1 is not a probability"),
         ("serve minibert-tiny --port 99999", "from 0 to 65535, not 99999"),
+        ("serve minibert-tiny --timeout 0", "--timeout should be 0.001 or more"),
         ("vocab --corpus {text} --vocab-size 0 -o {folder}/out", "7 or more, not 0"),
         ("vocab --corpus {text} --vocab-size 6 -o {folder}/out", "7 or more, not 6"),
         ("vocab --corpus {text} --min-frequency 0 -o {folder}/out", "--min-frequency should be"),
