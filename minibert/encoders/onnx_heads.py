@@ -99,8 +99,14 @@ class OnnxHead(TextScorer):
             where every token has logits, [CLS] and [SEP] included.
 
         Raises:
-            ValueError: A single string, or something else that is not a collection of texts.
+            ValueError: A multiple-choice model, a single string, or something else that is not a
+                collection of texts.
         """
+        if self.head == "BertForMultipleChoice":
+            raise ValueError(
+                f"{self.source} is the export of a multiple-choice model, whose inputs are (batch, "
+                "choices, seq): run its model.onnx by onnxruntime."
+            )
         inputs = list_texts(texts)
         rows = self.rows(inputs, self.settings())
         warn_of_truncation(rows.overlong, len(inputs), self.max_length)
