@@ -66,8 +66,8 @@ class Verification:
         reference: Name and version of what it was compared with.
         head: The class that the checkpoint was saved from, as far as its tensors tell.
         comparisons: In order of computation.
-        missing: Tensors of `head` that the files lack. Each library draws its own, so weights differ
-            although both libraries compute the same.
+        missing: Tensors of `head` that the files lack. Each library draws its own, so weights
+            differ although both libraries compute the same.
     """
 
     model: str
