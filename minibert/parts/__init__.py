@@ -115,7 +115,10 @@ def takes_layout(part: nn.Module) -> bool:
     It does not if a subclass has a `forward` of its own, or if one has been assigned to the module
     or to its class. Such a `forward` gets a layout if it has a parameter of that name (custom.py).
     """
-    forward = getattr(part.forward, "__func__", None)
+    # Not `part.forward.__func__`, which torch.compile takes for missing.
+    forward = type(part).forward
+    if "forward" in part.__dict__:
+        forward = getattr(part.__dict__["forward"], "__func__", None)
     return forward is not None and getattr(forward, "own", None) is forward
 
 

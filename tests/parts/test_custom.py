@@ -355,3 +355,22 @@ def test_labels_that_are_not_a_tensor_raise_an_error(kind: Any) -> None:
     answers = minibert.BertForQuestionAnswering(tiny_config())
     with pytest.raises(ValueError, match=f"positions should be a tensor, not {name}"):
         answers(ids, start_positions=labels, end_positions=labels)
+
+
+def test_a_compiled_model_knows_its_own_parts(
+    model: BertModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They were called as a user's, and Dynamo warned of it."""
+    from minibert.parts import custom
+
+    def refuse(part: nn.Module, *_: Any) -> None:
+        raise AssertionError(f"{type(part).__name__} is minibert's own")
+
+    monkeypatch.setattr(custom, "call_custom", refuse)
+    torch.compiler.reset()
+    compiled = torch.compile(model, fullgraph=True, backend="eager")
+    batch = ragged_batch(model.config)
+    assert torch.equal(compiled(**batch).pooler_output, model(**batch).pooler_output)
+    ids = torch.randint(1, 99, (5,))
+    with pytest.raises(ValueError, match="tokens of shape"):  # the layout checks what it is for
+        torch.compile(model, backend="eager")(ids)
