@@ -304,6 +304,8 @@ def use_one_thread_after_fork() -> None:
     or its first forward, sets the number of threads to 1. The caller may change it afterwards.
     """
     global _process
+    if torch.compiler.is_compiling():
+        return  # a graph would record the id of the process
     process = os.getpid()
     if _process is not None and process != _process:
         torch.set_num_threads(1)

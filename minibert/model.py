@@ -28,7 +28,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Unpack
 
-import torch
 from torch import Tensor, nn
 
 from minibert.attention import ATTENTION_FUNCTIONS
@@ -129,8 +128,7 @@ class BertModel(PreTrainedModel):
                 `max_position_embeddings`. Attention probabilities of a packed batch.
             TypeError: An unknown argument.
         """
-        if not torch.compiler.is_compiling():  # a graph would record the id of the process
-            use_one_thread_after_fork()  # or workers of a DataLoader would wait forever
+        use_one_thread_after_fork()  # or workers of a DataLoader would wait forever
         if output_hidden_states is None:
             output_hidden_states = self.config.output_hidden_states
         if output_attentions is None:
