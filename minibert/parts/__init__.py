@@ -116,7 +116,7 @@ def takes_layout(part: nn.Module) -> bool:
     or to its class. Such a `forward` gets a layout if it has a parameter of that name (custom.py).
     """
     # Not `part.forward.__func__`, which torch.compile takes for missing.
-    forward = type(part).forward
+    forward: Any = type(part).forward
     if "forward" in part.__dict__:
         forward = getattr(part.__dict__["forward"], "__func__", None)
     return forward is not None and getattr(forward, "own", None) is forward
