@@ -124,7 +124,7 @@ def options_in_lines(kind: Any, *names: str) -> str:
     for declared in fields(kind):
         if declared.name in names:
             about = declared.metadata
-            value = about["metavar"] or "|".join(about["choices"])
+            value = about["metavar"] or "|".join(about["choices"] or ())  # a switch has no value
             sentence, _, _ = about["help"].partition(". ")
             lines.append(f"  {_flag_of(declared)} {value}".ljust(26) + sentence.rstrip("."))
     return "\n".join(lines)

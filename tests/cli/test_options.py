@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import pytest
 
 from minibert.cli import build_parser
-from minibert.cli.options import in_options
+from minibert.cli.options import in_options, options_in_lines
 from minibert.cli.parser import Parser
+from minibert.util.checks import option
 
 
 def parser_of(command: str) -> Parser:
@@ -51,3 +54,11 @@ def test_a_list_of_columns_has_no_empty_name(
     with pytest.raises(SystemExit):
         parser_of(f"evaluate m a.csv --label-columns={names}")
     assert f"{names!r} is not names with commas between them" in capsys.readouterr().err
+
+
+def test_a_switch_among_options_in_lines_has_no_value() -> None:
+    @dataclass
+    class Options:
+        loud: bool = option(False, "Say it aloud.")
+
+    assert options_in_lines(Options, "loud").split() == ["--loud", "Say", "it", "aloud"]
