@@ -25,7 +25,7 @@ from minibert.cli.options import (
     add_results,
     add_texts,
 )
-from minibert.cli.parser import Parser, command
+from minibert.cli.parser import Once, Parser, command
 from minibert.cli.results import (
     ResultPrinter,
     UsageError,
@@ -210,7 +210,7 @@ def add_view(parser: Parser) -> None:
     )
     add_model(parser)
     parser.add_argument(
-        "--pair", metavar="TEXT", help="Second text, as for next-sentence prediction."
+        "--pair", action=Once, metavar="TEXT", help="Second text, as for next-sentence prediction."
     )
     parser.add_argument(
         "--pad-to",

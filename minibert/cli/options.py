@@ -30,8 +30,11 @@ def probability(text: str) -> float:
     """A number from 0 to 1, for argparse."""
     number = float(text)
     if not 0 <= number <= 1:
-        raise argparse.ArgumentTypeError(f"{text} is not a probability from 0 to 1")
+        raise ValueError
     return number
+
+
+probability.expected = "a probability from 0 to 1"  # type: ignore[attr-defined]
 
 
 def positive(text: str) -> int:

@@ -155,7 +155,10 @@ def _count_truncated(truncations: list[TruncationWarning], total: int) -> int:
 def add_classify(parser: Parser) -> None:
     _add_prediction_options(parser, "to classify", "pair")
     parser.add_argument(
-        "--pair", metavar="TEXT", help="Second text, for a model that compares two."
+        "--pair",
+        action=Once,
+        metavar="TEXT",
+        help="Second text, for a model that compares two.",
     )
     add_options(parser, "--max-length")
     add_options(
@@ -285,7 +288,9 @@ def entities(options: argparse.Namespace) -> None:
 
 def add_answer(parser: Parser) -> None:
     _add_prediction_options(parser, "that may hold the answer")
-    parser.add_argument("--question", metavar="TEXT", help="Question to answer in every text.")
+    parser.add_argument(
+        "--question", action=Once, metavar="TEXT", help="Question to answer in every text."
+    )
     parser.add_argument(
         "--question-column", metavar="NAME", help="Column of a question for each text."
     )

@@ -322,8 +322,9 @@ def test_a_missing_device_is_an_error(capsys: pytest.CaptureFixture[str]) -> Non
         ("embed hello -m minibert-tiny@v9", "drop @v9"),
         ("tokenize hello -m minibert-tiny@v9", "drop @v9"),
         ("export -m minibert-tiny@v9 -o {folder}/out", "drop @v9"),
-        ("classify hello -m minibert-tiny --threshold 2", "2 is not a probability from 0 to 1"),
-        ("evaluate {text} -m minibert-tiny --threshold -1", "-1 is not a probability"),
+        ("classify hello -m minibert-tiny --threshold 2", "'2' is not a probability from 0 to 1"),
+        ("classify hello -m minibert-tiny --threshold x", "'x' is not a probability from 0 to 1"),
+        ("evaluate {text} -m minibert-tiny --threshold -1", "'-1' is not a probability"),
         ("serve minibert-tiny --port 99999", "from 0 to 65535, not 99999"),
         ("serve minibert-tiny --timeout 0", "--timeout should be 0.001 or more"),
         ("vocab --corpus {text} --vocab-size 0 -o {folder}/out", "7 or more, not 0"),
@@ -387,6 +388,8 @@ def test_help_explains_topics(topic: str, capsys: pytest.CaptureFixture[str]) ->
         # a second file would take the place of the first
         ("finetune answers --train a.json --train b.json -o c", "--train: is given twice"),
         ("search x --corpus a.txt --corpus b.txt", "--corpus: is given twice"),
+        ("classify a b -m x --pair c --pair d", "--pair: is given twice"),
+        ("answer a -m x --question b --question c", "--question: is given twice"),
         ("rerank x --model y --file a.txt --file b.txt", "--file: is given twice"),
         ("evaluate x y --label-columns a --label-columns b", "--label-columns: is given twice"),
         # a file of a format that does not exist
