@@ -361,13 +361,16 @@ def _read_lines(path: str | os.PathLike[str]) -> list[str]:
 
 
 def _enumerate_tokens(tokens: list[str], name: str) -> dict[str, int]:
-    repeated = [token for token, count in Counter(tokens).items() if count > 1 and token]
+    ids = {token: token_id for token_id, token in enumerate(tokens)}
+    repeated: list[str] = []
+    if len(ids) < len(tokens):
+        repeated = [token for token, count in Counter(tokens).items() if count > 1 and token]
     if repeated:
         warn(
             f"The vocabulary {name} contains {len(repeated)} tokens more than once, such as "
             f"{repeated[0]!r} as number {tokens.index(repeated[0])}. The last of each counts."
         )
-    return {token: token_id for token_id, token in enumerate(tokens)}
+    return ids
 
 
 def tokenizer_digest(tokenizer: Any) -> hashlib._Hash:
