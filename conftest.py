@@ -42,6 +42,9 @@ from sybil import Document, Example, Region, Sybil
 # Only the tests in tests/hub may use the network.
 os.environ["HF_HUB_OFFLINE"] = "1"
 
+# argparse would look for translations of its words on the disk, in each parser that is made.
+os.environ["LANGUAGE"] = "C"
+
 # Each worker has one core, and so do the processes that it starts. More threads than cores only
 # wait for each other.
 if "PYTEST_XDIST_WORKER" in os.environ:
