@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import functools
 import hashlib
 import importlib
 import multiprocessing
@@ -204,6 +205,10 @@ def shared_graphs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         shutil.copy(traced, path)
 
     with pytest.MonkeyPatch.context() as patch:
+        # which torch makes anew for each graph, in a second
+        registry = importlib.import_module("torch.onnx._internal.exporter._registration")
+        operators = functools.cache(registry.ONNXRegistry.from_torchlib)
+        patch.setattr(registry.ONNXRegistry, "from_torchlib", staticmethod(operators))
         trace = exporting._write
         patch.setattr(exporting, "_write", write)
         yield
