@@ -84,16 +84,21 @@ def test_scores_of_an_exported_head(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "head",
+    ("head", "graph"),
     [
-        "MaskedLM",
-        pytest.param("NextSentencePrediction", marks=pytest.mark.slow),
-        pytest.param("MultipleChoice", marks=pytest.mark.slow),
+        # the config names the head, so that the graph of another one will do
+        ("MaskedLM", "SequenceClassification"),
+        pytest.param("MaskedLM", "MaskedLM", marks=pytest.mark.slow),
+        pytest.param("NextSentencePrediction", "NextSentencePrediction", marks=pytest.mark.slow),
+        pytest.param("MultipleChoice", "MultipleChoice", marks=pytest.mark.slow),
     ],
 )
-def test_another_head_with_logits_is_refused(head: str, tmp_path: Path) -> None:
-    folder = head_folder(tmp_path / "model", getattr(minibert, f"BertFor{head}"))
-    export(Source.of(folder), tmp_path / "onnx")
+def test_another_head_with_logits_is_refused(head: str, graph: str, tmp_path: Path) -> None:
+    model_class = getattr(minibert, f"BertFor{graph}")
+    export(Source.of(head_folder(tmp_path / "model", model_class, num_labels=3)), tmp_path / "onnx")
+    config = read_json(tmp_path / "onnx" / "config.json")
+    assert config["architectures"] == [f"BertFor{graph}"]
+    write_json(tmp_path / "onnx" / "config.json", config | {"architectures": [f"BertFor{head}"]})
     _, model, tokenizer = minibert.load(tmp_path / "onnx", backend="onnx")
     with pytest.raises(TypeError, match="should be a sequence classifier.* not an OnnxHead"):
         evaluate(model, tokenizer, [{"text": "hello", "label": "LABEL_0"}])
