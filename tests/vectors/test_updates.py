@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -76,15 +77,18 @@ def test_a_link_to_the_folder_stays(embedder: SentenceEmbedder, tmp_path: Path) 
         assert names(folder.parent) == {"vectors"}
 
 
+@pytest.mark.needs("fork")
+@pytest.mark.usefixtures("one_thread")
 def test_processes_share_an_update(
     embedder: SentenceEmbedder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Forked ones, which start at once. Those of `test_processes_share_the_shards` are spawned."""
     started: list[int] = []
 
     class Pool(ProcessPoolExecutor):
-        def __init__(self, processes: int, *arguments: Any) -> None:
+        def __init__(self, processes: int, _: Any, *arguments: Any) -> None:
             started.append(processes)
-            super().__init__(processes, *arguments)
+            super().__init__(processes, get_context("fork"), *arguments)
 
     monkeypatch.setattr(shards, "ProcessPoolExecutor", Pool)
     reports = []

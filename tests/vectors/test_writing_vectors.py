@@ -20,6 +20,7 @@ import numpy as np
 import pytest
 import torch
 from conftest import full_disk
+from forked import start
 from hypothesis import given, strategies as st
 from safetensors.numpy import load_file, save_file
 from tiny_folder import LINES, WORDS, as_if_stopped, contents
@@ -366,6 +367,8 @@ class TestStoppedRuns:
         ("signal_number", "processes"),
         [(signal.SIGINT, 1), pytest.param(signal.SIGTERM, 2, marks=pytest.mark.slow)],
     )
+    @pytest.mark.needs("fork")
+    @pytest.mark.usefixtures("one_thread")
     def test_an_interrupted_run_can_be_resumed(
         self,
         tiny_model: Path,
@@ -376,46 +379,48 @@ class TestStoppedRuns:
         processes: int,
     ) -> None:
         """An interrupted run finishes its current shards, and the same command resumes it."""
-        out = tmp_path / "out"
-        command = [*self.command(tiny_model, corpus, out), "--processes"]
-        process = subprocess.Popen(
-            [*command, str(processes)], stderr=subprocess.PIPE, encoding="utf-8"
-        )
-        while process.poll() is None and not list(out.glob(".shard-??????")):
+        out, log = tmp_path / "out", tmp_path / "log.txt"
+        command = [*self.command(tiny_model, corpus, out)[3:], "--processes"]
+        process = start([*command, str(processes)], log)
+        while process.is_alive() and not list(out.glob(".shard-??????")):
             time.sleep(0.002)
-        process.send_signal(signal_number)
-        message = process.communicate()[1]
+        assert process.pid is not None
+        os.kill(process.pid, signal_number)
+        process.join()
+        message = log.read_text(encoding="utf-8")
         done = len(list(out.glob(".shard-??????")))
         # a fast computer may finish the run before the signal arrives
-        if process.returncode:
-            assert process.returncode == 128 + signal_number and 0 < done < SHARDS
+        if process.exitcode:
+            assert process.exitcode == 128 + signal_number and 0 < done < SHARDS, message
             assert message.endswith(
                 f"stopped. Complete shards in {out}: {done}. Run the same command to resume.\n"
             )
             assert {path.suffix for path in out.iterdir()} == {"", ".npy"}
-        assert main([*command[3:], "1"]) == 0
+        assert main([*command, "1"]) == 0
         assert " skipped" in capsys.readouterr().out
         embedder = SentenceEmbedder.from_pretrained(tiny_model, precision=None)
         expected = embedder.encode(corpus.read_text(encoding="utf-8").splitlines())
         np.testing.assert_allclose(open_vectors(out)[:], expected, atol=1e-5)
 
     @pytest.mark.needs("named pipes")
+    @pytest.mark.usefixtures("one_thread")
     def test_an_interrupted_run_writes_no_partial_file(
         self, tiny_model: Path, tmp_path: Path
     ) -> None:
         pipe = tmp_path / "pipe"
         out = tmp_path / "out.npy"
         os.mkfifo(pipe)
-        command = [sys.executable, "-m", "minibert", "embed", "--model", str(tiny_model)]
-        command += ["--file", str(pipe), "--output", str(out)]
-        process = subprocess.Popen(command, stderr=subprocess.PIPE, encoding="utf-8")
+        command = ["embed", "--model", str(tiny_model), "--file", str(pipe), "--output", str(out)]
+        process = start(command, tmp_path / "log.txt")
         with pipe.open("w", encoding="utf-8") as file:  # waits until the command reads
             file.write("hello")
             file.flush()
             time.sleep(0.2)
-            process.send_signal(signal.SIGINT)
-            message = process.communicate()[1]
-        assert process.returncode == 130 and not out.exists()
+            assert process.pid is not None
+            os.kill(process.pid, signal.SIGINT)
+            process.join()
+        assert process.exitcode == 130 and not out.exists()
+        message = (tmp_path / "log.txt").read_text(encoding="utf-8")
         assert f"stopped: nothing was written to {out}" in message
 
     def test_disk_full(
@@ -552,10 +557,11 @@ class TestCommand:
         assert contents(out).keys() == names
 
     def test_processes_share_the_shards(
-        self, capsys: pytest.CaptureFixture[str], tiny_model: Path, corpus: Path, tmp_path: Path
+        self, capsys: pytest.CaptureFixture[str], tiny_model: Path, tmp_path: Path
     ) -> None:
+        (tmp_path / "lines.txt").write_text("\n".join(LINES), encoding="utf-8")
         command = ["embed", "--model", str(tiny_model), "--precision", "exact"]
-        command += ["--file", str(corpus), "--shard-size", "400", "--output"]
+        command += ["--file", str(tmp_path / "lines.txt"), "--shard-size", "8", "--output"]
         one = str(tmp_path / "one")
         two = str(tmp_path / "two")
         code, expected, _ = self.run(capsys, *command, one, "--json")
