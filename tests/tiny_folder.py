@@ -101,6 +101,19 @@ def sentence_folder(
     return folder
 
 
+def two_poolings(folder: Path, **files: dict[str, Any]) -> Path:
+    """Write an embedder whose poolings, two of them, leave out the prompt.
+
+    Its graph depends on `truncate_dim` of `files` alone, so that `shared_graphs` traces one.
+    """
+    pooling = {
+        "pooling_mode_cls_token": True,
+        "pooling_mode_mean_tokens": True,
+        "include_prompt": False,
+    }
+    return sentence_folder(folder, ("Pooling", pooling), ("Normalize", {}), layers=1, **files)
+
+
 def as_if_stopped(folder: Path, missing: Iterable[int] = ()) -> None:
     """Make a finished folder of vectors one whose run was killed before its last steps."""
     manifest = json.loads((folder / ".manifest").read_text(encoding="utf-8"))

@@ -12,7 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import tiny_config
-from tiny_folder import VOCABULARY, classifier_folder, sentence_folder, tiny_folder
+from tiny_folder import (
+    VOCABULARY,
+    classifier_folder,
+    sentence_folder,
+    tiny_folder,
+    two_poolings,
+)
 from torch import nn
 
 from minibert import (
@@ -103,13 +109,11 @@ class TestReranker:
 def test_an_embedder_compares_vectors_as_its_folder_says(tmp_path: Path) -> None:
     settings = {
         "similarity_fn_name": "dot",
-        "truncate_dim": 20,
+        "truncate_dim": 48,
         "prompts": {"query": "hello ", "passage": "x "},
     }
-    folder = sentence_folder(
+    folder = two_poolings(
         tmp_path / "model",
-        ("Pooling", {"pooling_mode_cls_token": True}),
-        layers=1,
         sentence_bert_config={"max_seq_length": 12},
         config_sentence_transformers=settings,
     )
@@ -126,7 +130,7 @@ def test_an_embedder_compares_vectors_as_its_folder_says(tmp_path: Path) -> None
     np.testing.assert_allclose(theirs.similarity(queries, documents), scores, atol=1e-5)
     pairwise = ours.similarity_pairwise(queries, documents).numpy()
     np.testing.assert_allclose(theirs.similarity_pairwise(queries, documents), pairwise, atol=1e-5)
-    assert (theirs.truncate_dim, theirs.dimension, str(theirs.device)) == (20, 20, "cpu")
+    assert (theirs.truncate_dim, theirs.dimension, str(theirs.device)) == (48, 48, "cpu")
     theirs.truncate_dim = 8
     np.testing.assert_allclose(theirs.encode_query(texts), queries[:, :8], atol=1e-5)
     windows = theirs.encode_query(texts, overflow="mean", truncate_dim=4)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tiny_folder import WORDS, classifier_folder, head_folder, sentence_folder
+from tiny_folder import WORDS, classifier_folder, head_folder, sentence_folder, two_poolings
 
 from minibert import (
     BertForMaskedLM,
@@ -48,19 +48,8 @@ TEXTS = ["tall trees grow in korea", "hello", "", "how do tall trees grow in kor
 def embedder(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """A folder with two poolings that leave out the prompt, and its export."""
     root = tmp_path_factory.mktemp("models")
-    pooling = {
-        "pooling_mode_cls_token": True,
-        "pooling_mode_mean_tokens": True,
-        "include_prompt": False,
-    }
-    prompts = {"prompts": {"query": "query: "}}
-    folder = sentence_folder(
-        root / "folder",
-        ("Pooling", pooling),
-        ("Normalize", {}),
-        layers=1,
-        config_sentence_transformers=prompts,
-    )
+    settings = {"prompts": {"query": "query: "}, "truncate_dim": 48}
+    folder = two_poolings(root / "folder", config_sentence_transformers=settings)
     assert main(["export", "-m", str(folder), "-o", str(root / "exported")]) == 0
     return folder, root / "exported"
 
@@ -136,9 +125,10 @@ def test_another_export_in_the_folder(embedder: tuple[Path, Path], tmp_path: Pat
     exporting.export(Source(embedder[0]), out, force=True)
     plain = sentence_folder(tmp_path / "plain", ("Pooling", {}), layers=1)
     exporting.export(Source(plain), out, force=True)
-    expected = SentenceEmbedder.from_pretrained(plain).encode(TEXTS, overflow="mean")
+    texts = [*TEXTS, " ".join(WORDS) * 20]  # the last one in windows
+    expected = SentenceEmbedder.from_pretrained(plain).encode(texts, overflow="mean")
     exported = OnnxEmbedder.from_pretrained(out)
-    vectors = exported.encode(TEXTS, overflow="mean")
+    vectors = exported.encode(texts, overflow="mean")
     np.testing.assert_allclose(vectors, expected, rtol=0, atol=1e-5)
     with pytest.raises(ValueError, match="include_prompt should be True"):
         OnnxEmbedder(exported.model, exported.tokenizer, include_prompt=False)
@@ -495,7 +485,7 @@ class TestBackend:
         again = pickle.loads(pickle.dumps(theirs))
         np.testing.assert_array_equal(again.encode(TEXTS[:2]), theirs.encode(TEXTS[:2]))
         assert isinstance(theirs, OnnxEmbedder)
-        assert (theirs.dimension, theirs.max_length, theirs.pooling) == (64, 64, ["cls", "mean"])
+        assert (theirs.dimension, theirs.max_length, theirs.pooling) == (48, 64, ["cls", "mean"])
 
     def test_another_working_folder(
         self, embedder: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
