@@ -24,7 +24,6 @@ from conftest import tiny_config
 from hypothesis import given, strategies as st
 
 import minibert
-from minibert.checkpoints.source import BUNDLED_MODELS
 from minibert.cli import main
 from minibert.learn import build as page_build, live
 from minibert.learn.build import load, pack, page_data, render, run, show, write_page
@@ -255,34 +254,16 @@ def test_a_model_without_what_the_article_asks_for_is_an_error(
 
 
 def test_the_command_writes_the_page(
-    tmp_path: Path, minilm: str, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, tiny_model: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "page.html"
-    assert (
-        main(["view", "I love Korea", "--model", minilm, "--pad-to", "7", "--output", str(out)])
-        == 0
-    )
+    command = ["view", "tall trees grow", "--model", str(tiny_model), "--output", str(out)]
+    assert main([*command, "--pad-to", "7"]) == 0
     assert (
         capsys.readouterr().out
         == f"{out} written (7 tokens): {out.resolve().as_uri()} (--open opens it)\n"
     )
-    assert (
-        main(
-            [
-                "view",
-                "I love Korea",
-                "--pair",
-                "so do I",
-                "--model",
-                minilm,
-                "--output",
-                str(out),
-                "--force",
-                "--json",
-            ]
-        )
-        == 0
-    )
+    assert main([*command, "--pair", "how do trees", "--force", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {
         "output": str(out),
         "tokens": 9,
@@ -300,7 +281,7 @@ def fresh_webbrowser() -> Iterator[None]:
 
 
 def test_the_command_opens_the_page(
-    fresh_webbrowser: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    fresh_webbrowser: None, tmp_path: Path, tiny_model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It opens in the browser that the environment names."""
     browser = tmp_path / "browser"
@@ -309,16 +290,19 @@ def test_the_command_opens_the_page(
     page = tmp_path / "나의 page.html"
     for name, value in {"BROWSER": str(browser), "PATH": "", "DISPLAY": ""}.items():
         monkeypatch.setenv(name, value)
-    assert main(["view", "hi", "--model", "minibert-tiny", "--open", "-o", str(page)]) == 0
+    assert main(["view", "hi", "--model", str(tiny_model), "--open", "-o", str(page)]) == 0
     assert (tmp_path / "opened").read_text(encoding="utf-8") == page.resolve().as_uri()
 
 
 def test_a_missing_browser_is_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    tiny_model: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr("webbrowser.open", lambda address: False)
     page = tmp_path / "page.html"
-    assert main(["view", "hi", "-m", "minibert-tiny", "--open", "-o", str(page)]) == 1
+    assert main(["view", "hi", "-m", str(tiny_model), "--open", "-o", str(page)]) == 1
     message = f"minibert view: no browser was found. Open {page.resolve().as_uri()} in one.\n"
     assert page.exists() and capsys.readouterr().err == message
 
@@ -349,9 +333,11 @@ def test_errors_say_what_is_wrong(
     assert not list(tmp_path.iterdir())
 
 
-def test_a_folder_that_is_called_model_is_shown_with_its_parent(tmp_path: Path) -> None:
+def test_a_folder_that_is_called_model_is_shown_with_its_parent(
+    tmp_path: Path, tiny_model: Path
+) -> None:
     folder = tmp_path / "my-bert" / "model"
-    shutil.copytree(BUNDLED_MODELS / "minibert-tiny", folder)
+    shutil.copytree(tiny_model, folder)
     write_page(tmp_path / "page.html", str(folder), "I love Korea")
     scripts = read((tmp_path / "page.html").read_text(encoding="utf-8")).scripts
     assert json.loads(scripts[1][1])["name"] == "my-bert/model"
