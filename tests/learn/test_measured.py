@@ -36,6 +36,7 @@ class Model:
         self.heads = self.network.config.num_attention_heads
         self.lesson = article(language)["lesson"]
         self.measured = self.lesson["measured"]
+        self.means: dict[str, list[torch.Tensor]] = {}
 
     def run(self, text: str, pair: str | None = None, **options: Any) -> tuple[Any, list[str]]:
         trace, encoding = live.compute(self.network, self.tokenizer, text, pair, **options)
@@ -46,8 +47,13 @@ class Model:
         state: torch.Tensor = trace[name][0]
         return state
 
-    def mean(self, text: str, depth: int | None = None) -> torch.Tensor:
-        return self.state(self.run(text)[0], self.layers if depth is None else depth).mean(0)
+    def mean(self, text: str, depth: int = -1) -> torch.Tensor:
+        """Return the mean of the states of a text, of which each is computed once."""
+        if text not in self.means:
+            trace, _ = self.run(text)
+            states = [self.state(trace, at) for at in range(self.layers + 1)]
+            self.means[text] = [state.mean(0) for state in states]
+        return self.means[text][depth]
 
     def answer(self, text: str, place: int | None = None, **options: Any) -> str:
         """Return the best piece for the [MASK] of a text."""
@@ -134,7 +140,10 @@ def crowd(model: Model, name: str) -> Any:
     return model.lesson["crowds"][name]
 
 
-def test_results_belong_to_the_bundled_weights(model: Model) -> None:
+def test_results_belong_to_the_bundled_weights(
+    model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "deflated", lambda data: "")  # the digest is of the numbers
     assert model.measured["weights"] == live.embed(model.network, model.tokenizer)["digest"]
 
 
