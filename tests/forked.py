@@ -41,9 +41,11 @@ def forked(target: Callable[..., None], *arguments: Any) -> BaseProcess:
     """Start a function in a forked process.
 
     Garbage is collected first: a process group of torch that a test has left would wait in the
-    copy for threads that it does not have.
+    copy for threads that it does not have. What is not garbage is left out of later collections,
+    which would copy each page that they visit, in the copy.
     """
     gc.collect()
+    gc.freeze()
     process = multiprocessing.get_context("fork").Process(target=target, args=arguments)
     process.start()
     return process
