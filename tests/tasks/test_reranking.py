@@ -167,7 +167,7 @@ class Stars(SequenceTask):
 def test_a_task_of_ones_own_is_trained_and_evaluated(tmp_path: Path) -> None:
     data = [{"text": letter, "label": number % 5 + 1} for number, letter in enumerate("abcdefghij")]
     file = write(tmp_path / "train.jsonl", data)
-    options = TrainingOptions(epochs=40, learning_rate=3e-3)
+    options = TrainingOptions(epochs=3, learning_rate=3e-3)
     base = tiny_folder(tmp_path / "base")
     scores = finetune(Stars(), base, file, file, tmp_path / "out", options)
     model, tokenizer = load_with_heads(tmp_path / "out")

@@ -78,7 +78,7 @@ def test_each_piece_has_the_tag_of_its_first_character(checkpoint: Path, tmp_pat
 
 def test_a_particle_is_not_part_of_a_name(checkpoint: Path, tmp_path: Path) -> None:
     file = write_klue(tmp_path / "klue.tsv", 16)
-    options = TrainingOptions(epochs=20, batch_size=8, learning_rate=3e-3)
+    options = TrainingOptions(epochs=10, batch_size=8, learning_rate=6e-3)
     scores = finetune(TokenTask(), checkpoint, file, file, tmp_path / "out", options)
     assert scores["f1"] == scores["macro_f1"] == 1.0
     model = BertForTokenClassification.from_pretrained(tmp_path / "out")

@@ -54,7 +54,7 @@ WORDS = [
     "paris",
 ]
 WORDS += [f"w{i}" for i in range(80)]
-OPTIONS = TrainingOptions(epochs=8, batch_size=16, learning_rate=3e-3)
+OPTIONS = TrainingOptions(epochs=4, batch_size=16, learning_rate=5e-3)
 
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -199,7 +199,7 @@ def test_windows_have_the_positions_of_their_answers(checkpoint: str, tmp_path: 
 
 def test_answers_to_questions(checkpoint: str, tmp_path: Path) -> None:
     files = [write_squad(tmp_path / f"{seed}.json", 150, seed) for seed in range(2)]
-    options = replace(OPTIONS, epochs=4)  # each text has several windows
+    options = replace(OPTIONS, learning_rate=3e-3)
     scores = finetune(AnswerTask(), checkpoint, *files, tmp_path / "out", options, max_length=24)
     assert scores["exact_match"] > 0.9
 

@@ -221,7 +221,7 @@ def test_training_further_begins_where_it_ended(tmp_path: Path) -> None:
     lines = [f"{'good' if n % 2 else 'bad'} w{n}\t{'yes' if n % 2 else 'no'}\n" for n in range(40)]
     file = tmp_path / "train.tsv"
     file.write_text("text\tlabel\n" + "".join(lines), encoding="utf-8")
-    options = TrainingOptions(epochs=20, learning_rate=3e-3)
+    options = TrainingOptions(epochs=8, learning_rate=5e-3)
     before = finetune(SequenceTask(), base, file, file, tmp_path / "first", options)
     config = BertConfig.from_pretrained(tmp_path / "first")
     assert before["accuracy"] == 1 and config.id2label == {0: "no", 1: "yes"}
