@@ -12,6 +12,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -43,7 +44,7 @@ from minibert.tasks.tokens import TokenTask
 from minibert.text import BadRow, Table, left_out, read
 from minibert.text.table import Quoting
 from minibert.tokenization.tokenizer import BertTokenizer
-from minibert.util.checks import check_count, type_of, warn, warn_of_truncation
+from minibert.util.checks import check_count, check_kind, type_of, warn, warn_of_truncation
 
 CONFIDENCE = 0.95
 
@@ -164,11 +165,13 @@ def evaluate(
         - "reranking": mrr@10, ndcg@10, loss
 
     Raises:
-        TypeError: The model is of another kind.
+        TypeError: The model is of another kind, or `threshold` is no number.
         ValueError: The data have no rows, lack a column, or have only labels that the model does
             not have. Or an argument has no effect on this model.
     """
     check_count("bootstrap", bootstrap, minimum=0)
+    if threshold is not None:
+        check_kind("threshold", threshold, Real, "a number")
     table = Table(
         text_column,
         pair=pair_column,

@@ -261,8 +261,9 @@ class SimilarityTask(TableTask):
         ranks = positive_ranks(anchors, candidates, anchor_texts, candidate_texts)
         values = {f"recall@{k}": ranks < k for k in RECALL_AT} | {"mrr": 1 / (ranks + 1)}
         errors = [
-            Mistake(row, anchor_texts[row], answers[row], f"rank {ranks[row] + 1}", ranks[row])
-            for row in np.flatnonzero(ranks > 0).tolist()
+            Mistake(row, anchor_texts[row], answers[row], f"rank {rank + 1}", rank)
+            for row, rank in enumerate(ranks.tolist())
+            if rank > 0
         ]
         return Scores.means(
             "pairs",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -269,6 +270,7 @@ def test_an_embedder(tokenizer: Any) -> None:
     rows = [{"q": anchor, "a": text} for anchor, text in zip(anchors, positives, strict=True)]
     columns = {"text_column": "q", "pair_column": "a"}
     result = evaluate(embedder, None, rows, bootstrap=20, **columns)
+    assert json.loads(json.dumps([asdict(mistake) for mistake in result.errors]))
     scores = minibert.similarity(embedder.encode(anchors), embedder.encode(positives))
     ranks = [(row > row[index]).sum() for index, row in enumerate(np.asarray(scores))]
     assert result.metrics["mrr"] == close(float(np.mean([1 / (rank + 1) for rank in ranks])))
@@ -336,3 +338,5 @@ def test_a_threshold_is_for_several_labels(tokenizer: Any) -> None:
     rows = [{"text": text, "label": "good"} for text in random_texts(3)]
     with pytest.raises(ValueError, match="threshold is for models with several labels"):
         evaluate(model, tokenizer, rows, threshold=0.5)
+    with pytest.raises(TypeError, match="threshold should be a number"):
+        evaluate(model, tokenizer, rows, threshold="0.5")  # type: ignore[arg-type]
