@@ -743,15 +743,9 @@ function drawPredictions() {
   const parts = [
     element("h2", t("predictions.best", { token: piece(state.token), state: `h${state.depth}` })),
   ];
-  const { text, pair, masked } = shown.request;
-  if (masked.includes(state.token)) {
-    parts.push(
-      element(
-        "p",
-        t("predictions.hidden", { token: live.tokens({ text, pair })[state.token].piece }),
-        { className: "say" },
-      ),
-    );
+  if (shown.request.masked.includes(state.token)) {
+    const token = live.tokens({ ...shown.request, masked: [] })[state.token].piece;
+    parts.push(element("p", t("predictions.hidden", { token }), { className: "say" }));
   }
   if (shown.whole) {
     // Show the words before and after.

@@ -102,6 +102,12 @@ def test_predictions_open_with_a_word_to_guess(opened: Opened) -> None:
     opened.page.evaluate("goTo(STOPS.findIndex(stop => stop.section === 'predictions'))")
     opened.settle()
     assert opened.page.inner_text("#tokens").split()[-2] == "[MASK]"
+    opened.page.evaluate("ask({pad: 12})")
+    opened.settle()
+    opened.page.evaluate("change({token: 10})")
+    opened.page.click("#mask")
+    opened.settle()
+    assert "“[PAD]”" in opened.page.inner_text("#best")  # padding can be hidden, too
 
 
 def test_the_tab_of_states_opens_at_the_chosen_layer(opened: Opened) -> None:
