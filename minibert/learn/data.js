@@ -188,7 +188,8 @@ let numbers; // (name) => Numbers of a step of the current text
 let tokens = [];
 let count = 0;
 
-const piece = (i) => tokens[i].piece;
+/** Returns the piece of a token. The chosen one may still be computed, with a text just set. */
+const piece = (i) => tokens[i]?.piece ?? "…";
 const mayLook = (q, k) => Boolean(tokens[k].mask) && SIDES[shown.request.sides](q, k);
 const stateName = (depth) => (depth ? `layer.${depth - 1}.output` : "embeddings.output");
 const hiddenState = (depth, from = shown) => from.steps.get(stateName(depth));
@@ -225,27 +226,34 @@ async function refresh() {
     return;
   }
   running = true;
-  do {
-    late = false;
-    const request = requested();
-    try {
-      const untouched = same(request, photograph.request);
-      const next = untouched ? photograph : await live.compute(request);
-      if (isAltered(request)) {
-        next.whole ??= await live.compute({ ...request, off: [], type: null });
-      }
-      if (!late) {
-        show(next);
-        state.trouble = "";
-      }
-    } catch (error) {
-      state.trouble = error.message;
+  try {
+    do {
+      late = false;
+      await computeShown(requested());
+    } while (late);
+  } finally {
+    running = false; // also if drawing fails
+  }
+}
+
+/** Computes a request, and draws the page unless another one has come in the meantime. */
+async function computeShown(request) {
+  try {
+    const untouched = same(request, photograph.request);
+    const next = untouched ? photograph : await live.compute(request);
+    if (isAltered(request)) {
+      next.whole ??= await live.compute({ ...request, off: [], type: null });
     }
     if (!late) {
-      rebuild();
+      show(next);
+      state.trouble = "";
     }
-  } while (late);
-  running = false;
+  } catch (error) {
+    state.trouble = error.message;
+  }
+  if (!late) {
+    rebuild();
+  }
 }
 
 /**

@@ -68,7 +68,7 @@ async function enter(scene) {
   judge.turn = {}; // cancels the judging of the previous scene
   const beginWith = (title) => {
     scrollerOf($("lesson")).scroller.scrollTop = 0;
-    $(title).focus({ preventScroll: true });
+    $(title)?.focus({ preventScroll: true }); // the end is drawn once its tokens are computed
   };
   if (scene === SCENE_COUNT) {
     change({ scene, guess: -1, ask: "" });

@@ -71,7 +71,12 @@ function buildTraining() {
   for (let i = 0; i < 5; i++) {
     const row = element("tr");
     const cell = element("td");
-    const input = element("input", "", { type: "text", spellcheck: false, dir: "auto" });
+    const input = element("input", "", {
+      type: "text",
+      spellcheck: false,
+      dir: "auto",
+      disabled: true, // until the models are loaded, with which its text comes
+    });
     input.oninput = () => {
       run.prompts[i] = input.value;
       forming.prompt = i;
@@ -140,7 +145,7 @@ async function wakePupils() {
     .flatMap((family, i) => family.map((word) => [word, i]))
     .slice(0, run.max_tokens);
   for (const [i, input] of [...$("prompts").querySelectorAll("input")].entries()) {
-    input.value = run.prompts[i];
+    Object.assign(input, { value: run.prompts[i], disabled: false });
     input.setAttribute("aria-label", t("training.prompt", { number: i + 1 }));
   }
   pupils = [own, ...others.map((weights) => own.with({ ...run, ...weights }))];
