@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -121,9 +122,15 @@ class ModelCompatibility(nn.Module):
         return 6 * tokens * self.num_parameters(exclude_embeddings=exclude_embeddings)
 
     def set_attn_implementation(self, attn_implementation: str) -> None:
-        """Choose the attention function by its name, a key of `ATTENTION_FUNCTIONS`."""
+        """Choose the attention function by its name, a key of `ATTENTION_FUNCTIONS`.
+
+        Raises:
+            ValueError: Another name. The model keeps its function.
+        """
+        changed = copy.copy(self.config)
+        changed.attn_implementation = attn_implementation
+        changed.validate()  # before the model has it
         self.config.attn_implementation = attn_implementation
-        self.config.validate()
 
     def get_output_embeddings(self) -> nn.Linear | None:
         """Return the decoder of words, (vocab, hidden), or None in models without one."""

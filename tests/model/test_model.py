@@ -212,6 +212,8 @@ def test_the_attention_function_can_be_changed_later() -> None:
     assert model.config.attn_implementation == model.bert.config.attn_implementation == "eager"
     with pytest.raises(ValueError, match="attn_implementation should be one of sdpa, eager"):
         model.set_attn_implementation("flash")
+    assert model.config.attn_implementation == "eager"
+    model(torch.ones(1, 3, dtype=torch.long))
 
 
 def test_output_embeddings() -> None:
