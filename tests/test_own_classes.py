@@ -156,6 +156,21 @@ def test_a_config_of_ones_own_is_loaded(tmp_path: Path) -> None:
     assert isinstance(again.config, HeadsConfig) and len(again.layers) == 2
 
 
+def test_a_config_that_checks_its_fields_is_loaded_by_the_plain_model(tmp_path: Path) -> None:
+    class ExitConfig(BertConfig):
+        def __init__(self, exit_layer: int = 0, **fields: Any) -> None:
+            super().__init__(**fields)
+            if exit_layer >= self.num_hidden_layers:
+                raise ValueError("exit_layer")
+
+    config = ExitConfig(exit_layer=1, **SIZES)
+    BertModel(config).save_pretrained(tmp_path)
+    model = BertModel.from_pretrained(tmp_path, config=config)
+    assert len(model.encoder.layer) == config.num_hidden_layers == SIZES["num_hidden_layers"]
+    assert model.encoder.layer[-1].attention.self.config is model.config
+    assert model.config.num_hidden_layers == SIZES["num_hidden_layers"]
+
+
 def test_an_init_that_takes_anything_gets_what_is_no_field_of_the_config(tmp_path: Path) -> None:
     """As in SimCSE's code, whose `__init__` takes `*model_args, **model_kargs`."""
 

@@ -16,6 +16,7 @@ Names in the model equal the names in the official files, so no mapping table is
 names change (`checkpoints.tensors.RENAMES`), and the prefix of the base model is added or removed.
 """
 
+import copy
 import inspect
 import os
 import re
@@ -240,7 +241,9 @@ def build(
     is_own = model_class.__module__ in OWN_MODULES
     if not is_own or config.num_hidden_layers < 2:
         return model_class(config, *arguments, **model_options)
-    model = model_class(config.replace(num_hidden_layers=1), *arguments, **model_options)
+    single = copy.copy(config)  # not `replace`, which runs the `__init__` of a user's config
+    single.num_hidden_layers = 1
+    model = model_class(single, *arguments, **model_options)
     for module in model.modules():
         if "config" in vars(module):
             module.config = config
