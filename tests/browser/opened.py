@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import json
 import os
@@ -63,23 +64,35 @@ RUN = once_each(build.run)
 DEFLATED = functools.lru_cache(maxsize=16)(live.deflated)
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    """A headless Chromium, or a skip if there is none.
+@functools.cache
+def chromium() -> tuple[Any, asyncio.AbstractEventLoop]:
+    """Start a headless Chromium, or skip the test if there is none.
 
-    Playwright occupies the event loop of asyncio, so the fixture ends with each module.
+    Both last until this process ends, because Node.js and Chromium take a second to start.
+
+    Returns:
+        Chromium, and the event loop of Playwright, which counts as running between its calls.
     """
     api = pytest.importorskip("playwright.sync_api", reason="needs playwright: extra [test]")
     if CHROMIUM is None:
         pytest.skip("needs chromium: apt-get install chromium")
-    with api.sync_playwright() as playwright, pytest.MonkeyPatch.context() as patch:
+    playwright = api.sync_playwright().start()
+    started = playwright.chromium.launch(executable_path=CHROMIUM, args=OPTIONS.split())
+    return started, asyncio.get_running_loop()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """A headless Chromium. Tests of other modules may run event loops of their own."""
+    started, loop = chromium()
+    asyncio._set_running_loop(loop)
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(build, "load", LOAD)
         patch.setattr(build, "run", RUN)
         for module in (build, live):
             patch.setattr(module, "deflated", DEFLATED)
-        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=OPTIONS.split())
-        yield chromium
-        chromium.close()
+        yield started
+    asyncio._set_running_loop(None)
 
 
 def article_page(folders: pytest.TempPathFactory, language: str) -> Path:
