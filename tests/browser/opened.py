@@ -24,6 +24,7 @@ OPTIONS = (
     "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
     "--disable-component-update --disable-sync"
 )
+POLLING = 20  # milliseconds after which a condition is looked at again
 # Shipped measurements are not repeated, which saves time, unless a test sets `repeats`.
 STILL = """() => {
   const { repeat } = Experiment.prototype;
@@ -147,6 +148,10 @@ class Opened:
             viewport=viewport, color_scheme=scheme, locale=language, offline=True, **options
         )
         self.page = self.context.new_page()
+        # Playwright looks in every frame by default, and so makes the page draw sixty in a second.
+        self.page.wait_for_function = functools.partial(
+            self.page.wait_for_function, polling=POLLING
+        )
         self.trouble: list[str] = []
         self.requests: list[str] = []
         self.page.on("console", lambda message: self.trouble.append(message.text))
