@@ -239,8 +239,8 @@ async function refresh() {
 /** Computes a request, and draws the page unless another one has come in the meantime. */
 async function computeShown(request) {
   try {
-    const untouched = same(request, photograph.request);
-    const next = untouched ? photograph : await live.compute(request);
+    const known = [shown, photograph].find((what) => same(request, what.request));
+    const next = known ?? (await live.compute(request));
     if (isAltered(request)) {
       next.whole ??= await live.compute({ ...request, off: [], type: null });
     }
