@@ -291,11 +291,13 @@ def test_a_long_text_stays_in_sight(held: Opened) -> None:
     assert page.evaluate("film.time === filmEnds()[2]") and page.evaluate(box) > 500
 
 
-@pytest.fixture(scope="module")
-def phone(browser: Any, file: Path) -> Iterator[Opened]:
-    with Opened(browser, file, width=360, height=740) as opened:
-        yield opened
-        assert opened.trouble == []
+@pytest.fixture
+def phone(once: Opened) -> Iterator[Opened]:
+    """The page in a narrow window."""
+    once.page.set_viewport_size({"width": 360, "height": 740})
+    yield once
+    once.page.set_viewport_size({"width": 1280, "height": 800})
+    assert once.trouble == []
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
