@@ -40,7 +40,7 @@ class Reader(Opened):
                 "id => SCENES.findIndex(scene => scene.id === id)", scene
             )
         self.explore()
-        self.page.click(f"#scene-{number - 1}")
+        self.click(f"#scene-{number - 1}")
         self.settle()
 
     def act(self) -> list[list[str]]:
