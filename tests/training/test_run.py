@@ -209,7 +209,10 @@ def whole_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[float], di
     """The losses and the weights of a run that nothing stops."""
     torch.manual_seed(1)
     model = BertForSequenceClassification(tiny_config())
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # as in the tests: `one_thread` comes after the fixtures of a module
     losses = run(model, tmp_path_factory.mktemp("whole"), THIRTY)
+    torch.set_num_threads(threads)
     return losses, dict(model.state_dict())
 
 
