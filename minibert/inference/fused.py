@@ -23,6 +23,7 @@ from minibert.attention import (
     BertSelfOutput,
     sdpa_attention,
 )
+from minibert.base import use_one_thread_after_fork
 from minibert.config import BertConfig
 from minibert.encoder import (
     ACTIVATIONS,
@@ -355,6 +356,7 @@ def as_rows(hidden_states: Tensor, layout: Layout) -> tuple[Tensor, PackedLayout
 
 
 def _rebuild(pickled: bytes) -> FusedEncoder:
+    use_one_thread_after_fork()  # or a worker of a pool would wait forever to copy the weights
     with torch.no_grad():
         return FusedEncoder(*pickle.loads(pickled))
 

@@ -169,11 +169,13 @@ def test_workers_of_a_data_loader(method: str, precision: str | None) -> None:
     np.testing.assert_allclose(vectors, expected, rtol=0, atol=TOLERANCE[precision])
 
 
-@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:This processor has no:UserWarning")
 @pytest.mark.parametrize("precision", [None, "fp32", "bf16", "int8"])
-@pytest.mark.parametrize("method", ["spawn", "fork", "forkserver"])
-@pytest.mark.parametrize("of_torch", [True, False])
+@pytest.mark.parametrize(
+    "method",
+    ["fork", *(pytest.param(each, marks=pytest.mark.slow) for each in ("spawn", "forkserver"))],
+)
+@pytest.mark.parametrize("of_torch", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_pools(method: str, precision: str | None, of_torch: bool) -> None:
     embedder = SentenceEmbedder.from_pretrained("minibert-tiny", precision=precision)
     expected = encode(embedder)
