@@ -300,8 +300,9 @@ def use_one_thread_after_fork() -> None:
     """Let a forked process compute in one thread, if its parent had built a model before.
 
     The threads of torch do not exist in a forked process, such as a worker of a `DataLoader`. An
-    operator that needs them would wait forever. So the first model that is built in such a process,
-    or its first forward, sets the number of threads to 1. The caller may change it afterwards.
+    operator that needs them would wait forever. So the first model that is built or optimized in
+    such a process, or its first forward, sets the number of threads to 1. The caller may change it
+    afterwards.
     """
     global _process
     if torch.compiler.is_compiling():

@@ -95,6 +95,7 @@ class FusedEncoder(BertEncoder):
         self, encoder: BertEncoder, config: BertConfig, precision: str, sample: Tensor | None = None
     ) -> None:
         nn.Module.__init__(self)
+        use_one_thread_after_fork()  # or a worker of a pool would wait forever to copy weights
         self.config = config
         self.precision = precision
         self.sample = sample
@@ -356,7 +357,6 @@ def as_rows(hidden_states: Tensor, layout: Layout) -> tuple[Tensor, PackedLayout
 
 
 def _rebuild(pickled: bytes) -> FusedEncoder:
-    use_one_thread_after_fork()  # or a worker of a pool would wait forever to copy the weights
     with torch.no_grad():
         return FusedEncoder(*pickle.loads(pickled))
 
