@@ -64,6 +64,7 @@ SUPPORTED = {
 """Fields that would change what a model computes, and the only value that minibert supports."""
 
 
+@keeps_own_fields
 @dataclass(kw_only=True, repr=False)
 class BertConfig(ConfigCompatibility):
     """Everything that decides the shape and the behavior of a model.
@@ -344,13 +345,6 @@ class BertConfig(ConfigCompatibility):
 
         check_unused("BertConfig.save_pretrained", options, SAVING)
         write_json(make_folder(save_directory) / "config.json", self.to_dict())
-
-
-BertConfig.__init__ = keeps_own_fields(BertConfig.__init__)  # type: ignore[method-assign]
-# `@dataclass` keeps the default of an InitVar, here None, as an attribute of the class. It would
-# hide the property of the same name that the class inherits.
-BertConfig.num_labels = ConfigCompatibility.num_labels  # type: ignore[method-assign]
-BertConfig.label2id = ConfigCompatibility.label2id  # type: ignore[method-assign]
 
 
 def _check(config: BertConfig, name: str, is_valid: bool, expected: str) -> None:

@@ -196,15 +196,25 @@ class ConfigCompatibility:
         return f"{type(self).__name__} {self.to_json_string()}"
 
 
-def keeps_own_fields(init: Callable[..., None]) -> Callable[..., None]:
-    """Let a user's config class have fields of its own, as in transformers.
+def keeps_own_fields(config_class: type[Config]) -> type[Config]:
+    """Let subclasses of a config have fields of their own, as in transformers.
 
-    What its `__init__` passes on is kept in `extra`. What is an attribute of the class is assigned,
-    as the attribute would hide the value in `extra`.
+    What their `__init__` passes on is kept in `extra`. What is an attribute of the class is
+    assigned, as the attribute would hide the value in `extra`.
 
     Args:
-        init: The `__init__` of `BertConfig`.
+        config_class: The config, a dataclass that takes `num_labels` and `label2id`.
     """
+    # `@dataclass` keeps the default of an InitVar as an attribute of the class. It would hide the
+    # inherited property of the same name.
+    for name in ("num_labels", "label2id"):
+        delattr(config_class, name)
+    config_class.__init__ = _keeping_unknown(config_class.__init__)  # type: ignore[method-assign]
+    return config_class
+
+
+def _keeping_unknown(init: Callable[..., None]) -> Callable[..., None]:
+    """Return an `__init__` that keeps the fields that `init` does not have."""
     names = inspect.signature(init).parameters
 
     @functools.wraps(init)
