@@ -13,6 +13,7 @@ import shutil
 import signal
 import socket
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +22,7 @@ from typing import Any
 import pytest
 import torch
 from hypothesis import settings
+from programs import drawn
 
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
@@ -41,6 +43,8 @@ if threading.current_thread() is threading.main_thread():
 # (`--hypothesis-profile=thorough`).
 settings.register_profile("quick", max_examples=25, deadline=None)
 settings.register_profile("thorough", max_examples=250, deadline=None)
+# The hour of the laboratory (`-m laboratory`)
+settings.register_profile("laboratory", max_examples=10_000, deadline=None)
 settings.load_profile("quick")
 
 # Every class with a head. The last one takes input_ids of shape (batch, choices, seq).
@@ -91,6 +95,12 @@ def check_encodings_in_this_process_only() -> None:
     os.environ.pop("PYTHONWARNDEFAULTENCODING", None)
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Draw thousands of programs where the laboratory is asked for."""
+    if "laboratory" in config.getoption("markexpr") and not config.getoption("hypothesis_profile"):
+        settings.load_profile("laboratory")
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip tests that need a Unix feature, on Windows and where tests/laptop simulates it."""
     for mark in item.iter_markers("needs"):
@@ -101,6 +111,9 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Allow slow tests 30 minutes. The timeout of the others is in pyproject.toml."""
     for item in items:
+        if "laboratory" in item.path.parts:
+            item.add_marker(pytest.mark.laboratory)
+            item.add_marker(pytest.mark.timeout(7200))
         if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(1800))
 
@@ -140,6 +153,30 @@ def two_threads() -> Iterator[None]:
     torch.set_num_threads(2)
     yield
     torch.set_num_threads(threads)
+
+
+@pytest.fixture(autouse=True)
+def _programs_are_counted(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Report how many programs a test of the laboratory drew, from any process."""
+    before = drawn.copy()
+    yield
+    for kind, count in (drawn - before).items():
+        request.node.user_properties.append(("programs", (kind, count)))
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Close a run of the laboratory with its programs and differences."""
+    counts: Counter[str] = Counter()
+    for report in terminalreporter.getreports(""):  # of teardown
+        for name, value in report.user_properties:
+            if name == "programs":
+                counts[value[0]] += value[1]
+    if counts:
+        differences = sum("laboratory" in r.nodeid for r in terminalreporter.getreports("failed"))
+        kinds = ", ".join(f"{kind} {count}" for kind, count in sorted(counts.items()))
+        terminalreporter.write_line(
+            f"laboratory: {sum(counts.values())} programs ({kinds}), {differences} differences"
+        )
 
 
 @pytest.hookimpl(hookwrapper=True)
