@@ -91,9 +91,10 @@ TOPICS = {
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns the exit code."""
     command_line = sys.argv[1:] if arguments is None else list(arguments)
-    with prepared(command_line):
+    with prepared(command_line) as messages:
         try:
             options = parse(command_line)
+            messages.parser = options.parser
         except EXPECTED_ERRORS as error:  # of help that cannot be printed, or a damaged run.json
             return end_failed("minibert", error)
         return run(options)

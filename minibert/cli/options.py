@@ -117,8 +117,9 @@ def add_fields(parser: Any, kind: Any, *names: str, **defaults: Any) -> None:
             if choices is None:
                 settings["metavar"] = about.get("metavar") or metavar
         action = parser.add_argument(flag, help=help, **settings)
+        action.kind, action.field = kind, declared.name  # as errors of Python call it
         if kind is not Table:  # errors of a file say Table(text=...)
-            action.argument = declared.name  # as Python calls it, for `in_options`
+            action.argument = declared.name
 
 
 def options_in_lines(kind: Any, *names: str) -> str:
@@ -205,7 +206,9 @@ _ARGUMENT = re.compile(
 _AFTER_ARGUMENT = ("should ", "is ", "are for ", "has no effect ", "(")
 
 
-def in_options(sentence: str, parser: Parser, of_table: Mapping[str, str] | None = None) -> str:
+def guessed_options(
+    sentence: str, parser: Parser, of_table: Mapping[str, str] | None = None
+) -> str:
     """An error of Python, with the options of the command in place of the arguments.
 
     Args:

@@ -20,8 +20,11 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
 
-from minibert.cli.options import in_options
+from minibert.cli.messages import in_options, option_of
+from minibert.cli.options import guessed_options
+from minibert.cli.parser import Parser
 from minibert.cli.results import EXPECTED_ERRORS, UsageError
+from minibert.util.errors import ArgumentError, Message, message_of
 from minibert.util.extras import install_line
 from minibert.util.files import NOT_WRITTEN
 
@@ -40,8 +43,12 @@ class Terminated(KeyboardInterrupt):
 
 
 @contextmanager
-def prepared(command_line: Sequence[str]) -> Iterator[None]:
-    """Output in UTF-8, messages on stderr and an orderly end by SIGTERM, while a command runs."""
+def prepared(command_line: Sequence[str]) -> Iterator[Stderr]:
+    """Output in UTF-8, messages on stderr and an orderly end by SIGTERM, while a command runs.
+
+    Yields:
+        What prints the messages. Its `parser` is to be set as soon as the command is known.
+    """
     if sys.stdout is None:
         sys.stdout = _ClosedOutput()
     if isinstance(sys.stdout, io.TextIOWrapper):
@@ -51,11 +58,11 @@ def prepared(command_line: Sequence[str]) -> Iterator[None]:
     stderr = sys.stderr
     if stderr is None:  # closed; print would write to stdout
         stderr = open(os.devnull, "w", encoding="utf-8")
-    messages: Any = _MessageStream(stderr)
-    sys.stderr = messages
-    with _messages(command_line), _terminable():
+    stream: Any = _MessageStream(stderr)
+    sys.stderr = stream
+    with _messages(command_line) as messages, _terminable():
         try:
-            yield
+            yield messages
         finally:
             _end_output()
             sys.stderr = stderr
@@ -69,7 +76,7 @@ def run(options: argparse.Namespace) -> int:
         sys.stdout.flush()  # here and not when Python ends: a full disk is an error like any other
         return code
     except KeyboardInterrupt as stop:
-        return _end_stopped(options, getattr(stop, "signal", signal.SIGINT), str(stop))
+        return _end_stopped(options, getattr(stop, "signal", signal.SIGINT), message_of(stop))
     except Exception as error:
         is_expected = isinstance(error, EXPECTED_ERRORS)
         if _signals:  # a library has caught what the signal raised, and raised another error
@@ -96,16 +103,21 @@ def end_failed(name: str, error: BaseException, options: argparse.Namespace | No
     """
     if isinstance(error, BrokenPipeError):
         return 0
-    sentence = _sentence(error)
-    if options is not None:
-        sentence = in_options(sentence, options.parser)
+    parser = None if options is None else options.parser
+    sentence = _sentence(error, parser)
+    if parser is not None:
+        sentence = guessed_options(sentence, parser)
     print(f"{name}: {sentence}", file=sys.stderr)
-    # what begins with an option is about what was typed, also where only the model could tell
-    is_usage = isinstance(error, ValueError) and sentence.startswith("--")
-    return 2 if is_usage or isinstance(error, UsageError) else 1
+    # what is about an option is about what was typed, also where only the model could tell
+    is_usage = isinstance(error, UsageError) or (
+        isinstance(error, ArgumentError)
+        and parser is not None
+        and option_of(error.argument, parser) is not None
+    )
+    return 2 if is_usage or (isinstance(error, ValueError) and sentence.startswith("--")) else 1
 
 
-def _end_stopped(options: argparse.Namespace, number: int, sentence: str = "") -> int:
+def _end_stopped(options: argparse.Namespace, number: int, message: Message | None = None) -> int:
     """Say what was kept, and return the exit code of a command that a signal has stopped."""
     output = getattr(options, "output", None)
     kept = "stopped."
@@ -113,7 +125,8 @@ def _end_stopped(options: argparse.Namespace, number: int, sentence: str = "") -
         kept = f"stopped: nothing was written to {output}."
     elif output is not None:
         kept = f"stopped: {output} is as it was, or incomplete."
-    sentence = in_options(sentence, options.parser) or kept
+    sentence = in_options(message or Message(), options.parser)
+    sentence = guessed_options(sentence, options.parser) or kept
     print(f"minibert: {sentence}", file=sys.stderr)
     return _TERMINATED if number == signal.SIGTERM else _INTERRUPTED
 
@@ -159,15 +172,26 @@ def _end_output() -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-class _Stderr(logging.Handler):
-    """Messages and warnings of the package, a line each, on the stderr of the moment."""
+class Stderr(logging.Handler):
+    """Messages and warnings of the package, a line each, on the stderr of the moment.
+
+    Attributes:
+        parser: That of the command, by whose options a message calls arguments of Python. None: it
+            calls them as Python does.
+    """
+
+    parser: Parser | None = None
 
     def emit(self, record: logging.LogRecord) -> None:
-        print(f"minibert: {record.getMessage()}", file=sys.stderr)
+        """Prints a message."""
+        text = record.getMessage()
+        if isinstance(record.msg, Message) and self.parser is not None:
+            text = in_options(record.msg, self.parser)
+        print(f"minibert: {text}", file=sys.stderr)
 
 
 @contextmanager
-def _messages(command_line: Sequence[str]) -> Iterator[None]:
+def _messages(command_line: Sequence[str]) -> Iterator[Stderr]:
     """Send warnings to the logger `minibert`, and its messages to stderr.
 
     With `--quiet` only errors are shown.
@@ -175,9 +199,10 @@ def _messages(command_line: Sequence[str]) -> Iterator[None]:
     is_quiet = "--quiet" in command_line or "-q" in command_line
     show_warning = warnings.showwarning
     warnings.showwarning = _log_warning
+    handler = Stderr()
     try:
-        with logged_by(_Stderr(), logger, logging.ERROR if is_quiet else logging.INFO):
-            yield
+        with logged_by(handler, logger, logging.ERROR if is_quiet else logging.INFO):
+            yield handler
     finally:
         warnings.showwarning = show_warning
 
@@ -204,7 +229,7 @@ def logged_by(handler: logging.Handler, logger: logging.Logger, level: int) -> I
 
 
 def _log_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    logger.warning("%s", message)
+    logger.warning(message if isinstance(message, str) else message_of(message))
 
 
 @contextmanager
@@ -235,8 +260,13 @@ def _stop(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def _sentence(error: BaseException) -> str:
-    """An error in one sentence, without numbers that only systems know."""
+def _sentence(error: BaseException, parser: Parser | None) -> str:
+    """An error in one sentence, without numbers that only systems know.
+
+    Args:
+        error: The error.
+        parser: That of the command, by whose options the error calls arguments of Python.
+    """
     if isinstance(error, OSError) and error.errno is not None and error.strerror is not None:
         if error.filename is None:
             if error.errno in NOT_WRITTEN:
@@ -253,7 +283,9 @@ def _sentence(error: BaseException) -> str:
     package = (getattr(error, "name", None) or "").partition(".")[0]
     if isinstance(error, ModuleNotFoundError) and package in DEPENDENCIES:
         return f"{package} is not installed, which minibert needs: {install_line()}"
-    sentence = " ".join(str(error).split()) or type(error).__name__
+    message = message_of(error)
+    sentence = message if parser is None else in_options(message, parser)
+    sentence = " ".join(sentence.split()) or type(error).__name__
     if len(sentence) > 1000:
         sentence = f"{sentence[:700]} ... {sentence[-200:]}"  # with the advice at its end
     return sentence

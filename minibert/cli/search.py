@@ -15,7 +15,7 @@ from minibert.cli.options import (
     add_options,
     add_results,
     add_table,
-    in_options,
+    guessed_options,
     probability,
     refuse_options,
     table_of,
@@ -156,7 +156,7 @@ def _queries_of_file(options: argparse.Namespace) -> list[Row]:
     try:
         return list(read(file, table))
     except ValueError as error:
-        error.args = (in_options(str(error), options.parser, {"text": "--query-column"}),)
+        error.args = (guessed_options(str(error), options.parser, {"text": "--query-column"}),)
         raise
 
 

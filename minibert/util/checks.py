@@ -9,6 +9,8 @@ from collections.abc import Iterable
 from dataclasses import field, fields
 from typing import Any
 
+from minibert.util.errors import Argument, ArgumentError, Message
+
 
 class TruncationWarning(UserWarning):
     """Texts have more tokens than a model takes, and the rest of them was not read.
@@ -27,8 +29,8 @@ class TruncationWarning(UserWarning):
         subject, were = f"{count:,} of {total:,} {kind} have", "were"
         if total == 1:
             subject, were = f"the {kind.removesuffix('s')} has", "was"
-        sentence = f"{subject} more than {limit} tokens and {were} truncated. {advice}"
-        super().__init__(sentence.rstrip())
+        sentence = f"{subject} more than {limit} tokens and {were} truncated."
+        super().__init__(Message(sentence, *([" ", advice] if advice else [])))
         self.count = count
         self.limit = limit
 
@@ -58,7 +60,7 @@ def warn_of_truncation(
         warn(TruncationWarning(count, total, limit, advice, kind))
 
 
-def check_count(name: str, value: Any, minimum: int = 1) -> None:
+def check_count(name: str | Argument, value: Any, minimum: int = 1) -> None:
     """Check that a value is a whole number of at least `minimum`.
 
     Args:
@@ -74,8 +76,8 @@ def check_count(name: str, value: Any, minimum: int = 1) -> None:
     except TypeError:
         is_valid = False
     if not is_valid:
-        raise ValueError(
-            f"{name} should be a whole number of {minimum} or more, not {value!r:.80}."
+        raise ArgumentError(
+            name, f"should be a whole number of {minimum} or more, not {value!r:.80}."
         )
 
 
@@ -104,7 +106,7 @@ def check_kind(name: str, value: Any, kinds: Any, expected: str) -> None:
         raise TypeError(f"{name} should be {expected}, not {type_of(value)}.")
 
 
-def check_flag(name: str, value: Any) -> None:
+def check_flag(name: str | Argument, value: Any) -> None:
     """Check that a switch is True, False, or None where that is its default.
 
     Whatever else there is would count as true, also "False".
@@ -118,7 +120,7 @@ def check_flag(name: str, value: Any) -> None:
     """
     is_of_type = isinstance(value, bool | int | None) or type(value).__name__ in ("bool", "bool_")
     if not is_of_type or value not in (True, False, None):
-        raise ValueError(f"{name} should be True or False, not {value!r:.80}.")
+        raise ArgumentError(name, f"should be True or False, not {value!r:.80}.")
 
 
 def amount(count: int, thing: str, things: str = "") -> str:
@@ -207,19 +209,19 @@ def check_fields(options: Any) -> None:
         ValueError: A number is out of range or not whole, a value is not among the choices, or a
             switch is neither True nor False.
     """
+    owner = type(options)
     for name in flags_of(options):
-        check_flag(name, getattr(options, name))
+        check_flag(Argument(name, owner=owner), getattr(options, name))
     for declared in fields(options):
         value = getattr(options, declared.name)
+        argument = Argument(declared.name, owner=owner)
         minimum, choices = declared.metadata["minimum"], declared.metadata["choices"]
         if choices is not None and value not in choices:
-            raise ValueError(f"{declared.name} should be {' or '.join(choices)}, not {value!r}.")
+            raise ArgumentError(argument, f"should be {' or '.join(choices)}, not {value!r}.")
         if minimum is None or (value is None and "None" in str(declared.type)):
             continue
         if type(minimum) is int and type(value) is not int:
-            raise ValueError(f"{declared.name} should be a whole number, not {value!r}.")
+            raise ArgumentError(argument, f"should be a whole number, not {value!r}.")
         if not minimum <= value < math.inf:
             finite = "" if type(minimum) is int else " and finite"
-            raise ValueError(
-                f"{declared.name} should be {minimum:g} or more{finite}, not {value!r}."
-            )
+            raise ArgumentError(argument, f"should be {minimum:g} or more{finite}, not {value!r}.")

@@ -1,0 +1,109 @@
+"""What errors and warnings say, with the arguments that they mention.
+
+A sentence of minibert is read in two places. In Python an argument goes by its name,
+`multi_label=True`. At the command line the same argument is an option, `--multi-label`. So a
+message keeps its arguments apart from its words, and whoever prints it decides how to write them:
+
+    raise ArgumentError("max_length", f"should be 512 or less, not {max_length}.")
+    raise ArgumentError("label_columns", "are for several labels: pass ", MULTI_LABEL, ".")
+    raise ValueError(Message(f"{file} has no header: pass ", Argument("columns", ..., Table), "."))
+    warn(Message(f"{count} texts were truncated: pass a larger ", Argument("max_length"), "."))
+
+A word that is only text stays text, also where a file or a column has the name of an argument.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Argument:
+    """An argument that a message mentions.
+
+    Attributes:
+        name: Its name.
+        value: The value that the message mentions with it. `...` stands for any. Without a value
+            the message mentions the argument alone.
+        owner: The class whose field it is, where the name alone says too little, such as `Table`.
+    """
+
+    name: str
+    value: Any = inspect.Parameter.empty
+    owner: type | None = None
+
+    @property
+    def has_value(self) -> bool:
+        """Whether the message mentions a value."""
+        return self.value is not inspect.Parameter.empty
+
+    def __str__(self) -> str:
+        if not self.has_value:
+            return self.name
+        written = f"{self.name}={'...' if self.value is ... else repr(self.value)}"
+        return written if self.owner is None else f"{self.owner.__name__}({written})"
+
+
+class Message(str):
+    """A string that knows which of its words are arguments. As a string it is what Python prints.
+
+    Any exception or warning can be made of it: `ValueError(Message(...))`.
+
+    Args:
+        parts: Words, arguments and other messages, which are joined as they are, without blanks.
+
+    Attributes:
+        parts: The words and the arguments.
+    """
+
+    parts: tuple[str | Argument, ...]
+
+    def __new__(cls, *parts: str | Argument) -> Message:
+        """Join the parts."""
+        message = super().__new__(cls, "".join(map(str, parts)))
+        flat: list[str | Argument] = []
+        for part in parts:
+            flat += part.parts if isinstance(part, Message) else [part]
+        message.parts = tuple(flat)
+        return message
+
+    def __reduce__(self) -> tuple[type[Message], tuple[str | Argument, ...]]:
+        return type(self), self.parts
+
+    def written(self, write: Callable[[Argument], str]) -> str:
+        """Return the text, with each argument as `write` calls it."""
+        return "".join(write(part) if isinstance(part, Argument) else part for part in self.parts)
+
+
+class ArgumentError(ValueError):
+    """An argument has a value that it cannot have.
+
+    The command line prints its option in place of the name, and ends with the exit code of bad
+    usage if the command has such an option.
+
+    Args:
+        argument: The argument, with which the message begins: its name, or an `Argument`.
+        parts: The rest of the message after a blank, as parts of a `Message`.
+    """
+
+    def __init__(self, argument: str | Argument, *parts: str | Argument) -> None:
+        if not isinstance(argument, Message):  # that of an error which is copied or unpickled
+            subject = Argument(argument) if isinstance(argument, str) else argument
+            argument = Message(subject, " ", *parts)
+        super().__init__(argument)
+
+    @property
+    def argument(self) -> Argument:
+        """The argument that the error is about."""
+        argument: Argument = message_of(self).parts[0]  # type: ignore[assignment]
+        return argument
+
+
+def message_of(error: BaseException) -> Message:
+    """Return what an exception or a warning says. One of another library mentions no argument."""
+    if len(error.args) == 1 and isinstance(error.args[0], Message):
+        return error.args[0]
+    return Message(str(error))
