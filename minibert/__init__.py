@@ -5,6 +5,7 @@ A public name is imported when it is first used, so that `import minibert` costs
 """
 
 import importlib
+import sys
 from typing import Any
 
 __version__ = "0.2.0.dev0"
@@ -66,7 +67,7 @@ _MODULES = {
 }
 """Public names, and the modules that define them."""
 
-_IN_TRANSFORMERS = (
+_OF_TRANSFORMERS = (
     "DataCollatorForLanguageModeling",
     "DataCollatorForTokenClassification",
     "DataCollatorWithPadding",
@@ -77,31 +78,38 @@ _IN_TRANSFORMERS = (
     "pipeline",
     "set_seed",
 )
-"""What notebooks import beside a model. transformers' own works with minibert's classes."""
-
 _INSTEAD = {
     "AutoModelForCausalLM": "it is an encoder, without a decoder",
     "BertLMHeadModel": "it is an encoder, without a decoder",
     "SentenceTransformer": "SentenceEmbedder.from_pretrained(name) is its counterpart",
+    **{
+        name: "that of transformers works with minibert's classes, from transformers import " + name
+        for name in _OF_TRANSFORMERS
+    },
 }
-"""Names of transformers and sentence-transformers that have another one here, or none."""
+"""Names that notebooks import from transformers and sentence-transformers, and what helps."""
 
 __all__ = ["__version__", *_MODULES]
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name when it is first used."""
-    if name in _IN_TRANSFORMERS:
-        # Python would replace the message of an AttributeError in `from minibert import ...`
-        raise ImportError(
-            f"minibert has no {name}. That of transformers works with minibert's classes: "
-            f"from transformers import {name}"
-        )
-    if name in _INSTEAD:
-        raise ImportError(f"minibert has no {name}: {_INSTEAD[name]}.")
-    if name not in _MODULES:
+    """Import a public name when it is first used.
+
+    Raises:
+        AttributeError: The name does not exist, so that `hasattr` is False and `getattr` has a
+            default.
+        ImportError: It is the same, in `from minibert import ...`, where Python would replace the
+            advice of an AttributeError by "cannot import name".
+    """
+    if name in _MODULES:
+        return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
+    advice = _INSTEAD.get(name)
+    if advice is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
+    # the function of Python that asks a package for the names of `from package import ...`
+    is_import = sys._getframe(1).f_code.co_name == "_handle_fromlist"
+    error = ImportError if is_import else AttributeError
+    raise error(f"minibert has no {name}: {advice}.")
 
 
 def __dir__() -> list[str]:

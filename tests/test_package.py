@@ -239,6 +239,16 @@ def test_public_names() -> None:
 def test_a_name_of_another_library_is_answered_with_what_to_use(name: str, advice: str) -> None:
     with pytest.raises(ImportError, match=advice):
         exec(f"from minibert import {name}")
+    with pytest.raises(ImportError, match=advice):
+        exec(f"from minibert import BertModel, {name} as another")
+    with pytest.raises(AttributeError, match=advice):
+        getattr(minibert, name)
+
+
+@pytest.mark.parametrize("name", ["Trainer", "SentenceTransformer", "nothing"])
+def test_a_missing_name_has_a_default(name: str) -> None:
+    assert not hasattr(minibert, name)
+    assert getattr(minibert, name, "default") == "default"
 
 
 def test_runtime_dependencies() -> None:
