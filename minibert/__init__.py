@@ -41,7 +41,7 @@ _MODULES = {
     "AutoModelForMultipleChoice": "encoders.auto",
     "AutoModelForQuestionAnswering": "encoders.auto",
     # Any checkpoint, as what it is
-    "load": "encoders.kinds",
+    "load": "encoders.text_models",
     # Texts to vectors
     "SentenceEmbedder": "encoders.embedder",
     "OnnxEmbedder": "encoders.onnx",

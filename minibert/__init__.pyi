@@ -38,7 +38,7 @@ from minibert.encoders.auto import (
 )
 
 # Any checkpoint, as what it is
-from minibert.encoders.kinds import load as load
+from minibert.encoders.text_models import load as load
 
 # Texts to vectors
 from minibert.encoders.embedder import SentenceEmbedder as SentenceEmbedder

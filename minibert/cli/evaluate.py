@@ -112,11 +112,14 @@ def _load(options: argparse.Namespace, device: str) -> tuple[Any, Any]:
     """The embedder, or the model with its head, and its tokenizer."""
     source = source_of(options)
     check_kind(source, options.backend)
-    from minibert.encoders.kinds import NOUN_OF_KIND, Kind, kind_of, load
+    from minibert.encoders.checkpoint import Checkpoint
+    from minibert.encoders.kinds import NOUN_OF_KIND, Kind
+    from minibert.encoders.text_models import load_checkpoint
 
+    checkpoint = Checkpoint(source, options.backend)
     kind: Kind | None = None  # of an export: what its graph says
     if options.backend == "torch":
-        kind = kind_of(source)
+        kind = checkpoint.kind
         if kind == "reranker":
             kind = "classifier"  # the BERT with its head
         if kind not in EVALUATED:
@@ -124,7 +127,7 @@ def _load(options: argparse.Namespace, device: str) -> tuple[Any, Any]:
                 f"{options.model} has no head to evaluate: it is {NOUN_OF_KIND[kind]}. "
                 "minibert finetune trains one."
             )
-    _, model, tokenizer = load(source, kind, backend=options.backend, device=device)
+    _, model, tokenizer = load_checkpoint(checkpoint, kind, device=device)
     return model, tokenizer
 
 

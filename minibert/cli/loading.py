@@ -14,6 +14,7 @@ from minibert.cli.results import UsageError
 from minibert.encoders.encoder_options import EmbedderOptions
 
 if TYPE_CHECKING:
+    from minibert.encoders.checkpoint import Checkpoint
     from minibert.encoders.kinds import Kind
     from minibert.encoders.text_encoder import TextEncoder
 
@@ -86,11 +87,13 @@ def load_embedder(options: argparse.Namespace, name: str | None = None) -> TextE
         from minibert.encoders.onnx import load_exported
 
         return load_exported(source, filled(EmbedderOptions, options, device=None))
-    warn_of_head(source)
+    from minibert.encoders.checkpoint import Checkpoint
     from minibert.encoders.embedder import SentenceEmbedder
 
+    checkpoint = Checkpoint(source)
+    warn_of_head(checkpoint)
     settings: dict[str, Any] = vars(filled(EmbedderOptions, options))
-    embedder: TextEncoder = SentenceEmbedder.from_pretrained(source, **settings)
+    embedder: TextEncoder = SentenceEmbedder.from_pretrained(checkpoint, **settings)
     return embedder
 
 
@@ -113,17 +116,21 @@ def load_head(options: argparse.Namespace, kind: Kind) -> tuple[Any, Any]:
     source = source_of(options)
     check_kind(source, chosen)
     device = check_device(options.device, backend)
-    from minibert.encoders.kinds import NOUN_OF_KIND, kind_of, load
+    from minibert.encoders.checkpoint import Checkpoint
+    from minibert.encoders.kinds import NOUN_OF_KIND
     from minibert.encoders.text_encoder import check_max_length
+    from minibert.encoders.text_models import load_checkpoint
+
+    checkpoint = Checkpoint(source, backend)
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what would be worth a warning is an error here
         try:
-            _, model, tokenizer = load(
-                source, kind, backend=backend, precision=precision, device=device
+            _, model, tokenizer = load_checkpoint(
+                checkpoint, kind, precision=precision, device=device
             )
         except ValueError:
-            actual = kind_of(source)
+            actual = checkpoint.kind
             if actual == kind or actual not in USES:
                 raise
             command = " ".join(USES[actual].split()[:2])
@@ -162,16 +169,15 @@ def check_kind(source: Source, backend: str | None) -> None:
         raise UsageError(f"{source} was written by minibert export: {advice}.")
 
 
-def warn_of_head(source: Source) -> None:
+def warn_of_head(checkpoint: Checkpoint) -> None:
     """Warn of a checkpoint that was fine-tuned to classify, rank, tag or answer."""
-    from minibert.encoders.kinds import NOUN_OF_KIND, kind_of
+    from minibert.encoders.kinds import NOUN_OF_KIND
 
-    kind = kind_of(source)
-    if kind in ("classifier", "reranker", "tagger", "answers"):
+    if checkpoint.kind in ("classifier", "reranker", "tagger", "answers"):
         logger.warning(
             "%s is %s: its hidden states were not trained to be compared as vectors.",
-            source,
-            NOUN_OF_KIND[kind],
+            checkpoint,
+            NOUN_OF_KIND[checkpoint.kind],
         )
 
 

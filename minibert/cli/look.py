@@ -86,14 +86,14 @@ def _show_model(options: argparse.Namespace, curves: Curves) -> None:
     from dataclasses import asdict
 
     from minibert.checkpoints.hub import DEFAULTS
-    from minibert.checkpoints.tensors import read_tensors
-    from minibert.encoders.auto import class_for_tensors
+    from minibert.encoders.checkpoint import Checkpoint
     from minibert.model import BertModel
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the report below has it all
-        model = BertModel.from_pretrained(source)
-        with_heads = class_for_tensors(source, read_tensors(source)).from_pretrained(source)
+        checkpoint = Checkpoint(source, is_bare=True)
+        model = BertModel.from_pretrained(source, state_dict=checkpoint.tensors)
+        with_heads = checkpoint.bert(checkpoint.model_class)
         for name in DEFAULTS:
             source.file(name)
     assert model.load_report is not None

@@ -42,6 +42,7 @@ from minibert.util.devices import resolve_device
 
 if TYPE_CHECKING:
     from minibert.checkpoints.source import Source
+    from minibert.encoders.checkpoint import Checkpoint
     from minibert.encoders.onnx import OnnxEmbedder
     from minibert.tokenization.encoding import BatchEncoding
     from minibert.tokenization.tokenizer import BertTokenizer
@@ -151,7 +152,7 @@ class SentenceEmbedder(TextEncoder, nn.Module):
     @classmethod
     def from_pretrained(
         cls,
-        name: str | os.PathLike[str] | Source,
+        name: str | os.PathLike[str] | Source | Checkpoint,
         *,
         backend: Literal["onnx"],
         **options: Unpack[TextModelKeywords],
@@ -160,7 +161,7 @@ class SentenceEmbedder(TextEncoder, nn.Module):
     @classmethod
     def from_pretrained(
         cls,
-        name: str | os.PathLike[str] | Source,
+        name: str | os.PathLike[str] | Source | Checkpoint,
         *,
         backend: Literal["torch"] = ...,
         **options: Unpack[EmbedderKeywords],
@@ -170,7 +171,7 @@ class SentenceEmbedder(TextEncoder, nn.Module):
     @takes(EmbedderOptions)
     def from_pretrained(
         cls,
-        name: str | os.PathLike[str] | Source,
+        name: str | os.PathLike[str] | Source | Checkpoint,
         *,
         backend: Literal["torch", "onnx"] = "torch",
         **options: Any,
@@ -178,7 +179,7 @@ class SentenceEmbedder(TextEncoder, nn.Module):
         """Loads a sentence-transformers folder as its files say, or any BERT.
 
         Args:
-            name: Folder, bundled model or Hub id.
+            name: Folder, bundled model or Hub id, or a checkpoint whose files may have been read.
             backend: "torch", or "onnx" for an `OnnxEmbedder`, which runs what `minibert export` has
                 written by ONNX Runtime on the CPU. The graph then settles pooling, layers,
                 layer_weights, normalize, truncate_dim, precision and device.

@@ -16,6 +16,7 @@ from torch import nn
 
 from minibert.checkpoints.source import Source
 from minibert.checkpoints.tensors import read_tensors, write_tensors
+from minibert.encoders.checkpoint import Checkpoint
 from minibert.encoders.encoder_options import EmbedderOptions, HubOptions, part_of
 from minibert.encoders.onnx import load_exported
 from minibert.encoders.pooling import resolve_layers
@@ -23,7 +24,6 @@ from minibert.encoders.sentence_folder import (
     ACTIVATIONS,
     SentenceFolder,
     class_named,
-    read_sentence_folder,
     value_of,
     write_sentence_folder,
 )
@@ -60,7 +60,7 @@ vectors = embedder.encode(["I love Korea", "Paris"])
 
 def load_embedder(
     embedder_class: Any,
-    name: str | os.PathLike[str] | Source,
+    name: str | os.PathLike[str] | Source | Checkpoint,
     backend: str,
     options: EmbedderOptions,
 ) -> Any:
@@ -68,7 +68,7 @@ def load_embedder(
 
     Args:
         embedder_class: `SentenceEmbedder` or a subclass.
-        name: Folder, bundled model or Hub id.
+        name: Folder, bundled model or Hub id, or a checkpoint whose files may have been read.
         backend: "torch" or "onnx".
         options: How.
 
@@ -79,22 +79,17 @@ def load_embedder(
         return load_exported(name, options)
     if backend != "torch":
         raise ValueError(f'backend should be "torch" or "onnx", not {backend!r}.')
-    source = Source.of(name, **part_of(options, HubOptions))
-    folder = read_sentence_folder(source)
+    checkpoint = Checkpoint.of(name, mmap=options.mmap, **part_of(options, HubOptions))
+    folder = checkpoint.folder(cross_encoder=False)
     if options.pooling is not None:
         one = isinstance(options.pooling, str)
         folder.pooling = [options.pooling] if one else list(options.pooling)  # type: ignore[list-item]
     if options.truncate_dim is not None:
         folder.truncate_dim = options.truncate_dim
-    precision = resolve_precision(options.precision)
     # it has a pooler only where that is used: sentence models come without one
     with_pooler = "pooler" in folder.pooling
-    model = BertModel.from_pretrained(
-        folder.transformer,
-        dtype=torch.float32,
-        add_pooling_layer=with_pooler,
-        device=options.device,
-        mmap=options.mmap,
+    model: Any = checkpoint.bert(
+        BertModel, dtype=torch.float32, add_pooling_layer=with_pooler, device=options.device
     )
     depth = model.config.num_hidden_layers
     layers = "last" if options.layers is None else options.layers
@@ -102,6 +97,7 @@ def load_embedder(
     if max(indices) < depth and not with_pooler:
         del model.encoder.layer[max(indices) :]
         model.config = model.config.replace(num_hidden_layers=max(indices))
+    precision = resolve_precision(options.precision)
     if precision is not None:
         model = optimize(model, precision=precision)
     embedder = embedder_class(
@@ -115,7 +111,7 @@ def load_embedder(
         **folder.settings(options, model.config.max_position_embeddings),
     )
     embedder.precision = precision
-    embedder.model_name = str(source)
+    embedder.model_name = str(checkpoint)
     embedder.similarity_fn_name = folder.similarity_fn_name
     return embedder
 

@@ -32,18 +32,15 @@ from torch import Tensor, nn
 
 from minibert.checkpoints.hub import TRANSFORMER_FILES
 from minibert.checkpoints.source import Source
-from minibert.encoders.auto import model_with_heads
+from minibert.encoders.checkpoint import Checkpoint
 from minibert.encoders.embedder import SentenceEmbedder
 from minibert.encoders.encoder_options import RerankerOptions
-from minibert.encoders.kinds import kind_of
 from minibert.encoders.onnx import OnnxEmbedder, import_onnxruntime, open_session
 from minibert.encoders.onnx_heads import OnnxHead
 from minibert.encoders.pooling import pool
 from minibert.encoders.rerank import CrossEncoder
 from minibert.encoders.sentence_folder import (
     SentenceFolder,
-    is_embedder,
-    read_sentence_folder,
     write_sentence_folder,
 )
 from minibert.heads import BertForMultipleChoice, BertForSequenceClassification
@@ -243,10 +240,10 @@ def _load(source: Source, heads: bool) -> tuple[Any, BertTokenizer, SentenceFold
         ValueError: With `heads`, tensors of the checkpoint that no class of minibert has a place
             for. Without, loading warns of them.
     """
-    if heads or kind_of(source) not in ("embedder", "base"):
-        has_pooling = is_embedder(source)
-        folder = read_sentence_folder(source, cross_encoder=not has_pooling)
-        model: Any = model_with_heads(folder.transformer, dtype=torch.float32)
+    checkpoint = Checkpoint(source)
+    if heads or checkpoint.kind not in ("embedder", "base"):
+        folder = checkpoint.folder()
+        model: Any = checkpoint.bert(dtype=torch.float32)
         unexpected = model.load_report.unexpected
         if heads and unexpected:
             raise ValueError(
@@ -255,9 +252,10 @@ def _load(source: Source, heads: bool) -> tuple[Any, BertTokenizer, SentenceFold
                 "torch.onnx.export."
             )
         if not isinstance(model, BertModel):
-            is_scorer = isinstance(model, BertForSequenceClassification) and not has_pooling
+            is_scorer = isinstance(model, BertForSequenceClassification)
+            is_scorer = is_scorer and not checkpoint.is_embedder
             return model, folder.load_tokenizer(), folder if is_scorer else None
-    embedder = SentenceEmbedder.from_pretrained(source, precision=None)
+    embedder = SentenceEmbedder.from_pretrained(checkpoint, precision=None)
     return embedder, embedder.tokenizer, None
 
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from minibert.checkpoints.source import Source
 from minibert.config import BertConfig
+from minibert.encoders.checkpoint import Checkpoint
 from minibert.encoders.encoder_options import (
     EmbedderOptions,
     HubOptions,
@@ -24,7 +25,6 @@ from minibert.encoders.encoder_options import (
     part_of,
     takes,
 )
-from minibert.encoders.sentence_folder import read_sentence_folder
 from minibert.encoders.text_encoder import TextEncoder
 from minibert.encoders.token_rows import Rows, Settings, Vectors
 from minibert.inference.batching import BATCH_TOKENS, Report, batches
@@ -42,6 +42,7 @@ class OnnxGraph:
 
     Args:
         source: The folder.
+        config: The content of its config.json. None: it is read.
 
     Raises:
         FileNotFoundError: There is no model.onnx.
@@ -49,9 +50,9 @@ class OnnxGraph:
         ImportError: onnxruntime is not installed.
     """
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, config: BertConfig | None = None) -> None:
         self.source = source
-        self.config = BertConfig.from_pretrained(source)
+        self.config = BertConfig.from_pretrained(source) if config is None else config
         self._session = open_session(source.require("model.onnx"))
         self.inputs = [node.name for node in self._session.get_inputs()]
         # the shape of each output, (batch, ...)
@@ -109,7 +110,7 @@ class OnnxGraph:
         return results
 
     def __reduce__(self) -> Any:
-        return OnnxGraph, (self.source,)  # sessions cannot be pickled
+        return OnnxGraph, (self.source, self.config)  # sessions cannot be pickled
 
 
 class OnnxEmbedder(TextEncoder):
@@ -183,12 +184,14 @@ class OnnxEmbedder(TextEncoder):
     @classmethod
     @takes(TextModelOptions)
     def from_pretrained(
-        cls, name: str | os.PathLike[str] | Source, **options: Unpack[TextModelKeywords]
+        cls,
+        name: str | os.PathLike[str] | Source | Checkpoint,
+        **options: Unpack[TextModelKeywords],
     ) -> OnnxEmbedder:
         """Loads a folder that `minibert export` has written.
 
         Args:
-            name: Folder or Hub id.
+            name: Folder or Hub id, or a checkpoint whose files may have been read.
             options: The fields of `minibert.encoders.encoder_options.TextModelOptions`, which
                 describes them.
 
@@ -202,9 +205,9 @@ class OnnxEmbedder(TextEncoder):
             ImportError: onnxruntime is not installed.
         """
         chosen = TextModelOptions(**options)
-        source = Source.of(name, **part_of(chosen, HubOptions))
-        folder = read_sentence_folder(source)
-        model = OnnxGraph(folder.transformer)
+        checkpoint = Checkpoint.of(name, backend="onnx", **part_of(chosen, HubOptions))
+        folder = checkpoint.folder(cross_encoder=False)
+        model = OnnxGraph(folder.transformer, checkpoint.config)
         positions = model.config.max_position_embeddings
         embedder = cls(
             model,
@@ -215,7 +218,7 @@ class OnnxEmbedder(TextEncoder):
         )
         embedder.truncate_dim = folder.truncate_dim
         embedder.similarity_fn_name = folder.similarity_fn_name  # type: ignore[assignment]
-        embedder.model_name = str(source)
+        embedder.model_name = str(checkpoint)
         return embedder
 
     @property
@@ -331,7 +334,9 @@ class OnnxEmbedder(TextEncoder):
         return graph.run(rows.ids, rows.token_types, [output], batch_tokens=batch_tokens)[output]
 
 
-def load_exported(name: str | os.PathLike[str] | Source, options: EmbedderOptions) -> OnnxEmbedder:
+def load_exported(
+    name: str | os.PathLike[str] | Source | Checkpoint, options: EmbedderOptions
+) -> OnnxEmbedder:
     """Loads an exported embedder by the options of a `SentenceEmbedder`.
 
     Args:

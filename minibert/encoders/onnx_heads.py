@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from minibert.checkpoints.source import Source
+from minibert.encoders.checkpoint import Checkpoint
 from minibert.encoders.encoder_options import TextModelOptions
 from minibert.encoders.onnx import Array, OnnxGraph
 from minibert.encoders.scoring import (
@@ -20,7 +21,6 @@ from minibert.encoders.scoring import (
     label_scores,
     relevance_activation,
 )
-from minibert.encoders.sentence_folder import SentenceFolder, is_embedder, read_sentence_folder
 from minibert.encoders.token_rows import Pair, Rows, Settings, Vectors, list_texts
 from minibert.inference.batching import Report
 from minibert.util.checks import warn_of_truncation
@@ -43,19 +43,20 @@ class OnnxHead(TextScorer):
         outputs: Names of the graph's outputs: "logits" in most heads.
     """
 
-    def __init__(self, folder: SentenceFolder) -> None:
-        """Open the graph of a folder.
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        """Open the graph of a checkpoint.
 
         Args:
-            folder: What its files say.
+            checkpoint: The export.
 
         Raises:
             FileNotFoundError: A file is missing.
             ValueError: A damaged file.
             ImportError: onnxruntime is not installed.
         """
+        folder = checkpoint.folder(cross_encoder=True)
         self.source = folder.transformer
-        self.graph = OnnxGraph(self.source)
+        self.graph = OnnxGraph(self.source, checkpoint.config)
         self.config = self.graph.config
         self.outputs = list(self.graph.outputs)
         positions = self.config.max_position_embeddings
@@ -64,11 +65,13 @@ class OnnxHead(TextScorer):
         self._activation = folder.activation(self.config)
 
     @classmethod
-    def from_pretrained(cls, name: str | os.PathLike[str] | Source, **options: Any) -> OnnxHead:
+    def from_pretrained(
+        cls, name: str | os.PathLike[str] | Source | Checkpoint, **options: Any
+    ) -> OnnxHead:
         """Load an exported model.
 
         Args:
-            name: Folder or Hub id.
+            name: Folder or Hub id, or a checkpoint whose files may have been read.
             options: `revision`, `cache_dir`, `local_files_only`, `token` and `subfolder`, as for
                 `Source.of`.
 
@@ -77,11 +80,11 @@ class OnnxHead(TextScorer):
             ValueError: A damaged file, or the export of an embedder.
             ImportError: onnxruntime is not installed.
         """
-        source = Source.of(name, **options)
-        if is_embedder(source):
+        checkpoint = Checkpoint.of(name, backend="onnx", **options)
+        if checkpoint.is_embedder:
             advice = 'SentenceEmbedder.from_pretrained(..., backend="onnx") runs it'
-            raise ValueError(f"{source} was exported from an embedder: {advice}.")
-        return cls(read_sentence_folder(source, cross_encoder=True))
+            raise ValueError(f"{checkpoint} was exported from an embedder: {advice}.")
+        return cls(checkpoint)
 
     @property
     def head(self) -> str:

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from minibert.checkpoints.source import Source
 from minibert.config import BertConfig
+from minibert.encoders.checkpoint import Checkpoint
 from minibert.encoders.encoder_options import (
     HubOptions,
     LoadKeywords,
@@ -34,7 +35,6 @@ from minibert.encoders.scoring import Ranked, Ranking, TextScorer, relevance_act
 from minibert.encoders.sentence_folder import (
     ACTIVATIONS,
     SentenceFolder,
-    read_sentence_folder,
     write_sentence_folder,
 )
 from minibert.encoders.token_rows import (
@@ -47,9 +47,7 @@ from minibert.encoders.token_rows import (
 )
 from minibert.heads import BertForSequenceClassification
 from minibert.inference.batching import Report
-from minibert.inference.optimize import optimize
 from minibert.inference.packing import run_packed
-from minibert.inference.precisions import resolve_precision
 from minibert.layouts import PackedLayout
 from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.util.checks import check_count
@@ -143,12 +141,14 @@ class CrossEncoder(TextScorer):
     @classmethod
     @takes(RerankerOptions)
     def from_pretrained(
-        cls, name: str | os.PathLike[str] | Source, **options: Unpack[RerankerKeywords]
+        cls,
+        name: str | os.PathLike[str] | Source | Checkpoint,
+        **options: Unpack[RerankerKeywords],
     ) -> CrossEncoder:
         """Loads a cross-encoder's folder with the activation that it names.
 
         Args:
-            name: Folder or Hub id.
+            name: Folder or Hub id, or a checkpoint whose files may have been read.
             options: The fields of `minibert.encoders.encoder_options.RerankerOptions`, which
                 describes them.
 
@@ -162,14 +162,14 @@ class CrossEncoder(TextScorer):
             TypeError: An option that does not exist.
         """
         chosen = RerankerOptions(**options)
-        source = Source.of(name, **part_of(chosen, HubOptions))
-        folder = read_sentence_folder(source, cross_encoder=True)
-        model = BertForSequenceClassification.from_pretrained(
-            folder.transformer, device=chosen.device, dtype=torch.float32, mmap=chosen.mmap
+        checkpoint = Checkpoint.of(name, mmap=chosen.mmap, **part_of(chosen, HubOptions))
+        folder = checkpoint.folder(cross_encoder=True)
+        model: Any = checkpoint.bert(
+            BertForSequenceClassification,
+            chosen.precision,
+            device=chosen.device,
+            dtype=torch.float32,
         )
-        resolved = resolve_precision(chosen.precision)
-        if resolved is not None:
-            model = optimize(model, precision=resolved)
         return cls(
             model,
             folder.load_tokenizer(),

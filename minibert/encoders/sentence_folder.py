@@ -195,8 +195,20 @@ def read_sentence_folder(source: Source, cross_encoder: bool = False) -> Sentenc
             file.
         FileNotFoundError: A file that modules.json needs is missing.
     """
+    return sentence_folder_of(source, read_modules(source), cross_encoder)
+
+
+def sentence_folder_of(
+    source: Source, modules: list[tuple[str, str]] | None, cross_encoder: bool
+) -> SentenceFolder:
+    """As `read_sentence_folder`, of a folder whose modules are known.
+
+    Args:
+        source: The folder.
+        modules: As `read_modules` returns them.
+        cross_encoder: Whether it should be a cross-encoder's.
+    """
     folder = SentenceFolder(transformer=source)
-    modules = read_modules(source)
     if modules is not None:
         check_order(f"{source}/modules.json", [kind for kind, _ in modules], cross_encoder)
     elif cross_encoder:
@@ -248,9 +260,13 @@ def _read_fields(path: Path, fields: Sequence[Field], folder: SentenceFolder) ->
     return content
 
 
-def is_embedder(source: Source) -> bool:
-    """Whether a folder is an embedder's: a BERT alone and a cross-encoder have no pooling."""
-    return "Pooling" in dict(read_modules(source) or ())
+def has_pooling(modules: list[tuple[str, str]] | None) -> bool:
+    """Whether modules are an embedder's: a BERT alone and a cross-encoder have no pooling.
+
+    Args:
+        modules: As `read_modules` returns them.
+    """
+    return "Pooling" in dict(modules or ())
 
 
 def value_of(path: Path, config: Mapping[str, Any], name: str, kind: type, default: Any) -> Any:

@@ -283,14 +283,14 @@ def load(
         FileNotFoundError: The checkpoint does not exist, or one of its files is missing.
         ValueError: A damaged file, or another kind of model.
     """
-    from minibert.encoders.kinds import NOUN_OF_KIND, kind_of, load as load_kind
+    from minibert.encoders.checkpoint import Checkpoint
+    from minibert.encoders.kinds import NOUN_OF_KIND
+    from minibert.encoders.text_models import load_checkpoint
 
+    checkpoint = Checkpoint(source, backend, mmap=False)
     # of an export: what its graph says
-    needed = _LOADED_AS.get(kind_of(source)) if backend == "torch" else None
-    chosen: dict[str, Any] = {}  # an export has decided them
-    if backend == "torch":
-        chosen = {"precision": precision, "mmap": False}
-    kind, model, tokenizer = load_kind(source, needed, backend=backend, device=device, **chosen)
+    needed = _LOADED_AS.get(checkpoint.kind) if backend == "torch" else None
+    kind, model, tokenizer = load_checkpoint(checkpoint, needed, precision=precision, device=device)
     if kind not in ("embedder", "reranker", "classifier", "tagger"):
         raise ValueError(
             f"{source} is {NOUN_OF_KIND[kind]}. minibert serve takes embedders, rerankers, "

@@ -16,9 +16,7 @@ from torch import Tensor
 
 from minibert.base import PreTrainedModel
 from minibert.checkpoints.source import Source
-from minibert.checkpoints.tensors import read_tensors
-from minibert.config import BertConfig
-from minibert.encoders.auto import class_for_tensors, has_pooler
+from minibert.encoders.checkpoint import Checkpoint
 from minibert.heads import BertForMultipleChoice
 from minibert.model import BertModel
 from minibert.tokenization.tokenizer import BertTokenizer
@@ -142,9 +140,8 @@ def verify(
     reference = _reference()
     progress.add()
     source = Source.of(name, **source_options)
-    config = BertConfig.from_pretrained(source)
-    names = read_tensors(source).keys()
-    model_class = class_for_tensors(source, names)
+    checkpoint = Checkpoint(source, is_bare=True)
+    model_class = checkpoint.model_class
     result = Verification(
         str(source), f"transformers {reference.__version__}", model_class.__name__
     )
@@ -164,7 +161,7 @@ def verify(
     options: dict[str, Any] = {
         "padding": True,
         "truncation": True,
-        "max_length": config.max_position_embeddings,
+        "max_length": checkpoint.config.max_position_embeddings,
         "return_tensors": "pt",
     }
     pairs = [texts, texts[::-1]]
@@ -177,11 +174,11 @@ def verify(
 
     batch = {key: values.to(device) for key, values in batch.items()}
     if "token_type_ids" in batch:  # a model may have one segment
-        batch["token_type_ids"].clamp_(max=config.type_vocab_size - 1)
+        batch["token_type_ids"].clamp_(max=checkpoint.config.type_vocab_size - 1)
     for attention in ("eager", "sdpa"):
         is_eager = attention == "eager"
         call = {**batch, "output_hidden_states": is_eager, "output_attentions": is_eager}
-        base = {"attn_implementation": attention, "add_pooling_layer": has_pooler(names)}
+        base = {"attn_implementation": attention, "add_pooling_layer": checkpoint.has_pooler}
         ours, theirs, result.missing = _run(BertModel, source, folder, call, **base)
         if is_eager:
             result.comparisons += _compare_layers(ours, theirs)

@@ -15,12 +15,10 @@ from minibert.base import PreTrainedModel
 from minibert.checkpoints.drawing import without_values
 from minibert.checkpoints.loading import build, split_model_options
 from minibert.checkpoints.source import Source
-from minibert.checkpoints.tensors import read_tensors
 from minibert.config import BertConfig
-from minibert.encoders.auto import class_for_tensors
+from minibert.encoders.checkpoint import Checkpoint
 from minibert.encoders.scoring import label_names, problem_type
 from minibert.util.checks import amount
-from minibert.util.files import read_json
 from minibert.util.progress import tell
 
 HEADS = ("classifier.", "qa_outputs.")
@@ -44,11 +42,12 @@ def load_with_labels(
         fields: Fields of the config: `id2label` or `num_labels`, and `problem_type`.
     """
     source = Source.of(checkpoint)
+    files = Checkpoint(source, is_bare=True)
+    tensors = files.tensors
     load: Callable[..., PreTrainedModel] = partial(
         model_class.from_pretrained, source, dtype=torch.float32
     )
-    tensors = read_tensors(source)
-    architectures = read_json(source.require("config.json")).get("architectures")
+    architectures = files.architectures
     is_same_class = architectures == [model_class.__name__]  # also a class of a user's own
     head = {name for name in tensors if name.startswith(HEADS)}
     encoder = {name for name in tensors if name.startswith(f"{model_class.base_model_prefix}.")}
@@ -56,16 +55,15 @@ def load_with_labels(
         head = tensors.keys() - encoder
     if not head:
         return load(state_dict=tensors, **fields)
-    config = BertConfig.from_pretrained(source)
     # a classifier and a tagger have tensors of the same names, so the architecture decides
-    if not architectures or is_same_class or class_for_tensors(source, tensors) is model_class:
-        kept = kept_labels(config, fields)
+    if not architectures or is_same_class or files.model_class is model_class:
+        kept = kept_labels(files.config, fields)
         if kept is not None:
             return load(state_dict=tensors, **kept)
     new = head
     if is_same_class:
         new = head & shaped_by_labels(model_class, source, fields) or head
-    _report_new_head(source, architectures, config, fields, new if new < head else ())
+    _report_new_head(source, architectures, files.config, fields, new if new < head else ())
     others = {name: tensor for name, tensor in tensors.items() if name not in new}
     return load(state_dict=others, **fields)
 
@@ -156,13 +154,13 @@ def unknown_labels(
 
 def _report_new_head(
     source: Source,
-    architectures: Any,
+    architectures: Sequence[str],
     config: BertConfig,
     fields: Mapping[str, Any],
     names: Iterable[str],
 ) -> None:
     """Say why a head is new. `names` are its tensors, if others of the head are kept."""
-    present = f"{', '.join(map(str, architectures or []))} with "
+    present = f"{', '.join(architectures)} with "
     present += amount(config.num_labels, "label")
     labels = label_names(config)
     if len(labels) > 1:

@@ -15,7 +15,7 @@ import minibert
 from minibert import BertTokenizer, CrossEncoder, SentenceEmbedder
 from minibert.checkpoints.source import Source
 from minibert.encoders.auto import load_with_heads
-from minibert.encoders.kinds import kind_of
+from minibert.encoders.checkpoint import Checkpoint
 
 
 def saved(folder: Path, name: str, **changes: Any) -> Path:
@@ -52,7 +52,7 @@ def test_a_checkpoint_is_loaded_as_what_it_is(
     if kind == "reranker":
         assert isinstance(model, CrossEncoder)
         model = model.model
-    assert loaded.kind == kind == kind_of(Source(folder))
+    assert loaded.kind == kind == Checkpoint(Source(folder)).kind
     assert type(model).__name__ == name
     assert not (model.training or model.load_report.missing or model.load_report.left_out)
     assert loaded.tokenizer.tokenize("a") == ["a"]
@@ -88,7 +88,7 @@ def test_the_kind_that_is_needed(tmp_path: Path) -> None:
 
 def test_another_model_type_is_refused_before_the_weights_are_asked_for(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text('{"model_type": "roberta"}', encoding="utf-8")
-    for load in (minibert.load, kind_of, load_with_heads):
+    for load in (minibert.load, load_with_heads, lambda source: Checkpoint(source).kind):
         with pytest.raises(ValueError, match="model_type='roberta' is not supported"):
             load(Source(tmp_path))
 
