@@ -78,7 +78,9 @@ def merge_heads(contexts: list[Tensor], layout: Layout) -> Tensor:
         (batch, seq, hidden), or (tokens, hidden) when packed.
     """
     # (batch, seq, heads, head_size), and then the heads side by side
-    return layout.merge([context.transpose(1, 2).flatten(-2) for context in contexts])
+    # Contiguous also where the heads are of size 1, as matrix products depend on it.
+    rows = [context.transpose(1, 2).contiguous() for context in contexts]
+    return layout.merge([row.flatten(-2) for row in rows])
 
 
 def eager_attention(
@@ -105,7 +107,8 @@ def eager_attention(
     for q, k, v in split_heads(query, key, value, layout):  # (batch, heads, seq, head_size) each
         scores = torch.matmul(q, k.transpose(2, 3)) * q.size(-1) ** -0.5  # (batch, heads, seq, seq)
         if layout.mask is not None:
-            scores = scores + additive(layout.mask, q)  # 0, or the lowest number to hide a key
+            # 0, or the lowest number to hide a key
+            scores = scores + additive(layout.mask, q, layout.dtype)
         probabilities = F.dropout(scores.softmax(dim=-1), p=dropout, training=dropout > 0)
         contexts.append(torch.matmul(probabilities, v))  # (batch, heads, seq, head_size)
         weights.append(probabilities)

@@ -113,13 +113,16 @@ class PreTrainedModel(ModelCompatibility, nn.Module):
 
         if config is not None and not isinstance(config, str | os.PathLike):
             config = as_bert_config(config, cls.config_class)
+        older_name = options.pop("torch_dtype", None)
+        if dtype == "auto" and older_name is not None:
+            dtype = older_name
         model: Model = loading.load_model(
             cls,
             pretrained_model_name_or_path,
             model_args,
             config,
             state_dict,
-            options.pop("torch_dtype", dtype),
+            dtype,
             mmap,
             ignore_mismatched_sizes,
             options,

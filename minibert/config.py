@@ -204,6 +204,12 @@ class BertConfig(ConfigCompatibility):
                 f"config: pad_token_id should be below vocab_size ({self.vocab_size}), "
                 f"not {pad!r:.80}."
             )
+        if self.problem_type == "single_label_classification" and len(indices) == 1:
+            raise ValueError(
+                "config: problem_type='single_label_classification' needs two labels or more, not "
+                "one, whose loss would always be 0. Pass num_labels=2 for a yes or no, or "
+                "problem_type='regression' for a number."
+            )
         for name, supported in SUPPORTED.items():
             value = getattr(self, name)
             if value != supported:

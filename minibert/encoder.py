@@ -36,11 +36,10 @@ from minibert.parts import call, own_part
 def gelu_new(x: Tensor) -> Tensor:
     """GELU by tanh, as `gelu` in google-research/bert computes it.
 
-    Hendrycks and Gimpel 2016, section 2. The operations are in the order of transformers, on which
-    the last bits depend.
+    Hendrycks and Gimpel 2016, section 2. It is one expression, as in transformers: autograd adds up
+    the gradients of `x` in the order of its operations, on which the last bits depend.
     """
-    inner = math.sqrt(2.0 / math.pi) * (x + 0.044715 * torch.pow(x, 3.0))
-    return 0.5 * x * (1.0 + torch.tanh(inner))
+    return 0.5 * x * (1.0 + torch.tanh(math.sqrt(2.0 / math.pi) * (x + 0.044715 * x.pow(3.0))))
 
 
 # config.py has their names, because a config needs no torch. A function of your own can be added.

@@ -29,7 +29,6 @@ def initial_weights(model: Any) -> Iterator[None]:
     models = unfilled.get()
     with nullcontext() if models is None else models.building(model):
         yield
-    model.tie_weights()  # before drawing, so that a tied tensor is drawn once
     for module in model.modules():
         if id(module) in known:
             continue
@@ -40,6 +39,8 @@ def initial_weights(model: Any) -> Iterator[None]:
             models.mark(new)
         elif new:
             model._init_weights(module)
+    # After drawing: transformers draws tied tensors, too, so random numbers after them agree.
+    model.tie_weights()
 
 
 def draw_uninitialized(model: Any) -> None:
@@ -58,11 +59,15 @@ def modules_of(model: nn.Module) -> Iterator[nn.Module]:
         modules.extend(m for m in module.children() if not hasattr(type(m), "_init_weights"))
 
 
-def declared_ties(model: nn.Module) -> dict[str, str]:
+def declared_ties(model: nn.Module, switched_off: bool = False) -> dict[str, str]:
     """Return the aliases that a model's class declares, each with the name that is saved.
 
-    Models inside have their own. Ties to the word embeddings are switched by
-    `config.tie_word_embeddings`.
+    Models inside have their own. `config.tie_word_embeddings=False` switches all of them off, as in
+    transformers.
+
+    Args:
+        model: The model.
+        switched_off: Return those that are switched off instead.
     """
     ties: dict[str, str] = {}
     for prefix, module in model.named_modules():
@@ -70,10 +75,8 @@ def declared_ties(model: nn.Module) -> dict[str, str]:
         if not isinstance(names, Mapping):
             continue
         start = f"{prefix}." if prefix else ""
-        ties_words = getattr(module.config, "tie_word_embeddings", True)
-        for alias, name in names.items():
-            if ties_words or not name.endswith(WORD_EMBEDDINGS):
-                ties[start + alias] = start + name
+        if getattr(module.config, "tie_word_embeddings", True) is not switched_off:
+            ties.update({start + alias: start + name for alias, name in names.items()})
     return ties
 
 

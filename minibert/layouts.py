@@ -68,6 +68,7 @@ class PaddedLayout:
 
     def __init__(self, attention_mask: Tensor | None = None) -> None:
         self.mask: Tensor | None = None
+        self.dtype: torch.dtype | None = None  # of the hidden states, see `typed`
         self._mask_shape: tuple[int, ...] = ()  # for `check`, also if the mask is left out
         if attention_mask is None:
             return
@@ -94,6 +95,19 @@ class PaddedLayout:
             ValueError: The tokens have another number of dimensions, or do not fit the mask.
         """
         inputs.check_padded(tokens, self._mask_shape, argument)
+
+    def typed(self, hidden_states: Tensor) -> "PaddedLayout":
+        """Return this layout with the dtype in which `eager_attention` adds the mask.
+
+        It is that of the hidden states. Under autocast, queries have a smaller one, in which the
+        scores would be rounded once more.
+        """
+        if self.mask is None or self.dtype is not None:
+            return self
+        layout = PaddedLayout()
+        layout.mask, layout._mask_shape = self.mask, self._mask_shape
+        layout.dtype = hidden_states.dtype
+        return layout
 
     def split(self, x: Tensor) -> list[Tensor]:
         """Return blocks of equally long sequences: here one, the whole batch, (batch, seq, ...)."""
@@ -153,6 +167,7 @@ class PackedLayout:
     """
 
     is_packed: ClassVar[bool] = True
+    dtype: ClassVar[None] = None  # as that of a `PaddedLayout`, but nothing is hidden
 
     def __init__(self, lengths: Sequence[int], tail: int = 0) -> None:
         self.lengths = list(lengths)
@@ -239,12 +254,18 @@ class PackedLayout:
         return positions < lengths[:, None]
 
 
-def additive(mask: Tensor, like: Tensor) -> Tensor:
+def additive(mask: Tensor, like: Tensor, dtype: torch.dtype | None = None) -> Tensor:
     """Return 0 where a mask is True, and elsewhere the lowest finite number of the dtype of `like`.
 
     It is not -inf, so that the softmax of a row that is hidden completely does not become NaN. In
     float16 it still does where all scores of such a row are -16 or less, as in transformers:
     their sum with the lowest number, -65504, is -inf.
+
+    Args:
+        mask: True where a key is visible, (batch, 1 or heads, 1 or seq, seq).
+        like: The tensor that it is added to, or one of its dtype and device.
+        dtype: Another dtype, such as that of `PaddedLayout.dtype`.
     """
-    offsets = torch.zeros(mask.shape, dtype=like.dtype, device=like.device)
-    return offsets.masked_fill(~mask, torch.finfo(like.dtype).min)
+    dtype = dtype or like.dtype
+    offsets = torch.zeros(mask.shape, dtype=dtype, device=like.device)
+    return offsets.masked_fill(~mask, torch.finfo(dtype).min)

@@ -36,7 +36,7 @@ from minibert.checkpoints.ties import named_tensors, shared_names, untie
 from minibert.compat.config_fields import REFUSED, RENAMED, field_names
 from minibert.compat.config_methods import UNUSED
 from minibert.compat.keywords import drop_unused, one_device
-from minibert.initialization import WORD_EMBEDDINGS
+from minibert.initialization import WORD_EMBEDDINGS, declared_ties
 from minibert.util.checks import warn
 from minibert.util.devices import resolve_device
 from minibert.util.files import prefix_errors
@@ -461,6 +461,12 @@ def resolve_ties(
     A file may have the value under any of the names. Names with different values in the file become
     tensors of their own, as in transformers.
     """
+    for alias, name in declared_ties(model, switched_off=True).items():
+        # Files of transformers 4 have the bias of an untied decoder under one of its names.
+        if not name.endswith(WORD_EMBEDDINGS):
+            for absent, present in ((alias, name), (name, alias)):
+                if absent in slots and absent not in values and present in values:
+                    values[absent] = values[present].clone()
     for alias, name in shared_names(model, slots).items():
         if alias not in values:
             continue

@@ -107,9 +107,13 @@ def fit_decoder(model: Any, old: nn.Module, new: nn.Module, std: float | None = 
         return
     if decoder.weight is not words:
         decoder.weight = resized(decoder.weight, len(words), std)
-    if decoder.bias is not None:  # it has two names
+    if decoder.bias is not None:
         bias_std = None if std is None else 0.0
-        _replace(model, decoder.bias, resized(decoder.bias, len(words), bias_std))
+        bias = resized(decoder.bias, len(words), bias_std)
+        predictions: Any = getattr(getattr(model, "cls", None), "predictions", None)
+        if getattr(predictions, "decoder", None) is decoder:
+            predictions.bias = bias  # its other name, also where the config unties both
+        _replace(model, decoder.bias, bias)
     decoder.out_features = len(words)
 
 

@@ -137,13 +137,15 @@ def _without_unused(
 
 def _as_layout(layout: LayoutOrMask, hidden_states: Tensor) -> Layout:
     """Return a layout as it is, or that of a mask. None hides nothing."""
-    if isinstance(layout, (PaddedLayout, PackedLayout)):
+    if isinstance(layout, PackedLayout):
         return layout
+    if isinstance(layout, PaddedLayout):
+        return layout.typed(hidden_states)
     if layout is None:
         return UNMASKED
     padded = PaddedLayout(layout)
     padded.check(hidden_states.shape[:-1], "hidden_states")
-    return padded
+    return padded.typed(hidden_states)
 
 
 def embed(

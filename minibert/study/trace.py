@@ -372,7 +372,7 @@ class Trace(Mapping[str, Tensor]):
         scores = torch.matmul(q, k.transpose(2, 3)) * q.size(-1) ** -0.5
         scores = self._record(f"{prefix}.scores", scores)
         if layout.mask is not None:
-            scores = scores + additive(layout.mask, q)
+            scores = scores + additive(layout.mask, q, layout.dtype)
         return self._record(f"{prefix}.masked_scores", scores)
 
     def _is_patched(self, prefix: str, *names: str) -> bool:

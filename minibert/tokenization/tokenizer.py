@@ -320,6 +320,14 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
         self._by_id = {**self._by_id, **normalized}
         templates = []
         for template in self.spec.templates:
+            for token in chain.from_iterable(template.ids):
+                if token not in self.base_vocab and token not in self._added_ids:
+                    raise ValueError(
+                        f"Rows of the tokenizer {self.name_or_path or 'given'} would have "
+                        f"{token!r:.80}, which is not in its vocabulary. Add it and enlarge the "
+                        'model: tokenizer.add_special_tokens({"sep_token": "..."}), then '
+                        "model.resize_token_embeddings(len(tokenizer))."
+                    )
             ids = tuple(tuple(self.convert_tokens_to_ids(group)) for group in template.ids)
             templates.append(template._replace(ids=ids))
         self._templates = templates
