@@ -12,6 +12,7 @@ from dataclasses import InitVar, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from minibert.compat.config_methods import ConfigCompatibility, keeps_own_fields
+from minibert.util.errors import ArgumentError
 
 if TYPE_CHECKING:
     from minibert.checkpoints.source import Source
@@ -400,7 +401,7 @@ def name_labels(num_labels: int | None, id2label: Any, label2id: Any) -> dict[in
             "config fields id2label, label2id, num_labels should name and number labels."
         ) from None
     if num_labels is not None and num_labels != len(labels):
-        raise ValueError(
-            f"num_labels is {num_labels!r:.80}, but id2label names {len(labels)} labels."
+        raise ArgumentError(
+            "num_labels", f"is {num_labels!r:.80}, but id2label names {len(labels)} labels."
         )
     return dict(sorted(labels.items()))

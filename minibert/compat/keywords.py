@@ -10,6 +10,8 @@ import difflib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from minibert.util.errors import ArgumentError
+
 ANYTHING = object()
 """In place of the only value of a keyword: it has no effect whatever its value, and why."""
 
@@ -178,8 +180,8 @@ def one_device(device_map: Any) -> Any:
 
     if isinstance(device_map, dict):
         if len(set(device_map.values())) > 1:
-            raise ValueError(
-                f"device_map should name one device, which a BERT fits on, not {device_map}."
+            raise ArgumentError(
+                "device_map", f"should name one device, which a BERT fits on, not {device_map}."
             )
         device_map = next(iter(device_map.values()), None)
     if device_map in ("auto", "balanced", "balanced_low_0", "sequential"):

@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from minibert.util.checks import check_count
+from minibert.util.errors import ArgumentError
 
 SPREAD = 1e-9**0.5
 """Standard deviation of new rows, in those of the old ones.
@@ -45,8 +46,9 @@ def resized_embeddings(
         rows = -(-rows // pad_to_multiple_of) * pad_to_multiple_of
     padding = embeddings.padding_idx or 0
     if rows <= padding:
-        raise ValueError(
-            f"vocab_size should be {padding + 1} or more, not {rows}: number {padding} is padding."
+        raise ArgumentError(
+            "vocab_size",
+            f"should be {padding + 1} or more, not {rows}: number {padding} is padding.",
         )
     if rows == len(embeddings.weight):
         return embeddings

@@ -9,6 +9,7 @@ from typing import Any
 
 from minibert.compat import register
 from minibert.compat.keywords import ANYTHING, LOADING, SAVING, Keywords
+from minibert.util.errors import ArgumentError
 from minibert.util.extras import need
 
 _NO_DECODER = (
@@ -186,9 +187,9 @@ class TokenizerCompatibility:
         """
         if already_has_special_tokens:
             if token_ids_1 is not None:
-                raise ValueError(
-                    "token_ids_1 has to be None if token_ids_0 is a whole row with its special "
-                    "tokens."
+                raise ArgumentError(
+                    "token_ids_1",
+                    "has to be None if token_ids_0 is a whole row with its special tokens.",
                 )
             special_ids = set(self.all_special_ids)
             return [int(int(token_id) in special_ids) for token_id in token_ids_0]

@@ -18,6 +18,7 @@ from contextlib import AbstractContextManager
 from typing import NamedTuple
 
 from minibert.encoders.token_rows import Rows, Settings, Vector, Vectors, join_rows
+from minibert.util.errors import ArgumentError
 
 
 class BusyError(RuntimeError):
@@ -54,8 +55,8 @@ class Batched(AbstractContextManager["Batched"]):
         max_pending: int,
     ) -> None:
         if max_wait_ms < 0 or max_tokens < 1 or max_pending < 1:
-            raise ValueError(
-                "max_wait_ms should be 0 or more, max_tokens and max_pending 1 or more."
+            raise ArgumentError(
+                "max_wait_ms", "should be 0 or more, max_tokens and max_pending 1 or more."
             )
         self._read = read
         self._encode_rows = encode_rows

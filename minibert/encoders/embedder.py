@@ -39,6 +39,7 @@ from minibert.inference.packing import run_packed
 from minibert.layouts import Layout, PackedLayout
 from minibert.model import BertModel
 from minibert.util.devices import resolve_device
+from minibert.util.errors import ArgumentError
 
 if TYPE_CHECKING:
     from minibert.checkpoints.source import Source
@@ -129,9 +130,9 @@ class SentenceEmbedder(TextEncoder, nn.Module):
         self.pooling = [pooling] if isinstance(pooling, str) else list(pooling)
         unknown = [name for name in self.pooling if name not in POOLINGS]
         if unknown or not self.pooling:
-            raise ValueError(
-                f"pooling should be one or more of {', '.join(POOLINGS)}, not "
-                f"{unknown or pooling!r}."
+            raise ArgumentError(
+                "pooling",
+                f"should be one or more of {', '.join(POOLINGS)}, not {unknown or pooling!r}.",
             )
         if "pooler" in self.pooling and model.pooler is None:
             raise ValueError(
@@ -474,8 +475,9 @@ class SentenceEmbedder(TextEncoder, nn.Module):
                 self.dimension = min(self.dimension, step.dimension)
             elif isinstance(step, Dense):
                 if step.linear.in_features != self.dimension:
-                    raise ValueError(
-                        f"layers and pooling give vectors of {self.dimension} dimensions, but the "
-                        f"Dense layer of this model takes {step.linear.in_features}."
+                    raise ArgumentError(
+                        "layers",
+                        f"and pooling give vectors of {self.dimension} dimensions, but the "
+                        f"Dense layer of this model takes {step.linear.in_features}.",
                     )
                 self.dimension = step.linear.out_features

@@ -31,6 +31,7 @@ from minibert.encoders.steps import Dense, Normalize, Truncate, without_truncate
 from minibert.inference.optimize import optimize
 from minibert.inference.precisions import resolve_precision
 from minibert.model import BertModel
+from minibert.util.errors import ArgumentError
 from minibert.util.extras import need
 from minibert.util.files import make_folder, read_json, replacing, write_json
 
@@ -78,7 +79,7 @@ def load_embedder(
     if backend == "onnx":
         return load_exported(name, options)
     if backend != "torch":
-        raise ValueError(f'backend should be "torch" or "onnx", not {backend!r}.')
+        raise ArgumentError("backend", f'should be "torch" or "onnx", not {backend!r}.')
     checkpoint = Checkpoint.of(name, mmap=options.mmap, **part_of(options, HubOptions))
     folder = checkpoint.folder(cross_encoder=False)
     if options.pooling is not None:

@@ -13,6 +13,8 @@ from typing import Literal, SupportsFloat, get_args
 import torch
 from torch import Tensor
 
+from minibert.util.errors import ArgumentError
+
 Pooling = Literal["cls", "pooler", "mean", "max", "mean_sqrt_len"]
 POOLINGS: tuple[Pooling, ...] = get_args(Pooling)
 
@@ -42,19 +44,23 @@ def resolve_layers(
         if is_sum and weights is None:
             weights = [1.0] * len(indices)  # each layer counts 1
         elif not is_sum and weights is not None:
-            raise ValueError(f"layer_weights is for a sum or a list of layers, not for {layers!r}.")
+            raise ArgumentError(
+                "layer_weights", f"is for a sum or a list of layers, not for {layers!r}."
+            )
     else:
         try:
             layers = [operator.index(index) for index in layers]
         except TypeError as error:
-            raise ValueError(
-                f"layers should be a name or a list of indices, such as [-1], not {layers!r:.80}."
+            raise ArgumentError(
+                "layers",
+                f"should be a name or a list of indices, such as [-1], not {layers!r:.80}.",
             ) from error
         indices = [index + last + 1 if index < 0 else index for index in layers]
     if not indices or min(indices) < 0 or max(indices) > last:
-        raise ValueError(
-            f"layers should lie between 0 (embeddings) and {last}, the model's last layer, not "
-            f"{layers!r}."
+        raise ArgumentError(
+            "layers",
+            f"should lie between 0 (embeddings) and {last}, the model's last layer, not "
+            f"{layers!r}.",
         )
     if weights is not None:
         _check_weights(weights, layers, len(indices))
@@ -66,17 +72,18 @@ def _check_weights(weights: Sequence[float], layers: Layers, count: int) -> None
     """Check that there is one finite weight for each layer."""
     is_list = hasattr(weights, "__len__") and not isinstance(weights, str)
     if not is_list or not all(isinstance(weight, SupportsFloat) for weight in weights):
-        raise ValueError(
-            f"layer_weights should be a list of numbers, one for each layer, not {weights!r:.80}."
+        raise ArgumentError(
+            "layer_weights",
+            f"should be a list of numbers, one for each layer, not {weights!r:.80}.",
         )
     if len(weights) != count:
         raise ValueError(
             f"layers {layers!r} takes {count} weights, one for each layer, not {len(weights)}."
         )
     if not all(map(math.isfinite, weights)):
-        raise ValueError(f"layer_weights should be finite numbers, not {list(weights)}.")
+        raise ArgumentError("layer_weights", f"should be finite numbers, not {list(weights)}.")
     if not any(weights):
-        raise ValueError("layer_weights should not be all 0.")
+        raise ArgumentError("layer_weights", "should not be all 0.")
 
 
 def _named_layers(name: str, last: int) -> list[int]:
@@ -92,8 +99,8 @@ def _named_layers(name: str, last: int) -> list[int]:
         "sum_all_12": list(range(1, last + 1)),
     }
     if name not in named:
-        raise ValueError(
-            f"layers should be one of {', '.join(named)}, or a list of indices, not {name!r}."
+        raise ArgumentError(
+            "layers", f"should be one of {', '.join(named)}, or a list of indices, not {name!r}."
         )
     return named[name]
 
@@ -188,8 +195,8 @@ def pool(
             vectors.append(at_least_float32(pooler_output))
         elif name not in POOLINGS or name == "pooler":
             needs = " (which needs pooler_output)" if name == "pooler" else ""
-            raise ValueError(
-                f"pooling should be one of {', '.join(POOLINGS)}, not {name!r}{needs}."
+            raise ArgumentError(
+                "pooling", f"should be one of {', '.join(POOLINGS)}, not {name!r}{needs}."
             )
         elif isinstance(lengths, Tensor):
             visible = lengths[:, skip:, None] != 0

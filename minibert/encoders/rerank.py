@@ -52,6 +52,7 @@ from minibert.layouts import PackedLayout
 from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.util.checks import check_count
 from minibert.util.devices import resolve_device
+from minibert.util.errors import ArgumentError
 from minibert.util.files import make_folder
 
 Activation = Callable[[Tensor], Tensor]
@@ -190,9 +191,10 @@ class CrossEncoder(TextScorer):
         """
         kind = type(self.activation_fn)
         if kind.__name__ not in ACTIVATIONS or getattr(nn, kind.__name__) is not kind:
-            raise ValueError(
-                f"activation_fn should be one of {', '.join(ACTIVATIONS)} of torch.nn to be saved, "
-                f"not {self.activation_fn!r:.80}."
+            raise ArgumentError(
+                "activation_fn",
+                f"should be one of {', '.join(ACTIVATIONS)} of torch.nn to be saved, "
+                f"not {self.activation_fn!r:.80}.",
             )
         target = make_folder(path)
         folder = SentenceFolder(
@@ -373,7 +375,9 @@ def _check_pairs(pairs: Any) -> tuple[list[Pair], bool]:
         ValueError: Something that is not a pair of strings.
     """
     if isinstance(pairs, str):
-        raise ValueError(f"pairs should be pairs of strings, not a single string, {pairs!r:.60}.")
+        raise ArgumentError(
+            "pairs", f"should be pairs of strings, not a single string, {pairs!r:.60}."
+        )
     check_collection(pairs, 'its pairs, such as texts[["query", "document"]].values')
     items = pairs.tolist() if isinstance(pairs, np.ndarray) else list(pairs)
     if len(items) == 2 and all(isinstance(text, str) for text in items):

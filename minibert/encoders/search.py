@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from minibert.encoders.encoder_options import check_names
 from minibert.encoders.token_rows import Vectors
 from minibert.util.checks import check_count
+from minibert.util.errors import ArgumentError
 
 Metric = Literal["cosine", "dot", "euclidean", "manhattan"]
 
@@ -223,7 +224,7 @@ def _candidates(
 
 def _check_metric(metric: str) -> None:
     if metric not in METRICS:
-        raise ValueError(f"metric should be one of {', '.join(METRICS)}, not {metric!r}.")
+        raise ArgumentError("metric", f"should be one of {', '.join(METRICS)}, not {metric!r}.")
 
 
 def _comparable(a: Any, b: Any, metric: str) -> tuple[Vectors, Vectors]:
@@ -244,18 +245,20 @@ def _matrix(vectors: Any) -> Vectors:
         vectors = [_array(vector) for vector in vectors]
     array = _array(vectors)
     if array is None:
-        raise ValueError("vectors should be those that `encode` returns, not None.")
+        raise ArgumentError("vectors", "should be those that `encode` returns, not None.")
     try:
         matrix = np.atleast_2d(np.asarray(array, dtype=np.float32))
     except (TypeError, ValueError) as error:
-        raise ValueError(
-            "vectors should be numbers of shape (texts, dimensions), as `encode` returns them, "
-            f"not {array!r:.80}."
+        raise ArgumentError(
+            "vectors",
+            "should be numbers of shape (texts, dimensions), as `encode` returns them, "
+            f"not {array!r:.80}.",
         ) from error
     if matrix.ndim != 2:
-        raise ValueError(
-            "vectors should be of shape (texts, dimensions), or a single one of (dimensions,), "
-            f"not {matrix.shape}."
+        raise ArgumentError(
+            "vectors",
+            "should be of shape (texts, dimensions), or a single one of (dimensions,), "
+            f"not {matrix.shape}.",
         )
     return matrix
 

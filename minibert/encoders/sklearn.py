@@ -14,6 +14,7 @@ from minibert.encoders.pooling import Pooling
 from minibert.encoders.token_rows import Matrix, list_texts
 from minibert.inference.precisions import Precision
 from minibert.util.checks import refuse_unknown
+from minibert.util.errors import ArgumentError
 
 
 class SentenceVectorizer:
@@ -162,9 +163,10 @@ def _one_column(texts: Any) -> list[Any]:
     shape: tuple[int, ...] = getattr(texts, "shape", ())
     if len(shape) == 2:
         if shape[1] != 1:
-            raise ValueError(
-                f"texts should be one column, but this {type(texts).__name__} has {shape[1]}: "
-                'select it, as in ColumnTransformer([("vectors", SentenceVectorizer(), "text")]).'
+            raise ArgumentError(
+                "texts",
+                f"should be one column, but this {type(texts).__name__} has {shape[1]}: "
+                'select it, as in ColumnTransformer([("vectors", SentenceVectorizer(), "text")]).',
             )
         texts = np.asarray(texts)[:, 0]
     return list_texts(texts)

@@ -48,6 +48,7 @@ from minibert.encoders.token_rows import (
 from minibert.encoders.words import WordVectors, merge_tokens
 from minibert.inference.batching import BATCH_TOKENS, Report
 from minibert.util.checks import check_count, warn_of_truncation
+from minibert.util.errors import ArgumentError
 from minibert.util.progress import SILENT, Progress
 
 if TYPE_CHECKING:
@@ -176,20 +177,23 @@ class TextModel:
         chosen = VectorOptions(**options)
         prompt = chosen.prompt
         if prompt is not None and chosen.prompt_name is not None:
-            raise ValueError("prompt should not be passed with prompt_name: drop one.")
+            raise ArgumentError("prompt", "should not be passed with prompt_name: drop one.")
         if prompt is not None and not isinstance(prompt, str):
-            raise ValueError(f"prompt should be a string, not {prompt!r:.80}.")
+            raise ArgumentError("prompt", f"should be a string, not {prompt!r:.80}.")
         if chosen.overflow not in ("truncate", "mean"):
-            raise ValueError(f'overflow should be "truncate" or "mean", not {chosen.overflow!r}.')
+            raise ArgumentError(
+                "overflow", f'should be "truncate" or "mean", not {chosen.overflow!r}.'
+            )
         check_count("batch_tokens", chosen.batch_tokens)
         truncate_dim = self.truncate_dim
         if chosen.truncate_dim is not None:
             check_count("truncate_dim", chosen.truncate_dim)
             if truncate_dim is not None and chosen.truncate_dim > truncate_dim:
-                raise ValueError(
-                    f"truncate_dim is {chosen.truncate_dim}, but the vectors of this model are "
+                raise ArgumentError(
+                    "truncate_dim",
+                    f"is {chosen.truncate_dim}, but the vectors of this model are "
                     f"truncated to {truncate_dim} dimensions: load it with another truncate_dim, "
-                    "or set its attribute of that name."
+                    "or set its attribute of that name.",
                 )
             truncate_dim = chosen.truncate_dim
         if prompt is None:
@@ -198,9 +202,10 @@ class TextModel:
         if prompt:
             prefix_length = len(self.tokenizer.rows([prompt])[0]) - 1  # without [SEP]
         if prefix_length + 2 > self.max_length:
-            raise ValueError(
-                f"max_length is {self.max_length} tokens, but [CLS], prompt and [SEP] take "
-                f"{prefix_length + 1}."
+            raise ArgumentError(
+                "max_length",
+                f"is {self.max_length} tokens, but [CLS], prompt and [SEP] take "
+                f"{prefix_length + 1}.",
             )
         return Settings(
             prompt,
@@ -356,15 +361,17 @@ class TextEncoder(TextModel):
         settings = self.settings(**part_of(chosen, VectorOptions))
         check_count("batch_size", chosen.batch_size)
         if chosen.precision not in (None, *VECTOR_PRECISIONS):
-            raise ValueError(
-                f"precision is that of the vectors, one of {', '.join(VECTOR_PRECISIONS)}, not "
+            raise ArgumentError(
+                "precision",
+                f"is that of the vectors, one of {', '.join(VECTOR_PRECISIONS)}, not "
                 f"{chosen.precision!r}. SentenceEmbedder.from_pretrained(precision=...) is that of "
-                "the model."
+                "the model.",
             )
         if chosen.output_value not in ("sentence_embedding", "token_embeddings"):
-            raise ValueError(
-                'output_value should be "sentence_embedding" or "token_embeddings", '
-                f"not {chosen.output_value!r}."
+            raise ArgumentError(
+                "output_value",
+                'should be "sentence_embedding" or "token_embeddings", '
+                f"not {chosen.output_value!r}.",
             )
         if isinstance(texts, np.ndarray) and texts.ndim == 0:
             texts = texts.item()
@@ -559,7 +566,7 @@ class TextEncoder(TextModel):
             `WordVectors` of each text in a list, or of a single text only its own.
         """
         if merge not in ("mean", "first"):
-            raise ValueError(f'merge should be "mean" or "first", not {merge!r}.')
+            raise ArgumentError("merge", f'should be "mean" or "first", not {merge!r}.')
         single = isinstance(texts, str)
         inputs = check_texts([texts] if isinstance(texts, str) else list_texts(texts))
         if not inputs:
@@ -673,9 +680,10 @@ def check_prompts(prompts: Any) -> dict[str, str]:
     if prompts is None:
         return {}
     if not isinstance(prompts, Mapping):
-        raise ValueError(
-            'prompts should be a dict of names and texts, such as {"query": "query: "}, not '
-            f"{prompts!r:.80}."
+        raise ArgumentError(
+            "prompts",
+            'should be a dict of names and texts, such as {"query": "query: "}, not '
+            f"{prompts!r:.80}.",
         )
     for name, prompt in prompts.items():
         if not isinstance(name, str) or not isinstance(prompt, str):

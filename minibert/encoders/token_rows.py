@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minibert.util.checks import type_of
+from minibert.util.errors import ArgumentError
 from minibert.util.progress import SILENT, Progress
 
 if TYPE_CHECKING:
@@ -268,9 +269,10 @@ def check_collection(
             cannot be iterated over.
     """
     if isinstance(texts, str | os.PathLike):
-        raise ValueError(
-            f"texts should be several strings, not {texts!r:.80}. For those of a file, pass "
-            "(row.text for row in minibert.text.read(path))."
+        raise ArgumentError(
+            "texts",
+            f"should be several strings, not {texts!r:.80}. For those of a file, pass "
+            "(row.text for row in minibert.text.read(path)).",
         )
     wrong = f"texts should be strings in a list or another sequence, not {type_of(texts)}"
     is_table = getattr(texts, "columns", None) is not None
@@ -320,7 +322,7 @@ def check_texts(texts: list[Any], first: int = 0) -> list[str]:
     """
     for index, text in enumerate(texts, first):
         if not isinstance(text, str):
-            raise ValueError(f"texts should be strings, but number {index} is {text!r:.60}.")
+            raise ArgumentError("texts", f"should be strings, but number {index} is {text!r:.60}.")
     return texts
 
 
@@ -334,8 +336,8 @@ def check_pairs(pairs: Sequence[object]) -> list[Pair]:
     for index, pair in enumerate(pairs):
         texts = list(pair) if isinstance(pair, tuple | list) else []
         if len(texts) != 2 or not all(isinstance(text, str) for text in texts):
-            raise ValueError(
-                f"pairs should be two strings each, but number {index} is {pair!r:.60}."
+            raise ArgumentError(
+                "pairs", f"should be two strings each, but number {index} is {pair!r:.60}."
             )
         checked.append((texts[0], texts[1]))
     return checked

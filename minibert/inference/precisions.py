@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal, cast, get_args
 
+from minibert.util.errors import ArgumentError
+
 FastPrecision = Literal["fp32", "bf16", "int8"]
 Precision = Literal["exact", FastPrecision]
 GraphPrecision = Literal["fp32", "int8"]  # of an export
@@ -20,7 +22,7 @@ def check_precision(precision: str, valid: tuple[str, ...]) -> None:
         ValueError: It is not among the valid names.
     """
     if precision not in valid:
-        raise ValueError(f"precision should be one of {', '.join(valid)}, not {precision!r}.")
+        raise ArgumentError("precision", f"should be one of {', '.join(valid)}, not {precision!r}.")
 
 
 def resolve_precision(precision: str | None) -> FastPrecision | None:

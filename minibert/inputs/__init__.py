@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from minibert.config import BertConfig
+from minibert.util.errors import ArgumentError
 
 
 def is_traced(tensor: Tensor) -> bool:
@@ -39,9 +40,9 @@ def is_traced(tensor: Tensor) -> bool:
 def check_tensor(argument: str, value: Any) -> None:
     """Check that the value of an argument is a tensor."""
     if not isinstance(value, Tensor):
-        raise ValueError(
-            f"{argument} should be a tensor, not {type(value).__name__}: pass "
-            f"torch.tensor({argument})."
+        raise ArgumentError(
+            argument,
+            f"should be a tensor, not {type(value).__name__}: pass torch.tensor({argument}).",
         )
 
 
@@ -49,9 +50,10 @@ def check_mask(attention_mask: Any) -> None:
     """Check that an attention mask is a tensor of two to four dimensions."""
     check_tensor("attention_mask", attention_mask)
     if attention_mask.dim() not in (2, 3, 4):
-        raise ValueError(
-            f"attention_mask has shape {tuple(attention_mask.shape)}, but it should be "
-            "(batch, seq), (batch, seq, seq) or (batch, heads, seq, seq)."
+        raise ArgumentError(
+            "attention_mask",
+            f"has shape {tuple(attention_mask.shape)}, but it should be "
+            "(batch, seq), (batch, seq, seq) or (batch, heads, seq, seq).",
         )
 
 
@@ -60,18 +62,20 @@ def hides_tokens(attention_mask: Tensor, is_additive: bool) -> bool:
     if is_additive:
         is_valid = (attention_mask == 0) | (attention_mask <= -1000)
         if not is_valid.all():
-            raise ValueError(
-                f"attention_mask with four dimensions and {attention_mask.dtype} is added to the "
+            raise ArgumentError(
+                "attention_mask",
+                f"with four dimensions and {attention_mask.dtype} is added to the "
                 "scores, so its values should be 0 (visible) or -1000 and less (hidden). Or pass "
-                "torch.bool, True for visible."
+                "torch.bool, True for visible.",
             )
         return bool(attention_mask.any())
     if attention_mask.numel() == 0:
         return False
     lowest = attention_mask.min()
     if not lowest >= 0:  # also refuses NaN, which compares as False
-        raise ValueError(
-            f"attention_mask contains {lowest:g}, but it should be 1 for tokens and 0 for padding."
+        raise ArgumentError(
+            "attention_mask",
+            f"contains {lowest:g}, but it should be 1 for tokens and 0 for padding.",
         )
     return bool(lowest == 0)
 
@@ -85,15 +89,16 @@ def check_padded(tokens: torch.Size, mask_shape: tuple[int, ...], argument: str)
         argument: The argument that has the tokens, as the error should call it.
     """
     if len(tokens) != 2:
-        raise ValueError(
-            f"{argument} should have tokens of shape (batch, seq), not {tuple(tokens)}. A "
-            "single sequence is a batch of one: input_ids[None]."
+        raise ArgumentError(
+            argument,
+            f"should have tokens of shape (batch, seq), not {tuple(tokens)}. A "
+            "single sequence is a batch of one: input_ids[None].",
         )
     batch, seq = tokens
     if seq == 0:
-        raise ValueError(
-            f"{argument} has tokens of shape {tuple(tokens)}, but every sequence needs at "
-            "least one token."
+        raise ArgumentError(
+            argument,
+            f"has tokens of shape {tuple(tokens)}, but every sequence needs at least one token.",
         )
     if not mask_shape:
         return
@@ -101,19 +106,21 @@ def check_padded(tokens: torch.Size, mask_shape: tuple[int, ...], argument: str)
     if len(mask_shape) > 2:  # (..., queries, keys)
         fits = fits and mask_shape[-2] in (1, seq)
     if not fits:
-        raise ValueError(
-            f"attention_mask has shape {mask_shape}, but {argument} has tokens of shape "
+        raise ArgumentError(
+            "attention_mask",
+            f"has shape {mask_shape}, but {argument} has tokens of shape "
             f"{tuple(tokens)}. The mask should be (batch, seq), (batch, seq, seq) or "
-            "(batch, heads, seq, seq)."
+            "(batch, heads, seq, seq).",
         )
 
 
 def check_packed(tokens: torch.Size, expected: int, argument: str) -> None:
     """Check that tokens are (tokens,), as many as the lengths of a packed layout add up to."""
     if tuple(tokens) != (expected,):
-        raise ValueError(
-            f"{argument} should have tokens of shape ({expected},), as the lengths of the "
-            f"PackedLayout add up to {expected}, not {tuple(tokens)}."
+        raise ArgumentError(
+            argument,
+            f"should have tokens of shape ({expected},), as the lengths of the "
+            f"PackedLayout add up to {expected}, not {tuple(tokens)}.",
         )
 
 
@@ -149,15 +156,16 @@ def check_batch(
 
         check_unused("BertModel.forward", unused, MODEL)
     if layout.is_packed and output_attentions:
-        raise ValueError(
-            "output_attentions needs a padded batch, because the attention probabilities of "
+        raise ArgumentError(
+            "output_attentions",
+            "needs a padded batch, because the attention probabilities of "
             "packed sequences have different shapes. Pass input_ids (batch, seq) and "
-            "attention_mask."
+            "attention_mask.",
         )
     if layout.mask is not None and layout.mask.shape[1] not in (1, config.num_attention_heads):
-        raise ValueError(
-            f"attention_mask is for {layout.mask.shape[1]} heads, but the model has "
-            f"{config.num_attention_heads}."
+        raise ArgumentError(
+            "attention_mask",
+            f"is for {layout.mask.shape[1]} heads, but the model has {config.num_attention_heads}.",
         )
     if (input_ids is None) == (inputs_embeds is None):
         raise ValueError("BertModel takes exactly one of input_ids and inputs_embeds.")
@@ -175,11 +183,12 @@ def check_heads(config: BertConfig) -> None:
 def check_attentions(attentions: list[Tensor], layers: int) -> None:
     """Check that each layer has returned its attention probabilities."""
     if len(attentions) != layers:
-        raise ValueError(
-            f"output_attentions needs the attention probabilities of {layers} layers, but "
+        raise ArgumentError(
+            "output_attentions",
+            f"needs the attention probabilities of {layers} layers, but "
             f"{len(attentions)} returned some. Use an attention function that returns its "
             "probabilities, such as eager_attention, and layers that return "
-            "(hidden_states, attentions)."
+            "(hidden_states, attentions).",
         )
 
 
@@ -237,13 +246,14 @@ def check_ids(
 
 def _check_integers(argument: str, ids: Any) -> None:
     if not isinstance(ids, Tensor):
-        raise ValueError(
-            f"{argument} should be a tensor of integers (torch.long), not {type(ids).__name__}. "
-            'Pass what the tokenizer returns with return_tensors="pt" as model(**batch).'
+        raise ArgumentError(
+            argument,
+            f"should be a tensor of integers (torch.long), not {type(ids).__name__}. "
+            'Pass what the tokenizer returns with return_tensors="pt" as model(**batch).',
         )
     if ids.dtype not in (torch.long, torch.int):
-        raise ValueError(
-            f"{argument} should be a tensor of integers (torch.long), not {ids.dtype}."
+        raise ArgumentError(
+            argument, f"should be a tensor of integers (torch.long), not {ids.dtype}."
         )
 
 
@@ -251,9 +261,9 @@ def _check_shape(argument: str, ids: Tensor, tokens: torch.Size) -> None:
     """Check that ids have the shape of the tokens. A padded batch may share one row of ids."""
     is_shared_row = len(tokens) == 2 and ids.shape in (tokens[1:], (1, *tokens[1:]))
     if ids.shape != tokens and not is_shared_row:
-        raise ValueError(
-            f"{argument} should have the shape of the tokens, {tuple(tokens)}, not "
-            f"{tuple(ids.shape)}."
+        raise ArgumentError(
+            argument,
+            f"should have the shape of the tokens, {tuple(tokens)}, not {tuple(ids.shape)}.",
         )
 
 
@@ -278,17 +288,17 @@ def _check_embeds(embeddings: Any, layout: Any, inputs_embeds: Any) -> None:
     weight = embeddings.token_type_embeddings.weight  # it is added to them
     expected = f"{weight.dtype} of shape (batch, seq, {weight.shape[-1]})"
     if not isinstance(inputs_embeds, Tensor):
-        raise ValueError(
-            f"inputs_embeds should be a tensor, {expected}, not {type(inputs_embeds).__name__}."
+        raise ArgumentError(
+            "inputs_embeds", f"should be a tensor, {expected}, not {type(inputs_embeds).__name__}."
         )
     dtype = inputs_embeds.dtype
     keeps_dtype = torch.promote_types(dtype, weight.dtype) == weight.dtype
     has_dtype = keeps_dtype or torch.is_autocast_enabled(weight.device.type)
     has_size = inputs_embeds.shape[-1:] == weight.shape[-1:]
     if not has_size or not dtype.is_floating_point or not has_dtype:
-        raise ValueError(
-            f"inputs_embeds should be {expected}, not {dtype} of shape "
-            f"{tuple(inputs_embeds.shape)}."
+        raise ArgumentError(
+            "inputs_embeds",
+            f"should be {expected}, not {dtype} of shape {tuple(inputs_embeds.shape)}.",
         )
 
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from minibert.inputs import check_tensor, is_traced
+from minibert.util.errors import ArgumentError
 
 
 def is_class_index(labels: Tensor) -> bool:
@@ -24,14 +25,16 @@ def check_classes(logits: Tensor, labels: Any) -> None:
     """
     check_tensor("labels", labels)
     if not is_class_index(labels):
-        raise ValueError(
-            f"labels should be integers (torch.long), one class each, not {labels.dtype}."
+        raise ArgumentError(
+            "labels", f"should be integers (torch.long), one class each, not {labels.dtype}."
         )
     shape = list(logits.shape[:-1])
     has_shape = list(labels.shape) in (shape, [*shape, 1])
     is_flat = labels.dim() == 1
     if labels.numel() != logits.shape[:-1].numel() or not (has_shape or is_flat):
-        raise ValueError(f"labels should be of shape {tuple(shape)}, not {tuple(labels.shape)}.")
+        raise ArgumentError(
+            "labels", f"should be of shape {tuple(shape)}, not {tuple(labels.shape)}."
+        )
 
 
 def check_numbers(logits: Tensor, labels: Any) -> None:
@@ -43,8 +46,8 @@ def check_numbers(logits: Tensor, labels: Any) -> None:
     check_tensor("labels", labels)
     is_single = logits.shape[-1] == 1 and labels.numel() == logits.numel()
     if labels.shape != logits.shape and not is_single:
-        raise ValueError(
-            f"labels should be of shape {tuple(logits.shape)}, not {tuple(labels.shape)}."
+        raise ArgumentError(
+            "labels", f"should be of shape {tuple(logits.shape)}, not {tuple(labels.shape)}."
         )
 
 
@@ -56,13 +59,14 @@ def check_many_labels(logits: Tensor, labels: Any) -> None:
     """
     check_tensor("labels", labels)
     if labels.shape != logits.shape:
-        raise ValueError(
-            f"labels should be of shape {tuple(logits.shape)}, 0.0 or 1.0 for every label, not "
-            f"{tuple(labels.shape)}. For a single class per text pass integers (torch.long)."
+        raise ArgumentError(
+            "labels",
+            f"should be of shape {tuple(logits.shape)}, 0.0 or 1.0 for every label, not "
+            f"{tuple(labels.shape)}. For a single class per text pass integers (torch.long).",
         )
     if not is_traced(labels) and ((labels < 0) | (labels > 1)).any():
-        raise ValueError(
-            "labels should be from 0.0 to 1.0 for every label (multi_label_classification)."
+        raise ArgumentError(
+            "labels", "should be from 0.0 to 1.0 for every label (multi_label_classification)."
         )
 
 
@@ -75,14 +79,16 @@ def check_span(logits: Tensor, positions: Any) -> None:
     check_tensor("positions", positions)
     batch = len(logits)
     if logits.dim() != 2 or not is_class_index(positions) or positions.numel() != batch:
-        raise ValueError(
-            f"positions should be integers of shape ({batch},), not {positions.dtype} of "
-            f"{tuple(positions.shape)}."
+        raise ArgumentError(
+            "positions",
+            f"should be integers of shape ({batch},), not {positions.dtype} of "
+            f"{tuple(positions.shape)}.",
         )
     if not is_traced(positions) and (positions < 0).any():
-        raise ValueError(
-            f"positions contains {positions.min().item()}. If a text has no answer, use 0, the "
-            "position of [CLS]."
+        raise ArgumentError(
+            "positions",
+            f"contains {positions.min().item()}. If a text has no answer, use 0, the "
+            "position of [CLS].",
         )
 
 
@@ -103,12 +109,15 @@ def check_chosen(positions: Any, labels: Any, tokens: torch.Size) -> None:
         return
     check_tensor("positions", positions)
     if positions.dtype != torch.bool or positions.shape != tokens:
-        raise ValueError(
-            f"positions should be torch.bool of shape {tuple(tokens)}, not {positions.dtype} of "
-            f"{tuple(positions.shape)}."
+        raise ArgumentError(
+            "positions",
+            f"should be torch.bool of shape {tuple(tokens)}, not {positions.dtype} of "
+            f"{tuple(positions.shape)}.",
         )
     if labels is not None and labels.shape != tokens:
-        raise ValueError(f"labels should be of shape {tuple(tokens)}, not {tuple(labels.shape)}.")
+        raise ArgumentError(
+            "labels", f"should be of shape {tuple(tokens)}, not {tuple(labels.shape)}."
+        )
 
 
 def check_choices(input_ids: Any, inputs_embeds: Any) -> None:
@@ -118,11 +127,11 @@ def check_choices(input_ids: Any, inputs_embeds: Any) -> None:
         ValueError: They do not have an axis of the choices.
     """
     if isinstance(input_ids, Tensor) and input_ids.dim() < 3:
-        raise ValueError(
-            f"input_ids should be of shape (batch, choices, seq), not {tuple(input_ids.shape)}."
+        raise ArgumentError(
+            "input_ids", f"should be of shape (batch, choices, seq), not {tuple(input_ids.shape)}."
         )
     if isinstance(inputs_embeds, Tensor) and inputs_embeds.dim() < 4:
-        raise ValueError(
-            "inputs_embeds should be of shape (batch, choices, seq, hidden), not "
-            f"{tuple(inputs_embeds.shape)}."
+        raise ArgumentError(
+            "inputs_embeds",
+            f"should be of shape (batch, choices, seq, hidden), not {tuple(inputs_embeds.shape)}.",
         )

@@ -33,6 +33,7 @@ from minibert.model import BertPooler
 from minibert.study.analyses import logit_lens
 from minibert.study.trace import Trace
 from minibert.tokenization.wordpiece import WordPiece
+from minibert.util.errors import ArgumentError
 from minibert.util.files import check_target, replacing
 from minibert.util.progress import SILENT, Progress
 
@@ -315,7 +316,7 @@ def check_text(tokenizer: Any, text: str, pair: str | None, pad_to: int | None) 
             f"the page shows up to {MAX_TOKENS} tokens, so it cannot be padded to {pad_to}."
         )
     if not isinstance(text, str):
-        raise ValueError(f"text should be a single string, not {type(text).__name__}.")
+        raise ArgumentError("text", f"should be a single string, not {type(text).__name__}.")
     if not text.strip():
         raise ValueError(
             "there is no text to show: pass one with at least one character that is not white "

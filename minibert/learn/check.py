@@ -24,6 +24,7 @@ from torch import Tensor
 
 from minibert.learn.exercises import EXERCISES, Case, Exercise, Function, Hint, whole
 from minibert.learn.language import locale_language
+from minibert.util.errors import ArgumentError
 
 _NOT_YET = ("Not yet.", "아직 아닙니다.")
 _RIGHT = ("Right. Compare it with {home}.", "맞습니다. 비교해 볼 코드: {home}.")
@@ -55,13 +56,14 @@ def check(exercise: str, answer: Function, language: str | None = None) -> str:
     if exercise not in EXERCISES:
         similar = difflib.get_close_matches(str(exercise), EXERCISES, n=1, cutoff=0.5)
         advice = f" Did you mean {similar[0]!r}?" if similar else ""
-        raise ValueError(
-            f"exercise should be one of {', '.join(EXERCISES)}, not {exercise!r}.{advice}"
+        raise ArgumentError(
+            "exercise", f"should be one of {', '.join(EXERCISES)}, not {exercise!r}.{advice}"
         )
     if not callable(answer):
-        raise ValueError(
-            f"answer should be your function, such as check({exercise!r}, my_function), not "
-            f"{answer!r:.80}."
+        raise ArgumentError(
+            "answer",
+            f"should be your function, such as check({exercise!r}, my_function), not "
+            f"{answer!r:.80}.",
         )
     which = 1 if (language or locale_language()) == "ko" else 0
     entry = EXERCISES[exercise]

@@ -18,6 +18,7 @@ from torch import Tensor
 from minibert.inference.kernels import in_8_bits
 from minibert.study.trace import Trace, trace
 from minibert.tokenization.tokenizer_json import SPLITTING
+from minibert.util.errors import ArgumentError
 
 MAX_PARAMETERS = 16_500_000  # larger models are shown as a snapshot
 # Functions that mask a (query, key) matrix, by the side of itself that a query may attend to.
@@ -123,7 +124,7 @@ def compute(
             `sides` is not a name in `SIDES`.
     """
     if sides not in SIDES:
-        raise ValueError(f"sides is {sides!r}, but it should be one of {', '.join(SIDES)}.")
+        raise ArgumentError("sides", f"is {sides!r}, but it should be one of {', '.join(SIDES)}.")
     padding = False if pad_to is None else "max_length"
     encoding = tokenizer(
         text, pair, return_offsets_mapping=True, padding=padding, max_length=pad_to

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from minibert.inputs import check_ids
 from minibert.layouts import UNMASKED, Layout, LayoutOrMask, PackedLayout, PaddedLayout
+from minibert.util.errors import ArgumentError
 
 Forward = TypeVar("Forward", bound=Callable[..., Any])
 
@@ -26,9 +27,10 @@ def make_layout(layout: Layout | None, attention_mask: Tensor | None) -> Layout:
     if layout is None:
         return PaddedLayout(attention_mask)
     if not isinstance(layout, (PaddedLayout, PackedLayout)):
-        raise ValueError(
-            f"layout should be a PaddedLayout or a PackedLayout, not {type(layout).__name__}. A "
-            "mask is passed as attention_mask."
+        raise ArgumentError(
+            "layout",
+            f"should be a PaddedLayout or a PackedLayout, not {type(layout).__name__}. A "
+            "mask is passed as attention_mask.",
         )
     if attention_mask is not None:
         raise ValueError(

@@ -60,6 +60,7 @@ from minibert.serving.limits import (
 )
 from minibert.serving.models import Input, Served
 from minibert.serving.options import Limits
+from minibert.util.errors import ArgumentError
 
 TokenIds = Annotated[list[StrictInt], Field(min_length=1)]
 Texts = (
@@ -364,12 +365,16 @@ def create_app(
         ValueError: There are no models, two have the same name, or the key is blank.
     """
     if key is not None and not key.strip():
-        raise ValueError("key is blank, which every client has: pass a key, or None for no key.")
+        raise ArgumentError(
+            "key", "is blank, which every client has: pass a key, or None for no key."
+        )
     if not models:
-        raise ValueError("models is empty: pass at least one, as minibert.serving.models.load.")
+        raise ArgumentError(
+            "models", "is empty: pass at least one, as minibert.serving.models.load."
+        )
     names = [model.name for model in models]
     if len(set(names)) < len(names):
-        raise ValueError(f"models should have a name each, not {', '.join(names)}.")
+        raise ArgumentError("models", f"should have a name each, not {', '.join(names)}.")
     service = Service(dict(zip(names, models, strict=True)), limits or Limits(), normalize)
 
     @asynccontextmanager

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from minibert.util.checks import check_fields, option
+from minibert.util.errors import ArgumentError
 
 
 @dataclass(frozen=True)
@@ -71,4 +72,4 @@ class ServeOptions:
         """ValueError for numbers out of range."""
         check_fields(self)
         if self.port >= 1 << 16:
-            raise ValueError(f"port should be a number from 0 to 65535, not {self.port}.")
+            raise ArgumentError("port", f"should be a number from 0 to 65535, not {self.port}.")

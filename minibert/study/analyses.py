@@ -32,6 +32,7 @@ from minibert.study.checking import (
 )
 from minibert.study.trace import Trace, trace
 from minibert.util.checks import check_count
+from minibert.util.errors import ArgumentError
 
 Batch = Mapping[str, Tensor]
 Measure = Callable[[Any], Tensor]  # a model's output -> a number for each sequence, (batch,)
@@ -106,7 +107,7 @@ def logit_lens(t: Trace, k: int = 5, words: int | None = None) -> tuple[Tensor, 
     check_count("words", words)
     check_count("k", k)
     if k > min(words, vocabulary):
-        raise ValueError(f"k should be at most the number of words, {words}, not {k}.")
+        raise ArgumentError("k", f"should be at most the number of words, {words}, not {k}.")
     if "mlm.logits" not in t.steps:
         raise ValueError(
             f"logit_lens needs a model with an MLM head, and {type(t.model).__name__} has none."
@@ -240,7 +241,7 @@ def head_importance(
             total[i] += heads.sum(dim=(1, 3)).abs().sum(dim=0).detach().cpu() * len(context)
         sequences += len(contexts[0])
     if not sequences:
-        raise ValueError("batches should be one or more batches, not none.")
+        raise ArgumentError("batches", "should be one or more batches, not none.")
     importance = total / sequences
     if normalize:
         importance = F.normalize(importance, dim=-1)
@@ -359,9 +360,9 @@ def patching_sweep(
     source = {name: t[name] for name in map(step.format, layers)}
     for name, states in source.items():
         if states.shape[:2] != (1, seq):
-            raise ValueError(
-                f"step should have the shape (batch, seq, ...), but {name} has "
-                f"{tuple(states.shape)}."
+            raise ArgumentError(
+                "step",
+                f"should have the shape (batch, seq, ...), but {name} has {tuple(states.shape)}.",
             )
     places = torch.arange(seq)
     # a row for each place
@@ -378,9 +379,10 @@ def patching_sweep(
             t.set(name, patch)
             value = measure(model(**rows))
         if not isinstance(value, Tensor) or value.shape != (seq,):
-            raise ValueError(
-                "measure should return one number for each row of the batch, such as "
-                f"out.logits[:, 1], but it returned {value!r:.60} for {seq} rows."
+            raise ArgumentError(
+                "measure",
+                "should return one number for each row of the batch, such as "
+                f"out.logits[:, 1], but it returned {value!r:.60} for {seq} rows.",
             )
         results.append(value)
     return torch.stack(results)
@@ -411,9 +413,10 @@ def cka(x: Tensor, y: Tensor) -> float:
     if n < 4:
         raise ValueError(f"cka takes four rows or more, not {n}.")
     if x.dim() != 2 or y.dim() != 2 or len(y) != n:
-        raise ValueError(
-            "x and y should be states of the same tokens, (n, hidden), not "
-            f"{tuple(x.shape)} and {tuple(y.shape)}."
+        raise ArgumentError(
+            "x",
+            "and y should be states of the same tokens, (n, hidden), not "
+            f"{tuple(x.shape)} and {tuple(y.shape)}.",
         )
     x = _centered(x)
     y = _centered(y)
@@ -468,11 +471,12 @@ def linear_probe(
     train, train_labels = _probe_data("train", train, train_labels)
     test, test_labels = _probe_data("test", test, test_labels)
     if len(train) < 2:
-        raise ValueError("train should be two states or more, to be standardized, not 1.")
+        raise ArgumentError("train", "should be two states or more, to be standardized, not 1.")
     if train.size(1) != test.size(1):
-        raise ValueError(
-            "train and test should have equally many dimensions, not "
-            f"{train.size(1)} and {test.size(1)}."
+        raise ArgumentError(
+            "train",
+            "and test should have equally many dimensions, not "
+            f"{train.size(1)} and {test.size(1)}.",
         )
     mean = train.mean(dim=0)
     spread = train.std(dim=0) + 1e-6
@@ -499,9 +503,10 @@ def _probe_data(name: str, states: Any, labels: Any) -> tuple[Tensor, Tensor]:
     states = as_tensor(name, states).float()
     classes = as_tensor(f"{name}_labels", labels)
     if states.dim() != 2 or not len(states) or classes.shape != states.shape[:1]:
-        raise ValueError(
-            f"{name} should be states of shape (n, hidden) and {name}_labels their n classes, not "
-            f"{tuple(states.shape)} and {tuple(classes.shape)}."
+        raise ArgumentError(
+            name,
+            f"should be states of shape (n, hidden) and {name}_labels their n classes, not "
+            f"{tuple(states.shape)} and {tuple(classes.shape)}.",
         )
     if classes.is_floating_point() and not torch.equal(classes, classes.round()):
         raise ValueError(f"{name}_labels should be whole numbers from 0.")
@@ -517,9 +522,10 @@ def _maps_of_sequence(probabilities: Any, seq: int) -> Tensor:
     if maps.dim() == 2 or (maps.dim() == 4 and len(maps) == 1):
         maps = maps.reshape(-1, *maps.shape[-2:])
     if maps.dim() != 3 or maps.shape[1:] != (seq, seq):
-        raise ValueError(
-            f"probabilities should be those of one sequence of {seq} tokens, (heads, {seq}, "
-            f"{seq}), not {tuple(maps.shape)}. Pass probabilities[i] of a batch."
+        raise ArgumentError(
+            "probabilities",
+            f"should be those of one sequence of {seq} tokens, (heads, {seq}, "
+            f"{seq}), not {tuple(maps.shape)}. Pass probabilities[i] of a batch.",
         )
     return maps
 
@@ -529,7 +535,9 @@ def _check_texts(clean: Any, corrupted: Any, step: str) -> None:
     check_batch("clean", clean)
     check_batch("corrupted", corrupted)
     if "{}" not in step:
-        raise ValueError(f'step should have {{}} for the layer, "layer.{{}}.output", not {step!r}.')
+        raise ArgumentError(
+            "step", f'should have {{}} for the layer, "layer.{{}}.output", not {step!r}.'
+        )
     shapes = [tuple(batch["input_ids"].shape) for batch in (clean, corrupted)]
     if shapes[0] != shapes[1] or shapes[0][0] != 1:
         raise ValueError(

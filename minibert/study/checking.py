@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from minibert.study.trace import Trace
+from minibert.util.errors import ArgumentError
 
 
 def as_tensor(name: str, values: Any) -> Tensor:
@@ -27,8 +28,8 @@ def as_tensor(name: str, values: Any) -> Tensor:
     try:
         return torch.as_tensor(np.asarray(values))
     except (TypeError, ValueError, RuntimeError) as error:
-        raise ValueError(
-            f"{name} should be a tensor or an array of numbers, not {values!r:.80}."
+        raise ArgumentError(
+            name, f"should be a tensor or an array of numbers, not {values!r:.80}."
         ) from error
 
 
@@ -39,9 +40,10 @@ def check_trace(t: Any) -> None:
         ValueError: It is something else.
     """
     if not isinstance(t, Trace):
-        raise ValueError(
-            "t should be the trace of a call, from `with trace(model) as t: model(**batch)`, "
-            f"not {type(t).__name__}."
+        raise ArgumentError(
+            "t",
+            "should be the trace of a call, from `with trace(model) as t: model(**batch)`, "
+            f"not {type(t).__name__}.",
         )
 
 
@@ -52,9 +54,10 @@ def check_batch(name: str, batch: Any) -> None:
         ValueError: It is something else.
     """
     if not isinstance(batch, Mapping) or "input_ids" not in batch:
-        raise ValueError(
-            f"{name} should be a batch with input_ids, such as tokenizer(text, "
-            f'return_tensors="pt"), not {type(batch).__name__}.'
+        raise ArgumentError(
+            name,
+            f"should be a batch with input_ids, such as tokenizer(text, "
+            f'return_tensors="pt"), not {type(batch).__name__}.',
         )
 
 
@@ -65,7 +68,8 @@ def check_differentiable(name: str, value: Any) -> None:
         ValueError: It returned something else.
     """
     if not isinstance(value, Tensor) or not value.requires_grad:
-        raise ValueError(
-            f"{name} should return a tensor that depends on the model's logits (no argmax, no "
-            f"float), not {value!r:.80}."
+        raise ArgumentError(
+            name,
+            f"should return a tensor that depends on the model's logits (no argmax, no "
+            f"float), not {value!r:.80}.",
         )

@@ -27,6 +27,7 @@ from minibert.study.analyses import patching_sweep
 from minibert.study.trace import trace
 from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.util.checks import check_count
+from minibert.util.errors import ArgumentError
 
 Head = tuple[int, int]  # layer and head, from 0
 Target = Callable[[Any], Tensor]  # a model's output -> logits of its answers, (batch, answers)
@@ -169,9 +170,10 @@ def carriers(
 
     logits = target(model(**texts[0]))
     if not isinstance(logits, Tensor) or logits.dim() != 2 or len(logits) != 1:
-        raise ValueError(
-            "target should return the logits of the answers, (batch, answers), such as "
-            f"`lambda output: output.logits`, but it returned {logits!r:.60}."
+        raise ArgumentError(
+            "target",
+            "should return the logits of the answers, (batch, answers), such as "
+            f"`lambda output: output.logits`, but it returned {logits!r:.60}.",
         )
     before = logits.softmax(dim=-1)[0]
     with trace(model) as t:
@@ -191,9 +193,10 @@ def carriers(
     ranked = sorted(weights, key=lambda head: weights[head], reverse=True)
     weaker = sorted(ranked[heads:])
     if not 0 < heads <= len(weaker):
-        raise ValueError(
-            f"heads should be 1 to {len(weights) // 2}, half of the {len(weights)} heads of layers "
-            f"{start} to {ranked_layers[-1]}, so that as many others remain, not {heads}."
+        raise ArgumentError(
+            "heads",
+            f"should be 1 to {len(weights) // 2}, half of the {len(weights)} heads of layers "
+            f"{start} to {ranked_layers[-1]}, so that as many others remain, not {heads}.",
         )
     draw = random.Random(seed)
     draws = [sorted(draw.sample(weaker, heads)) for _ in range(controls)]
@@ -218,13 +221,16 @@ def carriers(
 def _changed_positions(first: Tensor, second: Tensor) -> list[int]:
     """Return the positions at which two texts differ. Ids are (1, seq)."""
     if first.shape != second.shape:
-        raise ValueError(
-            "first and second should have the same number of tokens, not "
-            f"{first.size(1)} and {second.size(1)}: replace a word by one of as many pieces."
+        raise ArgumentError(
+            "first",
+            "and second should have the same number of tokens, not "
+            f"{first.size(1)} and {second.size(1)}: replace a word by one of as many pieces.",
         )
     changed: list[int] = (first != second)[0].nonzero().flatten().tolist()
     if not changed:
-        raise ValueError("first and second have the same tokens: there is no difference to follow.")
+        raise ArgumentError(
+            "first", "and second have the same tokens: there is no difference to follow."
+        )
     return changed
 
 
@@ -239,9 +245,10 @@ def _at_mask(
         )
     both = (first == tokenizer.mask_token_id) & (second == tokenizer.mask_token_id)
     if not both.any():
-        raise ValueError(
-            "first and second should have a [MASK] at the same position, whose word is the answer. "
-            "Or pass target."
+        raise ArgumentError(
+            "first",
+            "and second should have a [MASK] at the same position, whose word is the answer. "
+            "Or pass target.",
         )
     position = int(both[0].nonzero()[0])
 

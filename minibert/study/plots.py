@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from minibert.study.checking import as_tensor
+from minibert.util.errors import ArgumentError
 from minibert.util.extras import need
 
 if TYPE_CHECKING:
@@ -53,8 +54,8 @@ def plot_attention(
     seq = len(tokens)
     if probabilities.dim() not in (2, 3) or probabilities.shape[-2:] != (seq, seq):
         expected = f"({seq}, {seq}) or (heads, {seq}, {seq})"
-        raise ValueError(
-            f"probabilities should be of shape {expected}, not {tuple(probabilities.shape)}."
+        raise ArgumentError(
+            "probabilities", f"should be of shape {expected}, not {tuple(probabilities.shape)}."
         )
     maps = probabilities.float().reshape(-1, seq, seq)
     columns = min(4, len(maps))
@@ -88,8 +89,9 @@ def plot_similarity(tokens: Sequence[str], hidden_states: Sequence[Tensor]) -> F
     states = [as_tensor("hidden_states", state).float() for state in hidden_states]
     if len(states) < 2 or any(state.dim() != 2 or len(state) != len(tokens) for state in states):
         received = [tuple(state.shape) for state in states]
-        raise ValueError(
-            f"hidden_states should be two or more of shape ({len(tokens)}, hidden), not {received}."
+        raise ArgumentError(
+            "hidden_states",
+            f"should be two or more of shape ({len(tokens)}, hidden), not {received}.",
         )
     cosines = torch.stack(
         [torch.cosine_similarity(a, b, dim=-1) for a, b in zip(states, states[1:], strict=False)]
@@ -126,8 +128,9 @@ def plot_grid(
     """
     values = as_tensor("values", values)
     if values.shape != (len(rows), len(columns)):
-        raise ValueError(
-            f"values should be of shape ({len(rows)}, {len(columns)}), not {tuple(values.shape)}."
+        raise ArgumentError(
+            "values",
+            f"should be of shape ({len(rows)}, {len(columns)}), not {tuple(values.shape)}.",
         )
     numbers = values.float()
     colors: dict[str, Any] = {"cmap": "Blues"}
@@ -171,10 +174,11 @@ def plot_pca(
     vectors = as_tensor("vectors", vectors)
     has_shape = vectors.dim() == 2 and len(vectors) >= 3 and vectors.size(1) >= 2
     if not has_shape or len(vectors) != len(labels):
-        raise ValueError(
-            "vectors should be of shape (n, hidden), with a label for each, hidden of 2 or more "
+        raise ArgumentError(
+            "vectors",
+            "should be of shape (n, hidden), with a label for each, hidden of 2 or more "
             "and n of 3 or more, "
-            f"not {tuple(vectors.shape)} with {len(labels)} labels."
+            f"not {tuple(vectors.shape)} with {len(labels)} labels.",
         )
     centered = vectors.double()
     centered = centered - centered.mean(dim=0)

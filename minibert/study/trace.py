@@ -36,6 +36,7 @@ from minibert.base import PreTrainedModel
 from minibert.layouts import Layout, PaddedLayout, additive
 from minibert.model import BertPooler
 from minibert.util.checks import check_count
+from minibert.util.errors import ArgumentError
 
 Patch = Callable[[Tensor], Tensor]
 
@@ -213,8 +214,8 @@ class Trace(Mapping[str, Tensor]):
         check_count("head", head, 0)
         name = f"layer.{layer}.attention.probabilities"
         if not 0 <= head < self.model.config.num_attention_heads:
-            raise ValueError(
-                f"head should be 0 to {self.model.config.num_attention_heads - 1}, not {head}."
+            raise ArgumentError(
+                "head", f"should be 0 to {self.model.config.num_attention_heads - 1}, not {head}."
             )
         # other heads of the layer may be off already
         before: Patch = self._patches.get(name, lambda p: p)

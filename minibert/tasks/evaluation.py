@@ -45,6 +45,7 @@ from minibert.text import BadRow, Table, left_out, read
 from minibert.text.table import Quoting
 from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.util.checks import check_count, check_kind, type_of, warn, warn_of_truncation
+from minibert.util.errors import ArgumentError
 
 CONFIDENCE = 0.95
 
@@ -188,11 +189,11 @@ def evaluate(
         task = _task_of(model, task, table, label_columns, negative_columns, data)
     is_multi_label = isinstance(task, SequenceTask) and task.multi_label
     if label_columns and not is_multi_label:
-        raise ValueError("label_columns is for models with several labels a text: drop it.")
+        raise ArgumentError("label_columns", "is for models with several labels a text: drop it.")
     if threshold is not None and not is_multi_label:
-        raise ValueError(
-            "threshold is for models with several labels a text, and has no effect on this model: "
-            "drop it."
+        raise ArgumentError(
+            "threshold",
+            "is for models with several labels a text, and has no effect on this model: drop it.",
         )
     skipped: list[BadRow] = []
     # a task of one's own may have another table for evaluation files, which may lack negatives
@@ -204,9 +205,11 @@ def evaluate(
     limit = 0
     if isinstance(model, TextEncoder):
         if max_length is not None:
-            raise ValueError("max_length has no effect on an embedder, which has its own: drop it.")
+            raise ArgumentError(
+                "max_length", "has no effect on an embedder, which has its own: drop it."
+            )
     elif tokenizer is None:
-        raise ValueError("tokenizer is None. Only an embedder has its own.")
+        raise ArgumentError("tokenizer", "is None. Only an embedder has its own.")
     else:
         limit = token_limit(model, tokenizer, max_length)
         labels = Counter(label for row in rows for label in task.labels_of(row))
@@ -259,12 +262,12 @@ def _task_of(
         if name is None and not negatives:
             is_scored = _has_column(data, table)
         if is_scored and negatives:
-            raise ValueError("negative_columns is for ranking, and not for scores: drop it.")
+            raise ArgumentError("negative_columns", "is for ranking, and not for scores: drop it.")
         if not is_scored:
             table = replace(table, label=None)
         return SimilarityTask(table, negatives, max_score=None)
     if negatives:
-        raise ValueError("negative_columns is for an embedder: drop it.")
+        raise ArgumentError("negative_columns", "is for an embedder: drop it.")
     if has_head(model, BertForTokenClassification):
         _check_task(name, model, "tokens")
         return TokenTask(table)
@@ -299,7 +302,7 @@ def _check_task(name: TaskName | None, model: Any, *own: str) -> None:
     """Raise a ValueError if a model does not do a task."""
     if name is not None and name not in own:
         does = " or ".join(map(repr, own))
-        raise ValueError(f"task is {name!r}, but the model, {type_of(model)}, does {does}.")
+        raise ArgumentError("task", f"is {name!r}, but the model, {type_of(model)}, does {does}.")
 
 
 def _has_column(data: Any, table: Table) -> bool:

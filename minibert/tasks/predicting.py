@@ -11,6 +11,7 @@ from minibert.encoders.onnx_heads import OnnxHead
 from minibert.encoders.text_encoder import check_max_length
 from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.util.checks import check_count, check_kind, type_of
+from minibert.util.errors import ArgumentError
 
 Texts = str | Sequence[str]
 
@@ -56,9 +57,10 @@ def require_model(model: Any, tokenizer: Any, *heads: type, exports: bool = Fals
 def as_text_list(texts: Texts) -> list[str]:
     """Return the texts as a list. A mapping, a set or no collection is a ValueError."""
     if isinstance(texts, Mapping | set) or not isinstance(texts, Iterable):
-        raise ValueError(
-            f"texts is {type_of(texts)}. Pass a string or a list of strings, and second texts on "
-            "their own."
+        raise ArgumentError(
+            "texts",
+            f"is {type_of(texts)}. Pass a string or a list of strings, and second texts on "
+            "their own.",
         )
     if isinstance(texts, str):
         return [texts]

@@ -46,6 +46,7 @@ from minibert.tasks.thresholds import THRESHOLDS, best_thresholds, thresholds_of
 from minibert.text import Row, Table
 from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.util.checks import check_count, check_kind, warn_of_truncation
+from minibert.util.errors import ArgumentError
 from minibert.util.files import RECIPES
 from minibert.util.progress import tell
 
@@ -100,9 +101,11 @@ class SequenceTask(TableTask):
 
     def __post_init__(self) -> None:
         if self.class_weights and (self.multi_label or self.regression):
-            raise ValueError("class_weights is for one label a text: drop it.")
+            raise ArgumentError("class_weights", "is for one label a text: drop it.")
         if self.label_columns and not self.multi_label:
-            raise ValueError("label_columns are for several labels a text: pass multi_label=True.")
+            raise ArgumentError(
+                "label_columns", "are for several labels a text: pass multi_label=True."
+            )
 
     @property
     def metrics(self) -> Sequence[str]:  # type: ignore[override]

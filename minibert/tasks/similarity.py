@@ -43,6 +43,7 @@ from minibert.tasks.task import (
 )
 from minibert.text import Row, Table
 from minibert.tokenization.tokenizer import BertTokenizer
+from minibert.util.errors import ArgumentError
 
 # Factor of the cosines before the softmax, as in sentence-transformers: a temperature of 0.05.
 SCALE = 20.0
@@ -120,9 +121,9 @@ class SimilarityTask(TableTask):
 
     def __post_init__(self) -> None:
         if self.table.pair is None:
-            raise ValueError("table has no pair: name the column of the second text.")
+            raise ArgumentError("table", "has no pair: name the column of the second text.")
         if self.max_score is not None and not self.max_score > 0:
-            raise ValueError(f"max_score should be more than 0, not {self.max_score:g}.")
+            raise ArgumentError("max_score", f"should be more than 0, not {self.max_score:g}.")
         for name in self.negatives:
             if name in (self.table.text, self.table.pair):
                 raise ValueError(f"{name!r} is the column of a negative and of another text.")
@@ -150,8 +151,9 @@ class SimilarityTask(TableTask):
         )
         wrong = [size for size in self.matryoshka if not 0 < size < embedder.dimension]
         if wrong:
-            raise ValueError(
-                f"matryoshka should have sizes from 1 to {embedder.dimension - 1}, not {wrong[0]}."
+            raise ArgumentError(
+                "matryoshka",
+                f"should have sizes from 1 to {embedder.dimension - 1}, not {wrong[0]}.",
             )
         return SimilarityModel(embedder), embedder.tokenizer
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from minibert.util.checks import option
+from minibert.util.errors import ArgumentError
 
 Quoting = Literal["quoted", "none"]
 QUOTINGS = ("quoted", "none")
@@ -101,12 +102,13 @@ class Table:
         if self.columns is not None:
             object.__setattr__(self, "columns", tuple(self.columns))
         if self.delimiter is not None and (len(self.delimiter) != 1 or self.delimiter in '"\r\n'):
-            raise ValueError(
-                "delimiter should be one character, and neither a quotation mark nor a line break, "
-                f"not {self.delimiter!r}."
+            raise ArgumentError(
+                "delimiter",
+                "should be one character, and neither a quotation mark nor a line break, "
+                f"not {self.delimiter!r}.",
             )
         if self.quoting not in (None, *QUOTINGS):
-            raise ValueError(f"quoting should be quoted or none, not {self.quoting!r}.")
+            raise ArgumentError("quoting", f"should be quoted or none, not {self.quoting!r}.")
         if self.encoding is not None:
             try:
                 is_text = codecs.lookup(self.encoding)._is_text_encoding

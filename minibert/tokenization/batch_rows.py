@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
 from minibert.util.checks import check_count, check_kind, type_of, warn
+from minibert.util.errors import ArgumentError
 
 T = TypeVar("T")
 RowContent = tuple[int, tuple[slice, ...]]
@@ -50,8 +51,8 @@ def parse_choice(name: str, value: Any, choices: Mapping[Any, Any]) -> Any:
     try:
         return choices[value]
     except (KeyError, TypeError):
-        raise ValueError(
-            f"{name} is {value!r:.80}, but it can be {', '.join(map(repr, choices))}."
+        raise ArgumentError(
+            name, f"is {value!r:.80}, but it can be {', '.join(map(repr, choices))}."
         ) from None
 
 
@@ -136,7 +137,9 @@ def _check_texts(name: str, column: Any, are_words: bool, is_batch: bool) -> Non
     if are_words:
         expected = "a list of words"
     if not isinstance(column, list | tuple):
-        raise ValueError(f"{name} is {type_of(column)}. Pass {expected}, or a list of such texts.")
+        raise ArgumentError(
+            name, f"is {type_of(column)}. Pass {expected}, or a list of such texts."
+        )
     if not are_words and set(map(type, column)) == {str}:
         return
     for index, value in enumerate(column):
@@ -379,9 +382,9 @@ class RowForm:
             return
         check_count("stride", self.stride, minimum=0)
         if room < 0:
-            raise ValueError(
-                f"max_length is {self.max_length}, but the special tokens take "
-                f"{self.template.special_count}."
+            raise ArgumentError(
+                "max_length",
+                f"is {self.max_length}, but the special tokens take {self.template.special_count}.",
             )
         # Whether or not a text is so long today. As in the reference, the room of a single text
         # counts, which is one token more than that of two.

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from minibert.util.checks import warn
+from minibert.util.errors import ArgumentError
 
 
 class Span(NamedTuple):
@@ -294,9 +295,9 @@ class BatchEncoding(dict[str, Any]):
             ValueError: Rows differ in length, a value is not a number, or `tensor_type` is unknown.
         """
         if tensor_type not in ("pt", "np", None):
-            raise ValueError(
-                f"return_tensors should be 'pt' (PyTorch), 'np' (NumPy) or None, not "
-                f"{tensor_type!r}."
+            raise ArgumentError(
+                "return_tensors",
+                f"should be 'pt' (PyTorch), 'np' (NumPy) or None, not {tensor_type!r}.",
             )
         if tensor_type is None:
             return self
@@ -340,8 +341,8 @@ def _to_array(name: str, values: Sequence[Any]) -> np.ndarray[Any, Any]:
             return np.zeros((0, 0), dtype=np.int64)
         return np.zeros(array.shape, dtype=np.int64)
     if array.dtype.kind not in "biuf":
-        raise ValueError(
-            f"{name} contains {values[0]!r}, which makes no tensor. Remove it from the batch first."
+        raise ArgumentError(
+            name, f"contains {values[0]!r}, which makes no tensor. Remove it from the batch first."
         )
     if array.dtype.kind == "f":
         return array.astype(np.float32, copy=False)

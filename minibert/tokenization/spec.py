@@ -30,6 +30,7 @@ from minibert.tokenization.tokenizer_json import SPLITTING, Components, check_id
 from minibert.tokenization.unicode import SPACES
 from minibert.tokenization.vocabulary import ALL_NAMED, MAX_VOCAB_SIZE, NAMED, as_list
 from minibert.util.checks import check_kind, warn
+from minibert.util.errors import ArgumentError
 from minibert.util.files import (
     make_folder,
     prefix_errors,
@@ -111,10 +112,12 @@ class TokenizerSpec:
         for name in (*SPLITTING, "clean_up_tokenization_spaces"):
             value = getattr(self, name)
             if not isinstance(value, bool | int | None):
-                raise ValueError(f"{name} should be true or false, not {value!r:.80}.")
+                raise ArgumentError(name, f"should be true or false, not {value!r:.80}.")
         length = self.model_max_length
         if not isinstance(length, int | float) or not length >= 0:
-            raise ValueError(f"model_max_length should be a number of tokens, not {length!r:.80}.")
+            raise ArgumentError(
+                "model_max_length", f"should be a number of tokens, not {length!r:.80}."
+            )
         object.__setattr__(self, "model_max_length", int(min(length, NO_LIMIT)))
         for side in ("padding_side", "truncation_side"):
             parse_choice(side, getattr(self, side), SIDES)
@@ -135,9 +138,10 @@ class TokenizerSpec:
             return self.components.templates
         for name in ("cls_token", "sep_token"):
             if self.special_tokens[name] is None:
-                raise ValueError(
-                    f"{name} is None, but BERT's rows have one. Pass "
-                    'components={"post_processor": None} for rows without special tokens.'
+                raise ArgumentError(
+                    name,
+                    "is None, but BERT's rows have one. Pass "
+                    'components={"post_processor": None} for rows without special tokens.',
                 )
         special = self.special_tokens
         return bert_templates(str(special["cls_token"]), str(special["sep_token"]))
@@ -315,8 +319,8 @@ def _parse_added_tokens(decoder: Any) -> dict[int, AddedToken] | None:
         return None
     is_mapping = isinstance(decoder, Mapping)
     if not is_mapping or not all(re.fullmatch("[0-9]{1,18}", token_id) for token_id in decoder):
-        raise ValueError(
-            f"added_tokens_decoder should give a token for each id, not {decoder!r:.60}."
+        raise ArgumentError(
+            "added_tokens_decoder", f"should give a token for each id, not {decoder!r:.60}."
         )
     added = {int(token_id): AddedToken.of(token) for token_id, token in decoder.items()}
     check_ids(added)

@@ -18,6 +18,7 @@ from typing import Any
 from minibert.tokenization.added import AddedToken
 from minibert.tokenization.wordpiece import CONTINUED
 from minibert.util.checks import check_flag, check_kind, warn
+from minibert.util.errors import ArgumentError
 
 NAMED = ("unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 """The special tokens of BERT, by name."""
@@ -497,7 +498,7 @@ def as_list(name: str, tokens: Any) -> list[Any]:
         ValueError: A single token, whose letters would be taken for tokens.
     """
     if not isinstance(tokens, Iterable) or isinstance(tokens, str | bytes):
-        raise ValueError(f"{name} should be a list, not {tokens!r:.80}.")
+        raise ArgumentError(name, f"should be a list, not {tokens!r:.80}.")
     if isinstance(tokens, Mapping):
         return list(tokens.values())
     return list(tokens)

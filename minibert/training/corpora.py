@@ -30,6 +30,7 @@ from minibert.text.location import Location
 from minibert.text.read import Part, parts_of, read_part
 from minibert.text.table import Table
 from minibert.tokenization.spec import tokenizer_digest
+from minibert.util.errors import ArgumentError
 from minibert.util.files import read_json, replacing, write_json
 from minibert.util.progress import Progress, counted, is_watched
 
@@ -372,9 +373,10 @@ class Corpus:
                     return documents
             if position == 0:
                 if any(len(self.part(number)[0]) for number in range(len(self))):
-                    raise ValueError(
-                        f"held_out is {self._held_out:g}, which leaves no document to train on: "
-                        "hold out a smaller share, or put empty lines between documents."
+                    raise ArgumentError(
+                        "held_out",
+                        f"is {self._held_out:g}, which leaves no document to train on: "
+                        "hold out a smaller share, or put empty lines between documents.",
                     )
                 raise ValueError(
                     "The corpus holds no text: one sentence a line, "

@@ -30,6 +30,7 @@ from minibert.training.run import Run
 from minibert.training.state import remove_states, run_folder
 from minibert.training.steps import default_learning_rate
 from minibert.util.checks import amount, check_count, check_kind
+from minibert.util.errors import ArgumentError
 from minibert.util.progress import tell
 
 PARTS = ("the training rows", "the dev rows", "the test rows")
@@ -184,14 +185,14 @@ def _options_of_task(options: TrainingOptions, task: Any, dev: Data | None) -> T
     for name, value in task.fixed.items():
         default = getattr(TrainingOptions(), name)
         if getattr(options, name) not in (value, default):
-            raise ValueError(f"{name} has no effect on this task: drop it.")
+            raise ArgumentError(name, "has no effect on this task: drop it.")
     metrics = task.metrics
     if not metrics:
         raise ValueError(f"{type(task).__name__} names no metrics, of which one chooses the model.")
     metric = options.metric or metrics[0]
     if metric not in metrics:
         names = ", ".join(metrics)
-        raise ValueError(f"metric is {metric!r}, but the scores of this task are {names}.")
+        raise ArgumentError("metric", f"is {metric!r}, but the scores of this task are {names}.")
     return replace(options, **{**task.fixed, "metric": metric})
 
 
@@ -220,7 +221,7 @@ def hold_out(
         ValueError: `share` is not between 0 and 1, or no row can be held out.
     """
     if not 0 < share < 1:
-        raise ValueError(f"held_out should be a share between 0 and 1, not {share!r}.")
+        raise ArgumentError("held_out", f"should be a share between 0 and 1, not {share!r}.")
     labels_of_rows = [
         set(label) if isinstance(label, Collection) and not isinstance(label, str) else {label}
         for label in labels

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from minibert.util.checks import check_fields, option
+from minibert.util.errors import ArgumentError
 
 
 @dataclass(frozen=True)
@@ -122,8 +123,8 @@ class TrainingOptions:
         """ValueError for numbers out of range."""
         check_fields(self)
         if self.warmup > 1:
-            raise ValueError(
-                f"warmup should be a share of the steps from 0 to 1, not {self.warmup!r}."
+            raise ArgumentError(
+                "warmup", f"should be a share of the steps from 0 to 1, not {self.warmup!r}."
             )
 
 
@@ -164,8 +165,10 @@ class PretrainOptions(TrainingOptions):
         """ValueError for numbers out of range."""
         super().__post_init__()
         if self.sentence_order and not self.next_sentence:
-            raise ValueError("sentence_order is for pairs of sentences: drop next_sentence=False.")
+            raise ArgumentError(
+                "sentence_order", "is for pairs of sentences: drop next_sentence=False."
+            )
         if self.mask_probability > 1:
-            raise ValueError(
-                f"mask_probability should be a share from 0 to 1, not {self.mask_probability!r}."
+            raise ArgumentError(
+                "mask_probability", f"should be a share from 0 to 1, not {self.mask_probability!r}."
             )

@@ -36,6 +36,7 @@ from minibert.training.run import Run
 from minibert.training.speedups import word_loss
 from minibert.training.state import remove_states, run_folder
 from minibert.util.checks import check_kind
+from minibert.util.errors import ArgumentError
 from minibert.util.progress import tell
 
 Pair = tuple[Ids, Ids | None, int]
@@ -404,17 +405,18 @@ def pretrain(
     sources = _weighted_sources(corpus)
     positions = model.config.max_position_embeddings
     if options.max_length > positions:
-        raise ValueError(
-            f"max_length is {options.max_length}, but the config has only {positions} positions."
+        raise ArgumentError(
+            "max_length", f"is {options.max_length}, but the config has only {positions} positions."
         )
     if not options.evaluate_every:
         options = replace(options, evaluate_every=options.save_every)
     options = replace(options, metric="held_out_loss" if options.patience else None)
     with run_folder(folder, bool(resume)):
         if options.next_sentence and type(model) is BertForMaskedLM:
-            raise ValueError(
-                "model is a BertForMaskedLM, which has no head for next sentences: pass "
-                "next_sentence=False, or a BertForPreTraining."
+            raise ArgumentError(
+                "model",
+                "is a BertForMaskedLM, which has no head for next sentences: pass "
+                "next_sentence=False, or a BertForPreTraining.",
             )
         _report_coverage(next(iter(sources))[0], tokenizer, table)
         corpora = []
@@ -481,7 +483,7 @@ def _weighted_sources(
     if isinstance(corpus, Mapping):
         sources = {(source,): weight for source, weight in corpus.items()}
     if () in sources or not sources:
-        raise ValueError("corpus names no file.")
+        raise ArgumentError("corpus", "names no file.")
     for files, weight in sources.items():
         if not 0 < weight < math.inf:
             raise ValueError(

@@ -46,6 +46,7 @@ from minibert.training.state import (
 )
 from minibert.training.steps import LossWatch, Objective, Steps, count_labels
 from minibert.util.checks import amount
+from minibert.util.errors import ArgumentError
 from minibert.util.extras import need
 from minibert.util.progress import interruptible
 
@@ -347,7 +348,9 @@ class Run:
         metric = self.options.metric
         if metric is not None:
             if metric not in scores:
-                raise ValueError(f"metric is {metric!r}, but the scores are {', '.join(scores)}.")
+                raise ArgumentError(
+                    "metric", f"is {metric!r}, but the scores are {', '.join(scores)}."
+                )
             comparison = compare_scores(scores, self.best_scores, metric)
             self.evaluations_since_best = 0 if comparison > 0 else self.evaluations_since_best + 1
             if comparison >= 0:  # of equal models the later one, which does not count as better
@@ -442,8 +445,8 @@ def _check_same_run(
                 f"{path} was saved by a run with other examples or labels{purpose}: "
                 'resume with the same data, or pass resume="with other data".'
             )
-        raise ValueError(
-            f"{name} is {value}, but {path} was saved by a run with {before}: resume with the same."
+        raise ArgumentError(
+            name, f"is {value}, but {path} was saved by a run with {before}: resume with the same."
         )
 
 

@@ -28,6 +28,7 @@ from minibert.training.options import TrainingOptions
 from minibert.training.processes import Processes
 from minibert.training.speedups import faster_operators
 from minibert.util.checks import type_of
+from minibert.util.errors import ArgumentError
 
 Objective = Callable[[nn.Module, Batch], dict[str, Tensor]]
 """Computes the summed loss of each kind of label in a batch, by its name in the examples."""
@@ -82,7 +83,9 @@ class Steps:
         self.total = total
         layers = model.config.num_hidden_layers
         if options.freeze > layers:
-            raise ValueError(f"freeze is {options.freeze}, but the model has only {layers} layers.")
+            raise ArgumentError(
+                "freeze", f"is {options.freeze}, but the model has only {layers} layers."
+            )
         for name, parameter in model.named_parameters():
             if options.freeze and _depth(name) <= options.freeze:
                 parameter.requires_grad_(False)

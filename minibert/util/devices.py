@@ -4,6 +4,8 @@ from typing import Any
 
 import torch
 
+from minibert.util.errors import ArgumentError
+
 
 def available_devices() -> list[str]:
     """Return the names of the devices of this computer, the CPU first."""
@@ -35,15 +37,16 @@ def resolve_device(device: Any) -> torch.device:
     try:
         resolved = torch.device(device)
     except (RuntimeError, TypeError, ValueError) as error:
-        raise ValueError(
-            f'device should be one device, such as "cpu", "cuda" or "cuda:1", not {device!r:.80}.'
+        raise ArgumentError(
+            "device",
+            f'should be one device, such as "cpu", "cuda" or "cuda:1", not {device!r:.80}.',
         ) from error
     # PyTorch says in a sentence that devices of other kinds are missing
     if resolved.type == "cuda":
         devices = available_devices()
         if f"cuda:{resolved.index or 0}" not in devices:
-            raise ValueError(
-                f"device should be one of this computer's ({', '.join(devices)}), not "
-                f"{str(resolved)!r}."
+            raise ArgumentError(
+                "device",
+                f"should be one of this computer's ({', '.join(devices)}), not {str(resolved)!r}.",
             )
     return resolved

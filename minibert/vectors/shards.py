@@ -38,6 +38,7 @@ from minibert.encoders.token_rows import CHUNK_TEXTS, Settings, Vectors, check_t
 from minibert.text.location import Location, claim
 from minibert.text.rows import Row
 from minibert.util.checks import check_count, warn
+from minibert.util.errors import ArgumentError
 from minibert.util.files import named_in_errors, only_run_in
 from minibert.util.progress import SILENT, Progress, interruptible
 from minibert.vectors.folder import OWN_FILES, VectorFolder, describe, text_digest
@@ -230,14 +231,16 @@ def encode_to_shards(
 
 def _check_shards(file_format: str, shard_size: int, rank: int, world_size: int) -> None:
     if file_format not in WRITERS:
-        raise ValueError(f"file_format should be one of {', '.join(WRITERS)}, not {file_format!r}.")
+        raise ArgumentError(
+            "file_format", f"should be one of {', '.join(WRITERS)}, not {file_format!r}."
+        )
     if not isinstance(shard_size, int) or not 1 <= shard_size <= sys.maxsize:
-        raise ValueError(
-            f"shard_size should be a whole number from 1 to {sys.maxsize}, not {shard_size!r}."
+        raise ArgumentError(
+            "shard_size", f"should be a whole number from 1 to {sys.maxsize}, not {shard_size!r}."
         )
     if not 0 <= rank < world_size:
-        raise ValueError(
-            f"rank should lie between 0 and world_size - 1 ({world_size - 1}), not {rank}."
+        raise ArgumentError(
+            "rank", f"should lie between 0 and world_size - 1 ({world_size - 1}), not {rank}."
         )
 
 
