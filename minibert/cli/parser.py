@@ -57,6 +57,13 @@ class HelpFormatter(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescript
         needed = [action for action in actions if not action.option_strings or action.required]
         super().add_usage(usage, [_OPTIONS, *needed], (), prefix)
 
+    def _format_action_invocation(self, action: argparse.Action) -> str:
+        """Name the value of an option once, as Python does since 3.13: `-m, --model NAME`."""
+        if not action.option_strings or action.nargs == 0:
+            return super()._format_action_invocation(action)
+        value = self._format_args(action, self._get_default_metavar_for_optional(action))
+        return f"{', '.join(action.option_strings)} {value}"
+
     def _get_help_string(self, action: argparse.Action) -> str | None:
         if action.nargs == 0 or action.default in (None, [], ()):
             return action.help
