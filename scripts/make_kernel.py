@@ -1,4 +1,4 @@
-"""Assembles the matrix product of the page's model, into minibert/learn/kernel.js.
+"""Assembles the matrix product of the page's model, into minibert/learn/page/model/kernel.js.
 
     python scripts/make_kernel.py
 
@@ -15,12 +15,12 @@ from pathlib import Path
 
 import minibert
 
-TARGET = Path(minibert.__file__).parent / "learn" / "kernel.js"
+TARGET = Path(minibert.__file__).parent / "learn" / "page" / "model" / "kernel.js"
 TEXT = """// The matrix product of the model as WebAssembly with SIMD. scripts/make_kernel.py
 // wrote this file, and its source shows the steps.
 
 /** The module: `multiply(x, weight, bias, y, seq, size, out)`, with the addresses of float32. */
-const KERNEL =
+export const KERNEL =
 {code};
 """
 NAMES = (

@@ -29,6 +29,7 @@ from minibert.learn.live import deflated
 LARGEST = 31  # of the integers in a shipped vector: 6 bits change a cosine by 0.004
 LEARN = Path(minibert.__file__).parent / "learn"
 MEASURE = """async (only) => {
+    const { SCENES } = modules["article/order.js"];
     const used = new Set(SCENES.flatMap((scene) => scene.experiments?.() ?? []));
     const found = {};
     for (const experiment of used) {
@@ -40,6 +41,8 @@ MEASURE = """async (only) => {
     return found;
 }"""
 VECTORS = """async () => {
+    const { entries, modelLanguage, phrasings } = modules["ask/entries.js"];
+    const { computedVector } = modules["ask/search.js"];
     const vectors = [];
     for (const text of entries.flatMap((one) => phrasings(one[modelLanguage()]))) {
         vectors.push(await computedVector(text));
@@ -90,7 +93,7 @@ def measure(language: str, only: list[str]) -> None:
         page.goto(path.as_uri())
         page.wait_for_selector("html[data-ready]")
         results = page.evaluate(MEASURE, only)
-        weights = page.evaluate("page.live.digest")
+        weights = page.evaluate("modules['state/page.js'].page.live.digest")
         vectors = page.evaluate(VECTORS) if not only or "asked" in only else None
         browser.close()
     if results:

@@ -29,6 +29,7 @@ from minibert.encoders.auto import load_with_heads
 from minibert.heads import BertForMaskedLM, BertForPreTraining, BertLMPredictionHead
 from minibert.learn import live
 from minibert.learn.live import compute, deflated, embed
+from minibert.learn.modules import join
 from minibert.model import BertPooler
 from minibert.study.analyses import logit_lens
 from minibert.study.trace import Trace
@@ -47,50 +48,10 @@ TOP_WORDS = 5
 # them when it is opened.
 MAX_DETAILS, MAX_LIVE_DETAILS = 3_000_000, 750_000
 PARTS = packaged("learn")
-# The scripts of the page, in order, and those of its worker.
-SCRIPTS = (
-    "inflate",
-    "sides",
-    "softmax",
-    "wordpiece",
-    "particles",
-    "tools",
-    "data",
-    "look",
-    "sections",
-    "attention",
-    "head",
-    "film",
-    "compare",
-    "training",
-    "carriers",
-    "river",
-    "stage",
-    "many",
-    "evidence",
-    "sentences",
-    "guesses",
-    "terms",
-    "prologue",
-    "hidden_words",
-    "layer",
-    "pair",
-    "task",
-    "whys",
-    "neurons",
-    "tuning",
-    "depths",
-    "scenes",
-    "scenes_ko",
-    "question",
-    "lesson",
-    "ending",
-    "ask",
-    "tour",
-    "main",
-)
-STYLES = ("page.css", "river.css", "ask.css", "stage.css")
-WORKER = ("inflate", "sides", "softmax", "bert", "kernel", "product", "worker")
+# The modules that run in the page, and in its worker, with all that they import.
+PAGE = PARTS / "page"
+MAIN, WORKER = "main.js", "model/worker.js"
+STYLES = ("page", "strip", "ask", "part")
 # The code of each part of the model in the strip above the page.
 _CODE: dict[str, Any] = {
     "pieces": WordPiece,
@@ -366,22 +327,20 @@ def _token_data(tokenizer: Any, encoding: Any) -> list[dict[str, Any]]:
 
 def render(data: dict[str, Any]) -> str:
     """Return the page with its styles, scripts, words and data."""
-    script, worker = (
-        "\n".join(part(f"{name}.js") for name in names) for names in (SCRIPTS, WORKER)
-    )
-    style = "".join(map(part, STYLES))
+    script = join(PAGE, MAIN)
+    style = "".join(part(f"page/styles/{name}.css") for name in STYLES)
     whole = {**data, **_texts(data), "code": code_places()}
     values = json.dumps(whole, ensure_ascii=False, separators=(",", ":"))
     content = {
         "style": style,
         "script": script,
-        "worker": worker,
+        "worker": join(PAGE, WORKER),
         "style_hash": _hash(style),
         "script_hash": _hash(script),
         # "<" could end the script element or open a comment, and UTF-8 has no lone surrogates
         "data": re.sub("[<\ud800-\udfff]", lambda match: f"\\u{ord(match[0]):04x}", values),
     }
-    return re.sub(r"\{\{(\w+)\}\}", lambda match: content[match[1]], part("page.html"))
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: content[match[1]], part("page/page.html"))
 
 
 def code_places() -> dict[str, tuple[str, int, int]]:

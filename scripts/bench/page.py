@@ -20,10 +20,12 @@ from minibert.learn.lesson import article, articles
 
 ALIVE = "() => document.documentElement.dataset.ready && document.querySelector('#pieces tbody tr')"
 EDIT = """async (text) => {
+  const { current } = modules["state/current.js"];
+  const field = document.getElementById("edit");
   const began = performance.now();
-  $("edit").value = text;
-  $("edit").oninput();
-  while (running || shown.request.text !== text)
+  field.value = text;
+  field.oninput();
+  while (current.running || current.shown.request.text !== text)
     await new Promise((resolve) => setTimeout(resolve, 1));
   await new Promise(requestAnimationFrame);
   return performance.now() - began;

@@ -28,6 +28,10 @@ TEXTS = {
 }
 # The scene on one head after its act, with the attention of the first layer open.
 OPEN_HEAD = """async () => {
+  const { enter, act } = modules["article/lesson.js"];
+  const { SCENES } = modules["article/order.js"];
+  const { openPart } = modules["views/strip/strip.js"];
+  const { partIndex } = modules["views/strip/model-parts.js"];
   await enter(SCENES.findIndex((scene) => scene.id === "head"));
   await act();
   openPart(partIndex("attention", 0));

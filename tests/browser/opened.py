@@ -33,6 +33,17 @@ STILL = """() => {
     await (repeats ? repeat.call(this, wanted) : (this.again.tried = true));
   };
 }"""
+# The tests speak of what the modules of the page export by its name alone, as the modules do that
+# import it. What is shown changes, so it is looked up each time.
+NAMES = """() => {
+  for (const exported of Object.values(modules)) {
+    for (const [name, value] of Object.entries(exported)) window[name] = value;
+  }
+  const { current } = modules["state/current.js"];
+  for (const name of Object.keys(current)) {
+    Object.defineProperty(window, name, { get: () => current[name] });
+  }
+}"""
 # Controls that can be used, with their sizes. Choices of a prediction are counted by themselves,
 # terms, numbers and commands are parts of sentences, and the strip is a picture with one tab stop.
 # The skip link is visible only with the focus.
@@ -126,7 +137,7 @@ AGAIN = """(address) => {
   document.body.focus(); // Tab begins at the first control
   document.body.removeAttribute("tabindex");
   Object.assign(state, structuredClone(beginning));
-  offered = null;
+  hideOne.offered = null;
   tell("");
   document.querySelector("main").scrollTop = 0;
   history.replaceState(null, "", address || "#");
@@ -169,6 +180,7 @@ class Opened:
         self.page.on("request", lambda request: self.requests.append(request.url))
         self.page.goto(file.as_uri() + address)
         self.page.wait_for_selector("html[data-ready]")
+        self.page.evaluate(NAMES)
         self.page.evaluate("window.beginning = structuredClone(state)")
 
     def reload(self) -> None:
@@ -177,6 +189,7 @@ class Opened:
         self.page.wait_for_timeout(300)  # ms: the address is written later
         self.page.reload()
         self.page.wait_for_selector("html[data-ready]")
+        self.page.evaluate(NAMES)
         self.page.evaluate("beginning => { window.beginning = beginning; }", beginning)
 
     def again(self, address: str = "") -> None:

@@ -29,7 +29,7 @@ def test_a_second_sense_is_compared_with_the_same_sense(opened: Opened) -> None:
     opened.open("compare")
     opened.page.click("#compare-example")
     opened.page.wait_for_function(
-        "() => compared?.[2] && document.getElementById('compare-verdict').textContent"
+        "() => comparison.texts?.[2] && document.getElementById('compare-verdict').textContent"
     )
     cells = opened.page.locator("#compare-layers tbody tr:last-child td").all_inner_texts()
     other, same = (float(cell) for cell in cells[1:])
@@ -45,7 +45,7 @@ def test_a_second_sense_is_compared_with_the_same_sense(opened: Opened) -> None:
     second, third = (opened.page.input_value(f"#compare-{name}") for name in ("text", "same"))
     opened.page.fill("#compare-text", third)
     opened.page.fill("#compare-same", second)
-    opened.page.wait_for_function("() => compared.wish === wished().join('\\n')")
+    opened.page.wait_for_function("() => comparison.texts.wish === wished().join('\\n')")
     assert "do not tell the two apart" in opened.page.inner_text("#compare-verdict")
     opened.reload()
     assert opened.page.input_value("#compare-same") == second

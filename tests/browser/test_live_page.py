@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import torch
 from conftest import shared_data, tiny_config
-from opened import SECTIONS, Opened, article_page, browser as browser, opened as opened
+from opened import NAMES, SECTIONS, Opened, article_page, browser as browser, opened as opened
 
 import minibert
 from minibert.learn import build as page_build, live
@@ -553,12 +553,14 @@ def test_heads_that_carry_the_difference_of_two_texts(opened: Opened) -> None:
     opened.again("#section=compare&text=The+cat+sat+on+the+mat.")
     assert not opened.page.is_visible("#follow")
     opened.page.fill("#compare-text", "The cat sat on it.")
-    opened.page.wait_for_function("() => compared && document.getElementById('follow').disabled")
+    opened.page.wait_for_function(
+        "() => comparison.texts && document.getElementById('follow').disabled"
+    )
     opened.page.fill("#compare-text", "The dog sat on the mat.")
     opened.page.wait_for_selector("#follow:enabled")
     opened.page.click("#token-3")  # a token that both texts share, which the model has to guess
     opened.page.click("#follow")
-    result = cut(opened, "compare-wire", "following")
+    result = cut(opened, "compare-wire", "compareWire.map()")
     texts = [f"The {animal} [MASK] on the mat." for animal in ("cat", "dog")]
     assert all(literal in opened.copied for literal in texts)
     check_against_python("minibert-tiny", texts, result, place=3)
@@ -630,6 +632,7 @@ def test_a_page_works_in_the_frame_of_a_notebook(browser: Any, tmp_path: Path) -
     outside.goto((tmp_path / "notebook.html").as_uri())
     inside = next(frame for frame in outside.frames if frame.parent_frame)
     inside.wait_for_selector("html[data-ready]")
+    inside.evaluate(NAMES)
     found = inside.evaluate("minibert.run('I love Korea')")
     assert found["tokens"] == ["[CLS]", "i", "love", "korea", "[SEP]"]
     inside.fill("#edit", "so it is")

@@ -26,10 +26,20 @@ from hypothesis import given, strategies as st
 import minibert
 from minibert.cli import main
 from minibert.learn import build as page_build, live
-from minibert.learn.build import load, pack, page_data, render, run, show, write_page
+from minibert.learn.build import (
+    MAIN,
+    PAGE,
+    load,
+    pack,
+    page_data,
+    part,
+    render,
+    run,
+    show,
+    write_page,
+)
 from minibert.learn.lesson import article, article_texts
-
-PARTS = Path(minibert.__file__).parent / "learn"
+from minibert.learn.modules import join
 
 
 def inflate(text: str) -> bytes:
@@ -190,7 +200,7 @@ def test_the_policy_allows_only_the_script_and_style_of_the_page() -> None:
 
 
 def test_both_languages_have_every_word_that_the_page_uses() -> None:
-    words = json.loads((PARTS / "words.json").read_text(encoding="utf-8"))
+    words = json.loads(part("words.json"))
     assert words["en"].keys() == words["ko"].keys()
     for key, sentence in words["en"].items():
         fields = re.findall(r"\{\w+\}", sentence)
@@ -202,21 +212,12 @@ def test_both_languages_have_every_word_that_the_page_uses() -> None:
         for key, texts in lesson.items():
             fields = [set(re.findall(r"\{\w+\}", texts[reader])) for reader in ("en", "ko")]
             assert texts["en"] and texts["ko"] and fields[0] == fields[1], (language, key)
-    html = (PARTS / "page.html").read_text(encoding="utf-8")
-    script = "".join(path.read_text(encoding="utf-8") for path in PARTS.glob("*.js"))
+    html = part("page/page.html")
+    script = join(PAGE, MAIN)
     used = set(re.findall(r'data-(?:t|label)="([^"]+)"', html)) | set(
         re.findall(r'\bt\("([^"]+)"', script)
     )
     assert used and used <= known
-
-
-def test_the_joined_scripts_declare_every_name_once() -> None:
-    """A name that two files declare is a syntax error of the joined script."""
-    for names in (page_build.SCRIPTS, page_build.WORKER):
-        script = "\n".join(page_build.part(f"{name}.js") for name in names)
-        declared = re.findall(r"(?m)^(?:async )?(?:function|const|let|class) (\w+)", script)
-        assert len(declared) > 10
-        assert sorted(declared) == sorted(set(declared))
 
 
 @pytest.mark.parametrize("language", ["en", "ko"])

@@ -1,16 +1,33 @@
-// Rules for the JavaScript in minibert/learn. The page joins its files into one script, so
-// test_format.py checks undefined names (no-undef) in all files together.
+// Rules for the JavaScript in minibert/learn/page.
+const names = (text) => Object.fromEntries(text.split(/\s+/).map((name) => [name, "readonly"]));
+
 export default [
   {
-    languageOptions: { sourceType: "script", ecmaVersion: 2024 },
+    languageOptions: {
+      sourceType: "module",
+      ecmaVersion: 2024,
+      globals: names(
+        "Blob CSS WebAssembly DecompressionStream ImageData NodeFilter OffscreenCanvas Response " +
+          "TextDecoder URL URLSearchParams Worker atob btoa cancelAnimationFrame clearTimeout " +
+          "console document getComputedStyle history innerHeight innerWidth localStorage location " +
+          "matchMedia navigator performance requestAnimationFrame sessionStorage setTimeout window",
+      ),
+    },
     rules: {
       curly: ["error", "all"],
       eqeqeq: "error",
       "no-nested-ternary": "error",
+      "no-redeclare": "error",
       "no-sequences": "error",
       "no-shadow-restricted-names": "error",
+      "no-undef": "error",
+      "no-unused-vars": "error",
       "no-var": "error",
       "one-var": ["error", "never"],
     },
+  },
+  {
+    files: ["**/model/worker.js"],
+    languageOptions: { globals: { onmessage: "writable", postMessage: "readonly" } },
   },
 ];

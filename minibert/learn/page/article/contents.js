@@ -1,0 +1,34 @@
+// What Python wrote into the page for the article, and what is computed once for all scenes.
+
+import { current } from "../state/current.js";
+import { page } from "../state/page.js";
+
+export const crowd = (name) => page.lesson.crowds[name];
+
+export const example = (name) => page.lesson.examples[name]; // what a shared scene takes from its article
+
+/** Returns what was measured in Python about the bundled model, or nothing for another model. */
+export const studied = (name) => page.lesson?.studied?.[name];
+
+const kept = new Map(); // computed values by name
+
+export function keep(name, compute) {
+  if (!kept.has(name)) {
+    kept.set(name, compute());
+  }
+  return kept.get(name);
+}
+
+export const computed = new Map(); // sentences by text, each computed once
+
+export function computeOnce(text) {
+  if (!computed.has(text)) {
+    computed.set(text, current.live.compute({ text }));
+  }
+  return computed.get(text);
+}
+
+export const labeledTexts = () => [...page.lesson.labeled.train, ...page.lesson.labeled.test];
+
+/** The article's prompts with one [MASK], from the scene on a layer. */
+export const prompts = () => example("layer").many ?? [];

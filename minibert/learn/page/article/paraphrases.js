@@ -1,0 +1,106 @@
+// Sentences of the same meaning and of the same words, which two scenes measure.
+
+import { computeOnce, crowd } from "./contents.js";
+import { Experiment } from "./experiment.js";
+import { shareOf } from "./wording.js";
+import { average } from "../model/statistics.js";
+import { centerOf, cosine } from "../model/vectors.js";
+import { element } from "../parts/elements.js";
+import { meanState } from "../state/computed-text.js";
+import { current, stateName } from "../state/current.js";
+import { page, sizes } from "../state/page.js";
+import { t } from "../state/words.js";
+import { awakePupils } from "../views/training/snapshots.js";
+
+/** Returns the mean of all tokens after a layer of a model. */
+function meanOfStates(what, name) {
+  const states = what.steps.get(name);
+  return centerOf(what.tokens.map((_, i) => states.row(i)));
+}
+
+/**
+ * Returns the plain BERT of the scene on training: the last snapshot, trained on masked words only.
+ */
+async function plainModel() {
+  return (await awakePupils()).at(-1);
+}
+
+const plainLast = () => `layer.${page.run.config.num_hidden_layers - 1}.output`;
+
+/**
+ * Cosines of each sentence with one of the same words and with one of the same meaning: in h0, in
+ * the last layer, and in the plain model.
+ */
+export const paraphrases = new Experiment(
+  "paraphrases",
+  () => crowd("paraphrases"),
+  async (texts) => {
+    const models = page.run ? [current.live, await plainModel()] : [current.live];
+    const [own, others] = await Promise.all(
+      models.map((model) => Promise.all(texts.map((text) => model.compute({ text })))),
+    );
+    const cosinesOf = (runs, name) => {
+      const [first, ...rest] = runs.map((what) => meanOfStates(what, name));
+      return rest.map((vector) => cosine(first, vector));
+    };
+    return {
+      first: cosinesOf(own, stateName(0)),
+      last: cosinesOf(own, stateName(sizes.layers)),
+      ...(others ? { plain: cosinesOf(others, plainLast()) } : {}),
+    };
+  },
+);
+
+export const paraphrasesFigure = {
+  ready: () => paraphrases.complete,
+  caption: () => t("lesson.sentence.caption", { count: paraphrases.results.length }),
+  choices: () => [],
+  said: () => t("lesson.sentence.said"),
+  draw: (box) => {
+    const { results } = paraphrases;
+    const table = element("table");
+    const head = element("tr");
+    head.append(
+      element("td"),
+      ...["words", "meaning", "closer"].map((name) =>
+        element("th", t(`lesson.sentence.${name}`), { scope: "col" }),
+      ),
+    );
+    table.createTHead().append(head);
+    const body = table.createTBody();
+    for (const [name, label] of [
+      ["first", `${page.name}, h0`],
+      ["last", `${page.name}, h${sizes.layers}`],
+      ["plain", t("lesson.sentence.plain")],
+    ]) {
+      const pairs = results.map((result) => result[name]);
+      const row = body.insertRow();
+      row.append(
+        element("th", label, { scope: "row" }),
+        element("td", average(pairs.map(([words]) => words)).toFixed(2)),
+        element("td", average(pairs.map(([, meaning]) => meaning)).toFixed(2)),
+        element(
+          "td",
+          shareOf(pairs.filter(([words, meaning]) => meaning > words).length, pairs.length),
+        ),
+      );
+    }
+    box.replaceChildren(table);
+  },
+};
+
+/** Whether the sentence of the same meaning is nearer than the same-meaning sentences of others. */
+export const nearest = new Experiment(
+  "nearest",
+  () => crowd("paraphrases"),
+  async (texts, index) => {
+    const all = crowd("paraphrases");
+    const meanings = await Promise.all(all.map(([, , text]) => computeOnce(text)));
+    const own = await computeOnce(texts[0]);
+    const isNearest = (depth) => {
+      const alike = meanings.map((what) => cosine(meanState(own, depth), meanState(what, depth)));
+      return alike.indexOf(Math.max(...alike)) === index;
+    };
+    return { first: isNearest(0), last: isNearest(sizes.layers) };
+  },
+);

@@ -1,0 +1,55 @@
+// A model while it learns.
+
+import { choiceOf } from "../../wording.js";
+import { page } from "../../../state/page.js";
+import { state } from "../../../state/store.js";
+import { t } from "../../../state/words.js";
+import { questionPupil } from "../../../views/training/snapshots.js";
+import { lossAt, snapshotName } from "../../../views/training/training.js";
+
+// The most frequent English words.
+const COMMON = /^(the|a|to|of|and|is|in|i|you|it|he|was|that|\p{P})$/iu;
+
+/** Returns the best words of two snapshots for the five prompts. */
+async function answersOfPupils(snapshots) {
+  const found = [];
+  for (const i of snapshots) {
+    found.push((await questionPupil(i)).prompts.map(({ best }) => best?.[0]?.[0] ?? "–"));
+  }
+  return found;
+}
+
+export const scene = {
+  id: "training",
+  concerns: ["snapshot"],
+  set: () => ({ section: "training", snapshot: 0 }),
+  act: () => ({ snapshot: 2 }),
+  measure: async () => {
+    const answered = await answersOfPupils([0, state.snapshot]);
+    const different = answered.map((words) => new Set(words).size);
+    const common = answered[1].every((word) => COMMON.test(word));
+    return {
+      rows: [
+        ...page.run.prompts.map((prompt, i) => [prompt, answered[0][i], answered[1][i]]),
+        ["different", ...different],
+        ["loss", lossAt(0), lossAt(state.snapshot)],
+      ],
+      heads: [0, state.snapshot].map(snapshotName),
+      outcome: choiceOf(lossAt(state.snapshot) > 0.95 * lossAt(0), different[1] <= 2 || common),
+      values: {
+        step: snapshotName(state.snapshot),
+        answers: t(`lesson.training.answers.${different[1] === 1 ? "one" : "some"}`, {
+          different: different[1],
+        }),
+      },
+    };
+  },
+  own: async () => {
+    const [first, now] = await answersOfPupils([0, state.snapshot]);
+    return [
+      ["step", ...[0, state.snapshot].map(snapshotName)],
+      ...page.run.prompts.map((prompt, i) => [prompt, first[i], now[i]]),
+      ["loss", lossAt(0), lossAt(state.snapshot)],
+    ];
+  },
+};

@@ -1,0 +1,63 @@
+// What the feed-forward network does.
+
+import { prompts } from "../../contents.js";
+import { Experiment } from "../../experiment.js";
+import { exampleOfWhys, keptAnswers, layerNumbers, survivors } from "../../rows.js";
+import { MIDDLE } from "../layer/scene.js";
+import { choiceOf } from "../../wording.js";
+import { average, errorOf } from "../../../model/statistics.js";
+import { sizes } from "../../../state/page.js";
+import { goToPart } from "../../../views/strip/strip.js";
+
+/** Whether an answer survives without the feed-forward network of one layer, and without all. */
+const idling = new Experiment("idling", prompts, (text) =>
+  keptAnswers(text, [
+    ...layerNumbers().map((layer) => ({ idle: [layer] })),
+    { idle: layerNumbers() },
+  ]),
+);
+
+/** Whether an answer survives without all heads of one layer. */
+const unheard = new Experiment("unheard", prompts, (text) =>
+  keptAnswers(
+    text,
+    layerNumbers().map((layer) => ({
+      off: [...Array(sizes.heads).keys()].map((head) => [layer, head]),
+    })),
+  ),
+);
+
+export const scene = {
+  id: "transform",
+  set: () => ({ section: "head", layer: MIDDLE, ...exampleOfWhys() }),
+  then: () => goToPart("ff", MIDDLE),
+  act: () => ({}),
+  experiments: () => [idling, unheard],
+  measure: () => {
+    const total = ({ results }) =>
+      layerNumbers().map((layer) => results.filter((own) => own[layer]).length);
+    const [idle, deaf] = [idling, unheard].map(total);
+    const all = idling.results.length;
+    const each = (values) => values.map((value, own) => `${own}:\u00a0${value}`).join(", ");
+    // how much oftener each answer survives without feed-forward than without heads
+    const rate = (kept) => average(layerNumbers().map((layer) => Number(kept[layer])));
+    const more = idling.results.map((own, i) => rate(own) - rate(unheard.results[i]));
+    const middle = [idle, deaf].map((counts) => Math.round((100 * average(counts)) / all));
+    return {
+      rows: [
+        ["idle", "", each(idle)],
+        ["deaf", "", each(deaf)],
+        ["idle.all", "", survivors(idling, sizes.layers)],
+      ],
+      outcome: choiceOf(average(more) > errorOf(more), average(more) >= -errorOf(more)),
+      values: {
+        count: all,
+        idle: middle[0],
+        deaf: middle[1],
+        more: Math.round(100 * average(more)),
+        error: Math.round(100 * errorOf(more)),
+        none: survivors(idling, sizes.layers),
+      },
+    };
+  },
+};

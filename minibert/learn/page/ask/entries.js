@@ -1,0 +1,35 @@
+// The entries of "Ask": common questions about BERT, and a glossary.
+
+import { inflate } from "../model/inflate.js";
+import { current } from "../state/current.js";
+import { page } from "../state/page.js";
+import { EXAMPLES } from "../views/compare/examples.js";
+
+export const questions = [];
+
+/** All entries: the questions, and the terms in the same form. */
+export const entries = [];
+
+/** Decodes the questions and terms, before anything is built from them. */
+export async function readEntries() {
+  const text = new TextDecoder().decode(await inflate(page.entries));
+  const { questions: all, terms, spellings } = JSON.parse(text);
+  Object.assign(page, { terms, spellings });
+  questions.push(...all);
+  entries.push(...questions, ...Object.entries(terms).map(asEntry));
+}
+
+function asEntry([name, term]) {
+  const texts = ["en", "ko"].map((language) => {
+    const { forms, say, ask: [question, ...also] = [] } = term[language];
+    return [language, { question: question ?? forms[0], also: [...also, ...forms], answer: say }];
+  });
+  return { id: name, isTerm: true, ...Object.fromEntries(texts) };
+}
+
+/** Returns the language of the model. Doors show texts in that language. */
+export const modelLanguage = () => (current.live.tokenizer.ids.has(EXAMPLES.ko[0]) ? "ko" : "en");
+
+export const languageOf = (text) => (/\p{Script=Hangul}/u.test(text) ? "ko" : "en");
+
+export const phrasings = ({ question, also }) => [question, ...also];

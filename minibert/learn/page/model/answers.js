@@ -1,0 +1,92 @@
+// The models of the worker, and what they answer. A model decodes its weights once.
+
+import { Bert } from "./bert.js";
+import { inflate } from "./inflate.js";
+import { Product } from "./product.js";
+import { softmax } from "./softmax.js";
+import { tensor } from "./tensor.js";
+
+/** Returns a model. Each row of a matrix is stored as 8-bit integers and one scale. */
+async function load({ config, parameters, floats, whole }) {
+  const scales = new Float32Array(await inflate(floats));
+  const numbers = new Int8Array(await inflate(whole));
+  const found = new Map();
+  const product = Product.for(parameters);
+  const place = (shape) => {
+    const length = shape.reduce((a, b) => a * b, 1);
+    return tensor(shape, product?.allocate(length) ?? new Float32Array(length));
+  };
+  let f = 0;
+  let w = 0;
+  for (const [name, shape] of parameters) {
+    if (shape.length === 1) {
+      const vector = place(shape);
+      vector.data.set(scales.subarray(f, (f += shape[0])));
+      found.set(name, vector);
+      continue;
+    }
+    const [rows, columns] = shape;
+    const matrix = place(shape);
+    for (let r = 0; r < rows; r++) {
+      const scale = scales[f++];
+      for (let end = w + columns; w < end; w++) {
+        matrix.data[w - end + (r + 1) * columns] = numbers[w] * scale;
+      }
+    }
+    found.set(name, matrix);
+  }
+  return new Bert(config, found, product);
+}
+
+const models = new Map(); // by id: the page's model, or the snapshots of a run
+
+/** The answers of a model, by the kind of question. Steps are {shape, data}. */
+const ANSWERS = {
+  load: () => null,
+  run: (bert, input) => bert.run(input),
+  /** Returns the mean of the last states of a text without padding, weighted by token. */
+  vector: (bert, input) => {
+    const { shape, data } = [...bert.run(input)].findLast(([name]) => /^layer/.test(name))[1];
+    const weights = input.weights ?? input.ids.map(() => 1);
+    const total = weights.reduce((sum, weight) => sum + weight, 0);
+    return Array.from({ length: shape[1] }, (_, c) => {
+      let sum = 0;
+      weights.forEach((weight, row) => {
+        sum += weight * data[row * shape[1] + c];
+      });
+      return sum / total;
+    });
+  },
+  rows: (bert, input) => bert.rows(input.name, input.rows),
+  transform: (bert, input) => {
+    const { data } = bert.logits(input.states);
+    const [words] = bert.words(input.states, input.k, input.count);
+    return {
+      steps: bert.transform(input.states),
+      best: words.map(([id]) => ({ id, logit: data[id] })),
+    };
+  },
+  words: (bert, input) => bert.words(input.states, input.k, input.count),
+  /** Returns the probability of one word, or of several, in every row of states. */
+  shares: (bert, input) => {
+    const { shape, data } = bert.logits(input.states);
+    const row = (s) => data.subarray(s * shape[1], (s + 1) * shape[1]);
+    return Array.from({ length: shape[0] }, (_, s) => {
+      softmax(row(s));
+      return Array.isArray(input.word)
+        ? input.word.map((word) => row(s)[word])
+        : row(s)[input.word];
+    });
+  },
+};
+
+/**
+ * Answers a question of the page.
+ * @param question {kind: a name in ANSWERS, input, model: id of the model}. "load" brings a model.
+ */
+export async function answerOf({ kind, input, model }) {
+  if (kind === "load") {
+    models.set(model, load(input));
+  }
+  return ANSWERS[kind](await models.get(model), input);
+}

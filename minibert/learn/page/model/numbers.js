@@ -1,0 +1,73 @@
+// The values of the steps: as the page packs them, and as it writes them.
+
+import { inflate } from "./inflate.js";
+
+/** The values of one step, without the batch axis. `text` formats a value as Python prints it. */
+export class Numbers {
+  constructor({ shape, data }, decimals = null) {
+    Object.assign(this, {
+      shape,
+      data,
+      scale: decimals === null ? 1 : 10 ** decimals,
+      decimals: decimals ?? 4,
+    });
+  }
+  index(...at) {
+    return at.reduce((flat, i, axis) => flat * this.shape[axis] + i, 0);
+  }
+  at(...at) {
+    return this.data[this.index(...at)] / this.scale;
+  }
+  text(...at) {
+    return written(this.at(...at), this.decimals);
+  }
+  /** Returns one row of the last axis. */
+  row(...at) {
+    const size = this.shape.at(-1);
+    const from = this.index(...at, 0);
+    return Array.from(this.data.subarray(from, from + size), (value) => value / this.scale);
+  }
+  /**
+   * Returns the 99th percentile of the absolute values. Outliers would make all others look alike.
+   */
+  typical() {
+    if (this.known === undefined) {
+      const sizes = [];
+      const step = Math.ceil(this.data.length / 20000);
+      for (let i = 0; i < this.data.length; i += step) {
+        sizes.push(Math.abs(this.data[i]));
+      }
+      this.known = sizes.sort((a, b) => a - b)[Math.floor(sizes.length * 0.99)] / this.scale || 1;
+    }
+    return this.known;
+  }
+}
+
+export const written = (value, decimals = 4) =>
+  Math.abs(value) > 1e30 ? value.toExponential(1) : value.toFixed(decimals);
+
+/**
+ * Decodes the photograph. Its arrays follow each other, as multiples of 10^-decimals, or as floats
+ * where decimals is null.
+ */
+export async function develop({ table, data }) {
+  const buffer = await inflate(data);
+  const steps = new Map();
+  let start = 0;
+  for (const [name, shape, decimals, bits] of table) {
+    const count = shape.reduce((a, b) => a * b, 1);
+    const bytes = buffer.slice(start, (start += (count * bits) / 8));
+    let Numbered = bits === 16 ? Int16Array : Int32Array;
+    if (decimals === null) {
+      Numbered = Float32Array;
+    }
+    const data = new Numbered(bytes);
+    steps.set(name, new Numbers({ shape, data }, decimals));
+  }
+  return steps;
+}
+
+export const nested = (step, ...at) =>
+  at.length === step.shape.length - 1
+    ? step.row(...at)
+    : Array.from({ length: step.shape[at.length] }, (_, i) => nested(step, ...at, i));

@@ -1,0 +1,6 @@
+// A tensor is {shape, data}, with its values in row-major order in a Float32Array.
+
+export const tensor = (shape, data = new Float32Array(shape.reduce((a, b) => a * b, 1))) => ({
+  shape,
+  data,
+});

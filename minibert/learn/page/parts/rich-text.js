@@ -1,0 +1,97 @@
+// Texts of the article. Technical terms are explained when they are tapped, and commands are
+// formatted as code that can be copied.
+
+import { element } from "./elements.js";
+import { copyText } from "./readout.js";
+import { page } from "../state/page.js";
+import { state } from "../state/store.js";
+import { t } from "../state/words.js";
+
+/**
+ * Returns the forms of all terms in the reader's language with the term of each, the longest form
+ * first.
+ */
+function termForms() {
+  const { language } = state;
+  termForms.known ??= {};
+  termForms.known[language] ??= Object.entries(page.terms)
+    .filter(([, { quiet }]) => !quiet) // terms that only Ask explains
+    .flatMap(([name, term]) => term[language].forms.map((form) => [form, name]))
+    .sort(([a], [b]) => b.length - a.length);
+  return termForms.known[language];
+}
+
+/**
+ * Returns the nodes of a text. Text between backticks becomes code, and the first occurrence of
+ * each term a button.
+ * @param seen the names of terms that are already marked in the same passage.
+ */
+export function rich(text, seen = new Set()) {
+  return text
+    .split("`")
+    .flatMap((part, i) => (i % 2 ? [commandNode(part)] : termNodes(part, seen)))
+    .filter((node) => node !== "");
+}
+
+function termNodes(text, seen) {
+  const forms = termForms();
+  const edge = state.language === "en" ? "\\b" : "";
+  const found = new RegExp(`${edge}(${forms.map(([form]) => form).join("|")})${edge}`, "giu");
+  const nodes = [];
+  let end = 0;
+  for (const match of text.matchAll(found)) {
+    const name = forms.find(([form]) => form.toLowerCase() === match[0].toLowerCase())[1];
+    if (seen.has(name)) {
+      continue;
+    }
+    seen.add(name);
+    nodes.push(text.slice(end, match.index), termNode(match[0], name));
+    end = match.index + match[0].length;
+  }
+  nodes.push(text.slice(end));
+  return nodes;
+}
+
+function termNode(text, name) {
+  const node = element("button", text, { type: "button", className: "term" });
+  node.setAttribute("aria-expanded", false);
+  node.onclick = () => explain(node, name);
+  return node;
+}
+
+/** Shows the explanation of a term below its paragraph, or removes it. */
+function explain(node, name) {
+  const block = node.closest("p, figcaption, li");
+  const open = node.getAttribute("aria-expanded") === "true";
+  const below = block.nextElementSibling;
+  if (below?.classList.contains("explained")) {
+    below.remove();
+  }
+  for (const other of block.querySelectorAll(".term")) {
+    other.setAttribute("aria-expanded", false);
+  }
+  if (open) {
+    return;
+  }
+  node.setAttribute("aria-expanded", true);
+  const said = page.terms[name][state.language].say;
+  const note = element("p", said, { className: "explained" });
+  note.setAttribute("role", "note");
+  block.after(note);
+}
+
+/**
+ * Returns a command or a line of code with a button that copies it.
+ */
+function commandNode(command) {
+  const node = element("span", "", { className: "command" });
+  const code = element("code", command);
+  const copy = element("button", t("lesson.copy"), { type: "button" });
+  copy.setAttribute("aria-label", `${t("lesson.copy")}: ${command}`);
+  copy.onclick = async () => {
+    await copyText(command);
+    copy.textContent = t("copied");
+  };
+  node.append(code, copy);
+  return node;
+}
