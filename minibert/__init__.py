@@ -55,10 +55,10 @@ _MODULES = {
     "rerank": "encoders.rerank",
     "SentenceVectorizer": "encoders.sklearn",
     # Answers of fine-tuned models
-    "answer_question": "tasks.answers",
-    "classify": "tasks.sequence",
-    "fill_mask": "tasks.masks",
-    "find_entities": "tasks.entities",
+    "answer_question": "encoders.answerer",
+    "classify": "encoders.classifier",
+    "fill_mask": "encoders.filler",
+    "find_entities": "encoders.tagger",
     "evaluate": "tasks.evaluation",
     # Speed, and a look inside
     "optimize": "inference.optimize",

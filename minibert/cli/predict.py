@@ -182,9 +182,8 @@ def classify(options: argparse.Namespace) -> None:
         raise UsageError("give --pair or --pair-column, not both.")
     rows = _rows_of_input(options)
     model, tokenizer = load_head(options, "classifier")
+    from minibert.encoders.head_models import encode_texts, logits_of, token_limit
     from minibert.encoders.scoring import class_activation, label_names, label_scores
-    from minibert.tasks.predicting import token_limit
-    from minibert.tasks.task import encode_texts, logits_of
     from minibert.tasks.thresholds import thresholds_of
 
     config = model.config
@@ -265,7 +264,7 @@ def entities(options: argparse.Namespace) -> None:
     """Find names and other labeled spans in texts, with a fine-tuned tagger."""
     rows = _rows_of_input(options)
     model, tokenizer = load_head(options, "tagger")
-    from minibert.tasks.entities import find_entities
+    from minibert.encoders.tagger import find_entities
 
     def predict(rows: list[Row]) -> list[dict[str, Any]]:
         texts = [row.text for row in rows]
@@ -320,7 +319,7 @@ def answer(options: argparse.Namespace) -> None:
         rows_of_arguments([options.question], Table(), "question")
     rows = _rows_of_input(options, options.question_column)
     model, tokenizer = load_head(options, "answers")
-    from minibert.tasks.answers import answer_question
+    from minibert.encoders.answerer import answer_question
 
     def predict(rows: list[Row]) -> list[dict[str, Any]]:
         questions = [options.question] * len(rows)
@@ -410,7 +409,7 @@ def fill_mask(options: argparse.Namespace) -> None:
     """Predict the words behind [MASK] in texts."""
     texts = [row.text for row in rows_of(options, texts_alone=True)]
     model, tokenizer = load_head(options, "masked")
-    from minibert.tasks.masks import fill_mask
+    from minibert.encoders.filler import fill_mask
     from minibert.tokenization.coverage import warn_of_coverage
 
     warn_of_coverage(tokenizer, texts)

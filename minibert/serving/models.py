@@ -28,9 +28,9 @@ from minibert.encoders.token_rows import (
 if TYPE_CHECKING:
     from minibert.config import BertConfig
     from minibert.encoders.kinds import Kind
+    from minibert.encoders.tagger import Entity, TokenClassifier
     from minibert.encoders.text_encoder import TextEncoder
     from minibert.inference.precisions import Precision
-    from minibert.tasks.entities import Entity, TokenClassifier
     from minibert.tokenization.tokenizer import BertTokenizer
 
 Input = str | Pair | list[int]
@@ -251,7 +251,7 @@ class Tagger(TextModel):
 
     def encode_rows(self, rows: Rows, settings: Settings) -> list[list[Entity]]:
         """Return the spans of each text."""
-        from minibert.tasks.entities import find_entities
+        from minibert.encoders.tagger import find_entities
 
         texts = [str(rows.rows[index].text) for index in rows.indices]
         return find_entities(self.model, self.tokenizer, texts)

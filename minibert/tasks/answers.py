@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, NotRequired, TypedDict, overload
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -14,10 +14,15 @@ from torch import Tensor, nn
 from minibert.base import PreTrainedModel
 from minibert.config import BertConfig
 from minibert.encoders.onnx_heads import OnnxHead
+from minibert.encoders.windows import (
+    Offsets,
+    best_answers,
+    question_windows,
+    span_logits,
+)
 from minibert.heads import BertForQuestionAnswering
 from minibert.losses import span_loss
 from minibert.tasks import metrics
-from minibert.tasks.predicting import Texts, as_text_list, excerpt, require_model, token_limit
 from minibert.tasks.readers import read_squad
 from minibert.tasks.task import (
     Batch,
@@ -31,19 +36,10 @@ from minibert.tasks.task import (
     inputs_of,
     outputs_of,
 )
-from minibert.tasks.windows import (
-    Offsets,
-    best_answers,
-    context_offsets,
-    encode_windows,
-    span_logits,
-)
 from minibert.text import Row, Table
 from minibert.tokenization.tokenizer import BertTokenizer
-from minibert.util.checks import amount, check_count
 
 QuestionAnswerer = BertForQuestionAnswering | OnnxHead
-SPECIAL_TOKENS = 3  # [CLS] question [SEP] context [SEP]
 LONGEST_ANSWER = 30  # in tokens
 
 
@@ -187,164 +183,3 @@ def _place(offsets: Offsets, values: dict[str, Any]) -> tuple[int, int]:
     if not whole:
         return 0, 0
     return int(inside[0]), int(inside[-1])
-
-
-def question_windows(
-    tokenizer: BertTokenizer,
-    questions: Sequence[str],
-    contexts: Sequence[str],
-    max_length: int,
-    stride: int | None = None,
-) -> list[Example]:
-    """The windows of each question's context, behind the question.
-
-    Args:
-        tokenizer: The tokenizer.
-        questions: The questions.
-        contexts: A text for each.
-        max_length: Tokens of a window.
-        stride: Tokens of context that neighboring windows share. None: a quarter of a window, or
-            half of what a long question leaves of it.
-
-    Returns:
-        The windows in the order of their questions, each with its `offsets` in the context and
-        with the index of its question (`row`).
-
-    Raises:
-        ValueError: There is another number of contexts, or a question leaves no room for its own.
-    """
-    if len(questions) != len(contexts):
-        raise ValueError(
-            f"There are {amount(len(questions), 'question')}, but "
-            f"{amount(len(contexts), 'context')}: pass one for each question."
-        )
-    ids = tokenizer(list(questions), add_special_tokens=False, verbose=False)["input_ids"]
-    room = max_length - SPECIAL_TOKENS - 1  # a token of the context
-    by_stride: dict[int, list[int]] = {}
-    for index, question_ids in enumerate(ids):
-        if len(question_ids) > room:
-            raise ValueError(
-                f"The question {excerpt(questions[index])} has {len(question_ids)} tokens, but "
-                f"there is room for {max(0, room)} beside a context: shorten it, or pass a larger "
-                f"max_length than {max_length}."
-            )
-        own = min(max_length // 4, (max_length - len(question_ids) - SPECIAL_TOKENS) // 2)
-        by_stride.setdefault(own if stride is None else stride, []).append(index)
-    windows: list[Example] = []
-    for size, indices in by_stride.items():
-        batch = encode_windows(
-            tokenizer,
-            [questions[index] for index in indices],
-            [contexts[index] for index in indices],
-            max_length,
-            size,
-        )
-        for window, place in enumerate(batch["overflow_to_sample_mapping"]):
-            windows.append(
-                {
-                    "input_ids": np.array(batch["input_ids"][window]),
-                    "token_type_ids": np.array(batch["token_type_ids"][window]),
-                    "offsets": context_offsets(batch, window),
-                    "row": indices[place],
-                }
-            )
-    return sorted(windows, key=lambda example: example["row"])
-
-
-class Answer(TypedDict):
-    """An answer to a question.
-
-    It has its text, the sum of its two logits, and `[start, end)` in characters of the context.
-    """
-
-    answer: str
-    score: float
-    start: int
-    end: int
-    no_answer_score: NotRequired[float]
-
-
-@overload
-def answer_question(  # type: ignore[overload-overlap]
-    model: QuestionAnswerer,
-    tokenizer: BertTokenizer,
-    questions: str,
-    contexts: str,
-    *,
-    stride: int | None = None,
-    max_answer_length: int = 30,
-    no_answer: bool = False,
-) -> Answer: ...
-
-
-@overload
-def answer_question(
-    model: QuestionAnswerer,
-    tokenizer: BertTokenizer,
-    questions: Sequence[str],
-    contexts: Sequence[str],
-    *,
-    stride: int | None = None,
-    max_answer_length: int = 30,
-    no_answer: bool = False,
-) -> list[Answer]: ...
-
-
-def answer_question(
-    model: QuestionAnswerer,
-    tokenizer: BertTokenizer,
-    questions: Texts,
-    contexts: Texts,
-    *,
-    stride: int | None = None,
-    max_answer_length: int = 30,
-    no_answer: bool = False,
-) -> Answer | list[Answer]:
-    """Find the best answer to a question in a context.
-
-    The context may be longer than the maximum length of the model. The answer is the span of all
-    windows whose first token's start logit and last token's end logit have the largest sum (paper,
-    section 4.2).
-
-    Args:
-        model: A question answerer, or one that `minibert export` has written.
-        tokenizer: Its tokenizer.
-        questions: A question or several.
-        contexts: The text that holds the answer, one for each question.
-        stride: Tokens of context that neighboring windows share. None: a quarter of a window, or
-            half of what a long question leaves of it.
-        max_answer_length: Tokens of the longest answer.
-        no_answer: Allow for questions that the context does not answer (paper, section 4.3). Their
-            score is that of [CLS] as start and end, in the window where it is lowest. The answer is
-            empty if that score is higher than the best span's.
-
-    Returns:
-        For each question `{"answer", "score", "start", "end"}`: the answer, the sum of its two
-        logits, and `[start, end)` in characters of the context. With `no_answer` also
-        "no_answer_score".
-
-    Raises:
-        TypeError: `model` is not a question answerer.
-        ValueError: The export has another head, there is another number of contexts, a context has
-            no word, or a question leaves no room for it.
-    """
-    require_model(model, tokenizer, BertForQuestionAnswering, exports=True)
-    check_count("max_answer_length", max_answer_length)
-    question_list = as_text_list(questions)
-    context_list = as_text_list(contexts)
-    limit = token_limit(model, tokenizer)
-    examples = question_windows(tokenizer, question_list, context_list, limit, stride)
-    logits = outputs_of(model, examples, span_logits)
-    best = best_answers(len(question_list), examples, logits, max_answer_length)
-    results = []
-    for context, answer in zip(context_list, best, strict=True):
-        if answer.span is None:
-            raise ValueError(f"The context {excerpt(context)} has no word to answer with.")
-        score, start, end = answer.span
-        if no_answer and answer.no_answer_score > score:
-            start = end = 0
-        result = Answer(answer=context[start:end], score=score, start=start, end=end)
-        if no_answer:
-            result["no_answer_score"] = answer.no_answer_score
-        results.append(result)
-    return results[0] if isinstance(questions, str) else results

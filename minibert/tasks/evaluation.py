@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from minibert.encoders.head_models import has_head, token_limit
 from minibert.encoders.scoring import label_names, problem_type
 from minibert.encoders.text_encoder import TextEncoder
 from minibert.heads import (
@@ -28,7 +29,6 @@ from minibert.tasks import TaskName
 from minibert.tasks.answers import AnswerTask
 from minibert.tasks.head_labels import label_ids, unknown_labels
 from minibert.tasks.metrics import ClassScores
-from minibert.tasks.predicting import has_head, token_limit
 from minibert.tasks.reranking import RerankTask
 from minibert.tasks.sequence import SequenceTask
 from minibert.tasks.similarity import SimilarityTask

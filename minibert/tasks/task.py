@@ -15,19 +15,21 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import SimpleNamespace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
-import torch
 from torch import Tensor, nn
 
 from minibert.base import PreTrainedModel
 from minibert.checkpoints.source import Source
 from minibert.config import BertConfig
-from minibert.encoders.onnx_heads import OnnxHead
-from minibert.inference.logits import run_rows
+from minibert.encoders.head_models import (
+    Example as Example,
+    encode_texts as encode_texts,
+    logits_of as logits_of,
+    outputs_of as outputs_of,
+)
 from minibert.tasks.head_labels import load_with_labels
 from minibert.tasks.metrics import ClassScores
 from minibert.text import BadRow, BadRowError, Row
@@ -36,11 +38,6 @@ from minibert.tokenization.tokenizer import BertTokenizer
 FilePath = str | os.PathLike[str]
 Data = FilePath | Sequence[Any]
 """A file, or rows in memory: dicts of columns, or a pandas DataFrame."""
-Example = dict[str, Any]
-"""Ids and labels of a row, or of a window of it, by the names of a model's arguments.
-
-An array (tokens, ...) has an entry for each token. A number, or an array (1, ...), is of the row.
-"""
 Batch = dict[str, Any]
 """Examples side by side, as tensors: keyword arguments of a model's forward, and labels."""
 Skipped = list[BadRow] | None
@@ -212,83 +209,7 @@ def rows_of(task: Task, data: Data, dev: bool = False, skip: Skipped = None) -> 
         raise BadRowError(f"{error} {advice}") from None
 
 
-def encode_texts(
-    tokenizer: BertTokenizer,
-    texts: Sequence[str],
-    pairs: Sequence[str] | None,
-    max_length: int,
-) -> list[Example]:
-    """Texts, or pairs of texts, truncated to `max_length` tokens.
-
-    Each example has `input_ids`, `token_type_ids` and whether the text is `truncated`.
-
-    Raises:
-        ValueError: There is another number of texts than of pairs.
-    """
-    batch = tokenizer(texts, pairs, truncation=True, max_length=max_length)
-    examples: list[Example] = [
-        {"input_ids": np.array(ids), "token_type_ids": np.array(types), "truncated": False}
-        for ids, types in zip(batch["input_ids"], batch["token_type_ids"], strict=True)
-    ]
-    full = [index for index, ids in enumerate(batch["input_ids"]) if len(ids) == max_length]
-    if full:
-        first = [texts[index] for index in full]
-        second = None if pairs is None else [pairs[index] for index in full]
-        longer = tokenizer(first, second, truncation=True, max_length=max_length + 1)
-        for index, ids in zip(full, longer["input_ids"], strict=True):
-            examples[index]["truncated"] = len(ids) > max_length
-    return examples
-
-
 def inputs_of(batch: Batch) -> Batch:
     """The arguments of a model's forward, without labels."""
     names = ("input_ids", "token_type_ids", "attention_mask", "layout")
     return {name: batch[name] for name in names if name in batch}
-
-
-def outputs_of(
-    model: Any,
-    examples: Sequence[Example],
-    choose: Callable[[Any], Tensor],
-    sizes: Sequence[int] | None = None,
-) -> list[Tensor]:
-    """What `choose` selects from the outputs of a model for each example, on the CPU.
-
-    See `run_rows`. An exported model has outputs of the same names.
-    """
-    if isinstance(model, OnnxHead):
-        return _exported_outputs(model, examples, choose)
-
-    def compute(row_ids: Tensor, **inputs: Any) -> Tensor:
-        return choose(model(row_ids, **inputs))
-
-    ids = [example["input_ids"] for example in examples]
-    types = None
-    if examples and "token_type_ids" in examples[0]:
-        types = [example["token_type_ids"] for example in examples]
-    return run_rows(model, compute, ids, types, sizes)
-
-
-def _exported_outputs(
-    model: OnnxHead, examples: Sequence[Example], choose: Callable[[Any], Tensor]
-) -> list[Tensor]:
-    types = [
-        example.get("token_type_ids", np.zeros_like(example["input_ids"])) for example in examples
-    ]
-    arrays = model.graph.run(
-        [example["input_ids"].tolist() for example in examples], [row.tolist() for row in types]
-    )
-    results = []
-    for index in range(len(examples)):
-        tensors = {name: torch.from_numpy(rows[index]) for name, rows in arrays.items()}
-        results.append(choose(SimpleNamespace(**tensors)))
-    return results
-
-
-def logits_of(model: Any, examples: Sequence[Example]) -> Tensor:
-    """The logits of a sequence classifier, (examples, labels), float32 on the CPU."""
-    if not examples:
-        return torch.empty(0, model.config.num_labels)
-    sizes = [1] * len(examples)
-    rows = outputs_of(model, examples, lambda output: output.logits, sizes)
-    return torch.cat(rows).view(len(examples), -1)

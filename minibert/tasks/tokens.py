@@ -13,7 +13,9 @@ from torch import Tensor, nn
 
 from minibert.base import PreTrainedModel
 from minibert.config import BertConfig
+from minibert.encoders.entity_tags import entity_spans
 from minibert.encoders.scoring import label_names
+from minibert.encoders.windows import encode_windows, words_of_texts
 from minibert.heads import BertForTokenClassification
 from minibert.losses import IGNORED, cross_entropy
 from minibert.tasks import metrics
@@ -31,7 +33,6 @@ from minibert.tasks.task import (
     inputs_of,
     outputs_of,
 )
-from minibert.tasks.windows import encode_windows, words_of_texts
 from minibert.text import Row, Table
 from minibert.tokenization.tokenizer import BertTokenizer
 
@@ -226,7 +227,7 @@ def _separator(rows: Sequence[Row]) -> str:
 def _entity_names(words: Sequence[str], tags: Sequence[str], separator: str) -> str:
     """The entities of a sentence, such as "PER Ann Lee; LOC Seoul"."""
     names = []
-    for kind, first, end in metrics.entity_spans(tags):
+    for kind, first, end in entity_spans(tags):
         names.append(f"{kind} {separator.join(words[first:end])}")
     return "; ".join(names)
 

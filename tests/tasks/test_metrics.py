@@ -8,12 +8,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from minibert.encoders.entity_tags import Span, entity_spans
 from minibert.tasks.metrics import (
-    Span,
     answer_scores,
     classification_scores,
     entity_scores,
-    entity_spans,
     mean_average_precision,
     ranking_scores,
     regression_scores,

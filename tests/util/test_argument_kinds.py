@@ -11,8 +11,8 @@ import torch
 
 import minibert
 from minibert import BertConfig, BertForSequenceClassification, BertTokenizer, SentenceEmbedder
+from minibert.encoders.classifier import classify
 from minibert.tasks.evaluation import evaluate
-from minibert.tasks.sequence import classify
 from minibert.training.options import TrainingOptions
 from minibert.util.checks import check_flag, type_of
 

@@ -7,9 +7,9 @@ from typing import Any, TypedDict, overload
 
 from torch import Tensor
 
+from minibert.encoders.head_models import Texts, as_text_list, excerpt, require_model, token_limit
 from minibert.heads import BertForMaskedLM, BertForPreTraining
 from minibert.inference.logits import run_rows
-from minibert.tasks.predicting import Texts, as_text_list, excerpt, require_model, token_limit
 from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.util.checks import check_count
 

@@ -8,12 +8,17 @@ from typing import TypedDict, overload
 
 import numpy as np
 
+from minibert.encoders.entity_tags import entity_spans
+from minibert.encoders.head_models import (
+    Texts,
+    as_text_list,
+    outputs_of,
+    require_model,
+    token_limit,
+)
 from minibert.encoders.onnx_heads import OnnxHead
+from minibert.encoders.windows import encode_windows, words_of_texts
 from minibert.heads import BertForTokenClassification
-from minibert.tasks.metrics import entity_spans
-from minibert.tasks.predicting import Texts, as_text_list, require_model, token_limit
-from minibert.tasks.task import outputs_of
-from minibert.tasks.windows import encode_windows, words_of_texts
 from minibert.tokenization.tokenizer import BertTokenizer
 
 TokenClassifier = BertForTokenClassification | OnnxHead

@@ -14,8 +14,11 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from minibert.encoders.head_models import Example, excerpt
 from minibert.tokenization.tokenizer import BertTokenizer
+from minibert.util.checks import amount
 
+SPECIAL_TOKENS = 3  # [CLS] question [SEP] context [SEP]
 Offsets = npt.NDArray[np.int64]
 """The place of each token in the context, `[start, end)` in characters, (tokens, 2).
 
@@ -186,3 +189,65 @@ def best_answers(
             candidate = (score, int(offsets[first, 0]), int(offsets[last, 1]))
             answer.span = max(answer.span or candidate, candidate)
     return answers
+
+
+def question_windows(
+    tokenizer: BertTokenizer,
+    questions: Sequence[str],
+    contexts: Sequence[str],
+    max_length: int,
+    stride: int | None = None,
+) -> list[Example]:
+    """The windows of each question's context, behind the question.
+
+    Args:
+        tokenizer: The tokenizer.
+        questions: The questions.
+        contexts: A text for each.
+        max_length: Tokens of a window.
+        stride: Tokens of context that neighboring windows share. None: a quarter of a window, or
+            half of what a long question leaves of it.
+
+    Returns:
+        The windows in the order of their questions, each with its `offsets` in the context and
+        with the index of its question (`row`).
+
+    Raises:
+        ValueError: There is another number of contexts, or a question leaves no room for its own.
+    """
+    if len(questions) != len(contexts):
+        raise ValueError(
+            f"There are {amount(len(questions), 'question')}, but "
+            f"{amount(len(contexts), 'context')}: pass one for each question."
+        )
+    ids = tokenizer(list(questions), add_special_tokens=False, verbose=False)["input_ids"]
+    room = max_length - SPECIAL_TOKENS - 1  # a token of the context
+    by_stride: dict[int, list[int]] = {}
+    for index, question_ids in enumerate(ids):
+        if len(question_ids) > room:
+            raise ValueError(
+                f"The question {excerpt(questions[index])} has {len(question_ids)} tokens, but "
+                f"there is room for {max(0, room)} beside a context: shorten it, or pass a larger "
+                f"max_length than {max_length}."
+            )
+        own = min(max_length // 4, (max_length - len(question_ids) - SPECIAL_TOKENS) // 2)
+        by_stride.setdefault(own if stride is None else stride, []).append(index)
+    windows: list[Example] = []
+    for size, indices in by_stride.items():
+        batch = encode_windows(
+            tokenizer,
+            [questions[index] for index in indices],
+            [contexts[index] for index in indices],
+            max_length,
+            size,
+        )
+        for window, place in enumerate(batch["overflow_to_sample_mapping"]):
+            windows.append(
+                {
+                    "input_ids": np.array(batch["input_ids"][window]),
+                    "token_type_ids": np.array(batch["token_type_ids"][window]),
+                    "offsets": context_offsets(batch, window),
+                    "row": indices[place],
+                }
+            )
+    return sorted(windows, key=lambda example: example["row"])

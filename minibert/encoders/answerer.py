@@ -1,0 +1,121 @@
+"""The part of a text that answers a question."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NotRequired, TypedDict, overload
+
+from minibert.encoders.head_models import (
+    Texts,
+    as_text_list,
+    excerpt,
+    outputs_of,
+    require_model,
+    token_limit,
+)
+from minibert.encoders.onnx_heads import OnnxHead
+from minibert.encoders.windows import best_answers, question_windows, span_logits
+from minibert.heads import BertForQuestionAnswering
+from minibert.tokenization.tokenizer import BertTokenizer
+from minibert.util.checks import check_count
+
+QuestionAnswerer = BertForQuestionAnswering | OnnxHead
+
+
+class Answer(TypedDict):
+    """An answer to a question.
+
+    It has its text, the sum of its two logits, and `[start, end)` in characters of the context.
+    """
+
+    answer: str
+    score: float
+    start: int
+    end: int
+    no_answer_score: NotRequired[float]
+
+
+@overload
+def answer_question(  # type: ignore[overload-overlap]
+    model: QuestionAnswerer,
+    tokenizer: BertTokenizer,
+    questions: str,
+    contexts: str,
+    *,
+    stride: int | None = None,
+    max_answer_length: int = 30,
+    no_answer: bool = False,
+) -> Answer: ...
+
+
+@overload
+def answer_question(
+    model: QuestionAnswerer,
+    tokenizer: BertTokenizer,
+    questions: Sequence[str],
+    contexts: Sequence[str],
+    *,
+    stride: int | None = None,
+    max_answer_length: int = 30,
+    no_answer: bool = False,
+) -> list[Answer]: ...
+
+
+def answer_question(
+    model: QuestionAnswerer,
+    tokenizer: BertTokenizer,
+    questions: Texts,
+    contexts: Texts,
+    *,
+    stride: int | None = None,
+    max_answer_length: int = 30,
+    no_answer: bool = False,
+) -> Answer | list[Answer]:
+    """Find the best answer to a question in a context.
+
+    The context may be longer than the maximum length of the model. The answer is the span of all
+    windows whose first token's start logit and last token's end logit have the largest sum (paper,
+    section 4.2).
+
+    Args:
+        model: A question answerer, or one that `minibert export` has written.
+        tokenizer: Its tokenizer.
+        questions: A question or several.
+        contexts: The text that holds the answer, one for each question.
+        stride: Tokens of context that neighboring windows share. None: a quarter of a window, or
+            half of what a long question leaves of it.
+        max_answer_length: Tokens of the longest answer.
+        no_answer: Allow for questions that the context does not answer (paper, section 4.3). Their
+            score is that of [CLS] as start and end, in the window where it is lowest. The answer is
+            empty if that score is higher than the best span's.
+
+    Returns:
+        For each question `{"answer", "score", "start", "end"}`: the answer, the sum of its two
+        logits, and `[start, end)` in characters of the context. With `no_answer` also
+        "no_answer_score".
+
+    Raises:
+        TypeError: `model` is not a question answerer.
+        ValueError: The export has another head, there is another number of contexts, a context has
+            no word, or a question leaves no room for it.
+    """
+    require_model(model, tokenizer, BertForQuestionAnswering, exports=True)
+    check_count("max_answer_length", max_answer_length)
+    question_list = as_text_list(questions)
+    context_list = as_text_list(contexts)
+    limit = token_limit(model, tokenizer)
+    examples = question_windows(tokenizer, question_list, context_list, limit, stride)
+    logits = outputs_of(model, examples, span_logits)
+    best = best_answers(len(question_list), examples, logits, max_answer_length)
+    results = []
+    for context, answer in zip(context_list, best, strict=True):
+        if answer.span is None:
+            raise ValueError(f"The context {excerpt(context)} has no word to answer with.")
+        score, start, end = answer.span
+        if no_answer and answer.no_answer_score > score:
+            start = end = 0
+        result = Answer(answer=context[start:end], score=score, start=start, end=end)
+        if no_answer:
+            result["no_answer_score"] = answer.no_answer_score
+        results.append(result)
+    return results[0] if isinstance(questions, str) else results
