@@ -143,10 +143,10 @@ def linked(text: str, folder: Path) -> str:
 
 def questions() -> str:
     """Returns the questions that the page of `minibert learn` answers, as Markdown."""
-    folder = ROOT / "minibert" / "learn"
-    tabs = json.loads((folder / "words.json").read_text(encoding="utf-8"))[language]
+    folder = ROOT / "minibert" / "learn" / "page"
+    tabs = json.loads((folder / "state" / "words.json").read_text(encoding="utf-8"))[language]
     parts = []
-    for number, entry in enumerate(json.loads((folder / "questions.json").read_bytes()), 1):
+    for number, entry in enumerate(json.loads((folder / "ask" / "questions.json").read_bytes()), 1):
         door = entry["door"][language]
         section = "head.tab" if door["section"] == "head" else door["section"]
         words = {"tab": tabs[section], "text": door["text"], **entry[language]}

@@ -1,4 +1,4 @@
-"""Packs a pre-training run for the article of `minibert learn`, into minibert/learn/run.json.xz.
+"""Packs a pre-training run for the article of `minibert learn`, into run.json.xz.
 
     python scripts/make_run.py out/run
 
@@ -26,7 +26,7 @@ def main() -> None:
     )
     parser.add_argument("run", help="Folder that minibert pretrain --checkpoints wrote.")
     content = {**read_run(parser.parse_args().run, LARGEST), "folder": None}
-    target = Path(minibert.__file__).parent / "learn" / "run.json.xz"
+    target = Path(minibert.__file__).parent / "learn/page/article/run.json.xz"
     target.write_bytes(lzma.compress(json.dumps(content).encode(), preset=9))
     print(f"{target}: {target.stat().st_size / 1e6:.1f} MB, steps {content['steps']}")
 

@@ -1,13 +1,12 @@
-"""Measures what the scenes of `minibert learn` conclude from, into minibert/learn/measured_*.json.
+"""Measures what the scenes of `minibert learn` conclude from, into their measured.json.
 
     python scripts/measure_scenes.py [en] [ko]
 
 The page itself measures, in a headless Chromium, so that a reader's page can repeat it exactly.
 Tests compare the results with PyTorch. It takes some minutes. Run it after a change of a bundled
-model, of the sentences, or of an experiment in minibert/learn. `--only NAME` measures one
-experiment and keeps the others. `--only asked` computes the sentence vectors of the phrasings in
-Ask, into minibert/learn/asked.json: run it after a change of questions.json, terms.json or
-spellings.json.
+model, of the sentences, or of an experiment of a scene. `--only NAME` measures one experiment and
+keeps the others. `--only asked` computes the sentence vectors of the phrasings in Ask, into
+vectors.json: run it after a change of the other files in minibert/learn/page/ask.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from minibert.learn.lesson import articles
 from minibert.learn.live import deflated
 
 LARGEST = 31  # of the integers in a shipped vector: 6 bits change a cosine by 0.004
-LEARN = Path(minibert.__file__).parent / "learn"
+PAGE = Path(minibert.__file__).parent / "learn" / "page"
 MEASURE = """async (only) => {
     const { SCENES } = modules["article/order.js"];
     const used = new Set(SCENES.flatMap((scene) => scene.experiments?.() ?? []));
@@ -79,7 +78,7 @@ def measure(language: str, only: list[str]) -> None:
     """Measure the experiments of one article, and the vectors of its language in Ask."""
     from playwright.sync_api import sync_playwright
 
-    target = LEARN / articles()[language]["measured"]
+    target = PAGE / "article" / language / "measured.json"
     if not target.exists():
         target.write_text('{"weights": null}', encoding="utf-8")
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
@@ -101,7 +100,7 @@ def measure(language: str, only: list[str]) -> None:
     if vectors:
         texts = phrasings_digest(language)
         vectors = {"weights": weights, "texts": texts, **rounded_vectors(vectors)}
-        write_vectors(LEARN / "asked.json", language, vectors)
+        write_vectors(PAGE / "ask" / "vectors.json", language, vectors)
 
 
 def write_results(target: Path, results: dict[str, object], weights: str) -> None:

@@ -47,9 +47,8 @@ TOP_WORDS = 5
 # leaves them out. A live page, which is mostly weights, then holds no values at all and computes
 # them when it is opened.
 MAX_DETAILS, MAX_LIVE_DETAILS = 3_000_000, 750_000
-PARTS = packaged("learn")
 # The modules that run in the page, and in its worker, with all that they import.
-PAGE = PARTS / "page"
+PAGE = packaged("learn") / "page"
 MAIN, WORKER = "main.js", "model/worker.js"
 STYLES = ("page", "strip", "ask", "part")
 # The code of each part of the model in the strip above the page.
@@ -328,7 +327,7 @@ def _token_data(tokenizer: Any, encoding: Any) -> list[dict[str, Any]]:
 def render(data: dict[str, Any]) -> str:
     """Return the page with its styles, scripts, words and data."""
     script = join(PAGE, MAIN)
-    style = "".join(part(f"page/styles/{name}.css") for name in STYLES)
+    style = "".join(part(f"styles/{name}.css") for name in STYLES)
     whole = {**data, **_texts(data), "code": code_places()}
     values = json.dumps(whole, ensure_ascii=False, separators=(",", ":"))
     content = {
@@ -340,7 +339,7 @@ def render(data: dict[str, Any]) -> str:
         # "<" could end the script element or open a comment, and UTF-8 has no lone surrogates
         "data": re.sub("[<\ud800-\udfff]", lambda match: f"\\u{ord(match[0]):04x}", values),
     }
-    return re.sub(r"\{\{(\w+)\}\}", lambda match: content[match[1]], part("page/page.html"))
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: content[match[1]], part("page.html"))
 
 
 def code_places() -> dict[str, tuple[str, int, int]]:
@@ -358,14 +357,15 @@ def code_places() -> dict[str, tuple[str, int, int]]:
 
 def _texts(data: Mapping[str, Any]) -> dict[str, Any]:
     """Return the words of the page, and what "Ask" searches if a live model can show it."""
-    texts = {"words": json.loads(part("words.json"))}
+    texts = {"words": json.loads(part("state/words.json"))}
     if data.get("live"):
         entries = {
-            name: json.loads(part(f"{name}.json")) for name in ("questions", "terms", "spellings")
+            name: json.loads(part(f"ask/{name}.json"))
+            for name in ("questions", "terms", "spellings")
         }
         texts["entries"] = deflated(json.dumps(entries, ensure_ascii=False).encode())
         texts["asked"] = None  # or the sentence vectors of the phrasings, if the model made them
-        for language, vectors in json.loads(part("asked.json")).items():
+        for language, vectors in json.loads(part("ask/vectors.json")).items():
             source = data["live"]["digest"], phrasings_digest(language)
             if source == (vectors["weights"], vectors["texts"]):
                 texts["asked"] = vectors
@@ -374,13 +374,13 @@ def _texts(data: Mapping[str, Any]) -> dict[str, Any]:
 
 def phrasings_digest(language: str) -> str:
     """Return a digest of everything that the vectors of the phrasings in Ask depend on."""
-    questions = [own[language] for own in json.loads(part("questions.json"))]
-    terms = json.loads(part("terms.json")).values()
+    questions = [own[language] for own in json.loads(part("ask/questions.json"))]
+    terms = json.loads(part("ask/terms.json")).values()
     phrasings = [[own["question"], own["also"]] for own in questions]
     phrasings += [
         [own[language].get("ask"), own["en"]["forms"], own["ko"]["forms"]] for own in terms
     ]
-    phrasings.append(json.loads(part("spellings.json")))
+    phrasings.append(json.loads(part("ask/spellings.json")))
     return hashlib.sha256(json.dumps(phrasings).encode()).hexdigest()[:16]
 
 
@@ -459,7 +459,7 @@ def _lens(t: Trace, tokenizer: Any) -> list[list[list[tuple[str, float]]]] | Non
 
 def part(name: str) -> str:
     """Return a file of the page as text."""
-    return (PARTS / name).read_text(encoding="utf-8")
+    return (PAGE / name).read_text(encoding="utf-8")
 
 
 def _hash(content: str) -> str:

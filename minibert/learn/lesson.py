@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from minibert.learn.build import PARTS, load, part
+from minibert.learn.build import PAGE, load, part
 from minibert.learn.live import embed
 
 PROMPT = "I have a [MASK]."
@@ -78,7 +78,7 @@ def articles() -> dict[str, dict[str, Any]]:
     `text` is its first text, and `model` a model that it fits. `needs` lists for each scene the
     words that have to be single pieces of the model.
     """
-    contents: dict[str, dict[str, Any]] = json.loads(part("articles.json"))
+    contents: dict[str, dict[str, Any]] = json.loads(part("article/articles.json"))
     return contents
 
 
@@ -126,14 +126,19 @@ def missing_words(tokenizer: Any, needs: Mapping[str, Iterable[str]]) -> list[st
 def article_texts(article: str) -> dict[str, dict[str, str]]:
     """Return the texts of an article by their name and the language of the reader.
 
-    A file holds all texts in one language: those of both articles, and those of each.
+    Each scene has a file of texts, those that both articles have and those of each article.
+    `title` of the scene "head" is called "head.title". Texts beside the scenes have another file.
     """
-    texts: dict[str, dict[str, str]] = {}
-    for language in ("en", "ko"):
-        contents = json.loads(part(f"texts_{language}.json"))
-        for name, text in {**contents["both"], **contents[article]}.items():
-            texts.setdefault(name, {})[language] = text
+    texts = _texts_of("texts.json", article)
+    for folder in sorted((PAGE / "article" / "scenes").iterdir()):
+        for name, text in _texts_of(f"scenes/{folder.name}/texts.json", article).items():
+            texts[f"{folder.name}.{name}"] = text
     return texts
+
+
+def _texts_of(file: str, article: str) -> dict[str, dict[str, str]]:
+    contents = json.loads(part(f"article/{file}"))
+    return {**contents.get("both", {}), **contents.get(article, {})}
 
 
 def article(language: str = "en") -> dict[str, Any]:
@@ -150,12 +155,12 @@ def article(language: str = "en") -> dict[str, Any]:
     lesson: dict[str, Any] = {
         "language": language,
         "texts": article_texts(language),
-        "sentences": part(content["sentences"]).splitlines(),
+        "sentences": part(f"article/{language}/sentences.txt").splitlines(),
     }
     for name in ("crowds", "measured", "examples", "labeled"):
-        lesson[name] = json.loads(part(content[name]))
-    lesson["studied"] = json.loads(part("studied.json")).get(language)
+        lesson[name] = json.loads(part(f"article/{language}/{name}.json"))
+    lesson["studied"] = json.loads(part("article/studied.json")).get(language)
     added: dict[str, Any] = {"lesson": lesson}
     if content["run"] is not None:
-        added["run"] = json.loads(lzma.decompress((PARTS / content["run"]).read_bytes()))
+        added["run"] = json.loads(lzma.decompress((PAGE / "article" / content["run"]).read_bytes()))
     return added

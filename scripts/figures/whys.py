@@ -3,7 +3,7 @@
     python scripts/figures/whys.py fine-tuning neurons [--language en]
     python scripts/figures/whys.py layers --klue KLUE
 
-The results go into minibert/learn/studied.json. KLUE is a folder with ner-train-5000.tsv.xz and
+The results go into article/studied.json. KLUE is a folder with ner-train-5000.tsv.xz and
 ner-dev.tsv.xz (KLUE-NER, CC BY-SA 4.0), of which only counts are kept. Run it after a change of a
 bundled model or of the sentences of the scenes.
 """
@@ -29,7 +29,7 @@ from minibert.learn import live
 from minibert.learn.build import load
 from minibert.learn.lesson import article, articles
 
-STUDIED = Path(minibert.__file__).parent / "learn" / "studied.json"
+STUDIED = Path(minibert.__file__).parent / "learn/page/article/studied.json"
 SPLITS, EPOCHS, BATCH, RATE = 5, 5, 20, 2e-4
 TOP, SAME = 10, 8  # of the ten texts that excite a neuron most, so many have to share the piece
 SPECIAL = ("[CLS]", "[SEP]", "[PAD]", "[MASK]", "[UNK]")

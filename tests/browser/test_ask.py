@@ -17,7 +17,7 @@ from minibert.study import run
 
 pytestmark = pytest.mark.browser
 
-QUESTIONS = json.loads(part("questions.json"))
+QUESTIONS = json.loads(part("ask/questions.json"))
 # what the page has to show for a question, as a selector and a text in it
 SHOWN = {
     "mask": ("#steps", "−3.4e+38"),

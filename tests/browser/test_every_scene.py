@@ -563,7 +563,7 @@ def test_shipped_vectors_are_used_and_right(english: Read) -> None:
             Math.max(...vector.map((value, c) => Math.abs(value - shipped.get(text)[c]))));
         return [shipped.size > 1000, ...distances];
     }""")
-    scale = json.loads(part("asked.json"))["en"]["scale"]
+    scale = json.loads(part("ask/vectors.json"))["en"]["scale"]
     assert far[:2] == [True, 0] and 0 < far[2] < 0.6 * scale
 
 

@@ -313,21 +313,21 @@ def test_pronouns(model: Model, sample: Any) -> None:
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_ask_has_vectors_of_its_phrasings(language: str) -> None:
     """After a change of the phrasings or spellings, the vectors have to be computed again."""
-    digest = json.loads(part("asked.json"))[language]["texts"]
+    digest = json.loads(part("ask/vectors.json"))[language]["texts"]
     assert digest == phrasings_digest(language), "run scripts/measure_scenes.py --only asked"
 
 
 @cache
 def usual_forms() -> tuple[re.Pattern[str], dict[str, str]]:
     """Return a pattern of the other forms of Korean terms, and the usual form of each."""
-    terms = json.loads(part("terms.json")).values()
+    terms = json.loads(part("ask/terms.json")).values()
     usual = {
         form.lower(): own["ko"]["forms"][0]
         for own in terms
         for form in own["en"]["forms"]
         if form not in own["ko"]["forms"]
     }
-    for first, others in json.loads(part("spellings.json")).items():
+    for first, others in json.loads(part("ask/spellings.json")).items():
         usual |= {form.lower(): first for form in others}
     pattern = "|".join(
         "[ -]?".join(map(re.escape, re.split("[ -]", form)))
@@ -350,15 +350,15 @@ def test_vectors_of_phrasings(model: Model, sample: Any) -> None:
     language = model.lesson["language"]
     entries = [
         [own[language]["question"], *own[language]["also"]]
-        for own in json.loads(part("questions.json"))
+        for own in json.loads(part("ask/questions.json"))
     ] + [
         [*own[language].get("ask", []), *own[language]["forms"]]
-        for own in json.loads(part("terms.json")).values()
+        for own in json.loads(part("ask/terms.json")).values()
     ]
     entries = [[in_usual_forms(text) for text in own] for own in entries]
     pieces = [{i for ids in model.tokenizer(own)["input_ids"] for i in ids} for own in entries]
     counts = Counter(i for ids in pieces for i in ids)
-    shipped = json.loads(part("asked.json"))[language]
+    shipped = json.loads(part("ask/vectors.json"))[language]
     whole = np.frombuffer(inflate(shipped["whole"]), np.int8).reshape(-1, len(shipped["middle"]))
     vectors = torch.tensor(shipped["middle"] + shipped["scale"] * whole)
     texts = [text for own in entries for text in own]

@@ -200,7 +200,7 @@ def test_the_policy_allows_only_the_script_and_style_of_the_page() -> None:
 
 
 def test_both_languages_have_every_word_that_the_page_uses() -> None:
-    words = json.loads(part("words.json"))
+    words = json.loads(part("state/words.json"))
     assert words["en"].keys() == words["ko"].keys()
     for key, sentence in words["en"].items():
         fields = re.findall(r"\{\w+\}", sentence)
@@ -212,7 +212,7 @@ def test_both_languages_have_every_word_that_the_page_uses() -> None:
         for key, texts in lesson.items():
             fields = [set(re.findall(r"\{\w+\}", texts[reader])) for reader in ("en", "ko")]
             assert texts["en"] and texts["ko"] and fields[0] == fields[1], (language, key)
-    html = part("page/page.html")
+    html = part("page.html")
     script = join(PAGE, MAIN)
     used = set(re.findall(r'data-(?:t|label)="([^"]+)"', html)) | set(
         re.findall(r'\bt\("([^"]+)"', script)
