@@ -339,10 +339,16 @@ def test_data_parallel_gathers_outputs(name: str, monkeypatch: pytest.MonkeyPatc
     if "PreTraining" in name:
         labels["next_sentence_label"] = torch.tensor([0, 1, 0])
     for options in ({}, labels, {"output_hidden_states": True, "output_attentions": True}):
-        output = model(**batch, **options)
-        joined = scatter_gather.gather([output, output], "cpu")
-        assert type(joined) is type(output) and joined.keys() == output.keys()
-        assert joined[-1][0].shape[-1] == output[-1][0].shape[-1]
+        first, second = [model(**batch, **options) for _ in range(2)]
+        joined = scatter_gather.gather([first, second], "cpu")
+        assert type(joined) is type(first) and joined.keys() == first.keys()
+        assert joined[-1][0].shape[-1] == first[-1][0].shape[-1]
+        for name in joined.keys():
+            (both, *_), (half, *_) = (
+                value if isinstance(value, tuple) else [value]
+                for value in (joined[name], second[name])
+            )
+            assert torch.equal(both[both.shape[0] // 2 :], half.reshape(-1, *both.shape[1:]))
 
 
 def test_float32_outputs() -> None:

@@ -35,7 +35,6 @@ def test_arrays_and_tensors_have_the_same_scores(name: str, texts: int) -> None:
     [
         (1, None, "Identity"),
         (1, "regression", "Identity"),
-        (1, "single_label_classification", "Identity"),
         (1, "multi_label_classification", "Sigmoid"),
         (2, None, "Softmax"),
         (3, "single_label_classification", "Softmax"),
