@@ -31,6 +31,7 @@ from minibert.cli.options import FORMAT, add_common, options_in_lines
 from minibert.cli.parser import Command, Parser, nearest_name
 from minibert.cli.results import EXPECTED_ERRORS, UsageError
 from minibert.cli.running import end_failed, prepared, run
+from minibert.text.formats import LINES, ROW_FORMATS
 from minibert.text.table import Table
 
 GROUPS: Mapping[str, tuple[Command, ...]] = {
@@ -66,14 +67,13 @@ ENVIRONMENT = {
     "CUDA_VISIBLE_DEVICES": "GPUs that exist for the command, such as 0,1",
 }
 
+MEANINGS = "\n".join(
+    f"  {', '.join(form.endings) or 'any other':<18} {form.meaning}"
+    for form in (*dict.fromkeys(ROW_FORMATS.values()), LINES)
+)
 FILES = f"""How files of texts and tables are read. The ending of the name decides:
 
-  .csv               a table, with commas and fields in quotation marks
-  .tsv               a table, with tabs and without quotation marks
-  .jsonl, .ndjson    a JSON object a line
-  .json              an array of JSON objects
-  .parquet           a table (needs the extra [parquet])
-  any other          a text a line
+{MEANINGS}
 
 .gz, .bz2, .xz or .zst may follow. A folder stands for all of its files, and a URI such as
 s3://bucket/texts.csv for a file elsewhere. --file - reads stdin. Text is UTF-8, or UTF-16 or

@@ -33,6 +33,8 @@ from minibert.cli.results import (
 from minibert.cli.texts import count_texts, rows_of
 from minibert.encoders.encoder_options import VectorOptions
 from minibert.text import Row
+from minibert.text.formats import SHARD_FORMATS, VECTOR_FORMATS, Entry
+from minibert.text.formats.json_lines import digits_of, vector_line
 from minibert.text.location import Location
 from minibert.util.checks import amount
 from minibert.util.progress import Progress, is_watched, place
@@ -44,7 +46,6 @@ if TYPE_CHECKING:
 
 OF_SHARDS = ("format", "shard_size", "update", "processes")
 ENCODING = ("batch_tokens", "prompt", "prompt_name", "overflow")
-FORMATS = ("npy", "safetensors", "jsonl", "parquet")
 THREADS_PER_PROCESS = 8
 MAX_SHOWN = 8  # texts in the table at a terminal, which has as many columns
 _WIDTH = 32  # columns for a text
@@ -71,13 +72,13 @@ def add_embed_output(parser: Parser) -> None:
         "--output",
         type=str,  # a URI, too
         metavar="PATH",
-        help="File to write (.npy, .safetensors, .jsonl or .parquet), or folder for shards, which "
-        "the same command resumes after a stop. Default: stdout.",
+        help=f"File to write ({', '.join(VECTOR_FORMATS)}), or folder for shards, which the same "
+        "command resumes after a stop. Default: stdout.",
     )
     add_options(parser, "--force")
     parser.add_argument(
         "--format",
-        choices=FORMATS,
+        choices=tuple(SHARD_FORMATS),
         help="Format of the shards. Default: that of the shards that are there, else npy, or "
         "parquet with --id-column.",
     )
@@ -113,7 +114,7 @@ def embed(options: argparse.Namespace) -> None:
     if folder is not None and options.format is None:
         # that of the shards that an earlier run has written there, or one with room for ids
         options.format = "npy" if options.id_column is None else "parquet"
-        if manifest.get("file_format") in FORMATS:
+        if manifest.get("file_format") in SHARD_FORMATS:
             options.format = str(manifest["file_format"])
     _check(options, folder, world_size, resumes=bool(manifest))
     with warnings.catch_warnings():
@@ -162,17 +163,15 @@ def print_vectors(
     progress: Progress,
 ) -> None:
     """Prints every vector, as soon as it has been computed."""
-    from minibert.vectors.formats import Entry, json_line, numbers
-
     rows, later = tee(rows)  # the vectors of a window come after all of its texts
     texts = (row.text for row in rows)
     with ResultPrinter(options) as out:
         for window, vectors in embedder.encode_stream(texts, progress=progress, **settings):
             for row, vector in zip(islice(later, len(window)), vectors, strict=True):
                 if out.as_text:
-                    print(" ".join(numbers(vector)))
+                    print(" ".join(digits_of(vector)))
                 else:
-                    out.show_line(json_line(Entry(row.text, row.id), vector))
+                    out.show_line(vector_line(Entry(row.text, row.id), vector))
 
 
 def _folder_of(options: argparse.Namespace) -> str | None:
@@ -186,13 +185,12 @@ def _folder_of(options: argparse.Namespace) -> str | None:
         return None
     is_folder = output.endswith(("/", os.sep)) or os.path.isdir(output)
     ending = os.path.splitext(output)[1]
-    if ending[1:].lower() in FORMATS and not is_folder:
+    if ending.lower() in VECTOR_FORMATS and not is_folder:
         return None
     if (ending or os.path.lexists(output)) and not is_folder:  # a device, for instance
-        endings = ", ".join(f".{name}" for name in FORMATS)
         raise UsageError(
-            f"{os.path.basename(output)!r} should end in {endings} for a file, or in / for a "
-            "folder of shards."
+            f"{os.path.basename(output)!r} should end in {', '.join(VECTOR_FORMATS)} for a file, "
+            "or in / for a folder of shards."
         )
     return str(output.rstrip("/") or output)
 
@@ -203,15 +201,16 @@ def _check(options: argparse.Namespace, folder: str | None, world_size: int, res
     Raises:
         UsageError: Options do not go together, or the output is something else's.
     """
-    target = options.format if folder is not None else options.output
-    if (
-        options.id_column is not None
-        and target
-        and not target.lower().endswith(("jsonl", "parquet"))
-    ):
+    form = None
+    if folder is not None:
+        form = SHARD_FORMATS[options.format]
+    elif options.output is not None:
+        form = VECTOR_FORMATS[os.path.splitext(options.output)[1].lower()]
+    if options.id_column is not None and form is not None and not form.has_texts:
+        endings = ", ".join(end for end, other in VECTOR_FORMATS.items() if other.has_texts)
         raise UsageError(
-            "--id-column needs .jsonl or .parquet (--format for shards), which have a place for "
-            "ids. Others hold the vectors alone, in order."
+            f"--id-column needs {endings} (--format for shards), which have a place for ids. "
+            "Others hold the vectors alone, in order."
         )
     has_files = options.file and "-" not in options.file
     if world_size > 1 and not (folder and has_files):

@@ -12,6 +12,7 @@ from minibert.cli.parser import Parser, command
 from minibert.cli.results import UsageError, claim, print_json
 from minibert.cli.texts import check_files
 from minibert.tasks import TaskName
+from minibert.text.formats import ROW_WRITERS
 from minibert.util.checks import amount
 
 if TYPE_CHECKING:
@@ -53,8 +54,8 @@ def add(parser: Parser) -> None:
     parser.add_argument(
         "--errors",
         metavar="FILE",
-        help="File for the wrong predictions, the most confident first (.jsonl, .csv, .tsv or "
-        ".parquet).",
+        help="File for the wrong predictions, the most confident first "
+        f"({', '.join(ROW_WRITERS)}).",
     )
     add_options(
         parser,

@@ -35,6 +35,7 @@ from minibert.cli.texts import (
     shown_place,
 )
 from minibert.text import Row, Table, read
+from minibert.text.formats import ROW_WRITERS
 from minibert.text.write import write_rows
 from minibert.util.checks import TruncationWarning, amount, warn_of_truncation
 from minibert.util.progress import Progress, is_watched
@@ -61,7 +62,7 @@ def _add_prediction_options(parser: Parser, what: str, *columns: str) -> None:
         parser,
         "--output",
         type=str,  # a URI, too
-        help="File to write (.jsonl, .csv, .tsv or .parquet), with the columns of the input. "
+        help=f"File to write ({', '.join(ROW_WRITERS)}), with the columns of the input. "
         "Default: stdout.",
     )
     add_options(parser, "--force")

@@ -75,9 +75,9 @@ def add(parser: Parser) -> None:
         "--corpus",
         metavar="FILE[=WEIGHT]",
         nargs="+",
-        help="Text with a sentence a line and empty lines between documents, or .jsonl, .csv or "
-        ".parquet with a document a row, compressed or not, folders and URIs. WEIGHT is the share "
-        "of tokens to take of each. Without weights, all are taken as they are.",
+        help="Text with a sentence a line and empty lines between documents, or tables with a "
+        "document a row, compressed or not, folders and URIs. WEIGHT is the share of tokens to "
+        "take of each. Without weights, all are taken as they are.",
     )
     add_table(parser)
     add_fields(parser, PretrainOptions, "held_out")

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Literal
 
 from minibert.text.location import claim as claim_path
-from minibert.text.write import ending_of
+from minibert.text.write import row_writer
 from minibert.util.files import json_text
 
 # reported in one sentence; any other exception is a bug, whose traceback is shown
@@ -96,7 +96,7 @@ def claim(path: str, force: bool, kind: Literal["file", "folder", "rows", "pictu
     """
     try:
         if kind == "rows":
-            ending_of(path)
+            row_writer(path)
         if kind == "picture" and not path.lower().endswith(PICTURES):
             raise ValueError(f"{os.path.basename(path)!r} should end in {', '.join(PICTURES)}.")
         claim_path(path, force, kind == "folder")

@@ -24,7 +24,7 @@ from minibert.cli.parser import Once, Parser, command
 from minibert.cli.results import ResultPrinter, UsageError
 from minibert.cli.texts import check_files, place_of, rows_of_arguments, shown_place
 from minibert.text import Row, Table, read
-from minibert.text.location import Location
+from minibert.text.read import has_columns
 from minibert.util.progress import is_watched
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def _queries_of_file(options: argparse.Namespace) -> list[Row]:
     table = replace(table_of(options), id=None)
     if options.query_column is not None:
         table = replace(table, text=options.query_column)
-    elif not os.path.isdir(file) and not table.format_of(Location(file).suffix).has_columns:
+    elif not os.path.isdir(file) and not has_columns(file, table):
         table = replace(table, text=Table.text, columns=None)  # lines have no columns
     try:
         return list(read(file, table))

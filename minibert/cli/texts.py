@@ -16,7 +16,7 @@ from minibert.cli.options import OF_FILES, refuse_options, table_of
 from minibert.cli.results import UsageError
 from minibert.text import Row, Table, read
 from minibert.text.location import Location
-from minibert.text.read import data_files
+from minibert.text.read import data_files, has_columns
 
 
 def rows_of(
@@ -158,8 +158,7 @@ def count_texts(options: argparse.Namespace, at_most: int | None = None) -> int 
     for name in names:
         path = Path(name)
         location = Location(path)
-        has_columns = table.format_of(location.suffix).has_columns
-        if not path.is_file() or has_columns or location.compressed:
+        if not path.is_file() or has_columns(path, table) or location.compressed:
             return None
         with path.open("rb") as file:
             remaining = None if at_most is None else max(0, at_most - lines)

@@ -16,6 +16,7 @@ from typing import Any
 from minibert.tasks.tables import as_list, check_columns, not_empty, rows_in_memory, usable
 from minibert.tasks.task import Data, FilePath, Skipped
 from minibert.text import Row, Table, read, read_json
+from minibert.text.formats import JsonArray, row_format
 from minibert.text.lines import text_lines
 from minibert.text.location import Location
 from minibert.util.checks import amount
@@ -60,7 +61,7 @@ def read_conll(data: Data, table: Table | None = None, skip: Skipped = None) -> 
     table = table or Table()
     if not isinstance(data, str | os.PathLike):
         sentences = rows_in_memory(data, table)
-    elif table.format_of(Location(data).suffix).kind in ("lines", "table"):
+    elif not row_format(Location(data).suffix, table).is_typed:
         sentences = _sentences_of_lines(Location(data), table)
     else:
         sentences = read(data, table, skip, columns=())
@@ -229,7 +230,7 @@ def read_squad(data: Data, table: Table | None = None, skip: Skipped = None) -> 
 
 def _entries(path: FilePath, table: Table, skip: Skipped) -> Iterator[Row]:
     """A row for each question, with the context of its paragraph."""
-    is_array = table.format_of(Location(path).suffix).kind == "array"
+    is_array = isinstance(row_format(Location(path).suffix, table), JsonArray)
     content = read_json(path, table) if is_array else None
     if isinstance(content, dict):
         objects = [Row(str(path), 1, content, table, "entry")]

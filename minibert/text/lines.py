@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import io
+import sys
 from collections.abc import Iterator
 from typing import IO
 
@@ -11,6 +12,9 @@ from minibert.text.location import Location
 from minibert.text.rows import SHOWN_CHARACTERS, BadRow
 
 HEAD_BYTES = 512
+# Longer lines are errors. A small compressed file may hold one that fills the memory.
+MAX_LINE_BYTES = 100 * 2**20
+MAX_WHOLE_BYTES = 2**31  # the same of a compressed file that is read as a whole
 
 # kinds of files that people take for text, by their first bytes
 _KINDS = {
@@ -19,6 +23,8 @@ _KINDS = {
     ".txt",
     b"\x1f\x8b": "gzip-compressed: rename it to end in .gz, or decompress it",
     b"PAR1\x15": "a parquet file: rename it to end in .parquet",
+    b"ARROW1\0\0": "an Arrow file: rename it to end in .arrow",
+    b"FEA1": "a Feather file: rename it to end in .feather",
     b"%PDF-": "a PDF document: extract its text",
     b"\x80\x02": "a pickle of Python objects: write its texts as .jsonl",
     b"\x80\x03": "a pickle of Python objects: write its texts as .jsonl",
@@ -51,6 +57,7 @@ def text_lines(
     start: int = 0,
     end: int | None = None,
     keep_bad: bool = False,
+    max_bytes: int = MAX_LINE_BYTES,
 ) -> Iterator[tuple[int, str]]:
     """Yield the lines that begin in bytes `[start, end)` of a file, with their ends.
 
@@ -61,25 +68,27 @@ def text_lines(
         start: First byte. Above 0 only for files that can be split (see `is_wide`).
         end: Byte after the last. None reads to the end.
         keep_bad: Yield the lines that `skip` receives, too, with replacement characters.
+        max_bytes: Bytes of a line that is not an error yet.
 
     Returns:
         An iterator of the number of a line from 1, or of its first byte if `start` is not 0, and
         the line.
 
     Raises:
-        ValueError: The file is not text, or a line cannot be decoded and there is no `skip`.
+        ValueError: The file is not text, a line is too long, or one cannot be decoded and there is
+            no `skip`.
     """
     head = b""
     with location.open() as file:
         if start == 0:
             head = file.peek(HEAD_BYTES)[:HEAD_BYTES]  # type: ignore[attr-defined]
-            check_kind(head, location)
+            check_is_text(head, location)
             encoding = encoding or _marked_encoding(head)
         name = codecs.lookup(encoding or "utf-8").name.removesuffix("-sig")
         if not _has_lines_of_bytes(name):
-            yield from _wide_lines(file, name, location)
+            yield from _wide_lines(file, name, location, max_bytes)
             return
-        for number, line in _byte_lines(file, start, end):
+        for number, line in _byte_lines(file, start, end, location, max_bytes):
             try:
                 text = line.decode(name)
                 if "\0" in text:
@@ -95,7 +104,26 @@ def text_lines(
                 yield number, text
 
 
-def check_kind(head: bytes, where: object) -> None:
+def whole_text(location: Location, encoding: str | None) -> str:
+    """Return the text of a file whose lines may be of any length, such as one of JSON.
+
+    Raises:
+        ValueError: As `text_lines`, or the text of a compressed file is too long.
+    """
+    limit = MAX_WHOLE_BYTES if location.compressed else sys.maxsize
+    size = 0
+    lines = []
+    for _, line in text_lines(location, encoding, max_bytes=limit):
+        size += len(line)
+        if size > limit:
+            raise ValueError(
+                f"{location} has more than {limit:,} characters. Decompress it, or write .jsonl."
+            )
+        lines.append(line)
+    return "".join(lines)
+
+
+def check_is_text(head: bytes, where: object) -> None:
     """Check the first bytes of a file that is about to be read as text.
 
     Args:
@@ -136,14 +164,17 @@ def _has_lines_of_bytes(encoding: str) -> bool:
     return "\r\n".encode(encoding) == b"\r\n" and not begins_with_header
 
 
-def _byte_lines(file: IO[bytes], start: int, end: int | None) -> Iterator[tuple[int, bytes]]:
+def _byte_lines(
+    file: IO[bytes], start: int, end: int | None, location: Location, max_bytes: int
+) -> Iterator[tuple[int, bytes]]:
     position = 0
     if start:
         # a line that began before `start` belongs to the part before
         file.seek(start - 1)
-        position = start - 1 + len(file.readline())
+        position = start - 1 + len(file.readline(max_bytes))
     number = 0
-    for block in file:
+    rest = b""
+    while block := rest + file.readline(max_bytes):
         if end is not None and position >= end:
             return
         text = block
@@ -151,11 +182,24 @@ def _byte_lines(file: IO[bytes], start: int, end: int | None) -> Iterator[tuple[
             text = block.removeprefix(codecs.BOM_UTF8)
             if not text:
                 return
-        lines = text.splitlines(keepends=True) if b"\r" in text else (text,)
+        lines = text.splitlines(keepends=True) if b"\r" in text else [text]
+        rest = b""
+        if len(block) >= max_bytes and not block.endswith(b"\n"):
+            rest = lines.pop()  # may go on, as where all lines end in CR
         for line in lines:
             number += 1
             yield (position if start else number), line
-        position += len(block)
+        position += len(block) - len(rest)
+        if len(rest) >= max_bytes:
+            place = f"byte {position}" if start else f"line {number + 1}"
+            raise _too_long(location, place, max_bytes)
+
+
+def _too_long(location: Location, place: str, max_bytes: int) -> ValueError:
+    return ValueError(
+        f"{location}, {place}: the line has more than {max_bytes:,} bytes. Write a line for each "
+        "text."
+    )
 
 
 def _decoding_fault(line: bytes, name: str, encoding: str | None, is_binary: bool) -> str:
@@ -188,12 +232,16 @@ def _decoding_fault(line: bytes, name: str, encoding: str | None, is_binary: boo
     )
 
 
-def _wide_lines(file: IO[bytes], encoding: str, location: Location) -> Iterator[tuple[int, str]]:
+def _wide_lines(
+    file: IO[bytes], encoding: str, location: Location, max_characters: int
+) -> Iterator[tuple[int, str]]:
     text = io.TextIOWrapper(file, encoding=encoding, newline="")
     number = 0
     try:
-        for line in text:
+        while line := text.readline(max_characters):
             number += 1
+            if len(line) >= max_characters:
+                raise _too_long(location, f"line {number}", max_characters)
             yield number, line.removeprefix("\ufeff") if number == 1 else line
     except UnicodeError:
         raise ValueError(f"{location} is not {encoding} after line {number}.") from None

@@ -196,6 +196,26 @@ class Location:
             file = decompress(file)
         return file
 
+    def open_seekable(self) -> IO[bytes]:
+        """Open the file to read its bytes in any order.
+
+        A compressed file is unpacked into a temporary file, so that it does not fill the memory.
+
+        Raises:
+            OSError: The file cannot be opened or unpacked.
+        """
+        if not self.compressed:
+            return self.open()
+        unpacked = tempfile.TemporaryFile()
+        try:
+            with self.open() as file:
+                shutil.copyfileobj(file, unpacked, 1 << 20)
+            unpacked.seek(0)
+        except BaseException:
+            unpacked.close()
+            raise
+        return unpacked
+
     def make_folder(self) -> None:
         """Make this folder. Stores of objects make it with its first file."""
         if self.fs is None:

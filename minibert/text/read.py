@@ -1,13 +1,7 @@
 """Read files of texts row by row. `read` is the one reader of every command.
 
-The ending of the name says how a file is read, and nothing is guessed:
-
-    .csv              a table: commas, fields may be quoted, the first line names the columns
-    .tsv              a table: tabs, quotation marks are ordinary characters
-    .jsonl, .ndjson   an object a line
-    .json             an array of objects
-    .parquet          a table (needs pyarrow)
-    others            a text a line
+The ending of the name says how a file is read, and nothing is guessed. `minibert.text.formats` has
+the formats and their endings. A file of any other ending has a text a line.
 
 Before the ending of a compressed file (.gz, .bz2, .xz, .zst) it is the same. Upper and lower case
 make no difference. `Table` has what overrides it. What evidently contradicts it is an error.
@@ -22,9 +16,10 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
-from minibert.text.file_rows import FileRows
-from minibert.text.lines import text_lines
+from minibert.text.formats import row_format
+from minibert.text.lines import whole_text
 from minibert.text.location import Location
+from minibert.text.reading import Reading
 from minibert.text.rows import BadRow, Row
 from minibert.text.table import Table
 from minibert.util.files import json_fault
@@ -59,7 +54,7 @@ def read(
         skip: Receives the rows that cannot be used, which are left out. None: the first is an
             error.
         columns: Columns that each row must have. None: those that the table names.
-        only: Read only these columns of parquet, which is faster.
+        only: Read only these columns where a format can leave others out, which is faster.
 
     Raises:
         FileNotFoundError: The file does not exist, or the folder has no files.
@@ -73,7 +68,7 @@ def read(
     is_empty = True
     for name in names:
         file = location if location.is_stdin else location / name
-        rows = iter(FileRows(file, table, skip, columns, only))
+        rows = _rows(Reading(file, table, skip, columns, only))
         for row in rows:
             is_empty = False
             yield row
@@ -95,8 +90,7 @@ def read_json(path: str | os.PathLike[str], table: Table | None = None) -> Any:
         ValueError: The file is not JSON.
     """
     location = Location(path)
-    lines = text_lines(location, (table or Table()).encoding)
-    text = "".join(line for _, line in lines)
+    text = whole_text(location, (table or Table()).encoding)
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -104,12 +98,12 @@ def read_json(path: str | os.PathLike[str], table: Table | None = None) -> Any:
 
 
 class Part(NamedTuple):
-    """A part of a file: rows of parquet, else the lines that begin in a range of bytes.
+    """A part of a file: rows of parquet, batches of Arrow, else the lines that begin in some bytes.
 
     Attributes:
         file: Path or URI.
-        start: First row or byte.
-        end: Row or byte after the last. None reads to the end of the file.
+        start: First row, batch or byte.
+        end: Row, batch or byte after the last. None reads to the end of the file.
     """
 
     file: str
@@ -123,7 +117,7 @@ def parts_of(
     """Split a file or a folder into parts of about `part_bytes` of text.
 
     Files that can only be read from the beginning are one part each: compressed ones, .csv, .tsv,
-    .json, and UTF-16.
+    .json, streams of Arrow, and UTF-16.
 
     Args:
         source: Path or URI of a file or folder.
@@ -135,8 +129,8 @@ def parts_of(
 
     Raises:
         FileNotFoundError: The file does not exist, or the folder has no files.
-        ValueError: The source is stdin or a pipe, or a parquet file is damaged or has no column of
-            the text.
+        ValueError: The source is stdin or a pipe, or a file of parquet or Arrow is damaged or has
+            no column of the text.
     """
     table = table or Table()
     location = Location(source)
@@ -146,7 +140,8 @@ def parts_of(
 
     def split(name: str) -> dict[str, Part]:
         file = location / name
-        spans = FileRows(file, table, columns=[table.text]).spans(files[name][0], part_bytes)
+        reading = Reading(file, table, columns=[table.text])
+        spans = row_format(file.suffix, table).split(reading, files[name][0], part_bytes)
         base = name or file.path.replace("\\", "/").rpartition("/")[2]
         return {f"{base}-{start:012d}": Part(str(file), start, end) for start, end in spans}
 
@@ -165,8 +160,16 @@ def read_part(
     A part may have none. See `read`.
     """
     file = Location(part.file)
-    rows = FileRows(file, table or Table(), skip, only=True, start=part.start, end=part.end)
-    return iter(rows)
+    return _rows(Reading(file, table or Table(), skip, None, True, part.start, part.end))
+
+
+def has_columns(path: str | os.PathLike[str], table: Table) -> bool:
+    """Return whether the rows of a file have columns with names. Otherwise they are lines."""
+    return row_format(Location(path).suffix, table).has_columns
+
+
+def _rows(reading: Reading) -> Iterator[Row]:
+    return row_format(reading.file.suffix, reading.table).read(reading)
 
 
 def data_files(location: Location) -> dict[str, tuple[int, float]]:

@@ -56,11 +56,11 @@ class Row:
 
     Attributes:
         file: Path or URI of the file, or "stdin".
-        line: Its number from 1: the line where it begins, or the row of parquet.
+        line: Its number from 1: the line where it begins, or the row of parquet or Arrow.
         values: Its values by column. Those of .csv and .tsv are strings, a line of text has the
-            column of the text alone, and JSON and parquet keep their types.
+            column of the text alone, and all others keep their types.
         table: How the file is read, which names the columns.
-        unit: What `line` counts: "line", "row", or "byte" in a part of a file.
+        unit: What `line` counts: "line" or "row", and in a part of a file "byte" or "batch 2, row".
     """
 
     __slots__ = ("file", "line", "table", "unit", "values")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from minibert.util.checks import option
 from minibert.util.errors import ArgumentError
@@ -12,41 +12,6 @@ from minibert.util.errors import ArgumentError
 Quoting = Literal["quoted", "none"]
 QUOTINGS = ("quoted", "none")
 COLUMNS = ("text", "pair", "label", "id")  # fields of `Table` that name a column
-Kind = Literal["lines", "table", "objects", "array", "parquet"]
-
-_KIND_OF_ENDING: dict[str, Kind] = {
-    ".csv": "table",
-    ".tsv": "table",
-    ".jsonl": "objects",
-    ".ndjson": "objects",
-    ".json": "array",
-    ".parquet": "parquet",
-}
-
-
-class Format(NamedTuple):
-    """How a file is read, as its ending and a `Table` decide together.
-
-    Attributes:
-        kind: "lines" of text, a "table" of text, JSON "objects" with one a line, an "array" of them
-            in JSON, or "parquet".
-        delimiter: Character between the columns of a table of text.
-        quoting: Whether the fields of a table of text may stand between quotation marks.
-    """
-
-    kind: Kind
-    delimiter: str
-    quoting: Quoting
-
-    @property
-    def has_columns(self) -> bool:
-        """Whether a row has columns with names. Otherwise it is a text alone."""
-        return self.kind != "lines"
-
-    @property
-    def has_row_per_line(self) -> bool:
-        """Whether each line is a row of its own, so that reading can begin at any line."""
-        return self.kind in ("lines", "objects")
 
 
 @dataclass(frozen=True)
@@ -125,15 +90,3 @@ class Table:
         """The columns that every row has: the text, and the others that have a name."""
         names = (getattr(self, field) for field in COLUMNS)
         return tuple(name for name in names if name is not None)
-
-    def format_of(self, ending: str) -> Format:
-        """Decide how a file is read.
-
-        Args:
-            ending: The ending of its name in lower case, such as ".csv", without that of a
-                compressed file.
-        """
-        kind = _KIND_OF_ENDING.get(ending, "lines" if self.delimiter is None else "table")
-        delimiter = self.delimiter or ("\t" if ending == ".tsv" else ",")
-        quoting = self.quoting or ("none" if delimiter == "\t" else "quoted")
-        return Format(kind, delimiter, quoting)

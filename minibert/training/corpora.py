@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from minibert.text.location import Location
-from minibert.text.read import Part, parts_of, read_part
+from minibert.text.read import Part, has_columns, parts_of, read_part
 from minibert.text.table import Table
 from minibert.tokenization.spec import tokenizer_digest
 from minibert.util.errors import ArgumentError
@@ -60,7 +60,7 @@ def read_documents(part: Part, table: Table | None = None) -> Iterator[list[str]
     """
     table = table or Table()
     lines: Iterable[str] = (row.text for row in read_part(part, table))
-    if table.format_of(Location(part.file).suffix).has_columns:
+    if has_columns(part.file, table):
         # an empty line ends the document of a row
         lines = chain.from_iterable([*filter(str.strip, text.splitlines()), ""] for text in lines)
     for has_text, document in groupby(map(str.strip, lines), bool):

@@ -32,10 +32,11 @@ from numpy.typing import NDArray
 from minibert.encoders.search import pairwise_similarity
 from minibert.encoders.text_encoder import TextEncoder
 from minibert.encoders.token_rows import Settings, Vectors
+from minibert.text.formats import Entry
 from minibert.text.location import Location
 from minibert.tokenization.spec import tokenizer_digest
 from minibert.util.checks import amount, warn
-from minibert.vectors.formats import Entry, open_vector_file
+from minibert.vectors.file import open_vector_file
 
 MANIFEST = ".manifest"
 # shards, what is said of them, locks, and temporary files of all of these
@@ -434,8 +435,9 @@ def open_vectors(path: str | os.PathLike[str]) -> Vectors | ShardedVectors:
     would read all of them. `minibert embed` compares their hashes when it resumes or updates.
 
     Args:
-        path: Path or URI of an .npy, .safetensors, .jsonl or .parquet file, or of the folder of
-            `--output DIR/` or `encode_to_shards`.
+        path: Path or URI of a file in one of `minibert.text.formats.VECTOR_FORMATS` (.npy,
+            .safetensors, .jsonl, .parquet, .arrow), or of the folder of `--output DIR/` or
+            `encode_to_shards`.
 
     Returns:
         The vectors (N, D), in the order of the texts. Those of a URI are read into memory.

@@ -35,14 +35,16 @@ from minibert.encoders.encoder_options import (
 )
 from minibert.encoders.text_encoder import TextEncoder
 from minibert.encoders.token_rows import CHUNK_TEXTS, Settings, Vectors, check_texts, iter_texts
+from minibert.text.formats import SHARD_FORMATS, VECTOR_FORMATS, Entry, VectorFormat
+from minibert.text.formats.arrow_tables import MIXED_IDS
 from minibert.text.location import Location, claim
 from minibert.text.rows import Row
 from minibert.util.checks import check_count, warn
 from minibert.util.errors import ArgumentError
 from minibert.util.files import named_in_errors, only_run_in
 from minibert.util.progress import SILENT, Progress, interruptible
+from minibert.vectors.file import vector_format
 from minibert.vectors.folder import OWN_FILES, VectorFolder, describe, text_digest
-from minibert.vectors.formats import ENDINGS, MIXED_IDS, WRITERS, Entry, format_of
 
 
 @dataclass
@@ -88,8 +90,8 @@ def encode_to_file(
         embedder: The embedder.
         texts: The texts, or the rows of `minibert.text.read`, whose ids are written where the
             format has a place for them. They are read one after the other.
-        path: The file, a path or a URI. Its ending determines the format, one of those of
-            `minibert.vectors.formats`.
+        path: The file, a path or a URI. Its ending determines the format, one of
+            `minibert.text.formats.VECTOR_FORMATS`.
         force: Replace a file that exists.
         show_progress: True: a bar with tokens per second. None: a line every half minute.
         total: Number of texts, for the time left that the bar shows. None: unknown.
@@ -105,14 +107,13 @@ def encode_to_file(
             FileNotFoundError when its folder does not.
     """
     target = Location(path)
-    end = Path(target.path)
-    file_format = format_of(target)
-    if file_format not in WRITERS:
-        raise ValueError(f"{end.name!r} should end in {ENDINGS}.")
+    form = vector_format(target)
+    if form is None:
+        raise ValueError(f"{Path(target.path).name!r} should end in {', '.join(VECTOR_FORMATS)}.")
     claim(path, force)
-    chunks = _chunks(iter_texts(texts), CHUNK_TEXTS, file_format)  # type: ignore[arg-type]
+    chunks = _chunks(iter_texts(texts), CHUNK_TEXTS, form)  # type: ignore[arg-type]
     settings = embedder.settings(**embedder.with_prompt_for("document", options))
-    run = _Run(embedder, settings, file_format)
+    run = _Run(embedder, settings, form)
     with Progress(show_progress, total) as progress, target.replacing() as temporary:
         return run.write(temporary, chunks, progress)
 
@@ -142,7 +143,8 @@ def encode_to_shards(
         embedder: The embedder.
         texts: The texts or rows, as in `encode_to_file`, which are read a shard at a time.
         folder: Folder of the shards, a path or a URI. It is made if it does not exist.
-        file_format: One of those of `minibert.vectors.formats`.
+        file_format: One of `minibert.text.formats.SHARD_FORMATS`: npy, safetensors, jsonl, parquet
+            or arrow.
         shard_size: Texts in a shard.
         processes: Number of processes, each with a copy of the embedder and its share of torch's
             threads. They are spawned, so a script that uses several has to call this function
@@ -173,7 +175,8 @@ def encode_to_shards(
     _check_shards(file_format, shard_size, rank, world_size)
     check_count("processes", processes)
     settings = embedder.settings(**embedder.with_prompt_for("document", options))
-    chunks = _chunks(iter_texts(texts), shard_size, file_format)  # type: ignore[arg-type]
+    form = SHARD_FORMATS[file_format]
+    chunks = _chunks(iter_texts(texts), shard_size, form)  # type: ignore[arg-type]
     location = Location(folder)
     about = {
         "file_format": file_format,
@@ -181,7 +184,7 @@ def encode_to_shards(
         **describe(embedder, settings),
         "model_name": embedder.model_name,
     }
-    run = _Run(embedder, settings, file_format, update)
+    run = _Run(embedder, settings, form, update)
     path = Path(os.path.realpath(location.path))  # a link to the folder stays
     if update:
         if location.fs is not None or world_size > 1:
@@ -230,9 +233,9 @@ def encode_to_shards(
 
 
 def _check_shards(file_format: str, shard_size: int, rank: int, world_size: int) -> None:
-    if file_format not in WRITERS:
+    if file_format not in SHARD_FORMATS:
         raise ArgumentError(
-            "file_format", f"should be one of {', '.join(WRITERS)}, not {file_format!r}."
+            "file_format", f"should be one of {', '.join(SHARD_FORMATS)}, not {file_format!r}."
         )
     if not isinstance(shard_size, int) or not 1 <= shard_size <= sys.maxsize:
         raise ArgumentError(
@@ -244,7 +247,7 @@ def _check_shards(file_format: str, shard_size: int, rank: int, world_size: int)
         )
 
 
-def _chunks(rows: Iterator[str | Row], size: int, file_format: str) -> Iterator[list[Entry]]:
+def _chunks(rows: Iterator[str | Row], size: int, form: VectorFormat) -> Iterator[list[Entry]]:
     """Texts and their ids, `size` at a time.
 
     Raises:
@@ -257,7 +260,7 @@ def _chunks(rows: Iterator[str | Row], size: int, file_format: str) -> Iterator[
         entries = [Entry(row.text, row.id) if isinstance(row, Row) else Entry(row) for row in chunk]
         check_texts([entry.text for entry in entries], first)
         kinds.update(type(entry.id) for entry in entries)
-        if file_format == "parquet" and {int, str} <= kinds:
+        if form.has_typed_ids and {int, str} <= kinds:
             raise ValueError(MIXED_IDS)
         yield entries
         first += len(chunk)
@@ -342,7 +345,7 @@ class _Run:
 
     embedder: TextEncoder
     settings: Settings
-    file_format: str
+    form: VectorFormat
     update: bool = False  # shards of other texts are written again
     folder: VectorFolder | None = None
     old_vectors: KeptVectors | None = None  # of an update
@@ -370,7 +373,7 @@ class _Run:
                 report.add(counts)
                 yield entries, vectors
 
-        WRITERS[self.file_format](path, encoded(), self.dimension)
+        self.form.write_vectors(path, encoded(), self.dimension)
         return report
 
     def _vectors(self, texts: list[str], progress: Progress) -> tuple[Vectors, CorpusReport]:

@@ -168,7 +168,7 @@ class TestNearest:
 
 
 class TestCorpora:
-    @pytest.mark.parametrize("file_format", ["npy", "safetensors", "jsonl", "parquet"])
+    @pytest.mark.parametrize("file_format", ["npy", "safetensors", "jsonl", "parquet", "arrow"])
     def test_files_and_folders(
         self, embedder: SentenceEmbedder, tmp_path: Path, file_format: str
     ) -> None:

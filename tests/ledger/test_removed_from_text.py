@@ -95,8 +95,10 @@ KINDS: dict[str, tuple[str, bytes, Outcome]] = {
     "parquet as text": ("a.txt", parquet_bytes(), r"is a parquet file: rename .* \.parquet"),
     "parquet as .pq": ("a.pq", parquet_bytes(), r"is a parquet file: rename .* \.parquet"),
     "arrow": ("a.txt", arrow_stream(), "not UTF-8|NUL byte"),
-    "arrow by its ending": ("a.arrow", b"ARROW1\0\0", NUL),
-    "feather": ("a.feather", b"ARROW1\0\0", NUL),
+    # these two endings have a reader again
+    "arrow by its ending": ("a.arrow", arrow_stream(), TEXTS),
+    "feather": ("a.feather", b"ARROW1\0\0", "is not a complete arrow file"),
+    "feather as text": ("a.txt", b"FEA1\0\0\0\0", r"is a Feather file: rename .* \.feather"),
     "avro": ("a.avro", b"Obj\x01\x02\x00", NUL),
     "orc": ("a.orc", b"ORC\x11\x00\x00", NUL),
     "npy": ("a.npy", b"\x93NUMPY\x01\x00v\x00", "NUL byte"),

@@ -19,7 +19,7 @@ from minibert.checkpoints.source import Source
 from minibert.cli import build_parser, main
 from minibert.encoders.token_rows import CHUNK_TEXTS
 from minibert.inference.batching import BATCH_TOKENS
-from minibert.vectors.formats import WRITERS
+from minibert.text.formats import SHARD_FORMATS
 
 TEXTS = ["how tall do trees grow in Korea", "hello"]
 
@@ -64,7 +64,7 @@ def test_help_states_the_defaults_of_the_code(capsys: pytest.CaptureFixture[str]
     text = " ".join(capsys.readouterr().out.split())
     assert f"tokens per batch. (default: {BATCH_TOKENS})" in text
     options = build_parser().parse_args(["embed", "text"])
-    assert options.shard_size == CHUNK_TEXTS and "{" + ",".join(WRITERS) + "}" in text
+    assert options.shard_size == CHUNK_TEXTS and "{" + ",".join(SHARD_FORMATS) + "}" in text
 
 
 @pytest.mark.parametrize(

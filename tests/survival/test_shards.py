@@ -40,7 +40,7 @@ DAMAGES: dict[str, Callable[[Path], Any]] = {
 }
 
 
-@pytest.mark.parametrize("file_format", ["npy", "safetensors", "jsonl", "parquet"])
+@pytest.mark.parametrize("file_format", ["npy", "safetensors", "jsonl", "parquet", "arrow"])
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_shard_is_encoded_again(
     embedder: SentenceEmbedder, tmp_path: Path, damage: str, file_format: str

@@ -14,11 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow
+import pyarrow.feather
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 from pyarrow import parquet
 
-from minibert.text import BadRow, Table, parts_of, read, read_json, read_part
+from minibert.text import BadRow, Table, lines, parts_of, read, read_json, read_part
+from minibert.text.formats import delimited
+from minibert.text.lines import text_lines
 from minibert.text.location import Location
 
 TEXTS = ["a cat", "안녕하세요 여러분", 'she said "no"']
@@ -33,6 +36,30 @@ TSV = 'text\tn\na cat\t0\n안녕하세요 여러분\t1\nshe said "no"\t2\n'
 def parquet_bytes(rows: list[dict[str, Any]] = ROWS) -> bytes:
     stream = io.BytesIO()
     parquet.write_table(pyarrow.Table.from_pylist(rows), stream)
+    return stream.getvalue()
+
+
+def arrow_bytes(rows: list[dict[str, Any]] = ROWS, batch_rows: int = 2) -> bytes:
+    """A file as pandas and polars write it."""
+    stream = io.BytesIO()
+    table = pyarrow.Table.from_pylist(rows)
+    with pyarrow.ipc.new_file(stream, table.schema) as writer:
+        writer.write_table(table, batch_rows)
+    return stream.getvalue()
+
+
+def stream_bytes(rows: list[dict[str, Any]] = ROWS) -> bytes:
+    """A stream as `datasets` writes it."""
+    stream = io.BytesIO()
+    table = pyarrow.Table.from_pylist(rows)
+    with pyarrow.ipc.new_stream(stream, table.schema) as writer:
+        writer.write_table(table, 2)
+    return stream.getvalue()
+
+
+def feather_bytes(rows: list[dict[str, Any]] = ROWS, **options: Any) -> bytes:
+    stream = io.BytesIO()
+    pyarrow.feather.write_feather(pyarrow.Table.from_pylist(rows), stream, **options)
     return stream.getvalue()
 
 
@@ -68,6 +95,12 @@ READABLE = {
     "unicode.tsv": TSV.encode("utf-16"),
     "a.PARQUET": parquet_bytes(),
     "a.parquet.gz": gzip.compress(parquet_bytes()),
+    "a.arrow": arrow_bytes(),
+    "stream.arrow": stream_bytes(),
+    "stream.arrow.gz": gzip.compress(stream_bytes()),
+    "a.arrow.xz": lzma.compress(arrow_bytes()),
+    "A.Feather": feather_bytes(compression="lz4", chunksize=1),
+    "plain.feather": feather_bytes(compression="uncompressed"),
     "a.txt": LINES.encode(),
     "NOTES": LINES.encode(),
     "cr.txt": LINES.replace("\n", "\r").encode(),
@@ -120,6 +153,75 @@ def test_large_files_have_several_parts(tmp_path: Path) -> None:
     rows = [{"text": "a cat " * 20} for _ in range(100)]
     path = write(tmp_path, "a.parquet", parquet_bytes(rows))
     assert len(parts_of(path, part_bytes=1)) == 100
+    path = write(tmp_path, "a.arrow", arrow_bytes(rows, 5))
+    assert len(parts_of(path, part_bytes=1)) == 20
+
+
+def test_rows_of_a_part_of_arrow_say_their_batch(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.arrow", arrow_bytes([{"text": str(number)} for number in range(6)]))
+    parts = parts_of(path, part_bytes=1).values()
+    places = [row.place for part in parts for row in read_part(part)]
+    assert places[1:3] == [f"{path}, row 2", f"{path}, batch 2, row 1"]
+
+
+@pytest.mark.parametrize("name", ["a.parquet.gz", "a.arrow.gz"])
+def test_a_compressed_table_is_a_single_part(name: str, tmp_path: Path) -> None:
+    """Each part would unpack the whole file."""
+    rows = [{"text": "a cat " * 20} for _ in range(100)]
+    data = {"a.parquet.gz": parquet_bytes(rows), "a.arrow.gz": arrow_bytes(rows)}[name]
+    path = write(tmp_path, name, gzip.compress(data))
+    assert len(parts_of(path, part_bytes=1)) == 1
+
+
+def test_version_1_of_feather_is_refused_by_name(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.feather", b"FEA1" + bytes(60))
+    with pytest.raises(ValueError, match=r"a\.feather.*version 1 of Feather.*to_feather"):
+        list(read(path))
+
+
+def test_many_rows_of_one_long_text_need_little_memory(tmp_path: Path) -> None:
+    """The dictionary of a parquet file holds the text once."""
+    text = "a" * 10**6
+    path = write(tmp_path, "a.parquet", parquet_bytes([{"text": text}] * 2000))
+    assert path.stat().st_size < 10**6
+    pool = pyarrow.default_memory_pool()
+    before = pool.bytes_allocated()
+    rows = read(path)
+    for _ in range(300):
+        next(rows)
+    assert pool.bytes_allocated() - before < 600 * 2**20
+    rows.close()
+
+
+@pytest.mark.parametrize("end", ["\n", "\r", "\r\n"])
+def test_a_line_has_a_limit(end: str, tmp_path: Path) -> None:
+    texts = [*("word" * count for count in range(30)), "last"]
+    for name, encoding in (("a.txt.gz", "utf-8"), ("a.txt", "utf-8"), ("b.txt", "utf-16")):
+        data = end.join(texts).encode(encoding)
+        path = write(tmp_path, name, gzip.compress(data) if name.endswith("gz") else data)
+        read_lines = text_lines(Location(path), None, max_bytes=130)
+        assert [line.rstrip("\r\n") for _, line in read_lines] == texts
+        with pytest.raises(ValueError, match=rf"{name}, line \d+: the line has more than 40 "):
+            list(text_lines(Location(path), None, max_bytes=40))
+
+
+def test_a_row_in_quotation_marks_has_a_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delimited, "MAX_LINE_BYTES", 50)
+    path = write(tmp_path, "a.csv", 'text\n"one"\n"' + "more\n" * 30)
+    with pytest.raises(ValueError, match=r"a\.csv, line 3: the row has more than 50 characters"):
+        list(read(path))
+
+
+def test_an_array_in_a_compressed_file_has_a_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path, "a.json.gz", gzip.compress(ARRAY.encode()))
+    assert texts_of(path) == TEXTS
+    monkeypatch.setattr(lines, "MAX_WHOLE_BYTES", 60)
+    with pytest.raises(ValueError, match=r"a\.json\.gz has more than 60 characters"):
+        list(read(path))
 
 
 PLACES = {
@@ -133,6 +235,14 @@ PLACES = {
     ),
     "a.parquet": (
         parquet_bytes([{"text": str(number)} for number in range(3)]),
+        ["row 1", "row 2", "row 3"],
+    ),
+    "a.arrow": (
+        arrow_bytes([{"text": str(number)} for number in range(3)]),
+        ["row 1", "row 2", "row 3"],
+    ),
+    "a.feather": (
+        stream_bytes([{"text": str(number)} for number in range(3)]),
         ["row 1", "row 2", "row 3"],
     ),
 }
@@ -155,14 +265,17 @@ def test_columns_by_their_names_with_their_types(tmp_path: Path) -> None:
         ("a.jsonl", json.dumps(rows[0])),
         ("a.json", json.dumps(rows)),
         ("a.parquet", parquet_bytes(rows)),
+        ("a.arrow", stream_bytes(rows)),
+        ("a.feather", feather_bytes(rows)),
     ):
         [row] = read(write(tmp_path, name, data), table)
         assert (row.text, row.pair, row.label, row.id) == ("who?", "Ann", 1, 7)
         assert row.values == rows[0]
     [row] = read(write(tmp_path, "a.csv", "key,q,y,a\n7,who?,1,Ann\n"), table)
     assert (row.text, row.pair, row.label, row.id) == ("who?", "Ann", "1", "7")
-    [row] = read(tmp_path / "a.parquet", columns=["q", "key"], only=True)
-    assert row.values == {"q": "who?", "key": 7}
+    for name in ("a.parquet", "a.arrow", "a.feather"):
+        [row] = read(tmp_path / name, columns=["q", "key"], only=True)
+        assert row.values == {"q": "who?", "key": 7}
 
 
 TABLES = {
@@ -216,6 +329,8 @@ BAD_ROWS = {
     "d.jsonl": (b'{"text": "one"}\n{"body": "two"}\n', ["one"], "line 2"),
     "a.json": (b'[{"text": "one"},\n{"text": null}, "x"]', ["one"], "line 2"),
     "a.parquet": (parquet_bytes([{"text": "one"}, {"text": None}]), ["one"], "row 2"),
+    "a.arrow": (arrow_bytes([{"text": "one"}, {"text": None}]), ["one"], "row 2"),
+    "b.arrow": (stream_bytes([{"text": "one"}, {"text": None}]), ["one"], "row 2"),
 }
 
 
@@ -311,6 +426,12 @@ DAMAGED = {
     "a.parquet": b"PAR1 and no more",
     "a.parquet.gz": b"plain",
     "a.parquet.xz": b"plain",
+    "a.feather": b"ARROW1\0\0",
+    "a.arrow": arrow_bytes()[:-40],
+    "b.arrow": stream_bytes()[:-60],
+    "c.arrow": arrow_bytes([{"text": "a"} for _ in range(99)]).replace(b"aa", b"\xff\xff"),
+    "d.arrow": b"text\none\n",
+    "a.arrow.gz": b"plain",
     "b.parquet": parquet_bytes([{"text": "a"} for _ in range(99)]).replace(b"a", b"\xff"),
 }
 
@@ -350,7 +471,7 @@ def test_stdin(table: Table | None, monkeypatch: pytest.MonkeyPatch) -> None:
         parts_of("-")
 
 
-@pytest.mark.parametrize("name", ["a.txt", "a.csv.gz", "a.parquet", "a.json"])
+@pytest.mark.parametrize("name", ["a.txt", "a.csv.gz", "a.parquet", "a.json", "a.arrow"])
 def test_uris(name: str, tmp_path: Path) -> None:
     fsspec = pytest.importorskip("fsspec")
     data = {**READABLE, "a.csv.gz": READABLE["a.Csv.GZ"], "a.parquet": READABLE["a.PARQUET"]}
@@ -418,7 +539,7 @@ def test_any_lines_in_any_parts(
     assert [row.text for part in parts.values() for row in read_part(part)] == expected
 
 
-@pytest.mark.parametrize("name", ["a.txt", "array.json.gz", "a.PARQUET"])
+@pytest.mark.parametrize("name", ["a.txt", "array.json.gz", "a.PARQUET", "a.arrow"])
 def test_buckets(name: str, bucket: str) -> None:
     with Location(f"{bucket}/in/{name}/{name}").replacing() as temporary:
         temporary.write_bytes(READABLE[name])
@@ -502,6 +623,7 @@ def test_a_column_of_a_file_without_columns(
         ("a.json", {"columns": ("text", "n")}),
         ("a.parquet", {"quoting": "quoted"}),
         ("a.parquet", {"encoding": "cp949"}),
+        ("a.arrow", {"delimiter": ","}),
         ("a.txt", {"quoting": "none"}),
     ],
 )
@@ -509,6 +631,7 @@ def test_an_option_without_effect_is_said(
     name: str, options: dict[str, Any], tmp_path: Path
 ) -> None:
     data = {"a.jsonl": JSON_LINES, "a.json": ARRAY, "a.parquet": parquet_bytes(), "a.txt": LINES}
+    data["a.arrow"] = arrow_bytes()
     path = write(tmp_path, name, data[name])
     with pytest.warns(UserWarning, match=f"{next(iter(options))} has no effect on .*{name}"):
         assert [row.text for row in read(path, Table(**options))] == TEXTS

@@ -3,7 +3,9 @@
 import pytest
 
 from minibert.text import Table, read
-from minibert.text.write import ROWS_PER_GROUP, write_rows
+from minibert.text.formats import ROW_WRITERS
+from minibert.text.formats.arrow_tables import ROWS_PER_GROUP
+from minibert.text.write import write_rows
 
 ROWS = [
     {"text": 'She said "no", twice', "label": "a, b"},
@@ -19,7 +21,7 @@ LINES = [
 ]
 
 
-@pytest.mark.parametrize("ending", [".tsv", ".csv", ".jsonl"])
+@pytest.mark.parametrize("ending", ROW_WRITERS)
 def test_written_rows_are_read_back(tmp_path, ending):
     rows = ROWS if ending == ".tsv" else ROWS + LINES
     path = tmp_path / f"rows{ending}"
@@ -55,15 +57,16 @@ def test_cells_of_other_types(tmp_path):
     ],
     ids=["numbers", "null", "lists", "objects"],
 )
-def test_the_types_of_parquet_are_those_of_all_rows(tmp_path, first, last, read_first):
+@pytest.mark.parametrize("ending", ["parquet", "arrow", "feather"])
+def test_the_types_of_a_table_are_those_of_all_rows(tmp_path, ending, first, last, read_first):
     """A type of the first rows would lose the fraction or the field of a later one."""
     pytest.importorskip("pyarrow")
-    path = tmp_path / "rows.parquet"
+    path = tmp_path / f"rows.{ending}"
     rows = [{"text": "a", "more": first}] * (ROWS_PER_GROUP + 1) + [{"text": "b", "more": last}]
     assert write_rows(str(path), rows) == len(rows)
     values = [row.values["more"] for row in read(path)]
     assert (values[0], values[-1]) == (read_first, last)
-    assert [path.name for path in tmp_path.iterdir()] == ["rows.parquet"]
+    assert [path.name for path in tmp_path.iterdir()] == [path.name]
 
 
 @pytest.mark.parametrize("values", [(1, "a"), (1.5, 2**60 + 1), ({}, {})])
@@ -72,3 +75,33 @@ def test_values_without_a_common_type_are_refused(tmp_path, values):
     rows = [{"text": "a", "more": value} for value in values for _ in range(ROWS_PER_GROUP)]
     with pytest.raises(ValueError, match=r"write \.jsonl or \.csv"):
         write_rows(str(tmp_path / "rows.parquet"), rows)
+
+
+def test_a_tsv_of_one_column_refuses_an_empty_cell(tmp_path):
+    """An empty line is no row of a table."""
+    rows = [{"text": "a"}, {"text": ""}, {"text": "b"}]
+    with pytest.raises(ValueError, match=r"empty line.*write \.csv or \.jsonl"):
+        write_rows(str(tmp_path / "rows.tsv"), rows)
+    write_rows(str(tmp_path / "rows.csv"), rows)
+    assert [row.values for row in read(tmp_path / "rows.csv")] == rows
+
+
+@pytest.mark.parametrize("ending", ["arrow", "feather"])
+def test_other_libraries_read_arrow(tmp_path, ending):
+    pandas = pytest.importorskip("pandas")
+    path = tmp_path / f"rows.{ending}"
+    write_rows(str(path), ROWS)
+    assert pandas.read_feather(path).to_dict("records") == ROWS
+    pandas.DataFrame(ROWS).to_feather(path)
+    assert [row.values for row in read(path, Table(label="label"))] == ROWS
+
+
+def test_arrow_files_of_datasets(tmp_path):
+    datasets = pytest.importorskip("datasets")
+    write_rows(str(tmp_path / "rows.arrow"), ROWS)
+    loaded = datasets.load_dataset(
+        "arrow", data_files=str(tmp_path / "rows.arrow"), cache_dir=str(tmp_path / "cache")
+    )
+    assert loaded["train"].to_list() == ROWS
+    datasets.Dataset.from_list(ROWS).save_to_disk(tmp_path / "set")
+    assert [row.values for row in read(tmp_path / "set", Table(label="label"))] == ROWS

@@ -14,12 +14,12 @@ from tiny_folder import LINES, as_if_stopped, contents, sentence_folder
 
 from minibert import SentenceEmbedder, encode_to_file, encode_to_shards, open_vectors
 from minibert.cli import main
+from minibert.text.formats import SHARD_FORMATS
 from minibert.text.location import Location, claim
 from minibert.text.write import write_rows
-from minibert.vectors.formats import WRITERS
 
 
-@pytest.mark.parametrize("file_format", WRITERS)
+@pytest.mark.parametrize("file_format", SHARD_FORMATS)
 def test_vectors_are_read_from_where_they_were_written(
     file_format: str, embedder: SentenceEmbedder, tmp_path: Path
 ) -> None:

@@ -31,7 +31,7 @@ def names(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()}
 
 
-@pytest.mark.parametrize("file_format", ["npy", "safetensors", "jsonl", "parquet"])
+@pytest.mark.parametrize("file_format", ["npy", "safetensors", "jsonl", "parquet", "arrow"])
 def test_only_new_texts_are_computed(
     file_format: str, embedder: SentenceEmbedder, tmp_path: Path
 ) -> None:
@@ -107,10 +107,10 @@ def test_parquet_works_without_pandas_and_limits_ids_to_64_bits(tmp_path: Path) 
     code = (
         "import sys, numpy as np\n"
         "from pathlib import Path\n"
-        "from minibert.vectors.formats import READERS, WRITERS, Entry\n"
+        "from minibert.text.formats import SHARD_FORMATS, Entry\n"
         "chunks = [([Entry('a', int(sys.argv[2])), Entry('b', -1)], np.ones((2, 4), np.float32))]\n"
-        "WRITERS['parquet'](Path(sys.argv[1]), iter(chunks), 4)\n"
-        "assert READERS['parquet'](Path(sys.argv[1])).shape == (2, 4)\n"
+        "SHARD_FORMATS['parquet'].write_vectors(Path(sys.argv[1]), iter(chunks), 4)\n"
+        "assert SHARD_FORMATS['parquet'].read_vectors(Path(sys.argv[1])).shape == (2, 4)\n"
         "assert 'pandas' not in sys.modules\n"
     )
     for row_id, error in ((2**63 - 1, ""), (2**63, "to 2**63 - 1. Write longer")):

@@ -27,9 +27,9 @@ from tiny_folder import LINES, WORDS, as_if_stopped, contents
 
 from minibert import SentenceEmbedder
 from minibert.cli import embed, main
+from minibert.text.formats import SHARD_FORMATS, Entry
 from minibert.text.location import Location
 from minibert.vectors.folder import ShardedVectors, open_vectors
-from minibert.vectors.formats import WRITERS, Entry
 from minibert.vectors.shards import encode_to_file, encode_to_shards
 
 
@@ -42,13 +42,15 @@ def read_vectors(path: Path) -> np.ndarray[Any, Any]:
         rows = [
             json.loads(line)["vector"] for line in path.read_text(encoding="utf-8").splitlines()
         ]
+    elif path.suffix == ".arrow":
+        rows = pytest.importorskip("pyarrow.feather").read_table(path)["vector"].to_pylist()
     else:
         rows = pytest.importorskip("pyarrow.parquet").read_table(path)["vector"].to_pylist()
     return np.array(rows, dtype=np.float32)
 
 
 class TestFiles:
-    @pytest.mark.parametrize("ending", ["npy", "safetensors", "jsonl", "parquet"])
+    @pytest.mark.parametrize("ending", ["npy", "safetensors", "jsonl", "parquet", "arrow"])
     def test_every_format_holds_the_same_vectors(
         self, embedder: SentenceEmbedder, tmp_path: Path, ending: str
     ) -> None:
@@ -58,7 +60,7 @@ class TestFiles:
         assert (report.lines, report.overlong) == (47, 0)
         assert np.array_equal(read_vectors(tmp_path / f"out.{ending}"), embedder.encode(LINES))
 
-    @pytest.mark.parametrize("ending", ["npy", "safetensors", "jsonl", "parquet"])
+    @pytest.mark.parametrize("ending", ["npy", "safetensors", "jsonl", "parquet", "arrow"])
     def test_no_texts(self, embedder: SentenceEmbedder, tmp_path: Path, ending: str) -> None:
         (tmp_path / f"out.{ending}").touch()
         encode_to_file(embedder, [], tmp_path / f"out.{ending}", force=True)
@@ -93,14 +95,16 @@ class TestFiles:
     def test_lists_of_other_programs_are_read_if_they_have_one_size(self, tmp_path: Path) -> None:
         arrow = pytest.importorskip("pyarrow")
         parquet = pytest.importorskip("pyarrow.parquet")
-        path = tmp_path / "v.parquet"
-        for rows in ([[1.0, 2.0], [3.0, 4.0]], [[1.0], [2.0, 3.0, 4.0]]):
-            parquet.write_table(arrow.table({"vector": arrow.array(rows)}), path)
-            if len(rows[0]) == 2:
-                np.testing.assert_array_equal(open_vectors(path), rows)
-            else:
-                with pytest.raises(ValueError, match=r"v.parquet is not a complete"):
-                    open_vectors(path)
+        feather = pytest.importorskip("pyarrow.feather")
+        for name, write in (("v.parquet", parquet.write_table), ("v.arrow", feather.write_feather)):
+            path = tmp_path / name
+            for rows in ([[1.0, 2.0], [3.0, 4.0]], [[1.0], [2.0, 3.0, 4.0]]):
+                write(arrow.table({"vector": arrow.array(rows)}), path)
+                if len(rows[0]) == 2:
+                    np.testing.assert_array_equal(open_vectors(path), rows)
+                else:
+                    with pytest.raises(ValueError, match=rf"{name} is not a complete"):
+                        open_vectors(path)
 
     def test_texts_are_stored_with_their_vectors(
         self, embedder: SentenceEmbedder, tmp_path: Path
@@ -130,7 +134,9 @@ class TestFiles:
         parts = [
             generator.normal(size=(size, dimension)).astype(np.float32) * 1e-5 for size in sizes
         ]
-        WRITERS[ending](path, [([Entry("")] * len(part), part) for part in parts], dimension)
+        SHARD_FORMATS[ending].write_vectors(
+            path, [([Entry("")] * len(part), part) for part in parts], dimension
+        )
         expected = np.concatenate([np.empty((0, dimension), np.float32), *parts])
         assert np.array_equal(read_vectors(path).reshape(-1, dimension), expected)
 
@@ -154,7 +160,8 @@ class TestFiles:
 
     def test_unknown_ending(self, embedder: SentenceEmbedder, tmp_path: Path) -> None:
         with pytest.raises(
-            ValueError, match=r"'out.csv' should end in .npy, .safetensors, .jsonl, .parquet"
+            ValueError,
+            match=r"'out.csv' should end in .npy, .safetensors, .jsonl, .ndjson, .parquet",
         ):
             encode_to_file(embedder, LINES, tmp_path / "out.csv")
 
@@ -269,7 +276,7 @@ class TestShards:
         [
             (
                 {"file_format": "csv"},
-                "file_format should be one of npy, safetensors, jsonl, parquet, not 'csv'",
+                "file_format should be one of npy, safetensors, jsonl, parquet, arrow, not 'csv'",
             ),
             ({"shard_size": 0}, "shard_size should be a whole number from 1 to [0-9]+, not 0"),
             ({"processes": 0}, "processes should be a whole number of 1 or more, not 0"),
@@ -721,7 +728,7 @@ def test_the_advice_of_a_shard_that_cannot_be_written_fits_any_cause(
     def fail(*_: Any) -> None:
         raise cause
 
-    monkeypatch.setitem(WRITERS, "npy", fail)
+    monkeypatch.setattr(SHARD_FORMATS["npy"], "write_vectors", fail)
     with pytest.raises(OSError, match=r"(denied|no space).* are complete") as raised:
         encode_to_shards(embedder, LINES, tmp_path)
     assert "room" not in str(raised.value)
@@ -739,7 +746,7 @@ def test_a_folder_has_vectors_of_one_shape(
     encode_to_shards(embedder, texts, tmp_path / "shaped", **shape)
     vectors = open_vectors(tmp_path / "shaped")
     np.testing.assert_allclose(vectors[:], embedder.encode(texts, **shape), atol=1e-6)
-    for ending in WRITERS:
+    for ending in SHARD_FORMATS:
         encode_to_file(embedder, texts, tmp_path / f"file.{ending}", **shape)
         np.testing.assert_allclose(open_vectors(tmp_path / f"file.{ending}"), vectors[:], atol=1e-6)
     with pytest.raises(ValueError, match=f"begun with {min(shape)} (None|False), not"):

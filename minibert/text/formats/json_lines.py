@@ -1,0 +1,104 @@
+"""JSON objects, one a line: rows, or texts with their vectors."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from minibert.text.formats.format import (
+    Chunks,
+    Entry,
+    RowFormat,
+    RowWriter,
+    Span,
+    VectorFormat,
+)
+from minibert.text.formats.json_array import has_surrogate
+from minibert.text.formats.lines import spans_of_lines
+from minibert.text.lines import text_lines
+from minibert.text.location import Location
+from minibert.text.reading import Reading
+from minibert.text.rows import Row
+from minibert.util.files import json_fault, json_text
+
+if TYPE_CHECKING:
+    from minibert.text.formats.format import FloatArray
+
+
+class JsonLines(RowFormat, RowWriter, VectorFormat):
+    """An object a line. Vectors have all digits that float32 needs."""
+
+    name = "jsonl"
+    endings = (".jsonl", ".ndjson")
+    meaning = "a JSON object a line"
+    is_typed = True
+    without_effect = ("columns", "delimiter", "quoting")
+    has_texts = True
+
+    def rows(self, reading: Reading) -> Iterator[Row]:
+        """A row for each line that is not blank."""
+        name, table, unit = reading.name, reading.table, reading.unit
+        for number, line in reading.lines():
+            if line.isspace():
+                continue
+            try:
+                values = json.loads(line)
+                reason = reading.fault(values)
+                if not reason and "\\u" in line and has_surrogate(values):
+                    reason = "the line has half a character, a surrogate"
+            except (ValueError, RecursionError) as error:
+                reason = f"the line is not JSON ({json_fault(error)})"
+            if reason and line.startswith("["):
+                reason += ". Rename the file to end in .json if it is an array as a whole"
+            if reason:
+                reading.leave_out(number, unit, reason, line)
+            else:
+                yield Row(name, number, values, table, unit)
+
+    def spans(self, reading: Reading, size: int, part_bytes: int) -> list[Span]:
+        """Ranges of bytes."""
+        return spans_of_lines(reading, size, part_bytes)
+
+    def write_rows(self, path: Path, rows: Iterator[Mapping[str, Any]]) -> None:
+        """Write a line for each row."""
+        with path.open("w", encoding="utf-8") as file:
+            for row in rows:
+                file.write(json_text(row) + "\n")
+
+    def write_vectors(self, path: Path, chunks: Chunks, dimension: int) -> None:
+        """Write a line for each vector: {"id": ..., "text": ..., "vector": [...]}."""
+        with path.open("w", encoding="utf-8") as file:
+            for entries, vectors in chunks:
+                for entry, vector in zip(entries, vectors, strict=True):
+                    file.write(f"{vector_line(entry, vector)}\n")
+
+    def read_vectors(self, path: Path) -> Any:
+        """Return the vectors in memory."""
+        import numpy as np
+
+        vectors = []
+        for number, line in text_lines(Location(path), None):
+            if line.isspace():
+                continue
+            vector = np.array(json.loads(line)["vector"])
+            if vector.ndim != 1 or vector.dtype.kind not in "fiu":
+                raise ValueError(f"line {number} has no vector of numbers")
+            vectors.append(vector.astype(np.float32))
+        return np.array(vectors, dtype=np.float32)
+
+
+def vector_line(entry: Entry, vector: FloatArray) -> str:
+    """Return a text, its id if it has one, and its vector as one line of JSON."""
+    fields = []
+    if entry.id is not None:
+        fields.append(f'"id": {json.dumps(entry.id, ensure_ascii=False)}')
+    fields.append(f'"text": {json.dumps(entry.text, ensure_ascii=False)}')
+    fields.append(f'"vector": [{", ".join(digits_of(vector))}]')
+    return f"{{{', '.join(fields)}}}"
+
+
+def digits_of(vector: FloatArray) -> list[str]:
+    """Return the values of a vector, each with all digits that float32 needs."""
+    return [f"{number:.9g}" for number in vector.tolist()]

@@ -1,0 +1,85 @@
+"""A text a line, in files of any ending that no other format has."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from minibert.text.formats.format import RowFormat, Span
+from minibert.text.lines import HEAD_BYTES, check_is_text, is_wide
+from minibert.text.location import Location
+from minibert.text.reading import Reading
+from minibert.text.rows import Row
+from minibert.text.table import Table
+from minibert.util.files import RECIPES
+
+
+class Lines(RowFormat):
+    """Lines of text. Each is a row of its own, so that reading can begin at any line."""
+
+    name = "lines"
+    endings = ()
+    meaning = "a text a line"
+    has_columns = False
+    without_effect = ("quoting",)  # a column that is needed is an error
+
+    def rows(self, reading: Reading) -> Iterator[Row]:
+        """A row for each line."""
+        others = [
+            name for name in (*reading.needed, *(reading.table.columns or ())) if name != Table.text
+        ]
+        if others:
+            with reading.file.open() as file:
+                check_is_text(file.read(HEAD_BYTES), reading.file)
+            raise ValueError(
+                f"{reading.file} is read as lines, which have no column {others[0]!r}. A table "
+                "ends in .csv, .tsv, .jsonl or .parquet, or is read with Table(delimiter=...). "
+                f"{RECIPES}."
+            )
+        # looked up once, because there may be millions of lines
+        name, table, unit, column = reading.name, reading.table, reading.unit, reading.table.text
+        lines = reading.lines()
+        for number, line in lines:
+            text = line.rstrip("\r\n")
+            if reading.start == 0 and text.strip():
+                _check_is_no_json(reading.file, number, text.strip())
+            yield Row(name, number, {column: text}, table, unit)
+            if text.strip():
+                break
+        for number, line in lines:
+            yield Row(name, number, {column: line.rstrip("\r\n")}, table, unit)
+
+    def spans(self, reading: Reading, size: int, part_bytes: int) -> list[Span]:
+        """Ranges of bytes."""
+        return spans_of_lines(reading, size, part_bytes)
+
+
+def spans_of_lines(reading: Reading, size: int, part_bytes: int) -> list[Span]:
+    """Ranges of bytes of a file whose lines are rows of their own."""
+    if size <= part_bytes or is_wide(reading.file, reading.table.encoding):
+        return [(0, None)]
+    return even_spans(size, part_bytes)
+
+
+def even_spans(count: int, step: int) -> list[Span]:
+    """Split `count` bytes, rows or batches into parts of `step`."""
+    starts = range(0, max(1, count), step)
+    return [(start, start + step if start + step < count else None) for start in starts]
+
+
+def _check_is_no_json(file: Location, number: int, line: str) -> None:
+    """Raise a ValueError if the first line of a file of lines is an object, or begins with one."""
+    if line[0] not in "{[":
+        return
+    try:
+        value, _ = json.JSONDecoder().raw_decode(line)
+    except (ValueError, RecursionError):
+        value = [{}] if line in ("{", "[", "[{") else []
+    if isinstance(value, dict):
+        value = [value] if value else []
+    if value and isinstance(value[0], dict):
+        raise ValueError(
+            f"{file}, line {number}: the line is JSON, but {file} is read as lines of text by its "
+            "name. Rename it to end in .jsonl if it has an object a line, or in .json if it is an "
+            "array."
+        )
