@@ -393,7 +393,7 @@ def test_help_explains_topics(topic: str, capsys: pytest.CaptureFixture[str]) ->
         ("rerank x --model y --file a.txt --file b.txt", "--file: is given twice"),
         ("evaluate x y --label-columns a --label-columns b", "--label-columns: is given twice"),
         # a file of a format that does not exist
-        ("classify x --model y -o a.xlsx", "should end in .jsonl"),
+        ("classify x --model y -o a.xlsx", "should end in .csv"),
     ],
 )
 def test_bad_usage_is_refused_before_a_model_is_loaded(
