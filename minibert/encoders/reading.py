@@ -1,0 +1,93 @@
+"""How a fine-tuned model reads its inputs, as its training decided it.
+
+    reading = Reading.of(model.config)
+    reading.by_piece  # True for a tagger whose training data have a tag for each character
+
+`finetune` decides it from the training rows and writes it into config.json, under the key
+"minibert". Evaluation, the commands, the Python functions, the service and exports follow it unless
+an argument says otherwise. transformers keeps the key. A model without it is read as the arguments
+say. The limit of tokens is not among it: it is `model_max_length` of the tokenizer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from numbers import Real
+from typing import Any
+
+from minibert.config import BertConfig
+from minibert.util.checks import check_count, check_flag, check_kind
+
+KEY = "minibert"
+"""The key of config.json."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a model reads its inputs. None: its training did not decide it.
+
+    Attributes:
+        task: What it was trained to do, as `evaluate` names it, such as "tokens".
+        pairs: Whether it compares two texts.
+        by_piece: Whether each piece of a word has a tag of its own, because the words of the
+            training data are single characters.
+        no_answer: Whether a text may lack the answer to a question.
+        no_answer_threshold: How much higher the score of "no answer" has to be than that of the
+            best answer.
+        max_answer_length: Tokens of the longest answer.
+        options: The options of the task that it was trained with.
+    """
+
+    task: str | None = None
+    pairs: bool | None = None
+    by_piece: bool | None = None
+    no_answer: bool | None = None
+    no_answer_threshold: float | None = None
+    max_answer_length: int | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, config: BertConfig) -> Reading:
+        """What a config says, or nothing where it lacks the key.
+
+        Raises:
+            ValueError: A value of the key has another type.
+        """
+        content = config.extra.get(KEY)
+        if content is None:
+            return cls()
+        try:
+            check_kind(KEY, content, Mapping, "an object")
+            values = {one.name: content.get(one.name) for one in _DECIDED}
+            return cls(**values, options=content.get("options") or {})
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"config.json is damaged in {KEY!r}: {error}") from None
+
+    def __post_init__(self) -> None:
+        """ValueError for a value of another type."""
+        for name in ("pairs", "by_piece", "no_answer"):
+            check_flag(name, getattr(self, name))
+        if self.task is not None:
+            check_kind("task", self.task, str, "a string")
+        if self.max_answer_length is not None:
+            check_count("max_answer_length", self.max_answer_length)
+        if self.no_answer_threshold is not None:
+            check_kind("no_answer_threshold", self.no_answer_threshold, Real, "a number")
+        check_kind("options", self.options, Mapping, "an object of options by name")
+
+    @property
+    def decided(self) -> dict[str, Any]:
+        """What training decided, by name. The options are not among it."""
+        values = {one.name: getattr(self, one.name) for one in _DECIDED}
+        return {name: value for name, value in values.items() if value is not None}
+
+    def as_fields(self) -> dict[str, Any]:
+        """The fields of a config that say the same, as `BertConfig` takes them."""
+        content = self.decided
+        if self.options:
+            content["options"] = dict(self.options)
+        return {"extra": {KEY: content}}
+
+
+_DECIDED = [one for one in fields(Reading) if one.name != "options"]
