@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 
-from minibert.cli.loading import USES, source_of
+from minibert.cli.loading import source_of, usage_of
 from minibert.cli.options import add_model, add_options
 from minibert.cli.parser import Parser, command
 from minibert.cli.results import UsageError, claim, report
@@ -118,8 +118,8 @@ def export(options: argparse.Namespace) -> None:
         f"most\n{done.difference:.1e} of the largest one, and the smallest cosine is "
         f"{done.cosine:.6f}."
     )
-    use = USES.get(KIND_OF_CLASS.get(done.kind, "embedder"), "")
-    if use:  # other graphs are used from Python
-        sentence += f"\nUse it: {use.format(model=options.output)} --backend onnx"
+    usage = usage_of(KIND_OF_CLASS.get(done.kind, "embedder"), options.output, "onnx")
+    if usage:  # other graphs are used from Python
+        sentence += f"\nUse it: {usage}"
     content = {"output": options.output, "precision": options.precision, **done._asdict()}
     report(options, content, sentence)

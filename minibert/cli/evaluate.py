@@ -7,11 +7,19 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, get_args
 
 from minibert.cli.loading import check_device, check_kind, source_of
-from minibert.cli.options import add_device, add_model, add_options, add_table, keywords_of
+from minibert.cli.options import (
+    add_device,
+    add_fields,
+    add_model,
+    add_options,
+    add_table,
+    keywords_of,
+)
 from minibert.cli.parser import Parser, command
 from minibert.cli.results import UsageError, claim, print_json
 from minibert.cli.texts import check_files
 from minibert.tasks import TaskName
+from minibert.tasks.options import AnswerOptions, TagOptions
 from minibert.text.formats import ROW_WRITERS
 from minibert.util.checks import amount
 
@@ -44,6 +52,8 @@ def add(parser: Parser) -> None:
         help="Probability from which one of several labels counts as predicted. Default: the "
         "thresholds that fine-tuning kept with the model, or 0.5.",
     )
+    add_fields(parser, TagOptions, "by_piece")
+    add_fields(parser, AnswerOptions, "no_answer", "max_answer_length")
     parser.add_argument(
         "--bootstrap",
         type=int,

@@ -25,14 +25,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from minibert.cli.loading import USES, model_folder, source_of
+from minibert.cli.loading import model_folder, source_of, usage_of
 from minibert.cli.options import (
     add_common,
     add_fields,
     add_model,
     add_options,
     add_table,
-    comma_list,
     filled,
     keywords_of,
     refuse_options,
@@ -47,6 +46,14 @@ from minibert.cli.training import (
     keep_options,
     options_of_run,
     read_run,
+)
+from minibert.tasks.options import (
+    AnswerOptions,
+    LabelOptions,
+    ScoreOptions,
+    TagOptions,
+    TaskOptions,
+    VectorOptions,
 )
 from minibert.text.table import Table
 from minibert.training.options import TrainingOptions
@@ -67,6 +74,7 @@ class FinetuningTask:
         kind: What the model is, as `minibert.load` calls it.
         task_class: Module and class in `minibert.tasks`. Its fields are options, too.
         add_data: Adds the options of what the task reads to a group.
+        options: The class of the task's own options, in `minibert.tasks.options`.
         needed: Options that a run cannot do without, besides --train.
     """
 
@@ -74,6 +82,7 @@ class FinetuningTask:
     kind: str
     task_class: str
     add_data: Callable[[Any], None]
+    options: type[TaskOptions] = TaskOptions
     needed: tuple[str, ...] = ()
 
     def make(self, options: argparse.Namespace) -> Task:
@@ -111,8 +120,7 @@ def add(parser: Parser) -> None:
         options = tasks.add_parser(task, help=entry.summary, description=entry.summary)
         _add_data_options(options, entry)
         add_model(options)
-        if entry.kind == "embedder":
-            _add_vector_options(options)
+        add_fields(options.add_argument_group("task"), entry.options)
         add_training_options(options, TrainingOptions)
         add_run_options(options)
         add_common(options)
@@ -176,17 +184,6 @@ def _add_columns(group: Any, labeled: bool = True) -> None:
 
 def _add_classes(group: Any) -> None:
     _add_columns(group)
-    group.add_argument(
-        "--class-weights",
-        action="store_true",
-        help="Weight classes so that a rare one counts as much as a frequent one.",
-    )
-    group.add_argument(
-        "--multi-label",
-        action="store_true",
-        help="The label is a list of labels, of which a text may have several or none. "
-        "Implied by --label-columns.",
-    )
     add_options(group, "--label-columns")
 
 
@@ -202,34 +199,6 @@ def _add_pairs(group: Any) -> None:
 def _add_triplets(group: Any) -> None:
     _add_pairs(group)
     add_options(group, "--negative-column")
-
-
-def _add_scores(group: Any) -> None:
-    _add_columns(group)
-    group.add_argument(
-        "--max-score",
-        type=float,
-        default=1.0,
-        metavar="X",
-        help="Largest possible score. Labels are divided by it.",
-    )
-
-
-def _add_vector_options(parser: Parser) -> None:
-    group = parser.add_argument_group("vectors")
-    group.add_argument(
-        "--matryoshka",
-        type=comma_list(int),
-        default=[],
-        metavar="N,N,...",
-        help="Shorter vectors to train as well: the first N dimensions of each.",
-    )
-    group.add_argument(
-        "--pooling",
-        type=comma_list(),
-        metavar="NAME",
-        help="Pooling of the token vectors. Default: the model's own.",
-    )
 
 
 def with_task_of_run(arguments: list[str]) -> list[str]:
@@ -272,7 +241,7 @@ def finetune(options: argparse.Namespace) -> None:
     check_files((options.train, options.dev, options.test), folders=False)
     source = source_of(options)
     task = entry.make(options)
-    from minibert.training.finetuning import finetune
+    from minibert.training.finetuning import finetune, options_of_task, with_learning_rate
 
     with keep_options(options):
         scores = finetune(
@@ -288,17 +257,19 @@ def finetune(options: argparse.Namespace) -> None:
         return
     model = model_folder(options.output)
     measured = ", ".join(f"{name} {score:.4f}" for name, score in scores.items())
-    usage = USES[entry.kind].format(model=options.output)
-    if entry.kind == "classifier" and options.pair_column is not None:
-        usage += " --pair TEXT"
+    usage = usage_of(entry.kind, options.output)
     from minibert.training.card import write_card
 
-    positions = read_json(Path(model, "config.json"))["max_position_embeddings"]
+    config = read_json(Path(model, "config.json"))
+    max_length = min(options.max_length, config["max_position_embeddings"])
+    settings = with_learning_rate(
+        options_of_task(settings, task, options.dev), task, config["hidden_size"]
+    )
     write_card(
         model,
         entry.summary.removesuffix(".").replace("Learn", "A BERT that predicts"),
         {"base": options.model, "train": options.train, "dev": options.dev, "test": options.test},
-        {"max_length": min(options.max_length, positions), **vars(settings)},
+        {"max_length": max_length, **vars(settings)},
         scores,
         usage,
     )
@@ -312,6 +283,7 @@ TASKS = {
         "classifier",
         "sequence.SequenceTask",
         _add_classes,
+        LabelOptions,
     ),
     "regression": FinetuningTask(
         "Learn a number for a text or for a pair of texts.",
@@ -324,12 +296,14 @@ TASKS = {
         "tagger",
         "tokens.TokenTask",
         _add_encoding,
+        TagOptions,
     ),
     "answers": FinetuningTask(
         "Learn where in a text the answer to a question is (SQuAD files).",
         "answers",
         "answers.AnswerTask",
         _add_encoding,
+        AnswerOptions,
     ),
     "reranker": FinetuningTask(
         "Learn how well a document answers a query, to rank what a search has found.",
@@ -343,6 +317,7 @@ TASKS = {
         "embedder",
         "similarity.SimilarityTask",
         _add_pairs,
+        VectorOptions,
         needed=("pair_column",),
     ),
     "triplets": FinetuningTask(
@@ -350,13 +325,15 @@ TASKS = {
         "embedder",
         "similarity.SimilarityTask",
         _add_triplets,
+        VectorOptions,
         needed=("pair_column", "negative_columns"),
     ),
     "scores": FinetuningTask(
         "Make the similarity of two texts what a score says.",
         "embedder",
         "similarity.SimilarityTask",
-        _add_scores,
+        _add_columns,
+        ScoreOptions,
         needed=("pair_column",),
     ),
 }

@@ -31,6 +31,26 @@ USES = {
 """How a model is used, by its kind."""
 
 
+def usage_of(kind: str, folder: str, backend: str = "torch") -> str:
+    """A command that uses a model. Empty for a kind without one.
+
+    Args:
+        kind: What the model is.
+        folder: Where it is. Its config.json says whether it compares two texts.
+        backend: "torch", or "onnx" for an export.
+    """
+    from minibert.config import BertConfig
+    from minibert.encoders.reading import Reading
+
+    if kind not in USES:
+        return ""
+    usage = USES[kind].format(model=folder)
+    reading = Reading.of(BertConfig.from_pretrained(model_folder(folder)))
+    if kind == "classifier" and reading.pairs:
+        usage += " --pair TEXT"
+    return usage if backend == "torch" else f"{usage} --backend {backend}"
+
+
 def source_of(options: argparse.Namespace, name: str | None = None) -> Source:
     """Where the model that the options name, or another of this name, comes from.
 

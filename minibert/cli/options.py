@@ -110,6 +110,8 @@ def add_fields(parser: Any, kind: Any, *names: str, **defaults: Any) -> None:
         settings: dict[str, Any] = {"dest": _dest_of(declared)}
         if declared.type == "bool":  # one that is true has an option --no-...
             settings["action"] = "store_false" if default else "store_true"
+        elif declared.type == "bool | None":  # by default something else decides
+            settings |= {"action": "store_const", "const": True}
         else:
             choices = about.get("choices")
             read, metavar = _reader_of(declared)
@@ -118,6 +120,9 @@ def add_fields(parser: Any, kind: Any, *names: str, **defaults: Any) -> None:
                 settings["metavar"] = about.get("metavar") or metavar
         action = parser.add_argument(flag, help=help, **settings)
         action.kind, action.field = kind, declared.name  # as errors of Python call it
+        if declared.type == "bool | None":
+            off = {"action": "store_const", "const": False, "dest": settings["dest"]}
+            parser.add_argument(about["off"], help=about["off_help"], **off)
         if kind is not Table:  # errors of a file say Table(text=...)
             action.argument = declared.name
 
@@ -142,7 +147,8 @@ def _reader_of(declared: Field[Any]) -> tuple[Callable[[str], Any], str | None]:
     if declared.name == "layers":
         return _layers, None
     if annotation.startswith("tuple") or "Sequence[" in annotation:
-        return comma_list(float if "float" in annotation else str), None
+        kinds = {"float": float, "int": int}
+        return comma_list(next((kinds[name] for name in kinds if name in annotation), str)), None
     if annotation.startswith("int"):
         return int, "N"
     if annotation.startswith("float"):
@@ -247,8 +253,11 @@ def _flag_of(declared: Field[Any]) -> str:
 
 
 def _dest_of(declared: Field[Any]) -> str:
-    """Where argparse keeps the value of a field."""
-    return _flag_of(declared)[2:].removeprefix("no-").replace("-", "_")
+    """Where argparse keeps the value of a field. One that is true has an option --no-..."""
+    flag = _flag_of(declared)[2:]
+    if declared.default is True:
+        flag = flag.removeprefix("no-")
+    return flag.replace("-", "_")
 
 
 OF_FILES = tuple(map(_dest_of, fields(Table)))  # options of how files are read

@@ -28,7 +28,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from minibert.cli.loading import USES, source_of
+from minibert.cli.loading import source_of, usage_of
 from minibert.cli.options import (
     add_fields,
     add_model,
@@ -148,7 +148,7 @@ def pretrain(options: argparse.Namespace) -> None:
 
     curves = read_curves(Path(options.output, "log.jsonl"))
     losses = {name: values[-1] for name, (_, values) in curves.items() if "loss" in name}
-    usage = USES["masked"].format(model=options.output)
+    usage = usage_of("masked", options.output)
     write_card(
         options.output,
         "A BERT pre-trained on plain text",

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from minibert.base import PreTrainedModel
 from minibert.config import BertConfig
 from minibert.encoders.onnx_heads import OnnxHead
+from minibert.encoders.reading import Reading
 from minibert.encoders.windows import (
     Offsets,
     best_answers,
@@ -23,6 +24,7 @@ from minibert.encoders.windows import (
 from minibert.heads import BertForQuestionAnswering
 from minibert.losses import span_loss
 from minibert.tasks import metrics
+from minibert.tasks.options import AnswerOptions
 from minibert.tasks.readers import read_squad
 from minibert.tasks.task import (
     Batch,
@@ -58,7 +60,7 @@ class Found(NamedTuple):
 
 
 @dataclass(frozen=True)
-class AnswerTask(Task):
+class AnswerTask(AnswerOptions, Task):
     """Find the answer to a question in a text, from files in SQuAD format.
 
     See sections 4.2 and 4.3 of the paper.
@@ -68,6 +70,9 @@ class AnswerTask(Task):
 
     Attributes:
         table: The encoding of the files.
+        no_answer: Whether a text may lack the answer. None: as the model was trained, and in
+            training, whether some questions have none.
+        max_answer_length: Tokens of the longest answer. None: as the model was trained, or 30.
     """
 
     table: Table = Table()
@@ -88,6 +93,16 @@ class AnswerTask(Task):
         """The context: a model that was trained on it knows its answers."""
         context: str = row.values["context"]
         return context
+
+    def reading(self, rows: Sequence[Row]) -> Reading:
+        """Whether some questions have no answer, and the longest answer that is predicted."""
+        no_answer = self.no_answer
+        if no_answer is None:
+            no_answer = _some_unanswerable(rows)
+        longest = self.max_answer_length or LONGEST_ANSWER
+        return Reading(
+            task="answers", no_answer=no_answer, max_answer_length=longest, options=self.options
+        )
 
     def encode(
         self, rows: Sequence[Row], tokenizer: BertTokenizer, config: BertConfig, max_length: int
@@ -126,21 +141,26 @@ class AnswerTask(Task):
         """The best answer to each question, as `answer_question` finds it.
 
         It is "" if the lowest score of [CLS] is higher than that of the best span of all windows,
-        where some questions cannot be answered.
+        and the model was trained on questions that cannot be answered. Of a model that does not
+        say, the rows decide.
         """
+        reading = Reading.of(model.config)
+        longest = self.max_answer_length or reading.max_answer_length or LONGEST_ANSWER
+        no_answer = reading.no_answer if self.no_answer is None else self.no_answer
+        if no_answer is None:
+            no_answer = _some_unanswerable(rows)
         logits = outputs_of(model, examples, span_logits)
-        best = best_answers(len(rows), examples, logits, LONGEST_ANSWER)
+        best = best_answers(len(rows), examples, logits, longest)
         losses: list[list[float]] = [[] for _ in rows]
         for example, window in zip(examples, logits, strict=True):
             start, end = example["start_positions"], example["end_positions"]
             logarithms = torch.log_softmax(window.double(), 0)
             loss = -(logarithms[start, 0] + logarithms[end, 1]) / 2
             losses[example["row"]].append(loss.item())
-        some_unanswerable = any(not row.values["answers"] for row in rows)
         predictions = []
         for row, answer, row_losses in zip(rows, best, losses, strict=True):
             score, start, end = answer.span or (-math.inf, 0, 0)
-            if some_unanswerable and answer.no_answer_score > score:
+            if no_answer and answer.no_answer_score > score:
                 start = end = 0
             predictions.append(Found(row.values["context"][start:end], score, row_losses))
         return predictions
@@ -170,6 +190,10 @@ class AnswerTask(Task):
             for row in np.flatnonzero(agreements[:, 0] == 0).tolist()
         ]
         return Scores("answers", len(rows), statistic, errors=errors)
+
+
+def _some_unanswerable(rows: Sequence[Row]) -> bool:
+    return any(not row.values["answers"] for row in rows)
 
 
 def _place(offsets: Offsets, values: dict[str, Any]) -> tuple[int, int]:

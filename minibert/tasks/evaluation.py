@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, is_dataclass, replace
 from numbers import Real
 from typing import Any
 
 import numpy as np
 
 from minibert.encoders.head_models import has_head, token_limit
+from minibert.encoders.reading import Reading
 from minibert.encoders.scoring import label_names, problem_type
 from minibert.encoders.text_encoder import TextEncoder
 from minibert.heads import (
@@ -116,6 +117,9 @@ def evaluate(
     skip_bad_rows: bool = False,
     max_length: int | None = None,
     threshold: float | None = None,
+    by_piece: bool | None = None,
+    no_answer: bool | None = None,
+    max_answer_length: int | None = None,
     bootstrap: int = 1000,
     seed: int = 0,
 ) -> Evaluation:
@@ -150,6 +154,11 @@ def evaluate(
             embedder has a length of its own.
         threshold: Probability from which a label of a multi-label classifier counts as predicted.
             None: the thresholds that fine-tuning kept with the model, or 0.5.
+        by_piece: Whether each piece of a word has a tag of its own, as of data with a tag for each
+            character. None: as the model was trained.
+        no_answer: Whether a text may lack the answer. None: as the model was trained. Of a model
+            that does not say, whether some questions have none.
+        max_answer_length: Tokens of the longest answer. None: as the model was trained, or 30.
         bootstrap: How many resamples the intervals are drawn from. 0: no intervals.
         seed: Seed of the resamples.
 
@@ -187,6 +196,12 @@ def evaluate(
     is_own = isinstance(task, Task)
     if not isinstance(task, Task):
         task = _task_of(model, task, table, label_columns, negative_columns, data)
+        readings = {
+            "by_piece": by_piece,
+            "no_answer": no_answer,
+            "max_answer_length": max_answer_length,
+        }
+        task = _with_options(task, readings)
     is_multi_label = isinstance(task, SequenceTask) and task.multi_label
     if label_columns and not is_multi_label:
         raise ArgumentError("label_columns", "is for models with several labels a text: drop it.")
@@ -283,6 +298,9 @@ def _task_of(
     own = {"multi_label_classification": "multi_label", "regression": "regression"}.get(
         problem, "classification"
     )
+    reading = Reading.of(model.config)
+    if reading.pairs and table.pair is None:
+        raise ArgumentError("pair_column", "is needed: this model was trained on pairs of texts.")
     if model.config.problem_type is None and model.config.num_labels == 1:
         _check_task(name, model, own, "reranking")
         if name == "reranking" or (name is None and table.pair is not None):
@@ -296,6 +314,19 @@ def _task_of(
         multi_label=own == "multi_label",
         label_columns=label_columns if own == "multi_label" else (),
     )
+
+
+def _with_options(task: Task, values: Mapping[str, Any]) -> Task:
+    """The task with the options that are not None.
+
+    Raises:
+        ValueError: The task does not have one of them.
+    """
+    chosen = {name: value for name, value in values.items() if value is not None}
+    for name in chosen:
+        if not hasattr(task, name):
+            raise ArgumentError(name, "has no effect on this model: drop it.")
+    return replace(task, **chosen) if is_dataclass(task) else task
 
 
 def _check_task(name: TaskName | None, model: Any, *own: str) -> None:

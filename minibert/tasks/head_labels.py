@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -17,10 +16,13 @@ from minibert.checkpoints.loading import build, split_model_options
 from minibert.checkpoints.source import Source
 from minibert.config import BertConfig
 from minibert.encoders.checkpoint import Checkpoint
+from minibert.encoders.reading import KEY
 from minibert.encoders.scoring import label_names, problem_type
 from minibert.util.checks import amount
 from minibert.util.progress import tell
 
+OF_FORMER_TRAINING = (KEY, "sentence_transformers", "sbert_ce_default_activation_function")
+"""Keys of config.json that are about the task that a checkpoint was trained for before."""
 HEADS = ("classifier.", "qa_outputs.")
 """How the names of a fine-tuned head's tensors begin, but for classes of a user's own."""
 
@@ -39,15 +41,21 @@ def load_with_labels(
     Args:
         model_class: The class with the head of the task.
         checkpoint: Folder, bundled model or Hub id.
-        fields: Fields of the config: `id2label` or `num_labels`, and `problem_type`.
+        fields: Fields of the config: `id2label` or `num_labels`, `problem_type`, and what the task
+            keeps in `extra`.
     """
     source = Source.of(checkpoint)
     files = Checkpoint(source, is_bare=True)
     tensors = files.tensors
-    load: Callable[..., PreTrainedModel] = partial(
-        model_class.from_pretrained, source, dtype=torch.float32
-    )
     architectures = files.architectures
+
+    def load(**changes: Any) -> PreTrainedModel:
+        model = model_class.from_pretrained(source, dtype=torch.float32, **changes)
+        for key in OF_FORMER_TRAINING:
+            if key not in fields.get("extra", {}):
+                model.config.extra.pop(key, None)
+        return model
+
     is_same_class = architectures == [model_class.__name__]  # also a class of a user's own
     head = {name for name in tensors if name.startswith(HEADS)}
     encoder = {name for name in tensors if name.startswith(f"{model_class.base_model_prefix}.")}

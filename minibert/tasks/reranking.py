@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from minibert.base import PreTrainedModel
 from minibert.checkpoints.source import Source
 from minibert.config import BertConfig
+from minibert.encoders.reading import Reading
 from minibert.heads import BertForSequenceClassification
 from minibert.losses import multi_label_loss
 from minibert.tasks.metrics import ranking_scores
@@ -90,9 +91,13 @@ class RerankTask(TableTask):
         """The query: its documents are compared with each other."""
         return row.text
 
+    def reading(self, rows: Sequence[Row]) -> Reading:
+        """A query and a document."""
+        return Reading(task="reranking", pairs=True, options=self.options)
+
     def config(self, rows: Sequence[Row]) -> dict[str, Any]:
         """One logit. The type of problem would decide how it is served, so there is none."""
-        return {"num_labels": 1, "problem_type": None}
+        return super().config(rows) | {"num_labels": 1, "problem_type": None}
 
     def load(self, checkpoint: FilePath | Source, rows: Sequence[Row]) -> tuple[Any, BertTokenizer]:
         """As any task, and `CrossEncoder` takes the sigmoid of the logit."""

@@ -16,6 +16,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 from minibert.base import PreTrainedModel
 from minibert.config import BertConfig
+from minibert.encoders.reading import Reading
 from minibert.encoders.scoring import (
     activate,
     class_activation,
@@ -25,6 +26,7 @@ from minibert.heads import BertForSequenceClassification
 from minibert.losses import IGNORED, cross_entropy, regression_loss
 from minibert.tasks import metrics
 from minibert.tasks.head_labels import label_ids
+from minibert.tasks.options import LabelOptions
 from minibert.tasks.tables import TableTask, as_list, number_of
 from minibert.tasks.task import (
     Batch,
@@ -68,7 +70,7 @@ class Labeled(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SequenceTask(TableTask):
+class SequenceTask(LabelOptions, TableTask):
     """A label, or a number, for a text or a pair of texts in a table.
 
     Attributes:
@@ -87,14 +89,13 @@ class SequenceTask(TableTask):
 
     table: Table = Table(label="label")
     regression: bool = False
-    class_weights: bool = False
-    multi_label: bool = False
     label_columns: Sequence[str] = ()
     dev_table: Table | None = None
 
     model_class: ClassVar[type[PreTrainedModel]] = BertForSequenceClassification
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.class_weights and (self.multi_label or self.regression):
             raise ArgumentError("class_weights", "is for one label a text: drop it.")
         if self.label_columns and not self.multi_label:
@@ -169,8 +170,18 @@ class SequenceTask(TableTask):
             return [str(label) for label in as_label_list(row.label) or []]
         return [str(row.label)]
 
+    def reading(self, rows: Sequence[Row]) -> Reading:
+        """What is learned, and whether of pairs."""
+        task = "multi_label" if self.multi_label else "classification"
+        if self.regression:
+            task = "regression"
+        return Reading(task=task, pairs=self.table.pair is not None, options=self.options)
+
     def config(self, rows: Sequence[Row]) -> dict[str, Any]:
         """The labels by name, in alphabetical order."""
+        return super().config(rows) | self._labels(rows)
+
+    def _labels(self, rows: Sequence[Row]) -> dict[str, Any]:
         if self.regression:
             return {"num_labels": 1, "problem_type": "regression"}
         labels = sorted({label for row in rows for label in self.labels_of(row)})

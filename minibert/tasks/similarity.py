@@ -26,11 +26,12 @@ from minibert.base import PreTrainedModel
 from minibert.checkpoints.source import Source
 from minibert.config import BertConfig
 from minibert.encoders.embedder import SentenceEmbedder
-from minibert.encoders.pooling import Pooling
+from minibert.encoders.reading import Reading
 from minibert.encoders.search import pairwise_similarity, similarity
 from minibert.encoders.token_rows import Vectors
 from minibert.layouts import PackedLayout
 from minibert.model import BertModel
+from minibert.tasks.options import ScoreOptions
 from minibert.tasks.sequence import number_scores
 from minibert.tasks.tables import TableTask, number_of
 from minibert.tasks.task import (
@@ -86,7 +87,7 @@ class SimilarityModel(PreTrainedModel):
 
 
 @dataclass(frozen=True)
-class SimilarityTask(TableTask):
+class SimilarityTask(ScoreOptions, TableTask):
     """Pairs, triplets or scored pairs in a table.
 
     No prompt is added to the texts. The prompts of a model belong into the table.
@@ -108,10 +109,7 @@ class SimilarityTask(TableTask):
 
     table: Table = Table("anchor", pair="positive")
     negatives: Sequence[str] = ()
-    max_score: float | None = 1.0
     dev_table: Table | None = None
-    matryoshka: Sequence[int] = ()
-    pooling: Sequence[Pooling] | None = None
 
     model_class: ClassVar[type[PreTrainedModel]] = SimilarityModel
     # vectors that are good already should change little, whatever the size of the model
@@ -120,6 +118,7 @@ class SimilarityTask(TableTask):
     truncates = "text"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.table.pair is None:
             raise ArgumentError("table", "has no pair: name the column of the second text.")
         if self.max_score is not None and not self.max_score > 0:
@@ -155,7 +154,13 @@ class SimilarityTask(TableTask):
                 "matryoshka",
                 f"should have sizes from 1 to {embedder.dimension - 1}, not {wrong[0]}.",
             )
+        embedder.model.config.extra |= self.reading(rows).as_fields()["extra"]
         return SimilarityModel(embedder), embedder.tokenizer
+
+    def reading(self, rows: Sequence[Row]) -> Reading:
+        """What the vectors were trained on."""
+        task = "pairs" if self.table.label is None else "scores"
+        return Reading(task=task, options=self.options)
 
     def columns(self, table: Table, dev: bool) -> list[str]:
         """The texts and the score. An evaluation file may lack negatives."""

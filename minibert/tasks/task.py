@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -30,6 +30,7 @@ from minibert.encoders.head_models import (
     logits_of as logits_of,
     outputs_of as outputs_of,
 )
+from minibert.encoders.reading import Reading
 from minibert.tasks.head_labels import load_with_labels
 from minibert.tasks.metrics import ClassScores
 from minibert.text import BadRow, BadRowError, Row
@@ -174,9 +175,28 @@ class Task:
         """Rows of one group are held out together. None: the row is in no group."""
         return None
 
+    @property
+    def options(self) -> dict[str, Any]:
+        """How it is trained, by name: the fields of the task that `option` has declared.
+
+        Those of a `Reading` are not among them.
+        """
+        values: dict[str, Any] = {}
+        if not is_dataclass(self):
+            return values
+        for one in fields(self):
+            if "help" in one.metadata and one.name not in Reading.__dataclass_fields__:
+                value = getattr(self, one.name)
+                values[one.name] = list(value) if isinstance(value, tuple) else value
+        return values
+
+    def reading(self, rows: Sequence[Row]) -> Reading:
+        """How the model reads its inputs from now on, as the training rows decide it."""
+        return Reading(options=self.options)
+
     def config(self, rows: Sequence[Row]) -> dict[str, Any]:
-        """Config fields that follow from the training rows: labels and problem type."""
-        return {}
+        """Config fields that follow from the training rows: labels, problem type, `reading`."""
+        return self.reading(rows).as_fields()
 
     def load(self, checkpoint: FilePath | Source, rows: Sequence[Row]) -> tuple[Any, BertTokenizer]:
         """The model in float32, with what the training rows decide about it, and its tokenizer."""

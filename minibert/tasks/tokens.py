@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+import unicodedata
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, compress
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -14,12 +18,14 @@ from torch import Tensor, nn
 from minibert.base import PreTrainedModel
 from minibert.config import BertConfig
 from minibert.encoders.entity_tags import entity_spans
+from minibert.encoders.reading import Reading
 from minibert.encoders.scoring import label_names
-from minibert.encoders.windows import encode_windows, words_of_texts
+from minibert.encoders.windows import WordView, encode_windows, words_of_texts
 from minibert.heads import BertForTokenClassification
 from minibert.losses import IGNORED, cross_entropy
 from minibert.tasks import metrics
 from minibert.tasks.head_labels import label_ids
+from minibert.tasks.options import TagOptions
 from minibert.tasks.readers import read_conll
 from minibert.tasks.task import (
     Batch,
@@ -36,31 +42,45 @@ from minibert.tasks.task import (
 from minibert.text import Row, Table
 from minibert.tokenization.tokenizer import BertTokenizer
 
+CHARACTERS = 0.75
+"""Share of the words from which on a file is one of single characters."""
+
 
 class Tagged(NamedTuple):
     """The prediction for a sentence.
 
     Attributes:
-        tags: One for each word. A word without a token has the tag O.
+        tags: One for each word. A word without a token continues the name that surrounds it, or
+            has the tag O.
         confidence: Mean probability of the tags.
         losses: Cross entropy of each word whose tag the model has.
+        is_read: Whether each word has a token. The others take no part in the scores. None: all.
     """
 
     tags: list[str]
     confidence: float
     losses: list[float]
+    is_read: list[bool] | None = None
+
+    def of_tokens(self, values: Sequence[str]) -> list[str]:
+        """Those of the values, one for each word, whose word has a token."""
+        if self.is_read is None:
+            return list(values)
+        return list(compress(values, self.is_read))
 
 
 @dataclass(frozen=True)
-class TokenTask(Task):
+class TokenTask(TagOptions, Task):
     """A tag for every word, or for every character, from files in CoNLL format.
 
-    The first token of a word has its tag (paper, section 5.3). Where all words are single
+    The first token of a word has its tag (paper, section 5.3). Where the words are single
     characters (KLUE), the text is joined from them, and each token has the tag of its first
-    character. So `find_entities(..., by_piece=True)` does not return a particle as part of a name.
+    character. So `find_entities` does not return a particle as part of a name.
 
     Attributes:
         table: The encoding of the files.
+        by_piece: Whether the words are single characters, and each piece has a tag of its own.
+            None: as the model was trained, and in training, whether three of four words are.
     """
 
     table: Table = Table()
@@ -82,7 +102,7 @@ class TokenTask(Task):
 
     def texts_of(self, row: Row) -> tuple[str, ...]:
         """The sentence. Characters are joined without blanks."""
-        return (_separator([row]).join(row.values["tokens"]),)
+        return (_joined(row.values["tokens"], are_characters([row])),)
 
     def group_of(self, row: Row) -> Hashable:
         """The sentence: a model that was trained on it knows its tags."""
@@ -93,12 +113,24 @@ class TokenTask(Task):
         tags: Sequence[str] = row.values["tags"]
         return tags
 
+    def reading(self, rows: Sequence[Row]) -> Reading:
+        """Whether words are single characters."""
+        by_piece = are_characters(rows) if self.by_piece is None else self.by_piece
+        return Reading(task="tokens", by_piece=by_piece, options=self.options)
+
+    def _reads_by_piece(self, rows: Sequence[Row], config: BertConfig) -> bool:
+        """As told, or as the model was trained, or as the rows are of a model that does not say."""
+        for by_piece in (self.by_piece, Reading.of(config).by_piece):
+            if by_piece is not None:
+                return by_piece
+        return are_characters(rows)
+
     def config(self, rows: Sequence[Row]) -> dict[str, Any]:
         """The tags by name, in alphabetical order."""
         tags = sorted({tag for row in rows for tag in self.labels_of(row)})
         if len(tags) == 1:
             raise ValueError(f"All words have the tag {tags[0]!r}: there is nothing to learn.")
-        return {"id2label": dict(enumerate(tags))}
+        return super().config(rows) | {"id2label": dict(enumerate(tags))}
 
     def encode(
         self, rows: Sequence[Row], tokenizer: BertTokenizer, config: BertConfig, max_length: int
@@ -106,23 +138,26 @@ class TokenTask(Task):
         """Encode sentences. Only the first token of a word or character has a label.
 
         A sentence of more than `max_length` tokens is split into windows that share a quarter. Of
-        the windows that show a word, the one with more around it has its label. `words` has the
-        index of the word that each token represents, else -1. A tag that the model does not have
-        is `IGNORED`.
+        the windows that show a word, the one with more around it has its label. A tag that the
+        model does not have is `IGNORED`.
+
+        Each example has the index of its sentence (`row`), and the index of the word that each
+        token represents (`words`, else -1). `word_ends` is the index behind the last word that this
+        token and the pieces that follow it cover.
         """
-        by_character = are_characters(rows)
-        texts: list[Any] = [row.values["tokens"] for row in rows]
-        if by_character:
-            texts = ["".join(words) for words in texts]
+        by_piece = self._reads_by_piece(rows, config)
+        sentences = [row.values["tokens"] for row in rows]
+        texts: list[Any] = ["".join(words) for words in sentences] if by_piece else sentences
         stride = max(0, min(max_length // 4, max_length - 3))
         batch = encode_windows(
-            tokenizer, texts, None, max_length, stride, is_split_into_words=not by_character
+            tokenizer, texts, None, max_length, stride, is_split_into_words=not by_piece
         )
         examples: list[Example] = [
             {
                 "input_ids": np.array(window),
                 "labels": np.full(len(window), IGNORED),
                 "words": np.full(len(window), -1),
+                "word_ends": np.full(len(window), -1),
                 "row": sentence,
             }
             for window, sentence in zip(
@@ -130,12 +165,17 @@ class TokenTask(Task):
             )
         ]
         ids = label_ids(label_names(config))
-        for row, words in zip(rows, words_of_texts(batch, len(rows), by_character), strict=True):
+        views_of_rows = words_of_texts(batch, len(rows), by_piece)
+        for row, sentence, views in zip(rows, sentences, views_of_rows, strict=True):
             tags = self.labels_of(row)
-            for number, word in words.items():
-                example = examples[word.window]
-                example["words"][word.position] = number
-                example["labels"][word.position] = ids.get(tags[number], IGNORED)
+            words = {number: (view, number + 1) for number, view in views.items()}
+            if by_piece:
+                words = _words_of_pieces(sentence, views)
+            for number, (view, end) in words.items():
+                example = examples[view.window]
+                example["words"][view.position] = number
+                example["word_ends"][view.position] = end
+                example["labels"][view.position] = ids.get(tags[number], IGNORED)
         return examples
 
     def loss(self, model: nn.Module, batch: Batch) -> dict[str, Tensor]:
@@ -146,8 +186,8 @@ class TokenTask(Task):
     def predict(self, model: Any, rows: Sequence[Row], examples: Sequence[Example]) -> list[Tagged]:
         """The tags of every word of every sentence."""
         names = model.config.id2label
-        by_character = are_characters(rows)
         tags: list[list[str | None]] = [[None] * len(row.values["tokens"]) for row in rows]
+        is_read = [[False] * len(row.values["tokens"]) for row in rows]
         scores: list[list[float]] = [[] for _ in rows]
         losses: list[list[float]] = [[] for _ in rows]
         outputs = outputs_of(model, examples, lambda output: output.logits)
@@ -156,25 +196,32 @@ class TokenTask(Task):
             positions = np.flatnonzero(example["words"] >= 0)
             logarithms = torch.log_softmax(logits.double(), -1).numpy()[positions]
             best = logits.argmax(-1).numpy()[positions]
-            for word, label in zip(
-                example["words"][positions].tolist(), best.tolist(), strict=True
-            ):
+            words = example["words"][positions].tolist()
+            ends = example["word_ends"][positions].tolist()
+            for word, end, label in zip(words, ends, best.tolist(), strict=True):
                 tags[row][word] = names[label]
+                is_read[row][word:end] = [True] * (end - word)
             scores[row] += np.exp(logarithms[range(len(best)), best]).tolist()
             labels = example["labels"][positions]
             known = np.flatnonzero(labels != IGNORED)
             losses[row] += (-logarithms[known, labels[known]]).tolist()
         predictions = []
-        for number, row in enumerate(rows):
-            filled = _fill_gaps(row.values["tokens"], tags[number], by_character)
+        for number in range(len(rows)):
+            filled = _fill_gaps(tags[number], is_read[number])
             confidence = float(np.mean(scores[number])) if scores[number] else 0.0
-            predictions.append(Tagged(filled, confidence, losses[number]))
+            predictions.append(Tagged(filled, confidence, losses[number], is_read[number]))
         return predictions
 
     def score(self, rows: Sequence[Row], predictions: Sequence[Tagged]) -> Scores:
-        """Precision, recall and F1 of entities, and the accuracy of the tags."""
-        tags = [self.labels_of(row) for row in rows]
-        predicted = [prediction.tags for prediction in predictions]
+        """Precision, recall and F1 of entities, and the accuracy of the tags.
+
+        They are of the words that have a token, as those of seqeval in transformers' scripts.
+        """
+        tags = [
+            prediction.of_tokens(self.labels_of(row))
+            for row, prediction in zip(rows, predictions, strict=True)
+        ]
+        predicted = [prediction.of_tokens(prediction.tags) for prediction in predictions]
         kinds, counts = metrics.entity_counts(tags, predicted)
         tag_counts = metrics.tag_counts(tags, predicted)
         losses = np.array(
@@ -190,14 +237,13 @@ class TokenTask(Task):
                 "loss": float(loss / count) if count else math.nan,
             }
 
-        separator = _separator(rows)
         errors = []
         for number, row in enumerate(rows):
-            words = row.values["tokens"]
-            expected_names = _entity_names(words, tags[number], separator)
-            predicted_names = _entity_names(words, predicted[number], separator)
-            if expected_names != predicted_names:
-                text = separator.join(words)
+            if entity_spans(tags[number]) != entity_spans(predicted[number]):
+                words = row.values["tokens"]
+                expected_names = _entity_names(words, self.labels_of(row))
+                predicted_names = _entity_names(words, predictions[number].tags)
+                (text,) = self.texts_of(row)
                 confidence = predictions[number].confidence
                 errors.append(Mistake(number, text, expected_names, predicted_names, confidence))
         distinct = {tag for sentence in predicted for tag in sentence}
@@ -216,36 +262,76 @@ class TokenTask(Task):
 
 
 def are_characters(rows: Sequence[Row]) -> bool:
-    """Whether all words are single characters, as in KLUE."""
-    return all(len(word) == 1 for row in rows for word in row.values["tokens"])
+    """Whether words are single characters, as in KLUE.
+
+    A few cells may hold more, such as an emoji of several code points.
+    """
+    words = Counter(word for row in rows for word in row.values["tokens"])
+    single = sum(count for word, count in words.items() if _is_character(word))
+    return single >= CHARACTERS * words.total()
 
 
-def _separator(rows: Sequence[Row]) -> str:
-    return "" if are_characters(rows) else " "
+def _is_character(word: str) -> bool:
+    return len(word) <= 1 or len(unicodedata.normalize("NFC", word)) == 1
 
 
-def _entity_names(words: Sequence[str], tags: Sequence[str], separator: str) -> str:
+def _joined(words: Sequence[str], are_characters: bool) -> str:
+    return ("" if are_characters else " ").join(words)
+
+
+def _entity_names(words: Sequence[str], tags: Sequence[str]) -> str:
     """The entities of a sentence, such as "PER Ann Lee; LOC Seoul"."""
+    are_single = all(map(_is_character, words))
     names = []
     for kind, first, end in entity_spans(tags):
-        names.append(f"{kind} {separator.join(words[first:end])}")
+        names.append(f"{kind} {_joined(words[first:end], are_single)}")
     return "; ".join(names)
 
 
-def _fill_gaps(words: Sequence[str], tags: Sequence[str | None], by_character: bool) -> list[str]:
-    if not by_character:
-        return [tag or "O" for tag in tags]
+def _words_of_pieces(
+    words: Sequence[str], pieces: Mapping[int, WordView]
+) -> dict[int, tuple[WordView, int]]:
+    """The first piece that begins in each word, and the end of the words that it covers.
+
+    Args:
+        words: Those of a sentence, whose text they make up without blanks.
+        pieces: Its pieces, by the character where each begins.
+    """
+    ends = list(accumulate(map(len, words)))  # of each word, in characters
+    first: dict[int, tuple[WordView, int]] = {}
+    for start in sorted(pieces):
+        piece = pieces[start]
+        word = bisect_right(ends, start)
+        end = 1 + bisect_right(ends, piece.end - 1)
+        view, _ = first.get(word, (piece, end))
+        first[word] = view, end
+    return first
+
+
+def _fill_gaps(tags: Sequence[str | None], is_read: Sequence[bool]) -> list[str]:
+    """A tag for each word, from those of words that begin a token.
+
+    Args:
+        tags: The tags. None: no token begins there.
+        is_read: Whether a token covers the word.
+    """
     filled: list[str] = []
-    for position, tag in enumerate(tags):
-        if tag is None and not words[position].isspace():
-            # a character that begins no piece continues its piece
-            tag = next((tag for tag in reversed(tags[:position]) if tag), "O")
-            if tag.startswith("B-"):
-                tag = f"I-{tag[2:]}"
+    for tag, covered in zip(tags, is_read, strict=True):
+        if tag is None and covered:  # it continues the word in which its piece begins
+            tag = _continued(filled[-1])
         filled.append(tag or "")
-    # a space continues the name if the next character does; from the end, for several spaces
+    following = ""  # the next tag of a word with a token, from the end for several gaps in a row
     for position in reversed(range(len(filled))):
-        if not filled[position]:
-            next_tag = "".join(filled[position + 1 : position + 2])
-            filled[position] = next_tag if next_tag.startswith("I-") else "O"
+        if filled[position]:
+            following = filled[position]
+            continue
+        before = next((tag for tag in reversed(filled[:position]) if tag), "O")
+        is_inside = len(entity_spans([before, following or "O"])) == 1
+        continues = is_inside and before != "O" and following not in ("", "O")
+        filled[position] = _continued(before) if continues else "O"
     return filled
+
+
+def _continued(tag: str) -> str:
+    """The tag of a word that continues an entity: "I-PER" behind "B-PER"."""
+    return f"I{tag[1:]}" if tag == "B" or tag.startswith("B-") else tag

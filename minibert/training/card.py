@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from minibert.encoders.reading import KEY
 from minibert.util.files import read_json, replacing
 
 _CLASSIFIERS = ("ForSequenceClassification", "ForTokenClassification")
@@ -31,6 +32,8 @@ def write_card(
 ) -> None:
     """Write README.md. One that a person has written or changed stays.
 
+    What config.json says of how the model reads, and of its labels, is listed as well.
+
     Args:
         folder: The model's folder.
         title: What the model does.
@@ -45,14 +48,18 @@ def write_card(
     path = Path(folder, "README.md")
     if path.exists() and not _is_unchanged(path):
         return
+    config = _config(path.parent)
+    reading = config.get(KEY) or {}
+    options = {**options, **reading.pop("options", {})}
     lines = [_FRONT, f"# {title}", "", "```", usage, "```", ""]
-    for heading, rows in (("Scores", scores), ("Data", data), ("Training", options)):
+    sections = {"Scores": scores, "Reading": reading, "Data": data, "Training": options}
+    for heading, rows in sections.items():
         entries = {name: value for name, value in rows.items() if value is not None}
         if entries:
             lines += [f"## {heading}", ""]
             lines += [f"* {name}: {_shown(value)}" for name, value in entries.items()]
             lines.append("")
-    labels = _labels(path.parent)
+    labels = _labels(config)
     if labels:
         lines += ["## Labels", "", ", ".join(labels), ""]
     # the name of a file need not be UTF-8
@@ -77,12 +84,14 @@ def _shown(value: Any) -> str:
     return str(value)
 
 
-def _labels(folder: Path) -> list[str]:
-    config = folder / "config.json"
-    if not config.is_file():
-        return []
-    content = read_json(config)
-    architectures = content.get("architectures") or []
+def _config(folder: Path) -> dict[str, Any]:
+    path = folder / "config.json"
+    content: dict[str, Any] = read_json(path) if path.is_file() else {}
+    return content
+
+
+def _labels(config: Mapping[str, Any]) -> list[str]:
+    architectures = config.get("architectures") or []
     if not any(str(name).endswith(_CLASSIFIERS) for name in architectures):
         return []  # every config has names of labels, used or not
-    return [str(label) for label in (content.get("id2label") or {}).values()]
+    return [str(label) for label in (config.get("id2label") or {}).values()]

@@ -83,7 +83,7 @@ def finetune(
             task has no metric of the name in `options`.
     """
     check_kind("task", task, Task, "an object of Task")
-    options = _options_of_task(options or TrainingOptions(), task, dev)
+    options = options_of_task(options or TrainingOptions(), task, dev)
     check_count("max_length", max_length, minimum=3)  # [CLS], a token and [SEP]
     with run_folder(folder, bool(resume)):
         skipped: list[BadRow] = []
@@ -126,11 +126,10 @@ def finetune(
         examples = task.encode(train_rows, tokenizer, model.config, max_length)
         dev_examples = task.encode(dev_rows, tokenizer, model.config, max_length)
         if task.keeps_max_length:
-            tokenizer.model_max_length = min(tokenizer.model_max_length, max_length)
+            tokenizer.model_max_length = max_length  # also where it was less before
         if options.learning_rate is None:
-            rate = task.learning_rate or default_learning_rate(model.config.hidden_size)
-            options = replace(options, learning_rate=rate)
-            tell(f"learning rate {rate:g} (the default for this model)")
+            options = with_learning_rate(options, task, model.config.hidden_size)
+            tell(f"learning rate {options.learning_rate:g} (the default for this model)")
 
         candidates: int | None = None
 
@@ -176,7 +175,15 @@ def finetune(
     return scores
 
 
-def _options_of_task(options: TrainingOptions, task: Any, dev: Data | None) -> TrainingOptions:
+def with_learning_rate(options: TrainingOptions, task: Task, hidden_size: int) -> TrainingOptions:
+    """The options with the default learning rate of the task or of the model, if they have none."""
+    if options.learning_rate is not None:
+        return options
+    rate = task.learning_rate or default_learning_rate(hidden_size)
+    return replace(options, learning_rate=rate)
+
+
+def options_of_task(options: TrainingOptions, task: Any, dev: Data | None) -> TrainingOptions:
     """The options with those that the task decides, and with the score that chooses the model."""
     check_kind("options", options, TrainingOptions, "TrainingOptions")
     if dev is None and getattr(task, "dev_table", None) is not None:

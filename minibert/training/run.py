@@ -21,6 +21,7 @@ import torch
 import torch.distributed as dist
 
 from minibert.base import PreTrainedModel
+from minibert.encoders.reading import Reading
 from minibert.tasks.metrics import is_lower_better
 from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.training.data import (
@@ -419,6 +420,7 @@ def _describe_run(
     for field in fields(model.config):
         if field.name not in RESUME_MAY_DIFFER:
             description[field.name] = getattr(model.config, field.name)
+    description |= Reading.of(model.config).options
     description["data"] = _digest(examples)
     description["dev"] = _digest(dev)
     return description

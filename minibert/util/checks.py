@@ -213,6 +213,8 @@ def check_fields(options: Any) -> None:
     for name in flags_of(options):
         check_flag(Argument(name, owner=owner), getattr(options, name))
     for declared in fields(options):
+        if "help" not in declared.metadata:
+            continue
         value = getattr(options, declared.name)
         argument = Argument(declared.name, owner=owner)
         minimum, choices = declared.metadata["minimum"], declared.metadata["choices"]

@@ -1,0 +1,99 @@
+"""Declare the options of tasks: how a task is trained, beside `TrainingOptions`.
+
+Each is declared here alone, with its default and its description. A task has them as fields.
+`minibert finetune` makes its options of them, the model card lists them, and a run is resumed with
+the same ones. Nothing heavy is imported, so that `--help` answers at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING
+
+from minibert.util.checks import check_fields, option
+
+if TYPE_CHECKING:
+    from minibert.encoders.pooling import Pooling
+
+
+@dataclass(frozen=True)
+class TaskOptions:
+    """The options of a task without any. Each field says what it is in its metadata."""
+
+    def __post_init__(self) -> None:
+        """ValueError for numbers out of range."""
+        check_fields(self)
+
+
+@dataclass(frozen=True)
+class LabelOptions(TaskOptions):
+    """How labels of texts are learned."""
+
+    _: KW_ONLY
+    class_weights: bool = option(
+        False, "Weight classes so that a rare one counts as much as a frequent one."
+    )
+    multi_label: bool = option(
+        False,
+        "The label is a list of labels, of which a text may have several or none. "
+        "Implied by --label-columns.",
+    )
+
+
+@dataclass(frozen=True)
+class TagOptions(TaskOptions):
+    """How tags of words are learned and read."""
+
+    _: KW_ONLY
+    by_piece: bool | None = option(
+        None,
+        "Read a tag for each piece of a word, as of data with a tag for each character. "
+        "Default: as the model was trained, and in training as the rows are.",
+        off="--by-word",
+        off_help="Read a tag for each word, that of its first piece.",
+    )
+
+
+@dataclass(frozen=True)
+class AnswerOptions(TaskOptions):
+    """How answers to questions are learned and found."""
+
+    _: KW_ONLY
+    no_answer: bool | None = option(
+        None,
+        "Allow for texts without the answer. "
+        "Default: as the model was trained, and in training as the rows are.",
+        off="--always-answer",
+        off_help="Answer every question.",
+    )
+    max_answer_length: int | None = option(
+        None,
+        "Maximum number of tokens of an answer. Default: as the model was trained, or 30.",
+        minimum=1,
+    )
+
+
+@dataclass(frozen=True)
+class VectorOptions(TaskOptions):
+    """How vectors of texts are trained."""
+
+    _: KW_ONLY
+    matryoshka: Sequence[int] = option(
+        (),
+        "Shorter vectors to train as well: the first N dimensions of each.",
+        metavar="N,N,...",
+    )
+    pooling: Sequence[Pooling] | None = option(
+        None, "Pooling of the token vectors. Default: the model's own.", metavar="NAME"
+    )
+
+
+@dataclass(frozen=True)
+class ScoreOptions(VectorOptions):
+    """How vectors are trained on scores of pairs."""
+
+    _: KW_ONLY
+    max_score: float | None = option(
+        1.0, "Largest possible score. Labels are divided by it.", metavar="X"
+    )
