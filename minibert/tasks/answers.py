@@ -13,7 +13,6 @@ from torch import Tensor, nn
 
 from minibert.base import PreTrainedModel
 from minibert.config import BertConfig
-from minibert.encoders.onnx_heads import OnnxHead
 from minibert.encoders.reading import Reading
 from minibert.encoders.windows import (
     Offsets,
@@ -41,7 +40,6 @@ from minibert.tasks.task import (
 from minibert.text import Row, Table
 from minibert.tokenization.tokenizer import BertTokenizer
 
-QuestionAnswerer = BertForQuestionAnswering | OnnxHead
 LONGEST_ANSWER = 30  # in tokens
 
 
