@@ -17,6 +17,7 @@ from minibert.cli.results import UsageError
 from minibert.encoders.encoder_options import EmbedderOptions, LoadOptions
 from minibert.text.location import Location
 from minibert.text.table import COLUMNS, Table
+from minibert.util.errors import message_of
 
 T = TypeVar("T")
 DEFAULT_MODEL = "minibert-en"
@@ -172,7 +173,7 @@ def filled(kind: Callable[..., T], options: argparse.Namespace, **more: Any) -> 
     try:
         return kind(**{**values, **more})
     except ValueError as error:
-        raise UsageError(str(error)) from None
+        raise UsageError(message_of(error)) from None
 
 
 def keywords_of(function: Callable[..., Any], options: argparse.Namespace) -> dict[str, Any]:

@@ -49,6 +49,7 @@ from minibert.cli.training import (
 from minibert.text.location import Location
 from minibert.training.options import PretrainOptions
 from minibert.util.checks import amount
+from minibert.util.errors import Message, message_of
 from minibert.util.files import new_folder
 
 if TYPE_CHECKING:
@@ -234,7 +235,7 @@ def _read_config(name: str) -> BertConfig:
     try:
         return BertConfig.from_dict(read_json(path))
     except TypeError as error:  # a name that no config has
-        raise ValueError(f"{name}: {error}") from None
+        raise ValueError(Message(f"{name}: ", message_of(error))) from None
 
 
 def _fit_vocabulary(

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from minibert.text.location import claim as claim_path
 from minibert.text.write import row_writer
+from minibert.util.errors import message_of
 from minibert.util.files import json_text
 
 # reported in one sentence; any other exception is a bug, whose traceback is shown
@@ -101,4 +102,4 @@ def claim(path: str, force: bool, kind: Literal["file", "folder", "rows", "pictu
             raise ValueError(f"{os.path.basename(path)!r} should end in {', '.join(PICTURES)}.")
         claim_path(path, force, kind == "folder")
     except (ValueError, FileExistsError, IsADirectoryError, NotADirectoryError) as error:
-        raise UsageError(str(error)) from None
+        raise UsageError(message_of(error)) from None

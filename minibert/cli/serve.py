@@ -31,6 +31,7 @@ from minibert.cli.parser import Parser, command
 from minibert.cli.results import UsageError
 from minibert.cli.running import logged_by
 from minibert.serving.options import Limits, ServeOptions
+from minibert.util.errors import Message, message_of
 from minibert.util.extras import need
 
 KEY = "MINIBERT_API_KEY"
@@ -176,7 +177,7 @@ def _load(options: argparse.Namespace, settings: ServeOptions, name: str, model:
     except (ImportError, KeyboardInterrupt, MemoryError):
         raise
     except Exception as error:
-        raise ValueError(f"{model} cannot be served: {error}") from error
+        raise ValueError(Message(f"{model} cannot be served: ", message_of(error))) from error
     print(f"{model} is served as {name} ({served.kind})", file=sys.stderr)
     return served
 

@@ -39,7 +39,7 @@ from minibert.inference.packing import run_packed
 from minibert.layouts import Layout, PackedLayout
 from minibert.model import BertModel
 from minibert.util.devices import resolve_device
-from minibert.util.errors import ArgumentError
+from minibert.util.errors import Argument, ArgumentError
 
 if TYPE_CHECKING:
     from minibert.checkpoints.source import Source
@@ -135,9 +135,9 @@ class SentenceEmbedder(TextEncoder, nn.Module):
                 f"should be one or more of {', '.join(POOLINGS)}, not {unknown or pooling!r}.",
             )
         if "pooler" in self.pooling and model.pooler is None:
-            raise ValueError(
-                'pooling="pooler" needs a model with a pooler: BertModel(config, '
-                "add_pooling_layer=True)."
+            raise ArgumentError(
+                Argument("pooling", "pooler"),
+                "needs a model with a pooler: BertModel(config, add_pooling_layer=True).",
             )
         depth = config.num_hidden_layers
         self.layers, self.layer_weights = resolve_layers(layers, depth, layer_weights)
@@ -477,7 +477,9 @@ class SentenceEmbedder(TextEncoder, nn.Module):
                 if step.linear.in_features != self.dimension:
                     raise ArgumentError(
                         "layers",
-                        f"and pooling give vectors of {self.dimension} dimensions, but the "
+                        "and ",
+                        Argument("pooling"),
+                        f" give vectors of {self.dimension} dimensions, but the "
                         f"Dense layer of this model takes {step.linear.in_features}.",
                     )
                 self.dimension = step.linear.out_features

@@ -29,12 +29,15 @@ from minibert.encoders.text_encoder import TextEncoder
 from minibert.encoders.token_rows import Rows, Settings, Vectors
 from minibert.inference.batching import BATCH_TOKENS, Report, batches
 from minibert.util.checks import check_count
+from minibert.util.errors import Argument, ArgumentError
 from minibert.util.extras import need
 
 if TYPE_CHECKING:
     from minibert.tokenization.tokenizer import BertTokenizer
 
 Array = NDArray[np.float32]
+
+ONNX = Argument("backend", "onnx")  # of messages
 
 
 class OnnxGraph:
@@ -261,7 +264,7 @@ class OnnxEmbedder(TextEncoder):
             ValueError: Another device than the CPU.
         """
         if str(device) != "cpu":
-            raise ValueError(f'backend="onnx" runs on the CPU, not on {device}.')
+            raise ArgumentError(ONNX, f"runs on the CPU, not on {device}.")
         return self
 
     move_to = to
@@ -353,10 +356,10 @@ def load_exported(
     return OnnxEmbedder.from_pretrained(name, **chosen)
 
 
-def settled(option: str) -> ValueError:
+def settled(option: str) -> ArgumentError:
     """The error for an option of loading that an export does not have."""
-    return ValueError(
-        f'{option} should be left out with backend="onnx": the exported graph settles it.'
+    return ArgumentError(
+        option, "should be left out with ", ONNX, ": the exported graph settles it."
     )
 
 

@@ -48,7 +48,7 @@ from minibert.encoders.token_rows import (
 from minibert.encoders.words import WordVectors, merge_tokens
 from minibert.inference.batching import BATCH_TOKENS, Report
 from minibert.util.checks import check_count, warn_of_truncation
-from minibert.util.errors import ArgumentError
+from minibert.util.errors import Argument, ArgumentError, Message
 from minibert.util.progress import SILENT, Progress
 
 if TYPE_CHECKING:
@@ -177,7 +177,9 @@ class TextModel:
         chosen = VectorOptions(**options)
         prompt = chosen.prompt
         if prompt is not None and chosen.prompt_name is not None:
-            raise ArgumentError("prompt", "should not be passed with prompt_name: drop one.")
+            raise ArgumentError(
+                "prompt", "should not be passed with ", Argument("prompt_name"), ": drop one."
+            )
         if prompt is not None and not isinstance(prompt, str):
             raise ArgumentError("prompt", f"should be a string, not {prompt!r:.80}.")
         if chosen.overflow not in ("truncate", "mean"):
@@ -468,7 +470,7 @@ class TextEncoder(TextModel):
             overlong += rows.overlong
             yield chunk, vectors
         if settings.overflow == "truncate":
-            advice = 'Pass overflow="mean" to encode them in windows.'
+            advice = Message("Pass ", Argument("overflow", "mean"), " to encode them in windows.")
             warn_of_truncation(overlong, count, self.max_length, advice)
 
     def encode_chunk(
@@ -699,8 +701,9 @@ def check_max_length(length: int, positions: int) -> int:
     """
     check_count("max_length", length)
     if length > positions:
-        raise ValueError(
-            f"max_length (max_seq_length) is {length} tokens, but the model has {positions} "
-            f"positions: set it to {positions} or less."
+        raise ArgumentError(
+            "max_length",
+            f"(max_seq_length) is {length} tokens, but the model has {positions} positions: set it "
+            f"to {positions} or less.",
         )
     return int(length)  # not NumPy's, which JSON cannot hold

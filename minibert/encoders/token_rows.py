@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minibert.util.checks import type_of
-from minibert.util.errors import ArgumentError
+from minibert.util.errors import Argument, ArgumentError
 from minibert.util.progress import SILENT, Progress
 
 if TYPE_CHECKING:
@@ -212,7 +212,9 @@ def _tokenize_pairs(
     tokenizer: BertTokenizer, pairs: list[Pair], max_length: int, settings: Settings
 ) -> list[Row]:
     if settings.overflow == "mean":
-        raise ValueError('overflow="mean" is for single texts. Pairs can only be truncated.')
+        raise ArgumentError(
+            Argument("overflow", "mean"), "is for single texts. Pairs can only be truncated."
+        )
     first = [settings.prompt + pair[0] for pair in pairs]
     second = [pair[1] for pair in pairs]
     batch = tokenizer(
@@ -274,18 +276,18 @@ def check_collection(
             f"should be several strings, not {texts!r:.80}. For those of a file, pass "
             "(row.text for row in minibert.text.read(path)).",
         )
-    wrong = f"texts should be strings in a list or another sequence, not {type_of(texts)}"
+    wrong = f"should be strings in a list or another sequence, not {type_of(texts)}"
     is_table = getattr(texts, "columns", None) is not None
     if is_table or getattr(texts, "column_names", None) is not None:
-        raise ValueError(f"{wrong}: pass {column}.")
+        raise ArgumentError("texts", f"{wrong}: pass {column}.")
     if isinstance(texts, Mapping):
-        raise ValueError(f"{wrong}, which gives its keys: pass list(texts.values()).")
+        raise ArgumentError("texts", f"{wrong}, which gives its keys: pass list(texts.values()).")
     if isinstance(texts, set | frozenset):
-        raise ValueError(f"{wrong}, which has no order: pass sorted(texts).")
+        raise ArgumentError("texts", f"{wrong}, which has no order: pass sorted(texts).")
     if isinstance(texts, bytes | bytearray):
-        raise ValueError(f"{wrong}: decode it first.")
+        raise ArgumentError("texts", f"{wrong}: decode it first.")
     if not isinstance(texts, Iterable):
-        raise ValueError(f"{wrong}.")
+        raise ArgumentError("texts", f"{wrong}.")
 
 
 def list_texts(texts: Any) -> list[Any]:

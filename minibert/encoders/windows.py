@@ -17,6 +17,7 @@ from torch import Tensor
 from minibert.encoders.head_models import Example, excerpt
 from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.util.checks import amount
+from minibert.util.errors import Argument, Message
 
 SPECIAL_TOKENS = 3  # [CLS] question [SEP] context [SEP]
 Offsets = npt.NDArray[np.int64]
@@ -226,9 +227,13 @@ def question_windows(
     for index, question_ids in enumerate(ids):
         if len(question_ids) > room:
             raise ValueError(
-                f"The question {excerpt(questions[index])} has {len(question_ids)} tokens, but "
-                f"there is room for {max(0, room)} beside a context: shorten it, or pass a larger "
-                f"max_length than {max_length}."
+                Message(
+                    f"The question {excerpt(questions[index])} has {len(question_ids)} tokens, but "
+                    f"there is room for {max(0, room)} beside a context: shorten it, or pass a "
+                    "larger ",
+                    Argument("max_length"),
+                    f" than {max_length}.",
+                )
             )
         own = min(max_length // 4, (max_length - len(question_ids) - SPECIAL_TOKENS) // 2)
         by_stride.setdefault(own if stride is None else stride, []).append(index)

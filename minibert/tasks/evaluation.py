@@ -46,7 +46,7 @@ from minibert.text import BadRow, Table, left_out, read
 from minibert.text.table import Quoting
 from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.util.checks import check_count, check_kind, type_of, warn, warn_of_truncation
-from minibert.util.errors import ArgumentError
+from minibert.util.errors import Argument, ArgumentError, Message
 
 CONFIDENCE = 0.95
 
@@ -271,7 +271,11 @@ def _task_of(
         _check_task(name, model, "pairs", "scores")
         if table.pair is None:
             raise ValueError(
-                "Evaluating an embedder needs the column of the second text: pass pair_column."
+                Message(
+                    "Evaluating an embedder needs the column of the second text: pass ",
+                    Argument("pair_column"),
+                    ".",
+                )
             )
         is_scored = name == "scores"
         if name is None and not negatives:

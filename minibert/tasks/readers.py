@@ -20,6 +20,7 @@ from minibert.text.formats import JsonArray, row_format
 from minibert.text.lines import text_lines
 from minibert.text.location import Location
 from minibert.util.checks import amount
+from minibert.util.errors import Message
 from minibert.util.files import RECIPES
 
 WORD_KEYS = ("tokens", "words")
@@ -141,7 +142,7 @@ def _sentences_of_lines(location: Location, table: Table) -> Iterator[Row]:
                 f"Every line should be a word and, last, its tag. {RECIPES}."
             )
         elif fault := _tag_fault(columns[-1]):
-            raise ValueError(f"{location}, line {number}: {fault}")
+            raise ValueError(Message(f"{location}, line {number}: ", fault))
         elif has_scheme and line.startswith("#") and not _SCHEME_TAG.fullmatch(columns[-1]):
             raise ValueError(
                 f"{location}, line {number}: {columns[-1]!r} is not an IOB tag, as the others are. "

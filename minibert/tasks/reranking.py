@@ -40,7 +40,7 @@ from minibert.tasks.task import (
 )
 from minibert.text import Row, Table
 from minibert.tokenization.tokenizer import BertTokenizer
-from minibert.util.errors import ArgumentError
+from minibert.util.errors import Argument, ArgumentError
 
 SIGMOID = "torch.nn.modules.activation.Sigmoid"
 AMONG = 10  # documents that MRR and nDCG consider
@@ -67,7 +67,9 @@ class RerankTask(TableTask):
 
     def __post_init__(self) -> None:
         if self.table.pair is None or self.table.label is None:
-            raise ArgumentError("table", "should name a pair and a label: pass pair_column.")
+            raise ArgumentError(
+                "table", "should name a pair and a label: pass ", Argument("pair_column"), "."
+            )
 
     def read(self, data: Data, dev: bool = False, skip: Skipped = None) -> list[Row]:
         """Rows of a table.

@@ -43,7 +43,7 @@ from minibert.tasks.task import (
 from minibert.tasks.thresholds import THRESHOLDS, best_thresholds, thresholds_of
 from minibert.text import Row, Table
 from minibert.tokenization.tokenizer import BertTokenizer
-from minibert.util.errors import ArgumentError
+from minibert.util.errors import Argument, ArgumentError, Message
 from minibert.util.files import RECIPES
 from minibert.util.progress import tell
 
@@ -51,6 +51,7 @@ SMALLEST = 1e-12
 """Lower bound of a probability in a loss, so that the loss of one wrong row is not infinite."""
 SMALL_SPREAD = 0.05
 """Difference of a label's probabilities between texts, up to which the texts are scored alike."""
+MULTI_LABEL = Argument("multi_label", True)  # of messages
 _FLAGS = {"1": True, "1.0": True, "true": True, "yes": True}
 _FLAGS |= {"0": False, "0.0": False, "false": False, "no": False}
 
@@ -100,7 +101,7 @@ class SequenceTask(LabelOptions, TableTask):
             raise ArgumentError("class_weights", "is for one label a text: drop it.")
         if self.label_columns and not self.multi_label:
             raise ArgumentError(
-                "label_columns", "are for several labels a text: pass multi_label=True."
+                "label_columns", "are for several labels a text: pass ", MULTI_LABEL, "."
             )
 
     @property
@@ -126,9 +127,13 @@ class SequenceTask(LabelOptions, TableTask):
             values_of_flags = {"0", "1", "0.0", "1.0", "False", "True"}
             if len(lengths) == 1 and lengths.pop() > 1 and flags <= values_of_flags:
                 raise ValueError(
-                    f"{rows[0].place}: the lists in {rows[0].table.label!r} have 1 or 0 for each "
-                    "class. Write the names of a text's labels, or a column of 1 and 0 for each "
-                    "class and pass label_columns."
+                    Message(
+                        f"{rows[0].place}: the lists in {rows[0].table.label!r} have 1 or 0 for "
+                        "each class. Write the names of a text's labels, or a column of 1 and 0 "
+                        "for each class and pass ",
+                        Argument("label_columns"),
+                        ".",
+                    )
                 )
         return rows
 
@@ -156,7 +161,7 @@ class SequenceTask(LabelOptions, TableTask):
             labels = values
         for label in labels:
             if fault := label_fault(label):
-                raise ValueError(f"{name}: {fault}")
+                raise ValueError(Message(f"{name}: ", fault))
         if self.regression and not math.isfinite(number_of(row.label)):
             raise ValueError(f"{name} should be a finite number, not {row.label!r:.80}")
 
@@ -482,7 +487,9 @@ def label_fault(label: Any) -> str | None:
     if isinstance(label, list | tuple) and any(isinstance(item, list | dict) for item in label):
         return f"{label!r:.80} are no labels. For spans, write words and tags. {RECIPES}"
     if isinstance(label, list | tuple):
-        return f"{label!r:.80} is a list of labels: pass multi_label=True, or write a single one"
+        return Message(
+            f"{label!r:.80} is a list of labels: pass ", MULTI_LABEL, ", or write a single one"
+        )
     if not isinstance(label, str | int | float):
         return f"a label should be a string or a number, not {label!r:.80}"
     if not str(label).strip():

@@ -44,7 +44,7 @@ from minibert.tasks.task import (
 )
 from minibert.text import Row, Table
 from minibert.tokenization.tokenizer import BertTokenizer
-from minibert.util.errors import ArgumentError
+from minibert.util.errors import Argument, ArgumentError, Message
 
 # Factor of the cosines before the softmax, as in sentence-transformers: a temperature of 0.05.
 SCALE = 20.0
@@ -177,12 +177,14 @@ class SimilarityTask(ScoreOptions, TableTask):
             return
         score = self._score_of(row)
         if not math.isfinite(score) or (self.max_score is not None and abs(score) > 1):
-            numbers = "finite number"
+            numbers, advice = "finite number", Message()
             if self.max_score is not None:
                 numbers = f"number of {-self.max_score:g} to {self.max_score:g}"
             if self.max_score == 1:
-                numbers += " (or pass max_score, the largest one)"
-            raise ValueError(f"{table.label} should be a {numbers}, not {row.label!r}")
+                advice = Message(" (or pass ", Argument("max_score"), ", the largest one)")
+            raise ValueError(
+                Message(f"{table.label} should be a {numbers}", advice, f", not {row.label!r}")
+            )
 
     def _negatives_of(self, row: Row) -> list[str]:
         """The columns of negatives that a row has."""

@@ -13,6 +13,7 @@ from minibert.tasks.task import Data, Skipped, Task
 from minibert.text import BadRow, Row, Table, left_out, read
 from minibert.text.reading import row_fault
 from minibert.util.checks import check_kind
+from minibert.util.errors import message_of
 
 Check = Callable[[Row], object]
 """Raises a ValueError for a row that cannot be used. It may give the row other values."""
@@ -105,7 +106,7 @@ def usable(data: Data, rows: Iterable[Row], check: Check, skip: Skipped = None) 
         try:
             check(row)
         except ValueError as error:
-            reason = str(error).removesuffix(".")
+            reason = message_of(error).removesuffix(".")
             BadRow.leave_out(skip, row.place, reason, repr(row.values))
         else:
             good.append(row)

@@ -35,6 +35,7 @@ from minibert.tasks.head_labels import load_with_labels
 from minibert.tasks.metrics import ClassScores
 from minibert.text import BadRow, BadRowError, Row
 from minibert.tokenization.tokenizer import BertTokenizer
+from minibert.util.errors import Argument, Message, message_of
 
 FilePath = str | os.PathLike[str]
 Data = FilePath | Sequence[Any]
@@ -225,8 +226,10 @@ def rows_of(task: Task, data: Data, dev: bool = False, skip: Skipped = None) -> 
     try:
         return task.read(data, dev, skip)
     except BadRowError as error:
-        advice = "Correct it, or pass skip_bad_rows=True to leave such rows out."
-        raise BadRowError(f"{error} {advice}") from None
+        advice = Message(
+            " Correct it, or pass ", Argument("skip_bad_rows", True), " to leave such rows out."
+        )
+        raise BadRowError(Message(message_of(error), advice)) from None
 
 
 def inputs_of(batch: Batch) -> Batch:

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import IO, Any
 from urllib.parse import quote
 
+from minibert.util.errors import Argument, Message
 from minibert.util.extras import need
 from minibert.util.files import check_target, parse_json, replacing, write_json
 
@@ -287,7 +288,11 @@ def claim(path: str | os.PathLike[str], force: bool = False, folder: bool = Fals
             exists = "" in location.files()
         if exists and not force:
             raise FileExistsError(
-                f"{path} exists already: name another file, or replace it with force=True."
+                Message(
+                    f"{path} exists already: name another file, or replace it with ",
+                    Argument("force", True),
+                    ".",
+                )
             )
         return
     if not path:
@@ -305,8 +310,12 @@ def claim(path: str | os.PathLike[str], force: bool = False, folder: bool = Fals
     if names and not force:
         shown = ", ".join(sorted(names)[:3]) + (", ..." if len(names) > 3 else "")
         raise FileExistsError(
-            f"{path} already holds {shown}: name a new or an empty folder, or write into this one "
-            "with force=True."
+            Message(
+                f"{path} already holds {shown}: name a new or an empty folder, or write into this "
+                "one with ",
+                Argument("force", True),
+                ".",
+            )
         )
 
 

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from minibert.text.table import Table
 from minibert.util.checks import amount
+from minibert.util.errors import Message
 
 SHOWN_CHARACTERS = 200  # of a bad row, or of the name of a column
 
@@ -37,7 +38,7 @@ class BadRow(NamedTuple):
             BadRowError: There is no `skip`.
         """
         if skip is None:
-            raise BadRowError(f"{place}: {reason}.") from None
+            raise BadRowError(Message(f"{place}: ", reason, ".")) from None
         skip.append(cls(place, reason, content[:SHOWN_CHARACTERS]))
 
 
@@ -48,7 +49,8 @@ class BadRowError(ValueError):
 def left_out(rows: list[BadRow]) -> str:
     """Say how many rows were left out, and what is wrong with the first."""
     first = rows[0]
-    return f"{amount(len(rows), 'bad row')} left out, the first at {first.place}: {first.reason}"
+    count = amount(len(rows), "bad row")
+    return Message(f"{count} left out, the first at {first.place}: ", first.reason)
 
 
 class Row:

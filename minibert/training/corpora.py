@@ -30,7 +30,7 @@ from minibert.text.location import Location
 from minibert.text.read import Part, has_columns, parts_of, read_part
 from minibert.text.table import Table
 from minibert.tokenization.spec import tokenizer_digest
-from minibert.util.errors import ArgumentError
+from minibert.util.errors import ArgumentError, Message, message_of
 from minibert.util.files import read_json, replacing, write_json
 from minibert.util.progress import Progress, counted, is_watched
 
@@ -344,7 +344,7 @@ class Corpus:
         with suppress(FileNotFoundError):
             error = read_json(self._error)
             if any(job.made_of == error.get("made_of") for job in self._jobs):
-                raise ValueError(error["error"])
+                raise ValueError(Message.from_json(error["error"], Table))
 
     def _size(self, number: int) -> int:
         """Number of tokens of a part that are not held out."""
@@ -470,10 +470,12 @@ def _tokenize_part(
         TokenCache.write(documents, tokenizer, job.folder, job.made_of)
         return True
     except FileNotFoundError:
-        message = f"{job.part.file} no longer exists: put it back, and start again to continue."
+        message = Message(
+            f"{job.part.file} no longer exists: put it back, and start again to continue."
+        )
     except (ValueError, OSError, ImportError) as error:
-        message = str(error)
-    write_json(error_file, {"error": message, "made_of": job.made_of})
+        message = message_of(error)
+    write_json(error_file, {"error": message.to_json(), "made_of": job.made_of})
     return False
 
 

@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from minibert.util.checks import check_fields, option
-from minibert.util.errors import ArgumentError
+from minibert.util.errors import Argument, ArgumentError
+
+NO_NEXT_SENTENCE = Argument("next_sentence", False)  # of messages
 
 
 @dataclass(frozen=True)
@@ -166,7 +168,7 @@ class PretrainOptions(TrainingOptions):
         super().__post_init__()
         if self.sentence_order and not self.next_sentence:
             raise ArgumentError(
-                "sentence_order", "is for pairs of sentences: drop next_sentence=False."
+                "sentence_order", "is for pairs of sentences: drop ", NO_NEXT_SENTENCE, "."
             )
         if self.mask_probability > 1:
             raise ArgumentError(

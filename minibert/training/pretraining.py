@@ -30,13 +30,13 @@ from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.training.corpora import Corpus, Document, Ids, mix, read_documents
 from minibert.training.data import Batch, Example, pack, split_by_tokens, to_device
 from minibert.training.journal import Record
-from minibert.training.options import PretrainOptions
+from minibert.training.options import NO_NEXT_SENTENCE, PretrainOptions
 from minibert.training.processes import Processes, is_first_process
 from minibert.training.run import Run
 from minibert.training.speedups import word_loss
 from minibert.training.state import remove_states, run_folder
 from minibert.util.checks import check_kind
-from minibert.util.errors import ArgumentError
+from minibert.util.errors import ArgumentError, Message
 from minibert.util.progress import tell
 
 Pair = tuple[Ids, Ids | None, int]
@@ -137,8 +137,12 @@ def sentence_pairs(
     """
     if len(documents) < 2 and not sentence_order:
         raise ValueError(
-            f"Next-sentence prediction needs two or more documents, not {len(documents)}: "
-            "put empty lines between documents, or pass next_sentence=False."
+            Message(
+                f"Next-sentence prediction needs two or more documents, not {len(documents)}: "
+                "put empty lines between documents, or pass ",
+                NO_NEXT_SENTENCE,
+                ".",
+            )
         )
     pairs: list[Pair] = []
     for number, document in enumerate(documents):
@@ -258,8 +262,12 @@ class PretrainingData:
         if options.next_sentence:
             if len(documents) > 1 and all(len(document) == 1 for document in documents):
                 raise ValueError(
-                    "Next-sentence prediction needs documents of several sentences, "
-                    "a line each: put them so, or pass next_sentence=False."
+                    Message(
+                        "Next-sentence prediction needs documents of several sentences, a line "
+                        "each: put them so, or pass ",
+                        NO_NEXT_SENTENCE,
+                        ".",
+                    )
                 )
             room = options.max_length - 3
             texts = sentence_pairs(documents, room, rng, options.sentence_order)
@@ -415,8 +423,9 @@ def pretrain(
         if options.next_sentence and type(model) is BertForMaskedLM:
             raise ArgumentError(
                 "model",
-                "is a BertForMaskedLM, which has no head for next sentences: pass "
-                "next_sentence=False, or a BertForPreTraining.",
+                "is a BertForMaskedLM, which has no head for next sentences: pass ",
+                NO_NEXT_SENTENCE,
+                ", or a BertForPreTraining.",
             )
         _report_coverage(next(iter(sources))[0], tokenizer, table)
         corpora = []

@@ -36,6 +36,7 @@ from minibert.training.processes import Processes
 from minibert.training.state import (
     LOG_FILE,
     POSITION,
+    RESUME,
     cut_log,
     first_line,
     load_training_state,
@@ -47,7 +48,7 @@ from minibert.training.state import (
 )
 from minibert.training.steps import LossWatch, Objective, Steps, count_labels
 from minibert.util.checks import amount
-from minibert.util.errors import ArgumentError
+from minibert.util.errors import Argument, ArgumentError, Message
 from minibert.util.extras import need
 from minibert.util.progress import interruptible
 
@@ -216,7 +217,7 @@ class Run:
         if self._stops:
             self._save()
             raise KeyboardInterrupt(
-                f"stopped after step {self.step}, which is saved. {self._resume_hint()}"
+                Message(f"stopped after step {self.step}, which is saved. ", self._resume_hint())
             )
         if self._is_due(self.options.save_every, saving_is_due):
             self._save()
@@ -239,14 +240,19 @@ class Run:
             advice = self._resume_hint()
             states = saved_states(self.folder)
             if self.step == self._saved_step > 0 and len(states) > 1:
-                advice = (
-                    f"{states[-1]} reproduces this failure: delete it, "
-                    "and resume=True continues from the previous state."
+                advice = Message(
+                    f"{states[-1]} reproduces this failure: delete it, and ",
+                    RESUME,
+                    " continues from the previous state.",
                 )
             raise ValueError(
-                f"{error} in step {self.step + 1} (epoch {self.epoch}, batch "
-                f"{self.batch_in_epoch}: examples {examples}, ...): lower learning_rate, and "
-                f"look at these examples. {advice}"
+                Message(
+                    f"{error} in step {self.step + 1} (epoch {self.epoch}, batch "
+                    f"{self.batch_in_epoch}: examples {examples}, ...): lower ",
+                    Argument("learning_rate"),
+                    ", and look at these examples. ",
+                    advice,
+                )
             ) from None
         self.step += 1
         self._stops = update.stops
@@ -311,7 +317,7 @@ class Run:
         states = saved_states(self.folder)
         if not states:
             raise FileNotFoundError(
-                f"{self.folder} holds no state to resume from: start without resume=True."
+                Message(f"{self.folder} holds no state to resume from: start without ", RESUME, ".")
             )
         path = states[-1]
         state = read_state(path)
@@ -370,11 +376,9 @@ class Run:
             if self.tokenizer is not None:
                 self.tokenizer.save_pretrained(folder)
 
-    def _resume_hint(self) -> str:
-        return (
-            f"Start again with resume=True to continue from step {self._saved_step} (in "
-            f"{self.folder})."
-        )
+    def _resume_hint(self) -> Message:
+        place = f"step {self._saved_step} (in {self.folder})"
+        return Message("Start again with ", RESUME, f" to continue from {place}.")
 
 
 def compare_scores(
@@ -444,8 +448,12 @@ def _check_same_run(
         if name in ("data", "dev"):
             purpose = " to evaluate with" if name == "dev" else ""
             raise ValueError(
-                f"{path} was saved by a run with other examples or labels{purpose}: "
-                'resume with the same data, or pass resume="with other data".'
+                Message(
+                    f"{path} was saved by a run with other examples or labels{purpose}: resume "
+                    "with the same data, or pass ",
+                    Argument("resume", "with other data"),
+                    ".",
+                )
             )
         raise ArgumentError(
             name, f"is {value}, but {path} was saved by a run with {before}: resume with the same."

@@ -21,9 +21,11 @@ import torch
 from minibert.base import PreTrainedModel
 from minibert.checkpoints.ties import shared_names
 from minibert.training.processes import is_first_process
+from minibert.util.errors import Argument, Message
 from minibert.util.files import NOT_WRITTEN, only_run_in, remove_abandoned, replacing
 
 LOG_FILE = "log.jsonl"
+RESUME = Argument("resume", True)  # of messages
 STATES = "states"  # a folder beside the files of the model, which may be uploaded without it
 # The position in the data at which a state was saved.
 POSITION = ("step", "epoch", "batch_in_epoch", "evaluations_since_best")
@@ -55,8 +57,11 @@ def run_folder(folder: str | os.PathLike[str], resume: bool) -> Iterator[None]:
     with lock:
         if not resume and holds_run(folder):
             raise ValueError(
-                f"{folder} already holds a run: pass resume=True to continue it, or choose another "
-                f"folder."
+                Message(
+                    f"{folder} already holds a run: pass ",
+                    RESUME,
+                    " to continue it, or choose another folder.",
+                )
             )
         token = _open_folders.set((*_open_folders.get(), path))
         try:
@@ -151,10 +156,10 @@ def read_state(path: Path) -> dict[str, Any]:
         # a file whose parts seem to begin before it does raises an OSError with EINVAL
         if isinstance(error, OSError) and error.errno != errno.EINVAL:
             raise
-        advice = "put a copy of it back, or start anew in another folder."
+        advice = Message("put a copy of it back, or start anew in another folder.")
         if len(saved_states(path.parent.parent)) > 1:
-            advice = "delete it, and resume=True continues from the previous state."
-        raise ValueError(f"{path} is damaged ({first_line(error)}): {advice}") from error
+            advice = Message("delete it, and ", RESUME, " continues from the previous state.")
+        raise ValueError(Message(f"{path} is damaged ({first_line(error)}): ", advice)) from error
 
 
 def training_state(model: PreTrainedModel, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
@@ -219,7 +224,12 @@ def cut_log(path: Path, step: int) -> None:
                 records.append(line)
         except (ValueError, KeyError, TypeError, RecursionError):
             if number < len(lines):  # the last one may be half-written
-                advice = "repair or delete it, then start with resume=True again."
-                raise ValueError(f"{path}, line {number} is damaged: {advice}") from None
+                raise ValueError(
+                    Message(
+                        f"{path}, line {number} is damaged: repair or delete it, then start with ",
+                        RESUME,
+                        " again.",
+                    )
+                ) from None
     with replacing(path) as temporary:
         temporary.write_bytes(b"".join(line + b"\n" for line in records))

@@ -14,8 +14,9 @@ A word that is only text stays text, also where a file or a column has the name 
 
 from __future__ import annotations
 
+import ast
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,10 +41,15 @@ class Argument:
         """Whether the message mentions a value."""
         return self.value is not inspect.Parameter.empty
 
+    @property
+    def python_value(self) -> str:
+        """The value as Python writes it."""
+        return "..." if self.value is ... else repr(self.value)
+
     def __str__(self) -> str:
         if not self.has_value:
             return self.name
-        written = f"{self.name}={'...' if self.value is ... else repr(self.value)}"
+        written = f"{self.name}={self.python_value}"
         return written if self.owner is None else f"{self.owner.__name__}({written})"
 
 
@@ -72,6 +78,46 @@ class Message(str):
 
     def __reduce__(self) -> tuple[type[Message], tuple[str | Argument, ...]]:
         return type(self), self.parts
+
+    def removesuffix(self, suffix: str) -> Message:
+        """Return the message without the words at its end, if it ends in these."""
+        *parts, end = self.parts or ("",)
+        return Message(*parts, end.removesuffix(suffix) if isinstance(end, str) else end)
+
+    def to_json(self) -> list[str | dict[str, str]]:
+        """Return the parts as JSON can hold them."""
+        content: list[str | dict[str, str]] = []
+        for part in self.parts:
+            if isinstance(part, Argument):
+                fields = {"name": part.name}
+                if part.has_value:
+                    fields["value"] = part.python_value
+                if part.owner is not None:
+                    fields["owner"] = part.owner.__name__
+                content.append(fields)
+            else:
+                content.append(part)
+        return content
+
+    @classmethod
+    def from_json(cls, content: Iterable[str | dict[str, str]], *owners: type) -> Message:
+        """Return the message of which `to_json` made the content.
+
+        Args:
+            content: The parts.
+            owners: The classes whose fields it may mention.
+        """
+        classes = {owner.__name__: owner for owner in owners}
+        parts: list[str | Argument] = []
+        for part in content:
+            if isinstance(part, str):
+                parts.append(part)
+                continue
+            value = inspect.Parameter.empty
+            if "value" in part:
+                value = ast.literal_eval(part["value"])
+            parts.append(Argument(part["name"], value, classes.get(part.get("owner", ""))))
+        return cls(*parts)
 
     def written(self, write: Callable[[Argument], str]) -> str:
         """Return the text, with each argument as `write` calls it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import pickle
 
 import pytest
@@ -63,6 +64,25 @@ def test_a_message_inside_another_keeps_its_arguments() -> None:
     outer = Message("a.csv: ", message_of(an_error()), " Look at it.")
     assert str(outer) == "a.csv: pairs are too long: lower max_length=9. Look at it."
     assert outer.written(lambda argument: argument.name.upper()).startswith("a.csv: PAIRS are")
+
+
+def test_a_message_is_the_same_after_json() -> None:
+    arguments = [
+        Argument("max_length"),
+        Argument("multi_label", True),
+        Argument("text", ..., Table),
+        Argument("delimiter", "\t", Table),
+        Argument("precision", None),
+    ]
+    message = Message("a: ", *arguments, ".")
+    content = json.loads(json.dumps(message.to_json()))
+    assert Message.from_json(content, Table).parts == message.parts
+
+
+def test_a_suffix_is_removed_from_the_words_alone() -> None:
+    message = Message("pass ", Argument("label"), ".")
+    assert message.removesuffix(".").parts == ("pass ", Argument("label"), "")
+    assert Message("pass ", Argument("label")).removesuffix("label") == "pass label"
 
 
 @pytest.mark.parametrize("kind", [FileExistsError, KeyboardInterrupt, ValueError, UserWarning])
