@@ -9,6 +9,7 @@ from minibert.checkpoints.source import Source, split_source
 from minibert.encoders.checkpoint import Backend, Checkpoint
 from minibert.encoders.kinds import NOUN_OF_KIND, Kind
 from minibert.tokenization.tokenizer import BertTokenizer
+from minibert.util.errors import ArgumentError
 
 if TYPE_CHECKING:
     import torch
@@ -77,9 +78,11 @@ def load(
     if unknown:
         raise TypeError(f"load() got an unexpected keyword argument {min(unknown)!r}")
     if backend not in ("torch", "onnx"):
-        raise ValueError(f"backend should be torch or onnx, not {backend!r:.80}.")
+        raise ArgumentError("backend", f"should be torch or onnx, not {backend!r:.80}.")
     if kind is not None and kind not in NOUN_OF_KIND:
-        raise ValueError(f"kind should be one of {', '.join(NOUN_OF_KIND)}, not {kind!r:.80}.")
+        raise ArgumentError(
+            "kind", f"should be one of {', '.join(NOUN_OF_KIND)}, not {kind!r:.80}."
+        )
     if backend == "onnx":
         chosen = {
             "precision": precision not in ("exact", None),

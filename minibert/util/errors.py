@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -43,7 +44,9 @@ class Argument:
 
     @property
     def python_value(self) -> str:
-        """The value as Python writes it."""
+        """The value as Python code has it, with a string between double quotation marks."""
+        if isinstance(self.value, str):
+            return json.dumps(self.value, ensure_ascii=False)
         return "..." if self.value is ... else repr(self.value)
 
     def __str__(self) -> str:

@@ -20,7 +20,8 @@ from minibert.util.errors import Argument, ArgumentError, Message, message_of
         (Argument("multi_label", True), "multi_label=True"),
         (Argument("precision", None), "precision=None"),
         (Argument("columns", ...), "columns=..."),
-        (Argument("encoding", "cp949", Table), "Table(encoding='cp949')"),
+        (Argument("overflow", "mean"), 'overflow="mean"'),
+        (Argument("encoding", "cp949", Table), 'Table(encoding="cp949")'),
         (Argument("text", ..., Table), "Table(text=...)"),
     ],
 )
