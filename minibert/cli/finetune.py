@@ -146,7 +146,8 @@ def _add_data_options(parser: Parser, entry: FinetuningTask) -> None:
         type=float,
         default=0.1,
         metavar="PROB",
-        help="Share of --train that is held out without --dev. With labels, of each alike.",
+        help="Share of --train that is held out without --dev. With labels, of each alike. "
+        "0: train on everything, without a score.",
     )
     group.add_argument(
         "--max-length",
@@ -274,6 +275,9 @@ def finetune(options: argparse.Namespace) -> None:
         usage,
     )
     sentence = f"The best model is in {model}: {measured}.\nUse it: {usage}"
+    if options.dev is None and options.held_out == 0:
+        about = f"It was not scored, but on --test: {measured}" if scores else "It has no score"
+        sentence = f"The model of the last step is in {model}. {about}.\nUse it: {usage}"
     report(options, {"output": model, **scores}, sentence)
 
 

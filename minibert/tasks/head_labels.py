@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import unicodedata
 from collections import Counter
@@ -114,6 +115,18 @@ def kept_labels(config: BertConfig, fields: Mapping[str, Any]) -> dict[str, Any]
             names = [str(index) for index in range(len(names))]
         return {**fields, "id2label": dict(enumerate(names))}
     return None
+
+
+def sorted_labels(labels: Iterable[str]) -> list[str]:
+    """The distinct labels in alphabetical order, or in that of numbers if all are numbers."""
+    distinct = sorted(set(labels))
+    try:
+        numbers = {label: float(label) for label in distinct}
+    except ValueError:
+        return distinct
+    if not all(map(math.isfinite, numbers.values())):
+        return distinct
+    return sorted(distinct, key=numbers.__getitem__)
 
 
 def label_ids(names: Sequence[str]) -> dict[str, int]:

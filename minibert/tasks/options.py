@@ -12,6 +12,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING
 
 from minibert.util.checks import check_fields, option
+from minibert.util.errors import ArgumentError
 
 if TYPE_CHECKING:
     from minibert.encoders.pooling import Pooling
@@ -34,11 +35,28 @@ class LabelOptions(TaskOptions):
     class_weights: bool = option(
         False, "Weight classes so that a rare one counts as much as a frequent one."
     )
+    label_smoothing: float = option(
+        0.0,
+        "Probability that the loss takes from the right label and spreads over all of them.",
+        minimum=0.0,
+        metavar="PROB",
+    )
+    positive_weights: bool = option(
+        False,
+        "Weight each of several labels so that the rows that have it count as much as those "
+        "that lack it.",
+    )
     multi_label: bool = option(
         False,
         "The label is a list of labels, of which a text may have several or none. "
         "Implied by --label-columns.",
     )
+
+    def __post_init__(self) -> None:
+        """ValueError for numbers out of range."""
+        super().__post_init__()
+        if self.label_smoothing > 1:
+            raise ArgumentError("label_smoothing", f"is {self.label_smoothing:g}, more than 1.")
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 from torch import Tensor, nn
-from torch.nn.functional import binary_cross_entropy_with_logits
+from torch.nn import functional as F
 
 from minibert.base import PreTrainedModel
 from minibert.config import BertConfig
@@ -25,7 +25,7 @@ from minibert.encoders.scoring import (
 from minibert.heads import BertForSequenceClassification
 from minibert.losses import IGNORED, cross_entropy, regression_loss
 from minibert.tasks import metrics
-from minibert.tasks.head_labels import label_ids
+from minibert.tasks.head_labels import label_ids, sorted_labels
 from minibert.tasks.options import LabelOptions
 from minibert.tasks.tables import TableTask, as_list, number_of
 from minibert.tasks.task import (
@@ -97,8 +97,11 @@ class SequenceTask(LabelOptions, TableTask):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.class_weights and (self.multi_label or self.regression):
-            raise ArgumentError("class_weights", "is for one label a text: drop it.")
+        for name in ("class_weights", "label_smoothing"):
+            if getattr(self, name) and (self.multi_label or self.regression):
+                raise ArgumentError(name, "is for one label a text: drop it.")
+        if self.positive_weights and not self.multi_label:
+            raise ArgumentError("positive_weights", "is for several labels a text: drop it.")
         if self.label_columns and not self.multi_label:
             raise ArgumentError(
                 "label_columns", "are for several labels a text: pass ", MULTI_LABEL, "."
@@ -183,13 +186,13 @@ class SequenceTask(LabelOptions, TableTask):
         return Reading(task=task, pairs=self.table.pair is not None, options=self.options)
 
     def config(self, rows: Sequence[Row]) -> dict[str, Any]:
-        """The labels by name, in alphabetical order."""
+        """The labels by name, in the order of `sorted_labels`."""
         return super().config(rows) | self._labels(rows)
 
     def _labels(self, rows: Sequence[Row]) -> dict[str, Any]:
         if self.regression:
             return {"num_labels": 1, "problem_type": "regression"}
-        labels = sorted({label for row in rows for label in self.labels_of(row)})
+        labels = sorted_labels(label for row in rows for label in self.labels_of(row))
         if self.multi_label:
             labels = list(self.label_columns) or labels
             if not labels:
@@ -221,10 +224,12 @@ class SequenceTask(LabelOptions, TableTask):
         examples = encode_texts(tokenizer, texts, pairs[0] if pairs else None, max_length)
         ids = label_ids(label_names(config))
         targets = [self._target(row, ids, config.num_labels) for row in rows]
-        weights = [1.0] * len(rows)
+        weights: Sequence[Any] = [1.0] * len(rows)
         if self.class_weights:
             counts = Counter(targets)
             weights = [len(rows) / len(counts) / counts[target] for target in targets]
+        if self.positive_weights:
+            weights = _positive_weights(np.concatenate(targets))
         for example, target, weight in zip(examples, targets, weights, strict=True):
             example |= {"labels": target, "weight": weight}
         return examples
@@ -244,11 +249,15 @@ class SequenceTask(LabelOptions, TableTask):
         """Squared error, or cross entropy."""
         labels = batch["labels"]
         logits = model(**inputs_of(batch)).logits
-        if self.class_weights:
-            return {"labels": (cross_entropy(logits, labels, "none") * batch["weight"]).sum()}
         if self.multi_label:
-            loss = binary_cross_entropy_with_logits(logits, labels, reduction="sum")
+            weight = batch["weight"] if self.positive_weights else None
+            loss = F.binary_cross_entropy_with_logits(logits, labels, weight, reduction="sum")
             return {"labels": loss}
+        if self.class_weights or self.label_smoothing:
+            losses = F.cross_entropy(
+                logits, labels, reduction="none", label_smoothing=self.label_smoothing
+            )
+            return {"labels": (losses * batch["weight"]).sum()}
         compute_loss = regression_loss if self.regression else cross_entropy
         return {"labels": compute_loss(logits, labels, "sum")}
 
@@ -456,6 +465,19 @@ def _scores_of_sets(
 def _served(scores: npt.ArrayLike) -> npt.NDArray[np.float32]:
     """Scores in the precision in which predictions compare them with thresholds."""
     return np.array(scores, dtype=np.float32)
+
+
+def _positive_weights(targets: npt.NDArray[np.float32]) -> list[npt.NDArray[np.float32]]:
+    """The weight of each entry of the targets, (1, labels) for each row.
+
+    Where a row has a label, it is how many rows lack that label for each that has it, as
+    `pos_weight` of torch's BCEWithLogitsLoss. Elsewhere it is 1.
+    """
+    positives = targets.sum(0)
+    negatives = len(targets) - positives
+    ratio = np.where(negatives > 0, negatives / np.maximum(positives, 1), 1)
+    weights = np.where(targets > 0, ratio, 1).astype(np.float32)
+    return list(weights[:, None])
 
 
 def as_flag(value: Any) -> bool | None:

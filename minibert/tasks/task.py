@@ -120,6 +120,8 @@ class Task:
         fixed: Training options that the task decides.
         learning_rate: The default peak learning rate. None: by the size of the model.
         keeps_max_length: Predictions truncate texts at the length of training.
+        row_name: What a row is, with its article.
+        row_advice: What helps where a whole file is one row, such as "separate the sentences, or ".
         truncates: What training truncates: the texts of a row together, each text, or nothing,
             because it splits long rows into windows.
     """
@@ -129,6 +131,8 @@ class Task:
     fixed: ClassVar[Mapping[str, Any]] = {}
     learning_rate: ClassVar[float | None] = None
     keeps_max_length: ClassVar[bool] = True
+    row_name: ClassVar[str] = "a single row"
+    row_advice: ClassVar[str] = ""
     truncates: ClassVar[Literal["row", "text", "nothing"]] = "row"
 
     def read(self, data: Data, dev: bool = False, skip: Skipped = None) -> list[Row]:

@@ -24,7 +24,7 @@ from minibert.encoders.windows import WordView, encode_windows, words_of_texts
 from minibert.heads import BertForTokenClassification
 from minibert.losses import IGNORED, cross_entropy
 from minibert.tasks import metrics
-from minibert.tasks.head_labels import label_ids
+from minibert.tasks.head_labels import label_ids, sorted_labels
 from minibert.tasks.options import TagOptions
 from minibert.tasks.readers import read_conll
 from minibert.tasks.task import (
@@ -86,6 +86,8 @@ class TokenTask(TagOptions, Task):
     table: Table = Table()
 
     model_class: ClassVar[type[PreTrainedModel]] = BertForTokenClassification
+    row_name = "one sentence"
+    row_advice = "put an empty line behind each sentence, or "
     truncates = "nothing"
     metrics: ClassVar[Sequence[str]] = (
         "f1",
@@ -126,8 +128,8 @@ class TokenTask(TagOptions, Task):
         return are_characters(rows)
 
     def config(self, rows: Sequence[Row]) -> dict[str, Any]:
-        """The tags by name, in alphabetical order."""
-        tags = sorted({tag for row in rows for tag in self.labels_of(row)})
+        """The tags by name, in the order of `sorted_labels`."""
+        tags = sorted_labels(tag for row in rows for tag in self.labels_of(row))
         if len(tags) == 1:
             raise ValueError(f"All words have the tag {tags[0]!r}: there is nothing to learn.")
         return super().config(rows) | {"id2label": dict(enumerate(tags))}

@@ -15,14 +15,14 @@ from collections.abc import Callable, Collection, Hashable, Sequence
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
 
 from minibert.checkpoints.source import Source
-from minibert.tasks.task import Data, FilePath, Task, rows_of
-from minibert.text import BadRow, left_out
+from minibert.tasks.task import Data, Example, FilePath, Skipped, Task, rows_of
+from minibert.text import BadRow, Row, left_out
 from minibert.training.checks import check_data
 from minibert.training.journal import Record
 from minibert.training.options import TrainingOptions
@@ -66,7 +66,8 @@ def finetune(
         options: How to train.
         test: Rows to score the best model on, once at the end.
         held_out: Share of the training rows that are held out without `dev`: of each label alike,
-            and of questions, pairs and equal texts whole groups. See `hold_out`.
+            and of questions, pairs and equal texts whole groups. See `hold_out`. 0: none, so the
+            model is that of the last step and has no score.
         skip_bad_rows: Leave out rows that are certainly wrong, and count them. Otherwise they are
             errors.
         max_length: Tokens after which an example is truncated, at most the positions of the model.
@@ -83,39 +84,31 @@ def finetune(
             task has no metric of the name in `options`.
     """
     check_kind("task", task, Task, "an object of Task")
-    options = options_of_task(options or TrainingOptions(), task, dev)
     check_count("max_length", max_length, minimum=3)  # [CLS], a token and [SEP]
+    options = options or TrainingOptions()
+    has_scores = dev is not None or held_out != 0
+    if not has_scores:
+        _refuse_scores(options)
+    options = options_of_task(options, task, dev)
     with run_folder(folder, bool(resume)):
         skipped: list[BadRow] = []
-        skip = skipped if skip_bad_rows else None
-        names = [
-            str(data) if isinstance(data, str | os.PathLike) else name
-            for data, name in zip((train, dev, test), PARTS, strict=True)
-        ]
-        train_rows = rows_of(task, train, skip=skip)
-        test_rows = [] if test is None else rows_of(task, test, True, skip)
-        if dev is None:
-            names[1] = "the held-out rows"
-            labels = [task.labels_of(row) for row in train_rows]
-            groups = [task.group_of(row) for row in train_rows]
-            train_rows, dev_rows = hold_out(train_rows, labels, held_out, options.seed, groups)
-            tell(f"no dev file: holding out {amount(len(dev_rows), 'row')} of {names[0]}")
-        else:
-            dev_rows = rows_of(task, dev, True, skip)
+        parts = _read_parts(
+            task, (train, dev, test), held_out, options.seed, skipped if skip_bad_rows else None
+        )
         torch.manual_seed(options.seed)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", ".*newly initialized: train before")  # a new head
-            model, tokenizer = task.load(checkpoint, train_rows)
+            model, tokenizer = task.load(checkpoint, parts.train)
         positions = model.config.max_position_embeddings
         if max_length > positions:
             tell(f"max_length is {positions}, not {max_length}: the model has no more positions")
             max_length = positions
         report = check_data(
             task,
-            train_rows,
-            dev_rows,
-            test_rows,
-            names=names,
+            parts.train,
+            parts.dev,
+            parts.test,
+            names=parts.names,
             tokenizer=tokenizer,
             max_length=max_length,
             positions=positions,
@@ -123,8 +116,8 @@ def finetune(
         if skipped:
             tell(left_out(skipped))
         tell(report)
-        examples = task.encode(train_rows, tokenizer, model.config, max_length)
-        dev_examples = task.encode(dev_rows, tokenizer, model.config, max_length)
+        examples = task.encode(parts.train, tokenizer, model.config, max_length)
+        dev_examples = task.encode(parts.dev, tokenizer, model.config, max_length)
         if task.keeps_max_length:
             tokenizer.model_max_length = max_length  # also where it was less before
         if options.learning_rate is None:
@@ -135,7 +128,7 @@ def finetune(
 
         def measure() -> dict[str, float]:
             nonlocal candidates
-            scores = task.score(dev_rows, task.predict(model, dev_rows, dev_examples))
+            scores = task.score(parts.dev, task.predict(model, parts.dev, dev_examples))
             candidates = scores.candidates
             if scores.notice:
                 tell(f"notice: {scores.notice}")
@@ -146,33 +139,107 @@ def finetune(
             lambda _: examples,
             task.loss,
             Path(folder),
-            options,
+            options if has_scores else replace(options, metric=None),
             tokenizer=tokenizer,
             resume=resume,
-            evaluate=measure,
+            evaluate=measure if has_scores else None,
             dev=dev_examples,
             callback=callback,
         )
         trainer.train()
         if candidates is not None:
             tell(f"ranked among {amount(candidates, 'text')} each: among more the scores are lower")
-        scores = dict(trainer.best_scores)
-        best, tokenizer = task.load(Path(folder), train_rows)
+        scores: dict[str, float] = {}
+        if not has_scores:
+            trainer.save_model(folder)
+        best, tokenizer = task.load(Path(folder), parts.train)
         best.to(model.device)
-        predictions = task.calibrate(best, dev_rows, dev_examples)
-        if predictions is not None and trainer.is_first:
-            best.config.save_pretrained(folder)
-        if predictions is None and not scores:  # resumed with another dev file, and no step left
-            predictions = task.predict(best, dev_rows, dev_examples)
-        if predictions is not None:
-            scores = task.score(dev_rows, predictions).metrics
-        if test_rows:
-            test_examples = task.encode(test_rows, tokenizer, best.config, max_length)
-            test_scores = task.score(test_rows, task.predict(best, test_rows, test_examples))
+        if has_scores:
+            scores = _dev_scores(task, trainer, best, parts.dev, dev_examples)
+        if parts.test:
+            test_examples = task.encode(parts.test, tokenizer, best.config, max_length)
+            test_scores = task.score(parts.test, task.predict(best, parts.test, test_examples))
             scores |= {f"test_{name}": score for name, score in test_scores.metrics.items()}
         if trainer.is_first:  # until here a run that is stopped can be resumed
             remove_states(folder, options.keep_states)
     return scores
+
+
+def _dev_scores(
+    task: Task, trainer: Run, best: Any, rows: Sequence[Row], examples: Sequence[Example]
+) -> dict[str, float]:
+    """The scores of the best model, whose config keeps what the task has calibrated."""
+    scores = dict(trainer.best_scores)
+    predictions = task.calibrate(best, rows, examples)
+    if predictions is not None and trainer.is_first:
+        best.config.save_pretrained(trainer.folder)
+    if predictions is None and not scores:  # resumed with another dev file, and no step left
+        predictions = task.predict(best, rows, examples)
+    return scores if predictions is None else task.score(rows, predictions).metrics
+
+
+def _refuse_scores(options: TrainingOptions) -> None:
+    """Raise an ArgumentError for an option that needs rows to score the model on."""
+    for name in ("metric", "patience", "evaluate_every"):
+        if getattr(options, name):
+            raise ArgumentError(name, "needs scores, but no row is held out: drop it.")
+
+
+class Parts(NamedTuple):
+    """The rows of a training: those to train on, to choose the best model, and to score it.
+
+    Attributes:
+        train: At least one.
+        dev: Empty where nothing is held out.
+        test: May be empty.
+        names: Of the three, for reports.
+    """
+
+    train: list[Row]
+    dev: list[Row]
+    test: list[Row]
+    names: list[str]
+
+
+def _read_parts(
+    task: Task,
+    data: tuple[Data, Data | None, Data | None],
+    held_out: float,
+    seed: int,
+    skip: Skipped,
+) -> Parts:
+    """Read the training data, and the dev and test data or what is held out.
+
+    Args:
+        task: Reads the rows.
+        data: The three parts.
+        held_out: Share of the training rows to hold out without dev data.
+        seed: Seed of this choice.
+        skip: Receives bad rows.
+    """
+    train, dev, test = data
+    names = [
+        str(part) if isinstance(part, str | os.PathLike) else name
+        for part, name in zip(data, PARTS, strict=True)
+    ]
+    train_rows = rows_of(task, train, skip=skip)
+    test_rows = [] if test is None else rows_of(task, test, True, skip)
+    if dev is not None:
+        return Parts(train_rows, rows_of(task, dev, True, skip), test_rows, names)
+    if held_out == 0:
+        tell(f"training on all rows of {names[0]}: the model has no score")
+        return Parts(train_rows, [], test_rows, names)
+    if len(train_rows) == 1:
+        words = sum(len(text.split()) for text in task.texts_of(train_rows[0]))
+        raise ValueError(
+            f"{names[0]} is {task.row_name} of {amount(words, 'word')}, so nothing can be held "
+            f"out: {task.row_advice}pass a dev file."
+        )
+    labels = [task.labels_of(row) for row in train_rows]
+    groups = [task.group_of(row) for row in train_rows]
+    train_rows, dev_rows = hold_out(train_rows, labels, held_out, seed, groups)
+    tell(f"no dev file: holding out {amount(len(dev_rows), 'row')} of {names[0]}")
+    return Parts(train_rows, dev_rows, test_rows, [names[0], "the held-out rows", names[2]])
 
 
 def with_learning_rate(options: TrainingOptions, task: Task, hidden_size: int) -> TrainingOptions:

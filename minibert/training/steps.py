@@ -280,5 +280,12 @@ class LossWatch:
 
 
 def count_labels(examples: Sequence[Example], name: str) -> int:
-    """Count the labels of this name in the examples, without `IGNORED` ones."""
-    return sum(int(np.count_nonzero(np.asarray(example[name]) != IGNORED)) for example in examples)
+    """Count the labels of this name in the examples, without `IGNORED` ones.
+
+    Labels that are numbers instead of ids all count: -100 is one of them.
+    """
+    values = [np.asarray(example[name]) for example in examples]
+    return sum(
+        int(np.count_nonzero(labels != IGNORED)) if labels.dtype.kind == "i" else labels.size
+        for labels in values
+    )

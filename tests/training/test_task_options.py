@@ -1,0 +1,145 @@
+"""Options of tasks: what they change in a loss, and data that decide less than one thinks."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional as F
+
+from minibert import BertConfig, BertForSequenceClassification, BertTokenizer
+from minibert.tasks.sequence import SequenceTask
+from minibert.tasks.tokens import TokenTask
+from minibert.text import Table
+from minibert.training.data import pack
+from minibert.training.finetuning import finetune
+from minibert.training.options import TrainingOptions
+from minibert.training.steps import count_labels
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+ROWS = [{"text": f"tea {n}", "label": "abc"[n % 3]} for n in range(9)]
+SETS = [{"text": f"tea {n}", "label": [x for x in "abc" if n % (ord(x) - 95)]} for n in range(9)]
+
+
+def batch_of(task: SequenceTask, rows: Any) -> tuple[Any, Any, Any]:
+    """A model with a random head, a packed batch and its logits."""
+    torch.manual_seed(0)
+    tokenizer = BertTokenizer.from_pretrained("minibert-tiny")
+    read = task.read(rows)
+    model = BertForSequenceClassification.from_pretrained("minibert-tiny", **task.config(read))
+    torch.nn.init.normal_(model.classifier.weight)
+    batch = pack(task.encode(read, tokenizer, model.config, 16))
+    inputs = {name: batch[name] for name in ("input_ids", "token_type_ids", "layout")}
+    return model.eval(), batch, model(**inputs).logits
+
+
+@pytest.mark.filterwarnings("ignore:.*newly initialized")
+@pytest.mark.parametrize("class_weights", [False, True])
+def test_label_smoothing_is_that_of_torch(class_weights: bool) -> None:
+    task = SequenceTask(label_smoothing=0.2, class_weights=class_weights)
+    rows = [*ROWS, *ROWS[:1] * 4]
+    model, batch, logits = batch_of(task, rows)
+    losses = F.cross_entropy(logits, batch["labels"], reduction="none", label_smoothing=0.2)
+    weights = torch.ones(len(rows))
+    if class_weights:
+        counts = torch.bincount(batch["labels"]).double()
+        weights = (len(rows) / 3 / counts)[batch["labels"]]
+    expected = (losses * weights).sum()
+    assert task.loss(model, batch)["labels"].item() == pytest.approx(expected.item())
+
+
+@pytest.mark.filterwarnings("ignore:.*newly initialized")
+def test_positive_weights_are_those_of_torch() -> None:
+    task = SequenceTask(multi_label=True, positive_weights=True)
+    model, batch, logits = batch_of(task, SETS)
+    labels = batch["labels"]
+    positives = labels.sum(0)
+    criterion = torch.nn.BCEWithLogitsLoss(
+        pos_weight=(len(labels) - positives) / positives, reduction="sum"
+    )
+    expected = criterion(logits, labels).item()
+    assert task.loss(model, batch)["labels"].item() == pytest.approx(expected)
+
+
+def test_options_for_other_labels_are_refused() -> None:
+    with pytest.raises(ValueError, match="label_smoothing"):
+        SequenceTask(multi_label=True, label_smoothing=0.1)
+    with pytest.raises(ValueError, match="label_smoothing"):
+        SequenceTask(label_smoothing=1.5)
+    with pytest.raises(ValueError, match="positive_weights"):
+        SequenceTask(positive_weights=True)
+
+
+def test_an_option_is_in_the_card_and_in_the_config(tmp_path: Path) -> None:
+    from minibert.cli import main
+
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, ROWS)), encoding="utf-8")
+    file = str(tmp_path / "a.jsonl")
+    command = ["finetune", "classification", "--model", "minibert-tiny", "--train", file]
+    command += ["--dev", file, "--steps", "1", "--label-smoothing", "0.1"]
+    assert main([*command, "--output", str(tmp_path / "out")]) == 0
+    card = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
+    for line in ("* label_smoothing: 0.1", "* class_weights: False", "* learning_rate: 0.001"):
+        assert line in card
+    config = BertConfig.from_pretrained(tmp_path / "out")
+    assert config.extra["minibert"]["options"]["label_smoothing"] == 0.1
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        ([11, 2, 1, 10, 0], ["0", "1", "2", "10", "11"]),
+        (["1.5", "-3", "10"], ["-3", "1.5", "10"]),
+        (["10", "2", "other"], ["10", "2", "other"]),
+        (["nan", "10", "9"], ["10", "9", "nan"]),
+    ],
+)
+def test_numbers_are_in_the_order_of_numbers(labels: list[Any], expected: list[str]) -> None:
+    rows = [{"text": "a", "label": label} for label in labels]
+    sets = [{"text": "a", "label": [label]} for label in labels]
+    for task, data in ((SequenceTask(), rows), (SequenceTask(multi_label=True), sets)):
+        assert list(task.config(task.read(data))["id2label"].values()) == expected
+    tags = TokenTask().read([([str(label)], [str(label)]) for label in labels])
+    assert list(TokenTask().config(tags)["id2label"].values()) == expected
+
+
+def test_minus_one_hundred_is_a_number_and_not_an_id() -> None:
+    numbers = [{"labels": 3.0}, {"labels": -100.0}]
+    assert count_labels(numbers, "labels") == 2
+    assert count_labels([{"labels": 3}, {"labels": -100}], "labels") == 1
+    assert count_labels([{"labels": np.array([-100, 2])}], "labels") == 1
+
+
+def test_everything_is_trained_on_without_a_score(tmp_path: Path) -> None:
+    options = TrainingOptions(epochs=1, batch_size=2)
+    data = (SequenceTask(), "minibert-tiny", ROWS, None)
+    assert finetune(*data, tmp_path / "a", options, held_out=0) == {}
+    model = BertForSequenceClassification.from_pretrained(tmp_path / "a")
+    assert model.config.num_labels == 3
+    log = (tmp_path / "a" / "log.jsonl").read_text(encoding="utf-8").splitlines()
+    assert len(log) == 5  # 9 rows, and no evaluation
+    scores = finetune(*data, tmp_path / "b", options, held_out=0, test=ROWS)
+    assert "test_accuracy" in scores and "accuracy" not in scores
+    with pytest.raises(ValueError, match="patience"):
+        finetune(*data, tmp_path / "c", TrainingOptions(patience=1), held_out=0)
+
+
+def test_one_sentence_cannot_be_held_out(tmp_path: Path) -> None:
+    file = tmp_path / "t.conll"
+    file.write_text("Ann B-PER\nsings O\n" * 150, encoding="utf-8")
+    with pytest.raises(ValueError, match=r"one sentence of 300 words.*empty line"):
+        finetune(TokenTask(), "minibert-tiny", file, None, tmp_path / "out")
+
+
+def test_a_regression_of_minus_one_hundred_has_a_plain_loss(tmp_path: Path) -> None:
+    rows = [{"text": "tea", "label": label} for label in (3, -100)] * 4
+    task = SequenceTask(Table(label="label"), regression=True)
+    finetune(task, "minibert-tiny", rows, rows, tmp_path, TrainingOptions(steps=1))
+    log = (tmp_path / "log.jsonl").read_text(encoding="utf-8").splitlines()
+    losses = [json.loads(line) for line in log]
+    assert losses[0]["loss"] == pytest.approx(losses[1]["mse"], rel=0.2)
