@@ -6,6 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -183,7 +184,7 @@ def tokenize_rows(
     index_of = {text: index for index, text in enumerate(dict.fromkeys(checked))}
     indices = [index_of[text] for text in checked]
     if paired:
-        rows = _tokenize_pairs(tokenizer, list(index_of), max_length, settings)
+        rows = list(pair_rows(tokenizer, index_of, max_length, settings))
     else:
         rows = _tokenize_texts(tokenizer, list(index_of), max_length, settings)
     return Rows(rows, indices)
@@ -208,27 +209,36 @@ def _tokenize_texts(
     return rows
 
 
-def _tokenize_pairs(
-    tokenizer: BertTokenizer, pairs: list[Pair], max_length: int, settings: Settings
-) -> list[Row]:
+def pair_rows(
+    tokenizer: BertTokenizer, pairs: Iterable[Pair], max_length: int, settings: Settings
+) -> Iterator[Row]:
+    """Yield the row of each pair. Each text is tokenized once, so a query is not once per document.
+
+    Args:
+        tokenizer: Splits the texts.
+        pairs: Pairs of strings.
+        max_length: Tokens of a row, special tokens included.
+        settings: The prompt of the first texts.
+
+    Raises:
+        ValueError: The settings ask for windows, which pairs do not have, or a text contains a lone
+            surrogate.
+    """
     if settings.overflow == "mean":
         raise ArgumentError(
             Argument("overflow", "mean"), "is for single texts. Pairs can only be truncated."
         )
-    first = [settings.prompt + pair[0] for pair in pairs]
-    second = [pair[1] for pair in pairs]
-    batch = tokenizer(
-        first, second, truncation=True, max_length=max_length, return_attention_mask=False
-    )
-    first_ids = tokenizer.rows(first)
-    second_ids = tokenizer.rows(second)
-    rows = []
-    for index, pair in enumerate(pairs):
-        untruncated = len(first_ids[index]) + len(second_ids[index]) - 1  # one [CLS] less
-        types = batch["token_type_ids"][index]
-        is_overlong = untruncated > max_length
-        rows.append(Row(pair, [batch["input_ids"][index]], types, is_overlong))
-    return rows
+
+    def ids(text: str) -> list[int]:
+        return tokenizer.rows([text])[0][1:-1]
+
+    first_ids = cache(lambda text: ids(settings.prompt + text))
+    second_ids = cache(ids)
+    for pair in pairs:
+        first, second = first_ids(pair[0]), second_ids(pair[1])
+        row, types = tokenizer.pair_row(first, second, max_length)
+        is_overlong = len(row) < len(first) + len(second) + 3  # [CLS], [SEP], [SEP]
+        yield Row(pair, [row], types, is_overlong)
 
 
 def truncate_row(row: list[int], max_length: int, side: str) -> list[int]:

@@ -43,13 +43,14 @@ from pydantic_core import to_json
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect
+from typing_extensions import TypedDict  # pydantic takes that of typing from Python 3.12 on
 
 import minibert
 from minibert.encoders.batched import BusyError
 from minibert.encoders.scoring import activate, best_first, ranked_labels
 from minibert.encoders.search import unit
 from minibert.encoders.text_encoder import PROMPT_NAMES
-from minibert.encoders.token_rows import Vectors
+from minibert.encoders.token_rows import Rows, Vectors
 from minibert.serving.limits import (
     PROBES,
     Gate,
@@ -62,14 +63,13 @@ from minibert.serving.models import Input, Served
 from minibert.serving.options import Limits
 from minibert.util.errors import ArgumentError
 
-TokenIds = Annotated[list[StrictInt], Field(min_length=1)]
-Texts = (
-    str
-    | Annotated[list[str], Field(min_length=1)]
-    | TokenIds
-    | Annotated[list[TokenIds], Field(min_length=1)]
-)
-OneOrTwo = Annotated[list[str], Field(min_length=1, max_length=2)]  # a text, or a pair of texts
+# A list stops at its first invalid item: the errors of all items would take gigabytes
+Items = Field(min_length=1, fail_fast=True)
+TextList = Annotated[list[str], Items]
+TokenIds = Annotated[list[StrictInt], Items]
+Texts = str | TextList | TokenIds | Annotated[list[TokenIds], Items]
+# a text, or a pair of texts
+OneOrTwo = Annotated[list[str], Field(min_length=1, max_length=2, fail_fast=True)]
 PositiveInt = Annotated[StrictInt, Field(ge=1)]
 Direction = Annotated[Literal["Right", "right", "Left", "left"], AfterValidator(str.lower)]
 
@@ -130,16 +130,16 @@ class EmbeddingsRequest(_Request):
 class EmbedTextsRequest(_Body):
     """Body of `/v1/embed` and `/v2/embed`, as in Cohere's API."""
 
-    texts: Annotated[list[str], Field(min_length=1)]
+    texts: TextList
     model: str | None = None
     input_type: str | None = None
-    embedding_types: list[Literal["float", "base64"]] | None = None
+    embedding_types: Annotated[list[Literal["float", "base64"]], Items] | None = None
     output_dimension: PositiveInt | None = None
     truncate: Literal["NONE", "START", "END"] | None = None
 
 
-class Document(BaseModel):
-    """A document that is sent as an object."""
+class TextObject(TypedDict):
+    """A text that is sent as an object, which a model of pydantic would make four times as big."""
 
     text: str
 
@@ -154,20 +154,21 @@ class RankRequest(_Request):
     """
 
     query: str
-    documents: Annotated[list[str | Document], Field(min_length=1)] | None = None
-    texts: Annotated[list[str], Field(min_length=1)] | None = None
+    documents: Annotated[list[str | TextObject], Items] | None = None
+    texts: TextList | None = None
     top_n: PositiveInt | None = None
     top_k: PositiveInt | None = None
     return_documents: bool = False
     return_text: bool = False
     raw_scores: bool = False
-    rank_fields: list[Literal["text"]] | None = None  # of documents that are objects, as Cohere's
+    # of documents that are objects, as Cohere's
+    rank_fields: Annotated[list[Literal["text"]], Items] | None = None
 
 
 class ClassifyRequest(_Request):
     """Body of `/v1/classify`, as in vLLM's API."""
 
-    input: str | Annotated[list[str], Field(min_length=1)]
+    input: str | TextList
 
 
 class EmbedRequest(_Request):
@@ -181,7 +182,7 @@ class EmbedRequest(_Request):
 class PredictRequest(_Request):
     """Body of `/predict`: a text, a list of one or two texts, or several such lists."""
 
-    inputs: str | OneOrTwo | Annotated[list[OneOrTwo], Field(min_length=1)]
+    inputs: str | OneOrTwo | Annotated[list[OneOrTwo], Items]
     raw_scores: bool = False
 
 
@@ -189,7 +190,7 @@ class SimilarityInputs(BaseModel):
     """A text, and the texts to compare it with."""
 
     source_sentence: str
-    sentences: Annotated[list[str], Field(min_length=1)]
+    sentences: TextList
 
 
 class SimilarityRequest(_Body):
@@ -203,7 +204,7 @@ class SimilarityRequest(_Body):
 class TokenizeRequest(_Body):
     """Body of `/tokenize`, as in text-embeddings-inference: one text or several."""
 
-    inputs: str | Annotated[list[str], Field(min_length=1)]
+    inputs: str | TextList
     add_special_tokens: bool = True
     prompt_name: str | None = None  # None: no prompt
     model: str | None = None
@@ -262,15 +263,27 @@ class Service:
         """How many texts a request may have, for which the queue of its model has to have room."""
         return min(self.limits.texts, model.batched.max_pending)
 
-    def check_count(self, model: Served, texts: int) -> None:
-        """Check that a request has no more texts than it may have.
+    def check_size(self, model: Served, inputs: Sequence[Input], prompt_name: str | None) -> None:
+        """Check that a request has no more texts and characters than it may have.
+
+        Args:
+            model: The model of the request.
+            inputs: The texts of the request.
+            prompt_name: Name of the prompt that is put before them. None: the default prompt.
 
         Raises:
             HTTPException: It has more.
         """
         most = self.most_texts(model)
-        if texts > most:
-            raise HTTPException(422, f"a request has at most {most} texts, not {texts}.")
+        if len(inputs) > most:
+            raise HTTPException(422, f"a request has at most {most} texts, not {len(inputs)}.")
+        characters = model.characters(inputs, prompt_name)
+        if characters > self.limits.characters:
+            raise HTTPException(
+                422,
+                f"a request has at most {self.limits.characters} characters, not {characters}, "
+                "where one outside ASCII counts as six: send it in parts.",
+            )
 
     async def answer(
         self,
@@ -296,22 +309,25 @@ class Service:
         model = self.choose(name, kinds)
         if model.kind == "tagger" and not all(isinstance(text, str) for text in inputs):
             raise HTTPException(422, "this model tags single texts, not pairs of texts.")
-        self.check_count(model, len(inputs))
-        rows = await model.read(inputs, body.prompt_name, body.truncation_direction)
-        tokens = sum(row.tokens for row, _ in rows)
-        if tokens > self.limits.tokens:
-            raise HTTPException(
-                422, f"a request has at most {self.limits.tokens} tokens, not {tokens}."
+        self.check_size(model, inputs, body.prompt_name)
+
+        async def compute() -> tuple[list[Rows], Any]:
+            requests = await model.read(
+                inputs, body.prompt_name, body.truncation_direction, self.limits.tokens
             )
-        truncated = [index for index, (row, _) in enumerate(rows) if row.overlong]
-        if truncated and False in (body.truncate, body.truncation):
-            raise HTTPException(
-                422, f"a text has more than {model.max_length} tokens, and truncate is false."
-            )
+            rows = [row for row, _ in requests]
+            if any(row.overlong for row in rows) and False in (body.truncate, body.truncation):
+                raise HTTPException(
+                    422, f"a text has more than {model.max_length} tokens, and truncate is false."
+                )
+            return rows, await model.run(requests)
+
         try:
-            values = await unless_disconnected(request.receive, model.run(rows))
+            rows, values = await unless_disconnected(request.receive, compute())
         except BusyError as error:
             raise HTTPException(429, str(error), {"Retry-After": "1"}) from None
+        tokens = sum(row.tokens for row in rows)
+        truncated = [index for index, row in enumerate(rows) if row.overlong]
         self.metrics.texts.labels(model.name).inc(len(inputs))
         self.metrics.tokens.labels(model.name).inc(tokens)
         request.scope["minibert"].update(model=model.name, texts=len(inputs), tokens=tokens)
@@ -498,7 +514,8 @@ def _add_openai(app: FastAPI, service: Service) -> None:
         )
         answer, vectors = await _embeddings(service, same, request)
         embeddings = {
-            encoding: _encoded(vectors, encoding) for encoding in body.embedding_types or ["float"]
+            encoding: _encoded(vectors, encoding)
+            for encoding in dict.fromkeys(body.embedding_types or ["float"])
         }
         # a client of the first version that names no type expects a list
         is_list = body.embedding_types is None and path_in_app(request.scope) == "/v1/embed"
@@ -553,7 +570,7 @@ async def _rank(service: Service, body: RankRequest, request: Request) -> Respon
     given = body.texts or body.documents
     if given is None:
         raise HTTPException(422, "documents or texts: Field required.")
-    texts = [text if isinstance(text, str) else text.text for text in given]
+    texts = [text if isinstance(text, str) else text["text"] for text in given]
     answer = await service.answer(request, body, RERANKERS, [(body.query, text) for text in texts])
     logits = answer.values[:, 0]
     scores = logits if body.raw_scores else activate(logits, "Sigmoid")
@@ -646,15 +663,16 @@ def _add_tei_tools(app: FastAPI, service: Service) -> None:
         return _reply((vectors[1:] @ vectors[0]).tolist(), answer)
 
     @app.post("/tokenize")
-    async def tokenize(body: TokenizeRequest) -> Response:
+    async def tokenize(body: TokenizeRequest, request: Request) -> Response:
         texts = body.inputs
         if isinstance(texts, str):
             texts = [texts]
         model = service.choose(body.model)
-        service.check_count(model, len(texts))
-        tokens = await asyncio.to_thread(
-            model.tokens, texts, body.add_special_tokens, body.prompt_name
+        service.check_size(model, texts, body.prompt_name)
+        reading = model.tokens(
+            texts, body.add_special_tokens, body.prompt_name, service.limits.tokens
         )
+        tokens = await unless_disconnected(request.receive, reading)
         return Response(to_json(tokens), media_type="application/json")
 
     @app.get("/info")

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import copy
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal
+from threading import Event
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 from starlette.exceptions import HTTPException
@@ -21,6 +22,7 @@ from minibert.encoders.token_rows import (
     Row,
     Rows,
     Settings,
+    pair_rows,
     tokenize_rows,
     truncate_row,
 )
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from minibert.inference.precisions import Precision
     from minibert.tokenization.tokenizer import BertTokenizer
 
+T = TypeVar("T")
 Input = str | Pair | list[int]
 Request = tuple[Rows, Settings]  # the row of one text
 
@@ -86,7 +89,11 @@ class Served:
         self.batched = Batched(self._read, self._encode, **queue)
 
     async def read(
-        self, inputs: Sequence[Input], prompt_name: str | None = None, side: str | None = None
+        self,
+        inputs: Sequence[Input],
+        prompt_name: str | None = None,
+        side: str | None = None,
+        max_tokens: int = sys.maxsize,
     ) -> list[Request]:
         """Tokenize texts and pairs of texts, or check token ids.
 
@@ -94,21 +101,33 @@ class Served:
             inputs: Texts, pairs of texts, or token ids.
             prompt_name: Name of the prompt. None: the default prompt.
             side: Side on which long texts are truncated. None: the model's.
+            max_tokens: Maximum tokens of all of them, after truncation.
 
         Raises:
-            HTTPException: A text with a lone surrogate, or a prompt or token id that the model does
-                not have.
+            HTTPException: A text with a lone surrogate, a prompt or token id that the model does
+                not have, or too many tokens.
         """
 
-        def read() -> list[Request]:
-            return [self._read(text, None, prompt_name, side) for text in inputs]
+        def read(stopped: Event) -> list[Request]:
+            requests = []
+            tokens = 0
+            for rows in self._rows(inputs, prompt_name, side):
+                _check_tokens(tokens := tokens + rows[0].tokens, max_tokens)
+                if stopped.is_set():
+                    break
+                requests.append(rows)
+            return requests
 
         if sum(map(_size, inputs)) < MAX_CHARACTERS_AT_ONCE:
-            return read()
-        return await asyncio.to_thread(read)
+            return read(Event())
+        return await in_thread(read)
 
-    def tokens(
-        self, texts: Sequence[str], add_special_tokens: bool, prompt_name: str | None = None
+    async def tokens(
+        self,
+        texts: Sequence[str],
+        add_special_tokens: bool,
+        prompt_name: str | None = None,
+        max_tokens: int = sys.maxsize,
     ) -> list[list[dict[str, Any]]]:
         """Return the tokens of texts with their ids and characters `[start, stop)`, as TEI does.
 
@@ -117,32 +136,65 @@ class Served:
             add_special_tokens: Whether [CLS] and [SEP] are among the tokens.
             prompt_name: Name of the prompt that is put before each text, and counts as a part of
                 it. None: no prompt.
+            max_tokens: Maximum tokens of all texts.
 
         Raises:
-            HTTPException: A text with a lone surrogate, or a prompt that the model does not have.
+            HTTPException: A text with a lone surrogate, a prompt that the model does not have, or
+                too many tokens.
         """
         prompt = "" if prompt_name is None else self._settings(prompt_name).prompt
-        whole = [prompt + text for text in texts]
-        try:
-            batch = self._tokenizer(
-                whole, add_special_tokens=add_special_tokens, truncation=False, verbose=False
-            )
-        except ValueError:
-            raise HTTPException(422, SURROGATE) from None
-        result = []
-        for text, encoding in zip(whole, batch.encodings, strict=True):
-            tokens = []
-            for token_id, word, (start, stop) in zip(
-                encoding.ids, encoding.word_ids, encoding.offsets, strict=True
-            ):
-                token: dict[str, Any] = {"id": token_id, "text": text[start:stop]}
-                token |= {"special": False, "start": start, "stop": stop}
-                if word is None:
-                    name = self._tokenizer.convert_ids_to_tokens(token_id)
-                    token |= {"text": name, "special": True, "start": None, "stop": None}
-                tokens.append(token)
-            result.append(tokens)
-        return result
+
+        def read(stopped: Event) -> list[list[dict[str, Any]]]:
+            result: list[list[dict[str, Any]]] = []
+            count = 0
+            for text in texts:
+                whole = prompt + text
+                try:
+                    # ids alone take less memory than the tokens, which may be too many
+                    count += len(self._tokenizer.rows([whole])[0])
+                except ValueError:
+                    raise HTTPException(422, SURROGATE) from None
+                _check_tokens(count, max_tokens)
+                if stopped.is_set():
+                    break
+                result.append(self._tokens_of(whole, add_special_tokens))
+            return result
+
+        return await in_thread(read)
+
+    def _tokens_of(self, text: str, add_special_tokens: bool) -> list[dict[str, Any]]:
+        batch = self._tokenizer(
+            [text], add_special_tokens=add_special_tokens, truncation=False, verbose=False
+        )
+        (encoding,) = batch.encodings
+        tokens = []
+        for token_id, word, (start, stop) in zip(
+            encoding.ids, encoding.word_ids, encoding.offsets, strict=True
+        ):
+            token: dict[str, Any] = {"id": token_id, "text": text[start:stop]}
+            token |= {"special": False, "start": start, "stop": stop}
+            if word is None:
+                name = self._tokenizer.convert_ids_to_tokens(token_id)
+                token |= {"text": name, "special": True, "start": None, "stop": None}
+            tokens.append(token)
+        return tokens
+
+    def characters(self, inputs: Sequence[Input], prompt_name: str | None = None) -> int:
+        """Characters of texts as they are tokenized, with prompts. Token ids have none.
+
+        One outside ASCII counts as six. The first text of several pairs, such as a query, is
+        tokenized once.
+
+        Raises:
+            HTTPException: A prompt that the model does not have.
+        """
+        prompt = self._settings(prompt_name).prompt
+        with_prompt = [text for text in inputs if isinstance(text, str)]
+        pairs = [text for text in inputs if isinstance(text, tuple)]
+        with_prompt += {first for first, _ in pairs}
+        seconds = {second for _, second in pairs}
+        count = sum(map(_weight, with_prompt)) + len(with_prompt) * _weight(prompt)
+        return count + sum(map(_weight, seconds))
 
     async def run(self, requests: Sequence[Request]) -> Any:
         """Compute rows in batches with those of other requests.
@@ -183,21 +235,31 @@ class Served:
         self.observe_batch(len(rows.ids))
         return self._encoder.encode_rows(rows, settings)
 
-    def _read(
-        self, text: Input, prompt: str | None, prompt_name: str | None, side: str | None = None
-    ) -> Request:
-        """The row of a text, or of token ids."""
+    def _read(self, text: str, prompt: str | None, prompt_name: str | None) -> Request:
+        """The row of a text, for `Batched`."""
+        (request,) = self._rows([text], prompt_name, None)
+        return request
+
+    def _rows(
+        self, inputs: Sequence[Input], prompt_name: str | None, side: str | None
+    ) -> Iterator[Request]:
+        """Yield the row of each text, pair of texts, or list of token ids."""
         settings = self._settings(prompt_name)
         tokenizer = self._tokenizer_of(side)
-        if isinstance(text, list):
-            return self._row_of_ids(text, tokenizer, settings), settings
+        # a tagger splits long texts into windows of its own
+        limit = sys.maxsize if self.kind == "tagger" else self.max_length
+        pairs = (text for text in inputs if isinstance(text, tuple))
+        rows_of_pairs = pair_rows(tokenizer, pairs, limit, settings)
         try:
-            # a tagger splits long texts into windows of its own
-            limit = sys.maxsize if self.kind == "tagger" else self.max_length
-            rows = tokenize_rows(tokenizer, [text], limit, settings)
+            for text in inputs:
+                if isinstance(text, list):
+                    yield self._row_of_ids(text, tokenizer, settings), settings
+                elif isinstance(text, tuple):
+                    yield Rows([next(rows_of_pairs)], [0]), settings
+                else:
+                    yield tokenize_rows(tokenizer, [text], limit, settings), settings
         except ValueError:
             raise HTTPException(422, SURROGATE) from None
-        return rows, settings
 
     def _row_of_ids(self, ids: list[int], tokenizer: BertTokenizer, settings: Settings) -> Rows:
         """The row that the text of these tokens has: with [CLS], the prompt's tokens and [SEP]."""
@@ -233,6 +295,34 @@ class Served:
         tokenizer = copy.copy(self._tokenizer)
         tokenizer.truncation_side = side
         return tokenizer
+
+
+async def in_thread(work: Callable[[Event], T]) -> T:
+    """Await work in a thread, which gets an event that is set when nobody waits for it anymore.
+
+    A thread cannot be canceled. Threads whose clients have disconnected, or whose time is over,
+    would fill the pool if they did not look at the event.
+    """
+    stopped = Event()
+    try:
+        return await asyncio.to_thread(work, stopped)
+    finally:
+        stopped.set()
+
+
+def _check_tokens(tokens: int, most: int) -> None:
+    """HTTPException for too many tokens. Those of the remaining texts are not counted."""
+    if tokens > most:
+        raise HTTPException(
+            422, f"a request has at most {most} tokens: send fewer texts, or shorter ones."
+        )
+
+
+def _weight(text: str) -> int:
+    """Characters of a text, where one outside ASCII counts as six, as it takes to tokenize."""
+    if text.isascii():
+        return len(text)
+    return 6 * len(text) - 5 * len(text.encode("ascii", "ignore"))
 
 
 def _size(text: Input) -> int:

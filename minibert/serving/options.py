@@ -13,12 +13,19 @@ from minibert.util.errors import ArgumentError
 class Limits:
     """Limits of a request."""
 
-    body: int = option(4_000_000, "Maximum bytes per request.", flag="--max-body", minimum=1)
+    body: int = option(2_000_000, "Maximum bytes per request.", flag="--max-body", minimum=1)
     texts: int = option(
         2048, "Maximum texts per request, or pairs of texts.", flag="--max-texts", minimum=1
     )
+    characters: int = option(
+        1_200_000,
+        "Maximum characters per request, with prompts. A character outside ASCII counts as six, "
+        "because it takes as long to tokenize.",
+        flag="--max-characters",
+        minimum=1,
+    )
     tokens: int = option(
-        500_000,
+        131_072,
         "Maximum tokens per request, after truncation.",
         flag="--max-tokens",
         minimum=1,

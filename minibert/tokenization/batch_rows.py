@@ -199,7 +199,7 @@ def plan_rows(
         limits = _text_limits(text_lengths, room, strategy, sample)
         spans = []
         for length, limit in zip(text_lengths, limits, strict=True):
-            spans.append(_spans(length, limit, stride, side))
+            spans.append(_spans(length, limit, stride, side, overflow))
         rows.append((sample, tuple(text_spans[0] for text_spans in spans)))
         if overflow and len(spans) == 1:
             rows += [(sample, (span,)) for span in spans[0][1:]]
@@ -239,8 +239,11 @@ def _text_limits(lengths: Sequence[int], room: int, strategy: str, sample: int) 
     return limits
 
 
-def _spans(length: int, limit: int, stride: int, side: str) -> list[slice]:
-    """Return spans of `limit` tokens that cover a text. Each repeats `stride` tokens."""
+def _spans(length: int, limit: int, stride: int, side: str, overflow: bool) -> list[slice]:
+    """Return spans of `limit` tokens that cover a text. Each repeats `stride` tokens.
+
+    Without `overflow`, it is the first one alone: a long text would have thousands.
+    """
     if length <= limit:
         return [slice(0, length)]
     if limit == 0:
@@ -248,6 +251,8 @@ def _spans(length: int, limit: int, stride: int, side: str) -> list[slice]:
     if not 0 <= stride < limit:
         raise _too_large_stride(stride, limit)
     starts = range(0, length - stride, limit - stride)
+    if not overflow:
+        starts = starts[:1]
     if side == "right":
         return [slice(start, min(start + limit, length)) for start in starts]
     return [slice(max(length - start - limit, 0), length - start) for start in starts]

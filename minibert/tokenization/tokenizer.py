@@ -622,6 +622,35 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
         with collector_paused():
             return [[begin, *ids, end] for ids in self._pipeline.ids(texts)]
 
+    def pair_row(
+        self, first: list[int], second: list[int], max_length: int
+    ) -> tuple[list[int], list[int]]:
+        """Return the row of two texts that have been tokenized, truncated as a call truncates it.
+
+        Args:
+            first: Ids of the first text, without special tokens.
+            second: Ids of the second text.
+            max_length: Tokens of the row, special tokens included. The longer text is truncated.
+
+        Returns:
+            (ids, token types) of the row.
+
+        Raises:
+            ValueError: The special tokens alone are more than `max_length`.
+        """
+        template = self._templates[1]
+        room = max_length - template.special_count
+        if room < 0:
+            raise ValueError(
+                f"max_length is {max_length}, but the special tokens take {template.special_count}."
+            )
+        lengths = [[len(first)], [len(second)]]
+        ((_, spans),) = plan_rows(
+            lengths, room, "longest_first", 0, self.truncation_side, overflow=False
+        )
+        texts = [first[spans[0]], second[spans[1]]]
+        return template.assemble(texts, template.ids), template.type_ids([*map(len, texts)])
+
     def encode(self, text: Any, text_pair: Any = None, **options: Any) -> Any:
         """Return the ids of a text or a pair of texts.
 

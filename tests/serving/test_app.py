@@ -114,7 +114,9 @@ def serving(
 def url(folders: Folders) -> Iterator[str]:
     names = ("embedder", "reranker", "classifier")
     models = [load(name, Source(getattr(folders, name)), precision=None, **QUEUE) for name in names]
-    with serving(models, Limits(body=100_000, texts=200, tokens=3000, seconds=20), KEY) as address:
+    with serving(
+        models, Limits(100_000, 200, characters=50_000, tokens=3000, seconds=20), KEY
+    ) as address:
         yield address
 
 
@@ -190,6 +192,8 @@ class TestOpenAI:
             openai.embeddings.create(model="embedder", input=["x"] * 201)
         with pytest.raises(errors.UnprocessableEntityError, match="at most 3000 tokens"):
             openai.embeddings.create(model="embedder", input=[LONG] * 60)
+        with pytest.raises(errors.UnprocessableEntityError, match="at most 50000 characters"):
+            openai.embeddings.create(model="embedder", input=["한" * 8334])  # each counts as six
         with pytest.raises(errors.UnprocessableEntityError, match="dimensions is at most 32"):
             openai.embeddings.create(model="embedder", input="x", dimensions=33)
 
@@ -586,6 +590,34 @@ class TestBusy:
             stopped.go.set()
             assert len(client.post("/embed", json={"inputs": ["hello"] * 8}).json()) == 8
 
+    def test_nothing_is_tokenized_for_a_client_that_has_left(
+        self, stopped: Stopped, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The thread ends at its next text, both at a timeout and when the client disconnects."""
+        read, threads, go = [], [], threading.Event()
+        tokenizer = stopped.tokenizer
+        rows = tokenizer.rows
+
+        def slowly(texts: list[str]) -> list[list[int]]:
+            read.append(texts)
+            threads.append(threading.current_thread())
+            assert go.wait(30)
+            return rows(texts)
+
+        monkeypatch.setattr(tokenizer, "rows", slowly)
+        stopped.model._tokenizer_of.cache_clear()
+        texts = ["hello " * 1000] * 7  # so many characters are tokenized in a thread
+        bodies = {"/embed": {"inputs": texts}, "/tokenize": {"inputs": texts}}
+        with serving([stopped.model], Limits(seconds=0.5)) as url:
+            for path, body in bodies.items():
+                assert httpx.post(f"{url}{path}", json=body, timeout=30).status_code == 503
+                with pytest.raises(httpx.TimeoutException):
+                    httpx.post(f"{url}{path}", json=body, timeout=0.2)
+            go.set()
+        for thread in threads:
+            thread.join(60)
+        assert len(read) <= 4  # at most one text of each request
+
     def test_a_client_that_disconnects_in_the_body(
         self, stopped: Stopped, caplog: pytest.LogCaptureFixture
     ) -> None:
@@ -881,6 +913,29 @@ def test_tokenize(client: Any, embedder: SentenceEmbedder) -> None:
     (tokens,) = client.post("/tokenize", json={"inputs": "korea", "prompt_name": "query"}).json()
     assert [token["id"] for token in tokens] == embedder.tokenizer("query: korea")["input_ids"]
     assert "query: korea"[tokens[-2]["start"] : tokens[-2]["stop"]] == tokens[-2]["text"] == "korea"
+
+
+def test_limits_of_tokenize(client: Any) -> None:
+    """They are those of the other routes."""
+    refused = client.post("/tokenize", json={"inputs": "trees " * 3001})
+    assert refused.status_code == 422 and "at most 3000 tokens" in refused.text
+    refused = client.post("/tokenize", json={"inputs": ["trees " * 5000] * 2})
+    assert refused.status_code == 422 and "at most 50000 characters" in refused.text
+
+
+def test_a_query_is_tokenized_once(folders: Folders, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = load("reranker", Source(folders.reranker), precision=None, **QUEUE)
+    rows, read = model._tokenizer.rows, []
+    monkeypatch.setattr(model._tokenizer, "rows", lambda texts: read.append(*texts) or rows(texts))
+    with TestClient(create_app([model], Limits(characters=100))) as client:
+        body = {"query": "tall trees", "texts": ["a", "b", "a"]}
+        assert client.post("/rerank", json=body).status_code == 200
+        assert sorted(read) == ["a", "b", "tall trees"]
+        # it counts once as well
+        body = {"query": "tall trees" * 9, "texts": list("abcdefghij")}
+        assert client.post("/rerank", json=body).status_code == 200
+        body = {"query": "tall trees" * 9, "texts": list("abcdefghijk")}
+        assert client.post("/rerank", json=body).status_code == 422
 
 
 def test_metrics_may_be_open(folders: Folders) -> None:
@@ -1375,6 +1430,6 @@ def test_the_first_model_tokenizes(folders: Folders) -> None:
     first._tokenizer = BertTokenizer.from_pretrained("minibert-tiny")
     with TestClient(create_app([first, fixed(folders, "embedding", LOGITS)])) as client:
         (tokens,) = client.post("/tokenize", json={"inputs": "trees"}).json()
-    expected = first.tokens(["trees"], True)
+    expected = asyncio.run(first.tokens(["trees"], True))
     assert tokens == expected[0]
     assert tokens[0]["id"] == first._tokenizer.cls_token_id
