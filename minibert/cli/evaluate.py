@@ -85,10 +85,10 @@ def evaluate(options: argparse.Namespace) -> None:
     if options.plot is not None:
         claim(options.plot, options.force, "picture")
     device = check_device(options.device, options.backend)
-    model, tokenizer = _load(options, device)
+    model = _load(options, device)
     from minibert.tasks.evaluation import evaluate
 
-    result = evaluate(model, tokenizer, file, **keywords_of(evaluate, options))
+    result = evaluate(model, None, file, **keywords_of(evaluate, options))
     if options.errors is not None:
         from minibert.text.write import write_rows
 
@@ -119,27 +119,24 @@ def _model_and_file(options: argparse.Namespace) -> str:
     return str(file)
 
 
-def _load(options: argparse.Namespace, device: str) -> tuple[Any, Any]:
-    """The embedder, or the model with its head, and its tokenizer."""
+def _load(options: argparse.Namespace, device: str) -> Any:
+    """The embedder, or the model with its head."""
     source = source_of(options)
     check_kind(source, options.backend)
     from minibert.encoders.checkpoint import Checkpoint
-    from minibert.encoders.kinds import NOUN_OF_KIND, Kind
-    from minibert.encoders.text_models import load_checkpoint
+    from minibert.encoders.kinds import NOUN_OF_KIND
+    from minibert.encoders.text_models import load_text_model
 
     checkpoint = Checkpoint(source, options.backend)
-    kind: Kind | None = None  # of an export: what its graph says
-    if options.backend == "torch":
-        kind = checkpoint.kind
-        if kind == "reranker":
-            kind = "classifier"  # the BERT with its head
-        if kind not in EVALUATED:
-            raise ValueError(
-                f"{options.model} has no head to evaluate: it is {NOUN_OF_KIND[kind]}. "
-                "minibert finetune trains one."
-            )
-    _, model, tokenizer = load_checkpoint(checkpoint, kind, device=device)
-    return model, tokenizer
+    kind = checkpoint.kind
+    if kind == "reranker":
+        kind = "classifier"  # scores of pairs are evaluated as its logits
+    if kind not in EVALUATED:
+        raise ValueError(
+            f"{options.model} has no head to evaluate: it is {NOUN_OF_KIND[kind]}. "
+            "minibert finetune trains one."
+        )
+    return load_text_model(checkpoint, kind, device=device)
 
 
 def describe(result: Evaluation) -> str:

@@ -117,8 +117,11 @@ def load_embedder(options: argparse.Namespace, name: str | None = None) -> TextE
     return embedder
 
 
-def load_head(options: argparse.Namespace, kind: Kind) -> tuple[Any, Any]:
-    """The model that the options name, which is of this kind, and its tokenizer.
+def load_head(options: argparse.Namespace, kind: Kind) -> Any:
+    """The model with a head that the options name, which is of this kind.
+
+    Returns:
+        As `minibert.encoders.text_models.load_text_model`.
 
     Raises:
         UsageError: The device does not exist here, or the graph has decided what an option sets.
@@ -127,27 +130,22 @@ def load_head(options: argparse.Namespace, kind: Kind) -> tuple[Any, Any]:
     chosen = getattr(options, "backend", None)  # None: the command has no choice
     backend: Any = chosen or "torch"
     precision: Any = getattr(options, "precision", "exact")
-    if backend == "onnx":
-        if precision != "fp32":  # the default of the option
-            raise UsageError(
-                "--backend onnx has the precision of the export: leave --precision out."
-            )
-        precision = None
+    if backend == "onnx" and precision != "fp32":  # the default of the option
+        raise UsageError("--backend onnx has the precision of the export: leave --precision out.")
     source = source_of(options)
     check_kind(source, chosen)
     device = check_device(options.device, backend)
     from minibert.encoders.checkpoint import Checkpoint
     from minibert.encoders.kinds import NOUN_OF_KIND
-    from minibert.encoders.text_encoder import check_max_length
-    from minibert.encoders.text_models import load_checkpoint
+    from minibert.encoders.text_models import load_text_model
 
     checkpoint = Checkpoint(source, backend)
-
+    max_length = getattr(options, "max_length", None)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what would be worth a warning is an error here
         try:
-            _, model, tokenizer = load_checkpoint(
-                checkpoint, kind, precision=precision, device=device
+            return load_text_model(
+                checkpoint, kind, precision=precision, device=device, max_length=max_length
             )
         except ValueError:
             actual = checkpoint.kind
@@ -158,13 +156,6 @@ def load_head(options: argparse.Namespace, kind: Kind) -> tuple[Any, Any]:
                 f"{source} is {NOUN_OF_KIND[actual]}, not {NOUN_OF_KIND[kind]}: use it by "
                 f"{command}, or train another one by minibert finetune."
             ) from None
-    if getattr(options, "max_length", None) is not None:
-        positions = getattr(model, "model", model).config.max_position_embeddings
-        limit = check_max_length(options.max_length, positions)
-        tokenizer.model_max_length = limit
-        if hasattr(model, "max_length"):  # of a reranker and of an export
-            model.max_length = limit
-    return model, tokenizer
 
 
 def check_kind(source: Source, backend: str | None) -> None:

@@ -37,7 +37,7 @@ from minibert.cli.texts import (
 from minibert.text import Row, Table, read
 from minibert.text.formats import ROW_WRITERS
 from minibert.text.write import write_rows
-from minibert.util.checks import TruncationWarning, amount, warn_of_truncation
+from minibert.util.checks import TruncationWarning, amount
 from minibert.util.progress import Progress, is_watched
 
 logger = logging.getLogger("minibert")
@@ -182,27 +182,24 @@ def classify(options: argparse.Namespace) -> None:
     if options.pair is not None and options.pair_column is not None:
         raise UsageError("give --pair or --pair-column, not both.")
     rows = _rows_of_input(options)
-    model, tokenizer = load_head(options, "classifier")
-    from minibert.encoders.head_models import encode_texts, logits_of, token_limit
-    from minibert.encoders.scoring import class_activation, label_names, label_scores
+    classifier = load_head(options, "classifier")
+    from minibert.encoders.scoring import class_activation
     from minibert.tasks.thresholds import thresholds_of
 
-    config = model.config
-    limit = token_limit(model, tokenizer)
-    activation = class_activation(config)
+    activation = class_activation(classifier.config)
     is_number = activation == "Identity"
     has_several = activation == "Sigmoid"
     if is_number:
         refuse_options(
             options, ["threshold"], "is for labels, but this model gives numbers: drop it."
         )
-    names = label_names(config)
+    names = classifier.labels
     top_k = options.top_k
     thresholds = dict.fromkeys(names, -math.inf)
     if options.threshold is not None:
         thresholds = dict.fromkeys(names, options.threshold)
     elif top_k is None and has_several:
-        thresholds = dict(zip(names, thresholds_of(config).tolist(), strict=True))
+        thresholds = dict(zip(names, thresholds_of(classifier.config).tolist(), strict=True))
     elif top_k is None:
         top_k = 1
 
@@ -212,16 +209,11 @@ def classify(options: argparse.Namespace) -> None:
             pairs = [options.pair] * len(rows)
         elif options.pair_column is not None:
             pairs = [str(row.pair) for row in rows]
-        examples = encode_texts(tokenizer, [row.text for row in rows], pairs, limit)
-        truncated = sum(example["truncated"] for example in examples)
-        warn_of_truncation(truncated, len(examples), limit)
         results = []
-        for logits, example in zip(logits_of(model, examples), examples, strict=True):
-            labels = [
-                label
-                for label in label_scores(config, logits)
-                if label["score"] >= thresholds[label["label"]]
-            ][:top_k]
+        for scores, is_truncated in classifier.scored([row.text for row in rows], pairs):
+            labels = [label for label in scores if label["score"] >= thresholds[label["label"]]][
+                :top_k
+            ]
             best = labels[0] if labels else {"label": None, "score": None}
             columns: dict[str, Any] = {"predicted": best["label"], "score": best["score"]}
             if is_number:
@@ -229,7 +221,7 @@ def classify(options: argparse.Namespace) -> None:
             elif has_several:
                 columns = {"predicted": [label["label"] for label in labels]}
             result = {**columns, "labels": labels}
-            if example["truncated"] and options.output is None:  # a file has the same columns
+            if is_truncated and options.output is None:  # a file has the same columns
                 result["truncated"] = True
             results.append(result)
         return results
@@ -264,12 +256,11 @@ def add_entities(parser: Parser) -> None:
 def entities(options: argparse.Namespace) -> None:
     """Find names and other labeled spans in texts, with a fine-tuned tagger."""
     rows = _rows_of_input(options)
-    model, tokenizer = load_head(options, "tagger")
-    from minibert.encoders.tagger import find_entities
+    tagger = load_head(options, "tagger")
 
     def predict(rows: list[Row]) -> list[dict[str, Any]]:
         texts = [row.text for row in rows]
-        spans = find_entities(model, tokenizer, texts, options.stride, options.by_piece)
+        spans = tagger.find_entities(texts, options.stride, options.by_piece or None)
         return [{"entities": list(entities)} for entities in spans]
 
     def describe(result: dict[str, Any]) -> list[str]:
@@ -319,8 +310,7 @@ def answer(options: argparse.Namespace) -> None:
     if options.question is not None:
         rows_of_arguments([options.question], Table(), "question")
     rows = _rows_of_input(options, options.question_column)
-    model, tokenizer = load_head(options, "answers")
-    from minibert.encoders.answerer import answer_question
+    answerer = load_head(options, "answers")
 
     def predict(rows: list[Row]) -> list[dict[str, Any]]:
         questions = [options.question] * len(rows)
@@ -328,17 +318,15 @@ def answer(options: argparse.Namespace) -> None:
             questions = [str(row.values[options.question_column]) for row in rows]
         texts = [row.text for row in rows]
         for row, text in zip(rows, texts, strict=True):
-            if len(text) <= MAX_BLANK and not tokenizer.tokenize(text):
+            if len(text) <= MAX_BLANK and not answerer.tokenizer.tokenize(text):
                 raise ValueError(
                     f"{row.place}: {text!r} has no word, and so no answer. Leave it out."
                 )
-        answers = answer_question(
-            model,
-            tokenizer,
+        answers = answerer.answer(
             questions,
             texts,
             max_answer_length=options.max_answer_length,
-            no_answer=options.no_answer,
+            no_answer=options.no_answer or None,
         )
         return [dict(answer) for answer in answers]
 
@@ -381,7 +369,7 @@ def rerank(options: argparse.Namespace) -> None:
     check_files([file])
     rows = list(read(file, table_of(options)))
     texts = [row.text for row in rows]
-    encoder, _ = load_head(options, "reranker")
+    encoder = load_head(options, "reranker")
     with _truncations() as long:
         ranking = encoder.rank(query.text, texts, options.top_k)
     with ResultPrinter(options) as results:
@@ -409,22 +397,21 @@ def add_fill_mask(parser: Parser) -> None:
 def fill_mask(options: argparse.Namespace) -> None:
     """Predict the words behind [MASK] in texts."""
     texts = [row.text for row in rows_of(options, texts_alone=True)]
-    model, tokenizer = load_head(options, "masked")
-    from minibert.encoders.filler import fill_mask
+    filler = load_head(options, "masked")
     from minibert.tokenization.coverage import warn_of_coverage
 
-    warn_of_coverage(tokenizer, texts)
+    warn_of_coverage(filler.tokenizer, texts)
     predictions: list[Any] = []
     with Progress(is_watched(), len(texts)) as progress:
         for start in range(0, len(texts), BATCH_MASKED):
             batch = texts[start : start + BATCH_MASKED]
-            predictions += fill_mask(model, tokenizer, batch, options.top_k)
+            predictions += filler.fill_mask(batch, options.top_k)
             progress.add(len(batch))
     with ResultPrinter(options) as results:
         for text, masks in zip(texts, predictions, strict=True):
             lines = [text] if len(texts) > 1 else []
             for number, guesses in enumerate(masks, 1):
                 if len(masks) > 1:
-                    lines.append(f"{tokenizer.mask_token} {number}")
+                    lines.append(f"{filler.tokenizer.mask_token} {number}")
                 lines += [f"{guess['score']:.4f}  {guess['token_str']}" for guess in guesses]
             results.show({"text": text, "masks": masks}, "\n".join(lines))

@@ -1,25 +1,21 @@
-"""The part of a text that answers a question."""
+"""The part of a text that answers a question: `Answerer`, and `answer_question`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NotRequired, TypedDict, overload
+from typing import TYPE_CHECKING, Any, NotRequired, TypedDict, overload
 
-from minibert.encoders.head_models import (
-    Texts,
-    as_text_list,
-    excerpt,
-    outputs_of,
-    require_model,
-    token_limit,
-)
-from minibert.encoders.onnx_heads import OnnxHead
+from minibert.encoders.head_models import HeadModel, Texts, as_text_list, excerpt, outputs_of
 from minibert.encoders.windows import best_answers, question_windows, span_logits
-from minibert.heads import BertForQuestionAnswering
 from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.util.checks import check_count
 
-QuestionAnswerer = BertForQuestionAnswering | OnnxHead
+if TYPE_CHECKING:
+    from minibert.encoders.onnx_heads import OnnxHead
+    from minibert.heads import BertForQuestionAnswering
+
+LONGEST_ANSWER = 30
+"""Tokens of the longest answer of a model that does not say."""
 
 
 class Answer(TypedDict):
@@ -35,41 +31,122 @@ class Answer(TypedDict):
     no_answer_score: NotRequired[float]
 
 
+class Answerer(HeadModel):
+    """A question answerer with its tokenizer.
+
+    ```python
+    answerer = Answerer.from_pretrained("OUT")
+    answerer.answer("Where did she live?", "She lived in London.")
+    ```
+
+    Args, attributes and errors are those of `HeadModel`.
+    """
+
+    kind = "answers"
+    heads = ("BertForQuestionAnswering",)
+
+    @overload
+    def answer(  # type: ignore[overload-overlap]
+        self,
+        questions: str,
+        contexts: str,
+        *,
+        stride: int | None = None,
+        max_answer_length: int | None = None,
+        no_answer: bool | None = None,
+    ) -> Answer: ...
+    @overload
+    def answer(
+        self,
+        questions: Sequence[str],
+        contexts: Sequence[str],
+        *,
+        stride: int | None = None,
+        max_answer_length: int | None = None,
+        no_answer: bool | None = None,
+    ) -> list[Answer]: ...
+    def answer(
+        self,
+        questions: Texts,
+        contexts: Texts,
+        *,
+        stride: int | None = None,
+        max_answer_length: int | None = None,
+        no_answer: bool | None = None,
+    ) -> Any:
+        """As the function `answer_question`, without model and tokenizer.
+
+        Args:
+            questions: A question or several.
+            contexts: The text that holds the answer, one for each question.
+            stride: Tokens of context that neighboring windows share. None: a quarter of a window,
+                or half of what a long question leaves of it.
+            max_answer_length: Tokens of the longest answer. None: as the model was trained, or 30.
+            no_answer: Allow for questions that the context does not answer. None: as the model was
+                trained.
+        """
+        if max_answer_length is None:
+            max_answer_length = self.reading.max_answer_length or LONGEST_ANSWER
+        check_count("max_answer_length", max_answer_length)
+        if no_answer is None:
+            no_answer = bool(self.reading.no_answer)
+        question_list = as_text_list(questions)
+        context_list = as_text_list(contexts)
+        examples = question_windows(
+            self.tokenizer, question_list, context_list, self.max_length, stride
+        )
+        logits = outputs_of(self.model, examples, span_logits)
+        best = best_answers(len(question_list), examples, logits, max_answer_length)
+        margin = self.reading.no_answer_threshold or 0.0
+        results = []
+        for context, answer in zip(context_list, best, strict=True):
+            if answer.span is None:
+                raise ValueError(f"The context {excerpt(context)} has no word to answer with.")
+            score, start, end = answer.span
+            if no_answer and answer.no_answer_score > score + margin:
+                start = end = 0
+            result = Answer(answer=context[start:end], score=score, start=start, end=end)
+            if no_answer:
+                result["no_answer_score"] = answer.no_answer_score
+            results.append(result)
+        return results[0] if isinstance(questions, str) else results
+
+
 @overload
 def answer_question(  # type: ignore[overload-overlap]
-    model: QuestionAnswerer,
+    model: BertForQuestionAnswering | OnnxHead,
     tokenizer: BertTokenizer,
     questions: str,
     contexts: str,
     *,
     stride: int | None = None,
-    max_answer_length: int = 30,
-    no_answer: bool = False,
+    max_answer_length: int | None = None,
+    no_answer: bool | None = None,
 ) -> Answer: ...
 
 
 @overload
 def answer_question(
-    model: QuestionAnswerer,
+    model: BertForQuestionAnswering | OnnxHead,
     tokenizer: BertTokenizer,
     questions: Sequence[str],
     contexts: Sequence[str],
     *,
     stride: int | None = None,
-    max_answer_length: int = 30,
-    no_answer: bool = False,
+    max_answer_length: int | None = None,
+    no_answer: bool | None = None,
 ) -> list[Answer]: ...
 
 
 def answer_question(
-    model: QuestionAnswerer,
+    model: BertForQuestionAnswering | OnnxHead,
     tokenizer: BertTokenizer,
     questions: Texts,
     contexts: Texts,
     *,
     stride: int | None = None,
-    max_answer_length: int = 30,
-    no_answer: bool = False,
+    max_answer_length: int | None = None,
+    no_answer: bool | None = None,
 ) -> Answer | list[Answer]:
     """Find the best answer to a question in a context.
 
@@ -84,10 +161,11 @@ def answer_question(
         contexts: The text that holds the answer, one for each question.
         stride: Tokens of context that neighboring windows share. None: a quarter of a window, or
             half of what a long question leaves of it.
-        max_answer_length: Tokens of the longest answer.
+        max_answer_length: Tokens of the longest answer. None: as the model was trained, or 30.
         no_answer: Allow for questions that the context does not answer (paper, section 4.3). Their
             score is that of [CLS] as start and end, in the window where it is lowest. The answer is
-            empty if that score is higher than the best span's.
+            empty if that score is higher than the best span's. None: as the model was trained. A
+            model that does not say always answers.
 
     Returns:
         For each question `{"answer", "score", "start", "end"}`: the answer, the sum of its two
@@ -99,23 +177,10 @@ def answer_question(
         ValueError: The export has another head, there is another number of contexts, a context has
             no word, or a question leaves no room for it.
     """
-    require_model(model, tokenizer, BertForQuestionAnswering, exports=True)
-    check_count("max_answer_length", max_answer_length)
-    question_list = as_text_list(questions)
-    context_list = as_text_list(contexts)
-    limit = token_limit(model, tokenizer)
-    examples = question_windows(tokenizer, question_list, context_list, limit, stride)
-    logits = outputs_of(model, examples, span_logits)
-    best = best_answers(len(question_list), examples, logits, max_answer_length)
-    results = []
-    for context, answer in zip(context_list, best, strict=True):
-        if answer.span is None:
-            raise ValueError(f"The context {excerpt(context)} has no word to answer with.")
-        score, start, end = answer.span
-        if no_answer and answer.no_answer_score > score:
-            start = end = 0
-        result = Answer(answer=context[start:end], score=score, start=start, end=end)
-        if no_answer:
-            result["no_answer_score"] = answer.no_answer_score
-        results.append(result)
-    return results[0] if isinstance(questions, str) else results
+    return Answerer(model, tokenizer).answer(
+        questions,
+        contexts,
+        stride=stride,
+        max_answer_length=max_answer_length,
+        no_answer=no_answer,
+    )

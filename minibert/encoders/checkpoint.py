@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from minibert.checkpoints.source import Source
 from minibert.config import BertConfig
-from minibert.encoders.kinds import KIND_OF_CLASS, Kind
+from minibert.encoders.kinds import KIND_OF_CLASS, NOUN_OF_KIND, Kind
 from minibert.encoders.sentence_folder import (
     SentenceFolder,
     has_pooling,
@@ -196,6 +196,29 @@ class Checkpoint:
         if kind == "classifier" and self.config.num_labels == 1 and not is_number:
             return "reranker"
         return kind
+
+    def check_kind(self, needed: Kind) -> None:
+        """Check that the model can be used as one of a kind.
+
+        Args:
+            needed: The kind. The scores of a reranker are those of a classifier, and the reverse.
+                Of an embedder with the tensors of a head, the kind may be that of its head.
+
+        Raises:
+            ValueError: It is of another kind.
+        """
+        # an export has either the vectors or the head
+        actual = self.kind if self.backend == "onnx" else self.kind_of_head
+        if actual == needed or {actual, needed} == {"classifier", "reranker"}:
+            return
+        if self.backend == "onnx":
+            raise ValueError(
+                f"{self} was exported from {NOUN_OF_KIND[actual]}, not from {NOUN_OF_KIND[needed]}."
+            )
+        raise ValueError(
+            f"{self} is {NOUN_OF_KIND[actual]} ({self.class_name}), not {NOUN_OF_KIND[needed]}. "
+            "minibert finetune trains heads for other tasks."
+        )
 
     def bert(
         self,

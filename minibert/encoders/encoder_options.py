@@ -185,6 +185,17 @@ class RerankerOptions(TextModelOptions, LoadOptions):
 
 
 @dataclass(frozen=True)
+class HeadOptions(LoadOptions):
+    """How a classifier, tagger, answerer or filler is loaded.
+
+    Attributes:
+        max_length: Tokens of the longest row, [CLS] and [SEP] included. None: what the folder says.
+    """
+
+    max_length: int | None = None
+
+
+@dataclass(frozen=True)
 class VectorOptions:
     """What decides the vectors of texts. `TextEncoder.settings` reads them.
 
@@ -321,6 +332,12 @@ class EmbedderKeywords(TextModelKeywords, LoadKeywords, total=False):
 
 class RerankerKeywords(TextModelKeywords, LoadKeywords, total=False):
     """The fields of `RerankerOptions`."""
+
+
+class HeadKeywords(LoadKeywords, total=False):
+    """The fields of `HeadOptions`."""
+
+    max_length: int | None
 
 
 class VectorKeywords(TypedDict, total=False):

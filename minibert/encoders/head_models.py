@@ -1,23 +1,42 @@
-"""What models with a head share: the checks of their arguments, and the outputs of examples."""
+"""What models with a head share: how they are loaded, checked and run on examples.
+
+PyTorch is imported when a model of it is run or checked.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from reprlib import Repr
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from minibert.base import PreTrainedModel
+from minibert.checkpoints.source import Source
+from minibert.config import BertConfig
+from minibert.encoders.checkpoint import Backend, Checkpoint
+from minibert.encoders.encoder_options import (
+    HeadKeywords,
+    HeadOptions,
+    HubOptions,
+    TextModelOptions,
+    part_of,
+    takes,
+)
+from minibert.encoders.kinds import Kind
+from minibert.encoders.onnx import refuse_settled
 from minibert.encoders.onnx_heads import OnnxHead
-from minibert.encoders.text_encoder import check_max_length
-from minibert.inference.logits import run_rows
+from minibert.encoders.reading import Reading
+from minibert.encoders.text_encoder import TextModel, check_max_length
 from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.util.checks import check_count, check_kind, type_of
 from minibert.util.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from minibert.base import PreTrainedModel
 
 Texts = str | Sequence[str]
 Example = dict[str, Any]
@@ -35,6 +54,111 @@ def excerpt(text: str) -> str:
     return _excerpt.repr(text)
 
 
+class HeadModel(TextModel):
+    """A model with a head, its tokenizer, and how it reads texts.
+
+    What a `Classifier`, a `Tagger`, an `Answerer` and a `Filler` share. They compute with PyTorch,
+    or with ONNX Runtime if the model is an `OnnxHead`.
+
+    Args:
+        model: A model with one of the heads of the class, or an `OnnxHead` exported from one.
+        tokenizer: Its tokenizer.
+        max_length: Tokens of the longest row, [CLS] and [SEP] included. None: what the tokenizer
+            says, as far as the model has positions.
+        prompts: Texts to put before every text, by name. The service puts them there.
+        default_prompt_name: The prompt of requests that name none.
+
+    Attributes:
+        reading: How the model reads its inputs, as its training decided it.
+
+    Raises:
+        TypeError: The model is of another class, or the tokenizer is not one.
+        ValueError: The export has another head, or a `max_length` beyond the positions.
+    """
+
+    kind: ClassVar[Kind]
+    heads: ClassVar[tuple[str, ...]]
+    """Names of the classes of models, which are imported when a model of PyTorch is checked."""
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: BertTokenizer,
+        *,
+        max_length: int | None = None,
+        prompts: Mapping[str, str] | None = None,
+        default_prompt_name: str | None = None,
+    ) -> None:
+        require_model(model, tokenizer, self.heads)
+        positions = model.config.max_position_embeddings
+        super().__init__(tokenizer, positions, max_length, prompts, default_prompt_name)
+        self.model = model
+        self.reading = Reading.of(model.config)
+
+    def __repr__(self) -> str:
+        name = self.model.head if isinstance(self.model, OnnxHead) else type(self.model).__name__
+        return f"{type(self).__name__}({name}, max_length={self.max_length})"
+
+    @property
+    def config(self) -> BertConfig:
+        """The model's configuration."""
+        config: BertConfig = self.model.config
+        return config
+
+    @classmethod
+    @takes(HeadOptions)
+    def from_pretrained(
+        cls,
+        name: str | os.PathLike[str] | Source | Checkpoint,
+        *,
+        backend: Backend = "torch",
+        **options: Unpack[HeadKeywords],
+    ) -> Self:
+        """Load a fine-tuned model as its folder says.
+
+        Args:
+            name: Folder, bundled model or Hub id, or a checkpoint whose files may have been read.
+            backend: "torch", or "onnx" for what `minibert export` has written.
+            options: The fields of `minibert.encoders.encoder_options.HeadOptions`, which describes
+                them. An export has no precision and runs on the CPU.
+
+        Returns:
+            The model.
+
+        Raises:
+            FileNotFoundError: The checkpoint does not exist, or a file of it is missing.
+            ValueError: A damaged file, or a checkpoint of another kind.
+            TypeError: An option that does not exist.
+        """
+        chosen = HeadOptions(**options)
+        source_options = part_of(chosen, HubOptions)
+        checkpoint = Checkpoint.of(name, backend=backend, mmap=chosen.mmap, **source_options)
+        checkpoint.check_kind(cls.kind)
+        model: Any
+        if checkpoint.backend == "onnx":
+            refuse_settled(chosen, TextModelOptions)
+            model = OnnxHead.from_pretrained(checkpoint)
+        else:
+            model = checkpoint.bert(
+                precision=chosen.precision, device=chosen.device, dtype="float32"
+            )
+        return cls.of_folder(checkpoint, model, chosen.max_length)
+
+    @classmethod
+    def of_folder(cls, checkpoint: Checkpoint, model: Any, max_length: int | None = None) -> Self:
+        """Return a model with the tokenizer and the settings of its folder.
+
+        Args:
+            checkpoint: The folder.
+            model: The model that was made of it.
+            max_length: As in the class. None: what the folder says.
+        """
+        folder = checkpoint.folder()
+        options = TextModelOptions(max_length=max_length)
+        settings = folder.settings(options, model.config.max_position_embeddings)
+        return cls(model, folder.load_tokenizer(), **settings)
+
+
 def has_head(model: Any, *heads: type) -> bool:
     """Whether a model has one of the heads, or is the export of one that has it."""
     if isinstance(model, OnnxHead):
@@ -42,26 +166,26 @@ def has_head(model: Any, *heads: type) -> bool:
     return isinstance(model, heads)
 
 
-def require_model(model: Any, tokenizer: Any, *heads: type, exports: bool = False) -> None:
+def require_model(model: Any, tokenizer: Any, heads: Sequence[str]) -> None:
     """Check the model and the tokenizer of a prediction.
 
     Args:
-        model: It has one of the heads.
+        model: It has one of the heads, or is an export of one that has it.
         tokenizer: Its tokenizer.
-        heads: Classes of models.
-        exports: Whether it may also be an `OnnxHead`.
+        heads: Names of classes.
 
     Raises:
         TypeError: The model is of another class, or the tokenizer is not one.
         ValueError: The export has another head.
     """
-    kinds = (*heads, OnnxHead) if exports else heads
-    expected = " or ".join(kind.__name__ for kind in kinds)
-    check_kind("model", model, kinds, f"a {expected}")
-    if not has_head(model, *heads):
-        raise ValueError(
-            f"{model.source} was exported from a {model.head}, not from a {heads[0].__name__}."
-        )
+    if not isinstance(model, OnnxHead):
+        from minibert import heads as classes
+
+        kinds = (*(getattr(classes, name) for name in heads), OnnxHead)
+        expected = " or ".join(kind.__name__ for kind in kinds)
+        check_kind("model", model, kinds, f"a {expected}")
+    elif model.head not in heads:
+        raise ValueError(f"{model.source} was exported from a {model.head}, not from a {heads[0]}.")
     check_kind("tokenizer", tokenizer, Callable, "the BertTokenizer of the model")
 
 
@@ -135,6 +259,8 @@ def outputs_of(
     if isinstance(model, OnnxHead):
         return _exported_outputs(model, examples, choose)
 
+    from minibert.inference.logits import run_rows
+
     def compute(row_ids: Tensor, **inputs: Any) -> Tensor:
         return choose(model(row_ids, **inputs))
 
@@ -148,6 +274,8 @@ def outputs_of(
 def _exported_outputs(
     model: OnnxHead, examples: Sequence[Example], choose: Callable[[Any], Tensor]
 ) -> list[Tensor]:
+    import torch
+
     types = [
         example.get("token_type_ids", np.zeros_like(example["input_ids"])) for example in examples
     ]
@@ -163,6 +291,8 @@ def _exported_outputs(
 
 def logits_of(model: Any, examples: Sequence[Example]) -> Tensor:
     """The logits of a sequence classifier, (examples, labels), float32 on the CPU."""
+    import torch
+
     if not examples:
         return torch.empty(0, model.config.num_labels)
     sizes = [1] * len(examples)

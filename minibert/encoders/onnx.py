@@ -349,11 +349,24 @@ def load_exported(
     Raises:
         ValueError: One of the others has another value than its default.
     """
-    chosen = part_of(options, TextModelOptions)
+    refuse_settled(options, TextModelOptions)
+    return OnnxEmbedder.from_pretrained(name, **part_of(options, TextModelOptions))
+
+
+def refuse_settled(options: Any, left: type) -> None:
+    """Refuse options of loading that an export does not have.
+
+    Args:
+        options: A dataclass.
+        left: Another one, with the options that an export has.
+
+    Raises:
+        ValueError: One of the others has another value than its default.
+    """
+    names = {one.name for one in fields(left)}
     for one in fields(options):
-        if one.name not in chosen and getattr(options, one.name) != one.default:
+        if one.name not in names and getattr(options, one.name) != one.default:
             raise settled(one.name)
-    return OnnxEmbedder.from_pretrained(name, **chosen)
 
 
 def settled(option: str) -> ArgumentError:

@@ -39,16 +39,12 @@ from minibert.encoders.sentence_folder import (
 )
 from minibert.encoders.token_rows import (
     Pair,
-    Rows,
     Settings,
     Vectors,
     check_collection,
     check_pairs,
 )
 from minibert.heads import BertForSequenceClassification
-from minibert.inference.batching import Report
-from minibert.inference.packing import run_packed
-from minibert.layouts import PackedLayout
 from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.util.checks import check_count
 from minibert.util.devices import resolve_device
@@ -251,34 +247,6 @@ class CrossEncoder(TextScorer):
         if is_single:
             return results[0]
         return results
-
-    def encode_rows(self, rows: Rows, settings: Settings, report: Report | None = None) -> Vectors:
-        """Logits of the pairs or texts, (N, labels) float32, in their order.
-
-        Args:
-            rows: Of all inputs.
-            settings: How they are encoded.
-            report: Progress callback. Receives the indices of finished rows.
-        """
-
-        def forward(input_ids: Tensor, layout: PackedLayout, types: Tensor | None) -> Tensor:
-            output = self.model(input_ids, token_type_ids=types, layout=layout, return_dict=True)
-            logits: Tensor = output.logits.float()
-            return logits
-
-        ids = rows.ids
-        if not ids:
-            return np.empty((0, self.model.config.num_labels), np.float32)
-        parts = run_packed(
-            self.model,
-            forward,
-            ids,
-            rows.token_types,
-            sizes=[1] * len(ids),
-            batch_tokens=settings.batch_tokens,
-            report=report,
-        )
-        return rows.in_input_order(torch.cat(parts).cpu().numpy())
 
     def score(self, text_pairs: Sequence[Pair]) -> list[float]:
         """`predict` as a list of floats, as LangChain's cross-encoders have it.

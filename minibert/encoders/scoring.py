@@ -183,8 +183,12 @@ def label_scores(config: BertConfig, logits: Any) -> list[LabelScore]:
 
 
 class TextScorer(TextModel):
-    """A model that scores texts or pairs of texts. Subclasses compute the logits of rows."""
+    """A model that scores texts or pairs of texts, by a sequence classifier of PyTorch.
 
+    Subclasses may compute the logits of rows by something else.
+    """
+
+    model: Any
     config: BertConfig
 
     def encode_rows(self, rows: Rows, settings: Settings, report: Report | None = None) -> Vectors:
@@ -194,8 +198,31 @@ class TextScorer(TextModel):
             rows: Of all inputs.
             settings: How they are encoded.
             report: Progress callback. Receives the indices of finished rows.
+
+        Raises:
+            ValueError: A logit is not finite.
         """
-        raise NotImplementedError
+        import torch
+
+        from minibert.inference.packing import run_packed
+
+        def forward(input_ids: Any, layout: Any, types: Any) -> Any:
+            output = self.model(input_ids, token_type_ids=types, layout=layout, return_dict=True)
+            return output.logits.float()
+
+        ids = rows.ids
+        if not ids:
+            return np.empty((0, self.config.num_labels), np.float32)
+        parts = run_packed(
+            self.model,
+            forward,
+            ids,
+            rows.token_types,
+            sizes=[1] * len(ids),
+            batch_tokens=settings.batch_tokens,
+            report=report,
+        )
+        return rows.in_input_order(torch.cat(parts).cpu().numpy())
 
     def compute_logits(
         self,

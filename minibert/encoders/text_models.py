@@ -1,4 +1,16 @@
-"""`minibert.load`: a checkpoint as what it is, or as the kind that is needed."""
+"""`load` and `load_text_model`: a checkpoint as what it is, or as the kind that is needed.
+
+A kind of model is a class, with PyTorch or ONNX Runtime below it:
+
+    embedder      SentenceEmbedder, OnnxEmbedder    vectors of texts
+    reranker      CrossEncoder, OnnxHead            a score of a pair of texts
+    classifier    Classifier                        labels, or a number
+    tagger        Tagger                            labeled spans
+    answers       Answerer                          the part of a text that answers a question
+    masked        Filler                            the words behind [MASK]
+
+Nothing here imports torch before a model of PyTorch is loaded.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +18,15 @@ import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from minibert.checkpoints.source import Source, split_source
+from minibert.encoders.answerer import Answerer
 from minibert.encoders.checkpoint import Backend, Checkpoint
+from minibert.encoders.classifier import Classifier
+from minibert.encoders.filler import Filler
+from minibert.encoders.head_models import HeadModel
 from minibert.encoders.kinds import NOUN_OF_KIND, Kind
+from minibert.encoders.onnx import OnnxEmbedder, settled
+from minibert.encoders.onnx_heads import OnnxHead
+from minibert.encoders.tagger import Tagger
 from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.util.errors import ArgumentError
 
@@ -92,75 +111,84 @@ def load(
         }
         for option, is_chosen in chosen.items():
             if is_chosen:
-                from minibert.encoders.onnx import settled
-
                 raise settled(option)
     checkpoint = Checkpoint(source, backend, mmap)
-    return load_checkpoint(checkpoint, kind, precision=precision, device=device, dtype=dtype)
+    options: dict[str, Any] = {"precision": precision, "device": device}
+    needed = kind or checkpoint.kind
+    if needed in _HEADS or needed in ("embedder", "reranker"):
+        text_model = load_text_model(checkpoint, kind, dtype=dtype, **options)
+        model = text_model.model if isinstance(text_model, HeadModel) else text_model
+        return Loaded(needed, model, text_model.tokenizer)
+    checkpoint.check_kind(needed)
+    if backend == "onnx":
+        head = OnnxHead.from_pretrained(checkpoint)
+        return Loaded(needed, head, head.tokenizer)
+    folder = checkpoint.folder()
+    return Loaded(needed, checkpoint.bert(dtype=dtype, **options), folder.load_tokenizer())
 
 
-def load_checkpoint(
+_HEADS: dict[Kind, type[HeadModel]] = {
+    "classifier": Classifier,
+    "tagger": Tagger,
+    "answers": Answerer,
+    "masked": Filler,
+}
+
+
+def load_text_model(
     checkpoint: Checkpoint,
     kind: Kind | None = None,
     *,
     precision: Precision | None = "exact",
     device: torch.device | str | None = None,
     dtype: torch.dtype | str = "auto",
-) -> Loaded:
-    """As `load`, of a checkpoint whose files may have been read.
+    max_length: int | None = None,
+) -> Any:
+    """Load the object that runs a checkpoint on texts.
+
+    Every command, the service and `load` get it here.
 
     Args:
-        checkpoint: The checkpoint. An export has no use for the options.
+        checkpoint: The checkpoint, whose files may have been read. An export has its own precision
+            and type, and runs on the CPU.
         kind: As in `load`.
         precision: As in `load`.
         device: As in `load`.
         dtype: As in `load`.
+        max_length: Tokens of the longest row. None: what the folder says.
+
+    Returns:
+        A `SentenceEmbedder` or an `OnnxEmbedder`, a `CrossEncoder` or an `OnnxHead` for a reranker,
+        or a `Classifier`, a `Tagger`, an `Answerer` or a `Filler`.
+
+    Raises:
+        FileNotFoundError: A file of the checkpoint is missing.
+        ValueError: A damaged file, or a checkpoint of another kind.
     """
-    if checkpoint.is_embedder and kind is None:
-        kind = "embedder"
-    if checkpoint.backend == "onnx":
-        return _load_exported(checkpoint, kind)
+    kind = kind or checkpoint.kind
+    is_exported = checkpoint.backend == "onnx"
     options: dict[str, Any] = {"precision": precision, "device": device}
     if kind == "embedder":
+        if is_exported:
+            checkpoint.check_kind(kind)
+            return OnnxEmbedder.from_pretrained(checkpoint, max_length=max_length)
         from minibert.encoders.embedder import SentenceEmbedder
 
-        embedder = SentenceEmbedder.from_pretrained(checkpoint, **options)
-        return Loaded("embedder", embedder, embedder.tokenizer)
-    folder = checkpoint.folder()
-    actual = checkpoint.kind_of_head
-    kind = kind or actual
-    if not can_be(actual, kind):
-        raise ValueError(
-            f"{checkpoint} is {NOUN_OF_KIND[actual]} ({checkpoint.class_name}), not "
-            f"{NOUN_OF_KIND[kind]}. minibert finetune trains heads for other tasks."
-        )
-    if kind == "reranker":
+        return SentenceEmbedder.from_pretrained(checkpoint, max_length=max_length, **options)
+    checkpoint.check_kind(kind)
+    if kind == "reranker" and not is_exported:
         from minibert.encoders.rerank import CrossEncoder
 
-        reranker = CrossEncoder.from_pretrained(checkpoint, **options)
-        return Loaded(kind, reranker, reranker.tokenizer)
-    model = checkpoint.bert(dtype=dtype, **options)
-    return Loaded(kind, model, folder.load_tokenizer())
-
-
-def can_be(actual: Kind, needed: Kind) -> bool:
-    """Whether a model is of the kind that is needed: scores of pairs are those of a classifier."""
-    return actual == needed or {actual, needed} == {"classifier", "reranker"}
-
-
-def _load_exported(checkpoint: Checkpoint, kind: Kind | None) -> Loaded:
-    """Load what `minibert export` has written, without importing torch."""
-    actual = checkpoint.kind
-    if kind is not None and not can_be(actual, kind):
-        raise ValueError(
-            f"{checkpoint} was exported from {NOUN_OF_KIND[actual]}, not from {NOUN_OF_KIND[kind]}."
-        )
-    if actual == "embedder":
-        from minibert.encoders.onnx import OnnxEmbedder
-
-        embedder = OnnxEmbedder.from_pretrained(checkpoint)
-        return Loaded("embedder", embedder, embedder.tokenizer)
-    from minibert.encoders.onnx_heads import OnnxHead
-
-    model = OnnxHead.from_pretrained(checkpoint)
-    return Loaded(kind or actual, model, model.tokenizer)
+        return CrossEncoder.from_pretrained(checkpoint, max_length=max_length, **options)
+    model: Any
+    if is_exported:
+        model = OnnxHead.from_pretrained(checkpoint)
+        if kind == "reranker":
+            if max_length is not None:
+                model.max_length = max_length
+            return model
+    else:
+        model = checkpoint.bert(dtype=dtype, **options)
+    if kind not in _HEADS:
+        raise ValueError(f"{checkpoint} is {NOUN_OF_KIND[kind]}, which does not run on texts.")
+    return _HEADS[kind].of_folder(checkpoint, model, max_length)

@@ -7,17 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor
 
 from minibert.encoders.head_models import Example, excerpt
 from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.util.checks import amount
 from minibert.util.errors import Argument, Message
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 SPECIAL_TOKENS = 3  # [CLS] question [SEP] context [SEP]
 Offsets = npt.NDArray[np.int64]
@@ -125,6 +126,8 @@ def context_offsets(batch: Any, window: int) -> Offsets:
 
 def span_logits(output: Any) -> Tensor:
     """Start and end logits of a question answerer side by side: (tokens, 2) for packed rows."""
+    import torch
+
     return torch.stack([output.start_logits, output.end_logits], dim=-1)
 
 
@@ -143,6 +146,8 @@ def best_span(
     Returns:
         The sum, the first and the last token, or None if no token may be included.
     """
+    import torch
+
     sums = logits[:, None, 0] + logits[None, :, 1]  # (first token, last token)
     allowed = (in_context[:, None] & in_context).triu().tril(max_answer_length - 1)
     if not allowed.any():
@@ -180,6 +185,8 @@ def best_answers(
         logits: Start and end of each window, (tokens, 2).
         max_answer_length: Tokens of the longest answer.
     """
+    import torch
+
     answers = [BestAnswer() for _ in range(count)]
     for example, window in zip(examples, logits, strict=True):
         answer, offsets = answers[example["row"]], example["offsets"]

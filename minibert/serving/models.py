@@ -15,8 +15,10 @@ from starlette.exceptions import HTTPException
 
 from minibert.checkpoints.source import Source
 from minibert.encoders.batched import Batched
+from minibert.encoders.checkpoint import Checkpoint
+from minibert.encoders.kinds import NOUN_OF_KIND
 from minibert.encoders.scoring import TextScorer, class_activation, label_names
-from minibert.encoders.text_encoder import TextModel
+from minibert.encoders.text_models import load_text_model
 from minibert.encoders.token_rows import (
     Pair,
     Row,
@@ -29,8 +31,7 @@ from minibert.encoders.token_rows import (
 
 if TYPE_CHECKING:
     from minibert.config import BertConfig
-    from minibert.encoders.kinds import Kind
-    from minibert.encoders.tagger import Entity, TokenClassifier
+    from minibert.encoders.tagger import Tagger
     from minibert.encoders.text_encoder import TextEncoder
     from minibert.inference.precisions import Precision
     from minibert.tokenization.tokenizer import BertTokenizer
@@ -39,17 +40,6 @@ T = TypeVar("T")
 Input = str | Pair | list[int]
 Request = tuple[Rows, Settings]  # the row of one text
 
-# what a checkpoint is loaded as, if it can be served. A cross-encoder computes the logits of any
-# classifier
-_LOADED_AS: dict[str, Kind] = {
-    "embedder": "embedder",
-    "base": "embedder",
-    "masked": "embedder",
-    "next_sentence": "embedder",
-    "classifier": "reranker",
-    "reranker": "reranker",
-    "tagger": "tagger",
-}
 # a request with more characters is tokenized in its own thread, so that others are not delayed
 MAX_CHARACTERS_AT_ONCE = 5000
 SURROGATE = "a text holds a lone surrogate (half a character, left by wrong decoding)."
@@ -332,21 +322,6 @@ def _size(text: Input) -> int:
     return len(text)
 
 
-class Tagger(TextModel):
-    """A token classifier that encodes texts to the spans of `find_entities`."""
-
-    def __init__(self, model: TokenClassifier, tokenizer: BertTokenizer) -> None:
-        super().__init__(tokenizer, model.config.max_position_embeddings)
-        self.model = model
-
-    def encode_rows(self, rows: Rows, settings: Settings) -> list[list[Entity]]:
-        """Return the spans of each text."""
-        from minibert.encoders.tagger import find_entities
-
-        texts = [str(rows.rows[index].text) for index in rows.indices]
-        return find_entities(self.model, self.tokenizer, texts)
-
-
 def load(
     name: str,
     source: Source,
@@ -373,25 +348,21 @@ def load(
         FileNotFoundError: The checkpoint does not exist, or one of its files is missing.
         ValueError: A damaged file, or another kind of model.
     """
-    from minibert.encoders.checkpoint import Checkpoint
-    from minibert.encoders.kinds import NOUN_OF_KIND
-    from minibert.encoders.text_models import load_checkpoint
-
     checkpoint = Checkpoint(source, backend, mmap=False)
-    # of an export: what its graph says
-    needed = _LOADED_AS.get(checkpoint.kind) if backend == "torch" else None
-    kind, model, tokenizer = load_checkpoint(checkpoint, needed, precision=precision, device=device)
+    kind = checkpoint.kind
+    if backend == "torch" and kind in ("base", "masked", "next_sentence"):
+        kind = "embedder"  # their hidden states are pooled
     if kind not in ("embedder", "reranker", "classifier", "tagger"):
         raise ValueError(
             f"{source} is {NOUN_OF_KIND[kind]}. minibert serve takes embedders, rerankers, "
             "classifiers and regressions of texts, and taggers."
         )
+    model = load_text_model(checkpoint, kind, precision=precision, device=device, dtype="float32")
     if backend == "torch":
         from minibert.inference.optimize import warm_up
 
-        computing = model if kind == "tagger" else model.model
-        if computing.device.type == "cpu":  # on a GPU nothing is compiled by size
-            warm_up(computing)
+        if model.model.device.type == "cpu":  # on a GPU nothing is compiled by size
+            warm_up(model.model)
     precision = None if backend == "onnx" else precision
     if kind == "embedder":
         about = {
@@ -406,7 +377,7 @@ def load(
     labels = label_names(config)
     about = {"labels": labels, "precision": precision}
     if kind == "tagger":
-        return Served(name, kind, Tagger(model, tokenizer), about, **queue)
+        return Served(name, kind, model, about, **queue)
     if config.problem_type == "multi_label_classification":
         from minibert.tasks.thresholds import thresholds_of
 

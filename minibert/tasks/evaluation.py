@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from minibert.encoders.head_models import has_head, token_limit
+from minibert.encoders.head_models import HeadModel, has_head, token_limit
 from minibert.encoders.reading import Reading
 from minibert.encoders.scoring import label_names, problem_type
 from minibert.encoders.text_encoder import TextEncoder
@@ -128,8 +128,9 @@ def evaluate(
     Args:
         model: A sequence classifier, a token classifier, a question answerer, or a
             `SentenceEmbedder`. Or what `minibert.load(..., backend="onnx")` returns for an export
-            of one.
-        tokenizer: The model's tokenizer. None for an embedder, which has its own.
+            of one. Or a `Classifier`, a `Tagger` or an `Answerer`.
+        tokenizer: The model's tokenizer. None for an embedder and for the last three, which have
+            their own.
         data: A file as for fine-tuning: a table, tagged words, or questions in SQuAD format. Or
             rows: dicts with the columns of a table or of a question, or the words and tags of a
             sentence, as (words, tags) or as {"tokens": words, "ner_tags": tags}. A pandas DataFrame
@@ -193,6 +194,10 @@ def evaluate(
     )
     if isinstance(data, Iterator):  # whose first row may be looked at before it is read
         data = list(data)
+    if isinstance(model, HeadModel):
+        tokenizer = model.tokenizer
+        max_length = model.max_length if max_length is None else max_length
+        model = model.model
     is_own = isinstance(task, Task)
     if not isinstance(task, Task):
         task = _task_of(model, task, table, label_columns, negative_columns, data)
