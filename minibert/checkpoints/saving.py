@@ -6,11 +6,11 @@ from typing import Any
 
 from torch import Tensor
 
+from minibert.checkpoints.model_files import replacing_model
 from minibert.checkpoints.tensors import write_tensors
 from minibert.checkpoints.ties import shared_names
 from minibert.compat.keywords import SAVING, check_unused
 from minibert.initialization import WORD_EMBEDDINGS, declared_ties
-from minibert.util.files import make_folder
 
 
 def save_model(
@@ -30,7 +30,6 @@ def save_model(
     check_unused(f"{type(model).__name__}.save_pretrained", options, SAVING)
     if not is_main_process:
         return
-    folder = make_folder(save_directory)
     if state_dict is None:
         state_dict = model.state_dict(keep_vars=True)  # without copies of aliases
     aliases = aliases_to_leave_out(model, state_dict)
@@ -43,11 +42,12 @@ def save_model(
         dtype=str(model.dtype),
         tie_word_embeddings=model.config.tie_word_embeddings and not has_own_decoder,
     )
-    config.save_pretrained(folder)
     if not config.tie_word_embeddings:
         aliases = {}  # transformers looks for aliases only where the config ties
     tensors = {name: tensor for name, tensor in state_dict.items() if name not in aliases}
-    write_tensors(folder / "model.safetensors", with_own_memory(tensors))
+    with replacing_model(save_directory) as folder:
+        config.save_pretrained(folder)
+        write_tensors(folder / "model.safetensors", with_own_memory(tensors))
 
 
 def aliases_to_leave_out(model: Any, state_dict: Mapping[str, Tensor]) -> dict[str, str]:

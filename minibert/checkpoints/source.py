@@ -18,6 +18,7 @@ from typing import Any
 from minibert.checkpoints.hub import Repository, snapshot_in
 from minibert.compat.keywords import CONVERT_TENSORFLOW
 from minibert.util.checks import warn
+from minibert.util.folders import finish_replacement
 
 
 def packaged(name: str) -> Path:
@@ -48,6 +49,8 @@ def _unpacked(name: str) -> Path:
 BUNDLED_MODELS = packaged("models")
 _HUB_NAME = re.compile(r"(?=.{1,96}$)[\w.-]+(/[\w.-]+)?")  # of at most 96 characters
 SOURCE_OPTIONS = ("revision", "cache_dir", "local_files_only", "token", "subfolder")
+FIRST = ("config.json", "modules.json")
+"""Files without which no library loads a model. They go first and come last."""
 WEIGHTS = (".safetensors", ".bin", ".pt", ".pth")
 """Endings of a file of weights that can be named instead of a folder."""
 
@@ -112,10 +115,13 @@ class Source:
         self.name = os.fspath(name)
         self.folder = _local_folder(self.name)
         self.single_file: Path | None = None
+        self._seen: dict[Path, tuple[int, ...]] = {}  # shared with those of its folders
         self._subfolder = ""
         self._repository: Repository | None = None
         if self.folder is not None:
+            finish_replacement(self.folder)
             return
+        finish_replacement(Path(self.name).parent)
         # "bert-base-uncased" is a Hub id, whatever lies in the working folder
         if os.path.isfile(self.name) and any(mark in self.name for mark in "/."):
             path = Path(self.name)
@@ -165,6 +171,7 @@ class Source:
         inner.name = f"{self.name}/{subfolder}"
         if self.folder is not None:
             inner.folder = self.folder / subfolder
+            finish_replacement(inner.folder)
         return inner
 
     def __str__(self) -> str:
@@ -189,7 +196,9 @@ class Source:
                 may not be) and the cache does not hold the file. A link to a file that is gone.
             ValueError: Something else is in place of the file: a Git LFS pointer, or a web page.
             PermissionError: Its folder may not be read, so nobody knows whether it is there.
+            OSError: The checkpoint has been replaced since its first file was asked for.
         """
+        self.check_unchanged()
         if self._repository is not None:
             path = self._in_repository(self._repository, filename)
         else:
@@ -201,7 +210,19 @@ class Source:
         if path is None or not _is_file(path):
             return None
         _refuse_placeholder(path)
+        if os.path.basename(filename) in FIRST:
+            self._seen.setdefault(path, _identity(path))
         return path
+
+    def check_unchanged(self) -> None:
+        """Check that another process has not replaced the checkpoint while it was read.
+
+        Raises:
+            OSError: It has: what was read is partly of the old one and partly of the new one.
+        """
+        for path, identity in self._seen.items():
+            if _identity(path) != identity:
+                raise OSError(f"{path} was replaced while {self} was read. Load it again.")
 
     def _in_repository(self, repository: Repository, filename: str) -> Path | None:
         try:
@@ -258,6 +279,15 @@ class Source:
                 "are named by their paths: BertModel.from_pretrained(weights, config=config)."
             )
         return "Is it a BERT checkpoint?"
+
+
+def _identity(path: Path) -> tuple[int, ...]:
+    """What differs for another file of this name."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return ()
+    return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
 
 
 def _is_file(path: Path) -> bool:

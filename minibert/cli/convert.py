@@ -15,7 +15,6 @@ from minibert.cli.parser import Parser, command
 from minibert.cli.results import UsageError, claim, report
 from minibert.inference.precisions import GRAPH_PRECISIONS
 from minibert.util.checks import amount
-from minibert.util.files import new_folder
 
 
 def _is_same_folder(first: str, second: str) -> bool:
@@ -48,6 +47,7 @@ def convert(options: argparse.Namespace) -> None:
     if not is_in_place:
         claim(options.output, options.force, "folder")
     source = source_of(options)
+    from minibert.checkpoints.model_files import replacing_model
     from minibert.encoders.auto import load_with_heads
     from minibert.encoders.sentence_folder import copy_modules, transformer_folder
 
@@ -63,7 +63,7 @@ def convert(options: argparse.Namespace) -> None:
             f"{options.model} is not a complete {name}: it lacks {', '.join(loaded.missing)}. "
             "Nothing was written."
         )
-    with new_folder(options.output) as written:
+    with replacing_model(options.output, whole=not is_in_place) as written:
         model.save_pretrained(written / folder)
         tokenizer.save_pretrained(written / folder)
         if not is_in_place:

@@ -50,7 +50,6 @@ from minibert.text.location import Location
 from minibert.training.options import PretrainOptions
 from minibert.util.checks import amount
 from minibert.util.errors import Message, message_of
-from minibert.util.files import new_folder
 
 if TYPE_CHECKING:
     from minibert.config import BertConfig
@@ -321,8 +320,7 @@ def vocab(options: argparse.Namespace) -> None:
         "vocab_size": options.vocab_size,
         "min_frequency": options.min_frequency,
     }
-    with new_folder(options.output) as folder:
-        tokenizer = train_vocabulary(words, folder, lowercase=lowercase, **settings)
+    tokenizer = train_vocabulary(words, options.output, lowercase=lowercase, **settings)
     sentence = (
         f"{len(tokenizer):,} tokens, learned from {amount(len(words), 'different word')}, are in "
         f"{options.output}.\nTrain with them: minibert pretrain --config tiny --vocab "

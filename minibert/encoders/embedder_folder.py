@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from minibert.checkpoints.model_files import replacing_model
 from minibert.checkpoints.source import Source
 from minibert.checkpoints.tensors import read_tensors, write_tensors
 from minibert.encoders.checkpoint import Checkpoint
@@ -33,7 +34,7 @@ from minibert.inference.precisions import resolve_precision
 from minibert.model import BertModel
 from minibert.util.errors import ArgumentError
 from minibert.util.extras import need
-from minibert.util.files import make_folder, read_json, replacing, write_json
+from minibert.util.files import read_json, replacing, write_json
 
 _CARD = """---
 library_name: sentence-transformers
@@ -189,7 +190,13 @@ def save_embedder(embedder: Any, target: Path) -> None:
         target: The folder, which is created if it does not exist.
     """
     bert, pooling, steps = _portable(embedder)
-    make_folder(target)
+    with replacing_model(target, whole=True) as written:
+        _write(embedder, bert, pooling, steps, written)
+
+
+def _write(
+    embedder: Any, bert: BertModel, pooling: list[str], steps: list[nn.Module], target: Path
+) -> None:
     folder = SentenceFolder(
         Source(target),
         pooling,

@@ -18,8 +18,6 @@ from __future__ import annotations
 
 import logging
 import os
-import shutil
-import tempfile
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,7 +28,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from minibert.checkpoints.hub import TRANSFORMER_FILES
+from minibert.checkpoints.model_files import replacing_model
 from minibert.checkpoints.source import Source
 from minibert.encoders.checkpoint import Checkpoint
 from minibert.encoders.embedder import SentenceEmbedder
@@ -49,20 +47,12 @@ from minibert.model import BertModel
 from minibert.text.location import claim
 from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.util.extras import need
-from minibert.util.files import new_folder, replacing
+from minibert.util.files import flush
 
 # of the largest number that torch gives: two libraries add up in another order
 MAX_DIFFERENCE = 1e-4
 # of a vector in int8 and the same in float32
 MIN_COSINE = 0.9
-
-# what says of a folder how it turns texts into vectors or scores. Where it is missing, nothing does
-TELLING = (
-    "modules.json",
-    "config_sentence_transformers.json",
-    "steps.onnx",
-    *TRANSFORMER_FILES,
-)
 
 # what both backends encode for the comparison, besides texts of the vocabulary's words
 SENTENCES = (
@@ -104,8 +94,8 @@ def export(
         precision: "fp32", or "int8": weights and activations in 8 bits by onnxruntime's dynamic
             quantization.
         heads: Export the head also of a folder that says how it makes vectors.
-        force: Other files may be in the folder. Those of the same names are replaced, and those by
-            which an earlier export would decide how this one is read are removed.
+        force: Other files may be in the folder. Those of a model are replaced (see
+            `minibert.checkpoints.model_files`).
 
     Raises:
         ValueError: An unknown precision, or results that differ from torch's. Nothing is written
@@ -118,8 +108,7 @@ def export(
     need("onnxscript", "onnx", "Exporting")
     quantization = import_onnxruntime("Exporting", "onnxruntime.quantization")
     model, tokenizer, scorer = _load(source, heads)
-    with tempfile.TemporaryDirectory(prefix="minibert-") as temporary:
-        made = Path(temporary)
+    with replacing_model(folder, whole=True) as made:
         path = made / "model.onnx"
         with _quiet():
             graph = _prepare(model, tokenizer, scorer, made)
@@ -140,6 +129,8 @@ def export(
                     per_channel=True,
                     reduce_range=True,
                 )
+            for part in made.glob("*.onnx"):
+                flush(part)
             comparisons = [
                 _compare(graph, path, graph.batch(lengths))
                 for lengths in ((graph.longest, graph.longest // 2 + 1, 2), (3,))
@@ -154,18 +145,6 @@ def export(
                 "nothing was written: in ONNX Runtime the results differ from torch's by up to "
                 f"{difference:.1e} (smallest cosine {cosine:.4f})."
             )
-        with new_folder(folder) as target:
-            for name in TELLING:
-                if not (made / name).exists():
-                    (target / name).unlink(missing_ok=True)
-            # copytree would list all errors instead of raising the first
-            for part in sorted(made.rglob("*")):
-                copy = target / part.relative_to(made)
-                if part.is_dir():
-                    copy.mkdir(exist_ok=True)
-                else:
-                    with replacing(copy) as new:
-                        shutil.copyfile(part, new)
     return Exported(type(graph.model).__name__, difference, cosine)
 
 

@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from minibert.checkpoints.model_files import replacing_model
 from minibert.checkpoints.source import Source
 from minibert.config import BertConfig
 from minibert.encoders.checkpoint import Checkpoint
@@ -49,7 +50,6 @@ from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.util.checks import check_count
 from minibert.util.devices import resolve_device
 from minibert.util.errors import ArgumentError
-from minibert.util.files import make_folder
 
 Activation = Callable[[Tensor], Tensor]
 # pairs of texts in a list, an array (N, 2) or any other iterable
@@ -192,17 +192,17 @@ class CrossEncoder(TextScorer):
                 f"should be one of {', '.join(ACTIVATIONS)} of torch.nn to be saved, "
                 f"not {self.activation_fn!r:.80}.",
             )
-        target = make_folder(path)
-        folder = SentenceFolder(
-            Source(target),
-            max_length=self.max_length,
-            prompts=self.prompts,
-            default_prompt_name=self.default_prompt_name,
-            activation_fn=f"{kind.__module__}.{kind.__name__}",
-        )
-        write_sentence_folder(folder, target)
-        self.tokenizer.save_pretrained(target)
-        self.model.save_pretrained(target)
+        with replacing_model(path, whole=True) as target:
+            folder = SentenceFolder(
+                Source(target),
+                max_length=self.max_length,
+                prompts=self.prompts,
+                default_prompt_name=self.default_prompt_name,
+                activation_fn=f"{kind.__module__}.{kind.__name__}",
+            )
+            write_sentence_folder(folder, target)
+            self.tokenizer.save_pretrained(target)
+            self.model.save_pretrained(target)
 
     @overload
     def predict(

@@ -20,6 +20,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from minibert.checkpoints.model_files import replacing_model
 from minibert.checkpoints.source import WEIGHTS, Source
 from minibert.compat.keywords import drop_unused
 from minibert.compat.tokenizer_names import KEYWORDS, rename_older
@@ -32,7 +33,6 @@ from minibert.tokenization.vocabulary import ALL_NAMED, MAX_VOCAB_SIZE, NAMED, a
 from minibert.util.checks import check_kind, warn
 from minibert.util.errors import ArgumentError
 from minibert.util.files import (
-    make_folder,
     prefix_errors,
     read_json,
     read_text,
@@ -251,7 +251,6 @@ class TokenizerSpec:
         Returns:
             The paths of the files.
         """
-        folder = make_folder(folder)
         special: dict[str, Any] = {}
         for name, token in self.special_tokens.items():
             if token is not None:
@@ -272,10 +271,11 @@ class TokenizerSpec:
             "special_tokens_map.json": special,
             "tokenizer.json": tokenizer_json.to_content(self),
         }
-        self.write_vocabulary(folder / "vocab.txt")
-        for filename, content in contents.items():
-            write_json(folder / filename, content)
-        return tuple(str(folder / filename) for filename in ("vocab.txt", *contents))
+        with replacing_model(folder) as written:
+            self.write_vocabulary(written / "vocab.txt")
+            for filename, content in contents.items():
+                write_json(written / filename, content)
+        return tuple(str(Path(folder, filename)) for filename in ("vocab.txt", *contents))
 
     def write_vocabulary(self, path: Path) -> None:
         """Write a vocab.txt file: one token a line, in the order of the ids."""

@@ -11,6 +11,7 @@ from typing import Any
 from minibert.encoders.reading import KEY
 from minibert.util.files import read_json, replacing
 
+CARD = "README.md"
 _CLASSIFIERS = ("ForSequenceClassification", "ForTokenClassification")
 _MARK = "<!-- written by minibert, checksum "
 _FRONT = """---
@@ -45,8 +46,8 @@ def write_card(
     Raises:
         OSError: The file cannot be written.
     """
-    path = Path(folder, "README.md")
-    if path.exists() and not _is_unchanged(path):
+    path = Path(folder, CARD)
+    if path.exists() and not is_written_card(path):
         return
     config = _config(path.parent)
     reading = config.get(KEY) or {}
@@ -68,8 +69,10 @@ def write_card(
         temporary.write_text(f"{text}\n{_MARK}{_digest(text)} -->\n", encoding="utf-8")
 
 
-def _is_unchanged(path: Path) -> bool:
-    """Whether a card is as `write_card` has written it, so that a resumed run may replace it."""
+def is_written_card(path: Path) -> bool:
+    """Whether a card is as `write_card` has written it, so that a run may replace it."""
+    if not path.is_file():
+        return False
     text, mark, digest = path.read_text(encoding="utf-8", errors="replace").rpartition(f"\n{_MARK}")
     return bool(mark) and digest == f"{_digest(text)} -->\n"
 

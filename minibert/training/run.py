@@ -21,9 +21,11 @@ import torch
 import torch.distributed as dist
 
 from minibert.base import PreTrainedModel
+from minibert.checkpoints.model_files import replacing_model
 from minibert.encoders.reading import Reading
 from minibert.tasks.metrics import is_lower_better
 from minibert.tokenization.tokenizer import BertTokenizer
+from minibert.training.card import CARD, is_written_card
 from minibert.training.data import (
     Epochs,
     Example,
@@ -372,9 +374,12 @@ class Run:
     def save_model(self, folder: str | os.PathLike[str]) -> None:
         """Save the model as it is now, and its tokenizer. Every process of the run calls this."""
         if self.is_first:
-            self.model.save_pretrained(folder)
-            if self.tokenizer is not None:
-                self.tokenizer.save_pretrained(folder)
+            # the card of another model that a run has written, for instance with its scores
+            cards = [CARD] if is_written_card(Path(folder, CARD)) else []
+            with replacing_model(folder, whole=True, also=cards) as written:
+                self.model.save_pretrained(written)
+                if self.tokenizer is not None:
+                    self.tokenizer.save_pretrained(written)
 
     def _resume_hint(self) -> Message:
         place = f"step {self._saved_step} (in {self.folder})"

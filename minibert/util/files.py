@@ -7,10 +7,8 @@ import json
 import math
 import os
 import platform
-import re
 import shutil
 import stat
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -201,8 +199,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
             yield temporary
             if permissions is not None:
                 temporary.chmod(permissions)
-            with temporary.open("rb+") as file:
-                os.fsync(file.fileno())
+            flush(temporary)
             os.replace(temporary, path)
         except BaseException:
             # only here, because after the rename another writer may use the temporary name
@@ -223,6 +220,12 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         raise OSError(f"{target} could not be written ({error.strerror or error}).") from error
 
 
+def flush(path: Path) -> None:
+    """Write a file to the disk: a rename could get there earlier, and survive a loss of power."""
+    with path.open("rb+") as file:
+        os.fsync(file.fileno())
+
+
 def _locked_temporary(path: Path, mode: int) -> tuple[Path, int | None]:
     """Create a locked file next to `path`. One that is not locked has lost its writer.
 
@@ -230,8 +233,7 @@ def _locked_temporary(path: Path, mode: int) -> tuple[Path, int | None]:
         Its path and its handle. Windows has no such locks, and neither renames nor removes an open
         file: the handle is None there.
     """
-    for leftover in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
-        remove_abandoned(leftover)
+    remove_leftovers(path)
     for number in count():
         temporary = path.with_name(f".{path.name}.{number}.tmp")
         with suppress(FileExistsError):
@@ -240,33 +242,52 @@ def _locked_temporary(path: Path, mode: int) -> tuple[Path, int | None]:
                 os.close(handle)
                 return temporary, None
             # another process may have removed it as abandoned before it was locked
-            if lock(handle) is not False and _is_at(handle, temporary):
+            if lock(handle) is not False and is_at(handle, temporary):
                 return temporary, handle
             os.close(handle)
     raise AssertionError("there is always another number")
 
 
+def remove_leftovers(path: Path) -> None:
+    """Remove the temporary files and folders that killed writers of `path` have left beside it."""
+    for leftover in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
+        remove_abandoned(leftover)
+
+
 def remove_abandoned(path: Path) -> None:
-    """Remove a temporary file that a killed writer left. The file of a live writer is locked."""
+    """Remove a temporary file or folder of a killed writer. That of a live writer is locked."""
+    is_folder = path.is_dir() and not path.is_symlink()
     with suppress(OSError):
         if fcntl is None:  # a live writer has written to it within a day, or has it open
             if time.time() - path.stat().st_mtime > 86400:
-                path.unlink()
+                _remove(path, is_folder)
             return
-        handle = os.open(path, os.O_RDWR)
+        handle = os.open(path, os.O_RDONLY if is_folder else os.O_RDWR)
         try:
-            if lock(handle) is True and _is_at(handle, path):
-                path.unlink()
+            if lock(handle) is True and is_at(handle, path):
+                _remove(path, is_folder)
         finally:
             os.close(handle)
 
 
-def _is_at(handle: int, path: Path) -> bool:
+def _remove(path: Path, is_folder: bool) -> None:
+    if is_folder:
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink()
+
+
+def is_at(handle: int, path: Path) -> bool:
     """Whether an open file is still the one at `path`."""
     try:
         return os.path.samestat(os.fstat(handle), path.stat())
     except FileNotFoundError:
         return False
+
+
+def has_locks() -> bool:
+    """Whether the system has locks that end with their process. Windows has not."""
+    return fcntl is not None
 
 
 def lock(handle: int) -> bool | None:
@@ -312,7 +333,7 @@ def only_run_in(folder: Path, work: int | str = 0) -> Iterator[None]:
             raise OSError(
                 f"{folder} is in use by {owner}: wait for it to end, or give another folder."
             )
-        if _is_at(handle, path):  # else its last owner has just removed it
+        if is_at(handle, path):  # else its last owner has just removed it
             break
         os.close(handle)
     try:
@@ -329,38 +350,6 @@ def only_run_in(folder: Path, work: int | str = 0) -> Iterator[None]:
 
 
 @contextmanager
-def new_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Make a folder that is there as a whole when the block succeeds, and else not at all.
-
-    A folder that exists is written into directly: it may be a link or a mounted disk.
-
-    Args:
-        path: The folder.
-
-    Yields:
-        The folder to write into.
-
-    Raises:
-        OSError: The folder cannot be written. The message names `path`, and no temporary folder.
-    """
-    target = Path(path)
-    if target.exists():
-        yield target
-        return
-    with named_in_errors(target.parent, target):
-        make_folder(target.parent)
-        temporary = tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent)
-    made = Path(temporary, target.name)
-    try:
-        with named_in_errors(temporary, target):
-            made.mkdir()  # unlike `temporary`, with the usual permissions
-            yield made
-            os.replace(made, target)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-
-
-@contextmanager
 def named_in_errors(internal: str | os.PathLike[str], target: Path) -> Iterator[None]:
     """Let errors of writing below a path that nobody has named be those of `target`.
 
@@ -368,25 +357,26 @@ def named_in_errors(internal: str | os.PathLike[str], target: Path) -> Iterator[
         OSError: An error inside `internal`, or one of writing that names no file. Other errors pass
             as they are.
     """
+    place = os.fspath(internal)
+    is_above = Path(place) in target.parents
     try:
         yield
     except OSError as error:
-        reason = _reason_inside(error, os.fspath(internal))
-        if reason is None:
+        name = os.fspath(error.filename or "")
+        text = str(error)
+        if isinstance(name, bytes):
             raise
-        raise OSError(f"{target} could not be written ({reason}).") from error
-
-
-def _reason_inside(error: OSError, place: str) -> str | None:
-    """Why nothing could be written inside `place`, or None for an error of another place."""
-    filename = os.fspath(error.filename or "")
-    text = str(error)
-    if isinstance(filename, str) and place in (filename or text):
-        reasons = re.findall(r"\(([^()]*)\)", text)
-        return error.strerror or str((reasons or [text])[-1])
-    if not filename and error.errno in NOT_WRITTEN:
-        return error.strerror or os.strerror(error.errno or 0)
-    return None
+        if is_above and place in (name or text):
+            text = f"{target} could not be written ({error.strerror or text})."
+        elif name.startswith(place):
+            text = f"{name} could not be written ({error.strerror})."
+        elif not name and error.errno in NOT_WRITTEN:
+            text = f"{target} could not be written ({error.strerror or os.strerror(error.errno)})."
+        elif name or place not in text:
+            raise
+        if not is_above:
+            text = text.replace(place, os.fspath(target))
+        raise OSError(text) from error
 
 
 def check_target(path: str | os.PathLike[str]) -> Path:

@@ -18,12 +18,12 @@ from minibert import BertConfig
 from minibert.checkpoints.source import BUNDLED_MODELS, Source
 from minibert.util.files import (
     json_text,
-    new_folder,
     read_json,
     read_text,
     replacing,
     write_json,
 )
+from minibert.util.folders import replacing_folder
 
 
 def test_a_folder(tmp_path: Path) -> None:
@@ -182,11 +182,11 @@ def test_a_relative_path_is_not_a_bundled_model(
 def test_a_new_folder_is_there_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
     target = tmp_path / "a" / "b"
     for error in (KeyboardInterrupt, ValueError):
-        with pytest.raises(error), new_folder(target) as folder:
+        with pytest.raises(error), replacing_folder(target) as folder:
             (folder / "half").write_text("x", encoding="utf-8")
             raise error
         assert not list((tmp_path / "a").iterdir())
-    with new_folder(target) as folder:
+    with replacing_folder(target) as folder:
         (folder / "whole").write_text("x", encoding="utf-8")
         assert not target.exists()
     assert [path.name for path in target.iterdir()] == ["whole"]
@@ -198,20 +198,21 @@ def test_errors_name_the_folder_that_was_asked_for(tmp_path: Path) -> None:
     full = OSError(errno.ENOSPC, "No space left on device")
 
     def fail(error: OSError) -> str:
-        with pytest.raises(OSError) as caught, new_folder(target) as folder:
+        with pytest.raises(OSError) as caught, replacing_folder(target) as folder:
             error.filename = error.filename and str(folder / error.filename)
             raise error
         return str(caught.value)
 
     sentence = f"{target} could not be written (No space left on device)."
     assert fail(full) == sentence
-    assert fail(OSError(errno.ENOSPC, "No space left on device", "model.onnx")) == sentence
+    named = OSError(errno.ENOSPC, "No space left on device", "model.onnx")
+    assert fail(named) == f"{target}/model.onnx could not be written (No space left on device)."
     missing = FileNotFoundError(errno.ENOENT, "No such file or directory", "/elsewhere/corpus.txt")
-    with pytest.raises(FileNotFoundError, match="corpus"), new_folder(target):
+    with pytest.raises(FileNotFoundError, match="corpus"), replacing_folder(target):
         raise missing
-    with pytest.raises(OSError) as caught, new_folder(target) as folder:
+    with pytest.raises(OSError) as caught, replacing_folder(target) as folder:
         raise OSError(f"{folder / 'a'} could not be written (Permission denied). Make room.")
-    assert str(caught.value) == f"{target} could not be written (Permission denied)."
+    assert str(caught.value) == f"{target}/a could not be written (Permission denied). Make room."
 
 
 @pytest.mark.parametrize("name", ["file", "file/folder"])

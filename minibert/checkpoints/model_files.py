@@ -1,0 +1,77 @@
+"""Which files are a model, and writing them as one.
+
+All that writes a model goes through `replacing_model`: a folder holds the old model or the new one,
+never the labels of one beside the weights of the other.
+"""
+
+import os
+import re
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+from minibert.checkpoints.hub import TRANSFORMER_FILES
+from minibert.checkpoints.source import FIRST
+from minibert.util.folders import replacing_folder
+
+_MODEL = re.compile(
+    r"config\.json|(model|steps)\.onnx"
+    r"|(model|pytorch_model)(-\d{5}-of-\d{5})?\.(safetensors|bin)(\.index\.json)?"
+)
+_TOKENIZER = re.compile(
+    r"vocab\.txt|tokenizer\.json|(tokenizer_config|special_tokens_map|added_tokens)\.json"
+)
+_NAMES_AROUND = ("modules.json", "config_sentence_transformers.json", *TRANSFORMER_FILES)
+_AROUND = re.compile("|".join(map(re.escape, _NAMES_AROUND)))
+_MODULE = re.compile(r"\d+_[A-Za-z]+")  # the folder of a module, such as 1_Pooling
+
+
+def replacing_model(
+    path: str | os.PathLike[str], whole: bool = False, also: Sequence[str] = ()
+) -> AbstractContextManager[Path]:
+    """Replace a model, a tokenizer or both by what the block writes into a folder of its own.
+
+    Where a file of a model is new, all others of the old model go: weights in shards, in an older
+    format or as a graph, which would be read with the new config.json. The same holds for a
+    tokenizer. Files of others stay.
+
+    Args:
+        path: The folder of the model. It is created if it does not exist.
+        whole: The files of sentence-transformers go as well, because the new model is written with
+            its own or has none. Otherwise the modules around a BERT stay.
+        also: Further files of the old model that go.
+
+    Returns:
+        A context that yields the folder to write into. See `minibert.util.folders`, also for the
+        errors.
+    """
+
+    def superseded(folder: Path, new: Sequence[str]) -> list[str]:
+        names = [name for name in also if (folder / name).exists()]
+        places = {os.path.dirname(name) for name in new}
+        for place in sorted(_places(folder, places, whole)):
+            written = [os.path.basename(name) for name in new if os.path.dirname(name) == place]
+            kinds = [kind for kind in (_MODEL, _TOKENIZER) if any(map(kind.fullmatch, written))]
+            if whole:
+                kinds.append(_AROUND)
+            if whole and place not in places:
+                kinds = [_MODEL, _TOKENIZER, _AROUND]
+            for entry in sorted((folder / place).iterdir()):
+                if any(kind.fullmatch(entry.name) for kind in kinds) and not entry.is_dir():
+                    names.append(f"{place}/{entry.name}" if place else entry.name)
+        return names
+
+    return replacing_folder(path, superseded, FIRST)
+
+
+def _places(folder: Path, written: set[str], whole: bool) -> set[str]:
+    """The folders in which a model lies or is written, "" for the outer one."""
+    places = {place for place in written if (folder / place).is_dir()}
+    if whole:
+        places.add("")
+        places.update(
+            entry.name
+            for entry in folder.iterdir()
+            if _MODULE.fullmatch(entry.name) and entry.is_dir() and not entry.is_symlink()
+        )
+    return places
