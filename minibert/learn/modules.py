@@ -14,6 +14,8 @@ from pathlib import Path, PurePosixPath
 # declaration. Prettier puts both at the beginning of a line.
 _IMPORT = re.compile(r'^import \{([^}]*)\} from "(\.[^"]+)";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:const|class|(?:async )?function) (\w+|\$))", re.MULTILINE)
+# Comments that have lines of their own. They are a fifth of the sources, and stay there.
+_COMMENT = re.compile(r"^ *(?://.*|/\*\*[\s\S]*?\*/)\n", re.MULTILINE)
 _OTHER = re.compile(r"^(?:import\b|export\b).*", re.MULTILINE)
 
 
@@ -63,14 +65,16 @@ def _scope(folder: Path, module: str) -> str:
     names = _EXPORT.findall(source)
 
     def constants(match: re.Match[str]) -> str:
-        wanted = match[1].replace(" as ", ": ")
+        wanted = ", ".join(name.strip() for name in match[1].split(",") if name.strip())
+        wanted = wanted.replace(" as ", ": ")
         return f'const {{{wanted}}} = modules["{_resolved(module, match[2])}"];\n'
 
-    body = _EXPORT.sub("", _IMPORT.sub(constants, source))
+    body = _EXPORT.sub("", _IMPORT.sub(constants, _COMMENT.sub("", source)))
     other = _OTHER.search(body)
     if other:
         raise ValueError(f"{module} has a form of import or export that is not joined: {other[0]}")
-    return f'modules["{module}"] = (() => {{\n{body}\nreturn {{ {", ".join(names)} }};\n}})();'
+    exported = f"return {{ {', '.join(names)} }};"
+    return f'modules["{module}"] = (() => {{\n{body.strip()}\n{exported}\n}})();'
 
 
 def _resolved(module: str, target: str) -> str:

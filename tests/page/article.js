@@ -1,0 +1,162 @@
+// What both articles are tested for: the same tests in a process each, because the modules hold one
+// page.
+
+import assert from "node:assert/strict";
+import { readFileSync, writeFileSync } from "node:fs";
+import test from "node:test";
+import { openPage } from "./page.js";
+
+const RECORDED = new URL("recorded/", import.meta.url);
+const NUMBER = /[−-]?\d+(?:\.\d+)?/g;
+
+/**
+ * Whether two results agree: numbers, also those in a text, within two units of their last digit,
+ * because processors round differently, and everything else exactly.
+ */
+function isAlike(a, b) {
+  if (a === null || b === null || typeof a !== typeof b) {
+    return a === b || (a ?? null) === (b ?? null);
+  }
+  if (typeof a === "object") {
+    const keys = Object.keys(a);
+    return keys.length === Object.keys(b).length && keys.every((key) => isAlike(a[key], b[key]));
+  }
+  const [one, other] = [String(a), String(b)];
+  const numbers = [one, other].map((text) => text.match(NUMBER) ?? []);
+  return (
+    one.replaceAll(NUMBER, "#") === other.replaceAll(NUMBER, "#") &&
+    numbers[0].every((value, i) => {
+      const digits = value.split(".")[1]?.length ?? 0;
+      return Math.abs(value.replace("−", "-") - numbers[1][i].replace("−", "-")) <= 2.1 / 10 ** digits;
+    })
+  );
+}
+
+/** Returns what a scene measures after its act. */
+async function measured(page, scene) {
+  const { BLANK, current, requestOf, show, state } = page;
+  const { live } = current;
+  Object.assign(state, BLANK(), scene.set());
+  const before = await live.compute(requestOf(state));
+  Object.assign(state, BLANK(), scene.set(), scene.act());
+  const now = await live.compute(requestOf(state));
+  show(now);
+  await scene.work?.();
+  for (const experiment of scene.experiments?.() ?? []) {
+    await experiment.finish(() => true);
+  }
+  const { rows, heads, outcome, verdict, values } = await scene.measure(before, now);
+  return JSON.parse(JSON.stringify({ rows, heads, outcome, verdict, values }));
+}
+
+/** Tests the scenes, the questions of Ask, the tokenizer and the model of one page. */
+export async function testArticle(language) {
+  const page = await openPage(language);
+  const { SCENES, amounts, current, state, t } = page;
+  const expected = JSON.parse(readFileSync(process.env.EXPECTED, "utf-8"))[language];
+  const file = new URL(`${language}.json`, RECORDED);
+  const recorded = JSON.parse(readFileSync(file, "utf-8"));
+
+  test("the recorded scenes are those of the article", () => {
+    assert.deepEqual(
+      SCENES.map(({ id }) => id),
+      Object.keys(recorded),
+    );
+  });
+
+  const results = {};
+  for (const [number, scene] of SCENES.entries()) {
+    test(`the scene ${scene.id} measures what was recorded`, async () => {
+      const result = await measured(page, scene);
+      results[scene.id] = result;
+      if (process.env.RECORD) {
+        return;
+      }
+      for (const [name, value] of Object.entries(result)) {
+        const before = recorded[scene.id][name] ?? null;
+        assert.ok(isAlike(value, before), `${name}: ${JSON.stringify(value)}, not ${JSON.stringify(before)}`);
+      }
+      state.scene = number;
+      const said = t(`lesson.${scene.id}.verdict.${result.verdict ?? result.outcome}`, {
+        ...amounts(),
+        ...result.values,
+      });
+      assert.ok(said.length > 40 && !said.startsWith("lesson."), said);
+      for (const [, name] of said.matchAll(/undefined|\{(\w+)\}/g)) {
+        assert.fail(`${name} is missing in: ${said}`);
+      }
+    });
+  }
+
+  test("the results are recorded, if that is asked for", { skip: !process.env.RECORD }, () => {
+    writeFileSync(file, `${JSON.stringify(results, null, 1)}\n`);
+  });
+
+  test("texts become the pieces of Python", () => {
+    for (const [text, pair, ids] of expected.tokens) {
+      const own = current.live.tokenizer.encode(text, pair).map(({ id }) => id);
+      assert.deepEqual(own, ids, text);
+    }
+  });
+
+  test("the model computes what PyTorch computes", async () => {
+    for (const { request, tokens, values } of expected.runs) {
+      const computed = await current.live.compute(request);
+      assert.deepEqual(
+        computed.tokens.map(({ piece }) => piece),
+        tokens,
+      );
+      for (const [name, { shape, data }] of Object.entries(values)) {
+        const step = computed.steps.get(name);
+        assert.deepEqual(step.shape, shape, name);
+        const apart = data.reduce((most, value, i) => Math.max(most, Math.abs(value - step.data[i])), 0);
+        assert.ok(apart < 2e-4, `${name} differs by ${apart} for ${JSON.stringify(request)}`);
+      }
+    }
+  });
+
+  test("every question of Ask opens a door of the page, and finds itself", () => {
+    const { SECTIONS, modelLanguage, questions, rankByLetters, recall, state, throughDoor } = page;
+    const limits = new Proxy({}, { get: () => 1000 });
+    for (const question of questions) {
+      location.hash = `#ask=${question.id}`;
+      recall(throughDoor, limits);
+      const door = question.door[modelLanguage()];
+      assert.equal(state.ask, question.id);
+      assert.equal(state.text, door.text);
+      assert.ok(SECTIONS.includes(state.section), question.id);
+      assert.ok(current.live.tokens({ ...state, padTo: state.pad }).length > state.token, question.id);
+      assert.ok(question.scene.length > 0, question.id);
+      const nearest = rankByLetters(question[language].question).slice(0, 3);
+      const names = nearest.map(([{ id }]) => id);
+      assert.ok(names.includes(question.id), question[language].question);
+    }
+  });
+
+  test("the address holds the state", async () => {
+    const { BLANK, recall, remember, root, state } = page;
+    const wanted = {
+      ...{ text: "Paris & Rome?", pair: "#1 = 2", masked: [1, 2], off: [[0, 1], [1]], pad: 20 },
+      ...{ sides: "left", section: "hidden", layer: 1, head: 1, token: 3, threshold: 0.25 },
+      ...{ special: false, language: "ko", guesses: "pieces.1.1.closed", theme: "dark" },
+    };
+    assert.ok(root.dataset.ready);
+    Object.assign(state, BLANK(), wanted);
+    remember();
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    const limits = new Proxy({}, { get: () => 1000 });
+    Object.assign(state, BLANK(), { section: "text", language: "en", guesses: "", theme: "" });
+    recall((said) => said, limits);
+    for (const [name, value] of Object.entries(wanted)) {
+      assert.deepEqual(state[name], value, name);
+    }
+    location.hash = "#text=x&section=nowhere&layer=1e9&off=9.9_x&sides=up&token=-4&pad=1000000";
+    recall((said) => said, { ...limits, layer: 3, token: 127 });
+    const { section, layer, off, sides, token, pad } = state;
+    assert.deepEqual([section, layer, off, sides, token], ["hidden", 3, [], "both", 0]);
+    assert.ok(pad <= current.live.longest);
+    Object.assign(state, { language: "en" });
+  });
+
+  return { page, test, assert };
+}

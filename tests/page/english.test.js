@@ -1,0 +1,3 @@
+import { testArticle } from "./article.js";
+
+await testArticle("en");
