@@ -1,4 +1,4 @@
-"""The page's JavaScript, CSS and HTML are formatted by Prettier and pass ESLint."""
+"""The page's JavaScript, CSS and HTML: formatted by Prettier, and checked by ESLint."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-TOOLS = Path(__file__).parent / "format"
+TOOLS = ROOT / "tests" / "page"
 
 
 def run(tool: str, *arguments: str) -> str:
-    """Run a tool and return its report, or skip the test if the tool is not installed."""
+    """Run a tool and return its report."""
     if shutil.which("node") is None:
-        pytest.skip("needs Node.js")
+        pytest.fail("needs Node.js 20 or newer: https://nodejs.org, or apt-get install nodejs npm")
     program = TOOLS / "node_modules" / ".bin" / tool
     if not program.exists():
-        pytest.skip(f"needs {tool}: npm ci --prefix {TOOLS.relative_to(ROOT)}")
+        pytest.fail(f"needs {tool}: npm ci --prefix {TOOLS.relative_to(ROOT)}")
     result = subprocess.run(
         [str(program), *arguments], capture_output=True, encoding="utf-8", cwd=ROOT, timeout=120
     )
@@ -26,10 +26,15 @@ def run(tool: str, *arguments: str) -> str:
 
 
 def test_prettier_changes_nothing() -> None:
-    config = str(TOOLS / "package.json")
-    files = "minibert/learn/page/**/*.{js,css,html}"
-    assert run("prettier", "--config", config, "--check", files) == ""
+    files = ["minibert/learn/page/**/*.{js,css,html}", "tests/page/*.js"]
+    assert run("prettier", "--config", str(TOOLS / "package.json"), "--check", *files) == ""
 
 
 def test_eslint_finds_nothing() -> None:
-    assert run("eslint", "--config", str(TOOLS / "eslint.config.js"), "minibert/learn/page") == ""
+    files = ["minibert/learn/page", "tests/page/*.js"]
+    assert run("eslint", "--config", str(TOOLS / "eslint.config.js"), *files) == ""
+
+
+def test_the_lock_file_names_no_registry() -> None:
+    lock = (TOOLS / "package-lock.json").read_text(encoding="utf-8")
+    assert '"resolved"' not in lock and '"integrity"' in lock

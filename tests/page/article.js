@@ -27,7 +27,9 @@ function isAlike(a, b) {
     one.replaceAll(NUMBER, "#") === other.replaceAll(NUMBER, "#") &&
     numbers[0].every((value, i) => {
       const digits = value.split(".")[1]?.length ?? 0;
-      return Math.abs(value.replace("−", "-") - numbers[1][i].replace("−", "-")) <= 2.1 / 10 ** digits;
+      return (
+        Math.abs(value.replace("−", "-") - numbers[1][i].replace("−", "-")) <= 2.1 / 10 ** digits
+      );
     })
   );
 }
@@ -74,7 +76,10 @@ export async function testArticle(language) {
       }
       for (const [name, value] of Object.entries(result)) {
         const before = recorded[scene.id][name] ?? null;
-        assert.ok(isAlike(value, before), `${name}: ${JSON.stringify(value)}, not ${JSON.stringify(before)}`);
+        assert.ok(
+          isAlike(value, before),
+          `${name}: ${JSON.stringify(value)}, not ${JSON.stringify(before)}`,
+        );
       }
       state.scene = number;
       const said = t(`lesson.${scene.id}.verdict.${result.verdict ?? result.outcome}`, {
@@ -109,7 +114,10 @@ export async function testArticle(language) {
       for (const [name, { shape, data }] of Object.entries(values)) {
         const step = computed.steps.get(name);
         assert.deepEqual(step.shape, shape, name);
-        const apart = data.reduce((most, value, i) => Math.max(most, Math.abs(value - step.data[i])), 0);
+        const apart = data.reduce(
+          (most, value, i) => Math.max(most, Math.abs(value - step.data[i])),
+          0,
+        );
         assert.ok(apart < 2e-4, `${name} differs by ${apart} for ${JSON.stringify(request)}`);
       }
     }
@@ -125,7 +133,10 @@ export async function testArticle(language) {
       assert.equal(state.ask, question.id);
       assert.equal(state.text, door.text);
       assert.ok(SECTIONS.includes(state.section), question.id);
-      assert.ok(current.live.tokens({ ...state, padTo: state.pad }).length > state.token, question.id);
+      assert.ok(
+        current.live.tokens({ ...state, padTo: state.pad }).length > state.token,
+        question.id,
+      );
       assert.ok(question.scene.length > 0, question.id);
       const nearest = rankByLetters(question[language].question).slice(0, 3);
       const names = nearest.map(([{ id }]) => id);

@@ -1,4 +1,4 @@
-// Rules for the JavaScript in minibert/learn/page.
+// Rules for the JavaScript in minibert/learn/page, and for its tests here.
 const names = (text) => Object.fromEntries(text.split(/\s+/).map((name) => [name, "readonly"]));
 
 export default [
@@ -25,6 +25,10 @@ export default [
       "no-var": "error",
       "one-var": ["error", "never"],
     },
+  },
+  {
+    files: ["**/tests/page/*.js"],
+    languageOptions: { globals: { process: "readonly" } },
   },
   {
     files: ["**/model/worker.js"],
