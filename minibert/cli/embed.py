@@ -83,7 +83,10 @@ def add_embed_output(parser: Parser) -> None:
         "parquet with --id-column.",
     )
     parser.add_argument(
-        "--shard-size", type=positive, default=16384, metavar="N", help="Number of texts per shard."
+        "--shard-size",
+        type=positive,
+        metavar="N",
+        help="Number of texts per shard. Default: that of the shards that are there, else 16384.",
     )
     parser.add_argument(
         "--update",
@@ -234,13 +237,16 @@ def useful_processes(options: argparse.Namespace) -> int:
         return 1
     import torch
 
+    from minibert.encoders.token_rows import CHUNK_TEXTS
+
     processes: int = max(1, torch.get_num_threads() // THREADS_PER_PROCESS)
     if processes == 1:
         return 1
-    texts = count_texts(options, at_most=processes * options.shard_size)
+    shard_size = options.shard_size or CHUNK_TEXTS
+    texts = count_texts(options, at_most=processes * shard_size)
     if texts is None:
         return processes
-    shards: int = -(-texts // options.shard_size)
+    shards: int = -(-texts // shard_size)
     return max(1, min(processes, shards))
 
 

@@ -41,8 +41,10 @@ def open_vector_file(location: Location) -> Vectors:
             f"{location} has no vectors where minibert embed writes them: in the column (or key) "
             "vector, or as vectors in a .safetensors file."
         ) from None
-    # whatever a damaged header or number leads to
-    except (ValueError, EOFError, ArithmeticError, LookupError, RecursionError) as error:
+    except Exception as error:  # whatever a damaged header or number leads to
+        is_of_system = isinstance(error, OSError) and error.errno is not None
+        if is_of_system or isinstance(error, ImportError) or type(error) is MemoryError:
+            raise
         raise ValueError(
             f"{location} is not a complete .{form.name} file ({error}). Write one with minibert "
             "embed --output."

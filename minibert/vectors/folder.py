@@ -17,6 +17,7 @@ ignore them.
 from __future__ import annotations
 
 import base64
+import binascii
 import hashlib
 import json
 import os
@@ -29,10 +30,11 @@ from typing import Any, SupportsIndex
 import numpy as np
 from numpy.typing import NDArray
 
+from minibert.config import BertConfig
 from minibert.encoders.search import pairwise_similarity
 from minibert.encoders.text_encoder import TextEncoder
 from minibert.encoders.token_rows import Settings, Vectors
-from minibert.text.formats import Entry
+from minibert.text.formats import SHARD_FORMATS, Entry
 from minibert.text.location import Location
 from minibert.tokenization.spec import tokenizer_digest
 from minibert.util.checks import amount, warn
@@ -49,6 +51,19 @@ DIGEST_BYTES = 12
 # of two poolings less.
 SAMPLES = 8
 SAME = 0.95
+
+# of a BertConfig: what decides a vector, with the tokenizer and the weights
+CONFIG_OF_ENCODER = (
+    "vocab_size",
+    "hidden_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "intermediate_size",
+    "hidden_act",
+    "layer_norm_eps",
+    "max_position_embeddings",
+    "type_vocab_size",
+)
 
 _RESTORE = "run the same minibert embed again, which makes it anew, or copy the folder again."
 
@@ -88,13 +103,14 @@ class VectorFolder:
         records: list[Record] = self.manifest["shards"]
         return records
 
-    def begin(self, settings: dict[str, Any]) -> None:
+    def begin(self, settings: dict[str, Any], embedder: TextEncoder) -> None:
         """Take the settings of a new folder, or compare them with those that it was begun with.
 
         Args:
             settings: Those of `describe`, the format and size of the shards, and `model_name`,
                 where the model was loaded from, or None. That is for the error: it may be another
                 place, as long as the weights are the same.
+            embedder: The embedder that `describe` was given.
 
         Raises:
             ValueError: The folder was begun with another model or other settings, or has shards but
@@ -104,7 +120,7 @@ class VectorFolder:
         has_shards = any(name.startswith("shard-") for name in self.location.files())
         if not self.manifest and has_shards:
             raise ValueError(f"{self} has shards, but no {MANIFEST}: give another folder.")
-        self.manifest = self.manifest or settings
+        self.manifest = _with_current_digest(self.manifest, embedder, settings) or settings
         self._settings = settings
         _check_same_run(self.location, settings, self.manifest)
 
@@ -271,7 +287,7 @@ class VectorFolder:
             ValueError: As `open_checked_vectors`.
         """
         current = describe(embedder, embedder.settings(prompt=prompt))
-        recorded_settings = self.manifest
+        recorded_settings = _with_current_digest(self.manifest, embedder, current)
         if embedder.similarity_fn_name == "cosine":
             recorded_settings = _without_normalization(recorded_settings)
             current = _without_normalization(current)
@@ -318,7 +334,9 @@ class VectorFolder:
     def _record(self, number: int) -> Record | None:
         """What is known of a complete shard, from the manifest or the file of a run."""
         try:
-            return self._record_file(number).read_json()
+            record = self._record_file(number).read_json()
+            _check_record(record)
+            return record
         except FileNotFoundError:
             pass
         except ValueError:  # damaged, so the shard is made again
@@ -511,14 +529,59 @@ def _read_manifest(folder: Location) -> dict[str, Any]:
     """
     try:
         manifest = (folder / MANIFEST).read_json()
-        for name in ("model", "file_format"):
-            if name not in manifest:
-                raise ValueError(f"{folder / MANIFEST} does not have {name}.")
+        try:
+            _check_manifest(manifest)
+        except ValueError as error:
+            raise ValueError(f"{folder / MANIFEST} {error}.") from None
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except ValueError as error:
         raise ValueError(f"{error} It is damaged: give another folder.") from None
     return manifest
+
+
+def _check_manifest(manifest: dict[str, Any]) -> None:
+    """Raise a ValueError for a manifest that cannot be one, because it was damaged or made up."""
+    _check_entry(manifest, "model", str)
+    if _check_entry(manifest, "file_format", str) not in SHARD_FORMATS:
+        raise ValueError(f"has the file_format {manifest['file_format']!r:.80}")
+    if "shard_size" in manifest:
+        _check_entry(manifest, "shard_size", int)
+    if "shards" not in manifest:  # of a run that has not finished
+        return
+    _check_entry(manifest, "dimension", int)
+    _check_entry(manifest, "unit", bool)
+    for record in _check_entry(manifest, "shards", list):
+        if not isinstance(record, dict):
+            raise ValueError(f"has {record!r:.80} for a shard")
+        _check_record(record)
+    if manifest.get("lines") != sum(record["lines"] for record in manifest["shards"]):
+        raise ValueError(f"has {manifest.get('lines')!r:.80} lines, but its shards have others")
+
+
+def _check_record(record: Record) -> None:
+    """Raise a ValueError for a record that cannot be that of a shard."""
+    lines = _check_entry(record, "lines", int)
+    for name in ("tokens", "overlong", "bytes"):
+        _check_entry(record, name, int, minimum=0)
+    _check_entry(record, "sha256", str)
+    try:
+        digests = base64.b64decode(_check_entry(record, "texts", str), validate=True)
+    except binascii.Error:
+        digests = b""
+    if len(digests) != lines * DIGEST_BYTES:
+        raise ValueError(f"has a shard of {lines} lines without the digests of as many texts")
+
+
+def _check_entry(entries: dict[str, Any], name: str, kind: type, minimum: int = 1) -> Any:
+    """Return an entry of a manifest. One of another type, or out of range, is a ValueError."""
+    value: Any = entries.get(name)
+    is_valid = isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
+    if is_valid and kind is int:
+        is_valid = minimum <= value < 2**63
+    if not is_valid:
+        raise ValueError(f"has {name} {value!r:.80}")
+    return value
 
 
 def _is_folder(location: Location) -> bool:
@@ -561,19 +624,49 @@ def _difference(recorded: dict[str, Any], current: dict[str, Any], names: Iterab
     return ""
 
 
-def describe(embedder: TextEncoder, settings: Settings) -> dict[str, Any]:
-    """Return everything that vectors depend on besides their text."""
+def _model_digest(embedder: TextEncoder, config: str) -> str:
     digest = tokenizer_digest(embedder.tokenizer)
-    digest.update(embedder.model.config.to_json_string().encode())
+    digest.update(config.encode())
     for part in embedder.weights():
         digest.update(part)
+    return digest.hexdigest()
+
+
+def _config_of_encoder(config: BertConfig) -> str:
+    """The fields of a config that the encoder computes with, and not those that describe it.
+
+    A class or an attention function of one's own may use any field.
+    """
+    is_own = type(config) is not BertConfig or config.attn_implementation not in ("eager", "sdpa")
+    if is_own:
+        return config.to_json_string()
+    return json.dumps({name: getattr(config, name) for name in CONFIG_OF_ENCODER})
+
+
+def _with_current_digest(
+    manifest: dict[str, Any], embedder: TextEncoder, current: dict[str, Any]
+) -> dict[str, Any]:
+    """A manifest whose model is this embedder's by the digest of earlier versions, with today's.
+
+    That was of the whole config, with the fields that no vector depends on.
+    """
+    model = manifest.get("model")
+    if model in (None, current["model"]):
+        return manifest
+    if model == _model_digest(embedder, embedder.model.config.to_json_string()):
+        return {**manifest, "model": current["model"]}
+    return manifest
+
+
+def describe(embedder: TextEncoder, settings: Settings) -> dict[str, Any]:
+    """Return everything that vectors depend on besides their text."""
     return {
         "normalize_embeddings": settings.normalize,
         "truncate_dim": settings.truncate_dim,
         "prompt": settings.prompt,
         "overflow": settings.overflow,
         "batch_tokens": settings.batch_tokens,
-        "model": digest.hexdigest(),
+        "model": _model_digest(embedder, _config_of_encoder(embedder.model.config)),
         "precision": embedder.precision,
         "pooling": embedder.pooling,
         "layers": embedder.layers,

@@ -12,8 +12,10 @@ import pickle
 import shutil
 import signal
 import sys
+import tempfile
 import threading
 import warnings
+from array import array
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -21,7 +23,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import chain, islice
-from multiprocessing import active_children, get_context, parent_process
+from multiprocessing import active_children, current_process, get_context, parent_process
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -39,12 +41,19 @@ from minibert.text.formats import SHARD_FORMATS, VECTOR_FORMATS, Entry, VectorFo
 from minibert.text.formats.arrow_tables import MIXED_IDS
 from minibert.text.location import Location, claim
 from minibert.text.rows import Row
-from minibert.util.checks import check_count, warn
-from minibert.util.errors import ArgumentError
+from minibert.util.checks import amount, check_count, warn
+from minibert.util.errors import Argument, ArgumentError, Message
 from minibert.util.files import named_in_errors, only_run_in
 from minibert.util.progress import SILENT, Progress, interruptible
 from minibert.vectors.file import vector_format
 from minibert.vectors.folder import OWN_FILES, VectorFolder, describe, text_digest
+
+MAIN_GUARD = (
+    'Let the script call this function under `if __name__ == "__main__":`, which is not true in '
+    "them"
+)
+_RUN = "run.pickle"  # of the processes of a run, in a folder of theirs
+_STARTED = "started"
 
 
 @dataclass
@@ -111,7 +120,8 @@ def encode_to_file(
     if form is None:
         raise ValueError(f"{Path(target.path).name!r} should end in {', '.join(VECTOR_FORMATS)}.")
     claim(path, force)
-    chunks = _chunks(iter_texts(texts), CHUNK_TEXTS, form)  # type: ignore[arg-type]
+    entries = _with_notice_of_ids(iter_texts(texts))  # type: ignore[arg-type]
+    chunks = _chunks(entries, CHUNK_TEXTS, form)
     settings = embedder.settings(**embedder.with_prompt_for("document", options))
     run = _Run(embedder, settings, form)
     with Progress(show_progress, total) as progress, target.replacing() as temporary:
@@ -124,8 +134,8 @@ def encode_to_shards(
     texts: Iterable[str | Row],
     folder: str | Path,
     *,
-    file_format: str = "npy",
-    shard_size: int = CHUNK_TEXTS,
+    file_format: str | None = None,
+    shard_size: int | None = None,
     processes: int = 1,
     rank: int = 0,
     world_size: int = 1,
@@ -144,8 +154,8 @@ def encode_to_shards(
         texts: The texts or rows, as in `encode_to_file`, which are read a shard at a time.
         folder: Folder of the shards, a path or a URI. It is made if it does not exist.
         file_format: One of `minibert.text.formats.SHARD_FORMATS`: npy, safetensors, jsonl, parquet
-            or arrow.
-        shard_size: Texts in a shard.
+            or arrow. None: that of the folder, or npy for a new one.
+        shard_size: Texts in a shard. None: as many as in the folder, or 16384 for a new one.
         processes: Number of processes, each with a copy of the embedder and its share of torch's
             threads. They are spawned, so a script that uses several has to call this function
             under `if __name__ == "__main__":`.
@@ -169,15 +179,24 @@ def encode_to_shards(
         OSError: Another process works in the folder, or a shard cannot be written. The shards
             before it are complete.
         ChildProcessError: One of the processes has ended.
+        RuntimeError: Several processes, and the script calls this function without the guard.
         KeyboardInterrupt: SIGINT or SIGTERM was received. The current shards are finished first. A
             second signal ends the run at once.
     """
-    _check_shards(file_format, shard_size, rank, world_size)
     check_count("processes", processes)
+    if processes > 1:
+        _check_main_guard(processes)
+    location = Location(folder)
+    begun = VectorFolder(location).manifest
+    if file_format is None:
+        file_format = str(begun.get("file_format", "npy"))
+    if shard_size is None:
+        shard_size = int(begun.get("shard_size", CHUNK_TEXTS))
+    _check_shards(file_format, shard_size, rank, world_size)
     settings = embedder.settings(**embedder.with_prompt_for("document", options))
     form = SHARD_FORMATS[file_format]
-    chunks = _chunks(iter_texts(texts), shard_size, form)  # type: ignore[arg-type]
-    location = Location(folder)
+    entries = _with_notice_of_ids(iter_texts(texts), rank)  # type: ignore[arg-type]
+    chunks = _chunks(entries, shard_size, form)
     about = {
         "file_format": file_format,
         "shard_size": shard_size,
@@ -197,11 +216,11 @@ def encode_to_shards(
         lock = only_run_in(Path(location.path), rank)
     with lock, Progress(show_progress, total) as progress, interruptible() as stop_requested:
         earlier = VectorFolder(location)
-        earlier.begin(about)
+        earlier.begin(about, embedder)
         target: AbstractContextManager[VectorFolder] = nullcontext(earlier)
         if replaces:
             run.old_vectors = KeptVectors(earlier)
-            target = _replacing(path, about)
+            target = _replacing(path, about, embedder)
         count = 0
         lines = 0
 
@@ -266,8 +285,52 @@ def _chunks(rows: Iterator[str | Row], size: int, form: VectorFormat) -> Iterato
         first += len(chunk)
 
 
+def _with_notice_of_ids(rows: Iterator[str | Row], rank: int = 0) -> Iterator[str | Row]:
+    """Rows, and a warning after the last of them if ids are empty or occur several times.
+
+    Eight bytes are kept of each id. The first of several processes warns.
+    """
+    hashes = array("q")
+    empty: list[int] = []  # the first, and how many
+    for number, row in enumerate(rows, 1):
+        if isinstance(row, Row) and row.id is not None:
+            if row.id == "":
+                empty = [empty[0], empty[1] + 1] if empty else [number, 1]
+            hashes.append(hash(row.id if row.id != "" else (number, "no id")))
+        yield row
+    if rank > 0:
+        return
+    if empty:
+        warn(f"{amount(empty[1], 'id is', 'ids are')} empty, the first in row {empty[0]}.")
+    values = np.frombuffer(hashes, np.int64) if hashes else np.empty(0, np.int64)
+    order = np.argsort(values, kind="stable")
+    repeats = order[1:][values[order[1:]] == values[order[:-1]]]
+    if repeats.size:
+        several = amount(len(np.unique(values[repeats])), "id occurs", "ids occur")
+        warn(f"{several} more than once, the first again in row {repeats.min() + 1}.")
+
+
+def _check_main_guard(processes: int) -> None:
+    """Raise an error where the spawned processes would run the script of this one again.
+
+    Raises:
+        RuntimeError: This is such a process, or its script cannot be run.
+    """
+    main = sys.modules["__main__"]
+    script = getattr(main, "__file__", None)
+    is_script = script is not None and getattr(main, "__spec__", None) is None
+    cannot_run = is_script and not os.path.exists(str(script))  # as of `python -`
+    # as multiprocessing marks a process that still imports the script
+    if cannot_run or getattr(current_process(), "_inheriting", False):
+        reason = MAIN_GUARD
+        if cannot_run:
+            reason = f"Write it into a file, because they cannot read {script}. {MAIN_GUARD}"
+        starts = f" starts processes that run the script again. {reason}."
+        raise RuntimeError(Message(Argument("processes", processes), starts))
+
+
 @contextmanager
-def _replacing(path: Path, about: dict[str, Any]) -> Iterator[VectorFolder]:
+def _replacing(path: Path, about: dict[str, Any], embedder: TextEncoder) -> Iterator[VectorFolder]:
     """A new folder, which takes the place of a finished one when the block succeeds.
 
     It is next to the old one. A run that is killed leaves the old folder as it was, and the next
@@ -278,11 +341,11 @@ def _replacing(path: Path, about: dict[str, Any]) -> Iterator[VectorFolder]:
     with named_in_errors(new, path):
         folder = VectorFolder(Location(new))
         try:
-            folder.begin(about)
+            folder.begin(about, embedder)
         except ValueError:  # of an update with other settings
             shutil.rmtree(new)
             folder = VectorFolder(Location(new))
-            folder.begin(about)
+            folder.begin(about, embedder)
         yield folder
     # killed between the two, the folder is put back by the next run (see `_restore`)
     os.replace(path, old)
@@ -427,9 +490,14 @@ def _in_processes(
     """
     earlier_children = set(active_children())
     threads = max(1, run.embedder.threads // processes)
-    # as bytes: weights are packed for a number of threads, which has to be set before unpickling
-    arguments = (threads, pickle.dumps(run))
-    with ProcessPoolExecutor(processes, get_context("spawn"), _start_process, arguments) as pool:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        ProcessPoolExecutor(
+            processes, get_context("spawn"), _start_process, (threads, folder)
+        ) as pool,
+    ):
+        # in a file: a process that ends early does not read what it is sent, and sending would wait
+        Path(folder, _RUN).write_bytes(pickle.dumps(run))
         waiting: deque[tuple[int, Future[tuple[CorpusReport, list[str]]]]] = deque()
         try:
             for shard in chain(shards, [None] * processes):
@@ -443,6 +511,10 @@ def _in_processes(
                     progress.add(texts, report.tokens)
                     yield report
         except BrokenProcessPool:  # the pool has ended the other processes
+            if not Path(folder, _STARTED).exists():
+                raise ChildProcessError(
+                    f"None of the {processes} processes has started. {MAIN_GUARD}."
+                ) from None
             raise ChildProcessError(
                 f"One of the {processes} processes has ended. The finished shards are complete. "
                 "Run the same command to resume."
@@ -456,13 +528,15 @@ def _in_processes(
 _run: _Run  # of a process that `_in_processes` has started
 
 
-def _start_process(threads: int, run: bytes) -> None:
+def _start_process(threads: int, folder: str) -> None:
     global _run
+    Path(folder, _STARTED).touch()
     # a terminal sends SIGINT to all processes, but the parent decides when they end
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     os.environ["OMP_NUM_THREADS"] = f"{threads}"  # read when the engine is imported, with the run
-    _run = pickle.loads(run)
+    # weights are packed for a number of threads, which has to be set before unpickling
+    _run = pickle.loads(Path(folder, _RUN).read_bytes())
 
 
 def _end_with_parent() -> None:

@@ -16,10 +16,12 @@ import numpy as np
 import pytest
 from tiny_folder import WORDS, tiny_folder
 
-from minibert import SentenceEmbedder, encode_to_shards, open_vectors
+from minibert import SentenceEmbedder, encode_to_file, encode_to_shards, open_vectors
 from minibert.cli import main
 from minibert.text import Row, Table
+from minibert.tokenization.spec import tokenizer_digest
 from minibert.vectors import shards
+from minibert.vectors.folder import open_checked_vectors
 
 TEXTS = [f"{first} {second} {third}" for first in WORDS for second in WORDS for third in WORDS[:2]]
 CHANGED = [*TEXTS[5:50], "quite new", *TEXTS[60:], TEXTS[3], "new, too"]
@@ -290,3 +292,80 @@ def test_the_manifest_names_the_model(tmp_path: Path) -> None:
         encode_to_shards(second, TEXTS[:4], tmp_path / "v", update=True)
     manifest = json.loads((tmp_path / "v" / ".manifest").read_text(encoding="utf-8"))
     assert manifest["model_name"] == str(tmp_path / "one")
+
+
+def test_a_folder_keeps_its_format_and_the_size_of_its_shards(
+    embedder: SentenceEmbedder, tmp_path: Path
+) -> None:
+    encode_to_shards(embedder, TEXTS, tmp_path / "v", file_format="safetensors", shard_size=3)
+    names = sorted(path.name for path in (tmp_path / "v").iterdir())
+    assert encode_to_shards(embedder, TEXTS, tmp_path / "v").skipped == len(names) - 1
+    report = encode_to_shards(embedder, [*TEXTS[1:], "a new one"], tmp_path / "v", update=True)
+    assert report.kept == len(TEXTS) - 1
+    assert sorted(path.name for path in (tmp_path / "v").iterdir()) == names
+
+
+@pytest.mark.parametrize("path", ["v", "v.jsonl"])
+def test_ids_that_are_empty_or_repeat_are_said(
+    path: str, embedder: SentenceEmbedder, tmp_path: Path, recwarn: pytest.WarningsRecorder
+) -> None:
+    ids = ["a", "b", "", "a", "", "b", "a"]
+    rows = [Row("f", 1, {"text": "x", "id": text_id}, IDS) for text_id in ids]
+    write = encode_to_file if "." in path else encode_to_shards
+    write(embedder, rows, tmp_path / path)
+    assert [str(warning.message) for warning in recwarn] == [
+        "2 ids are empty, the first in row 3.",
+        "2 ids occur more than once, the first again in row 4.",
+    ]
+    recwarn.clear()
+    write(embedder, [rows[0], rows[1], "text"], tmp_path / f"other {path}")
+    assert not list(recwarn)
+
+
+BOOKKEEPING = {
+    "transformers_version": "9",
+    "_name_or_path": "another/name",
+    "architectures": ["BertModel", "BertForMaskedLM"],
+    "id2label": {"0": "A", "1": "B"},
+    "torch_dtype": "float16",
+    "hidden_dropout_prob": 0.3,
+    "use_cache": False,
+    "a_new_field": [1],
+}
+
+
+def test_an_index_outlives_the_bookkeeping_of_config_json(tmp_path: Path) -> None:
+    model = tmp_path / "model"
+    SentenceEmbedder.from_pretrained("minibert-tiny").save_pretrained(model)
+    config = json.loads((model / "config.json").read_text(encoding="utf-8"))
+    folder = tmp_path / "v"
+    embedder = SentenceEmbedder.from_pretrained(model)
+    encode_to_shards(embedder, TEXTS, folder, **SIZE)
+    (model / "config.json").write_text(json.dumps({**config, **BOOKKEEPING}), encoding="utf-8")
+    later = SentenceEmbedder.from_pretrained(model)
+    assert len(open_checked_vectors(folder, later, TEXTS)) == len(TEXTS)
+    report = encode_to_shards(later, [*TEXTS, "a new one"], folder, update=True, **SIZE)
+    assert report.kept == len(TEXTS)
+    for field, value in (("layer_norm_eps", 1e-3), ("hidden_act", "relu")):
+        (model / "config.json").write_text(json.dumps({**config, field: value}), encoding="utf-8")
+        with pytest.raises(ValueError, match="other weights|another model"):
+            encode_to_shards(SentenceEmbedder.from_pretrained(model), TEXTS, folder, **SIZE)
+
+
+def test_a_folder_of_an_earlier_version_is_valid(
+    embedder: SentenceEmbedder, tmp_path: Path
+) -> None:
+    """Its digest of the model was of the whole config."""
+    folder = tmp_path / "v"
+    encode_to_shards(embedder, TEXTS, folder, **SIZE)
+    manifest = json.loads((folder / ".manifest").read_text(encoding="utf-8"))
+    digest = tokenizer_digest(embedder.tokenizer)
+    digest.update(embedder.model.config.to_json_string().encode())
+    for part in embedder.weights():
+        digest.update(part)
+    manifest["model"] = digest.hexdigest()
+    (folder / ".manifest").write_text(json.dumps(manifest), encoding="utf-8")
+    assert len(open_checked_vectors(folder, embedder, TEXTS)) == len(TEXTS)
+    assert encode_to_shards(embedder, TEXTS, folder, **SIZE).lines == 0
+    report = encode_to_shards(embedder, TEXTS[1:], folder, update=True, **SIZE)
+    assert report.kept == len(TEXTS) - 1
