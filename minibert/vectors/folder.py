@@ -575,7 +575,9 @@ def _check_record(record: Record) -> None:
 
 def _check_entry(entries: dict[str, Any], name: str, kind: type, minimum: int = 1) -> Any:
     """Return an entry of a manifest. One of another type, or out of range, is a ValueError."""
-    value: Any = entries.get(name)
+    if name not in entries:
+        raise ValueError(f"does not have {name}")
+    value = entries[name]
     is_valid = isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
     if is_valid and kind is int:
         is_valid = minimum <= value < 2**63
