@@ -11,7 +11,7 @@ import numpy as np
 
 from minibert.tasks.task import Data, Skipped, Task
 from minibert.text import BadRow, Row, Table, left_out, read
-from minibert.text.reading import row_fault
+from minibert.text.request import row_fault
 from minibert.util.checks import check_kind
 from minibert.util.errors import message_of
 

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from minibert.text.formats import row_format
 from minibert.text.lines import whole_text
 from minibert.text.location import Location
-from minibert.text.reading import Reading
+from minibert.text.request import RowRequest
 from minibert.text.rows import BadRow, Row
 from minibert.text.table import Table
 from minibert.util.files import json_fault
@@ -68,7 +68,7 @@ def read(
     is_empty = True
     for name in names:
         file = location if location.is_stdin else location / name
-        rows = _rows(Reading(file, table, skip, columns, only))
+        rows = _rows(RowRequest(file, table, skip, columns, only))
         for row in rows:
             is_empty = False
             yield row
@@ -140,8 +140,8 @@ def parts_of(
 
     def split(name: str) -> dict[str, Part]:
         file = location / name
-        reading = Reading(file, table, columns=[table.text])
-        spans = row_format(file.suffix, table).split(reading, files[name][0], part_bytes)
+        request = RowRequest(file, table, columns=[table.text])
+        spans = row_format(file.suffix, table).split(request, files[name][0], part_bytes)
         base = name or file.path.replace("\\", "/").rpartition("/")[2]
         return {f"{base}-{start:012d}": Part(str(file), start, end) for start, end in spans}
 
@@ -160,7 +160,7 @@ def read_part(
     A part may have none. See `read`.
     """
     file = Location(part.file)
-    return _rows(Reading(file, table or Table(), skip, None, True, part.start, part.end))
+    return _rows(RowRequest(file, table or Table(), skip, None, True, part.start, part.end))
 
 
 def has_columns(path: str | os.PathLike[str], table: Table) -> bool:
@@ -168,8 +168,8 @@ def has_columns(path: str | os.PathLike[str], table: Table) -> bool:
     return row_format(Location(path).suffix, table).has_columns
 
 
-def _rows(reading: Reading) -> Iterator[Row]:
-    return row_format(reading.file.suffix, reading.table).read(reading)
+def _rows(request: RowRequest) -> Iterator[Row]:
+    return row_format(request.file.suffix, request.table).read(request)
 
 
 def data_files(location: Location) -> dict[str, tuple[int, float]]:

@@ -24,7 +24,7 @@ from minibert.text.formats.format import (
     with_columns,
 )
 from minibert.text.lines import HEAD_BYTES, check_is_text
-from minibert.text.reading import Reading
+from minibert.text.request import RowRequest
 from minibert.text.rows import Row
 from minibert.util.extras import need
 
@@ -91,45 +91,45 @@ class ArrowTable(RowFormat, RowWriter, VectorFormat):
     def writer(self, file: IO[bytes], schema: Any) -> AbstractContextManager[Any]:
         """A writer with `write_table`."""
 
-    def rows(self, reading: Reading) -> Iterator[Row]:
+    def rows(self, request: RowRequest) -> Iterator[Row]:
         """The rows of a table or of a part of it."""
-        columns = list(reading.needed) if reading.only else None
-        name, table = reading.name, reading.table
-        with self._open(reading) as opened:
-            for unit, first, batch in opened.batches(columns, reading.start, reading.end):
+        columns = list(request.needed) if request.only else None
+        name, table = request.name, request.table
+        with self._open(request) as opened:
+            for unit, first, batch in opened.batches(columns, request.start, request.end):
                 batch.validate(full=True)  # bytes of a damaged file are not where they should be
                 step = SLICE_BYTES * len(batch) // max(1, batch.nbytes)
                 step = min(max(1, step), SLICE_ROWS)
                 for begin in range(0, len(batch), step):
                     values_of_rows = batch[begin : begin + step].to_pylist()
                     for number, values in enumerate(values_of_rows, first + begin + 1):
-                        reason = reading.fault(values)
+                        reason = request.fault(values)
                         if reason:
-                            reading.leave_out(number, unit, reason, repr(values))
+                            request.leave_out(number, unit, reason, repr(values))
                         else:
                             yield Row(name, number, values, table, unit)
 
-    def spans(self, reading: Reading, size: int, part_bytes: int) -> list[Span]:
+    def spans(self, request: RowRequest, size: int, part_bytes: int) -> list[Span]:
         """What the table is split by."""
-        with self._open(reading) as opened:
-            return opened.spans(reading.table.text, size, part_bytes)
+        with self._open(request) as opened:
+            return opened.spans(request.table.text, size, part_bytes)
 
     @contextmanager
-    def _open(self, reading: Reading) -> Iterator[OpenTable]:
+    def _open(self, request: RowRequest) -> Iterator[OpenTable]:
         """Open a table, and check its columns."""
         arrow = need("pyarrow", "parquet", f"Reading .{self.name}")
-        with reading.file.open_seekable() as file:
+        with request.file.open_seekable() as file:
             try:
                 opened = self.open_table(file)
             except arrow.ArrowInvalid as error:
                 file.seek(0)
                 head = file.read(HEAD_BYTES)
                 if not head.startswith(self.magic):
-                    check_is_text(head, reading.file)
+                    check_is_text(head, request.file)
                 raise ValueError(
-                    f"{reading.file} is not a complete {self.name} file: {error}"
+                    f"{request.file} is not a complete {self.name} file: {error}"
                 ) from None
-            reading.check_columns(opened.schema.names)
+            request.check_columns(opened.schema.names)
             yield opened
 
     def write_rows(self, path: Path, rows: Iterator[Mapping[str, Any]]) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from minibert.text.formats.format import RowFormat, RowWriter, with_columns
 from minibert.text.lines import MAX_LINE_BYTES, text_lines
-from minibert.text.reading import Reading
+from minibert.text.request import RowRequest
 from minibert.text.rows import SHOWN_CHARACTERS, BadRow, Row
 from minibert.util.files import json_text
 
@@ -32,13 +32,13 @@ class Delimited(RowFormat, RowWriter):
 
     delimiter: str
 
-    def rows(self, reading: Reading) -> Iterator[Row]:
+    def rows(self, request: RowRequest) -> Iterator[Row]:
         """A row for each line, or several lines where a field holds line breaks."""
-        delimiter = reading.table.delimiter or self.delimiter
-        quoting = reading.table.quoting or ("none" if delimiter == "\t" else "quoted")
+        delimiter = request.table.delimiter or self.delimiter
+        quoting = request.table.quoting or ("none" if delimiter == "\t" else "quoted")
         split = _quoted_records if quoting == "quoted" else _plain_records
-        records = split(reading, delimiter)
-        columns = reading.table.columns
+        records = split(request, delimiter)
+        columns = request.table.columns
         width = 0
         if columns is None:
             _, header = next(records, (0, None))
@@ -46,9 +46,9 @@ class Delimited(RowFormat, RowWriter):
                 return
             columns = tuple(header)
             width = len(columns)
-            _check_header(reading, columns, delimiter, quoting)
-        reading.check_columns(columns, " If the file has no header, pass Table(columns=...).")
-        name, table = reading.name, reading.table
+            _check_header(request, columns, delimiter, quoting)
+        request.check_columns(columns, " If the file has no header, pass Table(columns=...).")
+        name, table = request.name, request.table
         for number, record in records:
             # without a header the first row says how many there are, of which some have a name
             width = width or max(len(columns), len(record))
@@ -62,7 +62,7 @@ class Delimited(RowFormat, RowWriter):
             content = delimiter.join(record)
             if quoting == "none" and '"' in content:
                 reason += ". If fields stand between quotation marks, pass Table(quoting='quoted')"
-            reading.leave_out(number, "line", reason, content)
+            request.leave_out(number, "line", reason, content)
 
     def write_rows(self, path: Path, rows: Iterator[Mapping[str, Any]]) -> None:
         """Write a header and a line for each row."""
@@ -115,16 +115,16 @@ class Tsv(Delimited):
         return line
 
 
-def _quoted_records(reading: Reading, delimiter: str) -> Iterator[Fields]:
+def _quoted_records(request: RowRequest, delimiter: str) -> Iterator[Fields]:
     csv.field_size_limit(2**31 - 1)  # `lines` has a limit of its own
     # a quoted field continues on the next line, so a record is left out as a whole
-    bad: list[BadRow] | None = None if reading.skip is None else []
-    encoding = reading.table.encoding
+    bad: list[BadRow] | None = None if request.skip is None else []
+    encoding = request.table.encoding
     size = 0  # characters of the record
 
     def lines() -> Iterator[str]:
         nonlocal size
-        for _, line in text_lines(reading.file, encoding, bad, keep_bad=True):
+        for _, line in text_lines(request.file, encoding, bad, keep_bad=True):
             size += len(line)
             if size > MAX_LINE_BYTES:
                 raise csv.Error(f"the row has more than {MAX_LINE_BYTES:,} characters")
@@ -134,8 +134,8 @@ def _quoted_records(reading: Reading, delimiter: str) -> Iterator[Fields]:
     first = 1
     try:
         for record in reader:
-            if reading.skip is not None and bad:
-                reading.skip.append(bad[0])
+            if request.skip is not None and bad:
+                request.skip.append(bad[0])
                 bad.clear()
             elif record:
                 yield first, record
@@ -143,33 +143,35 @@ def _quoted_records(reading: Reading, delimiter: str) -> Iterator[Fields]:
             size = 0
     except csv.Error as error:
         raise ValueError(
-            f"{reading.file}, line {first}: {error}. Look for a quotation mark too many, or pass "
+            f"{request.file}, line {first}: {error}. Look for a quotation mark too many, or pass "
             "Table(quoting='none') if the fields are not quoted."
         ) from None
 
 
-def _plain_records(reading: Reading, delimiter: str) -> Iterator[Fields]:
-    for number, line in reading.lines():
+def _plain_records(request: RowRequest, delimiter: str) -> Iterator[Fields]:
+    for number, line in request.lines():
         line = line.rstrip("\r\n")
         if not line:
             continue
         record = line.split(delimiter)
-        if '"' in line and reading.table.quoting is None and any(map(_is_quoted, record)):
+        if '"' in line and request.table.quoting is None and any(map(_is_quoted, record)):
             raise ValueError(
-                f"{reading.file}, line {number}: a field stands between quotation marks. Pass "
+                f"{request.file}, line {number}: a field stands between quotation marks. Pass "
                 "Table(quoting='quoted') if they are not part of the text, else "
                 "Table(quoting='none')."
             )
         yield number, record
 
 
-def _check_header(reading: Reading, columns: Sequence[str], delimiter: str, quoting: str) -> None:
+def _check_header(
+    request: RowRequest, columns: Sequence[str], delimiter: str, quoting: str
+) -> None:
     """Raise a ValueError for a header that contradicts how the file is read."""
-    table = reading.table
+    table = request.table
     is_guarded = table.quoting is None and quoting == "none"
     if is_guarded and all(map(_QUOTED_FIELD.fullmatch, columns)):
         raise ValueError(
-            f"{reading.file}, line 1: the names of the columns stand between quotation marks. "
+            f"{request.file}, line 1: the names of the columns stand between quotation marks. "
             "Pass Table(quoting='quoted') if all fields do, else Table(quoting='none')."
         )
     if len(columns) > 1 or table.delimiter is not None:
@@ -177,7 +179,7 @@ def _check_header(reading: Reading, columns: Sequence[str], delimiter: str, quot
     for other in DELIMITERS:
         if other in columns[0]:
             raise ValueError(
-                f"{reading.file}, line 1: the header is a single column, "
+                f"{request.file}, line 1: the header is a single column, "
                 f"{columns[0][:SHOWN_CHARACTERS]!r}. Pass Table(delimiter={other!r}) to "
                 f"separate its columns, or Table(delimiter={delimiter!r}) if it is one name."
             )

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from minibert.text.location import Location
-from minibert.text.reading import Reading
+from minibert.text.request import RowRequest
 from minibert.text.rows import Row
 from minibert.util.checks import warn
 
@@ -71,39 +71,39 @@ class RowFormat(Format):
     without_effect: tuple[str, ...] = ()
 
     @abstractmethod
-    def rows(self, reading: Reading) -> Iterator[Row]:
+    def rows(self, request: RowRequest) -> Iterator[Row]:
         """Yield the rows of a file or of a part of it."""
 
-    def spans(self, reading: Reading, size: int, part_bytes: int) -> list[Span]:
+    def spans(self, request: RowRequest, size: int, part_bytes: int) -> list[Span]:
         """Say where a file that is not compressed can be split. See `split`."""
         return [(0, None)]
 
-    def read(self, reading: Reading) -> Iterator[Row]:
+    def read(self, request: RowRequest) -> Iterator[Row]:
         """Yield the rows, and name the file in the errors of other libraries."""
         for name in self.without_effect:
             # a warning, because the option may be meant for another file of a run
-            if reading.start == 0 and getattr(reading.table, name) is not None:
-                warn(f"the option {name} has no effect on {reading.file}.")
-        with self._naming_damage(reading.file):
-            yield from self.rows(reading)
+            if request.start == 0 and getattr(request.table, name) is not None:
+                warn(f"the option {name} has no effect on {request.file}.")
+        with self._naming_damage(request.file):
+            yield from self.rows(request)
 
-    def split(self, reading: Reading, size: int, part_bytes: int) -> list[Span]:
+    def split(self, request: RowRequest, size: int, part_bytes: int) -> list[Span]:
         """Say where a file can be split.
 
         A compressed file is one part, because each part would unpack all that is before it.
 
         Args:
-            reading: The file.
+            request: The file.
             size: Its bytes, or 0 if they are unknown.
             part_bytes: Bytes of text in a part.
 
         Returns:
             The parts: bytes of text, rows of parquet, or batches of Arrow.
         """
-        if reading.file.compressed:
+        if request.file.compressed:
             return [(0, None)]
-        with self._naming_damage(reading.file):
-            return self.spans(reading, size, part_bytes)
+        with self._naming_damage(request.file):
+            return self.spans(request, size, part_bytes)
 
     @contextmanager
     def _naming_damage(self, file: Location) -> Iterator[None]:

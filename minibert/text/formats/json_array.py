@@ -10,7 +10,7 @@ from typing import Any
 from minibert.text.formats.format import RowFormat
 from minibert.text.lines import whole_text
 from minibert.text.location import Location
-from minibert.text.reading import Reading
+from minibert.text.request import RowRequest
 from minibert.text.rows import Row
 from minibert.util.files import json_fault
 
@@ -27,18 +27,18 @@ class JsonArray(RowFormat):
     is_typed = True
     without_effect = ("columns", "delimiter", "quoting")
 
-    def rows(self, reading: Reading) -> Iterator[Row]:
+    def rows(self, request: RowRequest) -> Iterator[Row]:
         """A row for each object, with the line where it begins."""
-        text = whole_text(reading.file, reading.table.encoding)
+        text = whole_text(request.file, request.table.encoding)
         text = text.replace("\r\n", "\n").replace("\r", "\n")
-        for number, values in _entries(reading.file, text):
-            reason = reading.fault(values)
+        for number, values in _entries(request.file, text):
+            reason = request.fault(values)
             if not reason and has_surrogate(values):
                 reason = "the entry has half a character, a surrogate"
             if reason:
-                reading.leave_out(number, "line", reason, json.dumps(values))
+                request.leave_out(number, "line", reason, json.dumps(values))
             else:
-                yield Row(reading.name, number, values, reading.table)
+                yield Row(request.name, number, values, request.table)
 
 
 def _entries(file: Location, text: str) -> Iterator[tuple[int, Any]]:

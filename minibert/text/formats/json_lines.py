@@ -19,7 +19,7 @@ from minibert.text.formats.json_array import has_surrogate
 from minibert.text.formats.lines import spans_of_lines
 from minibert.text.lines import text_lines
 from minibert.text.location import Location
-from minibert.text.reading import Reading
+from minibert.text.request import RowRequest
 from minibert.text.rows import Row
 from minibert.util.files import json_fault, json_text
 
@@ -37,15 +37,15 @@ class JsonLines(RowFormat, RowWriter, VectorFormat):
     without_effect = ("columns", "delimiter", "quoting")
     has_texts = True
 
-    def rows(self, reading: Reading) -> Iterator[Row]:
+    def rows(self, request: RowRequest) -> Iterator[Row]:
         """A row for each line that is not blank."""
-        name, table, unit = reading.name, reading.table, reading.unit
-        for number, line in reading.lines():
+        name, table, unit = request.name, request.table, request.unit
+        for number, line in request.lines():
             if line.isspace():
                 continue
             try:
                 values = json.loads(line)
-                reason = reading.fault(values)
+                reason = request.fault(values)
                 if not reason and "\\u" in line and has_surrogate(values):
                     reason = "the line has half a character, a surrogate"
             except (ValueError, RecursionError) as error:
@@ -53,13 +53,13 @@ class JsonLines(RowFormat, RowWriter, VectorFormat):
             if reason and line.startswith("["):
                 reason += ". Rename the file to end in .json if it is an array as a whole"
             if reason:
-                reading.leave_out(number, unit, reason, line)
+                request.leave_out(number, unit, reason, line)
             else:
                 yield Row(name, number, values, table, unit)
 
-    def spans(self, reading: Reading, size: int, part_bytes: int) -> list[Span]:
+    def spans(self, request: RowRequest, size: int, part_bytes: int) -> list[Span]:
         """Ranges of bytes."""
-        return spans_of_lines(reading, size, part_bytes)
+        return spans_of_lines(request, size, part_bytes)
 
     def write_rows(self, path: Path, rows: Iterator[Mapping[str, Any]]) -> None:
         """Write a line for each row."""

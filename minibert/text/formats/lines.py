@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from minibert.text.formats.format import RowFormat, Span
 from minibert.text.lines import HEAD_BYTES, check_is_text, is_wide
 from minibert.text.location import Location
-from minibert.text.reading import Reading
+from minibert.text.request import RowRequest
 from minibert.text.rows import Row
 from minibert.text.table import Table
 from minibert.util.files import RECIPES
@@ -23,40 +23,40 @@ class Lines(RowFormat):
     has_columns = False
     without_effect = ("quoting",)  # a column that is needed is an error
 
-    def rows(self, reading: Reading) -> Iterator[Row]:
+    def rows(self, request: RowRequest) -> Iterator[Row]:
         """A row for each line."""
         others = [
-            name for name in (*reading.needed, *(reading.table.columns or ())) if name != Table.text
+            name for name in (*request.needed, *(request.table.columns or ())) if name != Table.text
         ]
         if others:
-            with reading.file.open() as file:
-                check_is_text(file.read(HEAD_BYTES), reading.file)
+            with request.file.open() as file:
+                check_is_text(file.read(HEAD_BYTES), request.file)
             raise ValueError(
-                f"{reading.file} is read as lines, which have no column {others[0]!r}. A table "
+                f"{request.file} is read as lines, which have no column {others[0]!r}. A table "
                 "ends in .csv, .tsv, .jsonl or .parquet, or is read with Table(delimiter=...). "
                 f"{RECIPES}."
             )
         # looked up once, because there may be millions of lines
-        name, table, unit, column = reading.name, reading.table, reading.unit, reading.table.text
-        lines = reading.lines()
+        name, table, unit, column = request.name, request.table, request.unit, request.table.text
+        lines = request.lines()
         for number, line in lines:
             text = line.rstrip("\r\n")
-            if reading.start == 0 and text.strip():
-                _check_is_no_json(reading.file, number, text.strip())
+            if request.start == 0 and text.strip():
+                _check_is_no_json(request.file, number, text.strip())
             yield Row(name, number, {column: text}, table, unit)
             if text.strip():
                 break
         for number, line in lines:
             yield Row(name, number, {column: line.rstrip("\r\n")}, table, unit)
 
-    def spans(self, reading: Reading, size: int, part_bytes: int) -> list[Span]:
+    def spans(self, request: RowRequest, size: int, part_bytes: int) -> list[Span]:
         """Ranges of bytes."""
-        return spans_of_lines(reading, size, part_bytes)
+        return spans_of_lines(request, size, part_bytes)
 
 
-def spans_of_lines(reading: Reading, size: int, part_bytes: int) -> list[Span]:
+def spans_of_lines(request: RowRequest, size: int, part_bytes: int) -> list[Span]:
     """Ranges of bytes of a file whose lines are rows of their own."""
-    if size <= part_bytes or is_wide(reading.file, reading.table.encoding):
+    if size <= part_bytes or is_wide(request.file, request.table.encoding):
         return [(0, None)]
     return even_spans(size, part_bytes)
 

@@ -1,4 +1,4 @@
-"""One reading of a file: which columns its rows need, and what becomes of rows without them."""
+"""What is asked of the rows of a file: their columns, and what becomes of rows without them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from minibert.text.table import COLUMNS, Table
 from minibert.util.files import json_kind
 
 
-class Reading:
-    """One reading of a file, or of the part `[start, end)` of it.
+class RowRequest:
+    """A request for the rows of a file, or of the part `[start, end)` of it.
 
     Args:
         file: The file.
