@@ -55,9 +55,13 @@ _MODULES = {
     "rerank": "encoders.rerank",
     "SentenceVectorizer": "encoders.sklearn",
     # Answers of fine-tuned models
+    "Answerer": "encoders.answerer",
     "answer_question": "encoders.answerer",
+    "Classifier": "encoders.classifier",
     "classify": "encoders.classifier",
+    "Filler": "encoders.filler",
     "fill_mask": "encoders.filler",
+    "Tagger": "encoders.tagger",
     "find_entities": "encoders.tagger",
     "evaluate": "tasks.evaluation",
     # Speed, and a look inside

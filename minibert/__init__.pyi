@@ -57,10 +57,10 @@ from minibert.encoders.rerank import CrossEncoder as CrossEncoder, rerank as rer
 from minibert.encoders.sklearn import SentenceVectorizer as SentenceVectorizer
 
 # Answers of fine-tuned models
-from minibert.encoders.answerer import answer_question as answer_question
-from minibert.encoders.classifier import classify as classify
-from minibert.encoders.filler import fill_mask as fill_mask
-from minibert.encoders.tagger import find_entities as find_entities
+from minibert.encoders.answerer import Answerer as Answerer, answer_question as answer_question
+from minibert.encoders.classifier import Classifier as Classifier, classify as classify
+from minibert.encoders.filler import Filler as Filler, fill_mask as fill_mask
+from minibert.encoders.tagger import Tagger as Tagger, find_entities as find_entities
 from minibert.tasks.evaluation import evaluate as evaluate
 
 # Speed, and a look inside

@@ -14,12 +14,12 @@ from typing import Any
 from minibert.cli.loading import load_head
 from minibert.cli.options import (
     add_device,
+    add_fields,
     add_model,
     add_options,
     add_results,
     add_table,
     add_texts,
-    positive,
     refuse_options,
     table_of,
 )
@@ -34,6 +34,7 @@ from minibert.cli.texts import (
     rows_of_arguments,
     shown_place,
 )
+from minibert.tasks.options import AnswerOptions, TagOptions
 from minibert.text import Row, Table, read
 from minibert.text.formats import ROW_WRITERS
 from minibert.text.write import write_rows
@@ -245,11 +246,7 @@ def add_entities(parser: Parser) -> None:
         metavar="N",
         help="Number of tokens that neighboring windows of a long text share. Default: a quarter.",
     )
-    parser.add_argument(
-        "--by-piece",
-        action="store_true",
-        help="Read a label for each piece of a word, as of models trained on labels of characters.",
-    )
+    add_fields(parser, TagOptions, "by_piece")
 
 
 @command('--model out/names "Ada Lovelace lived in London."', add_entities)
@@ -260,7 +257,7 @@ def entities(options: argparse.Namespace) -> None:
 
     def predict(rows: list[Row]) -> list[dict[str, Any]]:
         texts = [row.text for row in rows]
-        spans = tagger.find_entities(texts, options.stride, options.by_piece or None)
+        spans = tagger.find_entities(texts, options.stride, options.by_piece)
         return [{"entities": list(entities)} for entities in spans]
 
     def describe(result: dict[str, Any]) -> list[str]:
@@ -285,18 +282,7 @@ def add_answer(parser: Parser) -> None:
     parser.add_argument(
         "--question-column", metavar="NAME", help="Column of a question for each text."
     )
-    parser.add_argument(
-        "--no-answer",
-        action="store_true",
-        help="Allow for texts without the answer, for models trained on such questions.",
-    )
-    parser.add_argument(
-        "--max-answer-length",
-        type=positive,
-        default=30,
-        metavar="N",
-        help="Maximum number of tokens of an answer.",
-    )
+    add_fields(parser, AnswerOptions, "no_answer", "max_answer_length")
 
 
 @command(
@@ -326,7 +312,7 @@ def answer(options: argparse.Namespace) -> None:
             questions,
             texts,
             max_answer_length=options.max_answer_length,
-            no_answer=options.no_answer or None,
+            no_answer=options.no_answer,
         )
         return [dict(answer) for answer in answers]
 

@@ -117,6 +117,17 @@ masked = BertForMaskedLM.from_pretrained("minibert-en")
 word: str = minibert.fill_mask(masked, tokenizer, "a [MASK].")[0][0]["token_str"]
 tagger = BertForTokenClassification.from_pretrained("tagger")
 person: str = minibert.find_entities(tagger, tokenizer, "Anna sat.")[0]["word"]
+people: list[str] = [
+    entity["word"]
+    for entity in minibert.Tagger.from_pretrained("tagger").find_entities("Anna sat.")
+]
+place: str = minibert.Answerer.from_pretrained("answers", backend="onnx").answer(
+    "Where?", "On it."
+)["answer"]
+best: str = minibert.Classifier.from_pretrained("labels", precision="int8").classify("Great.")[0][
+    "label"
+]
+word: str = minibert.Filler.from_pretrained("minibert-en").fill_mask("A [MASK].")[0][0]["token_str"]
 reader = BertForQuestionAnswering.from_pretrained("reader")
 answer: str = minibert.answer_question(reader, tokenizer, "Who?", "Anna sat.")["answer"]
 result = minibert.evaluate(classifier, tokenizer, "dev.csv", label_column="label")
