@@ -9,29 +9,40 @@ from __future__ import annotations
 import os
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from numbers import Integral
 from typing import Any
 
-from minibert.tasks.tables import as_list, check_columns, not_empty, rows_in_memory, usable
+from minibert.encoders.entity_tags import PREFIXES
+from minibert.tasks.head_labels import first_names
+from minibert.tasks.tables import (
+    as_list,
+    check_columns,
+    not_empty,
+    number_of,
+    rows_in_memory,
+    usable,
+)
 from minibert.tasks.task import Data, FilePath, Skipped
-from minibert.text import Row, Table, read, read_json
+from minibert.text import BadRow, BadRowError, Row, Table, read, read_json
 from minibert.text.formats import JsonArray, row_format
 from minibert.text.lines import text_lines
 from minibert.text.location import Location
 from minibert.util.checks import amount
-from minibert.util.errors import Message
+from minibert.util.errors import message_of
 from minibert.util.files import RECIPES
 
 WORD_KEYS = ("tokens", "words")
 DOCUMENT = "-DOCSTART-"
+ANSWER_COLUMNS = ("answer", "answer_text")
 TAG_KEYS = ("ner_tags", "tags", "labels", "ner")
 # what occurs in annotations, addresses and JSON, but not in a tag
 # (the parentheses and stars are those of CoNLL-2012)
 _NOT_IN_TAGS = re.compile(r"[=\[\]{}\"]|https?:|\s|\(\w|\w\)|\*")
 _SCHEME_TAG = re.compile(r"O|[BIELSUM](-\S+)?")
 # as the datasets of Naver (PER_B and -) and programs in lower case write them
-_OTHER_SPELLING = re.compile(r"[Oo-]|[BIELSUMbielsum][-_]\S+|\S+[-_][BIELSUMbielsum]")
+_OTHER_SPELLING = re.compile(r"[BIELSUMbielsum][-_:./|]\S+|\S+[-_:./|][BIELSUMbielsum]")
 _WORD_NUMBER = re.compile(r"\d+([-.]\d+)?")
 
 
@@ -56,14 +67,15 @@ def read_conll(data: Data, table: Table | None = None, skip: Skipped = None) -> 
 
     Raises:
         FileNotFoundError: The file does not exist.
-        ValueError: A line has no tag or another number of columns than the first one, a tag does
-            not look like one or is an IOB tag in another spelling, or there are no words.
+        ValueError: A line has no tag or another number of columns than most, a tag does not look
+            like one or is an IOB tag in another spelling, the first column has the tags, or there
+            are no words.
     """
     table = table or Table()
     if not isinstance(data, str | os.PathLike):
         sentences = rows_in_memory(data, table)
     elif not row_format(Location(data).suffix, table).is_typed:
-        sentences = _sentences_of_lines(Location(data), table)
+        sentences = _sentences_of_lines(Location(data), table, skip)
     else:
         sentences = read(data, table, skip, columns=())
     rows = usable(data, sentences, _check_tags, skip)
@@ -114,40 +126,41 @@ def _tag_fault(tag: str) -> str:
     return f"{tag!r:.80} does not look like a tag, which the last column should be."
 
 
-def _sentences_of_lines(location: Location, table: Table) -> Iterator[Row]:
+def _sentences_of_lines(location: Location, table: Table, skip: Skipped) -> Iterator[Row]:
     """The sentences of a file in CoNLL format, as rows whose places are those of their first word.
 
-    A fault in the columns concerns the whole file, so it is always an error.
+    Args:
+        location: The file.
+        table: Its encoding.
+        skip: Receives the first wrong line of each sentence that has one, which is left out.
     """
-    lines = [
-        (number, line, _columns(line)) for number, line in text_lines(location, table.encoding)
-    ]
+    undecoded: list[BadRow] | None = None if skip is None else []
+    lines = []
+    faults: dict[int, str] = {}
+    for number, line in text_lines(location, table.encoding, undecoded, keep_bad=True):
+        lines.append((number, line, _columns(line)))
+        if undecoded:
+            faults[number] = undecoded.pop().reason
     words = [
         columns
         for _, line, columns in lines
         if columns and columns[0] != DOCUMENT and not line.startswith("#")
     ]
-    width = len(words[0]) if words else 2
+    widths = Counter(map(len, words)).most_common(1)
+    width = widths[0][0] if widths else 2
     has_scheme = words != [] and all(_SCHEME_TAG.fullmatch(columns[-1]) for columns in words)
     sentences: list[list[tuple[int, list[str]]]] = [[]]
+    is_wrong = [False]
     for number, line, columns in lines:
         if not columns or columns[0] == DOCUMENT:
             sentences.append([])
-        elif not sentences[-1] and _is_comment(line, columns, width):
+            is_wrong.append(False)
+        elif not sentences[-1] and not is_wrong[-1] and _is_comment(line, columns, width):
             continue
-        elif len(columns) != width or width == 1:
-            raise ValueError(
-                f"{location}, line {number}: {line.strip()!r:.80} has "
-                f"{amount(len(columns), 'column')}, not {max(2, width)}. "
-                f"Every line should be a word and, last, its tag. {RECIPES}."
-            )
-        elif fault := _tag_fault(columns[-1]):
-            raise ValueError(Message(f"{location}, line {number}: ", fault))
-        elif has_scheme and line.startswith("#") and not _SCHEME_TAG.fullmatch(columns[-1]):
-            raise ValueError(
-                f"{location}, line {number}: {columns[-1]!r} is not an IOB tag, as the others are. "
-                "Put a blank behind the # of a comment."
-            )
+        elif fault := faults.get(number) or _line_fault(line, columns, width, has_scheme):
+            if not is_wrong[-1]:
+                BadRow.leave_out(skip, f"{location}, line {number}", fault, line)
+            is_wrong[-1] = True
         else:
             sentences[-1].append((number, columns))
     word_column = 0
@@ -155,17 +168,46 @@ def _sentences_of_lines(location: Location, table: Table) -> Iterator[Row]:
         word_column = 1
         # CoNLL-U numbers 1-2 what is written as one word, and 1.1 what is not written
         sentences = [[word for word in words if word[1][0].isdecimal()] for words in sentences]
-    texts = sum(" " in columns[word_column].strip() for columns in words)
-    if len(list(filter(None, sentences))) == 1 and texts > len(words) // 2:
+    texts = sum(" " in columns[min(word_column, len(columns) - 1)].strip() for columns in words)
+    usable_sentences = [
+        sentence
+        for sentence, wrong in zip(sentences, is_wrong, strict=True)
+        if sentence and not wrong
+    ]
+    if len(usable_sentences) == 1 and texts > len(words) // 2:
         raise ValueError(
             f"{location} has texts where words should be, and no empty line: write a word and its "
             "tag a line, and an empty line after each sentence. Labels of whole texts are those of "
             "a classification."
         )
-    for sentence in filter(None, sentences):
+    for sentence in usable_sentences:
         tokens = [columns[word_column] for _, columns in sentence]
         values = {"tokens": tokens, "tags": [columns[-1] for _, columns in sentence]}
         yield Row(str(location), sentence[0][0], values, table)
+
+
+def _line_fault(line: str, columns: Sequence[str], width: int, has_scheme: bool) -> str:
+    """What is wrong with the line of a word, without a period, or nothing.
+
+    Args:
+        line: The line.
+        columns: What it is split into.
+        width: The number of columns of most lines.
+        has_scheme: All tags of the other lines are IOB tags.
+    """
+    if len(columns) != width or width == 1:
+        return (
+            f"{line.strip()!r:.80} has {amount(len(columns), 'column')}, not {max(2, width)}. "
+            f"Every line should be a word and, last, its tag. {RECIPES}"
+        )
+    if fault := _tag_fault(columns[-1]):
+        return fault.removesuffix(".")
+    if has_scheme and line.startswith("#") and not _SCHEME_TAG.fullmatch(columns[-1]):
+        return (
+            f"{columns[-1]!r} is not an IOB tag, as the others are. Put a blank behind the # of a "
+            "comment"
+        )
+    return ""
 
 
 def _columns(line: str) -> list[str]:
@@ -187,25 +229,53 @@ def _is_comment(line: str, columns: Sequence[str], width: int) -> bool:
 
 
 def _check_spelling(rows: Sequence[Row]) -> None:
-    """Raise a ValueError for tags that are IOB tags in another spelling.
+    """Raise a ValueError where the words are IOB tags, or the tags are such in another spelling.
 
-    Each of them would be a kind of entity, O as well.
+    Each of these tags would be a kind of entity, O as well.
     """
-    distinct = {tag for row in rows for tag in row.values["tags"]}
-    others = sorted(tag for tag in distinct if not _SCHEME_TAG.fullmatch(tag))
-    has_outside = not distinct.isdisjoint(("O", "o", "-"))
-    if others and has_outside and all(map(_OTHER_SPELLING.fullmatch, distinct)):
+    file = rows[0].file
+    words = Counter(word for row in rows for word in row.values["tokens"])
+    tags = Counter(tag for row in rows for tag in row.values["tags"])
+    if _share_of_scheme(words) > 0.9 and _share_of_scheme(tags) < 0.5 and _has_kinds(words):
         raise ValueError(
-            f"{rows[0].file}: {others[0]!r} is an IOB tag in another spelling. Write O, B-KIND and "
-            "I-KIND, which are needed to find entities."
+            f"{file}: the first column has the tags ({first_names(sorted(words))}). Write a word "
+            "and, last, its tag."
         )
+    if tags.keys().isdisjoint(("O", "o", "-")):
+        return
+    outside = [tag for tag in ("-", "o") if tag in tags]
+    inside = sorted(tag for tag in tags if tag not in ("O", "-", "o"))
+    bare = [tag for tag in inside if tag in PREFIXES]
+    named = [tag for tag in inside if tag not in PREFIXES]
+    iob = [tag for tag in named if _SCHEME_TAG.fullmatch(tag)]
+    spelled = [tag for tag in named if tag not in iob and _OTHER_SPELLING.fullmatch(tag)]
+    advice = "Write O, B-KIND and I-KIND, which are needed to find entities."
+    if (spelled and 2 * len(spelled) >= len(named)) or (outside and iob):
+        other = min(outside + spelled)
+        raise ValueError(f"{file}: {other!r} is an IOB tag in another spelling. {advice}")
+    if bare and iob:
+        raise ValueError(
+            f"{file}: the tag {bare[0]!r} lacks a kind, which {iob[0]!r} has. {advice}"
+        )
+
+
+def _share_of_scheme(words: Counter[str]) -> float:
+    """How many of the words are IOB tags."""
+    count = sum(count for word, count in words.items() if _SCHEME_TAG.fullmatch(word))
+    return count / max(1, words.total())
+
+
+def _has_kinds(tags: Iterable[str]) -> bool:
+    """Whether some are IOB tags with a kind."""
+    return any(_SCHEME_TAG.fullmatch(tag) and "-" in tag for tag in tags)
 
 
 def read_squad(data: Data, table: Table | None = None, skip: Skipped = None) -> list[Row]:
     """Read questions, their contexts and answers from a file in SQuAD format, or from memory.
 
     The file may also hold articles, or a row for each question with the columns question, context
-    and answers, as .json, .jsonl or .parquet.
+    and answers, as .json, .jsonl or .parquet. A table has the answer in the column `answer` (or
+    answer_text), which is empty where there is none, and may have its place in `answer_start`.
 
     Args:
         data: Path or URI. Or questions: dicts as in such rows.
@@ -219,7 +289,8 @@ def read_squad(data: Data, table: Table | None = None, skip: Skipped = None) -> 
 
     Raises:
         FileNotFoundError: The file does not exist.
-        ValueError: It is not a SQuAD file, it has no question, or an answer is not in its context.
+        ValueError: It is not a SQuAD file, it has no question, an answer is not in its context, or
+            that of a table stands there several times.
     """
     table = table or Table()
     if isinstance(data, str | os.PathLike):
@@ -232,7 +303,10 @@ def read_squad(data: Data, table: Table | None = None, skip: Skipped = None) -> 
 def _entries(path: FilePath, table: Table, skip: Skipped) -> Iterator[Row]:
     """A row for each question, with the context of its paragraph."""
     is_array = isinstance(row_format(Location(path).suffix, table), JsonArray)
-    content = read_json(path, table) if is_array else None
+    try:
+        content = read_json(path, table) if is_array else None
+    except BadRowError as error:  # a line of JSON cannot be left out
+        raise ValueError(message_of(error)) from None
     if isinstance(content, dict):
         objects = [Row(str(path), 1, content, table, "entry")]
     else:
@@ -247,26 +321,34 @@ def _entries(path: FilePath, table: Table, skip: Skipped) -> Iterator[Row]:
         if "paragraphs" not in values:
             if "data" not in values:
                 raise ValueError(
-                    f"{row.place} has the keys {', '.join(values)}, but expected is data, as in "
-                    "SQuAD, or question, context and answers."
+                    f"{row.place} has the columns {', '.join(values)}, but expected are question, "
+                    f"context and answer, or data, as in SQuAD. {RECIPES}."
                 )
-            articles = _objects(str(path), values, "data")
+            articles = _objects(str(path), values, "data", skip)
         for article in articles:
-            for paragraph in _objects(str(path), article, "paragraphs"):
-                for entry in _objects(str(path), paragraph, "qas"):
+            for paragraph in _objects(str(path), article, "paragraphs", skip):
+                for entry in _objects(str(path), paragraph, "qas", skip):
                     number += 1
                     context = paragraph.get("context")
                     yield Row(str(path), number, {**entry, "context": context}, table, "question")
 
 
-def _objects(place: str, values: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
+def _objects(
+    place: str, values: Mapping[str, Any], key: str, skip: Skipped
+) -> list[dict[str, Any]]:
     items = values.get(key)
     if not isinstance(items, list):
-        raise ValueError(f"{place}: {key} should be a list, not {items!r:.80}.")
+        BadRow.leave_out(skip, place, f"{key} should be a list, not {items!r:.80}", repr(values))
+        return []
+    objects = []
     for item in items:
-        if not isinstance(item, dict):
-            raise ValueError(f"{place}: {key} should hold objects, not {item!r:.80}.")
-    return items
+        if isinstance(item, dict):
+            objects.append(item)
+        else:
+            BadRow.leave_out(
+                skip, place, f"{key} should hold objects, not {item!r:.80}", repr(item)
+            )
+    return objects
 
 
 def _check_question(row: Row) -> None:
@@ -290,15 +372,25 @@ def _check_question(row: Row) -> None:
     row.values = {"question": question, "context": context, "answers": texts, "starts": starts}
 
 
-def _answers(values: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
-    """The text of each answer, and where it should start. 0 where the data do not say."""
+def _answers(values: Mapping[str, Any]) -> Iterator[tuple[str, int | None]]:
+    """The text of each answer, and where it should start.
+
+    0 where a list of answers does not say. None where the answer of a table does not.
+    """
     impossible = values.get("is_impossible")
     if impossible not in (None, True, False):  # "False" of a table of text would be true
         raise ValueError(f"is_impossible should be true or false, not {impossible!r:.80}.")
     if impossible:
         return
+    single = next((name for name in ANSWER_COLUMNS if name in values), None)
+    if "answers" not in values and single is not None:
+        yield _answer_of_table(values, single)
+        return
     if "answers" not in values:
-        raise ValueError("the key 'answers' is missing.")
+        raise ValueError(
+            f"the columns are {', '.join(values)}, but expected is answer, or answers as in SQuAD. "
+            f"{RECIPES}"
+        )
     answers = values["answers"]
     if isinstance(answers, Mapping):  # as datasets stores them, or an answer alone
         texts, starts = answers.get("text"), answers.get("answer_start")
@@ -328,15 +420,35 @@ def _answers(values: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
         yield text, int(start)
 
 
-def _answer_start(context: str, text: str, expected: int) -> int:
+def _answer_of_table(values: Mapping[str, Any], column: str) -> tuple[str, int | None]:
+    """The answer of a row of a table, and where it should start if the row says so."""
+    text, start = values[column], values.get("answer_start")
+    if not isinstance(text, str):
+        raise ValueError(f"{column} should be a text, not {text!r:.80}.")
+    if start is None or str(start).strip() in ("", "nan") or not text.strip():
+        return text, None
+    number = number_of(start)
+    if not number.is_integer():
+        raise ValueError(f"answer_start should be a whole number, not {start!r:.80}.")
+    return text, int(number)
+
+
+def _answer_start(context: str, text: str, expected: int | None) -> int:
     """Find the start of an answer that is nearest to the expected one.
 
-    White space around the answer is left out.
+    White space around the answer is left out. Where nothing is expected, it has to stand in the
+    context once.
     """
-    expected += len(text) - len(text.lstrip())
+    blanks = len(text) - len(text.lstrip())
     text = text.strip()
     starts = [match.start() for match in re.finditer(f"(?={re.escape(text)})", context)]
+    if expected is None and len(starts) > 1:
+        raise ValueError(
+            f"the answer {text!r:.200} stands {len(starts)} times in its context. Write where it "
+            "begins into a column answer_start."
+        )
     if starts:
+        expected = (expected or 0) + blanks
         return min(starts, key=lambda start: abs(start - expected))
     forms: dict[str, Callable[[str], str]] = {
         "in another Unicode form (normalize both to NFC)": lambda value: unicodedata.normalize(

@@ -365,7 +365,7 @@ def answers(text: object, start: object) -> list[dict[str, object]]:
         (squad(context="학교", answers=answers("\u1112\u1161\u11a8", 0)), "normalize both to NFC"),
         ('{"data": null}', "data should be a list, not None"),
         ('{"data": ["a"]}', "data should hold objects, not 'a'"),
-        ('{"text": "a", "label": 1}', "has the keys text, label, but expected is data, as in"),
+        ('{"text": "a", "label": 1}', "has the columns text, label, but expected are question"),
         ("text,label\na,1\n", "is not JSON"),
         ("  \n", "is not JSON"),
     ],
