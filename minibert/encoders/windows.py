@@ -5,6 +5,7 @@ Prediction and training share this module.
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,6 +21,7 @@ from minibert.util.errors import Argument, Message
 if TYPE_CHECKING:
     from torch import Tensor
 
+JOINERS = "\u200c\u200d"  # between the letters of a word, or the parts of an emoji
 SPECIAL_TOKENS = 3  # [CLS] question [SEP] context [SEP]
 Offsets = npt.NDArray[np.int64]
 """The place of each token in the context, `[start, end)` in characters, (tokens, 2).
@@ -199,6 +201,50 @@ def best_answers(
     return answers
 
 
+def overlong_questions(
+    tokenizer: BertTokenizer, questions: Sequence[str], max_length: int
+) -> dict[int, Message]:
+    """What is wrong with questions that leave no room for a context, by their indices."""
+    lengths = _question_lengths(tokenizer, questions)
+    faults = {
+        index: _length_fault(questions[index], length, max_length)
+        for index, length in enumerate(lengths)
+    }
+    return {index: fault for index, fault in faults.items() if fault is not None}
+
+
+def _question_lengths(tokenizer: BertTokenizer, questions: Sequence[str]) -> list[int]:
+    """Number of tokens of each question."""
+    batch = tokenizer(list(questions), add_special_tokens=False, verbose=False)
+    return list(map(len, batch["input_ids"]))
+
+
+def _length_fault(question: str, tokens: int, max_length: int) -> Message | None:
+    """What is wrong with a question of so many tokens, without a period, or None."""
+    room = max_length - SPECIAL_TOKENS - 1  # a token of the context
+    if tokens <= room:
+        return None
+    return Message(
+        f"question {excerpt(question)} has {tokens} tokens, but there is room for {max(0, room)} "
+        "beside a context: shorten it, or pass a larger ",
+        Argument("max_length"),
+        f" than {max_length}",
+    )
+
+
+def behind_marks(text: str, end: int) -> int:
+    """Move the end of a span behind the marks that belong to its last character.
+
+    An accent, a vowel sign or a joiner may have no token of its own, so that a span of tokens ends
+    before it.
+    """
+    while end < len(text) and (
+        unicodedata.category(text[end]).startswith("M") or text[end] in JOINERS
+    ):
+        end += 1
+    return end
+
+
 def question_windows(
     tokenizer: BertTokenizer,
     questions: Sequence[str],
@@ -228,21 +274,11 @@ def question_windows(
             f"There are {amount(len(questions), 'question')}, but "
             f"{amount(len(contexts), 'context')}: pass one for each question."
         )
-    ids = tokenizer(list(questions), add_special_tokens=False, verbose=False)["input_ids"]
-    room = max_length - SPECIAL_TOKENS - 1  # a token of the context
     by_stride: dict[int, list[int]] = {}
-    for index, question_ids in enumerate(ids):
-        if len(question_ids) > room:
-            raise ValueError(
-                Message(
-                    f"The question {excerpt(questions[index])} has {len(question_ids)} tokens, but "
-                    f"there is room for {max(0, room)} beside a context: shorten it, or pass a "
-                    "larger ",
-                    Argument("max_length"),
-                    f" than {max_length}.",
-                )
-            )
-        own = min(max_length // 4, (max_length - len(question_ids) - SPECIAL_TOKENS) // 2)
+    for index, length in enumerate(_question_lengths(tokenizer, questions)):
+        if fault := _length_fault(questions[index], length, max_length):
+            raise ValueError(Message("The ", fault, "."))
+        own = min(max_length // 4, (max_length - length - SPECIAL_TOKENS) // 2)
         by_stride.setdefault(own if stride is None else stride, []).append(index)
     windows: list[Example] = []
     for size, indices in by_stride.items():

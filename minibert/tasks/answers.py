@@ -16,7 +16,9 @@ from minibert.config import BertConfig
 from minibert.encoders.reading import Reading
 from minibert.encoders.windows import (
     Offsets,
+    behind_marks,
     best_answers,
+    overlong_questions,
     question_windows,
     span_logits,
 )
@@ -39,6 +41,7 @@ from minibert.tasks.task import (
 )
 from minibert.text import Row, Table
 from minibert.tokenization.tokenizer import BertTokenizer
+from minibert.util.errors import Message
 
 LONGEST_ANSWER = 30  # in tokens
 
@@ -112,13 +115,55 @@ class AnswerTask(AnswerOptions, Task):
         Raises:
             ValueError: A question leaves no room for its context.
         """
-        questions = [row.values["question"] for row in rows]
+        questions = _questions_of(rows)
         contexts = [row.values["context"] for row in rows]
         examples = question_windows(tokenizer, questions, contexts, max_length)
+        by_row: list[list[Example]] = [[] for _ in rows]
         for example in examples:
-            start, end = _place(example["offsets"], rows[example["row"]].values)
-            example |= {"start_positions": start, "end_positions": end}
+            by_row[example["row"]].append(example)
+        for row, windows in zip(rows, by_row, strict=True):
+            places = _places([window["offsets"] for window in windows], row.values)
+            for window, (start, end) in zip(windows, places, strict=True):
+                window |= {"start_positions": start, "end_positions": end}
         return examples
+
+    def faults(
+        self, rows: Sequence[Row], tokenizer: BertTokenizer, max_length: int
+    ) -> dict[int, str]:
+        """Questions that leave no room for their context."""
+        faults = overlong_questions(tokenizer, _questions_of(rows), max_length)
+        return {index: Message("the ", fault) for index, fault in faults.items()}
+
+    def notices(
+        self, rows: Sequence[Row], examples: Sequence[Example], config: BertConfig
+    ) -> list[str]:
+        """How many answers have no token, or more than are predicted."""
+        lengths = [0] * len(rows)  # of the answers, in tokens
+        for example in examples:
+            if example["start_positions"]:
+                length = example["end_positions"] - example["start_positions"] + 1
+                lengths[example["row"]] = max(lengths[example["row"]], length)
+        answered = [
+            length for row, length in zip(rows, lengths, strict=True) if row.values["answers"]
+        ]
+        notices = []
+        if missing := answered.count(0):
+            notices.append(
+                f"{missing:,} of {len(answered):,} answers have no token, or fit into no window: "
+                "they count as no answer."
+            )
+        longest = self._longest(config)
+        if overlong := sum(length > longest for length in answered):
+            notices.append(
+                f"{overlong:,} of {len(answered):,} answers have more than {longest} tokens (up to "
+                f"{max(answered)}), and so are never predicted. The limit is max_answer_length "
+                "(--max-answer-length)."
+            )
+        return notices
+
+    def _longest(self, config: BertConfig) -> int:
+        """Tokens of the longest answer that is predicted."""
+        return self.max_answer_length or Reading.of(config).max_answer_length or LONGEST_ANSWER
 
     def loss(self, model: nn.Module, batch: Batch) -> dict[str, Tensor]:
         """The mean of the cross entropies of the start and the end, over the tokens of a window."""
@@ -143,12 +188,11 @@ class AnswerTask(AnswerOptions, Task):
         say, the rows decide.
         """
         reading = Reading.of(model.config)
-        longest = self.max_answer_length or reading.max_answer_length or LONGEST_ANSWER
         no_answer = reading.no_answer if self.no_answer is None else self.no_answer
         if no_answer is None:
             no_answer = _some_unanswerable(rows)
         logits = outputs_of(model, examples, span_logits)
-        best = best_answers(len(rows), examples, logits, longest)
+        best = best_answers(len(rows), examples, logits, self._longest(model.config))
         losses: list[list[float]] = [[] for _ in rows]
         for example, window in zip(examples, logits, strict=True):
             start, end = example["start_positions"], example["end_positions"]
@@ -160,7 +204,9 @@ class AnswerTask(AnswerOptions, Task):
             score, start, end = answer.span or (-math.inf, 0, 0)
             if no_answer and answer.no_answer_score > score:
                 start = end = 0
-            predictions.append(Found(row.values["context"][start:end], score, row_losses))
+            context = row.values["context"]
+            text = context[start : behind_marks(context, end)] if end else ""
+            predictions.append(Found(text, score, row_losses))
         return predictions
 
     def score(self, rows: Sequence[Row], predictions: Sequence[Found]) -> Scores:
@@ -194,14 +240,34 @@ def _some_unanswerable(rows: Sequence[Row]) -> bool:
     return any(not row.values["answers"] for row in rows)
 
 
-def _place(offsets: Offsets, values: dict[str, Any]) -> tuple[int, int]:
-    """Return the first and last token of the first answer. 0 and 0 if a part of it is outside."""
+def _places(windows: Sequence[Offsets], values: dict[str, Any]) -> list[tuple[int, int]]:
+    """The first and last token of the first answer in each window, or 0 and 0.
+
+    A window has the answer if it has all tokens that overlap with it. Characters at its ends may
+    have no token, such as an accent.
+
+    Args:
+        windows: The offsets of the windows of a question.
+        values: Those of its row.
+    """
     if not values["answers"]:
-        return 0, 0
+        return [(0, 0)] * len(windows)
     begin = values["starts"][0]
     end = begin + len(values["answers"][0])
-    inside = np.flatnonzero((offsets[:, 1] > begin) & (offsets[:, 0] < end) & (offsets[:, 0] >= 0))
-    whole = len(inside) and offsets[inside[0], 0] <= begin and offsets[inside[-1], 1] >= end
-    if not whole:
-        return 0, 0
-    return int(inside[0]), int(inside[-1])
+    overlapping = [
+        np.flatnonzero((offsets[:, 1] > begin) & (offsets[:, 0] < end) & (offsets[:, 0] >= 0))
+        for offsets in windows
+    ]
+    starts = [
+        set(offsets[indices, 0].tolist())
+        for offsets, indices in zip(windows, overlapping, strict=True)
+    ]
+    everything = set().union(*starts)
+    return [
+        (int(indices[0]), int(indices[-1])) if shown and shown == everything else (0, 0)
+        for indices, shown in zip(overlapping, starts, strict=True)
+    ]
+
+
+def _questions_of(rows: Sequence[Row]) -> list[str]:
+    return [row.values["question"] for row in rows]

@@ -40,6 +40,7 @@ from minibert.tasks.task import (
     Statistic,
     Task,
     rows_of,
+    rows_that_fit,
 )
 from minibert.tasks.tokens import TokenTask
 from minibert.text import BadRow, Table, left_out, read
@@ -218,8 +219,6 @@ def evaluate(
     skipped: list[BadRow] = []
     # a task of one's own may have another table for evaluation files, which may lack negatives
     rows = rows_of(task, data, dev=is_own, skip=skipped if skip_bad_rows else None)
-    if skipped:
-        warn(left_out(skipped))
     examples = []
     unknown: dict[str, int] = {}
     limit = 0
@@ -232,12 +231,16 @@ def evaluate(
         raise ArgumentError("tokenizer", "is None. Only an embedder has its own.")
     else:
         limit = token_limit(model, tokenizer, max_length)
+        skip = skipped if skip_bad_rows else None
+        rows = rows_that_fit(task, rows, tokenizer, limit, skip)
         labels = Counter(label for row in rows for label in task.labels_of(row))
         known = label_ids(label_names(model.config))
         unknown, notice = unknown_labels(labels, known, "the data", "the model")
         if notice:
             warn(notice)
         examples = task.encode(rows, tokenizer, model.config, limit)
+    if skipped:
+        warn(left_out(skipped))
     truncated = sum(bool(example.get("truncated")) for example in examples)
     warn_of_truncation(truncated, len(examples), limit)
     predictions = task.predict(model, rows, examples)

@@ -13,7 +13,8 @@ lines.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, ClassVar, Literal
 
@@ -33,7 +34,7 @@ from minibert.encoders.head_models import (
 from minibert.encoders.reading import Reading
 from minibert.tasks.head_labels import load_with_labels
 from minibert.tasks.metrics import ClassScores
-from minibert.text import BadRow, BadRowError, Row
+from minibert.text import BadRow, BadRowError, Row, left_out
 from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.util.errors import Argument, Message, message_of
 
@@ -142,6 +143,24 @@ class Task:
         """
         raise NotImplementedError
 
+    def faults(
+        self, rows: Sequence[Row], tokenizer: BertTokenizer, max_length: int
+    ) -> dict[int, str]:
+        """What is wrong with rows that cannot be encoded, without a period, by their indices."""
+        return {}
+
+    def notices(
+        self, rows: Sequence[Row], examples: Sequence[Example], config: BertConfig
+    ) -> list[str]:
+        """What may be a mistake in rows that are encoded, a sentence each.
+
+        Args:
+            rows: The rows of a file.
+            examples: What `encode` made of them.
+            config: The model's.
+        """
+        return []
+
     def encode(
         self, rows: Sequence[Row], tokenizer: BertTokenizer, config: BertConfig, max_length: int
     ) -> list[Example]:
@@ -227,8 +246,36 @@ class Task:
 
 def rows_of(task: Task, data: Data, dev: bool = False, skip: Skipped = None) -> list[Row]:
     """As `task.read`, and the error of a bad row names the argument that leaves it out."""
-    try:
+    with _advice_of_bad_rows():
         return task.read(data, dev, skip)
+
+
+def rows_that_fit(
+    task: Task,
+    rows: Sequence[Row],
+    tokenizer: BertTokenizer,
+    max_length: int,
+    skip: Skipped = None,
+) -> list[Row]:
+    """The rows that can be encoded. The others are errors, or go to `skip`."""
+    faults = task.faults(rows, tokenizer, max_length)
+    fitting = []
+    with _advice_of_bad_rows():
+        for index, row in enumerate(rows):
+            if index in faults:
+                BadRow.leave_out(skip, row.place, faults[index], repr(row.values))
+            else:
+                fitting.append(row)
+    if rows and not fitting:
+        raise ValueError(f"{rows[0].file} has no row that can be used: {left_out(skip or [])}.")
+    return fitting
+
+
+@contextmanager
+def _advice_of_bad_rows() -> Iterator[None]:
+    """Add to the error of a bad row the argument that leaves it out."""
+    try:
+        yield
     except BadRowError as error:
         advice = Message(
             " Correct it, or pass ", Argument("skip_bad_rows", True), " to leave such rows out."

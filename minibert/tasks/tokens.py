@@ -180,6 +180,32 @@ class TokenTask(TagOptions, Task):
                 example["labels"][view.position] = ids.get(tags[number], IGNORED)
         return examples
 
+    def notices(
+        self, rows: Sequence[Row], examples: Sequence[Example], config: BertConfig
+    ) -> list[str]:
+        """Cells of several characters, and names that no model can find with these pieces."""
+        if not self._reads_by_piece(rows, config):
+            return []
+        words = [word for row in rows for word in row.values["tokens"]]
+        notices = []
+        if others := sum(not _is_character(word) for word in words):
+            notices.append(
+                f"{others:,} of {len(words):,} words have more than one character. The text is "
+                "joined from them as from the others (--by-word reads words)."
+            )
+        names = found = 0
+        for row, (tags, is_read) in zip(rows, _tags_of_tokens(rows, examples), strict=True):
+            spans = entity_spans(list(compress(self.labels_of(row), is_read)))
+            best = entity_spans(list(compress(_fill_gaps(tags, is_read), is_read)))
+            names += len(spans)
+            found += len(set(spans) & set(best))
+        if found < names:
+            notices.append(
+                f"{names - found:,} of {names:,} names begin or end inside a piece of this "
+                "vocabulary, so no model can find them exactly."
+            )
+        return notices
+
     def loss(self, model: nn.Module, batch: Batch) -> dict[str, Tensor]:
         """The cross entropy of the tags."""
         logits = model(**inputs_of(batch)).logits
@@ -288,6 +314,21 @@ def _entity_names(words: Sequence[str], tags: Sequence[str]) -> str:
     for kind, first, end in entity_spans(tags):
         names.append(f"{kind} {_joined(words[first:end], are_single)}")
     return "; ".join(names)
+
+
+def _tags_of_tokens(
+    rows: Sequence[Row], examples: Sequence[Example]
+) -> list[tuple[list[str | None], list[bool]]]:
+    """The right tag of each word that begins a token, and whether a token covers each word."""
+    tags: list[list[str | None]] = [[None] * len(row.values["tokens"]) for row in rows]
+    is_read = [[False] * len(row.values["tokens"]) for row in rows]
+    for example in examples:
+        row = example["row"]
+        for position in np.flatnonzero(example["words"] >= 0).tolist():
+            word, end = int(example["words"][position]), int(example["word_ends"][position])
+            tags[row][word] = rows[row].values["tags"][word]
+            is_read[row][word:end] = [True] * (end - word)
+    return list(zip(tags, is_read, strict=True))
 
 
 def _words_of_pieces(

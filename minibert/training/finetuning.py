@@ -21,7 +21,15 @@ import numpy as np
 import torch
 
 from minibert.checkpoints.source import Source
-from minibert.tasks.task import Data, Example, FilePath, Skipped, Task, rows_of
+from minibert.tasks.task import (
+    Data,
+    Example,
+    FilePath,
+    Skipped,
+    Task,
+    rows_of,
+    rows_that_fit,
+)
 from minibert.text import BadRow, Row, left_out
 from minibert.training.checks import check_data
 from minibert.training.journal import Record
@@ -103,6 +111,12 @@ def finetune(
         if max_length > positions:
             tell(f"max_length is {positions}, not {max_length}: the model has no more positions")
             max_length = positions
+        skip = skipped if skip_bad_rows else None
+        parts = parts._replace(
+            train=rows_that_fit(task, parts.train, tokenizer, max_length, skip),
+            dev=rows_that_fit(task, parts.dev, tokenizer, max_length, skip),
+            test=rows_that_fit(task, parts.test, tokenizer, max_length, skip),
+        )
         report = check_data(
             task,
             parts.train,
@@ -118,6 +132,12 @@ def finetune(
         tell(report)
         examples = task.encode(parts.train, tokenizer, model.config, max_length)
         dev_examples = task.encode(parts.dev, tokenizer, model.config, max_length)
+        for name, rows, encoded in (
+            (parts.names[0], parts.train, examples),
+            (parts.names[1], parts.dev, dev_examples),
+        ):
+            for notice in task.notices(rows, encoded, model.config):
+                tell(f"notice: {name}: {notice}")
         if task.keeps_max_length:
             tokenizer.model_max_length = max_length  # also where it was less before
         if options.learning_rate is None:
