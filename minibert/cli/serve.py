@@ -8,7 +8,6 @@ import errno
 import gc
 import json
 import logging
-import math
 import os
 import signal
 import socket
@@ -66,21 +65,25 @@ def serve(options: argparse.Namespace) -> None:
     """Serve models to clients of OpenAI's API and text-embeddings-inference."""
     for module in ("fastapi", "uvicorn", "prometheus_client"):
         need(module, "serve", "minibert serve")
-    import uvicorn
-
     from minibert.serving.app import create_app
-    from minibert.serving.limits import logger
+    from minibert.serving.connections import Connections, Server, most_connections
+    from minibert.serving.limits import LOOPBACK_HOSTS, logger
 
     settings, limits = filled(ServeOptions, options), filled(Limits, options)
     key = key_of_clients()
     arguments = [*options.models, *(options.model or [])]
     named = name_models(arguments or [DEFAULT_MODEL])
     check_device(options.device, options.backend)
+    most = most_connections(settings.max_connections)
     _limit_memory()
-    if key is None and settings.host not in ("127.0.0.1", "::1", "localhost"):
+    is_loopback = settings.host in ("127.0.0.1", "::1", "localhost")
+    if key is None and not is_loopback:
         warnings.warn(
             f"whoever reaches {settings.host} may use this service: {KEY} sets a key.", stacklevel=1
         )
+    if options.allowed_hosts is None and is_loopback:
+        # else a page of another site could reach the service, under a name of its own for 127.0.0.1
+        options.allowed_hosts = LOOPBACK_HOSTS
     with (
         listening(settings.host, settings.port) as server,
         _request_log(logger, settings.log_format == "json"),
@@ -97,25 +100,25 @@ def serve(options: argparse.Namespace) -> None:
             key=key,
             **keywords_of(create_app, options),
         )
-        config = uvicorn.Config(
-            app,
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            timeout_keep_alive=settings.keep_alive,
-            timeout_graceful_shutdown=math.ceil(limits.seconds),
+        state = app.state.service
+        connections = Connections(most, limits.seconds, state.metrics.registry)
+        service = Server(
+            app, state.ending, connections, limits, settings.drain, settings.keep_alive
         )
-        service = uvicorn.Server(config)
         # a signal that comes before `run` stops it as well. uvicorn raises it once more when all is
         # answered, which does nothing then
         signal.signal(signal.SIGTERM, service.handle_exit)
+        code = 130  # of Ctrl-C, also for what the finally clause does after it
         try:
             service.run(sockets=[server])
+            code = 0
         finally:
             # a second signal skips the end of the application, and Python aborts if it ends while
             # a thread computes
-            for model in models:
-                model.batched.close()
+            if not all([model.batched.close(service.remaining) for model in models]):
+                logging.shutdown()
+                sys.stdout.flush()
+                os._exit(code)  # its texts are for nobody, and the time is over
 
 
 def key_of_clients() -> str | None:
@@ -152,14 +155,21 @@ def _request_log(logger: logging.Logger, as_json: bool) -> Iterator[None]:
         logger: The logger of the service, which must not reach the command's own on stderr.
         as_json: Write JSON.
     """
+    from minibert.serving.connections import Seldom
+
     handler = logging.StreamHandler(sys.stdout)
     handler.setFormatter(_JsonLines() if as_json else logging.Formatter("%(message)s"))
     root = logging.getLogger()
     root.addHandler(handler)
+    # a client can make uvicorn repeat a warning as often as it likes
+    of_uvicorn = logging.getLogger("uvicorn.error")
+    seldom = Seldom()
+    of_uvicorn.addFilter(seldom)
     try:
         with logged_by(handler, logger, logging.INFO):
             yield
     finally:
+        of_uvicorn.removeFilter(seldom)
         root.removeHandler(handler)
 
 

@@ -146,13 +146,22 @@ class Batched(AbstractContextManager["Batched"]):
         """Texts that are waiting."""
         return len(self._waiting)
 
-    def close(self) -> None:
-        """Accepts no more texts, and returns once all that wait have their vectors."""
+    def close(self, timeout: float | None = None) -> bool:
+        """Accepts no more texts, and returns once all that wait have their vectors.
+
+        Args:
+            timeout: Seconds to wait at most. None: until all have them.
+
+        Returns:
+            Whether all have them.
+        """
         with self._changed:
             self._closed = True
             self._changed.notify_all()
-        if self._thread is not None:
-            self._thread.join()
+        if self._thread is None:
+            return True
+        self._thread.join(timeout)
+        return not self._thread.is_alive()
 
     def __exit__(self, *_: object) -> None:
         self.close()

@@ -53,6 +53,7 @@ from minibert.encoders.text_encoder import PROMPT_NAMES
 from minibert.encoders.token_rows import Rows, Vectors
 from minibert.serving.limits import (
     PROBES,
+    Ending,
     Gate,
     Metrics,
     path_in_app,
@@ -240,6 +241,7 @@ class Service:
         self.limits = limits
         self.normalize = normalize
         self.metrics = Metrics(models)
+        self.ending = Ending()
         self.started = int(time.time())
 
     def choose(self, name: str | None = None, kinds: Sequence[str | None] = (None,)) -> Served:
@@ -365,6 +367,7 @@ def create_app(
     normalize: bool = True,
     metrics_open: bool = False,
     cors: Sequence[str] = (),
+    allowed_hosts: Sequence[str] | None = None,
 ) -> FastAPI:
     """Create the application.
 
@@ -376,6 +379,11 @@ def create_app(
         normalize: L2-normalize the vectors of requests without `normalize`.
         metrics_open: Serve `GET /metrics` without the key.
         cors: Origins of web pages that may call the service, or "*" for all.
+        allowed_hosts: Hosts that requests may name in their header `Host`. `*.example.org` stands
+            for all names below, "addresses" for all IP addresses, and "*" for all hosts, as None.
+
+    Returns:
+        The application. Its `state.service` has the metrics and the `Ending`.
 
     Raises:
         ValueError: There are no models, two have the same name, or the key is blank.
@@ -396,8 +404,9 @@ def create_app(
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         yield
-        for model in models:  # `close` waits for the texts in the queue
-            await asyncio.to_thread(model.batched.close)
+        # the requests have been answered: `close` waits for what is computed for nobody
+        for model in models:
+            await asyncio.to_thread(model.batched.close, 0.1 * service.limits.seconds)
 
     app = FastAPI(
         title="minibert",
@@ -412,6 +421,8 @@ def create_app(
         limits=service.limits,
         key=key,
         metrics=service.metrics,
+        ending=service.ending,
+        allowed_hosts=allowed_hosts,
         without_key=("/metrics",) if metrics_open else (),
     )
     if cors:  # around the gate, because browsers ask for permission without the key
@@ -439,9 +450,17 @@ def create_app(
             return problem(path, 422, "the body is not JSON.")
         return problem(path, error.status_code, f"{error.detail}".rstrip(".") + ".", error.headers)
 
+    app.state.service = service
     _add_openai(app, service)
     _add_tei(app, service)
     _add_tei_tools(app, service)
+
+    _add_probes(app, service)
+    return app
+
+
+def _add_probes(app: FastAPI, service: Service) -> None:
+    """Add the routes of load balancers, and the metrics."""
 
     @app.get("/metrics")
     async def metrics() -> Response:
@@ -452,18 +471,18 @@ def create_app(
     async def live() -> dict[str, str]:
         return {"status": "live"}
 
-    async def ready() -> dict[str, Any]:
-        return {
-            "status": "ready",
-            "waiting": {model.name: model.batched.pending for model in models},
-        }
+    async def ready(response: Response) -> dict[str, Any]:
+        status = "ready"
+        if service.ending.has_begun:  # load balancers send new requests to other instances
+            status = "ending"
+            response.status_code = 503
+        waiting = {model.name: model.batched.pending for model in service.models.values()}
+        return {"status": status, "waiting": waiting}
 
     for path in PROBES:
         probe = live if path == "/health/live" else ready
         app.get(path)(probe)
         app.head(path, include_in_schema=False)(probe)  # the same id twice is a warning
-
-    return app
 
 
 def _validation_message(errors: Sequence[Any]) -> str:

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import ipaddress
 import logging
+import math
 import os
 import re
 import time
 import uuid
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 from urllib.parse import quote
@@ -32,8 +35,11 @@ from minibert.serving.options import Limits
 logger = logging.getLogger("minibert.serve")
 
 MAX_LOGGED_PATH = 200
+MAX_LOGGED_METHOD = 20
 REQUEST_ID = re.compile(r"[\w.:/+=-]{1,100}", re.ASCII)  # others are replaced by an id of our own
 PROBES = ("/", "/ping", "/health", "/health/live", "/health/ready")  # of load balancers
+
+LOOPBACK_HOSTS = ("localhost", "addresses")  # what a page of another site cannot be called
 
 _KINDS = {401: "authentication_error", 404: "not_found_error", 429: "rate_limit_error"}
 
@@ -93,6 +99,33 @@ def path_in_app(scope: Scope) -> str:
     return path
 
 
+class Ending:
+    """The end of a service, as its server begins it and its application sees it.
+
+    Attributes:
+        has_begun: Whether the service is about to end. Probes say so, and answers close their
+            connections, so that clients open the next one to another instance.
+        deadlines: Those of the requests in progress.
+    """
+
+    def __init__(self) -> None:
+        self.has_begun = False
+        self.deadlines: set[asyncio.Timeout] = set()
+        self._latest = math.inf
+
+    def deadline(self, seconds: float) -> float:
+        """The time of the loop when a request ends that may take so many seconds."""
+        return min(asyncio.get_running_loop().time() + seconds, self._latest)
+
+    def expire(self, seconds: float) -> None:
+        """Let no request take longer than these seconds from now on."""
+        self._latest = self.deadline(seconds)
+        for deadline in self.deadlines:
+            when = deadline.when()
+            if when is not None and when > self._latest:
+                deadline.reschedule(self._latest)
+
+
 class Gate:
     """Middleware around all routes but the probes of load balancers.
 
@@ -101,7 +134,9 @@ class Gate:
         limits: As in `minibert.serving.app.create_app`, like the others.
         key: Key that clients send. None: no key is required.
         metrics: The metrics that requests are counted in.
+        ending: The end of the service.
         without_key: Paths that are open to clients without the key.
+        allowed_hosts: As in `create_app`.
     """
 
     def __init__(
@@ -110,13 +145,19 @@ class Gate:
         limits: Limits,
         key: str | None,
         metrics: Metrics,
+        ending: Ending,
         without_key: Sequence[str] = (),
+        allowed_hosts: Sequence[str] | None = None,
     ) -> None:
         self.app = app
         self.limits = limits
         self.metrics = metrics
         self._key = None if key is None else os.fsencode(key.strip())
+        self._ending = ending
         self._without_key = without_key
+        self._allowed_hosts = ["*"]
+        if allowed_hosts is not None:
+            self._allowed_hosts = [host.lower() for host in allowed_hosts]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -126,10 +167,11 @@ class Gate:
         if len(path) > 1 and path.endswith("/"):  # a redirect would name the wrong host to clients
             path = path.rstrip("/")
             scope = {**scope, "path": scope["path"].rstrip("/")}
-        if path in PROBES and scope["method"] in ("GET", "HEAD"):
+        headers = Headers(scope=scope)
+        misdirected = self._misdirection(path, headers)
+        if misdirected is None and path in PROBES and scope["method"] in ("GET", "HEAD"):
             return await self.app(scope, receive, send)
         start = time.perf_counter()
-        headers = Headers(scope=scope)
         request_id = headers.get("x-request-id", "")
         if REQUEST_ID.fullmatch(request_id) is None:
             request_id = uuid.uuid4().hex
@@ -141,11 +183,14 @@ class Gate:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                MutableHeaders(scope=message)["X-Request-ID"] = request_id
+                sent = MutableHeaders(scope=message)
+                sent["X-Request-ID"] = request_id
+                if self._ending.has_begun:
+                    sent["Connection"] = "close"
             await send(message)
 
         try:
-            refusal = self._refusal(path, headers)
+            refusal = misdirected or self._refusal(path, headers)
             if refusal is None:
                 refusal = await self._answer(path, scope, receive, sending)
             if refusal is not None and not status:
@@ -153,6 +198,18 @@ class Gate:
         finally:
             seconds = time.perf_counter() - start
             self._record(scope, path, status or 499, seconds, log_fields)  # 499 as in nginx
+
+    def _misdirection(self, path: str, headers: Headers) -> Response | None:
+        """The error for a request to another host, or whose end is ambiguous."""
+        if "transfer-encoding" in headers and "content-length" in headers:
+            # a proxy could take what follows the one for a request, and this service the other
+            message = "send Content-Length or Transfer-Encoding, not both."
+            return problem(path, 400, message, {"Connection": "close"})
+        host = headers.get("host")
+        if host is None or is_allowed_host(host, self._allowed_hosts):
+            return None
+        message = "this service is not that host: --allowed-hosts names those that it serves."
+        return problem(path, 421, message)
 
     def _refusal(self, path: str, headers: Headers) -> Response | None:
         """The error for a request without the key, or whose body is refused before it is read."""
@@ -179,7 +236,6 @@ class Gate:
         """
         size = 0
         is_complete = False
-        loop = asyncio.get_running_loop()
 
         async def limited() -> Message:
             """Receive a part of the body, which may not announce its size."""
@@ -190,11 +246,13 @@ class Gate:
                 raise HTTPException(413, f"a request has at most {self.limits.body} bytes.")
             if message["type"] == "http.request" and not message.get("more_body"):
                 is_complete = True
-                deadline.reschedule(loop.time() + self.limits.seconds)
+                deadline.reschedule(self._ending.deadline(self.limits.seconds))
             return message
 
+        deadline = asyncio.timeout_at(self._ending.deadline(self.limits.seconds))
+        self._ending.deadlines.add(deadline)
         try:
-            async with asyncio.timeout(self.limits.seconds) as deadline:
+            async with deadline:
                 await self.app(scope, limited, send)
         except TimeoutError:
             if is_complete:
@@ -208,6 +266,8 @@ class Gate:
             logger.exception("a request failed")
             message = "this could not be computed. The log of the service has the reason."
             return problem(path, 500, message)
+        finally:
+            self._ending.deadlines.discard(deadline)
         return None
 
     def _record(
@@ -222,13 +282,35 @@ class Gate:
         line = {
             "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             "status": status,
-            "method": scope["method"],
+            "method": scope["method"][:MAX_LOGGED_METHOD],
             "path": quote(path[:MAX_LOGGED_PATH]),  # quoted, so that it cannot break the line
             "ms": round(1000 * seconds, 1),
             **fields,
         }
         text = " ".join(f"{name}={value}" for name, value in line.items())
         logger.info("%s", text, extra={"fields": line})
+
+
+def is_allowed_host(host: str, allowed: Sequence[str]) -> bool:
+    """Whether a service answers requests for a host.
+
+    Args:
+        host: The header `Host`.
+        allowed: Names in lower case. `*.example.org` stands for all names below, "addresses" for
+            all IP addresses, and "*" for all hosts.
+    """
+    if "*" in allowed:
+        return True
+    name = host.lower()
+    if name.startswith("["):
+        name = name[1:].partition("]")[0]
+    else:
+        name = name.partition(":")[0].removesuffix(".")
+    if "addresses" in allowed:
+        with suppress(ValueError):
+            ipaddress.ip_address(name)
+            return True
+    return any(name == one or (one[:2] == "*." and name.endswith(one[1:])) for one in allowed)
 
 
 async def unless_disconnected(receive: Receive, work: Any) -> Any:

@@ -62,6 +62,24 @@ class ServeOptions:
         metavar="SECONDS",
         minimum=0,
     )
+    max_connections: int | None = option(
+        None,
+        "Maximum open connections. Default: as many as `ulimit -n` has room for, up to 4096.",
+        metavar="N",
+        minimum=1,
+    )
+    drain: float = option(
+        0.0,
+        "Time between SIGTERM and the end of listening. /health/ready is 503 meanwhile.",
+        metavar="SECONDS",
+        minimum=0.0,
+    )
+    allowed_hosts: tuple[str, ...] | None = option(
+        None,
+        "Hosts that requests may name (*.example.org, * for all, addresses for IP addresses). "
+        "Default: localhost,addresses on a loopback address, else all.",
+        metavar="HOST,...",
+    )
     cors: tuple[str, ...] = option(
         (),
         "Origins of web pages that may call the service (* for all).",

@@ -1,0 +1,267 @@
+"""What surrounds each connection: how long it may be silent, how many there are, and their end.
+
+Uvicorn closes idle connections after an answer. It neither limits the time to the end of the
+headers, nor the number of open connections. This module does, for both of its HTTP parsers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import signal
+import socket
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from types import FrameType
+from typing import Any
+
+import uvicorn
+from prometheus_client import CollectorRegistry, Counter, Gauge
+from uvicorn.protocols.http.auto import AutoHTTPProtocol
+
+from minibert.serving.limits import Ending, logger
+from minibert.serving.options import Limits
+
+ACCEPTED_AT_ONCE = 64  # connections, before any of them can be closed
+OTHER_FILES = 64  # of the process: libraries, the log, the models while they are loaded
+MAX_CONNECTIONS = 4096  # where the system has room for more
+BACKLOG = 2048  # connections that the system keeps until they are accepted
+OUT_OF_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+
+
+def most_connections(requested: int | None) -> int:
+    """The limit of open connections. None: as many as `ulimit -n` has room for, at most 4096.
+
+    Raises:
+        ValueError: More are requested than there is room for.
+    """
+    if sys.platform == "win32":
+        return requested or MAX_CONNECTIONS
+    import resource
+
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    room = files - OTHER_FILES - ACCEPTED_AT_ONCE
+    if files == resource.RLIM_INFINITY:
+        room = requested or MAX_CONNECTIONS
+    if (requested or 1) > room:
+        needed = (requested or 1) + OTHER_FILES + ACCEPTED_AT_ONCE
+        raise ValueError(
+            f"{requested or 1} connections need {needed} open files, but `ulimit -n` is {files}: "
+            f"set it to {needed}, or --max-connections to a smaller number."
+        )
+    return requested or min(room, MAX_CONNECTIONS)
+
+
+class Seldom(logging.Filter):
+    """Lets each message through once a minute, whatever its arguments are."""
+
+    SECONDS = 60.0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._last: dict[str, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether the message has not been logged in the last minute."""
+        now = time.monotonic()
+        key = str(record.msg)
+        if now - self._last.get(key, -self.SECONDS) < self.SECONDS:
+            return False
+        self._last[key] = now
+        return True
+
+
+class Connections:
+    """The open connections of a server.
+
+    Args:
+        most: How many there may be.
+        seconds: Time to the end of the headers of a request.
+        registry: Where their metrics are registered.
+
+    Attributes:
+        waiting: Connections without a request in progress, the one that waits longest first.
+    """
+
+    def __init__(self, most: int, seconds: float, registry: CollectorRegistry) -> None:
+        self.most = most
+        self.seconds = seconds
+        self.open: set[Any] = set()
+        self.waiting: dict[Any, None] = {}
+        gauge = Gauge("minibert_connections", "Open connections", registry=registry)
+        gauge.set_function(lambda: len(self.open))
+        self._closed = Counter(
+            "minibert_closed_connections",
+            "Connections that were closed because they were silent, or too many",
+            ["reason"],
+            registry=registry,
+        )
+        self._log = Seldom()
+
+    def close(self, connection: Any, reason: str) -> None:
+        """Close a connection and count why."""
+        self._closed.labels(reason).inc()
+        self.waiting.pop(connection, None)
+        self.open.discard(connection)  # it is closed before the next one is accepted
+        connection.transport.close()
+
+    def make_room(self, newest: Any) -> None:
+        """Close a connection if there are too many.
+
+        It is the one that has waited longest: before its first request, else between two. A new
+        connection is closed itself only where all others have a request in progress.
+        """
+        if len(self.open) <= self.most:
+            return
+        silent = (one for one in self.waiting if one.cycle is None and one is not newest)
+        idle = (one for one in self.waiting if one is not newest)
+        self.close(next(silent, None) or next(idle, newest), "full")
+        self.warn(
+            "%d connections are open, which is the limit: those that wait longest are closed "
+            "(--max-connections)",
+            self.most,
+        )
+
+    def warn(self, message: str, *arguments: object) -> None:
+        """Log a warning, each at most once a minute."""
+        record = logger.makeRecord(
+            logger.name, logging.WARNING, __file__, 0, message, arguments, None
+        )
+        if self._log.filter(record):
+            logger.handle(record)
+
+
+def protocol_of(connections: Connections) -> type[asyncio.Protocol]:
+    """The protocol of uvicorn, with the limits of these connections."""
+
+    class Protocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
+        _timer: asyncio.TimerHandle | None = None
+
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            super().connection_made(transport)
+            connections.open.add(self)
+            connections.waiting[self] = None
+            self._await_headers()
+            connections.make_room(self)
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            super().connection_lost(exc)
+            self._stop_timer()
+            connections.open.discard(self)
+            connections.waiting.pop(self, None)
+
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            if self._is_busy():
+                self._stop_timer()
+                connections.waiting.pop(self, None)
+            elif self._timer is None:  # headers that have begun, or a body that nobody reads
+                self._await_headers()
+
+        def on_response_complete(self) -> None:
+            super().on_response_complete()
+            if not self._is_busy() and self in connections.open:
+                connections.waiting[self] = None
+
+        def _is_busy(self) -> bool:
+            return self.cycle is not None and not self.cycle.response_complete
+
+        def _await_headers(self) -> None:
+            self._timer = self.loop.call_later(connections.seconds, self._close_silent)
+
+        def _stop_timer(self) -> None:
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+
+        def _close_silent(self) -> None:
+            if not self._is_busy():
+                connections.close(self, "silent")
+
+    return Protocol
+
+
+class Server(uvicorn.Server):
+    """A server that says that it ends before it does, and ends in time.
+
+    Args:
+        app: The application of `create_app`.
+        ending: Its end, which the application shares.
+        connections: Its connections.
+        limits: Limits of each request.
+        drain: Seconds between SIGTERM and the end of listening, in which `GET /health/ready` is 503
+            and answers close their connections.
+        keep_alive: Seconds after which an idle connection is closed.
+    """
+
+    def __init__(
+        self,
+        app: Callable[..., Awaitable[None]],
+        ending: Ending,
+        connections: Connections,
+        limits: Limits,
+        drain: float,
+        keep_alive: int,
+    ) -> None:
+        config = uvicorn.Config(
+            app,
+            http=protocol_of(connections),
+            ws="none",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            backlog=ACCEPTED_AT_ONCE,
+            timeout_keep_alive=keep_alive,
+            timeout_graceful_shutdown=limits.seconds,  # type: ignore[arg-type]
+        )
+        super().__init__(config)
+        self._ending = ending
+        self._connections = connections
+        self._seconds = limits.seconds
+        self._drain = drain
+        self._drains = False
+        self._last_moment = float("inf")
+
+    @property
+    def remaining(self) -> float:
+        """Seconds until the process should have ended."""
+        return max(0.0, self._last_moment - time.monotonic())
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Begin to end. Ctrl-C, and a second signal, do not wait for load balancers."""
+        self._drains = sig == signal.SIGTERM and not self.should_exit
+        super().handle_exit(sig, frame)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen, and log once a minute that there are no more files for connections."""
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(self._on_exception)
+        await super().startup(sockets)
+        for listening in sockets or []:
+            listening.listen(BACKLOG)
+
+    def _on_exception(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        if not isinstance(error, OSError) or error.errno not in OUT_OF_FILES:
+            return loop.default_exception_handler(context)
+        self._connections.warn("a connection could not be accepted (%s)", error.strerror)
+
+    async def main_loop(self) -> None:
+        """Serve until a signal, and then for `drain` seconds."""
+        await super().main_loop()
+        self._ending.has_begun = True
+        end = time.monotonic() + self._drain
+        ticks = 0
+        while self._drains and not self.force_exit and time.monotonic() < end:
+            await asyncio.sleep(0.1)
+            ticks += 1
+            await self.on_tick(ticks)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop listening, and answer the requests in progress within the timeout."""
+        self._last_moment = time.monotonic() + self._seconds
+        # the rest of the time is for what the model computes at that moment
+        self._ending.expire(0.8 * self._seconds)
+        await super().shutdown(sockets)
