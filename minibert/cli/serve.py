@@ -36,6 +36,16 @@ from minibert.util.extras import need
 
 KEY = "MINIBERT_API_KEY"
 M_ARENA_MAX = -8  # malloc.h
+# what PyTorch, oneDNN, ONNX Runtime and the system say where memory is short
+OUT_OF_MEMORY = (
+    "could not create a primitive",
+    "can't allocate memory",
+    "bad_alloc",
+    "Cannot allocate memory",
+    "Failed to allocate memory",
+    "not enough memory",
+    "out of memory",
+)
 
 
 def add(parser: Parser) -> None:
@@ -188,10 +198,13 @@ def _load(options: argparse.Namespace, settings: ServeOptions, name: str, model:
             **keywords_of(load, options),
         )
         served.batched.encode("ready?")  # the first text takes longer than others
-    except (ImportError, KeyboardInterrupt, MemoryError):
+    except (ImportError, KeyboardInterrupt):
         raise
     except Exception as error:
-        raise ValueError(Message(f"{model} cannot be served: ", message_of(error))) from error
+        what = f"{model} cannot be served: "
+        if isinstance(error, MemoryError) or any(sign in str(error) for sign in OUT_OF_MEMORY):
+            what = f"{model} cannot be served, because there is too little memory for it: "
+        raise ValueError(Message(what, message_of(error))) from error
     print(f"{model} is served as {name} ({served.kind})", file=sys.stderr)
     return served
 

@@ -11,6 +11,7 @@ was busy with the previous batch (dynamic batching).
 """
 
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -29,6 +30,7 @@ class _Request(NamedTuple):
     rows: Rows
     settings: Settings
     future: Future[Vector]
+    since: float  # by time.monotonic
 
 
 class Batched(AbstractContextManager["Batched"]):
@@ -44,6 +46,7 @@ class Batched(AbstractContextManager["Batched"]):
 
     Attributes:
         max_pending: As passed.
+        observe: Called with the seconds that each text of a batch has waited.
     """
 
     def __init__(
@@ -63,6 +66,7 @@ class Batched(AbstractContextManager["Batched"]):
         self._max_wait = max_wait_ms / 1000
         self._max_tokens = max_tokens
         self.max_pending = max_pending
+        self.observe: Callable[[list[float]], object] = lambda seconds: None
         self._waiting: deque[_Request] = deque()
         self._changed = threading.Condition()
         self._closed = False
@@ -90,7 +94,8 @@ class Batched(AbstractContextManager["Batched"]):
 
     def submit_rows(self, texts: Sequence[tuple[Rows, Settings]]) -> list[Future[Vector]]:
         """As `submit`, for several tokenized texts. All of them wait or, after an error, none."""
-        requests = [_Request(rows, settings, Future[Vector]()) for rows, settings in texts]
+        now = time.monotonic()
+        requests = [_Request(rows, settings, Future[Vector](), now) for rows, settings in texts]
         with self._changed:
             if self._closed:
                 raise RuntimeError(
@@ -174,6 +179,8 @@ class Batched(AbstractContextManager["Batched"]):
             for request in batch:
                 if request.future.set_running_or_notify_cancel():
                     requests.append(request)
+            now = time.monotonic()
+            self.observe([now - request.since for request in requests])
             self._answer(requests)
 
     def _next_batch(self, is_new: bool) -> list[_Request]:

@@ -712,6 +712,7 @@ def _add_tei_tools(app: FastAPI, service: Service) -> None:
             about["thresholds"] = model.about["thresholds"]
         return {
             "model_id": model.name,
+            "model_sha": model.about.get("fingerprint"),
             "model_dtype": model.about["precision"],
             "model_type": {model.kind: about},
             "max_input_length": model.max_length,

@@ -133,10 +133,17 @@ class Connections:
             logger.handle(record)
 
 
-def protocol_of(connections: Connections) -> type[asyncio.Protocol]:
-    """The protocol of uvicorn, with the limits of these connections."""
+def protocol_of(
+    connections: Connections, base: type[asyncio.Protocol] = AutoHTTPProtocol
+) -> type[asyncio.Protocol]:
+    """A protocol of uvicorn, with the limits of these connections.
 
-    class Protocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
+    Args:
+        connections: The open connections.
+        base: That of httptools if it is installed, else that of h11.
+    """
+
+    class Protocol(base):  # type: ignore[misc, valid-type]
         _timer: asyncio.TimerHandle | None = None
 
         def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -222,11 +229,13 @@ class Server(uvicorn.Server):
         self._seconds = limits.seconds
         self._drain = drain
         self._drains = False
-        self._last_moment = float("inf")
+        self._last_moment: float | None = None
 
     @property
     def remaining(self) -> float:
         """Seconds until the process should have ended."""
+        if self._last_moment is None:  # an error, or a signal before it ran
+            return self._seconds
         return max(0.0, self._last_moment - time.monotonic())
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:

@@ -21,7 +21,7 @@ from functools import partial
 from typing import Any
 from urllib.parse import quote
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, ProcessCollector
 from pydantic_core import to_json
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
@@ -63,9 +63,21 @@ class Metrics:
         batches = Histogram(
             "minibert_batch_texts", "Texts of a batch", ["model"], buckets=sizes, registry=registry
         )
+        waits = Histogram(
+            "minibert_wait_seconds", "Time that a text waits", ["model"], registry=registry
+        )
+        about = Info("minibert_model", "A model", ["model"], registry=registry)
+
+        def observe(name: str, seconds: list[float]) -> None:
+            batches.labels(name).observe(len(seconds))
+            for one in seconds:
+                waits.labels(name).observe(one)
+
         for name, model in models.items():
             waiting.labels(name).set_function(partial(getattr, model.batched, "pending"))
-            model.observe_batch = batches.labels(name).observe
+            model.batched.observe = partial(observe, name)
+            fingerprint = model.about.get("fingerprint") or ""
+            about.labels(name).info({"kind": model.kind, "fingerprint": fingerprint})
 
 
 def problem(

@@ -28,6 +28,7 @@ from minibert.encoders.token_rows import (
     tokenize_rows,
     truncate_row,
 )
+from minibert.tokenization.spec import tokenizer_digest
 
 if TYPE_CHECKING:
     from minibert.config import BertConfig
@@ -75,8 +76,8 @@ class Served:
         self._tokenizer_of = cache(self._truncating_at)
         self._encoder = encoder
         self._settings_of = cache(lambda prompt_name: encoder.settings(prompt_name=prompt_name))
-        self.observe_batch: Callable[[float], object] = lambda texts: None
-        self.batched = Batched(self._read, self._encode, **queue)
+        encode_rows: Any = encoder.encode_rows  # spans, of a tagger
+        self.batched = Batched(self._read, encode_rows, **queue)
 
     async def read(
         self,
@@ -221,10 +222,6 @@ class Served:
             )
         return results
 
-    def _encode(self, rows: Rows, settings: Settings) -> Any:
-        self.observe_batch(len(rows.ids))
-        return self._encoder.encode_rows(rows, settings)
-
     def _read(self, text: str, prompt: str | None, prompt_name: str | None) -> Request:
         """The row of a text, for `Batched`."""
         (request,) = self._rows([text], prompt_name, None)
@@ -322,6 +319,33 @@ def _size(text: Input) -> int:
     return len(text)
 
 
+def fingerprint_of(encoder: Any) -> str:
+    """The beginning of a digest of the weights and the tokenizer.
+
+    Two services with the same fingerprint give the same answers, up to the last bits.
+
+    Args:
+        encoder: An embedder, a classifier, a reranker or a tagger, exported or not.
+    """
+    digest = tokenizer_digest(encoder.tokenizer)
+    for part in _weights_of(encoder):
+        digest.update(part)
+    return digest.hexdigest()[:16]
+
+
+def _weights_of(encoder: Any) -> Iterator[Any]:
+    if hasattr(encoder, "weights"):
+        yield from encoder.weights()
+    elif hasattr(encoder.model, "source"):  # an exported head
+        yield encoder.model.source.require("model.onnx").read_bytes()
+    else:
+        import torch
+
+        for name, tensor in sorted(encoder.model.state_dict().items()):
+            yield name.encode()
+            yield tensor.detach().cpu().contiguous().view(torch.uint8).numpy()
+
+
 def load(
     name: str,
     source: Source,
@@ -358,6 +382,7 @@ def load(
             "classifiers and regressions of texts, and taggers."
         )
     model = load_text_model(checkpoint, kind, precision=precision, device=device, dtype="float32")
+    fingerprint = fingerprint_of(model)
     if backend == "torch":
         from minibert.inference.optimize import warm_up
 
@@ -369,13 +394,14 @@ def load(
             "dimension": model.dimension,
             "pooling": ",".join(model.pooling),
             "precision": precision,
+            "fingerprint": fingerprint,
             "prompts": list(model.prompts),
             "default_prompt_name": model.default_prompt_name,
         }
         return Served(name, "embedding", model, about, **queue)
     config: BertConfig = model.config
     labels = label_names(config)
-    about = {"labels": labels, "precision": precision}
+    about = {"labels": labels, "precision": precision, "fingerprint": fingerprint}
     if kind == "tagger":
         return Served(name, kind, model, about, **queue)
     if config.problem_type == "multi_label_classification":

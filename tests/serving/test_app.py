@@ -591,7 +591,10 @@ class TestBusy:
             assert len(client.post("/embed", json={"inputs": ["hello"] * 8}).json()) == 8
 
     def test_nothing_is_tokenized_for_a_client_that_has_left(
-        self, stopped: Stopped, monkeypatch: pytest.MonkeyPatch
+        self,
+        stopped: Stopped,
+        monkeypatch: pytest.MonkeyPatch,
+        caplog: pytest.LogCaptureFixture,
     ) -> None:
         """The thread ends at its next text, both at a timeout and when the client disconnects."""
         read, threads, go = [], [], threading.Event()
@@ -608,11 +611,17 @@ class TestBusy:
         stopped.model._tokenizer_of.cache_clear()
         texts = ["hello " * 1000] * 7  # so many characters are tokenized in a thread
         bodies = {"/embed": {"inputs": texts}, "/tokenize": {"inputs": texts}}
-        with serving([stopped.model], Limits(seconds=0.5)) as url:
+        with (
+            serving([stopped.model], Limits(seconds=0.5)) as url,
+            caplog.at_level("INFO", "minibert.serve"),
+        ):
             for path, body in bodies.items():
                 assert httpx.post(f"{url}{path}", json=body, timeout=30).status_code == 503
                 with pytest.raises(httpx.TimeoutException):
                     httpx.post(f"{url}{path}", json=body, timeout=0.2)
+            deadline = time.monotonic() + 60
+            while caplog.text.count("status=") < 4 and time.monotonic() < deadline:
+                time.sleep(0.01)
             go.set()
         for thread in threads:
             thread.join(60)
