@@ -127,7 +127,7 @@ place: str = minibert.Answerer.from_pretrained("answers", backend="onnx").answer
 best: str = minibert.Classifier.from_pretrained("labels", precision="int8").classify("Great.")[0][
     "label"
 ]
-word: str = minibert.Filler.from_pretrained("minibert-en").fill_mask("A [MASK].")[0][0]["token_str"]
+guess: str = minibert.Filler.from_pretrained("minibert-en").fill_mask("A [MASK].")[0][0]["token_str"]
 reader = BertForQuestionAnswering.from_pretrained("reader")
 answer: str = minibert.answer_question(reader, tokenizer, "Who?", "Anna sat.")["answer"]
 result = minibert.evaluate(classifier, tokenizer, "dev.csv", label_column="label")
