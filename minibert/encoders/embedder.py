@@ -23,14 +23,8 @@ from minibert.encoders.encoder_options import (
     TextModelKeywords,
     takes,
 )
-from minibert.encoders.pooling import (
-    POOLINGS,
-    Layers,
-    Pooling,
-    combine_layers,
-    pool,
-    resolve_layers,
-)
+from minibert.encoders.pooling import Layers, combine_layers, pool, resolve_layers
+from minibert.encoders.pooling_names import POOLINGS, Pooling
 from minibert.encoders.steps import Dense, Truncate
 from minibert.encoders.text_encoder import TextEncoder
 from minibert.encoders.token_rows import Rows, Settings, Vectors
@@ -68,7 +62,7 @@ class SentenceEmbedder(TextEncoder, nn.Module):
     Args:
         model: The BERT, used as it is.
         tokenizer: Its tokenizer.
-        pooling: One of `minibert.encoders.pooling.POOLINGS`, or several whose vectors are
+        pooling: One of `minibert.encoders.pooling_names.POOLINGS`, or several whose vectors are
             concatenated.
         layers: Which hidden states are pooled, as in `minibert.encoders.pooling.resolve_layers`.
         layer_weights: Weights of these layers in a sum, as in

@@ -15,6 +15,7 @@ from dataclasses import dataclass, fields
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, cast, get_args
 
+from minibert.encoders.pooling_names import POOLINGS
 from minibert.inference.batching import BATCH_TOKENS
 from minibert.inference.precisions import PRECISIONS
 from minibert.util.checks import check_flag, flags_of, option, refuse_unknown
@@ -22,7 +23,8 @@ from minibert.util.checks import check_flag, flags_of, option, refuse_unknown
 if TYPE_CHECKING:
     import torch
 
-    from minibert.encoders.pooling import Layers, Pooling
+    from minibert.encoders.pooling import Layers
+    from minibert.encoders.pooling_names import Pooling
     from minibert.inference.precisions import Precision
 
 Overflow = Literal["truncate", "mean"]
@@ -160,8 +162,8 @@ class EmbedderOptions(TextModelOptions, LoadOptions):
 
     pooling: Pooling | Sequence[Pooling] | None = option(
         None,
-        "Pooling of the token vectors: cls, pooler, mean, max, mean_sqrt_len, or several with "
-        "commas. Default: the model's own.",
+        f"Pooling of the token vectors: {', '.join(POOLINGS)}, or several with commas. Default: "
+        "the model's own.",
         metavar="NAME",
     )
     layers: Layers | None = option(

@@ -8,15 +8,13 @@ import math
 import operator
 from collections.abc import Sequence
 from itertools import groupby
-from typing import Literal, SupportsFloat, get_args
+from typing import SupportsFloat
 
 import torch
 from torch import Tensor
 
+from minibert.encoders.pooling_names import POOLINGS
 from minibert.util.errors import ArgumentError
-
-Pooling = Literal["cls", "pooler", "mean", "max", "mean_sqrt_len"]
-POOLINGS: tuple[Pooling, ...] = get_args(Pooling)
 
 Layers = str | Sequence[int]
 
@@ -169,6 +167,7 @@ def pool(
     - `"pooler"`: that state after the pooler's linear layer and tanh, `pooler_output`.
     - `"mean"`, `"max"`: over the tokens of the sequence, [CLS] and [SEP] included.
     - `"mean_sqrt_len"`: their sum divided by the square root of their number.
+    - `"weightedmean"`: their mean, in which a token counts by its position: 1, 2, 3 and so on.
 
     Args:
         states: Features of the tokens of all sequences in a row, (tokens, hidden), see `unpad`, or
@@ -200,9 +199,9 @@ def pool(
             )
         elif isinstance(lengths, Tensor):
             visible = lengths[:, skip:, None] != 0
-            vectors.append(_pool_padded(states[:, skip:], visible, name))
+            vectors.append(_pooled(states[:, skip:], name, skip, visible))
         else:
-            vectors.append(_concatenated([_pool_full(block, name) for block in blocks]))
+            vectors.append(_concatenated([_pooled(block, name, skip) for block in blocks]))
     return _concatenated(vectors, dim=-1)
 
 
@@ -234,31 +233,34 @@ def _concatenated(parts: list[Tensor], dim: int = 0) -> Tensor:
     return torch.cat(parts, dim)
 
 
-def _pool_full(states: Tensor, name: str) -> Tensor:
-    """`pool` of equally long sequences, (batch, seq, hidden) to (batch, hidden)."""
-    if name == "cls":
-        return states[:, 0]
-    if name == "max":
-        return states.amax(dim=1)
-    length = states.shape[1]
-    if name == "mean_sqrt_len":
-        return states.sum(dim=1) / float(length**0.5)
-    return states.sum(dim=1) / length
+def _pooled(states: Tensor, name: str, skip: int, visible: Tensor | None = None) -> Tensor:
+    """One vector for each of some sequences of one length, or padded to one.
 
+    Args:
+        states: Features of the tokens behind those that are left out, (batch, seq, hidden).
+        name: One of `POOLINGS`, except "pooler".
+        skip: How many tokens at the start are left out.
+        visible: Which tokens are pooled, (batch, seq, 1). None: all.
 
-def _pool_padded(states: Tensor, visible: Tensor, name: str) -> Tensor:
-    """`pool` of padded sequences, (batch, seq, hidden) to (batch, hidden).
-
-    `visible`, (batch, seq, 1), says which tokens are pooled.
+    Returns:
+        (batch, hidden).
     """
-    if name == "cls":
+    if name == "cls" and visible is not None:
         # the first visible token, wherever it is
         first = visible.long().argmax(dim=1, keepdim=True).expand(-1, 1, states.size(-1))
         return states.gather(1, first)[:, 0]
+    if name == "cls":
+        return states[:, 0]
+    if visible is not None:
+        states = states.masked_fill(~visible, -torch.inf if name == "max" else 0)
     if name == "max":
-        return states.masked_fill(~visible, -torch.inf).amax(dim=1)
-    total = states.masked_fill(~visible, 0).sum(dim=1)
-    count = visible.sum(dim=1)
+        return states.amax(dim=1)
+    if name == "weightedmean":
+        positions = torch.arange(states.shape[1], device=states.device) + (skip + 1)
+        weights = positions[:, None].to(states.dtype)  # (seq, 1)
+        counted = weights if visible is None else weights * visible  # (batch, seq, 1)
+        return (states * weights).sum(dim=1) / counted.sum(dim=-2)
+    count = states.shape[1] if visible is None else visible.sum(dim=1)
     if name == "mean_sqrt_len":
-        return total / count**0.5
-    return total / count
+        count = count**0.5
+    return states.sum(dim=1) / count

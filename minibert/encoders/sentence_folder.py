@@ -23,21 +23,12 @@ from minibert.checkpoints.hub import TRANSFORMER_FILES
 from minibert.checkpoints.source import Source
 from minibert.config import BertConfig
 from minibert.encoders.encoder_options import TextModelOptions
+from minibert.encoders.pooling_names import MODES, UNSUPPORTED_MODES
 from minibert.encoders.search import Metric
 from minibert.encoders.text_encoder import check_prompts
 from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.util.files import parse_json, read_json, read_text, replacing, write_json
 
-# in the order in which sentence-transformers puts them side by side
-POOLING_FLAGS = {
-    "pooling_mode_cls_token": "cls",
-    "pooling_mode_max_tokens": "max",
-    "pooling_mode_mean_tokens": "mean",
-    "pooling_mode_mean_sqrt_len_tokens": "mean_sqrt_len_tokens",
-    "pooling_mode_weightedmean_tokens": "weightedmean",
-    "pooling_mode_lasttoken": "lasttoken",
-}
-POOLINGS = {"cls": "cls", "max": "max", "mean": "mean", "mean_sqrt_len_tokens": "mean_sqrt_len"}
 # the package of the modules in the first versions, which every version still finds
 MODULES = "sentence_transformers.models"
 # the classes of torch.nn that files of sentence-transformers may name
@@ -415,13 +406,15 @@ def _read_pooling(path: Path, folder: SentenceFolder) -> None:
     config = _read_fields(path, POOLING_FIELDS, folder)
     modes = config.get("pooling_mode")
     if not modes:
-        modes = [mode for flag, mode in POOLING_FLAGS.items() if config.get(flag)] or "mean"
+        known = [*MODES.values(), *UNSUPPORTED_MODES]
+        modes = [mode.name for mode in known if config.get(mode.flag)] or "mean"
     if not isinstance(modes, list):
         modes = [modes]
-    for mode in modes:
-        if mode not in tuple(POOLINGS):
-            raise unsupported(path, "pooling", mode, POOLINGS)
-    folder.pooling = [POOLINGS[mode] for mode in modes]
+    poolings = {mode.name: pooling for pooling, mode in MODES.items()}
+    for name in modes:
+        if name not in tuple(poolings):
+            raise unsupported(path, "pooling", name, poolings)
+    folder.pooling = [poolings[name] for name in modes]
 
 
 def _check_input(source: Source, place: str) -> None:
@@ -499,12 +492,12 @@ def _write_fields(
 
 
 def _pooling_config(pooling: Sequence[str], hidden: int) -> dict[str, Any]:
-    flags = {flag: POOLINGS.get(mode) in pooling for flag, mode in POOLING_FLAGS.items()}
-    in_order = [POOLINGS[mode] for flag, mode in POOLING_FLAGS.items() if flags[flag]]
-    if in_order == list(pooling):  # every version reads this
+    if [name for name in MODES if name in pooling] == list(pooling):  # every version reads this
+        flags = {mode.flag: name in pooling for name, mode in MODES.items()}
+        flags |= {mode.flag: False for mode in UNSUPPORTED_MODES}
         return {"word_embedding_dimension": hidden, **flags}
-    modes = {ours: theirs for theirs, ours in POOLINGS.items()}
-    return {"embedding_dimension": hidden, "pooling_mode": [modes[name] for name in pooling]}
+    modes = [mode.name for name in pooling for ours, mode in MODES.items() if ours == name]
+    return {"embedding_dimension": hidden, "pooling_mode": modes}
 
 
 def transformer_folder(source: Source) -> str:

@@ -360,8 +360,8 @@ class TestFolders:
                 "asks for pooling 'lasttoken', but minibert has cls, max, mean",
             ),
             (
-                [("Pooling", {"pooling_mode_weightedmean_tokens": True})],
-                "asks for pooling 'weightedmean'",
+                [("Pooling", {"pooling_mode_lasttoken": True})],
+                "asks for pooling 'lasttoken'",
             ),
             (
                 [("Pooling", {}), ("LSTM", {})],

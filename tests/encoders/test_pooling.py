@@ -106,6 +106,12 @@ class TestPool:
             "mean_sqrt_len": torch.stack(
                 [part.sum(0) / len(part) ** 0.5 for part in (first, second, third)]
             ),
+            "weightedmean": torch.stack(
+                [
+                    sum(n * state for n, state in enumerate(part, 1)) / sum(range(len(part) + 1))
+                    for part in (first, second, third)
+                ]
+            ),
         }
         for name, vectors in expected.items():
             torch.testing.assert_close(pool(states, lengths, name), vectors)

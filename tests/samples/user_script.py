@@ -121,13 +121,12 @@ people: list[str] = [
     entity["word"]
     for entity in minibert.Tagger.from_pretrained("tagger").find_entities("Anna sat.")
 ]
-place: str = minibert.Answerer.from_pretrained("answers", backend="onnx").answer(
-    "Where?", "On it."
-)["answer"]
-best: str = minibert.Classifier.from_pretrained("labels", precision="int8").classify("Great.")[0][
-    "label"
-]
-guess: str = minibert.Filler.from_pretrained("minibert-en").fill_mask("A [MASK].")[0][0]["token_str"]
+answerer = minibert.Answerer.from_pretrained("answers", backend="onnx")
+place: str = answerer.answer("Where?", "On it.")["answer"]
+labels = minibert.Classifier.from_pretrained("labels", precision="int8").classify("Great.")
+best: str = labels[0]["label"]
+filler = minibert.Filler.from_pretrained("minibert-en")
+guess: str = filler.fill_mask("A [MASK].")[0][0]["token_str"]
 reader = BertForQuestionAnswering.from_pretrained("reader")
 answer: str = minibert.answer_question(reader, tokenizer, "Who?", "Anna sat.")["answer"]
 result = minibert.evaluate(classifier, tokenizer, "dev.csv", label_column="label")
