@@ -141,9 +141,9 @@ def parts_of(
     def split(name: str) -> dict[str, Part]:
         file = location / name
         request = RowRequest(file, table, columns=[table.text])
-        spans = row_format(file.suffix, table).split(request, files[name][0], part_bytes)
+        bounds = row_format(file.suffix, table).split(request, files[name][0], part_bytes)
         base = name or file.path.replace("\\", "/").rpartition("/")[2]
-        return {f"{base}-{start:012d}": Part(str(file), start, end) for start, end in spans}
+        return {f"{base}-{start:012d}": Part(str(file), start, end) for start, end in bounds}
 
     parts: dict[str, Part] = {}
     with ThreadPoolExecutor(16) as readers:  # who wait for the answers of an object store

@@ -67,7 +67,7 @@ CONFIG_OF_ENCODER = (
 
 _RESTORE = "run the same minibert embed again, which makes it anew, or copy the folder again."
 
-Record = dict[str, Any]
+ShardRecord = dict[str, Any]
 """What the manifest says of a shard: lines, tokens, overlong, bytes, sha256, texts, ids."""
 
 
@@ -98,19 +98,19 @@ class VectorFolder:
         return "shards" in self.manifest
 
     @property
-    def records(self) -> list[Record]:
+    def records(self) -> list[ShardRecord]:
         """What the manifest of a finished folder says of its shards."""
-        records: list[Record] = self.manifest["shards"]
+        records: list[ShardRecord] = self.manifest["shards"]
         return records
 
     def begin(self, settings: dict[str, Any], embedder: TextEncoder) -> None:
         """Take the settings of a new folder, or compare them with those that it was begun with.
 
         Args:
-            settings: Those of `describe`, the format and size of the shards, and `model_name`,
-                where the model was loaded from, or None. That is for the error: it may be another
-                place, as long as the weights are the same.
-            embedder: The embedder that `describe` was given.
+            settings: `vector_settings`, the format and size of the shards, and `model_name`, where
+                the model was loaded from, or None. That is for the error: it may be another place,
+                as long as the weights are the same.
+            embedder: The embedder that `vector_settings` was given.
 
         Raises:
             ValueError: The folder was begun with another model or other settings, or has shards but
@@ -286,7 +286,7 @@ class VectorFolder:
         Raises:
             ValueError: As `open_checked_vectors`.
         """
-        current = describe(embedder, embedder.settings(prompt=prompt))
+        current = vector_settings(embedder, embedder.settings(prompt=prompt))
         recorded_settings = _with_current_digest(self.manifest, embedder, current)
         if embedder.similarity_fn_name == "cosine":
             recorded_settings = _without_normalization(recorded_settings)
@@ -309,7 +309,7 @@ class VectorFolder:
         whole = [self._is_as_written(number, record) for number, record in enumerate(self.records)]
         return np.repeat(np.array(whole, dtype=bool), [record["lines"] for record in self.records])
 
-    def _is_as_written(self, number: int, record: Record) -> bool:
+    def _is_as_written(self, number: int, record: ShardRecord) -> bool:
         shard = self.shard(number)
         size, _ = shard.files().get("", (None, None))
         # object stores check their files themselves, and reading all would take too long
@@ -331,7 +331,7 @@ class VectorFolder:
     def _record_file(self, number: int) -> Location:
         return self.location / f".shard-{number:06d}"
 
-    def _record(self, number: int) -> Record | None:
+    def _record(self, number: int) -> ShardRecord | None:
         """What is known of a complete shard, from the manifest or the file of a run."""
         try:
             record = self._record_file(number).read_json()
@@ -559,7 +559,7 @@ def _check_manifest(manifest: dict[str, Any]) -> None:
         raise ValueError(f"has {manifest.get('lines')!r:.80} lines, but its shards have others")
 
 
-def _check_record(record: Record) -> None:
+def _check_record(record: ShardRecord) -> None:
     """Raise a ValueError for a record that cannot be that of a shard."""
     lines = _check_entry(record, "lines", int)
     for name in ("tokens", "overlong", "bytes"):
@@ -660,7 +660,7 @@ def _with_current_digest(
     return manifest
 
 
-def describe(embedder: TextEncoder, settings: Settings) -> dict[str, Any]:
+def vector_settings(embedder: TextEncoder, settings: Settings) -> dict[str, Any]:
     """Return everything that vectors depend on besides their text."""
     return {
         "normalize_embeddings": settings.normalize,

@@ -46,7 +46,7 @@ from minibert.util.errors import Argument, ArgumentError, Message
 from minibert.util.files import named_in_errors, only_run_in
 from minibert.util.progress import SILENT, Progress, interruptible
 from minibert.vectors.file import vector_format
-from minibert.vectors.folder import OWN_FILES, VectorFolder, describe, text_digest
+from minibert.vectors.folder import OWN_FILES, VectorFolder, text_digest, vector_settings
 
 MAIN_GUARD = (
     'Let the script call this function under `if __name__ == "__main__":`, which is not true in '
@@ -200,7 +200,7 @@ def encode_to_shards(
     about = {
         "file_format": file_format,
         "shard_size": shard_size,
-        **describe(embedder, settings),
+        **vector_settings(embedder, settings),
         "model_name": embedder.model_name,
     }
     run = _Run(embedder, settings, form, update)

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import IO, Any
 
-from minibert.text.formats.arrow_tables import ArrowTable, Batch
-from minibert.text.formats.format import Span
-from minibert.text.formats.lines import even_spans
+from minibert.text.formats.arrow_tables import ArrowTable, RowBatch
+from minibert.text.formats.format import Bounds
+from minibert.text.formats.lines import even_bounds
 from minibert.util.extras import need
 
 _FILE = b"ARROW1"
@@ -69,7 +69,7 @@ class ArrowFile:
 
     def batches(
         self, columns: list[str] | None = None, start: int = 0, end: int | None = None
-    ) -> Iterator[Batch]:
+    ) -> Iterator[RowBatch]:
         """Yield the batches from `start` to `end`. Other columns are not unpacked."""
         file = self._file
         if columns is not None:
@@ -86,10 +86,10 @@ class ArrowFile:
             else:  # how many rows are before is unknown
                 yield f"batch {number + 1}, row", 0, batch
 
-    def spans(self, text: str, size: int, part_bytes: int) -> list[Span]:
+    def bounds(self, text: str, size: int, part_bytes: int) -> list[Bounds]:
         """Ranges of batches, by the bytes of the file."""
         count = self._file.num_record_batches
-        return even_spans(count, max(1, count * part_bytes // max(1, size)))
+        return even_bounds(count, max(1, count * part_bytes // max(1, size)))
 
 
 class ArrowStream:
@@ -105,14 +105,14 @@ class ArrowStream:
 
     def batches(
         self, columns: list[str] | None = None, start: int = 0, end: int | None = None
-    ) -> Iterator[Batch]:
+    ) -> Iterator[RowBatch]:
         """Yield all batches."""
         first = 0
         for batch in self._stream:
             yield "row", first, batch if columns is None else batch.select(columns)
             first += len(batch)
 
-    def spans(self, text: str, size: int, part_bytes: int) -> list[Span]:
+    def bounds(self, text: str, size: int, part_bytes: int) -> list[Bounds]:
         """The whole."""
         return [(0, None)]
 

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
 from minibert.text.formats.format import (
+    Bounds,
     Chunks,
     RowFormat,
     RowWriter,
-    Span,
     VectorFormat,
     with_columns,
 )
@@ -31,7 +31,7 @@ from minibert.util.extras import need
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from minibert.text.formats.format import FloatArray
+    from minibert.text.formats.format import Vectors
 
 ROWS_PER_GROUP = 4096
 # of Arrow's rows that become Python's at a time: a text may be long, and stand once for many rows
@@ -43,7 +43,7 @@ MIXED_IDS = (
     "as one type, or vectors as .jsonl."
 )
 
-Batch = tuple[str, int, Any]
+RowBatch = tuple[str, int, Any]
 """What its rows are counted as ("row"), the number of rows before it, and a `RecordBatch`."""
 
 
@@ -58,10 +58,10 @@ class OpenTable(Protocol):
 
     def batches(
         self, columns: list[str] | None = None, start: int = 0, end: int | None = None
-    ) -> Iterator[Batch]:
+    ) -> Iterator[RowBatch]:
         """Yield the rows from `start` to `end`, with these columns or all."""
 
-    def spans(self, text: str, size: int, part_bytes: int) -> list[Span]:
+    def bounds(self, text: str, size: int, part_bytes: int) -> list[Bounds]:
         """Say where the table can be split, so that parts have about `part_bytes` of text."""
 
 
@@ -109,10 +109,10 @@ class ArrowTable(RowFormat, RowWriter, VectorFormat):
                         else:
                             yield Row(name, number, values, table, unit)
 
-    def spans(self, request: RowRequest, size: int, part_bytes: int) -> list[Span]:
+    def bounds(self, request: RowRequest, size: int, part_bytes: int) -> list[Bounds]:
         """What the table is split by."""
         with self._open(request) as opened:
-            return opened.spans(request.table.text, size, part_bytes)
+            return opened.bounds(request.table.text, size, part_bytes)
 
     @contextmanager
     def _open(self, request: RowRequest) -> Iterator[OpenTable]:
@@ -167,7 +167,7 @@ class ArrowTable(RowFormat, RowWriter, VectorFormat):
         arrow = need("pyarrow", "parquet", f"Writing .{self.name}")
         list_type = arrow.list_(arrow.float32(), dimension)
 
-        def table(entries: Sequence[Any], vectors: FloatArray) -> Any:
+        def table(entries: Sequence[Any], vectors: Vectors) -> Any:
             values = np.ascontiguousarray(vectors, dtype="<f4").reshape(-1)
             flat = _numbers(arrow, arrow.float32(), values)
             columns = {

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    FloatArray = NDArray[np.float32]
+    Vectors = NDArray[np.float32]
 
-Span = tuple[int, int | None]
+Bounds = tuple[int, int | None]
 """Start and end of a part of a file. None is the end of the file."""
 
 
@@ -37,7 +37,7 @@ class Entry(NamedTuple):
     id: Any = None
 
 
-Chunks = Iterable[tuple[Sequence[Entry], "FloatArray"]]
+Chunks = Iterable[tuple[Sequence[Entry], "Vectors"]]
 """Some entries and their vectors (n, dimension), then others."""
 
 
@@ -74,7 +74,7 @@ class RowFormat(Format):
     def rows(self, request: RowRequest) -> Iterator[Row]:
         """Yield the rows of a file or of a part of it."""
 
-    def spans(self, request: RowRequest, size: int, part_bytes: int) -> list[Span]:
+    def bounds(self, request: RowRequest, size: int, part_bytes: int) -> list[Bounds]:
         """Say where a file that is not compressed can be split. See `split`."""
         return [(0, None)]
 
@@ -87,7 +87,7 @@ class RowFormat(Format):
         with self._naming_damage(request.file):
             yield from self.rows(request)
 
-    def split(self, request: RowRequest, size: int, part_bytes: int) -> list[Span]:
+    def split(self, request: RowRequest, size: int, part_bytes: int) -> list[Bounds]:
         """Say where a file can be split.
 
         A compressed file is one part, because each part would unpack all that is before it.
@@ -103,7 +103,7 @@ class RowFormat(Format):
         if request.file.compressed:
             return [(0, None)]
         with self._naming_damage(request.file):
-            return self.spans(request, size, part_bytes)
+            return self.bounds(request, size, part_bytes)
 
     @contextmanager
     def _naming_damage(self, file: Location) -> Iterator[None]:

@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from minibert.text.formats.format import (
+    Bounds,
     Chunks,
     Entry,
     RowFormat,
     RowWriter,
-    Span,
     VectorFormat,
 )
 from minibert.text.formats.json_array import has_surrogate
-from minibert.text.formats.lines import spans_of_lines
+from minibert.text.formats.lines import bounds_of_lines
 from minibert.text.lines import text_lines
 from minibert.text.location import Location
 from minibert.text.request import RowRequest
@@ -24,7 +24,7 @@ from minibert.text.rows import Row
 from minibert.util.files import json_fault, json_text
 
 if TYPE_CHECKING:
-    from minibert.text.formats.format import FloatArray
+    from minibert.text.formats.format import Vectors
 
 
 class JsonLines(RowFormat, RowWriter, VectorFormat):
@@ -57,9 +57,9 @@ class JsonLines(RowFormat, RowWriter, VectorFormat):
             else:
                 yield Row(name, number, values, table, unit)
 
-    def spans(self, request: RowRequest, size: int, part_bytes: int) -> list[Span]:
+    def bounds(self, request: RowRequest, size: int, part_bytes: int) -> list[Bounds]:
         """Ranges of bytes."""
-        return spans_of_lines(request, size, part_bytes)
+        return bounds_of_lines(request, size, part_bytes)
 
     def write_rows(self, path: Path, rows: Iterator[Mapping[str, Any]]) -> None:
         """Write a line for each row."""
@@ -89,7 +89,7 @@ class JsonLines(RowFormat, RowWriter, VectorFormat):
         return np.array(vectors, dtype=np.float32)
 
 
-def vector_line(entry: Entry, vector: FloatArray) -> str:
+def vector_line(entry: Entry, vector: Vectors) -> str:
     """Return a text, its id if it has one, and its vector as one line of JSON."""
     fields = []
     if entry.id is not None:
@@ -99,6 +99,6 @@ def vector_line(entry: Entry, vector: FloatArray) -> str:
     return f"{{{', '.join(fields)}}}"
 
 
-def digits_of(vector: FloatArray) -> list[str]:
+def digits_of(vector: Vectors) -> list[str]:
     """Return the values of a vector, each with all digits that float32 needs."""
     return [f"{number:.9g}" for number in vector.tolist()]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from minibert.text.formats.format import RowFormat, Span
+from minibert.text.formats.format import Bounds, RowFormat
 from minibert.text.lines import HEAD_BYTES, check_is_text, is_wide
 from minibert.text.location import Location
 from minibert.text.request import RowRequest
@@ -49,19 +49,19 @@ class Lines(RowFormat):
         for number, line in lines:
             yield Row(name, number, {column: line.rstrip("\r\n")}, table, unit)
 
-    def spans(self, request: RowRequest, size: int, part_bytes: int) -> list[Span]:
+    def bounds(self, request: RowRequest, size: int, part_bytes: int) -> list[Bounds]:
         """Ranges of bytes."""
-        return spans_of_lines(request, size, part_bytes)
+        return bounds_of_lines(request, size, part_bytes)
 
 
-def spans_of_lines(request: RowRequest, size: int, part_bytes: int) -> list[Span]:
+def bounds_of_lines(request: RowRequest, size: int, part_bytes: int) -> list[Bounds]:
     """Ranges of bytes of a file whose lines are rows of their own."""
     if size <= part_bytes or is_wide(request.file, request.table.encoding):
         return [(0, None)]
-    return even_spans(size, part_bytes)
+    return even_bounds(size, part_bytes)
 
 
-def even_spans(count: int, step: int) -> list[Span]:
+def even_bounds(count: int, step: int) -> list[Bounds]:
     """Split `count` bytes, rows or batches into parts of `step`."""
     starts = range(0, max(1, count), step)
     return [(start, start + step if start + step < count else None) for start in starts]

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import IO, Any
 
-from minibert.text.formats.arrow_tables import SLICE_ROWS, ArrowTable, Batch
-from minibert.text.formats.format import Span
-from minibert.text.formats.lines import even_spans
+from minibert.text.formats.arrow_tables import SLICE_ROWS, ArrowTable, RowBatch
+from minibert.text.formats.format import Bounds
+from minibert.text.formats.lines import even_bounds
 from minibert.util.extras import need
 
 
@@ -46,7 +46,7 @@ class ParquetTable:
 
     def batches(
         self, columns: list[str] | None = None, start: int = 0, end: int | None = None
-    ) -> Iterator[Batch]:
+    ) -> Iterator[RowBatch]:
         """Yield rows. Only the row groups that hold them are read."""
         first = 0
         stop = self._file.metadata.num_rows if end is None else end
@@ -61,11 +61,11 @@ class ParquetTable:
                 yield "row", first + begin, batch[begin : max(0, stop - first)]
                 first += len(batch)
 
-    def spans(self, text: str, size: int, part_bytes: int) -> list[Span]:
+    def bounds(self, text: str, size: int, part_bytes: int) -> list[Bounds]:
         """Ranges of rows, by the bytes that the column of the text has."""
         metadata = self._file.metadata
         index = self.schema.get_field_index(text)
         groups = [metadata.row_group(number) for number in range(self._file.num_row_groups)]
         text_bytes = sum(group.column(index).total_uncompressed_size for group in groups)
         rows = metadata.num_rows
-        return even_spans(rows, max(1, rows * part_bytes // max(1, text_bytes)))
+        return even_bounds(rows, max(1, rows * part_bytes // max(1, text_bytes)))
