@@ -242,7 +242,10 @@ def _wide_lines(
             number += 1
             if len(line) >= max_characters:
                 raise _too_long(location, f"line {number}", max_characters)
-            yield number, line.removeprefix("\ufeff") if number == 1 else line
+            # the decoders of utf-16 and utf-32 have removed the mark that they need
+            if number == 1 and encoding not in ("utf-16", "utf-32"):
+                line = line.removeprefix("\ufeff")
+            yield number, line
     except UnicodeError:
         raise ValueError(f"{location} is not {encoding} after line {number}.") from None
     finally:
