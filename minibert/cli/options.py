@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import argparse
 import inspect
-import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import Field, fields
 from typing import Any, TypeVar
 
@@ -120,12 +119,10 @@ def add_fields(parser: Any, kind: Any, *names: str, **defaults: Any) -> None:
             if choices is None:
                 settings["metavar"] = about.get("metavar") or metavar
         action = parser.add_argument(flag, help=help, **settings)
-        action.kind, action.field = kind, declared.name  # as errors of Python call it
+        action.kind, action.field = kind, declared.name  # for messages that mention the field
         if declared.type == "bool | None":
             off = {"action": "store_const", "const": False, "dest": settings["dest"]}
             parser.add_argument(about["off"], help=about["off_help"], **off)
-        if kind is not Table:  # errors of a file say Table(text=...)
-            action.argument = declared.name
 
 
 def options_in_lines(kind: Any, *names: str) -> str:
@@ -199,54 +196,6 @@ def refuse_options(options: argparse.Namespace, names: Iterable[str], reason: st
             continue
         if getattr(options, action.dest) != parser.get_default(action.dest):
             raise UsageError(f"{flag} {reason}")
-
-
-_OF_TABLE = {declared.name: declared.metadata for declared in fields(Table)}
-# Table(encoding='cp949'), backend="onnx", multi_label=True, pass pair_column. Elsewhere a word is
-# left as it is, because it may be the name of a file or of a column
-_ARGUMENT = re.compile(
-    rf"Table\((?P<field>{'|'.join(_OF_TABLE)})=(?P<value>'[^']*'|\"[^\"]*\"|\.\.\.)\)"
-    r"|(?P<named>[a-z_]+)=\"(?P<choice>\w+)\""
-    r"|(?<![\w./\\-])(?P<switch>[a-z_]+)=(?:True|False)(?![\w/\\]|\.\w)"
-    r"|(?P<advice>\b(?:[Pp]ass|larger|lower|with) )(?P<name>[a-z]+(?:_[a-z]+)+)(?![\w/\\=]|\.\w)"
-)
-_AFTER_ARGUMENT = ("should ", "is ", "are for ", "has no effect ", "(")
-
-
-def guessed_options(
-    sentence: str, parser: Parser, of_table: Mapping[str, str] | None = None
-) -> str:
-    """An error of Python, with the options of the command in place of the arguments.
-
-    Args:
-        sentence: The error. It begins with an argument, or advises to pass some (`_ARGUMENT`).
-        parser: That of the command.
-        of_table: The options of fields of `Table` that this file has by other names.
-    """
-    flags: dict[str, str] = {}
-    for name, action in reversed(list(parser.options_by_name().items())):
-        if name.startswith("--"):
-            flags[action.dest] = flags[getattr(action, "argument", action.dest)] = name
-            if isinstance(action.const, str):  # such as resume="with other data"
-                sentence = sentence.replace(f'{action.dest}="{action.const}"', name)
-
-    def flag_of(match: Any) -> str:
-        if match["named"] in flags:
-            return f"{flags[match['named']]} {match['choice']}"
-        if match["field"] is None:
-            flag = flags.get(match["switch"] or match["name"])
-            return str(match[0]) if flag is None else (match["advice"] or "") + flag
-        about = _OF_TABLE[match["field"]]
-        metavar = about["metavar"] or "..."
-        value = {"...": metavar, r"'\t'": "tab"}.get(match["value"], match["value"])
-        if re.fullmatch(r"'[\w,.-]*'", value):  # needs no quotation marks in a shell
-            value = value[1:-1]
-        return f"{(of_table or {}).get(match['field'], about['option'])} {value}"
-
-    argument, _, rest = sentence.partition(" ")
-    if argument in flags and rest.startswith(_AFTER_ARGUMENT):
-        sentence = f"{flags[argument]} {rest}"
-    return _ARGUMENT.sub(flag_of, sentence)
 
 
 def _flag_of(declared: Field[Any]) -> str:

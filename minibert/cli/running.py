@@ -21,7 +21,6 @@ from types import FrameType
 from typing import Any
 
 from minibert.cli.messages import in_options, option_of
-from minibert.cli.options import guessed_options
 from minibert.cli.parser import Parser
 from minibert.cli.results import EXPECTED_ERRORS, UsageError
 from minibert.util.errors import ArgumentError, Message, message_of
@@ -105,16 +104,12 @@ def end_failed(name: str, error: BaseException, options: argparse.Namespace | No
         return 0
     parser = None if options is None else options.parser
     sentence = _sentence(error, parser)
-    if parser is not None:
-        sentence = guessed_options(sentence, parser)
     print(f"{name}: {sentence}", file=sys.stderr)
     # what is about an option is about what was typed, also where only the model could tell
-    is_usage = isinstance(error, UsageError) or (
-        isinstance(error, ArgumentError)
-        and parser is not None
-        and option_of(error.argument, parser) is not None
-    )
-    return 2 if is_usage or (isinstance(error, ValueError) and sentence.startswith("--")) else 1
+    is_usage = isinstance(error, UsageError)
+    if isinstance(error, ArgumentError) and parser is not None:
+        is_usage = option_of(error.argument, parser) is not None
+    return 2 if is_usage else 1
 
 
 def _end_stopped(options: argparse.Namespace, number: int, message: Message | None = None) -> int:
@@ -125,8 +120,7 @@ def _end_stopped(options: argparse.Namespace, number: int, message: Message | No
         kept = f"stopped: nothing was written to {output}."
     elif output is not None:
         kept = f"stopped: {output} is as it was, or incomplete."
-    sentence = in_options(message or Message(), options.parser)
-    sentence = guessed_options(sentence, options.parser) or kept
+    sentence = kept if not message else in_options(message, options.parser)
     print(f"minibert: {sentence}", file=sys.stderr)
     return _TERMINATED if number == signal.SIGTERM else _INTERRUPTED
 
@@ -229,7 +223,7 @@ def logged_by(handler: logging.Handler, logger: logging.Logger, level: int) -> I
 
 
 def _log_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    logger.warning(message if isinstance(message, str) else message_of(message))
+    logger.warning(message_of(message))
 
 
 @contextmanager

@@ -15,7 +15,6 @@ from minibert.cli.options import (
     add_options,
     add_results,
     add_table,
-    guessed_options,
     probability,
     refuse_options,
     table_of,
@@ -25,6 +24,7 @@ from minibert.cli.results import ResultPrinter, UsageError
 from minibert.cli.texts import check_files, place_of, rows_of_arguments, shown_place
 from minibert.text import Row, Table, read
 from minibert.text.read import has_columns
+from minibert.util.errors import Argument, Message, message_of
 from minibert.util.progress import is_watched
 
 if TYPE_CHECKING:
@@ -156,7 +156,13 @@ def _queries_of_file(options: argparse.Namespace) -> list[Row]:
     try:
         return list(read(file, table))
     except ValueError as error:
-        error.args = (guessed_options(str(error), options.parser, {"text": "--query-column"}),)
+        parts = [
+            replace(part, name="query_column", owner=None)
+            if isinstance(part, Argument) and (part.name, part.owner) == ("text", Table)
+            else part
+            for part in message_of(error).parts
+        ]
+        error.args = (Message(*parts),)  # --text-column is that of the corpus
         raise
 
 

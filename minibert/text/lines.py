@@ -10,6 +10,8 @@ from typing import IO
 
 from minibert.text.location import Location
 from minibert.text.rows import SHOWN_CHARACTERS, BadRow
+from minibert.text.table import Table
+from minibert.util.errors import Argument, Message
 
 HEAD_BYTES = 512
 # Longer lines are errors. A small compressed file may hold one that fills the memory.
@@ -213,22 +215,27 @@ def _decoding_fault(line: bytes, name: str, encoding: str | None, is_binary: boo
     """
     if b"\0" in line or is_binary:
         subject = "the line has a NUL byte" if b"\0" in line else "the file has NUL bytes"
-        return (
-            f"{subject}, as binary files have, and UTF-16 without a byte order mark "
-            "(Table(encoding='utf-16-le'))"
+        return Message(
+            f"{subject}, as binary files have, and UTF-16 without a byte order mark (",
+            Argument("encoding", "utf-16-le", Table),
+            ")",
         )
     if encoding is not None:
-        return f"the line is not {name}, as Table(encoding={encoding!r}) says"
+        return Message(
+            f"the line is not {name}, as ", Argument("encoding", encoding, Table), " says"
+        )
     try:
         line.decode("cp949")
     except ValueError:
-        return (
-            "the line is not UTF-8. Pass its encoding by Table(encoding=...), or get the file "
-            "again if it is damaged"
+        return Message(
+            "the line is not UTF-8. Pass its encoding by ",
+            Argument("encoding", ..., Table),
+            ", or get the file again if it is damaged",
         )
-    return (
-        "the line is not UTF-8, but may be Korean: pass Table(encoding='cp949'), or the name of "
-        "another encoding"
+    return Message(
+        "the line is not UTF-8, but may be Korean: pass ",
+        Argument("encoding", "cp949", Table),
+        ", or the name of another encoding",
     )
 
 

@@ -10,6 +10,7 @@ from minibert.text.lines import text_lines
 from minibert.text.location import Location
 from minibert.text.rows import SHOWN_CHARACTERS, BadRow
 from minibert.text.table import COLUMNS, Table
+from minibert.util.errors import Argument, Message
 from minibert.util.files import json_kind
 
 
@@ -58,7 +59,8 @@ class RowRequest:
         """Raise a ValueError where a column that is needed is missing or occurs twice."""
         for name in self.needed:
             if name not in columns:
-                raise ValueError(f"{self.file}: {_missing(name, columns, self.table)}.{advice}")
+                fault = _missing(name, columns, self.table)
+                raise ValueError(Message(f"{self.file}: ", fault, ".", advice))
             if list(columns).count(name) > 1:
                 raise ValueError(f"{self.file} has the column {name!r} twice: rename one.")
 
@@ -82,9 +84,9 @@ def row_fault(values: Mapping[str, Any], table: Table, needed: Iterable[str]) ->
             sentence = _missing(name, list(values), table)
             for key, value in values.items():
                 if isinstance(value, list | dict):
-                    return (
-                        f"{sentence}. {key!r} is nested: write a flat object for each row, "
-                        "with its text"
+                    return Message(
+                        sentence,
+                        f". {key!r} is nested: write a flat object for each row, with its text",
                     )
             return sentence
         value = values[name]
@@ -104,6 +106,6 @@ def _missing(name: str, columns: Sequence[str], table: Table) -> str:
     for field in COLUMNS:
         if getattr(table, field) == name:
             alike = [c for c in columns if str(c).strip().casefold() == name.casefold()]
-            value = repr(alike[0]) if alike else "..."
-            return f"{sentence}. Name the right one by Table({field}={value})"
+            named = Argument(field, alike[0] if alike else ..., Table)
+            return Message(sentence, ". Name the right one by ", named)
     return sentence

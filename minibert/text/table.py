@@ -80,9 +80,10 @@ class Table:
             except LookupError:
                 is_text = False
             if not is_text:
-                raise ValueError(
-                    f"encoding {self.encoding!r} does not exist. Python's names are utf-8, cp949, "
-                    "utf-16-le and so on."
+                raise ArgumentError(
+                    "encoding",
+                    f"{self.encoding!r} does not exist. Python's names are utf-8, cp949, "
+                    "utf-16-le and so on.",
                 )
 
     @property

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
 from minibert.util.checks import check_count, check_kind, type_of, warn
-from minibert.util.errors import ArgumentError
+from minibert.util.errors import Argument, ArgumentError, Message
 
 T = TypeVar("T")
 RowContent = tuple[int, tuple[slice, ...]]
@@ -231,8 +231,12 @@ def _text_limits(lengths: Sequence[int], room: int, strategy: str, sample: int) 
         )
     if lengths[truncated] <= excess:
         raise ValueError(
-            f"truncation={strategy!r} has to remove {excess} tokens from text {sample}, which has "
-            f"{lengths[truncated]}. Pass a larger max_length or truncation='longest_first'."
+            Message(
+                f"truncation={strategy!r} has to remove {excess} tokens from text {sample}, which "
+                f"has {lengths[truncated]}. Pass a larger ",
+                Argument("max_length"),
+                " or truncation='longest_first'.",
+            )
         )
     limits = list(lengths)
     limits[truncated] -= excess
@@ -258,10 +262,10 @@ def _spans(length: int, limit: int, stride: int, side: str, overflow: bool) -> l
     return [slice(max(length - start - limit, 0), length - start) for start in starts]
 
 
-def _too_large_stride(stride: int, limit: int) -> ValueError:
-    return ValueError(
-        f"stride is {stride}, but has to be from 0 to less than the {limit} tokens of a text in a "
-        "row."
+def _too_large_stride(stride: int, limit: int) -> ArgumentError:
+    return ArgumentError(
+        "stride",
+        f"is {stride}, but has to be from 0 to less than the {limit} tokens of a text in a row.",
     )
 
 

@@ -151,8 +151,7 @@ class ArgumentError(ValueError):
         return argument
 
 
-def message_of(error: BaseException) -> Message:
+def message_of(error: BaseException | str) -> Message:
     """Return what an exception or a warning says. One of another library mentions no argument."""
-    if len(error.args) == 1 and isinstance(error.args[0], Message):
-        return error.args[0]
-    return Message(str(error))
+    message = error.args[0] if isinstance(error, BaseException) and error.args else error
+    return message if isinstance(message, Message) else Message(str(error))

@@ -38,6 +38,7 @@ from minibert.text.formats import SHARD_FORMATS, Entry
 from minibert.text.location import Location
 from minibert.tokenization.spec import tokenizer_digest
 from minibert.util.checks import amount, warn
+from minibert.util.errors import Argument, Message
 from minibert.vectors.file import open_vector_file
 
 MANIFEST = ".manifest"
@@ -147,8 +148,11 @@ class VectorFolder:
             if update:
                 return False
             raise ValueError(
-                f"{shard} was made from other texts: pass update=True to keep the vectors of those "
-                "that are still there, or give another folder."
+                Message(
+                    f"{shard} was made from other texts: pass ",
+                    Argument("update", True),
+                    " to keep the vectors of those that are still there, or give another folder.",
+                )
             )
         return self._is_as_written(number, record)
 

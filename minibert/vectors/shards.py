@@ -42,7 +42,7 @@ from minibert.text.formats.arrow_tables import MIXED_IDS
 from minibert.text.location import Location, claim
 from minibert.text.rows import Row
 from minibert.util.checks import amount, check_count, warn
-from minibert.util.errors import Argument, ArgumentError, Message
+from minibert.util.errors import Argument, ArgumentError, Message, message_of
 from minibert.util.files import named_in_errors, only_run_in
 from minibert.util.progress import SILENT, Progress, interruptible
 from minibert.vectors.file import vector_format
@@ -207,7 +207,9 @@ def encode_to_shards(
     path = Path(os.path.realpath(location.path))  # a link to the folder stays
     if update:
         if location.fs is not None or world_size > 1:
-            raise ValueError("update=True is for a folder on this machine, and for a single run.")
+            raise ArgumentError(
+                Argument("update", True), "is for a folder on this machine, and for a single run."
+            )
         _restore(path)
     replaces = update and VectorFolder(location).is_finished  # else there is nothing to keep
     # object stores have no locks: two runs at a time compute everything twice, with the same result
@@ -552,4 +554,4 @@ def _write_shard(number: int, entries: list[Entry]) -> tuple[CorpusReport, list[
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         report = _run.write_shard(number, entries)
-    return report, [str(warning.message) for warning in caught]
+    return report, [message_of(warning.message) for warning in caught]

@@ -12,9 +12,13 @@ from minibert.text.formats.format import RowFormat, RowWriter, with_columns
 from minibert.text.lines import MAX_LINE_BYTES, text_lines
 from minibert.text.request import RowRequest
 from minibert.text.rows import SHOWN_CHARACTERS, BadRow, Row
+from minibert.text.table import Table
+from minibert.util.errors import Argument, Message
 from minibert.util.files import json_text
 
 DELIMITERS = (",", "\t", ";", "|")
+QUOTED = Argument("quoting", "quoted", Table)  # of messages
+NOT_QUOTED = Argument("quoting", "none", Table)
 _QUOTED_FIELD = re.compile(r'"(?:[^"]|"")*"')
 _QUOTED = re.compile(r'[,"\r\n]')
 _NOT_IN_TSV = re.compile(r"[\t\r\n]")
@@ -47,7 +51,8 @@ class Delimited(RowFormat, RowWriter):
             columns = tuple(header)
             width = len(columns)
             _check_header(request, columns, delimiter, quoting)
-        request.check_columns(columns, " If the file has no header, pass Table(columns=...).")
+        advice = Message(" If the file has no header, pass ", Argument("columns", ..., Table), ".")
+        request.check_columns(columns, advice)
         name, table = request.name, request.table
         for number, record in records:
             # without a header the first row says how many there are, of which some have a name
@@ -58,10 +63,10 @@ class Delimited(RowFormat, RowWriter):
             listing = ", ".join(column[:SHOWN_CHARACTERS] for column in columns)
             if width > len(columns):
                 listing += f", and {width - len(columns)} more in the first row"
-            reason = f"there are {len(record)} columns, not {width} ({listing})"
+            reason = Message(f"there are {len(record)} columns, not {width} ({listing})")
             content = delimiter.join(record)
             if quoting == "none" and '"' in content:
-                reason += ". If fields stand between quotation marks, pass Table(quoting='quoted')"
+                reason = Message(reason, ". If fields stand between quotation marks, pass ", QUOTED)
             request.leave_out(number, "line", reason, content)
 
     def write_rows(self, path: Path, rows: Iterator[Mapping[str, Any]]) -> None:
@@ -143,8 +148,12 @@ def _quoted_records(request: RowRequest, delimiter: str) -> Iterator[Fields]:
             size = 0
     except csv.Error as error:
         raise ValueError(
-            f"{request.file}, line {first}: {error}. Look for a quotation mark too many, or pass "
-            "Table(quoting='none') if the fields are not quoted."
+            Message(
+                f"{request.file}, line {first}: {error}. Look for a quotation mark too many, or "
+                "pass ",
+                NOT_QUOTED,
+                " if the fields are not quoted.",
+            )
         ) from None
 
 
@@ -156,9 +165,13 @@ def _plain_records(request: RowRequest, delimiter: str) -> Iterator[Fields]:
         record = line.split(delimiter)
         if '"' in line and request.table.quoting is None and any(map(_is_quoted, record)):
             raise ValueError(
-                f"{request.file}, line {number}: a field stands between quotation marks. Pass "
-                "Table(quoting='quoted') if they are not part of the text, else "
-                "Table(quoting='none')."
+                Message(
+                    f"{request.file}, line {number}: a field stands between quotation marks. Pass ",
+                    QUOTED,
+                    " if they are not part of the text, else ",
+                    NOT_QUOTED,
+                    ".",
+                )
             )
         yield number, record
 
@@ -171,17 +184,28 @@ def _check_header(
     is_guarded = table.quoting is None and quoting == "none"
     if is_guarded and all(map(_QUOTED_FIELD.fullmatch, columns)):
         raise ValueError(
-            f"{request.file}, line 1: the names of the columns stand between quotation marks. "
-            "Pass Table(quoting='quoted') if all fields do, else Table(quoting='none')."
+            Message(
+                f"{request.file}, line 1: the names of the columns stand between quotation marks. "
+                "Pass ",
+                QUOTED,
+                " if all fields do, else ",
+                NOT_QUOTED,
+                ".",
+            )
         )
     if len(columns) > 1 or table.delimiter is not None:
         return
     for other in DELIMITERS:
         if other in columns[0]:
             raise ValueError(
-                f"{request.file}, line 1: the header is a single column, "
-                f"{columns[0][:SHOWN_CHARACTERS]!r}. Pass Table(delimiter={other!r}) to "
-                f"separate its columns, or Table(delimiter={delimiter!r}) if it is one name."
+                Message(
+                    f"{request.file}, line 1: the header is a single column, "
+                    f"{columns[0][:SHOWN_CHARACTERS]!r}. Pass ",
+                    Argument("delimiter", other, Table),
+                    " to separate its columns, or ",
+                    Argument("delimiter", delimiter, Table),
+                    " if it is one name.",
+                )
             )
 
 

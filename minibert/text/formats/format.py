@@ -18,7 +18,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from minibert.text.location import Location
 from minibert.text.request import RowRequest
 from minibert.text.rows import Row
+from minibert.text.table import Table
 from minibert.util.checks import warn
+from minibert.util.errors import Argument, Message
 
 if TYPE_CHECKING:
     import numpy as np
@@ -83,7 +85,8 @@ class RowFormat(Format):
         for name in self.without_effect:
             # a warning, because the option may be meant for another file of a run
             if request.start == 0 and getattr(request.table, name) is not None:
-                warn(f"the option {name} has no effect on {request.file}.")
+                option = Argument(name, owner=Table)
+                warn(Message("the option ", option, f" has no effect on {request.file}."))
         with self._naming_damage(request.file):
             yield from self.rows(request)
 

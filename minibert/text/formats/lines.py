@@ -11,6 +11,7 @@ from minibert.text.location import Location
 from minibert.text.request import RowRequest
 from minibert.text.rows import Row
 from minibert.text.table import Table
+from minibert.util.errors import Argument, Message
 from minibert.util.files import RECIPES
 
 
@@ -32,9 +33,12 @@ class Lines(RowFormat):
             with request.file.open() as file:
                 check_is_text(file.read(HEAD_BYTES), request.file)
             raise ValueError(
-                f"{request.file} is read as lines, which have no column {others[0]!r}. A table "
-                "ends in .csv, .tsv, .jsonl or .parquet, or is read with Table(delimiter=...). "
-                f"{RECIPES}."
+                Message(
+                    f"{request.file} is read as lines, which have no column {others[0]!r}. A table "
+                    "ends in .csv, .tsv, .jsonl or .parquet, or is read with ",
+                    Argument("delimiter", ..., Table),
+                    f". {RECIPES}.",
+                )
             )
         # looked up once, because there may be millions of lines
         name, table, unit, column = request.name, request.table, request.unit, request.table.text
