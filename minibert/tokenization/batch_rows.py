@@ -80,8 +80,11 @@ def resolve_limits(
         return pad, "longest_first", max_length
     if strategy is None and pad == "longest":
         warn(
-            "max_length has no effect with padding=True and no truncation. Pass truncation=True to "
-            "truncate texts, or padding='max_length' to pad them to that length."
+            Message(
+                Argument("max_length"),
+                " has no effect with padding=True and no truncation. Pass truncation=True to "
+                "truncate texts, or padding='max_length' to pad them to that length.",
+            )
         )
     return pad, strategy, max_length
 

@@ -52,6 +52,7 @@ from minibert.tokenization.unicode import CJK
 from minibert.tokenization.vocabulary import ALL_NAMED, NAMED, Vocabulary, to_list
 from minibert.tokenization.wordpiece import WordPiece
 from minibert.util.checks import check_count, check_flag, check_kind, type_of, warn
+from minibert.util.errors import ArgumentError
 from minibert.util.files import prefix_errors
 from minibert.util.progress import collector_paused
 
@@ -641,8 +642,9 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
         template = self._templates[1]
         room = max_length - template.special_count
         if room < 0:
-            raise ValueError(
-                f"max_length is {max_length}, but the special tokens take {template.special_count}."
+            raise ArgumentError(
+                "max_length",
+                f"is {max_length}, but the special tokens take {template.special_count}.",
             )
         lengths = [[len(first)], [len(second)]]
         ((_, spans),) = plan_rows(

@@ -44,8 +44,8 @@ class Argument:
 
     @property
     def python_value(self) -> str:
-        """The value as Python code has it, with a string between double quotation marks."""
-        if isinstance(self.value, str):
+        """The value as Python code has it."""
+        if isinstance(self.value, str) and self.owner is None:  # resume="with other data"
             return json.dumps(self.value, ensure_ascii=False)
         return "..." if self.value is ... else repr(self.value)
 

@@ -21,7 +21,7 @@ from minibert.util.errors import Argument, ArgumentError, Message, message_of
         (Argument("precision", None), "precision=None"),
         (Argument("columns", ...), "columns=..."),
         (Argument("overflow", "mean"), 'overflow="mean"'),
-        (Argument("encoding", "cp949", Table), 'Table(encoding="cp949")'),
+        (Argument("encoding", "cp949", Table), "Table(encoding='cp949')"),
         (Argument("text", ..., Table), "Table(text=...)"),
     ],
 )
