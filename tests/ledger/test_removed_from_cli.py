@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
 
 import pytest
 
 import minibert
-from minibert.cli import main
+from minibert.cli import build_parser, main
+from minibert.cli.running import end_failed
 
 ONE_SENTENCE = {
     # options of 0.1.0
@@ -77,3 +79,13 @@ def test_a_longer_max_length_than_the_tokenizer_says_is_obeyed(
     assert "truncated" not in capsys.readouterr().err
     assert main([*typed, "--max-length", "100000"]) == 2
     assert "positions" in capsys.readouterr().err
+
+
+def test_words_of_an_error_are_not_searched_for_arguments(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The first word of a sentence was taken for the option of that name, with exit code 2."""
+    options = argparse.Namespace(parser=build_parser().commands["embed"])
+    sentence = "max_length should be a folder: pass batch_tokens, or multi_label=True."
+    assert end_failed("embed", ValueError(sentence), options) == 1
+    assert capsys.readouterr().err == f"embed: {sentence}\n"
