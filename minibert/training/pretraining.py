@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from minibert.base import PreTrainedModel
 from minibert.heads import BertForMaskedLM
 from minibert.inference.batching import rounded_rows
+from minibert.inference.training_speedups import word_loss
 from minibert.losses import IGNORED, cross_entropy
 from minibert.text import Table, parts_of
 from minibert.tokenization.coverage import coverage_warning
@@ -33,7 +34,6 @@ from minibert.training.journal import Record
 from minibert.training.options import NO_NEXT_SENTENCE, PretrainOptions
 from minibert.training.processes import Processes, is_first_process
 from minibert.training.run import Run
-from minibert.training.speedups import word_loss
 from minibert.training.state import remove_states, run_folder
 from minibert.util.checks import check_kind
 from minibert.util.errors import ArgumentError, Message
@@ -329,7 +329,7 @@ def _predictions(model: nn.Module, batch: Batch) -> dict[str, tuple[Tensor, Tens
     positions = labels != IGNORED
     is_packed = labels.dim() == 1
     if is_packed and labels.device.type == "cpu" and torch.is_grad_enabled():
-        # see minibert.training.speedups
+        # see minibert.inference.training_speedups
         count = int(positions.sum())
         positions[(~positions).nonzero()[: rounded_rows(count) - count]] = True
     logits = model(**inputs, positions=positions, return_dict=False)

@@ -21,12 +21,12 @@ import torch
 from torch import Tensor, nn
 
 from minibert.base import PreTrainedModel
+from minibert.inference.training_speedups import faster_operators
 from minibert.losses import IGNORED
 from minibert.tasks.task import Batch, Example
 from minibert.training.data import length, pack, pad, split_by_tokens, to_device
 from minibert.training.options import TrainingOptions
 from minibert.training.processes import Processes
-from minibert.training.speedups import faster_operators
 from minibert.util.checks import type_of
 from minibert.util.errors import ArgumentError
 

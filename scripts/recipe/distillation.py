@@ -18,11 +18,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from minibert.inference.training_speedups import word_loss
 from minibert.layouts import PackedLayout
 from minibert.losses import IGNORED
 from minibert.training.corpora import TokenCache
 from minibert.training.data import Batch, Example
-from minibert.training.speedups import word_loss
 
 SENTENCE = "sentence"
 """Name of the label that is the row of a sentence among the teacher's vectors."""

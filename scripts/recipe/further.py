@@ -41,12 +41,12 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from minibert import BertForPreTraining, BertTokenizer
+from minibert.inference.training_speedups import faster_operators, word_loss
 from minibert.losses import IGNORED
 from minibert.training.corpora import TokenCache
 from minibert.training.data import Batch, Epochs, Example, pack
 from minibert.training.options import PretrainOptions, TrainingOptions
 from minibert.training.pretraining import PretrainingData
-from minibert.training.speedups import faster_operators, word_loss
 from minibert.training.steps import make_optimizer
 from minibert.util.files import replacing
 from recipe import measures, table, texts

@@ -15,18 +15,18 @@ from torch import Tensor, nn
 
 from minibert import BertForSequenceClassification, BertModel
 from minibert.attention import sdpa_attention
+from minibert.inference import training_speedups
 from minibert.inference.batching import rounded_tokens
-from minibert.layouts import PackedLayout, PaddedLayout
-from minibert.losses import IGNORED
-from minibert.training import speedups
-from minibert.training.run import Run
-from minibert.training.speedups import (
+from minibert.inference.training_speedups import (
     BlockAttention,
     dropout,
     faster_operators,
     onednn_is_faster,
     word_loss,
 )
+from minibert.layouts import PackedLayout, PaddedLayout
+from minibert.losses import IGNORED
+from minibert.training.run import Run
 
 CPU = torch.device("cpu")
 
@@ -166,7 +166,9 @@ def test_extra_rows_change_no_state_and_no_gradient(lengths: list[int]) -> None:
 
 
 def test_word_loss_and_its_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(speedups, "LOGITS_AT_ONCE", 4 * 50)  # three parts, the last one smaller
+    monkeypatch.setattr(
+        training_speedups, "LOGITS_AT_ONCE", 4 * 50
+    )  # three parts, the last one smaller
     states, labels = torch.randn(10, 8), torch.randint(50, (10,))
     labels[[2, 5]] = IGNORED
     plain, ours = nn.Linear(8, 50), nn.Linear(8, 50)
