@@ -133,16 +133,21 @@ class PreTrainedModel(ModelCompatibility, nn.Module):
         return model
 
     @classmethod
-    def from_config(cls: type[Model], config: BertConfig, **changes: Any) -> Model:
+    def from_config(cls: type[Model], config: BertConfig, **options: Any) -> Model:
         """Return a model with new weights, of the type that the config names as `dtype`.
 
         Args:
             config: The sizes.
-            changes: Fields that replace those of the config, such as `attn_implementation="eager"`
-                or `dtype=torch.float16`.
+            options: As in `from_pretrained`: keywords of the class's `__init__`, such as
+                `add_pooling_layer`, and fields that replace those of the config, such as
+                `attn_implementation="eager"` or `dtype=torch.float16`.
         """
+        from minibert.checkpoints.loading import split_model_options
+        from minibert.compat.keywords import drop_unused
+
         config = as_bert_config(config, cls.config_class)
-        model = cls(config.replace(**changes) if changes else config)
+        model_options, changes = split_model_options(cls, (), drop_unused(options))
+        model = cls(config.replace(**changes) if changes else config, **model_options)
         return model if model.config.torch_dtype is None else model.to(model.config.torch_dtype)
 
     _from_config = from_config  # the name in transformers
@@ -246,6 +251,11 @@ class PreTrainedModel(ModelCompatibility, nn.Module):
         except ValueError:
             super().train(before)
             raise
+
+    @property
+    def all_tied_weights_keys(self) -> dict[str, str]:
+        """The names of tied tensors, each with the name that is saved."""
+        return declared_ties(self)
 
     @property
     def base_model(self) -> Any:

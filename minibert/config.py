@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import InitVar, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
-from minibert.compat.config_methods import ConfigCompatibility, keeps_own_fields
+from minibert.compat.config_methods import ConfigCompatibility, current_names, keeps_own_fields
 from minibert.util.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class BertConfig(ConfigCompatibility):
             memory.
         problem_type: Loss of a sequence classifier, as `BertForSequenceClassification` lists them.
             None: chosen from `num_labels` and the labels.
-        id2label: Name of each label, by index. Its size is `num_labels`.
+        id2label: Name of each label, by index. Its size is `num_labels`. Most are strings.
         output_hidden_states: Whether models return all hidden states, unless a call says otherwise.
         output_attentions: Whether models return the attention weights, unless a call says
             otherwise.
@@ -145,7 +145,7 @@ class BertConfig(ConfigCompatibility):
     tie_word_embeddings: bool = True
     gradient_checkpointing: bool = False
     problem_type: str | None = None
-    id2label: dict[int, str] = field(default_factory=dict)
+    id2label: dict[int, Any] = field(default_factory=dict)
     # Tools expect these.
     output_hidden_states: bool = False
     output_attentions: bool = False
@@ -220,7 +220,9 @@ class BertConfig(ConfigCompatibility):
                 )
 
     @classmethod
-    def from_dict(cls, config_dict: Mapping[str, Any], **changes: Any) -> BertConfig:
+    def from_dict(
+        cls, config_dict: Mapping[str, Any], *, return_unused_kwargs: bool = False, **changes: Any
+    ) -> BertConfig:
         """Return a config from the content of a config.json.
 
         Fields that minibert does not have are kept in `extra`, or passed to the `__init__` of a
@@ -228,16 +230,21 @@ class BertConfig(ConfigCompatibility):
 
         Args:
             config_dict: Fields by name. Older names of a field are accepted.
+            return_unused_kwargs: Return the config and a dict of the changes that are no fields.
             changes: Fields that replace those of `config_dict`.
 
         Raises:
             ValueError: A field that minibert does not support.
             TypeError: A change of a field that no BERT config has.
         """
-        from minibert.compat.config_fields import check_changes, translate
+        from minibert.compat.config_fields import check_changes, translate, unused_changes
 
+        unused = unused_changes(cls, config_dict, changes) if return_unused_kwargs else {}
+        changes = {name: value for name, value in changes.items() if name not in unused}
         config = cls(**translate(config_dict, changes, cls))
         check_changes(config, config_dict, changes)
+        if return_unused_kwargs:
+            return config, unused  # type: ignore[return-value]
         return config
 
     @classmethod
@@ -310,6 +317,7 @@ class BertConfig(ConfigCompatibility):
         """
         from minibert.compat.config_fields import field_names, takes_any_field
 
+        changes = current_names(changes, type(self))
         notes = _notes(self)
         own = notes  # what the `__init__` of a subclass takes
         if not takes_any_field(type(self)):
@@ -377,8 +385,10 @@ def _is_count(value: Any, minimum: int) -> bool:
     return type(value) is int and value >= minimum
 
 
-def name_labels(num_labels: int | None, id2label: Any, label2id: Any) -> dict[int, str]:
+def name_labels(num_labels: int | None, id2label: Any, label2id: Any) -> dict[int, Any]:
     """Return the name of each label, from whichever of the three official fields is set.
+
+    A name need not be a string. It is kept as it is, such as 3 for three stars.
 
     Args:
         num_labels: Number of labels. None: 2, or as many as are named.
@@ -390,9 +400,9 @@ def name_labels(num_labels: int | None, id2label: Any, label2id: Any) -> dict[in
     """
     try:
         if id2label:
-            labels = {int(index): str(label) for index, label in id2label.items()}
+            labels = {int(index): label for index, label in id2label.items()}
         elif label2id:
-            labels = {int(index): str(label) for label, index in label2id.items()}
+            labels = {int(index): label for label, index in label2id.items()}
         else:
             count = 2 if num_labels is None else num_labels
             labels = {index: f"LABEL_{index}" for index in range(count)}

@@ -30,11 +30,11 @@ from typing import TYPE_CHECKING, Unpack
 
 from torch import Tensor, nn
 
-from minibert.attention import ATTENTION_FUNCTIONS
+from minibert.attention import ATTENTION_FUNCTIONS, BertSelfAttention
 from minibert.base import PreTrainedModel, use_one_thread_after_fork
 from minibert.config import BertConfig
 from minibert.embeddings import BertEmbeddings
-from minibert.encoder import BertEncoder
+from minibert.encoder import BertEncoder, BertLayer
 from minibert.initialization import initial_weights
 from minibert.inputs import check_batch
 from minibert.layouts import UNMASKED, Layout
@@ -157,3 +157,6 @@ class BertModel(PreTrainedModel):
 
     if TYPE_CHECKING:  # so that type checkers know the arguments and the output of `model(...)`
         __call__ = forward
+
+
+PreTrainedModel._can_record_outputs.update(hidden_states=BertLayer, attentions=BertSelfAttention)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from minibert.checkpoints.source import Source, split_source
-from minibert.compat.config_fields import field_names
+from minibert.compat.config_fields import unused_changes
 from minibert.compat.config_methods import Config
 from minibert.compat.keywords import drop_unused
 from minibert.util.files import prefix_errors, read_json
@@ -76,13 +76,12 @@ def load_config(
         keeps_unused: Whether options that are no fields are returned. They are errors otherwise.
     """
     content, changes, path, label = read_config(name, options, limits)
-    unused = {}
-    if keeps_unused:
-        names = {*field_names(config_class), *content}
-        unused = {name: changes.pop(name) for name in changes.keys() - names}
+    unused = unused_changes(config_class, content, changes) if keeps_unused else {}
+    changes = {name: value for name, value in changes.items() if name not in unused}
     with prefix_errors(str(path)):
         config = config_class.from_dict(content, **changes)
-    config.name_or_path = label
+    if not config.name_or_path or "name_or_path" not in changes:
+        config.name_or_path = label
     return config, unused
 
 

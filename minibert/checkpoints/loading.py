@@ -33,9 +33,9 @@ from minibert.checkpoints.drawing import draw_missing, without_values
 from minibert.checkpoints.source import Source, split_source
 from minibert.checkpoints.tensors import read_tensors, renamed
 from minibert.checkpoints.ties import named_tensors, shared_names, untie
-from minibert.compat.config_fields import REFUSED, RENAMED, field_names
-from minibert.compat.config_methods import UNUSED
-from minibert.compat.keywords import drop_unused, one_device
+from minibert.compat.config_fields import REFUSED, field_names
+from minibert.compat.config_methods import RENAMED, UNUSED
+from minibert.compat.keywords import drop_unused, one_device, warn_of_code
 from minibert.initialization import WORD_EMBEDDINGS, declared_ties
 from minibert.util.checks import warn
 from minibert.util.devices import resolve_device
@@ -199,6 +199,9 @@ def load_model(
         config = model_class.config_class.from_pretrained(place, **changes)
     else:
         config = config.replace(**changes)
+    if model_class.__module__ in OWN_MODULES:
+        auto_map = config.extra.get("auto_map")
+        warn_of_code(config.name_or_path or str(source), auto_map, "AutoModel", "a plain BERT")
     tensors = state_dict
     if tensors is None:
         assert source is not None
@@ -447,9 +450,16 @@ def check_any_match(
     """
     fitting = [*values, *(name for name, _, _ in report.mismatched)]
     if not any(not HEADS.match(name) or "pooler." in name for name in fitting):
+        first = min(tensors, default="")
+        advice = ""
+        if first.startswith("base_model.model."):
+            advice = (
+                " It is an adapter of peft: peft.PeftModel.from_pretrained(model, folder) adds it "
+                "to a model."
+            )
         raise ValueError(
             f"{report.source} holds no tensor of a BERT that {model_name} has a place for "
-            f"({len(tensors)} tensors, such as {min(tensors, default='')!r})."
+            f"({len(tensors)} tensors, such as {first!r}).{advice}"
         )
 
 

@@ -272,6 +272,11 @@ class Source:
                 "These are files of the tokenizer. Copy them from the checkpoint that this one was "
                 "trained from, or save the tokenizer with the model (save_pretrained)."
             )
+        if "adapter_config.json" in names:
+            return (
+                "It is an adapter of peft: peft.PeftModel.from_pretrained(model, folder) adds it "
+                "to the model that it was trained for."
+            )
         weights = [name for name in names if name.endswith(WEIGHTS)]
         if weights:
             return (

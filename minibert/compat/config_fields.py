@@ -8,16 +8,9 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
-from minibert.compat.config_methods import UNUSED, own_attributes
+from minibert.compat.config_methods import RENAMED, UNUSED, current_names, own_attributes
 from minibert.compat.keywords import Keywords, drop_unused
 from minibert.util.checks import check_kind, refuse_unknown
-
-RENAMED = {
-    "torch_dtype": "dtype",
-    "_attn_implementation": "attn_implementation",
-    "name_or_path": "_name_or_path",
-}
-"""Other names of a field, in older files and in tools."""
 
 REFUSED: Keywords = {
     "model_type": (
@@ -61,17 +54,12 @@ def translate(
         TypeError: The content is not a dict.
     """
     check_kind("config", content, Mapping, "a dict of fields by name")
-    renamed = config_class.attribute_map
-    content = {renamed.get(name, name): value for name, value in content.items()}
-    changes = {renamed.get(name, name): value for name, value in changes.items()}
+    content = current_names(content, config_class)
+    changes = current_names(changes, config_class)
     names = field_names(config_class)
     extra = dict(changes.get("extra") or {})
     changes = {name: value for name, value in changes.items() if name != "extra"}
     values = replace_labels({**content, **extra}, changes)
-    for old, new in RENAMED.items():  # where a file has both names, the new one counts
-        old_value = values.pop(old, None)
-        if old_value is not None and values.get(new) is None:
-            values[new] = old_value
     extra = values.pop("extra", None) or {}
     if not isinstance(extra, Mapping):
         raise ValueError(f"config field extra should be an object, not {extra!r:.80}.")
@@ -113,6 +101,14 @@ def _signature(config_class: Any) -> inspect.Signature:
     return inspect.signature(config_class)  # it takes a tenth of the time of loading
 
 
+def unused_changes(
+    config_class: Any, content: Mapping[str, Any], changes: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the changes that are fields neither of a config class nor of the content."""
+    fields = {*field_names(config_class), *content, *RENAMED, *config_class.attribute_map}
+    return {name: value for name, value in changes.items() if name not in fields}
+
+
 def check_changes(config: Any, content: Mapping[str, Any], changes: Mapping[str, Any]) -> None:
     """Check that changes have names that some BERT config has, or that the config has used.
 
@@ -128,7 +124,7 @@ def check_changes(config: Any, content: Mapping[str, Any], changes: Mapping[str,
     """
     unused = changes.keys() & config.extra.keys() - content.keys() - vars(config).keys()
     names = [name for name in changes if name in unused and not name.startswith("_")]
-    valid_names = {*field_names(type(config)), *content, *REFUSED, *UNUSED}
+    valid_names = {*field_names(type(config)), *content, *REFUSED, *UNUSED, *RENAMED}
     advice = "Keep fields of your own in extra={...}."
     refuse_unknown(type(config).__name__, names, valid_names, advice, kind="field")
 

@@ -39,10 +39,18 @@ UNUSED: dict[str, Any] = {
 """Fields of transformers' config that change nothing here, with their defaults."""
 
 
+RENAMED = {
+    "torch_dtype": "dtype",
+    "_attn_implementation": "attn_implementation",
+    "name_or_path": "_name_or_path",
+}
+"""Other names of a field, in older files and in tools."""
+
+
 class ConfigCompatibility:
     """The API of transformers' config: a mapping of its fields, with their other names."""
 
-    id2label: dict[int, str]
+    id2label: dict[int, Any]
     extra: dict[str, Any]
     dtype: str | None
     return_dict: bool
@@ -73,12 +81,12 @@ class ConfigCompatibility:
             self.id2label = {index: f"LABEL_{index}" for index in range(count)}
 
     @property
-    def label2id(self) -> dict[str, int]:
+    def label2id(self) -> dict[Any, int]:
         """Index of each label, the inverse of `id2label`."""
         return {label: index for index, label in self.id2label.items()}
 
     @label2id.setter
-    def label2id(self, indices: Mapping[str, int]) -> None:
+    def label2id(self, indices: Mapping[Any, int]) -> None:
         self.id2label = {index: label for label, index in indices.items()}
 
     @property
@@ -196,6 +204,22 @@ class ConfigCompatibility:
         return f"{type(self).__name__} {self.to_json_string()}"
 
 
+def current_names(values: Mapping[str, Any], config_class: Any) -> dict[str, Any]:
+    """Return fields under their names of today. Where there are both names, the new one counts.
+
+    Args:
+        values: Fields by name, older names and those of `attribute_map` among them.
+        config_class: `BertConfig` or a subclass.
+    """
+    renamed = config_class.attribute_map
+    current = {renamed.get(name, name): value for name, value in values.items()}
+    for old, new in RENAMED.items():
+        old_value = current.pop(old, None)
+        if old_value is not None and current.get(new) is None:
+            current[new] = old_value
+    return current
+
+
 def keeps_own_fields(config_class: type[Config]) -> type[Config]:
     """Let subclasses of a config have fields of their own, as in transformers.
 
@@ -221,7 +245,7 @@ def _keeping_unknown(init: Callable[..., None]) -> Callable[..., None]:
     def checked_init(self: Any, *arguments: Any, **values: Any) -> None:
         if values.get("model_type") == type(self).model_type:
             del values["model_type"]  # of `type(config)(**config.to_dict())`
-        values = {type(self).attribute_map.get(name, name): x for name, x in values.items()}
+        values = current_names(values, type(self))
         unknown = {name: value for name, value in values.items() if name not in names}
         if unknown:
             if type(self).__init__ is checked_init and unknown.keys() - own_attributes(type(self)):

@@ -76,6 +76,7 @@ LOADING: Keywords = {
     "resume_download": (ANYTHING, "downloads always resume"),
     "weights_only": (ANYTHING, "pickles never run code"),
     "_fast_init": (ANYTHING, "weights that the file has are never drawn"),
+    "_commit_hash": (ANYTHING, "a revision names what is loaded"),
     "_from_auto": (ANYTHING, "there is one architecture"),
     "adapter_kwargs": (ANYTHING, "adapters are peft's business"),
     "generation_config": (ANYTHING, "an encoder generates no text"),
@@ -168,6 +169,29 @@ def refuse_fields(owner: str, unknown: Iterable[str], names: Iterable[str]) -> N
         f"{owner} got an unexpected keyword argument {name!r}.{advice} {owner}.from_dict(values) "
         "takes the content of any config.json, and extra={...} holds fields of your own."
     )
+
+
+def warn_of_code(source: str, auto_map: Any, kind: str, instead: str) -> None:
+    """Warn that a checkpoint has code of its own, which is never run.
+
+    Args:
+        source: The checkpoint.
+        auto_map: The field of its files that names classes in files of Python, if there is one.
+        kind: How the names of the Auto classes begin that stand for what is loaded.
+        instead: What is loaded.
+    """
+    from minibert.util.checks import warn
+
+    if not isinstance(auto_map, Mapping):
+        return
+    classes = [auto_map[name] for name in sorted(auto_map) if name.startswith(kind)]
+    if classes:
+        names = [str(x) for y in classes for x in (y if isinstance(y, list) else [y]) if x]
+        warn(
+            f"{source} has code of its own, {', '.join(names):.200}, which minibert does not run: "
+            f"this is {instead}. Load it by transformers with trust_remote_code=True if its "
+            "results should be those of that code."
+        )
 
 
 def one_device(device_map: Any) -> Any:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
+import torch
 from torch import Tensor, nn
 
 from minibert.compat import register
@@ -26,9 +27,43 @@ class ModelCompatibility(nn.Module):
     supports_gradient_checkpointing: ClassVar[bool] = True
     _no_split_modules: ClassVar[list[str]] = ["BertEmbeddings", "BertLayer"]
     _tied_weights_keys: Any = None
-    _keys_to_ignore_on_save: ClassVar[None] = None  # the Trainer reads it
+    # A loss is the mean of a batch, whatever the Trainer counts for gradient accumulation.
+    accepts_loss_kwargs: ClassVar[bool] = False
+    # Quantizers, launchers and the Trainer read these. None: nothing is to be treated differently.
+    _keep_in_fp32_modules: ClassVar[None] = None
+    _keep_in_fp32_modules_strict: ClassVar[None] = None
+    _skip_keys_device_placement: ClassVar[None] = None
+    _keys_to_ignore_on_save: ClassVar[None] = None
+    _keys_to_ignore_on_load_missing: ClassVar[None] = None
+    _keys_to_ignore_on_load_unexpected: ClassVar[None] = None
+    _tp_plan: ClassVar[None] = None
+    _pp_plan: ClassVar[None] = None
+    model_tags: ClassVar[None] = None
+    # Which attention functions there are, and what a model is able to do beside computing.
+    _supports_sdpa: ClassVar[bool] = True
+    _supports_flash_attn: ClassVar[bool] = False
+    _supports_flex_attn: ClassVar[bool] = False
+    _supports_attention_backend: ClassVar[bool] = False
+    _can_compile_fullgraph: ClassVar[bool] = True
+    _is_stateful: ClassVar[bool] = False
+    _hf_peft_config_loaded: ClassVar[bool] = False
+    is_parallelizable: ClassVar[bool] = False
+    # Which modules return each kind of tensor of an output. model.py adds them.
+    _can_record_outputs: ClassVar[dict[str, type[nn.Module]]] = {}
 
     register = staticmethod(register)
+
+    @classmethod
+    def _can_set_attn_implementation(cls) -> bool:
+        """Whether `set_attn_implementation` works."""
+        return True
+
+    @property
+    def dummy_inputs(self: Any) -> dict[str, Tensor]:
+        """A small batch, with which tools try out a model."""
+        words = torch.tensor([[7, 6, 0, 0, 1], [1, 2, 3, 0, 0], [0, 0, 0, 4, 5]])
+        words = words.clamp(max=self.config.vocab_size - 1).to(self.device)
+        return {"input_ids": words[:, : self.config.max_position_embeddings]}
 
     def tie_weights(self, **unused: Any) -> None:
         """Share the tensors that `_tied_weights_keys` declares."""
@@ -216,6 +251,15 @@ class ModelCompatibility(nn.Module):
         hook = vars(self).pop("_input_require_grads", None)
         if hook is not None:
             hook.remove()
+
+    def add_adapter(self, *_: Any, **__: Any) -> NoReturn:
+        """Raise a ValueError that names peft, which has the adapters."""
+        raise ValueError(
+            "minibert has no adapters of its own: peft.get_peft_model(model, config) adds one, and "
+            "peft.PeftModel.from_pretrained(model, folder) loads one."
+        )
+
+    load_adapter = set_adapter = enable_adapters = disable_adapters = add_adapter
 
     def push_to_hub(self, *_: Any, **__: Any) -> None:
         """Raise a ValueError that names the Hub's own tool for uploads."""

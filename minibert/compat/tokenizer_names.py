@@ -46,6 +46,7 @@ KEYWORDS: Keywords = {
     "add_eos_token": (ANYTHING, "they end with [SEP]"),
     "src_lang": (ANYTHING, "BERT does not translate"),
     "tgt_lang": (ANYTHING, "BERT does not translate"),
+    "tokenizer_object": (None, "save it, tokenizer.save(path), and pass tokenizer_file=path."),
     "do_basic_tokenize": (True, "texts are always split into words before WordPiece."),
     "never_split": (None, "add tokens that should stay whole: tokenizer.add_tokens(tokens)."),
     "split_special_tokens": (False, "special tokens in a text stand for themselves."),
@@ -80,6 +81,8 @@ class TokenizerCompatibility:
     pad_token_type_id = 0
     is_fast = True  # for transformers: the origins of tokens are available
     backend = "tokenizers"
+    slow_tokenizer_class = None
+    init_inputs = ()
     register = staticmethod(register)
 
     def __bool__(self) -> bool:
@@ -101,6 +104,13 @@ class TokenizerCompatibility:
             "BertTokenizer has no backend_tokenizer, because it is written in Python. "
             "to_transformers().backend_tokenizer is that of the tokenizers library."
         )
+
+    _tokenizer = backend_tokenizer
+
+    @property
+    def deprecation_warnings(self) -> dict[str, bool]:
+        """Which warnings of transformers have been given. Code sets entries to silence them."""
+        return vars(self).setdefault("_deprecation_warnings", {})
 
     @property
     def additional_special_tokens(self: Any) -> list[str]:

@@ -162,10 +162,10 @@ def check_batch(
             "packed sequences have different shapes. Pass input_ids (batch, seq) and "
             "attention_mask.",
         )
-    if layout.mask is not None and layout.mask.shape[1] not in (1, config.num_attention_heads):
+    heads = config.num_attention_heads  # fewer where a user has cut some off
+    if layout.mask is not None and layout.mask.shape[1] > heads:
         raise ArgumentError(
-            "attention_mask",
-            f"is for {layout.mask.shape[1]} heads, but the model has {config.num_attention_heads}.",
+            "attention_mask", f"is for {layout.mask.shape[1]} heads, but the model has {heads}."
         )
     if (input_ids is None) == (inputs_embeds is None):
         raise ValueError("BertModel takes exactly one of input_ids and inputs_embeds.")

@@ -186,7 +186,8 @@ def call(part: nn.Module, hidden_states: Tensor, layout: Layout, **arguments: An
         What minibert's own part returns.
 
     Raises:
-        ValueError: A user's part does not return hidden states of the shape that it received.
+        ValueError: A user's part does not return hidden states, or those of a packed batch in
+            another shape.
     """
     if takes_layout(part):
         return part(hidden_states, layout, **arguments)

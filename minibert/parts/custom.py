@@ -11,7 +11,8 @@ calls it: with a padded batch (batch, seq, hidden) whatever the layout, and with
                                                    states that are not padded if packed
 
 A layer, its attention and the self-attention in it may return hidden states, or a tuple of hidden
-states and attention probabilities. An encoder may return a tuple or an output.
+states and attention probabilities. An encoder may return a tuple or an output. In a padded batch
+they may have another number of sequences, tokens or dimensions, as the next part takes them.
 
 This is about the encoder, its layers, their attention, the self-attention in it, and the pooler.
 All further parts, such as `layer.intermediate`, an activation or a linear layer, compute each token
@@ -38,12 +39,13 @@ def call_custom(
     `output_attentions`.
 
     Raises:
-        ValueError: The part does not return hidden states of the shape that it received.
+        ValueError: The part does not return hidden states, or in a packed batch not those of the
+            shape that it received.
     """
     if "output_attentions" in arguments:
         return _encode(part, hidden_states, layout, arguments)
     result, states = _call(part, hidden_states, layout, arguments)
-    output, probabilities = _split_output(part, result, states)
+    output, probabilities = _split_output(part, result, states, layout)
     if states is not hidden_states:
         output = layout.unpad(output)
     if "attentions" not in arguments:
@@ -62,7 +64,7 @@ def _encode(
         names = ["last_hidden_state"]
         names += [name for name in ("hidden_states", "attentions") if arguments[f"output_{name}"]]
         result = BertModelOutput(**dict(zip(names, result, strict=False)))
-    last_hidden_state, _ = _split_output(encoder, result.last_hidden_state, states)
+    last_hidden_state, _ = _split_output(encoder, result.last_hidden_state, states, layout)
     output = BertModelOutput(
         last_hidden_state,
         hidden_states=getattr(result, "hidden_states", None),
@@ -123,12 +125,14 @@ def _class_parameters(forward: Callable[..., Any]) -> Mapping[str, inspect.Param
 
 
 def _split_output(
-    part: nn.Module, result: Any, hidden_states: Tensor
+    part: nn.Module, result: Any, hidden_states: Tensor, layout: Layout
 ) -> tuple[Tensor, Tensor | None]:
     """Return hidden states and attention probabilities of what a user's module has returned.
 
+    In a padded batch they may have another shape, as in transformers: the next part has to fit.
+
     Raises:
-        ValueError: The hidden states are missing, or of another shape.
+        ValueError: The hidden states are missing, or of another shape in a packed batch.
     """
     output, probabilities = result, None
     if isinstance(result, tuple) and result:
@@ -141,9 +145,10 @@ def _split_output(
             f"{type(part).__name__} should return hidden states of shape {expected}, not "
             f"{type(output).__name__}."
         )
-    if output.shape != hidden_states.shape:
+    if layout.is_packed and output.shape != hidden_states.shape:
         raise ValueError(
             f"{type(part).__name__} should return hidden states of shape {expected}, not "
-            f"{tuple(output.shape)}."
+            f"{tuple(output.shape)}. Only a padded batch may change its shape: pass input_ids "
+            "(batch, seq)."
         )
     return output, probabilities

@@ -22,7 +22,7 @@ from typing import Any
 
 from minibert.checkpoints.model_files import replacing_model
 from minibert.checkpoints.source import WEIGHTS, Source
-from minibert.compat.keywords import drop_unused
+from minibert.compat.keywords import drop_unused, warn_of_code
 from minibert.compat.tokenizer_names import KEYWORDS, rename_older
 from minibert.tokenization import tokenizer_json
 from minibert.tokenization.added import AddedToken
@@ -167,7 +167,10 @@ class TokenizerSpec:
 
     @classmethod
     def from_file(
-        cls, path: Path, special_tokens: Mapping[str, Any] | None = None
+        cls,
+        path: Path,
+        special_tokens: Mapping[str, Any] | None = None,
+        class_name: str | None = None,
     ) -> TokenizerSpec:
         """Read a vocab.txt or tokenizer.json file.
 
@@ -176,6 +179,10 @@ class TokenizerSpec:
         Args:
             path: The file.
             special_tokens: Special tokens by name that other files give.
+            class_name: Class of transformers that the tokenizer was made for. BERT's classes have
+                BERT's components, whatever a tokenizer.json says, and any other follows the file.
+                None: unknown, so the file is followed. Where it differs from BERT, a warning says
+                so in both cases.
 
         Raises:
             FileNotFoundError: The file does not exist.
@@ -195,6 +202,21 @@ class TokenizerSpec:
             if isinstance(error, ValueError):
                 reason = str(error)
             raise ValueError(f"{path} is not BERT's tokenizer.json: {reason}") from None
+        # A decoder is left out: texts have the same rows.
+        different = ", ".join(arguments["components"].source.keys() - {"decoder"})
+        if class_name in _BERT_CLASSES:
+            arguments["components"] = Components()
+        if different and class_name in _BERT_CLASSES:
+            warn(
+                f"{path} has another {different} than BERT's, which {class_name} does not follow, "
+                "as in transformers 5. If the model was trained with these rows, write "
+                '"tokenizer_class": "PreTrainedTokenizerFast" into tokenizer_config.json.'
+            )
+        elif different and class_name is None:
+            warn(
+                f"{path} has another {different} than BERT's, which the tokenizer follows. "
+                "BertTokenizer of transformers 5 does not."
+            )
         return cls(**arguments)
 
     @classmethod
@@ -214,14 +236,15 @@ class TokenizerSpec:
         config = rename_older(_read_json(source, "tokenizer_config.json"))
         class_name = config.get("tokenizer_class")
         if class_name is None:  # older repositories name it beside the model's options
-            class_name = _read_json(source, "config.json").get("tokenizer_class")
-        class_name = str(class_name or _BERT_CLASSES[0])
-        base_name = class_name.removesuffix("Fast")
-        if base_name not in (*_BERT_CLASSES, *_GENERIC_CLASSES):
+            of_model = _read_json(source, "config.json")
+            class_name = of_model.get("tokenizer_class") or (_BERT_CLASSES[0] if of_model else None)
+        base_name = str(class_name).removesuffix("Fast") if class_name else None
+        if base_name not in (*_BERT_CLASSES, *_GENERIC_CLASSES, None):
             raise ValueError(
                 f"{source} is for the tokenizer {class_name:.80}, but minibert has BERT's "
                 "WordPiece only."
             )
+        warn_of_code(str(source), config.get("auto_map"), "AutoTokenizer", "BERT's tokenizer")
         path = Path(vocab_file or source.require("tokenizer.json", "vocab.txt"))
         with prefix_errors(f"{source}, tokenizer_config.json"):
             drop_unused({"split_special_tokens": config.get("split_special_tokens")}, KEYWORDS)
@@ -234,7 +257,7 @@ class TokenizerSpec:
             with prefix_errors(f"{source}, special_tokens_map.json"):
                 special |= _named_tokens(content)
                 extra += _extra_tokens(content)
-        spec = cls.from_file(path, special)
+        spec = cls.from_file(path, special, base_name)
         if added is None:
             added = {**_older_added_tokens(source, spec, extra), **spec.added_tokens_decoder}
         if base_name in _GENERIC_CLASSES and path.suffix == ".json":
@@ -356,6 +379,11 @@ def _read_lines(path: str | os.PathLike[str]) -> list[str]:
         text = read_text(path).removesuffix("\n")
     except OSError as error:
         raise FileNotFoundError(f"Cannot read the vocabulary {path}: {error.strerror}.") from None
+    if text.startswith("{") and text.rstrip().endswith("}") and '"model"' in text:
+        raise ValueError(
+            f"{path} is a file of the tokenizers library, and not a list of tokens: call it "
+            "tokenizer.json."
+        )
     count = text.count("\n") + 1
     if count > MAX_VOCAB_SIZE:
         raise ValueError(

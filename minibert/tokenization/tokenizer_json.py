@@ -4,7 +4,8 @@ The file describes a whole pipeline, of which BERT's is one case. Parts that dif
 change the tokens of a text. minibert follows those that it has, and refuses the others by name:
 
 ```
-normalizer       BertNormalizer, Lowercase, none, or a Sequence of them
+normalizer       BertNormalizer, Lowercase, none, or a Sequence of them; or NFD, Lowercase and
+                 StripAccents
 pre_tokenizer    BertPreTokenizer, WhitespaceSplit or Whitespace; in a Sequence with them
                  Punctuation and Digits
 post_processor   BertProcessing, TemplateProcessing, or none
@@ -41,6 +42,13 @@ BERT_PARTS: dict[str, Any] = {
     "max_input_chars_per_word": MAX_WORD,
 }
 """The parts of BERT's tokenizer.json that other files may have otherwise."""
+
+_STRIPPING = [
+    ["NFD", "Lowercase", "StripAccents"],
+    ["NFD", "StripAccents", "Lowercase"],
+    ["Lowercase", "NFD", "StripAccents"],
+]
+"""The normalizers of a Sequence that lower-cases and strips accents as a BertNormalizer does."""
 
 Splitter = Callable[[str], basic.Spans]
 
@@ -199,10 +207,16 @@ def parse_normalizer(normalizer: Mapping[str, Any] | None) -> tuple[dict[str, An
         steps = normalizer["normalizers"]
         found = "a Sequence of "
     kinds = [step.get("type") for step in steps]
+    if kinds in _STRIPPING:
+        return {
+            "do_lower_case": True,
+            "strip_accents": True,
+            "tokenize_chinese_chars": False,
+        }, False
     if kinds.count("BertNormalizer") > 1 or not set(kinds) <= {"BertNormalizer", "Lowercase"}:
         raise ValueError(
             f"its normalizer is {found}{kinds if found else kinds[0]!r:.200}, but minibert has a "
-            "BertNormalizer, Lowercase, or a Sequence of both."
+            "BertNormalizer, Lowercase, a Sequence of both, or one of NFD, Lowercase, StripAccents."
         )
     options: dict[str, Any] = dict.fromkeys(SPLITTING, False)
     clean_text = False

@@ -194,13 +194,17 @@ class TestLayer:
 
     @pytest.mark.parametrize("part", ["layer", "attention"])
     def test_a_wrong_shape_raises_an_error(self, model: BertModel, part: str) -> None:
+        """In a packed batch. That of a padded one is torch's, where the next part does not fit."""
         if part == "layer":
             model.encoder.layer[0] = nn.Linear(32, 16)
         else:
             model.encoder.layer[0].attention.self = nn.Linear(32, 16)
         message = r"Linear should return hidden states of shape \(3, 11, 32\), not \(3, 11, 16\)"
+        batch = ragged_batch(model.config)
         with pytest.raises(ValueError, match=message):
-            model(**ragged_batch(model.config))
+            model(batch["input_ids"].flatten(), layout=PackedLayout([11, 11, 11]))
+        with pytest.raises(RuntimeError):
+            model(**batch)
 
     def test_a_wrong_type_raises_an_error(self, model: BertModel) -> None:
         class Silent(nn.Module):
