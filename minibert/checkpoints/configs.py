@@ -18,6 +18,8 @@ LIMITS = {
 }
 """Larger sizes are a mistake or an attack, unless the caller says otherwise."""
 
+_MAX_SHOWN = 10**15
+
 USUAL_SIZES = {
     "vocab_size": 30522,
     "hidden_size": 768,
@@ -100,6 +102,10 @@ def check_sizes(content: Mapping[str, Any], limits: Mapping[str, int] | None = N
     for name, usual in USUAL_SIZES.items():
         value = content.get(name)
         sizes[name] = value if type(value) is int else usual
+    for name in ("id2label", "label2id"):
+        names = content.get(name)
+        if isinstance(names, Mapping | list):
+            sizes["num_labels"] = max(sizes["num_labels"], len(names))
     sizes["parameters"] = count_parameters(sizes)
     allowed = {**LIMITS, **(limits or {})}
     for name in LIMITS:
@@ -107,12 +113,23 @@ def check_sizes(content: Mapping[str, Any], limits: Mapping[str, int] | None = N
             continue
         reason = ""
         if name == "parameters":
-            unusual = max(USUAL_SIZES, key=lambda size: sizes[size] / USUAL_SIZES[size])
-            reason = f" for {unusual} {sizes[unusual]:,}"
+            # not divided as floats, which a size of 400 digits is too large for
+            unusual = max(USUAL_SIZES, key=lambda size: sizes[size] // USUAL_SIZES[size])
+            reason = f" for {unusual} {_shown(sizes[unusual])}"
+        advice = ""
+        if sizes[name] < _MAX_SHOWN:
+            advice = f" Pass limits={ {name: sizes[name]} } if that is meant."
         raise ValueError(
-            f"config: {name} would be {sizes[name]:,}{reason}, more than {allowed[name]:,}. "
-            f"Pass limits={ {name: sizes[name]} } if that is meant."
+            f"config: {name} would be {_shown(sizes[name])}{reason}, more than "
+            f"{allowed[name]:,}.{advice}"
         )
+
+
+def _shown(size: int) -> str:
+    """A size as people read it: no 400 digits."""
+    if size < _MAX_SHOWN:
+        return f"{size:,}"
+    return f"more than {_MAX_SHOWN:,}"
 
 
 def count_parameters(sizes: Mapping[str, int]) -> int:
