@@ -6,6 +6,7 @@ interpreter starts one with `subprocess` and says why.
 
 from __future__ import annotations
 
+import errno
 import gc
 import importlib
 import multiprocessing
@@ -15,12 +16,20 @@ import signal
 import socket
 import sys
 import time
+import traceback
 from collections.abc import Callable
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
 from minibert.cli import main
+
+# where a process is ended, or finds a full disk: before it opens a file to write, renames, ...
+STEPS = {
+    *("open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.chmod", "os.truncate"),
+    "shutil.rmtree",
+}
+KILLED = 9
 
 
 def _run(arguments: list[str], log: Path, environment: dict[str, str]) -> None:
@@ -75,3 +84,54 @@ def kill_when(process: BaseProcess, reached: Callable[[], Any], max_delay: float
     if process.is_alive():
         os.kill(process.pid, signal.SIGKILL)
     process.join()
+
+
+def in_a_fork(
+    work: Callable[[], object], killed_at: int = 0, full_from: int = 0, failing_at: int = 0
+) -> tuple[int, int]:
+    """Run `work` in a forked process, and count what it does to files, from 1.
+
+    Args:
+        work: What to do.
+        killed_at: The step at which the process is killed. 0: none.
+        full_from: The step from which on nothing can be written.
+        failing_at: The step at which the disk fails once.
+
+    Returns:
+        0, KILLED, or 1 after an OSError, and the number of steps unless it was killed.
+    """
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid:
+        os.close(writer)
+        with open(reader, "rb") as pipe:
+            steps = int(pipe.read() or b"0")
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), steps
+    count = 0
+
+    def watch(event: str, arguments: tuple[Any, ...]) -> None:
+        nonlocal count
+        if event not in STEPS or "site-packages" in str(arguments[0]):
+            return
+        if event == "open" and isinstance(arguments[2], int) and not arguments[2] & os.O_ACCMODE:
+            return  # for reading
+        count += 1
+        if count == killed_at:
+            os._exit(KILLED)
+        if count == failing_at:
+            raise OSError(errno.EIO, "Input/output error")
+        if 0 < full_from <= count and event in ("open", "os.mkdir"):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    code = 1
+    try:
+        sys.addaudithook(watch)
+        work()
+        code = 0
+    except OSError:
+        pass
+    except BaseException:
+        traceback.print_exc()
+        code = 2
+    os.write(writer, str(count).encode())
+    os._exit(code)

@@ -39,6 +39,7 @@ from minibert.text.location import Location
 from minibert.tokenization.spec import tokenizer_digest
 from minibert.util.checks import amount, warn
 from minibert.util.errors import Argument, Message
+from minibert.util.folders import finish_replacement
 from minibert.vectors.file import open_vector_file
 
 MANIFEST = ".manifest"
@@ -84,6 +85,8 @@ class VectorFolder:
 
     def __init__(self, location: Location) -> None:
         self.location = location
+        if location.fs is None:
+            finish_replacement(location.path)  # of an update that was killed in its last step
 
     def __str__(self) -> str:
         return str(self.location)

@@ -43,10 +43,17 @@ from minibert.text.location import Location, claim
 from minibert.text.rows import Row
 from minibert.util.checks import amount, check_count, warn
 from minibert.util.errors import Argument, ArgumentError, Message, message_of
-from minibert.util.files import named_in_errors, only_run_in
+from minibert.util.files import named_in_errors, only_run_in, remove_abandoned
+from minibert.util.folders import replace_files
 from minibert.util.progress import SILENT, Progress, interruptible
 from minibert.vectors.file import vector_format
-from minibert.vectors.folder import OWN_FILES, VectorFolder, text_digest, vector_settings
+from minibert.vectors.folder import (
+    MANIFEST,
+    OWN_FILES,
+    VectorFolder,
+    text_digest,
+    vector_settings,
+)
 
 MAIN_GUARD = (
     'Let the script call this function under `if __name__ == "__main__":`, which is not true in '
@@ -210,19 +217,16 @@ def encode_to_shards(
             raise ArgumentError(
                 Argument("update", True), "is for a folder on this machine, and for a single run."
             )
-        _restore(path)
     replaces = update and VectorFolder(location).is_finished  # else there is nothing to keep
-    # object stores have no locks: two runs at a time compute everything twice, with the same result
-    lock: AbstractContextManager[None] = nullcontext()
-    if location.fs is None:
-        lock = only_run_in(Path(location.path), rank)
+    new = path.with_name(f".{path.name}.new")  # of an update
+    lock = _locked(location, new, rank, world_size)
     with lock, Progress(show_progress, total) as progress, interruptible() as stop_requested:
         earlier = VectorFolder(location)
         earlier.begin(about, embedder)
         target: AbstractContextManager[VectorFolder] = nullcontext(earlier)
         if replaces:
             run.old_vectors = KeptVectors(earlier)
-            target = _replacing(path, about, embedder)
+            target = _replacing(path, new, about, embedder)
         count = 0
         lines = 0
 
@@ -287,6 +291,23 @@ def _chunks(rows: Iterator[str | Row], size: int, form: VectorFormat) -> Iterato
         first += len(chunk)
 
 
+@contextmanager
+def _locked(location: Location, new: Path, rank: int, world_size: int) -> Iterator[None]:
+    """Lock a folder against other runs, and remove what killed ones have left.
+
+    Object stores have no locks: two runs at a time compute everything twice, with the same result.
+    """
+    if location.fs is not None:
+        yield
+        return
+    with only_run_in(Path(location.path), rank):
+        for leftover in Path(location.path).glob(".*.tmp"):
+            remove_abandoned(leftover)
+        yield
+        if world_size == 1:
+            shutil.rmtree(new, ignore_errors=True)  # of an update after which the folder was whole
+
+
 def _with_notice_of_ids(rows: Iterator[str | Row], rank: int = 0) -> Iterator[str | Row]:
     """Rows, and a warning after the last of them if ids are empty or occur several times.
 
@@ -332,14 +353,13 @@ def _check_main_guard(processes: int) -> None:
 
 
 @contextmanager
-def _replacing(path: Path, about: dict[str, Any], embedder: TextEncoder) -> Iterator[VectorFolder]:
-    """A new folder, which takes the place of a finished one when the block succeeds.
+def _replacing(
+    path: Path, new: Path, about: dict[str, Any], embedder: TextEncoder
+) -> Iterator[VectorFolder]:
+    """A folder `new`, whose files take the place of those in `path` when the block succeeds.
 
-    It is next to the old one. A run that is killed leaves the old folder as it was, and the next
-    run resumes in the new one.
+    A run that is killed leaves the old folder as it was, and the next run resumes in the new one.
     """
-    new = path.with_name(f".{path.name}.new")
-    old = path.with_name(f".{path.name}.old")
     with named_in_errors(new, path):
         folder = VectorFolder(Location(new))
         try:
@@ -349,27 +369,13 @@ def _replacing(path: Path, about: dict[str, Any], embedder: TextEncoder) -> Iter
             folder = VectorFolder(Location(new))
             folder.begin(about, embedder)
         yield folder
-    # killed between the two, the folder is put back by the next run (see `_restore`)
-    os.replace(path, old)
-    os.replace(new, path)
-    _delete_replaced(old, path)
+    replace_files(path, new, _own_files, [MANIFEST])
 
 
-def _delete_replaced(old: Path, path: Path) -> None:
-    """Delete the folder that an update has replaced, and keep what others have put there."""
-    for entry in list(old.iterdir()):
-        if not OWN_FILES.fullmatch(entry.name):
-            os.replace(entry, path / entry.name)
-    shutil.rmtree(old, ignore_errors=True)
-
-
-def _restore(path: Path) -> None:
-    """Put a folder back whose update was killed between its last two steps."""
-    old = path.with_name(f".{path.name}.old")
-    if old.exists() and path.exists():
-        _delete_replaced(old, path)
-    elif old.exists():
-        os.replace(old, path)
+def _own_files(folder: Path, _: Sequence[str]) -> list[str]:
+    """The files of a folder of vectors that others have not put there, but for locks."""
+    names = [entry.name for entry in folder.iterdir() if not entry.is_dir()]
+    return [name for name in names if OWN_FILES.fullmatch(name) and not name.startswith(".lock-")]
 
 
 class KeptVectors:

@@ -10,8 +10,6 @@ import hashlib
 import json
 import os
 import shutil
-import sys
-import traceback
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,6 +18,7 @@ from typing import Any
 import pytest
 import torch
 from conftest import tiny_config
+from forked import in_a_fork
 from tiny_folder import VOCABULARY
 
 from minibert import (
@@ -36,11 +35,6 @@ from minibert.util.folders import PENDING
 
 pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.needs("fork")]
 
-STEPS = {
-    *("open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.chmod", "os.truncate"),
-    "shutil.rmtree",
-}
-KILLED = 9
 FOREIGN = "notes of a person.txt"
 
 
@@ -124,47 +118,6 @@ def contents(folder: Path, is_model: bool = True) -> Any:
     return parts
 
 
-def in_a_fork(work: Callable[[], object], step: int, full_from: int | None = None) -> int:
-    """Run `work` in a forked process, whose steps are counted from 1.
-
-    Args:
-        work: What to do.
-        step: The step at which the process is killed, or 0.
-        full_from: The step from which on nothing can be written.
-
-    Returns:
-        0, KILLED, or 1 after an OSError.
-    """
-    pid = os.fork()
-    if pid:
-        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    count = 0
-
-    def watch(event: str, arguments: tuple[Any, ...]) -> None:
-        nonlocal count
-        if event not in STEPS or "site-packages" in str(arguments[0]):
-            return
-        if event == "open" and isinstance(arguments[2], int) and not arguments[2] & os.O_ACCMODE:
-            return  # for reading
-        count += 1
-        if count == step:
-            os._exit(KILLED)
-        if full_from is not None and count >= full_from and event in ("open", "os.mkdir"):
-            raise OSError(28, "No space left on device")
-
-    code = 1
-    try:
-        sys.addaudithook(watch)
-        work()
-        code = 0
-    except OSError:
-        pass
-    except BaseException:
-        traceback.print_exc()
-        code = 2
-    os._exit(code)
-
-
 def old_folder(folder: Path, writer: Callable[[int, Path], None]) -> Path:
     """The folder of an old model, a person's file in it, and what to convert beside it."""
     for seed in (1, 2):
@@ -190,15 +143,11 @@ def check_for_others(folder: Path, copy: Path, models: Iterable[Any]) -> None:
         shutil.rmtree(copy)
 
 
-def steps_to_try(every: int) -> Iterable[int]:
-    return range(1, 10_000, every)
-
-
 def check_each_step(
     writer: Callable[[int, Path], None],
     tmp_path: Path,
     every: int,
-    killed: bool,
+    event: str,
     written_before: Callable[[int, Path], None] | None = None,
 ) -> None:
     """Let a writer of model 2 over model 1 end at each step, and look at the folder."""
@@ -216,15 +165,15 @@ def check_each_step(
     names = sorted(os.listdir(new))
     assert before != after
     seen = []
-    for step in steps_to_try(every):
+    shutil.copytree(old.parent, tmp_path / "counted")
+    _, steps = in_a_fork(lambda: writer(2, tmp_path / "counted" / "model"))
+    for step in range(1, steps + 1, every):
         place = tmp_path / "copy"
         shutil.copytree(old.parent, place)
         folder = place / "model"
-        end = in_a_fork(
-            lambda folder=folder: writer(2, folder), step if killed else 0, None if killed else step
-        )
+        end, _ = in_a_fork(lambda folder=folder: writer(2, folder), **{event: step})
         assert end != 2
-        if not killed and end:
+        if event == "full_from" and end:
             assert PENDING not in os.listdir(folder)
             assert contents(folder, is_model) == before, f"step {step}: an error left another model"
             assert sorted(os.listdir(folder)) == sorted(os.listdir(old))
@@ -234,15 +183,13 @@ def check_each_step(
         assert found in (before, after), f"step {step}: neither the old nor the new model"
         seen.append(found == after)
         assert (folder / FOREIGN).read_text(encoding="utf-8") == "precious"
-        if end == KILLED or (end and not killed):
+        if end:
             writer(2, folder)
         assert contents(folder, is_model) == after and sorted(os.listdir(folder)) == names
         assert sorted(os.listdir(place)) == sorted(os.listdir(old.parent))
         shutil.rmtree(place)
-        if end == 0:
-            break
-    assert seen == sorted(seen) and not seen[0]
-    if every == 1 and killed:
+    assert seen == sorted(seen) or event == "failing_at"  # which may be at a removal
+    if every == 1 and event == "killed_at":
         assert seen.count(True) > 1  # also killed after the decision
 
 
@@ -253,11 +200,11 @@ def _without_flushing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("writer", WRITERS, ids=lambda writer: writer.__name__)
-@pytest.mark.parametrize("killed", [True, False], ids=["killed", "full disk"])
+@pytest.mark.parametrize("event", ["killed_at", "full_from", "failing_at"])
 class TestEachStep:
-    def test_some(self, writer: Callable[[int, Path], None], killed: bool, tmp_path: Path) -> None:
-        check_each_step(writer, tmp_path, 23, killed)
+    def test_some(self, writer: Callable[[int, Path], None], event: str, tmp_path: Path) -> None:
+        check_each_step(writer, tmp_path, 23, event)
 
     @pytest.mark.slow
-    def test_all(self, writer: Callable[[int, Path], None], killed: bool, tmp_path: Path) -> None:
-        check_each_step(writer, tmp_path, 1, killed)
+    def test_all(self, writer: Callable[[int, Path], None], event: str, tmp_path: Path) -> None:
+        check_each_step(writer, tmp_path, 1, event)

@@ -192,18 +192,6 @@ def test_other_libraries_read_a_folder_of_parquet(
         assert rows["text"][:] == LINES
 
 
-def test_an_update_killed_between_its_last_steps_is_put_back(
-    embedder: SentenceEmbedder, tmp_path: Path
-) -> None:
-    encode_to_shards(embedder, LINES, tmp_path / "v", shard_size=10)
-    (tmp_path / "v").rename(tmp_path / ".v.old")
-    report = encode_to_shards(
-        embedder, [*LINES, "one more"], tmp_path / "v", shard_size=10, update=True
-    )
-    assert report.kept == len(LINES)
-    assert [path.name for path in tmp_path.iterdir()] == ["v"]
-
-
 def test_ids_that_differ_make_another_shard(embedder: SentenceEmbedder, tmp_path: Path) -> None:
     from minibert.text import Row, Table
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -14,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from forked import KILLED, in_a_fork
 from tiny_folder import WORDS, tiny_folder
 
 from minibert import SentenceEmbedder, encode_to_file, encode_to_shards, open_vectors
@@ -221,10 +223,7 @@ def test_a_failed_update_leaves_the_old_state(embedder: SentenceEmbedder, tmp_pa
     assert names(tmp_path) == {"v"}
 
 
-@pytest.mark.parametrize("is_killed", [False, True])
-def test_files_of_others_stay_in_the_folder(
-    is_killed: bool, embedder: SentenceEmbedder, tmp_path: Path
-) -> None:
+def test_files_of_others_stay_in_the_folder(embedder: SentenceEmbedder, tmp_path: Path) -> None:
     folder = tmp_path / "v"
     encode_to_shards(embedder, TEXTS, folder, **SIZE)
     for name in ("texts.index", ".notes"):
@@ -232,14 +231,61 @@ def test_files_of_others_stay_in_the_folder(
     (folder / "more").mkdir()
     encode_to_shards(embedder, CHANGED, folder, update=True, **SIZE)
     assert names(folder) >= {"texts.index", ".notes", "more"}
-    if is_killed:  # before it has deleted the old folder
-        (tmp_path / ".v.old").mkdir()
-        (folder / "texts.index").rename(tmp_path / ".v.old" / "texts.index")
-        (tmp_path / ".v.old" / "shard-000099.npy").touch()
     encode_to_shards(embedder, TEXTS[:40], folder, update=True, **SIZE)
     shards_and_manifest = {".manifest", "shard-000000.npy", "shard-000001.npy"}
     assert names(folder) == {*shards_and_manifest, "texts.index", ".notes", "more"}
     assert names(tmp_path) == {"v"}
+
+
+@pytest.mark.needs("fork")
+@pytest.mark.parametrize("is_killed", [True, False], ids=["killed", "failed"])
+@pytest.mark.parametrize("every", [7, pytest.param(1, marks=pytest.mark.slow)])
+def test_an_update_that_ends_at_any_step(
+    every: int,
+    is_killed: bool,
+    embedder: SentenceEmbedder,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whoever comes next finds the old vectors or the new ones, and the files of others."""
+    monkeypatch.setattr(os, "fsync", lambda handle: None)
+    texts = TEXTS[:10]
+    changed = ["a new text", *texts[2:]]
+    options: Any = {"shard_size": 4}
+    encode_to_shards(embedder, texts, tmp_path / "old" / "v", **options)
+    (tmp_path / "old" / "v" / "texts.index").write_text("precious", encoding="utf-8")
+    lengths = {len(texts): False, len(changed): True}
+    seen = []
+    shutil.copytree(tmp_path / "old", tmp_path / "counted")
+    _, steps = in_a_fork(
+        lambda: encode_to_shards(embedder, changed, tmp_path / "counted/v", update=True, **options)
+    )
+    for step in range(1, steps + 1, every):
+        folder = tmp_path / "copy" / "v"
+        shutil.copytree(tmp_path / "old", tmp_path / "copy")
+        end, _ = in_a_fork(
+            lambda folder=folder: encode_to_shards(
+                embedder, changed, folder, update=True, **options
+            ),
+            killed_at=step if is_killed else 0,
+            failing_at=0 if is_killed else step,
+        )
+        assert end in ((KILLED,) if is_killed else (0, 1))
+        seen.append(lengths[len(open_vectors(folder))])
+        np.testing.assert_allclose(
+            open_vectors(folder)[:],
+            embedder.encode(changed if seen[-1] else texts),
+            atol=1e-6,
+        )
+        if not seen[-1]:  # not an update: it only completes what is there
+            assert encode_to_shards(embedder, texts, folder, **options).skipped == 3
+            assert names(tmp_path / "copy") == {"v"}
+        encode_to_shards(embedder, changed, folder, update=True, **options)
+        shards = {f"shard-{number:06d}.npy" for number in range(3)}
+        assert names(folder) == {".manifest", "texts.index", *shards}
+        assert names(tmp_path / "copy") == {"v"}
+        shutil.rmtree(tmp_path / "copy")
+    assert steps > 20 and (seen == sorted(seen) or not is_killed)
 
 
 @pytest.mark.parametrize("texts", [CHANGED, TEXTS[1:40]], ids=["changed", "fewer"])
