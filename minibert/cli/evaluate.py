@@ -53,7 +53,15 @@ def add(parser: Parser) -> None:
         "thresholds that fine-tuning kept with the model, or 0.5.",
     )
     add_fields(parser, TagOptions, "by_piece")
-    add_fields(parser, AnswerOptions, "no_answer", "max_answer_length")
+    add_fields(parser, AnswerOptions, "no_answer", "no_answer_threshold", "max_answer_length")
+    parser.add_argument(
+        "--metric",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="Further score to report: matthews, auc, f1_micro, or f1:CLASS of one class. May be "
+        "repeated.",
+    )
     parser.add_argument(
         "--bootstrap",
         type=int,

@@ -97,14 +97,13 @@ class Answerer(HeadModel):
         )
         logits = outputs_of(self.model, examples, span_logits)
         best = best_answers(len(question_list), examples, logits, max_answer_length)
-        margin = self.reading.no_answer_threshold or 0.0
+        threshold = self.reading.no_answer_threshold or 0.0
         results = []
         for context, answer in zip(context_list, best, strict=True):
             if answer.span is None:
                 raise ValueError(f"The context {excerpt(context)} has no word to answer with.")
-            score, start, end = answer.span
-            if no_answer and answer.no_answer_score > score + margin:
-                start = end = 0
+            start, end = answer.place(context, no_answer, threshold)
+            score = answer.span[0]
             result = Answer(answer=context[start:end], score=score, start=start, end=end)
             if no_answer:
                 result["no_answer_score"] = answer.no_answer_score

@@ -5,6 +5,7 @@ Prediction and training share this module.
 
 from __future__ import annotations
 
+import math
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -171,6 +172,26 @@ class BestAnswer:
 
     span: tuple[float, int, int] | None = None
     no_answer_score: float = float("inf")
+
+    @property
+    def doubt(self) -> float:
+        """How much higher the score of no answer is than that of the span."""
+        return math.inf if self.span is None else self.no_answer_score - self.span[0]
+
+    def place(self, context: str, no_answer: bool, threshold: float = 0.0) -> tuple[int, int]:
+        """The place of the answer in the context, `[start, end)`. 0 and 0 if there is none.
+
+        Marks of its last character belong to the answer, with or without a token.
+
+        Args:
+            context: The context.
+            no_answer: Whether there may be none.
+            threshold: There is none if `doubt` is more.
+        """
+        if self.span is None or (no_answer and self.doubt > threshold):
+            return 0, 0
+        _, start, end = self.span
+        return start, behind_marks(context, end)
 
 
 def best_answers(

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
 from minibert.base import PreTrainedModel
 from minibert.config import BertConfig
+from minibert.encoders.answerer import LONGEST_ANSWER
 from minibert.encoders.reading import Reading
 from minibert.encoders.windows import (
     Offsets,
-    behind_marks,
     best_answers,
     overlong_questions,
     question_windows,
@@ -41,9 +42,8 @@ from minibert.tasks.task import (
 )
 from minibert.text import Row, Table
 from minibert.tokenization.tokenizer import BertTokenizer
-from minibert.util.errors import Message
-
-LONGEST_ANSWER = 30  # in tokens
+from minibert.util.errors import ArgumentError, Message
+from minibert.util.progress import tell
 
 
 class Found(NamedTuple):
@@ -53,11 +53,19 @@ class Found(NamedTuple):
         answer: The text, or "" where there is none.
         score: Sum of its two logits.
         losses: Cross entropy of each window, where the data have answers.
+        best: The text of the best span, also where the answer is "".
+        doubt: How much higher the score of no answer is than that of the best span.
     """
 
     answer: str
     score: float
     losses: list[float]
+    best: str = ""
+    doubt: float = -math.inf
+
+    def answered_up_to(self, threshold: float) -> Found:
+        """The same, with the best span as its answer unless the doubt is more."""
+        return self._replace(answer="" if self.doubt > threshold else self.best)
 
 
 @dataclass(frozen=True)
@@ -73,7 +81,14 @@ class AnswerTask(AnswerOptions, Task):
         table: The encoding of the files.
         no_answer: Whether a text may lack the answer. None: as the model was trained, and in
             training, whether some questions have none.
+        no_answer_threshold: How much higher the score of no answer has to be than that of the best
+            answer. None: as the model was trained, or 0.
+        fit_no_answer: Choose that threshold for the best F1 on the evaluation rows.
         max_answer_length: Tokens of the longest answer. None: as the model was trained, or 30.
+
+    Raises:
+        ValueError: `fit_no_answer` beside `no_answer_threshold`, or for a model that always
+            answers.
     """
 
     table: Table = Table()
@@ -95,6 +110,13 @@ class AnswerTask(AnswerOptions, Task):
         context: str = row.values["context"]
         return context
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.fit_no_answer and self.no_answer_threshold is not None:
+            raise ArgumentError("fit_no_answer", "chooses no_answer_threshold: drop one of them.")
+        if self.fit_no_answer and self.no_answer is False:
+            raise ArgumentError("fit_no_answer", "is for models that may not answer: drop it.")
+
     def reading(self, rows: Sequence[Row]) -> Reading:
         """Whether some questions have no answer, and the longest answer that is predicted."""
         no_answer = self.no_answer
@@ -102,7 +124,11 @@ class AnswerTask(AnswerOptions, Task):
             no_answer = _some_unanswerable(rows)
         longest = self.max_answer_length or LONGEST_ANSWER
         return Reading(
-            task="answers", no_answer=no_answer, max_answer_length=longest, options=self.options
+            task="answers",
+            no_answer=no_answer,
+            no_answer_threshold=self.no_answer_threshold,
+            max_answer_length=longest,
+            options=self.options,
         )
 
     def encode(
@@ -191,6 +217,9 @@ class AnswerTask(AnswerOptions, Task):
         no_answer = reading.no_answer if self.no_answer is None else self.no_answer
         if no_answer is None:
             no_answer = _some_unanswerable(rows)
+        threshold = self.no_answer_threshold
+        if threshold is None:
+            threshold = reading.no_answer_threshold or 0.0
         logits = outputs_of(model, examples, span_logits)
         best = best_answers(len(rows), examples, logits, self._longest(model.config))
         losses: list[list[float]] = [[] for _ in rows]
@@ -201,19 +230,54 @@ class AnswerTask(AnswerOptions, Task):
             losses[example["row"]].append(loss.item())
         predictions = []
         for row, answer, row_losses in zip(rows, best, losses, strict=True):
-            score, start, end = answer.span or (-math.inf, 0, 0)
-            if no_answer and answer.no_answer_score > score:
-                start = end = 0
             context = row.values["context"]
-            text = context[start : behind_marks(context, end)] if end else ""
-            predictions.append(Found(text, score, row_losses))
+            score = -math.inf if answer.span is None else answer.span[0]
+            start, end = answer.place(context, no_answer, threshold)
+            best_start, best_end = answer.place(context, no_answer=False)
+            predictions.append(
+                Found(
+                    context[start:end],
+                    score,
+                    row_losses,
+                    context[best_start:best_end],
+                    answer.doubt,
+                )
+            )
         return predictions
+
+    def calibrate(
+        self, model: Any, rows: Sequence[Row], examples: Sequence[Example]
+    ) -> list[Found] | None:
+        """With `fit_no_answer`, put the threshold of no answer with the best F1 into the config.
+
+        Each half of the rows is scored with the threshold that was fitted on the other half.
+        """
+        if not self.fit_no_answer:
+            return None
+        predictions = self.predict(model, rows, examples)
+        answers = [row.values["answers"] for row in rows]
+        agreements = metrics.answer_agreements(answers, [found.best for found in predictions])
+        has_answer = np.array([bool(texts) for texts in answers])
+        doubts = np.array([found.doubt for found in predictions])
+        gains = np.where(has_answer, agreements[:, 1], 0.0)
+        threshold = best_no_answer_threshold(doubts, gains, has_answer)
+        reading = replace(Reading.of(model.config), no_answer_threshold=threshold)
+        model.config.extra |= reading.as_fields()["extra"]
+        tell(f"no answer where its score is higher by {threshold:.4g}: the best F1 on these rows")
+        halves = [
+            best_no_answer_threshold(doubts[half::2], gains[half::2], has_answer[half::2])
+            for half in (0, 1)
+        ]
+        return [
+            found.answered_up_to(halves[(index + 1) % 2]) for index, found in enumerate(predictions)
+        ]
 
     def score(self, rows: Sequence[Row], predictions: Sequence[Found]) -> Scores:
         """Exact match and F1 of the answers' words."""
         answers = [row.values["answers"] for row in rows]
         predicted = [prediction.answer for prediction in predictions]
         agreements = metrics.answer_agreements(answers, predicted)
+        has_answer = np.array([bool(texts) for texts in answers])
         losses = np.array(
             [(math.fsum(prediction.losses), len(prediction.losses)) for prediction in predictions]
         )
@@ -221,7 +285,8 @@ class AnswerTask(AnswerOptions, Task):
         def statistic(sample: Indices) -> dict[str, float]:
             exact, overlap = agreements[sample].mean(0).tolist()
             loss, count = losses[sample].sum(0)
-            return {"exact_match": exact, "f1": overlap, "loss": float(loss / count)}
+            scores = {"exact_match": exact, "f1": overlap, "loss": float(loss / count)}
+            return scores | metrics.scores_by_answer(agreements[sample], has_answer[sample])
 
         errors = [
             Mistake(
@@ -234,6 +299,32 @@ class AnswerTask(AnswerOptions, Task):
             for row in np.flatnonzero(agreements[:, 0] == 0).tolist()
         ]
         return Scores("answers", len(rows), statistic, errors=errors)
+
+
+def best_no_answer_threshold(
+    doubts: metrics.Floats, gains: metrics.Floats, has_answer: npt.NDArray[np.bool_]
+) -> float:
+    """The threshold of no answer with the highest mean F1, as SQuAD's script finds it.
+
+    Args:
+        doubts: How much higher the score of no answer is than that of the best span, (questions,).
+        gains: F1 of the best spans, (questions,).
+        has_answer: Whether each question has an answer, (questions,).
+
+    Returns:
+        The threshold, midway between two doubts. Of several with the same F1 it is the one nearest
+        to 0.
+    """
+    values = np.unique(doubts[np.isfinite(doubts)])
+    if not len(values):
+        return 0.0
+    candidates = np.concatenate(
+        [[0.0, values[0] - 1, values[-1] + 1], (values[:-1] + values[1:]) / 2]
+    )
+    is_answered = doubts[None, :] <= candidates[:, None]  # (candidates, questions)
+    scores = np.where(is_answered, gains, ~has_answer).mean(1)
+    best = candidates[np.isclose(scores, scores.max(), rtol=0, atol=1e-12)]
+    return float(best[np.abs(best).argmin()])
 
 
 def _some_unanswerable(rows: Sequence[Row]) -> bool:

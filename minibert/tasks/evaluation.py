@@ -120,7 +120,9 @@ def evaluate(
     threshold: float | None = None,
     by_piece: bool | None = None,
     no_answer: bool | None = None,
+    no_answer_threshold: float | None = None,
     max_answer_length: int | None = None,
+    metric: str | Sequence[str] = (),
     bootstrap: int = 1000,
     seed: int = 0,
 ) -> Evaluation:
@@ -161,6 +163,10 @@ def evaluate(
         no_answer: Whether a text may lack the answer. None: as the model was trained. Of a model
             that does not say, whether some questions have none.
         max_answer_length: Tokens of the longest answer. None: as the model was trained, or 30.
+        metric: Further metrics to report, one or several: "matthews", "auc" and "f1_micro" of
+            classes, and "f1:CLASS", the F1 of a class or of a kind of entity.
+        no_answer_threshold: How much higher the score of no answer has to be than that of the best
+            answer. None: as the model was trained, or 0.
         bootstrap: How many resamples the intervals are drawn from. 0: no intervals.
         seed: Seed of the resamples.
 
@@ -172,7 +178,8 @@ def evaluate(
         - "regression": pearson, spearman, mse, mae
         - "scores": pearson, spearman
         - "tokens": f1, macro_f1, precision, recall, accuracy, loss
-        - "answers": exact_match, f1, loss
+        - "answers": exact_match, f1, loss, and where some questions have no answer
+          has_answer_exact_match, has_answer_f1, no_answer_exact_match
         - "pairs": mrr, recall@k
         - "reranking": mrr@10, ndcg@10, loss
 
@@ -205,6 +212,7 @@ def evaluate(
         readings = {
             "by_piece": by_piece,
             "no_answer": no_answer,
+            "no_answer_threshold": no_answer_threshold,
             "max_answer_length": max_answer_length,
         }
         task = _with_options(task, readings)
@@ -248,6 +256,7 @@ def evaluate(
         fixed = np.full(model.config.num_labels, threshold)
         predictions = [prediction._replace(thresholds=fixed) for prediction in predictions]
     scores = task.score(rows, predictions)
+    scores = scores.reporting([metric] if isinstance(metric, str) else metric)
     if scores.notice:
         warn(scores.notice)
     return Evaluation(
@@ -376,6 +385,6 @@ def bootstrap_intervals(
     tail = (1 - CONFIDENCE) / 2
     intervals = {}
     for name in draws[0]:
-        low, high = np.quantile([draw[name] for draw in draws], [tail, 1 - tail]).tolist()
+        low, high = np.nanquantile([draw[name] for draw in draws], [tail, 1 - tail]).tolist()
         intervals[name] = (low, high)
     return intervals

@@ -5,6 +5,7 @@ They equal those of scikit-learn, scipy, seqeval, conlleval and SQuAD's script.
 
 from __future__ import annotations
 
+import math
 import re
 import string
 from collections import Counter
@@ -17,6 +18,8 @@ import numpy.typing as npt
 
 from minibert.encoders.entity_tags import entity_spans
 
+OF_CLASS = "f1:"
+"""Beginning of the name of a metric that is the F1 of one class."""
 Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.float64]
 """Right, predicted and expected items of each class, (3, classes)."""
@@ -43,7 +46,7 @@ class ClassScores:
 
 def is_lower_better(metric: str) -> bool:
     """Whether a metric is an error or a loss, which is best when lowest."""
-    return metric.endswith(("loss", "mse", "mae"))
+    return metric.endswith(("loss", "mse", "mae")) and not metric.startswith(OF_CLASS)
 
 
 def ratio(part: Any, whole: Any) -> Floats:
@@ -115,6 +118,38 @@ def multi_label_counts(expected: Any, predicted: Any) -> Counts:
     """The counts of each label. Both arguments are (rows, labels) of bool."""
     right = (expected & predicted).sum(0)
     return np.stack([right, predicted.sum(0), expected.sum(0)]).astype(np.float64)
+
+
+def matthews_correlation(labels: npt.ArrayLike, predictions: npt.ArrayLike) -> float:
+    """Matthews' correlation, of two classes or more (Gorodkin 2004). 0 where it is not defined."""
+    classes = 1 + int(max(np.max(labels), np.max(predictions)))
+    confusion = confusion_matrix(labels, predictions, classes).astype(np.float64)
+    total = confusion.sum()
+    expected, predicted = confusion.sum(1), confusion.sum(0)
+    covariance = confusion.trace() * total - expected @ predicted
+    spread = (total**2 - predicted @ predicted) * (total**2 - expected @ expected)
+    return float(ratio(covariance, np.sqrt(spread)))
+
+
+def area_under_curve(labels: Any, scores: Any) -> float:
+    """The area under the ROC curve, its mean over the classes.
+
+    Of two classes it is that of either. NaN if no class has rows with and without it.
+
+    Args:
+        labels: Whether each row has each class, (rows, classes).
+        scores: (rows, classes).
+    """
+    expected = np.asarray(labels, dtype=bool)
+    values = np.asarray(scores, dtype=np.float64)
+    positives = expected.sum(0)
+    areas = []
+    for index in np.flatnonzero((positives > 0) & (positives < len(expected))).tolist():
+        count = positives[index]
+        ranks = average_ranks(values[:, index])[expected[:, index]]
+        pairs = count * (len(expected) - count)
+        areas.append((ranks.sum() - count * (count + 1) / 2) / pairs)
+    return float(np.mean(areas)) if areas else math.nan
 
 
 def mean_average_precision(labels: Any, scores: Any) -> float:
@@ -290,6 +325,25 @@ def answer_agreements(answers: Sequence[Sequence[str]], predictions: Sequence[st
         agreements = [_agreement(answer, prediction) for answer in answer_texts]
         rows.append(np.max(agreements, axis=0))
     return np.array(rows)
+
+
+def scores_by_answer(agreements: Floats, has_answer: npt.NDArray[np.bool_]) -> dict[str, float]:
+    """Scores of questions with and without an answer, or nothing where all are of one kind.
+
+    They are HasAns_exact, HasAns_f1 and NoAns_exact of SQuAD's script.
+
+    Args:
+        agreements: As `answer_agreements` returns them, (questions, 2).
+        has_answer: Whether each question has an answer, (questions,).
+    """
+    if has_answer.all() or not has_answer.any():
+        return {}
+    exact, overlap = agreements[has_answer].mean(0).tolist()
+    return {
+        "has_answer_exact_match": exact,
+        "has_answer_f1": overlap,
+        "no_answer_exact_match": float(agreements[~has_answer, 0].mean()),
+    }
 
 
 def _agreement(answer: str, prediction: str) -> tuple[float, float]:

@@ -85,6 +85,14 @@ class AnswerOptions(TaskOptions):
         off="--always-answer",
         off_help="Answer every question.",
     )
+    no_answer_threshold: float | None = option(
+        None,
+        "How much higher the score of no answer has to be than that of the best answer. "
+        "Default: as the model was trained, or 0.",
+    )
+    fit_no_answer: bool = option(
+        False, "Choose that threshold for the best F1 on the evaluation rows, and keep it."
+    )
     max_answer_length: int | None = option(
         None,
         "Maximum number of tokens of an answer. Default: as the model was trained, or 30.",

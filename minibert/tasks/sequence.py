@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -115,6 +115,15 @@ class SequenceTask(LabelOptions, TableTask):
         if self.multi_label:
             return ("map", "f1_micro", "f1_macro", "accuracy", "loss")
         return ("accuracy", "f1", "loss")
+
+    @property
+    def further(self) -> Sequence[str]:  # type: ignore[override]
+        """Those of labels. Matthews' correlation is of one label a text."""
+        if self.regression:
+            return ()
+        if self.multi_label:
+            return ("auc", metrics.OF_CLASS)
+        return ("matthews", "auc", "f1_micro", metrics.OF_CLASS)
 
     def read(self, data: Data, dev: bool = False, skip: Skipped = None) -> list[Row]:
         """Rows of a table.
@@ -383,6 +392,22 @@ def _scores_of_classes(
         for row in np.flatnonzero(expected != predicted).tolist()
     ]
     confusion = metrics.confusion_matrix(expected, predicted, len(names))
+    classes = np.arange(len(names))
+    is_label = expected[:, None] == classes  # (rows, classes)
+    is_predicted = predicted[:, None] == classes
+    known = np.arange(scores.shape[1])
+
+    def matthews(sample: Indices) -> float:
+        return metrics.matthews_correlation(expected[sample], predicted[sample])
+
+    def auc(sample: Indices) -> float:
+        return metrics.area_under_curve(is_label[sample][:, known], scores[sample])
+
+    def f1_micro(sample: Indices) -> float:
+        return metrics.multi_label_scores(is_label[sample], is_predicted[sample])["f1_micro"]
+
+    further = {"matthews": matthews, "auc": auc, "f1_micro": f1_micro}
+    further |= _f1_of_classes(names, is_label, is_predicted)
     notice = ""
     if len(np.unique(predicted)) == 1 and len(np.unique(expected)) > 1:
         notice = f"every text is predicted as {names[predicted[0]]!r}."
@@ -395,7 +420,24 @@ def _scores_of_classes(
         confusion.tolist(),
         errors,
         notice,
+        further=further,
     )
+
+
+def _f1_of_classes(
+    names: Sequence[str], expected: npt.NDArray[np.bool_], predicted: npt.NDArray[np.bool_]
+) -> dict[str, Callable[[Indices], float]]:
+    """The F1 of each class, as a metric of its own. Both arrays are (rows, classes)."""
+
+    def f1_of(index: int) -> Callable[[Indices], float]:
+        def f1(sample: Indices) -> float:
+            column = slice(index, index + 1)
+            counts = metrics.multi_label_counts(expected[sample, column], predicted[sample, column])
+            return float(metrics.f1_of_counts(counts)[0])
+
+        return f1
+
+    return {f"{metrics.OF_CLASS}{name}": f1_of(index) for index, name in enumerate(names)}
 
 
 def _scores_of_sets(
@@ -459,6 +501,10 @@ def _scores_of_sets(
         names,
         errors=errors,
         notice=notice,
+        further={
+            "auc": lambda sample: metrics.area_under_curve(known[sample], scores[sample]),
+            **_f1_of_classes(names, expected, predicted),
+        },
     )
 
 

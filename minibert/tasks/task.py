@@ -13,9 +13,9 @@ lines.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -36,7 +36,7 @@ from minibert.tasks.head_labels import load_with_labels
 from minibert.tasks.metrics import ClassScores
 from minibert.text import BadRow, BadRowError, Row, left_out
 from minibert.tokenization.tokenizer import BertTokenizer
-from minibert.util.errors import Argument, Message, message_of
+from minibert.util.errors import Argument, ArgumentError, Message, message_of
 
 FilePath = str | os.PathLike[str]
 Data = FilePath | Sequence[Any]
@@ -83,6 +83,7 @@ class Scores:
         errors: The wrong rows.
         notice: What may be wrong with the model, a sentence, or nothing.
         candidates: Among how many texts was ranked, for a ranking: the more, the lower its scores.
+        further: Computes metrics that are only reported if they are named, of some rows.
     """
 
     task: str
@@ -94,6 +95,26 @@ class Scores:
     errors: list[Mistake] = field(default_factory=list)
     notice: str = ""
     candidates: int | None = None
+    further: Mapping[str, Callable[[Indices], float]] = field(default_factory=dict)
+
+    def reporting(self, names: Iterable[str]) -> Scores:
+        """The same scores, with further metrics among those that are reported.
+
+        Raises:
+            ArgumentError: A metric does not exist.
+        """
+        known = self.metrics
+        chosen = {name: self.further.get(name) for name in names if name not in known}
+        for name, compute in chosen.items():
+            if compute is None:
+                others = ", ".join([*known, *self.further])
+                raise ArgumentError("metric", f"is {name!r}, but these scores are {others}.")
+
+        def statistic(rows: Indices) -> dict[str, float]:
+            more = {name: compute(rows) for name, compute in chosen.items() if compute is not None}
+            return {**self.statistic(rows), **more}
+
+        return replace(self, statistic=statistic) if chosen else self
 
     @property
     def metrics(self) -> dict[str, float]:
@@ -118,6 +139,8 @@ class Task:
     Attributes:
         model_class: Its head is new where the checkpoint has none.
         metrics: Names of the scores. The first one chooses the best model unless another is named.
+        further: Names of scores that are only reported if they are named. "f1:" stands for the
+            F1 of any class, such as "f1:spam".
         fixed: Training options that the task decides.
         learning_rate: The default peak learning rate. None: by the size of the model.
         keeps_max_length: Predictions truncate texts at the length of training.
@@ -129,6 +152,7 @@ class Task:
 
     model_class: ClassVar[type[PreTrainedModel]]
     metrics: ClassVar[Sequence[str]] = ()
+    further: ClassVar[Sequence[str]] = ()
     fixed: ClassVar[Mapping[str, Any]] = {}
     learning_rate: ClassVar[float | None] = None
     keeps_max_length: ClassVar[bool] = True

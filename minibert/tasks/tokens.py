@@ -8,6 +8,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate, compress
 from typing import Any, ClassVar, NamedTuple
 
@@ -25,6 +26,7 @@ from minibert.heads import BertForTokenClassification
 from minibert.losses import IGNORED, cross_entropy
 from minibert.tasks import metrics
 from minibert.tasks.head_labels import label_ids, sorted_labels
+from minibert.tasks.metrics import OF_CLASS
 from minibert.tasks.options import TagOptions
 from minibert.tasks.readers import read_conll
 from minibert.tasks.task import (
@@ -97,6 +99,8 @@ class TokenTask(TagOptions, Task):
         "accuracy",
         "loss",
     )
+
+    further: ClassVar[Sequence[str]] = (OF_CLASS,)
 
     def read(self, data: Data, dev: bool = False, skip: Skipped = None) -> list[Row]:
         """Words and tags of each sentence."""
@@ -286,7 +290,16 @@ class TokenTask(TagOptions, Task):
             kinds,
             errors=errors,
             notice=notice,
+            further={
+                f"{OF_CLASS}{kind}": partial(_f1_of_kind, counts, index)
+                for index, kind in enumerate(kinds)
+            },
         )
+
+
+def _f1_of_kind(counts: metrics.Floats, index: int, sample: Indices) -> float:
+    """F1 of a kind of entity in some sentences. `counts` are (sentences, 3, kinds)."""
+    return float(metrics.f1_of_counts(counts[sample].sum(0))[index])
 
 
 def are_characters(rows: Sequence[Row]) -> bool:

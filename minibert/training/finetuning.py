@@ -21,6 +21,9 @@ import numpy as np
 import torch
 
 from minibert.checkpoints.source import Source
+from minibert.encoders.entity_tags import split_prefix
+from minibert.tasks.head_labels import first_names
+from minibert.tasks.metrics import OF_CLASS
 from minibert.tasks.task import (
     Data,
     Example,
@@ -103,6 +106,7 @@ def finetune(
         parts = _read_parts(
             task, (train, dev, test), held_out, options.seed, skipped if skip_bad_rows else None
         )
+        _check_class(options.metric or "", [row for part in parts[:3] for row in part], task)
         torch.manual_seed(options.seed)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", ".*newly initialized: train before")  # a new head
@@ -144,11 +148,14 @@ def finetune(
             options = with_learning_rate(options, task, model.config.hidden_size)
             tell(f"learning rate {options.learning_rate:g} (the default for this model)")
 
+        metric = options.metric or ""
+        reported = [] if metric in task.metrics else [metric]
         candidates: int | None = None
 
         def measure() -> dict[str, float]:
             nonlocal candidates
             scores = task.score(parts.dev, task.predict(model, parts.dev, dev_examples))
+            scores = scores.reporting(reported)
             candidates = scores.candidates
             if scores.notice:
                 tell(f"notice: {scores.notice}")
@@ -175,18 +182,24 @@ def finetune(
         best, tokenizer = task.load(Path(folder), parts.train)
         best.to(model.device)
         if has_scores:
-            scores = _dev_scores(task, trainer, best, parts.dev, dev_examples)
+            scores = _dev_scores(task, trainer, best, parts.dev, dev_examples, reported)
         if parts.test:
             test_examples = task.encode(parts.test, tokenizer, best.config, max_length)
             test_scores = task.score(parts.test, task.predict(best, parts.test, test_examples))
-            scores |= {f"test_{name}": score for name, score in test_scores.metrics.items()}
+            test_metrics = test_scores.reporting(reported).metrics
+            scores |= {f"test_{name}": score for name, score in test_metrics.items()}
         if trainer.is_first:  # until here a run that is stopped can be resumed
             remove_states(folder, options.keep_states)
     return scores
 
 
 def _dev_scores(
-    task: Task, trainer: Run, best: Any, rows: Sequence[Row], examples: Sequence[Example]
+    task: Task,
+    trainer: Run,
+    best: Any,
+    rows: Sequence[Row],
+    examples: Sequence[Example],
+    reported: Sequence[str],
 ) -> dict[str, float]:
     """The scores of the best model, whose config keeps what the task has calibrated."""
     scores = dict(trainer.best_scores)
@@ -195,7 +208,9 @@ def _dev_scores(
         best.config.save_pretrained(trainer.folder)
     if predictions is None and not scores:  # resumed with another dev file, and no step left
         predictions = task.predict(best, rows, examples)
-    return scores if predictions is None else task.score(rows, predictions).metrics
+    if predictions is None:
+        return scores
+    return task.score(rows, predictions).reporting(reported).metrics
 
 
 def _refuse_scores(options: TrainingOptions) -> None:
@@ -203,6 +218,15 @@ def _refuse_scores(options: TrainingOptions) -> None:
     for name in ("metric", "patience", "evaluate_every"):
         if getattr(options, name):
             raise ArgumentError(name, "needs scores, but no row is held out: drop it.")
+
+
+def _check_class(metric: str, rows: Sequence[Any], task: Task) -> None:
+    """Raise an ArgumentError for the F1 of a class that no row has."""
+    labels = {label for row in rows for label in task.labels_of(row)}
+    classes = labels | {split_prefix(label)[1] for label in labels}
+    if metric.startswith(OF_CLASS) and metric.removeprefix(OF_CLASS) not in classes:
+        known = first_names(sorted(classes))
+        raise ArgumentError("metric", f"is {metric!r}, but the classes of the data are {known}.")
 
 
 class Parts(NamedTuple):
@@ -284,8 +308,10 @@ def options_of_task(options: TrainingOptions, task: Any, dev: Data | None) -> Tr
     if not metrics:
         raise ValueError(f"{type(task).__name__} names no metrics, of which one chooses the model.")
     metric = options.metric or metrics[0]
-    if metric not in metrics:
-        names = ", ".join(metrics)
+    known = [*metrics, *task.further]
+    is_of_class = OF_CLASS in known and metric.startswith(OF_CLASS)
+    if metric not in known and not is_of_class:
+        names = ", ".join(known).replace(OF_CLASS, f"{OF_CLASS}CLASS")
         raise ArgumentError("metric", f"is {metric!r}, but the scores of this task are {names}.")
     return replace(options, **{**task.fixed, "metric": metric})
 

@@ -113,7 +113,8 @@ class TrainingOptions:
     )
     metric: str | None = option(
         None,
-        "Score that chooses the best model. Default: the first one that is reported.",
+        "Score that chooses the best model, such as loss, auc or f1:CLASS. Default: the first one "
+        "that is reported.",
         metavar="NAME",
     )
     patience: int = option(

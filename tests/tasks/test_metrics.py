@@ -7,12 +7,15 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from sklearn.metrics import matthews_corrcoef, roc_auc_score
 
 from minibert.encoders.entity_tags import Span, entity_spans
 from minibert.tasks.metrics import (
     answer_scores,
+    area_under_curve,
     classification_scores,
     entity_scores,
+    matthews_correlation,
     mean_average_precision,
     ranking_scores,
     regression_scores,
@@ -265,3 +268,29 @@ def test_reciprocal_ranks() -> None:
     assert ranking_scores([1, 1], [0.5, 0.5])[0] == 1.0
     assert ranking_scores([0, 0], [0.5, 0.1]).tolist() == [0.0, 0.0]
     assert ranking_scores([0] * 10 + [1], list(range(11, 0, -1)))[0] == 0.0  # behind the tenth
+
+
+@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("classes", [2, 3, 6])
+def test_matthews_auc_and_micro_f1_are_those_of_sklearn(classes: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    labels = np.concatenate([np.arange(classes), rng.integers(classes, size=40)])
+    scores = rng.random((len(labels), classes)).round(1) + 0.01  # rounded: with ties
+    scores /= scores.sum(1, keepdims=True)
+    predicted = scores.argmax(1)
+    expected = matthews_corrcoef(labels, predicted)
+    assert matthews_correlation(labels, predicted) == pytest.approx(expected)
+    is_label = labels[:, None] == np.arange(classes)
+    if classes == 2:
+        auc = roc_auc_score(labels, scores[:, 1])
+    else:
+        auc = roc_auc_score(labels, scores, multi_class="ovr")
+    assert area_under_curve(is_label, scores) == pytest.approx(auc)
+    several = rng.random((len(labels), classes)) < 0.4
+    auc = roc_auc_score(several, scores)
+    assert area_under_curve(several, scores) == pytest.approx(auc)
+
+
+def test_matthews_of_a_single_prediction_is_0() -> None:
+    assert matthews_correlation([0, 1, 1], [1, 1, 1]) == 0
+    assert np.isnan(area_under_curve([[True], [True]], [[0.1], [0.2]]))

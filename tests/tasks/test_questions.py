@@ -5,11 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
-from minibert import BertConfig, BertForQuestionAnswering, BertTokenizer, evaluate
-from minibert.tasks.answers import AnswerTask
+from minibert import (
+    BertConfig,
+    BertForQuestionAnswering,
+    BertTokenizer,
+    answer_question,
+    evaluate,
+)
+from minibert.encoders.reading import Reading
+from minibert.tasks.answers import AnswerTask, best_no_answer_threshold
 from minibert.tasks.readers import read_conll, read_squad
 from minibert.text import BadRow
 from minibert.training.finetuning import finetune
@@ -165,3 +173,61 @@ def test_other_spellings_of_tags_are_refused(tags: str) -> None:
 def test_tags_as_they_are_used_are_read(tags: str) -> None:
     words = [([f"w{n}" for n in range(len(tags.split()))], tags.split())]
     assert read_conll(words)[0].values["tags"] == tags.split()
+
+
+def squad_best_threshold(
+    doubts: dict[int, float], scores: dict[int, float], has_answer: dict[int, bool]
+) -> float:
+    """The best F1 of `find_best_thresh_v2` of SQuAD's script, whose predictions all have words."""
+    current = float(sum(not answered for answered in has_answer.values()))
+    best = current
+    for question in sorted(doubts, key=lambda question: doubts[question]):
+        current += scores[question] if has_answer[question] else -1
+        best = max(best, current)
+    return best / len(scores)
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_the_threshold_of_no_answer_is_that_of_squads_script(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    count = int(rng.integers(2, 30))
+    has_answer = rng.random(count) < 0.5
+    doubts = rng.permutation(count) - rng.random() * count
+    gains = np.where(has_answer, rng.random(count).round(1), 0)
+    threshold = best_no_answer_threshold(doubts, gains, has_answer)
+    f1 = np.where(doubts <= threshold, gains, ~has_answer).mean()
+    columns = [dict(enumerate(column.tolist())) for column in (doubts, gains, has_answer)]
+    assert f1 == pytest.approx(squad_best_threshold(*columns))
+
+
+def test_the_threshold_of_no_answer_is_chosen_and_kept(tmp_path: Path) -> None:
+    rows = [
+        {"question": "who?", "context": f"{name} sings.", "answers": answers}
+        for name, answers in (("Ann", ["Ann"]), ("Bob", []), ("Eve", ["Eve"]), ("Tim", []))
+    ] * 4
+    task = AnswerTask(fit_no_answer=True)
+    options = TrainingOptions(steps=3, learning_rate=1e-3)
+    scores = finetune(task, "minibert-tiny", rows, rows, tmp_path, options)
+    model = BertForQuestionAnswering.from_pretrained(tmp_path)
+    threshold = Reading.of(model.config).no_answer_threshold
+    assert threshold is not None
+    tokenizer = BertTokenizer.from_pretrained(tmp_path)
+    kept = evaluate(model, tokenizer, rows, bootstrap=5).metrics
+    assert {"has_answer_f1", "has_answer_exact_match", "no_answer_exact_match"} <= kept.keys()
+    assert kept.keys() == scores.keys()
+    for other in (-50.0, 0.0, 50.0):
+        result = evaluate(model, tokenizer, rows, bootstrap=0, no_answer_threshold=other)
+        assert result.metrics["f1"] <= kept["f1"] + 1e-9
+    answers = answer_question(
+        model, tokenizer, [row["question"] for row in rows], [row["context"] for row in rows]
+    )
+    for row, answer in zip(rows, answers, strict=True):
+        is_none = answer["no_answer_score"] - answer["score"] > threshold
+        assert (answer["answer"] == "") == is_none, row
+
+
+def test_a_threshold_is_for_models_that_may_not_answer() -> None:
+    with pytest.raises(ValueError, match="fit_no_answer"):
+        AnswerTask(fit_no_answer=True, no_answer=False)
+    with pytest.raises(ValueError, match="drop one"):
+        AnswerTask(fit_no_answer=True, no_answer_threshold=1.0)

@@ -11,7 +11,13 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from minibert import BertConfig, BertForSequenceClassification, BertTokenizer
+from minibert import (
+    BertConfig,
+    BertForSequenceClassification,
+    BertForTokenClassification,
+    BertTokenizer,
+    evaluate,
+)
 from minibert.tasks.sequence import SequenceTask
 from minibert.tasks.tokens import TokenTask
 from minibert.text import Table
@@ -143,3 +149,36 @@ def test_a_regression_of_minus_one_hundred_has_a_plain_loss(tmp_path: Path) -> N
     log = (tmp_path / "log.jsonl").read_text(encoding="utf-8").splitlines()
     losses = [json.loads(line) for line in log]
     assert losses[0]["loss"] == pytest.approx(losses[1]["mse"], rel=0.2)
+
+
+@pytest.mark.parametrize("metric", ["matthews", "auc", "f1_micro", "f1:b"])
+def test_a_further_metric_chooses_the_best_model(metric: str, tmp_path: Path) -> None:
+    options = TrainingOptions(steps=2, metric=metric)
+    scores = finetune(SequenceTask(), "minibert-tiny", ROWS, ROWS, tmp_path, options, test=ROWS)
+    assert scores[metric] == scores[f"test_{metric}"]
+    model = BertForSequenceClassification.from_pretrained(tmp_path)
+    tokenizer = BertTokenizer.from_pretrained(tmp_path)
+    result = evaluate(model, tokenizer, ROWS, bootstrap=9, metric=metric)
+    assert result.metrics[metric] == pytest.approx(scores[metric])
+    assert metric in result.intervals
+    assert metric not in evaluate(model, tokenizer, ROWS, bootstrap=0).metrics
+
+
+def test_the_f1_of_a_class_is_that_of_its_row(tmp_path: Path) -> None:
+    data = [(["Ann", "sings", "here"], ["B-PER", "O", "B-LOC"])] * 4
+    options = TrainingOptions(steps=2, metric="f1:PER")
+    scores = finetune(TokenTask(), "minibert-tiny", data, data, tmp_path, options)
+    model = BertForTokenClassification.from_pretrained(tmp_path)
+    result = evaluate(model, BertTokenizer.from_pretrained(tmp_path), data, bootstrap=0)
+    (row,) = [row for row in result.classes if row.label == "PER"]
+    assert scores["f1:PER"] == pytest.approx(row.f1)
+
+
+@pytest.mark.parametrize("metric", ["f1:d", "f1", "auroc"])
+def test_an_unknown_metric_is_refused_before_the_training(metric: str, tmp_path: Path) -> None:
+    options = TrainingOptions(steps=1, metric=metric)
+    if metric == "f1":
+        finetune(SequenceTask(), "minibert-tiny", ROWS, ROWS, tmp_path, options)
+        return
+    with pytest.raises(ValueError, match=f"metric is '{metric}'"):
+        finetune(SequenceTask(), "minibert-tiny", ROWS, ROWS, tmp_path, options)
