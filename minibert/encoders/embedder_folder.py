@@ -18,7 +18,7 @@ from minibert.checkpoints.model_files import replacing_model
 from minibert.checkpoints.source import Source
 from minibert.checkpoints.tensors import read_tensors, write_tensors
 from minibert.encoders.checkpoint import Checkpoint
-from minibert.encoders.encoder_options import EmbedderOptions, HubOptions, part_of
+from minibert.encoders.encoder_options import HubOptions, part_of
 from minibert.encoders.onnx import load_exported
 from minibert.encoders.pooling import resolve_layers
 from minibert.encoders.sentence_folder import (
@@ -64,7 +64,7 @@ def load_embedder(
     embedder_class: Any,
     name: str | os.PathLike[str] | Source | Checkpoint,
     backend: str,
-    options: EmbedderOptions,
+    options: Any,
 ) -> Any:
     """Loads an embedder, as `SentenceEmbedder.from_pretrained` describes it.
 
@@ -85,7 +85,7 @@ def load_embedder(
     folder = checkpoint.folder(cross_encoder=False)
     if options.pooling is not None:
         one = isinstance(options.pooling, str)
-        folder.pooling = [options.pooling] if one else list(options.pooling)  # type: ignore[list-item]
+        folder.pooling = [options.pooling] if one else list(options.pooling)
     if options.truncate_dim is not None:
         folder.truncate_dim = options.truncate_dim
     # it has a pooler only where that is used: sentence models come without one

@@ -1,19 +1,19 @@
 """The options of encoders: each is declared once, for signatures, type checkers and the help.
 
-`HubOptions` say where a model is. `LoadOptions`, `TextModelOptions`, `EmbedderOptions` and
-`RerankerOptions` say how it is loaded, `VectorOptions` and `EncodeOptions` how it encodes,
-`RankOptions` and `PredictOptions` how it scores. Those that commands have, too, come with the help
-of their option. The classes of keywords at the end are the same for type checkers.
+`HubKeywords` say where a model is. `LoadKeywords`, `TextModelKeywords`, `EmbedderKeywords`,
+`RerankerKeywords` and `HeadKeywords` say how it is loaded, `VectorKeywords` and `EncodeKeywords`
+how it encodes, `RankKeywords` and `PredictKeywords` how it scores. Those that commands have, too,
+come with the help of their option. `HubOptions` and so on are dataclasses of the same fields, which
+hold the values of a call with the defaults of what it leaves out.
 """
 
-from __future__ import annotations
-
+import copy
 import inspect
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import field, fields, make_dataclass
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, cast, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict, TypeVar, cast, get_args
 
 from minibert.encoders.pooling_names import POOLINGS
 from minibert.inference.batching import BATCH_TOKENS
@@ -84,8 +84,7 @@ METHODS_ELSEWHERE = {
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 
-@dataclass(frozen=True)
-class HubOptions:
+class HubKeywords(TypedDict, total=False):
     """Where the files of a model are, besides its name.
 
     Attributes:
@@ -96,15 +95,14 @@ class HubOptions:
         subfolder: A folder inside the repository.
     """
 
-    revision: str | None = None
-    cache_dir: str | os.PathLike[str] | None = None
-    local_files_only: bool = False
-    token: str | bool | None = None
-    subfolder: str | None = None
+    revision: Annotated["str | None", field(default=None)]
+    cache_dir: Annotated["str | os.PathLike[str] | None", field(default=None)]
+    local_files_only: Annotated["bool", field(default=False)]
+    token: Annotated["str | bool | None", field(default=None)]
+    subfolder: Annotated["str | None", field(default=None)]
 
 
-@dataclass(frozen=True)
-class TextModelOptions(HubOptions):
+class TextModelKeywords(HubKeywords, total=False):
     """How an exported embedder is loaded, and what the folder of every model of texts says.
 
     Attributes:
@@ -114,13 +112,12 @@ class TextModelOptions(HubOptions):
         default_prompt_name: The prompt of calls that name none. None: the folder's.
     """
 
-    max_length: int | None = None
-    prompts: Mapping[str, str] | None = None
-    default_prompt_name: str | None = None
+    max_length: Annotated["int | None", field(default=None)]
+    prompts: Annotated["Mapping[str, str] | None", field(default=None)]
+    default_prompt_name: Annotated["str | None", field(default=None)]
 
 
-@dataclass(frozen=True)
-class LoadOptions(HubOptions):
+class LoadKeywords(HubKeywords, total=False):
     """How a model that computes with torch is loaded.
 
     Attributes:
@@ -133,20 +130,23 @@ class LoadOptions(HubOptions):
             case.
     """
 
-    precision: Precision | None = option(
-        "fp32",
-        "Arithmetic: exact is bit-identical to transformers, fp32 fuses operators, bf16 and int8 "
-        "trade accuracy for speed.",
-        choices=PRECISIONS,
-    )
-    device: torch.device | str | None = option(
-        None, "Device to compute on: cpu, cuda, cuda:1 or mps.", metavar="DEVICE"
-    )
-    mmap: bool = True
+    precision: Annotated[
+        "Precision | None",
+        option(
+            "fp32",
+            "Arithmetic: exact is bit-identical to transformers, fp32 fuses operators, bf16 and "
+            "int8 trade accuracy for speed.",
+            choices=PRECISIONS,
+        ),
+    ]
+    device: Annotated[
+        "torch.device | str | None",
+        option(None, "Device to compute on: cpu, cuda, cuda:1 or mps.", metavar="DEVICE"),
+    ]
+    mmap: Annotated["bool", field(default=True)]
 
 
-@dataclass(frozen=True)
-class EmbedderOptions(TextModelOptions, LoadOptions):
+class EmbedderKeywords(TextModelKeywords, LoadKeywords, total=False):
     """How an embedder is loaded.
 
     Attributes:
@@ -160,45 +160,51 @@ class EmbedderOptions(TextModelOptions, LoadOptions):
             normalizes it. None follows the folder.
     """
 
-    pooling: Pooling | Sequence[Pooling] | None = option(
-        None,
-        f"Pooling of the token vectors: {', '.join(POOLINGS)}, or several with commas. Default: "
-        "the model's own.",
-        metavar="NAME",
-    )
-    layers: Layers | None = option(
-        None,
-        "Hidden states to pool: last, second_to_last, concat_last_4, ... or a list such as 11,12, "
-        "where 0 is the output of the embeddings (h0).",
-        metavar="LAYERS",
-    )
-    layer_weights: Sequence[float] | None = option(
-        None,
-        "Weight of each of several --layers, which are then averaged.",
-        metavar="W,W,...",
-    )
-    normalize: bool | None = None
-    truncate_dim: int | None = None
+    pooling: Annotated[
+        "Pooling | Sequence[Pooling] | None",
+        option(
+            None,
+            f"Pooling of the token vectors: {', '.join(POOLINGS)}, or several with commas. "
+            "Default: the model's own.",
+            metavar="NAME",
+        ),
+    ]
+    layers: Annotated[
+        "Layers | None",
+        option(
+            None,
+            "Hidden states to pool: last, second_to_last, concat_last_4, ... or a list such as "
+            "11,12, where 0 is the output of the embeddings (h0).",
+            metavar="LAYERS",
+        ),
+    ]
+    layer_weights: Annotated[
+        "Sequence[float] | None",
+        option(
+            None,
+            "Weight of each of several --layers, which are then averaged.",
+            metavar="W,W,...",
+        ),
+    ]
+    normalize: Annotated["bool | None", field(default=None)]
+    truncate_dim: Annotated["int | None", field(default=None)]
 
 
-@dataclass(frozen=True)
-class RerankerOptions(TextModelOptions, LoadOptions):
+class RerankerKeywords(TextModelKeywords, LoadKeywords, total=False):
     """How a cross-encoder is loaded."""
 
 
-@dataclass(frozen=True)
-class HeadOptions(LoadOptions):
+class HeadKeywords(LoadKeywords, total=False):
     """How a classifier, tagger, answerer or filler is loaded.
 
     Attributes:
         max_length: Tokens of the longest row, [CLS] and [SEP] included. None: what the folder says.
     """
 
-    max_length: int | None = None
+    max_length: Annotated["int | None", field(default=None)]
 
 
-@dataclass(frozen=True)
-class VectorOptions:
+class VectorKeywords(TypedDict, total=False):
     """What decides the vectors of texts. `TextEncoder.settings` reads them.
 
     Attributes:
@@ -212,31 +218,50 @@ class VectorOptions:
         normalize_embeddings: L2-normalize the vectors, after truncating them.
     """
 
-    prompt: str | None = option(
-        None,
-        "Text to put before every text. Default: the model's own, if it has one.",
-        metavar="TEXT",
-    )
-    prompt_name: str | None = option(
-        None, "Name of a prompt of the model, such as query.", metavar="NAME"
-    )
-    overflow: Overflow = option(
-        "truncate",
-        "Treatment of texts longer than --max-length: truncate them, or average over windows.",
-        choices=get_args(Overflow),
-    )
-    batch_tokens: int = option(BATCH_TOKENS, "Maximum number of tokens per batch.")
-    truncate_dim: int | None = None
-    normalize_embeddings: bool = False
+    prompt: Annotated[
+        "str | None",
+        option(
+            None,
+            "Text to put before every text. Default: the model's own, if it has one.",
+            metavar="TEXT",
+        ),
+    ]
+    prompt_name: Annotated[
+        "str | None",
+        option(None, "Name of a prompt of the model, such as query.", metavar="NAME"),
+    ]
+    overflow: Annotated[
+        "Overflow",
+        option(
+            "truncate",
+            "Treatment of texts longer than --max-length: truncate them, or average over windows.",
+            choices=get_args(Overflow),
+        ),
+    ]
+    batch_tokens: Annotated["int", option(BATCH_TOKENS, "Maximum number of tokens per batch.")]
+    truncate_dim: Annotated["int | None", field(default=None)]
+    normalize_embeddings: Annotated["bool", field(default=False)]
 
 
-@dataclass(frozen=True)
-class EncodeOptions(VectorOptions):
-    """What `encode`, `encode_query` and `encode_document` take besides the texts.
+class ArrayKeywords(VectorKeywords, total=False):
+    """What `encode`, `encode_query` and `encode_document` take, and what leaves an array an array.
 
     Attributes:
         batch_size: Accepted for code written for sentence-transformers, without effect:
             `batch_tokens` decides which texts go through the model together.
+        device: Moves the model there first, and leaves it there.
+        show_progress_bar: Show a bar with tokens per second and the time left.
+    """
+
+    batch_size: Annotated["int", field(default=32)]
+    device: Annotated["torch.device | str | None", field(default=None)]
+    show_progress_bar: Annotated["bool | None", field(default=False)]
+
+
+class EncodeKeywords(ArrayKeywords, total=False):
+    """What `encode`, `encode_query` and `encode_document` take besides the texts.
+
+    Attributes:
         precision: Of the components that are returned, as in
             `minibert.encoders.quantization.quantize`, with the ranges of these vectors. None means
             "float32".
@@ -244,21 +269,15 @@ class EncodeOptions(VectorOptions):
         convert_to_numpy: False returns a list of tensors, one for each text.
         output_value: "sentence_embedding", or "token_embeddings" for a list with the features of
             each text's tokens, (tokens, D), before pooling.
-        device: Moves the model there first, and leaves it there.
-        show_progress_bar: Show a bar with tokens per second and the time left.
     """
 
-    batch_size: int = 32
-    precision: VectorPrecision | None = "float32"
-    convert_to_tensor: bool = False
-    convert_to_numpy: bool = True
-    output_value: OutputValue = "sentence_embedding"
-    device: Any = None
-    show_progress_bar: bool | None = False
+    precision: Annotated["VectorPrecision | None", field(default="float32")]
+    convert_to_tensor: Annotated["bool", field(default=False)]
+    convert_to_numpy: Annotated["bool", field(default=True)]
+    output_value: Annotated["OutputValue", field(default="sentence_embedding")]
 
 
-@dataclass(frozen=True)
-class RankOptions:
+class RankKeywords(TypedDict, total=False):
     """What `CrossEncoder.rank` takes besides the texts.
 
     Attributes:
@@ -272,17 +291,16 @@ class RankOptions:
         device: Moves the model there first, and leaves it there.
     """
 
-    prompt: str | None = None
-    prompt_name: str | None = None
-    batch_size: int = 32
-    batch_tokens: int = BATCH_TOKENS
-    show_progress_bar: bool | None = False
-    activation_fn: Callable[[torch.Tensor], torch.Tensor] | None = None
-    device: torch.device | str | None = None
+    prompt: Annotated["str | None", field(default=None)]
+    prompt_name: Annotated["str | None", field(default=None)]
+    batch_size: Annotated["int", field(default=32)]
+    batch_tokens: Annotated["int", field(default=BATCH_TOKENS)]
+    show_progress_bar: Annotated["bool | None", field(default=False)]
+    activation_fn: Annotated["Callable[[torch.Tensor], torch.Tensor] | None", field(default=None)]
+    device: Annotated["torch.device | str | None", field(default=None)]
 
 
-@dataclass(frozen=True)
-class PredictOptions(RankOptions):
+class PredictKeywords(RankKeywords, total=False):
     """What `CrossEncoder.predict` takes besides the pairs.
 
     Attributes:
@@ -291,103 +309,38 @@ class PredictOptions(RankOptions):
         convert_to_tensor: Return one tensor on the model's device.
     """
 
-    apply_softmax: bool = False
-    convert_to_numpy: bool = True
-    convert_to_tensor: bool = False
+    apply_softmax: Annotated["bool", field(default=False)]
+    convert_to_numpy: Annotated["bool", field(default=True)]
+    convert_to_tensor: Annotated["bool", field(default=False)]
 
 
-class HubKeywords(TypedDict, total=False):
-    """The fields of `HubOptions`, as type checkers see them in a call."""
+def options_class(keywords: Any) -> Any:
+    """Return the dataclass of options that keywords declare, with their defaults.
 
-    revision: str | None
-    cache_dir: str | os.PathLike[str] | None
-    local_files_only: bool
-    token: str | bool | None
-    subfolder: str | None
-
-
-class TextModelKeywords(HubKeywords, total=False):
-    """The fields of `TextModelOptions`."""
-
-    max_length: int | None
-    prompts: Mapping[str, str] | None
-    default_prompt_name: str | None
-
-
-class LoadKeywords(HubKeywords, total=False):
-    """The fields of `LoadOptions`."""
-
-    precision: Precision | None
-    device: torch.device | str | None
-    mmap: bool
+    Args:
+        keywords: A `TypedDict`. Each of its keys is `Annotated` with its type, as a string, because
+            nothing heavy is imported for it, and with the field.
+    """
+    declared = []
+    for name, annotation in keywords.__annotations__.items():
+        kind, default = get_args(annotation)
+        # a copy, because a dataclass writes into its fields, and a subclass has them, too
+        declared.append((name, kind.__forward_arg__, copy.copy(default)))
+    made = make_dataclass(keywords.__name__.replace("Keywords", "Options"), declared, frozen=True)
+    made.__module__, made.__doc__ = __name__, keywords.__doc__
+    return made
 
 
-class EmbedderKeywords(TextModelKeywords, LoadKeywords, total=False):
-    """The fields of `EmbedderOptions`."""
-
-    pooling: Pooling | Sequence[Pooling] | None
-    layers: Layers | None
-    layer_weights: Sequence[float] | None
-    normalize: bool | None
-    truncate_dim: int | None
-
-
-class RerankerKeywords(TextModelKeywords, LoadKeywords, total=False):
-    """The fields of `RerankerOptions`."""
-
-
-class HeadKeywords(LoadKeywords, total=False):
-    """The fields of `HeadOptions`."""
-
-    max_length: int | None
-
-
-class VectorKeywords(TypedDict, total=False):
-    """The fields of `VectorOptions`."""
-
-    prompt: str | None
-    prompt_name: str | None
-    overflow: Overflow
-    batch_tokens: int
-    truncate_dim: int | None
-    normalize_embeddings: bool
-
-
-class ArrayKeywords(VectorKeywords, total=False):
-    """The fields of `EncodeOptions` that do not change the type of the results."""
-
-    batch_size: int
-    device: torch.device | str | None
-    show_progress_bar: bool | None
-
-
-class EncodeKeywords(ArrayKeywords, total=False):
-    """The fields of `EncodeOptions`."""
-
-    precision: VectorPrecision | None
-    convert_to_tensor: bool
-    convert_to_numpy: bool
-    output_value: OutputValue
-
-
-class RankKeywords(TypedDict, total=False):
-    """The fields of `RankOptions`."""
-
-    prompt: str | None
-    prompt_name: str | None
-    batch_size: int
-    batch_tokens: int
-    show_progress_bar: bool | None
-    activation_fn: Callable[[torch.Tensor], torch.Tensor] | None
-    device: torch.device | str | None
-
-
-class PredictKeywords(RankKeywords, total=False):
-    """The fields of `PredictOptions`."""
-
-    apply_softmax: bool
-    convert_to_numpy: bool
-    convert_to_tensor: bool
+HubOptions = options_class(HubKeywords)
+TextModelOptions = options_class(TextModelKeywords)
+LoadOptions = options_class(LoadKeywords)
+EmbedderOptions = options_class(EmbedderKeywords)
+RerankerOptions = options_class(RerankerKeywords)
+HeadOptions = options_class(HeadKeywords)
+VectorOptions = options_class(VectorKeywords)
+EncodeOptions = options_class(EncodeKeywords)
+RankOptions = options_class(RankKeywords)
+PredictOptions = options_class(PredictKeywords)
 
 
 def typed_as(like: Method) -> Callable[[Callable[..., Any]], Method]:

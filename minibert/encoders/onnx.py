@@ -18,7 +18,6 @@ from minibert.checkpoints.source import Source
 from minibert.config import BertConfig
 from minibert.encoders.checkpoint import Checkpoint
 from minibert.encoders.encoder_options import (
-    EmbedderOptions,
     HubOptions,
     TextModelKeywords,
     TextModelOptions,
@@ -337,9 +336,7 @@ class OnnxEmbedder(TextEncoder):
         return graph.run(rows.ids, rows.token_types, [output], batch_tokens=batch_tokens)[output]
 
 
-def load_exported(
-    name: str | os.PathLike[str] | Source | Checkpoint, options: EmbedderOptions
-) -> OnnxEmbedder:
+def load_exported(name: str | os.PathLike[str] | Source | Checkpoint, options: Any) -> OnnxEmbedder:
     """Loads an exported embedder by the options of a `SentenceEmbedder`.
 
     Args:

@@ -296,13 +296,13 @@ class CrossEncoder(TextScorer):
             bool(chosen.show_progress_bar),
         )
 
-    def _scores(self, logits: Vectors, chosen: RankOptions) -> Tensor:
+    def _scores(self, logits: Vectors, chosen: Any) -> Tensor:
         """The activation of logits (N, labels), float32: (N, labels), or (N,) of a chosen label."""
         activate = self.activation_fn if chosen.activation_fn is None else chosen.activation_fn
         with torch.no_grad():
             return activate(torch.tensor(logits)).float()  # a copy, for one that works in place
 
-    def _prepare(self, chosen: RankOptions) -> Settings:
+    def _prepare(self, chosen: Any) -> Settings:
         """Move the model where the options of a call want it, and return its settings."""
         check_count("batch_size", chosen.batch_size)
         if chosen.device is not None:

@@ -22,7 +22,6 @@ from typing import Any, NamedTuple, get_args
 from minibert.checkpoints.hub import TRANSFORMER_FILES
 from minibert.checkpoints.source import Source
 from minibert.config import BertConfig
-from minibert.encoders.encoder_options import TextModelOptions
 from minibert.encoders.pooling_names import MODES, UNSUPPORTED_MODES
 from minibert.encoders.search import Metric
 from minibert.encoders.text_encoder import check_prompts
@@ -127,7 +126,7 @@ class SentenceFolder:
     similarity_fn_name: str = "cosine"
     activation_fn: str | None = None
 
-    def settings(self, options: TextModelOptions, positions: int) -> dict[str, Any]:
+    def settings(self, options: Any, positions: int) -> dict[str, Any]:
         """The arguments of every model of texts that the folder decides, unless an option does.
 
         Args:
