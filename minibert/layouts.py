@@ -161,6 +161,8 @@ class PackedLayout:
         tail: Number of rows behind the last sequence that belong to no sequence. They round the
             size up to one for which matrix products are fast. No token attends to them, and their
             own context is 0.
+        mask: That of a `PaddedLayout` whose batch is in rows now, padding included. All sequences
+            have one length then. None: nothing is hidden within a sequence.
 
     Raises:
         ValueError: A length is below 1.
@@ -169,10 +171,10 @@ class PackedLayout:
     is_packed: ClassVar[bool] = True
     dtype: ClassVar[None] = None  # as that of a `PaddedLayout`, but nothing is hidden
 
-    def __init__(self, lengths: Sequence[int], tail: int = 0) -> None:
+    def __init__(self, lengths: Sequence[int], tail: int = 0, mask: Tensor | None = None) -> None:
         self.lengths = list(lengths)
         self.tail = tail
-        self.mask: Tensor | None = None  # always, because nothing is hidden within a sequence
+        self.mask = mask
         inputs.check_lengths(self.lengths)
         # Pairs of a length and the number of consecutive sequences that have it.
         self.runs = [(length, len(list(run))) for length, run in groupby(self.lengths)]

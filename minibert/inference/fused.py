@@ -343,17 +343,20 @@ class FusedEncoder(BertEncoder):
 
 
 def as_rows(hidden_states: Tensor, layout: Layout) -> tuple[Tensor, PackedLayout]:
-    """Any batch as rows (tokens, hidden), padded to `rounded_tokens` of them, and their layout."""
-    tokens = hidden_states.shape[:-1]
-    padding = rounded_tokens(tokens.numel()) - tokens.numel()
+    """Any batch as rows (tokens, hidden), padded to `rounded_tokens` of them, and their layout.
+
+    The rows of a padded batch (batch, seq, hidden) are all of its places. Its mask hides the same
+    ones as before.
+    """
+    rows = hidden_states.flatten(0, -2)
+    padding = rounded_tokens(len(rows)) - len(rows)
     if isinstance(layout, PackedLayout):
         if not padding:
-            return hidden_states, layout
-        rows = PackedLayout(layout.lengths, tail=layout.tail + padding)
+            return rows, layout
+        lengths, tail = layout.lengths, layout.tail
     else:
-        rows = PackedLayout([tokens[1]] * tokens[0], tail=padding)
-    rows.mask = layout.mask
-    return F.pad(hidden_states.flatten(0, -2), (0, 0, 0, padding)), rows
+        lengths, tail = [hidden_states.shape[1]] * hidden_states.shape[0], 0
+    return F.pad(rows, (0, 0, 0, padding)), PackedLayout(lengths, tail + padding, layout.mask)
 
 
 def _rebuild(pickled: bytes) -> FusedEncoder:
