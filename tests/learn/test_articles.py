@@ -101,3 +101,47 @@ def test_the_korean_sample_has_five_hundred_composed_sentences() -> None:
 def test_both_articles_show_the_training_run() -> None:
     for language in articles():
         assert article(language)["run"]["steps"][0] == 0
+
+
+# Scenes that take something away, with the values of a verdict on it and on its control
+REMOVALS = {
+    "it": ("remains", "others"),
+    "patch": ("after", "control"),
+    "several": ("all", "neighbors"),
+    "transform": ("idle", "deaf"),
+    "layer": ("few", "lots"),  # each layer is the control of the others
+}
+ALTERED = re.compile(r"\b(?:off|idle|sharing|shifted)\b")
+
+
+def test_a_conclusion_from_a_removal_names_its_control() -> None:
+    scenes = Path(lesson.__file__).parent / "page" / "article" / "scenes"
+    altering = {
+        path.parent.name
+        for path in scenes.glob("*/scene.js")
+        if ALTERED.search(re.sub("//.*", "", path.read_text(encoding="utf-8")))
+    }
+    assert altering <= set(REMOVALS)
+    for scene, values in REMOVALS.items():
+        texts = json.loads((scenes / scene / "texts.json").read_text(encoding="utf-8"))
+        verdicts = [
+            text[language]
+            for part in texts.values()
+            for name, text in part.items()
+            for language in ("en", "ko")
+            if name.startswith("verdict.")
+        ]
+        assert verdicts
+        for verdict in verdicts:
+            assert all(f"{{{value}}}" in verdict for value in values)
+
+
+def test_a_marked_word_has_a_sense() -> None:
+    page = Path(lesson.__file__).parent / "page"
+    terms = json.loads((page / "ask" / "terms.json").read_text(encoding="utf-8"))
+    marked = {
+        sense
+        for path in page.glob("article/**/texts.json")
+        for sense in re.findall(r"\]\(([^)]+)\)", path.read_text(encoding="utf-8"))
+    }
+    assert marked and marked <= set(terms)

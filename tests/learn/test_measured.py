@@ -88,28 +88,27 @@ def sample(request: pytest.FixtureRequest) -> Any:
     return lambda items: sorted({i * len(items) // request.param for i in range(request.param)})
 
 
-def state_after_attention(module: Any, args: tuple[Any, ...], output: Any) -> Any:
-    """Replace the output of a layer by its second argument."""
-    return args[1]
-
-
-def test_layers_without_feed_forward(model: Model, sample: Any) -> None:
+def test_layers_without_feed_forward_or_heads(model: Model, sample: Any) -> None:
+    """Both are removed alike: what they compute becomes 0 before their last matrix."""
     texts = model.lesson["examples"]["layer"]["many"]
-    results = model.measured["idling"]
-    outputs = [layer.output for layer in model.network.bert.encoder.layer]
+    layers = model.network.bert.encoder.layer
+    matrices = {
+        "idling": [layer.output.dense for layer in layers],
+        "unheard": [layer.attention.output.dense for layer in layers],
+    }
     for i in sample(texts):
         answer = model.answer(texts[i])
-        for at, idle in enumerate([*([own] for own in outputs), outputs]):
-            # the second argument is the state after attention, which then goes on as it is
-            hooks = [
-                own.register_forward_hook(lambda module, args, output: args[1]) for own in idle
-            ]
-            assert results[i][at] == (model.answer(texts[i]) == answer)
-            for hook in hooks:
-                hook.remove()
-        off = [[(layer, head) for head in range(model.heads)] for layer in range(model.layers)]
-        deaf = [model.answer(texts[i], off=own) == answer for own in off]
-        assert model.measured["unheard"][i] == deaf
+        for name, dense in matrices.items():
+            kept = []
+            for removed in [*([own] for own in dense), dense]:
+                hooks = [
+                    own.register_forward_pre_hook(lambda module, args: (torch.zeros_like(*args),))
+                    for own in removed
+                ]
+                kept.append(model.answer(texts[i]) == answer)
+                for hook in hooks:
+                    hook.remove()
+            assert model.measured[name][i] == kept
 
 
 def test_heads_that_share_their_weights(
@@ -119,12 +118,14 @@ def test_heads_that_share_their_weights(
     results = model.measured["shared"]
     softmax = torch.Tensor.softmax
     answers = {i: model.answer(texts[i]) for i in sample(texts)}
-    for at, sharing in enumerate((2, model.heads // 2, model.heads)):
+    for at, sharing in enumerate((2, model.heads // 2, model.heads, None)):
 
-        def mean(scores: torch.Tensor, dim: int, sharing: int = sharing) -> torch.Tensor:
+        def mean(scores: torch.Tensor, dim: int, sharing: int | None = sharing) -> torch.Tensor:
             weights = softmax(scores, dim)
             if weights.dim() < 4:  # probabilities of pieces
                 return weights
+            if sharing is None:  # the control: those of the next head
+                return weights.roll(-1, 1)
             groups = weights.unflatten(1, (-1, sharing))
             return groups.mean(2, keepdim=True).expand_as(groups).flatten(1, 2)
 
@@ -419,11 +420,14 @@ def test_the_texts_are_true_of_the_results() -> None:
         # no layer of so small a model is idle
         kept = np.array([own["spared"] for own in measured["skipping"]]).mean(0)
         assert kept.max() < 0.9
-        # heads need different weights, and the more share them, the more is lost
-        pairs, halves, every = np.array(measured["shared"]).mean(0)
+        # the more heads share their weights, the more is lost, but no less if each has those of
+        # its neighbor, which are as different as its own
+        pairs, halves, every, neighbors = np.array(measured["shared"]).mean(0)
         assert pairs > halves >= every and every < 0.5
-        # without any feed-forward network hardly an answer survives
-        assert np.array(measured["idling"])[:, -1].mean() < 0.1
+        assert neighbors <= halves
+        # without any feed-forward network hardly an answer survives, and without any head
+        for name in ("idling", "unheard"):
+            assert np.array(measured[name])[:, -1].mean() < 0.15
         both = sum("both" in own["sides"] for own in measured["hiding"])
         left = sum({"both", "left"} <= set(own["sides"]) for own in measured["hiding"])
         assert left < 0.6 * both

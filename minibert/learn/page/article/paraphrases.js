@@ -27,37 +27,43 @@ async function plainModel() {
 
 const plainLast = () => `layer.${page.run.config.num_hidden_layers - 1}.output`;
 
+/** Returns the cosines of the first text with the others, by their means after a layer. */
+async function cosinesOf(model, texts, names) {
+  const runs = await Promise.all(texts.map((text) => model.compute({ text })));
+  return names.map((name) => {
+    const [first, ...rest] = runs.map((what) => meanOfStates(what, name));
+    return rest.map((vector) => cosine(first, vector));
+  });
+}
+
 /**
- * Cosines of each sentence with one of the same words and with one of the same meaning: in h0, in
- * the last layer, and in the plain model.
+ * Cosines of each sentence with one of the same words and with one of the same meaning: in h0 and
+ * in the last layer.
  */
 export const paraphrases = new Experiment(
   "paraphrases",
   () => crowd("paraphrases"),
   async (texts) => {
-    const models = page.run ? [current.live, await plainModel()] : [current.live];
-    const [own, others] = await Promise.all(
-      models.map((model) => Promise.all(texts.map((text) => model.compute({ text })))),
-    );
-    const cosinesOf = (runs, name) => {
-      const [first, ...rest] = runs.map((what) => meanOfStates(what, name));
-      return rest.map((vector) => cosine(first, vector));
-    };
-    return {
-      first: cosinesOf(own, stateName(0)),
-      last: cosinesOf(own, stateName(sizes.layers)),
-      ...(others ? { plain: cosinesOf(others, plainLast()) } : {}),
-    };
+    const names = [stateName(0), stateName(sizes.layers)];
+    const [first, last] = await cosinesOf(current.live, texts, names);
+    return { first, last };
   },
 );
 
+/** The same cosines in the last layer of the plain model. */
+export const plainParaphrases = new Experiment(
+  "plain",
+  () => (page.run ? crowd("paraphrases") : []),
+  async (texts) => (await cosinesOf(await plainModel(), texts, [plainLast()]))[0],
+);
+
 export const paraphrasesFigure = {
-  ready: () => paraphrases.complete,
+  ready: () => paraphrases.complete && plainParaphrases.complete,
   caption: () => t("lesson.sentence.caption", { count: paraphrases.results.length }),
   choices: () => [],
   said: () => t("lesson.sentence.said"),
   draw: (box) => {
-    const { results } = paraphrases;
+    const pairsOf = (name) => paraphrases.results.map((result) => result[name]);
     const table = element("table");
     const head = element("tr");
     head.append(
@@ -68,12 +74,11 @@ export const paraphrasesFigure = {
     );
     table.createTHead().append(head);
     const body = table.createTBody();
-    for (const [name, label] of [
-      ["first", `${page.name}, h0`],
-      ["last", `${page.name}, h${sizes.layers}`],
-      ["plain", t("lesson.sentence.plain")],
+    for (const [label, pairs] of [
+      [`${page.name}, h0`, pairsOf("first")],
+      [`${page.name}, h${sizes.layers}`, pairsOf("last")],
+      [t("lesson.sentence.plain"), plainParaphrases.results],
     ]) {
-      const pairs = results.map((result) => result[name]);
       const row = body.insertRow();
       row.append(
         element("th", label, { scope: "row" }),

@@ -201,6 +201,13 @@ function shareWeights({ shape: [heads, seq], data }, sharing) {
   }
 }
 
+/** Gives each head the weights of the next one, and the last head those of the first, in place. */
+function shiftWeights({ shape: [, seq], data }) {
+  const first = data.slice(0, seq * seq);
+  data.copyWithin(0, seq * seq);
+  data.set(first, data.length - seq * seq);
+}
+
 /** Returns the values weighted by the probabilities, with heads concatenated: (seq, hidden). */
 function weighValues(probabilities, value) {
   const [heads, seq, size] = value.shape;
@@ -260,16 +267,18 @@ export class Bert {
    * @param input an object with these properties:
    * - ids, types, mask: one entry for each token.
    * - sides: which side of itself a token may attend to, a name in SIDES.
-   * - off: heads to switch off as [layer, head], and layers to skip as [layer].
-   * - idle: layers whose feed-forward network is skipped.
+   * - off: heads to switch off as [layer, head], and layers to skip as [layer]. A head that is off
+   *   mixes zeros. Biases and LayerNorm stay.
+   * - idle: layers whose feed-forward network is off in the same way: its inner values are zeros.
    * - sharing: how many heads in a row share one set of weights, the mean of their own.
+   * - shifted: whether each head weighs its values with the weights of the next head.
    * - from: the first layer to run.
    * - states: the input of that layer, instead of the embeddings.
    * @returns Map from the names of minibert.trace to tensors, in order of computation.
    */
   run(input) {
     const { ids, types, mask, sides = "both", off = [], from = 0, states = null } = input;
-    const { idle = [], sharing = 1 } = input;
+    const { idle = [], sharing = 1, shifted = false } = input;
     const steps = new Map();
     const visible = visibleKeys(mask, sides);
     let hidden = states ?? this.embed(ids, types, steps);
@@ -278,17 +287,14 @@ export class Bert {
     }
     for (let layer = from; layer < this.config.num_hidden_layers; layer++) {
       const own = off.filter(([which]) => which === layer);
-      const output = this.layer(
-        layer,
-        hidden,
-        visible,
-        own.filter((at) => at.length > 1).map((at) => at[1]),
+      const output = this.layer(layer, hidden, visible, steps, {
+        silent: own.filter((at) => at.length > 1).map((at) => at[1]),
+        idle: idle.includes(layer),
         sharing,
-        steps,
-      );
-      const attended = steps.get(`layer.${layer}.attention.output`);
+        shifted,
+      });
       if (!own.some((at) => at.length === 1)) {
-        hidden = idle.includes(layer) ? attended : output;
+        hidden = output;
       }
       steps.set(`layer.${layer}.output`, hidden);
     }
@@ -319,8 +325,9 @@ export class Bert {
   /**
    * Runs one encoder layer: attention between tokens, then a feed-forward network on each token.
    * Both add their output to their input.
+   * @param changes what is taken away or mixed up: see `run`.
    */
-  layer(number, hidden, visible, silent, sharing, steps) {
+  layer(number, hidden, visible, steps, { silent, idle, sharing, shifted }) {
     const own = `encoder.layer.${number}`;
     const keep = (name, value) => {
       steps.set(`layer.${number}.${name}`, value);
@@ -349,6 +356,9 @@ export class Bert {
     if (sharing > 1) {
       shareWeights(probabilities, sharing);
     }
+    if (shifted) {
+      shiftWeights(probabilities);
+    }
     for (const head of silent) {
       probabilities.data.fill(0, head * seq * seq, (head + 1) * seq * seq);
     }
@@ -365,7 +375,8 @@ export class Bert {
     );
 
     const widened = keep("widened", this.linear(attended, `${own}.intermediate.dense`));
-    const intermediate = keep("intermediate", apply(this.activation, widened));
+    const activation = idle ? () => 0 : this.activation;
+    const intermediate = keep("intermediate", apply(activation, widened));
     const narrowed = keep("narrowed", this.linear(intermediate, `${own}.output.dense`));
     return this.layerNorm(keep("sum", add(narrowed, attended)), `${own}.output.LayerNorm`);
   }

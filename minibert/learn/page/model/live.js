@@ -74,7 +74,7 @@ export class Live {
   async compute(request) {
     const tokens = this.tokens(request);
     const { text, pair = null, off = [], sides = "both", from = 0, states = null } = request;
-    const { idle = [], sharing = 1 } = request;
+    const { idle = [], sharing = 1, shifted = false } = request;
     const column = (name) => tokens.map((token) => token[name]);
     const found = await this.ask("run", {
       ids: column("id"),
@@ -84,6 +84,7 @@ export class Live {
       off,
       idle,
       sharing,
+      shifted,
       from,
       states,
     });

@@ -1,6 +1,6 @@
 // Sentence vectors: same words, or same meaning.
 
-import { nearest, paraphrases, paraphrasesFigure } from "../../paraphrases.js";
+import { nearest, paraphrases, paraphrasesFigure, plainParaphrases } from "../../paraphrases.js";
 import { comparedRows } from "../../rows.js";
 import { choiceOf, shareOf } from "../../wording.js";
 import { page, sizes } from "../../../state/page.js";
@@ -22,10 +22,11 @@ export const scene = {
     depth: 0,
   }),
   act: () => ({ depth: sizes.layers }),
-  experiments: () => [paraphrases, nearest],
+  experiments: () => [paraphrases, plainParaphrases, nearest],
   measure: async () => {
     const { results } = paraphrases;
-    const closer = (name) => results.filter((own) => own[name][1] > own[name][0]).length;
+    const meanings = (pairs) => pairs.filter(([words, meaning]) => meaning > words).length;
+    const closer = (name) => meanings(results.map((own) => own[name]));
     const wins = closer("last");
     const among = (name) => nearest.results.filter((own) => own[name]).length;
     return {
@@ -40,7 +41,7 @@ export const scene = {
         name: page.name,
         first: shareOf(closer("first"), results.length),
         last: shareOf(wins, results.length),
-        plain: shareOf(closer("plain"), results.length),
+        plain: shareOf(meanings(plainParaphrases.results), results.length),
         nearest: shareOf(among("last"), results.length),
         nearest_first: shareOf(among("first"), results.length),
       },

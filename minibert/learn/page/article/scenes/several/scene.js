@@ -8,12 +8,12 @@ import { sizes } from "../../../state/page.js";
 
 const groups = () => [2, sizes.heads / 2, sizes.heads];
 
-/** Whether an answer survives if heads share one set of weights: pairs, halves, and all. */
+/**
+ * Whether an answer survives if heads share one set of weights: pairs, halves, and all. The last
+ * one is the control: as many sets as before, but each head has that of its neighbor.
+ */
 const shared = new Experiment("shared", prompts, (text) =>
-  keptAnswers(
-    text,
-    groups().map((sharing) => ({ sharing })),
-  ),
+  keptAnswers(text, [...groups().map((sharing) => ({ sharing })), { shifted: true }]),
 );
 
 export const scene = {
@@ -22,7 +22,7 @@ export const scene = {
   act: () => ({}),
   experiments: () => [shared],
   measure: () => {
-    const [pairs, halves, all] = groups().map((_, i) => survivors(shared, i));
+    const [pairs, halves, all, neighbors] = [0, 1, 2, 3].map((i) => survivors(shared, i));
     const count = (index) => shared.results.filter((own) => own[index]).length;
     const half = shared.results.length / 2;
     return {
@@ -31,9 +31,10 @@ export const scene = {
         ["pairs", "", pairs],
         ["halves", "", halves],
         ["all", "", all],
+        ["neighbors", "", neighbors],
       ],
       outcome: choiceOf(count(2) > 1.5 * half, count(2) > half / 2),
-      values: { pairs, halves, all },
+      values: { pairs, halves, all, neighbors },
     };
   },
 };

@@ -9,21 +9,29 @@ import { average, errorOf } from "../../../model/statistics.js";
 import { sizes } from "../../../state/page.js";
 import { goToPart } from "../../../views/strip/strip.js";
 
-/** Whether an answer survives without the feed-forward network of one layer, and without all. */
+/** Returns every layer alone, and then all of them. */
+const removals = () => [...layerNumbers().map((layer) => [layer]), layerNumbers()];
+
+/** Returns all heads of some layers, as `off` names them. */
+const headsOf = (layers) =>
+  layers.flatMap((layer) => [...Array(sizes.heads).keys()].map((head) => [layer, head]));
+
+// Two removals of one kind: what the part computes becomes 0 before its last matrix. The bias of
+// that matrix and LayerNorm stay.
+
+/** Whether an answer survives without the feed-forward network of one layer, and of all. */
 const idling = new Experiment("idling", prompts, (text) =>
-  keptAnswers(text, [
-    ...layerNumbers().map((layer) => ({ idle: [layer] })),
-    { idle: layerNumbers() },
-  ]),
+  keptAnswers(
+    text,
+    removals().map((idle) => ({ idle })),
+  ),
 );
 
-/** Whether an answer survives without all heads of one layer. */
+/** Whether an answer survives without all heads of one layer, and of all. */
 const unheard = new Experiment("unheard", prompts, (text) =>
   keptAnswers(
     text,
-    layerNumbers().map((layer) => ({
-      off: [...Array(sizes.heads).keys()].map((head) => [layer, head]),
-    })),
+    removals().map((layers) => ({ off: headsOf(layers) })),
   ),
 );
 
@@ -48,6 +56,7 @@ export const scene = {
         ["idle", "", each(idle)],
         ["deaf", "", each(deaf)],
         ["idle.all", "", survivors(idling, sizes.layers)],
+        ["deaf.all", "", survivors(unheard, sizes.layers)],
       ],
       outcome: choiceOf(average(more) > errorOf(more), average(more) >= -errorOf(more)),
       values: {
@@ -57,6 +66,7 @@ export const scene = {
         more: Math.round(100 * average(more)),
         error: Math.round(100 * errorOf(more)),
         none: survivors(idling, sizes.layers),
+        unmixed: survivors(unheard, sizes.layers),
       },
     };
   },
