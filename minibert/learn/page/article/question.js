@@ -43,12 +43,16 @@ export function standing(scene) {
   if (state.ask) {
     return { may: "nothing", changed: [] };
   }
-  const isAwaited = pressed.has(scene.id) || changedFrom(scene, firstState(scene)).length > 0;
   const changed = changedFrom(scene, askedState(scene));
-  if (!isAwaited) {
-    return { may: "nothing", changed };
+  if (pressed.has(scene.id)) {
+    return { may: changed.length ? "changed" : "verdict", changed };
   }
-  return { may: changed.length ? "changed" : "verdict", changed };
+  // Without the act, what the reader changed is what differs from the beginning.
+  const own = changedFrom(scene, firstState(scene));
+  if (own.length && !changed.length) {
+    return { may: "verdict", changed };
+  }
+  return { may: own.length ? "changed" : "nothing", changed: own };
 }
 
 /** Returns what can be measured on any two texts, and what the scene adds for them. */

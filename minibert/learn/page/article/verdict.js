@@ -10,15 +10,14 @@ import { words } from "../state/page.js";
 import { state } from "../state/store.js";
 import { t } from "../state/words.js";
 
-const BRIEF = { en: 280, ko: 150 }; // characters of a verdict that are shown at once
-
-/** Returns the first sentence of a verdict, those that follow in brief, and the others. */
+/**
+ * Returns the first sentence of a verdict, those that follow, and the details behind an empty line.
+ * Only details are folded: the answer to the question of the scene is always seen.
+ */
 function inParts(whole) {
-  const [first, ...others] = whole.split(/(?<=[.?!])\s+/);
-  let room = BRIEF[state.language] - first.length;
-  const end = others.findIndex((sentence) => (room -= sentence.length + 1) < 0);
-  const count = end < 0 ? others.length : end;
-  return [first, others.slice(0, count).join(" "), others.slice(count).join(" ")];
+  const [shown, details = ""] = whole.split("\n\n");
+  const [first, ...others] = shown.split(/(?<=[.?!])\s+/);
+  return [first, others.join(" "), details];
 }
 
 /**

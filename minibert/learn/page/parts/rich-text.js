@@ -23,14 +23,31 @@ function termForms() {
 
 /**
  * Returns the nodes of a text. Text between backticks becomes code, and the first occurrence of
- * each term a button.
+ * each term a button. Where a form has another sense than its own, the text names it:
+ * [weights](attention weight).
  * @param seen the names of terms that are already marked in the same passage.
  */
 export function rich(text, seen = new Set()) {
   return text
     .split("`")
-    .flatMap((part, i) => (i % 2 ? [commandNode(part)] : termNodes(part, seen)))
+    .flatMap((part, i) => (i % 2 ? [commandNode(part)] : nodesOf(part, seen)))
     .filter((node) => node !== "");
+}
+
+const SENSE = /\[([^\]]+)\]\(([^)]+)\)/u;
+
+/** Returns the nodes of a text without code. */
+function nodesOf(text, seen) {
+  const parts = text.split(SENSE); // words, a form, its sense, words, ...
+  const nodes = [];
+  for (let i = 0; i < parts.length; i += 3) {
+    nodes.push(...termNodes(parts[i], seen));
+    if (i + 1 < parts.length) {
+      seen.add(parts[i + 2]);
+      nodes.push(termNode(parts[i + 1], parts[i + 2]));
+    }
+  }
+  return nodes;
 }
 
 function termNodes(text, seen) {
