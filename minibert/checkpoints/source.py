@@ -255,7 +255,7 @@ class Source:
         if "model.onnx" in filenames:
             return f"Write one by minibert export -m {self.name} -o FOLDER, and name that folder."
         names: list[str] = []
-        if self.folder is not None and self.folder.is_dir():
+        if self.folder is not None and os.path.isdir(self.folder):
             names = sorted(path.name for path in self.folder.iterdir() if path.is_file())
         if any(name.endswith(".ckpt.index") for name in names):
             return (

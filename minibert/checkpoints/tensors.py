@@ -74,8 +74,10 @@ def read_tensors(
         names += ["pytorch_model.bin", "pytorch_model.bin.index.json"]
     path = source.require(*names)
     if path.suffix != ".json":
-        return _read_file(path, mmap)
-    tensors: dict[str, Tensor] = {}
+        tensors = _read_file(path, mmap)
+        source.check_unchanged()
+        return tensors
+    tensors = {}
     shards = read_json(path).get("weight_map")
     if not isinstance(shards, dict) or not all(isinstance(shard, str) for shard in shards.values()):
         raise ValueError(f"{path} should map tensor names to files under weight_map.")
@@ -92,6 +94,7 @@ def read_tensors(
             f"{source}: {path.name} names {min(absent)}, which no shard holds. Get the "
             "checkpoint again."
         )
+    source.check_unchanged()
     return tensors
 
 

@@ -102,16 +102,21 @@ def load_embedder(
     precision = resolve_precision(options.precision)
     if precision is not None:
         model = optimize(model, precision=precision)
-    embedder = embedder_class(
-        model,
-        folder.load_tokenizer(),
-        pooling=folder.pooling,
-        include_prompt=folder.include_prompt,
-        layers=indices,
-        layer_weights=weights,
-        steps=load_steps(folder, options.normalize),
-        **folder.settings(options, model.config.max_position_embeddings),
-    )
+    try:
+        embedder = embedder_class(
+            model,
+            folder.load_tokenizer(),
+            pooling=folder.pooling,
+            include_prompt=folder.include_prompt,
+            layers=indices,
+            layer_weights=weights,
+            steps=load_steps(folder, options.normalize),
+            **folder.settings(options, model.config.max_position_embeddings),
+        )
+    except ArgumentError as error:
+        if error.argument.name != "layers" or (options.pooling, options.layers) != (None, None):
+            raise
+        raise ValueError(f"{checkpoint}: {error}") from None  # its own files do not fit together
     embedder.precision = precision
     embedder.model_name = str(checkpoint)
     embedder.similarity_fn_name = folder.similarity_fn_name

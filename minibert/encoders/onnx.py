@@ -102,7 +102,9 @@ class OnnxGraph:
                     inputs["token_type_ids"][place, :length] = types[index]
             if "pooling_mask" in inputs:
                 inputs["pooling_mask"][:, skip:] = inputs["attention_mask"][:, skip:]
-            for name, values in zip(names, self._session.run(names, inputs), strict=True):
+            for name, values in zip(
+                names, run_session(self._session, self.source, names, inputs), strict=True
+            ):
                 has_tokens = len(self.outputs[name]) == 3 or name in ("start_logits", "end_logits")
                 for place, index in enumerate(batch):
                     row = values[place]
@@ -321,7 +323,9 @@ class OnnxEmbedder(TextEncoder):
         """
         if self.model.steps is None:
             return pooled
-        vectors: Vectors = self.model.steps.run(None, {"pooled": pooled})[0]
+        vectors: Vectors = run_session(
+            self.model.steps, self.model.source, None, {"pooled": pooled}
+        )[0]
         return vectors
 
     def token_states(self, rows: Rows, batch_tokens: int) -> list[Vectors]:
@@ -390,6 +394,31 @@ def open_session(path: Path) -> Any:
         raise ValueError(
             f"{path} is damaged, or not for this onnxruntime ({reason:.200})."
         ) from None
+
+
+def run_session(
+    session: Any, source: Source, outputs: Sequence[str] | None, inputs: dict[str, Any]
+) -> list[Any]:
+    """Compute a graph.
+
+    Args:
+        session: The session of `open_session`.
+        source: Where its graph lies, for the error.
+        outputs: Names of outputs. None: all.
+        inputs: Arrays by the names of the inputs.
+
+    Raises:
+        ValueError: The graph cannot be computed, for instance because it asks for a terabyte. The
+            message names its folder.
+    """
+    try:
+        results: list[Any] = session.run(outputs, inputs)
+    except Exception as error:  # its errors have no class in common but this
+        reason = " ".join(str(error).split())
+        raise ValueError(
+            f"The graph of {source} cannot be computed ({reason:.300}). Export the model again."
+        ) from None
+    return results
 
 
 def import_onnxruntime(purpose: str, module: str = "onnxruntime") -> Any:

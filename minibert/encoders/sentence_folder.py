@@ -136,11 +136,14 @@ class SentenceFolder:
         max_length = options.max_length
         if max_length is None and self.max_length is not None:
             max_length = min(self.max_length, positions)
-        return {
-            "max_length": max_length,
-            "prompts": {**self.prompts, **check_prompts(options.prompts)},
-            "default_prompt_name": options.default_prompt_name or self.default_prompt_name,
-        }
+        prompts = {**self.prompts, **check_prompts(options.prompts)}
+        default = options.default_prompt_name or self.default_prompt_name
+        if default is not None and default == self.default_prompt_name and default not in prompts:
+            raise ValueError(
+                f"config_sentence_transformers.json of {self.transformer} has the "
+                f"default_prompt_name {default!r:.100}, but no prompt of this name."
+            )
+        return {"max_length": max_length, "prompts": prompts, "default_prompt_name": default}
 
     def load_tokenizer(self) -> BertTokenizer:
         """The tokenizer. A cased one lower-cases if the folder asks for it, and keeps accents."""

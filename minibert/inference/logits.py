@@ -43,7 +43,8 @@ def run_rows(
         )
         logits = logits.float().cpu()
         if not logits.isfinite().all():
-            raise ValueError("The model's logits are not finite: its weights are damaged.")
+            name = model.config.name_or_path or "the model"
+            raise ValueError(f"The logits of {name} are not finite: its weights are damaged.")
         return logits
 
     return run_packed(model, forward, ids, types, sizes)

@@ -217,7 +217,8 @@ class TokenizerSpec:
                 f"{path} has another {different} than BERT's, which the tokenizer follows. "
                 "BertTokenizer of transformers 5 does not."
             )
-        return cls(**arguments)
+        with prefix_errors(f"{path}"):
+            return cls(**arguments)
 
     @classmethod
     def from_folder(
@@ -241,7 +242,7 @@ class TokenizerSpec:
         base_name = str(class_name).removesuffix("Fast") if class_name else None
         if base_name not in (*_BERT_CLASSES, *_GENERIC_CLASSES, None):
             raise ValueError(
-                f"{source} is for the tokenizer {class_name:.80}, but minibert has BERT's "
+                f"{source} is for the tokenizer {class_name!s:.80}, but minibert has BERT's "
                 "WordPiece only."
             )
         warn_of_code(str(source), config.get("auto_map"), "AutoTokenizer", "BERT's tokenizer")
