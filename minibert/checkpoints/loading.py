@@ -2,7 +2,7 @@
 
     resolve   the name becomes a `Source`, which finds files
     read      config.json and the tensors, memory-mapped
-    build     the model, with own parts that have no values yet (see drawing.py)
+    build     the model, with own parts that have no values yet (see initialization.py)
     fill      the model:
       match     names of tensors with names in the model
       tie       tensors of several names: one value, or untied
@@ -29,14 +29,13 @@ import torch
 from torch import Tensor, nn
 
 from minibert.checkpoints.configs import USUAL_SIZES, count_parameters
-from minibert.checkpoints.drawing import draw_missing, without_values
 from minibert.checkpoints.source import Source, split_source
 from minibert.checkpoints.tensors import read_tensors, renamed
 from minibert.checkpoints.ties import named_tensors, shared_names, untie
 from minibert.compat.config_fields import REFUSED, field_names
 from minibert.compat.config_methods import RENAMED, UNUSED
 from minibert.compat.keywords import drop_unused, one_device, warn_of_code
-from minibert.initialization import WORD_EMBEDDINGS, declared_ties
+from minibert.initialization import WORD_EMBEDDINGS, declared_ties, draw_missing, without_values
 from minibert.util.checks import warn
 from minibert.util.devices import resolve_device
 from minibert.util.files import prefix_errors

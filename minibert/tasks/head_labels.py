@@ -12,13 +12,13 @@ from typing import Any
 import torch
 
 from minibert.base import PreTrainedModel
-from minibert.checkpoints.drawing import without_values
 from minibert.checkpoints.loading import build, split_model_options
 from minibert.checkpoints.source import Source
 from minibert.config import BertConfig
 from minibert.encoders.checkpoint import Checkpoint
 from minibert.encoders.reading import KEY
 from minibert.encoders.scoring import label_names, problem_type
+from minibert.initialization import without_values
 from minibert.util.checks import amount
 from minibert.util.progress import tell
 
