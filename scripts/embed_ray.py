@@ -259,7 +259,7 @@ def main() -> int:
     )
     parser.add_argument(
         "source",
-        help="File or folder, as a path or URI: .parquet, .jsonl, .csv, .tsv, or lines of text.",
+        help="File or folder, as a path or URI, in a format that minibert help files lists.",
     )
     parser.add_argument(
         "target",

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from minibert.cli import main
+from minibert.text.write import write_rows
 
 pytest.importorskip("pyarrow")
 
@@ -115,3 +116,20 @@ def test_a_run_that_wrote_no_vector_decides_nothing(
     assert not list(folder.rglob("*"))
     assert embed(*command, "--text-column", "body", "--id-column", "id") == 0
     assert (folder / "shard-000000.parquet").is_file()
+
+
+def test_a_corpus_and_its_vectors_in_arrow(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("pyarrow")
+    corpus = str(tmp_path / "corpus.arrow")
+    texts = ["I love Korea", "the cat sleeps", "a fox"]
+    write_rows(corpus, ({"id": f"k{number}", "text": text} for number, text in enumerate(texts)))
+    for output, options in (("v.feather", []), ("shards/", ["--format", "arrow"])):
+        vectors = f"{tmp_path}/{output}"
+        typed = ["embed", "--file", corpus, "--id-column", "id", "-o", vectors, *options]
+        assert main([*typed, "-m", "minibert-tiny"]) == 0
+        searched = ["--corpus", corpus, "--vectors", vectors, "--id-column", "id", "--top-k", "1"]
+        assert main(["search", "a fox", *searched, "-m", "minibert-tiny", "--jsonl"]) == 0
+        [hit] = json.loads(capsys.readouterr().out.splitlines()[-1])["results"]
+        assert (hit["id"], hit["text"]) == ("k2", "a fox")

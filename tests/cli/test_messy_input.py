@@ -134,7 +134,7 @@ def test_values_without_a_json_type_are_converted(
     assert (by_text["world"]["day"], by_text["world"]["price"]) == (None, None)
 
 
-@pytest.mark.parametrize("ending", ["csv", "parquet"])
+@pytest.mark.parametrize("ending", ["csv", "parquet", "arrow"])
 def test_a_row_with_a_new_column_is_an_error(
     ending: str, models: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

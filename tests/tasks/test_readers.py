@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow
 import pytest
-from pyarrow import parquet
+from pyarrow import feather, parquet
 
 from minibert.tasks.readers import read_conll, read_squad
 from minibert.tasks.task import rows_of
@@ -249,12 +249,16 @@ def test_other_ways_to_write_tags(
     assert read(tmp_path, content) == expected
 
 
-def test_tags_in_parquet(tmp_path: Path) -> None:
+WRITE_TABLE = {"parquet": parquet.write_table, "arrow": feather.write_feather}
+
+
+@pytest.mark.parametrize("ending", WRITE_TABLE)
+def test_tags_in_a_table_of_arrow(ending: str, tmp_path: Path) -> None:
     table = pyarrow.table(
         {"tokens": [words for words, _ in ANN], "tags": [tags for _, tags in ANN]}
     )
-    parquet.write_table(table, tmp_path / "tags.parquet")
-    assert tagged(tmp_path / "tags.parquet") == ANN
+    WRITE_TABLE[ending](table, tmp_path / f"tags.{ending}")
+    assert tagged(tmp_path / f"tags.{ending}") == ANN
 
 
 @pytest.mark.parametrize(
@@ -326,9 +330,10 @@ def test_questions_in_other_shapes(name: str, content: str, tmp_path: Path) -> N
     assert [row.values for row in read_squad(tmp_path / name)] == [QUESTION]
 
 
-def test_questions_in_parquet_and_without_answers(tmp_path: Path) -> None:
-    parquet.write_table(pyarrow.Table.from_pylist([ROW]), tmp_path / "rows.parquet")
-    assert read_squad(tmp_path / "rows.parquet")[0].values == QUESTION
+def test_questions_in_tables_and_without_answers(tmp_path: Path) -> None:
+    for ending, write_table in WRITE_TABLE.items():
+        write_table(pyarrow.Table.from_pylist([ROW]), tmp_path / f"rows.{ending}")
+        assert read_squad(tmp_path / f"rows.{ending}")[0].values == QUESTION
     # an answer that is given for a question without one does not count
     impossible = {**ENTRY, "is_impossible": True}
     article = {"paragraphs": [{"context": CONTEXT, "qas": [impossible]}]}

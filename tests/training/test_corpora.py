@@ -160,7 +160,7 @@ def test_copies_and_further_files_do_not_change_what_is_held_out(
 
 
 @pytest.mark.parametrize(
-    "kind", [".jsonl", ".jsonl.gz", ".txt.xz", ".txt.zst", ".parquet", "folder", "s3"]
+    "kind", [".jsonl", ".jsonl.gz", ".txt.xz", ".txt.zst", ".parquet", ".arrow", "folder", "s3"]
 )
 def test_a_corpus_of_any_kind(
     kind: str, tokenizer: BertTokenizer, tmp_path: Path, request: pytest.FixtureRequest
@@ -177,6 +177,9 @@ def test_a_corpus_of_any_kind(
     elif kind == ".parquet":
         pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
         parquet.write_table(pyarrow.table({"body": texts}), path)
+    elif kind == ".arrow":
+        pyarrow, feather = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.feather")
+        feather.write_feather(pyarrow.table({"body": texts}), path, chunksize=3)
     elif kind == ".txt.xz":
         path.write_bytes(lzma.compress((tmp_path / "corpus.txt").read_bytes()))
     elif kind == ".txt.zst":
