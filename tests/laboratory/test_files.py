@@ -32,7 +32,9 @@ CELLS = st.one_of(
     st.sampled_from(["", '""', '"a"', '"a ""b"""', "NA", "null", "1", "{", "[1]", " a ", "\x1a"]),
 )
 NAMES = st.lists(
-    st.text(LETTERS, min_size=1, max_size=4).filter(lambda name: name != "text"),
+    st.text(LETTERS | st.just("\ufeff"), min_size=1, max_size=4).filter(
+        lambda name: name != "text"
+    ),
     max_size=2,
     unique=True,
 )
@@ -43,8 +45,9 @@ ENCODINGS = ("utf-8", "utf-8-sig", "utf-16", "utf-32", "utf-16-le", "cp949", "la
 def tables(draw: st.DrawFn, cells: st.SearchStrategy[Any] = CELLS) -> list[dict[str, Any]]:
     """Rows with a column of texts and up to two others."""
     kinds = {"text": CELLS, **dict.fromkeys(draw(NAMES), cells)}
+    columns = draw(st.permutations(list(kinds)))
     rows = draw(st.lists(st.fixed_dictionaries(kinds), min_size=1, max_size=5))
-    return [{name: row[name] for name in kinds} for row in rows]
+    return [{name: row[name] for name in columns} for row in rows]
 
 
 def values_of(path: Path, table: Table | None = None) -> list[dict[str, Any]]:
@@ -61,6 +64,8 @@ def encoded(text: str, encoding: str) -> bytes | None:
 def of_csv(text: str, **dialect: Any) -> list[dict[str, str]]:
     """The rows of a table by Python's own reader, without blank lines."""
     header, *rows = (row for row in csv.reader(io.StringIO(text, newline=""), **dialect) if row)
+    if not rows:  # as where a writer left the only text, a line break, without quotation marks
+        raise ValueError("no rows")
     return [dict(zip(header, row, strict=True)) for row in rows]
 
 
@@ -215,7 +220,8 @@ def test_what_minibert_writes(tmp_path: Path, rows: list[dict[str, Any]]) -> Non
         try:
             write_rows(str(path), rows)
         except ValueError:
-            assert ending not in (".csv", ".jsonl")
+            starts_with_mark = next(iter(rows[0])).startswith("\ufeff")
+            assert ending != ".jsonl" and (ending != ".csv" or starts_with_mark)
             continue
         if ending == ".csv":
             found = of_csv(path.read_bytes().decode(), strict=True)

@@ -105,3 +105,9 @@ def test_arrow_files_of_datasets(tmp_path):
     assert loaded["train"].to_list() == ROWS
     datasets.Dataset.from_list(ROWS).save_to_disk(tmp_path / "set")
     assert [row.values for row in read(tmp_path / "set", Table(label="label"))] == ROWS
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv"])
+def test_a_column_cannot_begin_with_a_byte_order_mark(tmp_path, ending):
+    with pytest.raises(ValueError, match="byte order mark"):
+        write_rows(str(tmp_path / f"rows.{ending}"), [{"\ufefftext": "a"}])

@@ -72,6 +72,11 @@ class Delimited(RowFormat, RowWriter):
     def write_rows(self, path: Path, rows: Iterator[Mapping[str, Any]]) -> None:
         """Write a header and a line for each row."""
         columns, rows = with_columns(rows)
+        if columns and columns[0].startswith("\ufeff"):
+            raise ValueError(
+                f"the column {columns[0]!r:.80} begins with a byte order mark, which readers take "
+                "away at the start of a file: rename it, or write .jsonl."
+            )
         with path.open("w", encoding="utf-8", newline="") as file:
             file.write(self.line(columns) + "\n")
             for row in rows:
