@@ -9,6 +9,7 @@ import numpy as np
 
 from minibert.encoders.head_models import HeadModel, Texts, as_text_list, excerpt
 from minibert.encoders.onnx_heads import OnnxHead
+from minibert.inference.finite import check_finite
 from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.util.checks import check_count
 
@@ -88,10 +89,12 @@ class Filler(HeadModel):
         if isinstance(self.model, OnnxHead):
             name = self.model.outputs[0]  # the logits of words
             arrays = self.model.graph.run(ids, types, [name])[name]
-            return [
-                torch.from_numpy(logits[np.array(row) == mask_id])
-                for logits, row in zip(arrays, ids, strict=True)
-            ]
+            results = []
+            for logits, row in zip(arrays, ids, strict=True):
+                masked = torch.from_numpy(logits[np.array(row) == mask_id])
+                check_finite(masked)
+                results.append(masked)
+            return results
         from minibert.inference.logits import run_rows
 
         # the decoder is as much work as several layers, so it computes the masked tokens only

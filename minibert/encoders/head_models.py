@@ -29,6 +29,7 @@ from minibert.encoders.onnx import refuse_settled
 from minibert.encoders.onnx_heads import OnnxHead
 from minibert.encoders.reading import Reading
 from minibert.encoders.text_encoder import TextModel, check_max_length
+from minibert.inference.finite import check_finite
 from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.util.checks import check_count, check_kind, type_of
 from minibert.util.errors import ArgumentError
@@ -285,7 +286,9 @@ def _exported_outputs(
     results = []
     for index in range(len(examples)):
         tensors = {name: torch.from_numpy(rows[index]) for name, rows in arrays.items()}
-        results.append(choose(SimpleNamespace(**tensors)))
+        chosen = choose(SimpleNamespace(**tensors))
+        check_finite(chosen)
+        results.append(chosen)
     return results
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from minibert.inference.finite import check_finite
 from minibert.util.checks import type_of
 from minibert.util.errors import Argument, ArgumentError
 from minibert.util.progress import SILENT, Progress
@@ -143,14 +144,9 @@ class Rows:
         """Vectors of the rows, (rows, D), as vectors of the inputs, (inputs, D).
 
         Raises:
-            ValueError: A vector is not finite. The error names its text.
+            NotFiniteError: A vector is not finite. The error names its text.
         """
-        finite = np.isfinite(vectors)
-        if not finite.all():
-            text = self.rows[int(finite.all(axis=1).argmin())].text
-            raise ValueError(
-                f"The vector of {text!r:.60} is not finite: the model's weights are damaged."
-            )
+        check_finite(vectors, lambda index: self.rows[index].text)
         if len(self.rows) == len(self.indices):
             return vectors
         return vectors[self.indices]

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from torch import Tensor
 
 from minibert.base import PreTrainedModel
+from minibert.inference.finite import check_finite
 from minibert.inference.packing import IdRows, run_packed
 from minibert.layouts import PackedLayout
 
@@ -30,7 +31,7 @@ def run_rows(
         The logits of each row, (size, classes), float32, on the CPU.
 
     Raises:
-        ValueError: The logits are not finite.
+        NotFiniteError: The logits are not finite.
     """
 
     def forward(row_ids: Tensor, layout: PackedLayout, row_types: Tensor | None) -> Tensor:
@@ -42,9 +43,7 @@ def run_rows(
             return_dict=True,
         )
         logits = logits.float().cpu()
-        if not logits.isfinite().all():
-            name = model.config.name_or_path or "the model"
-            raise ValueError(f"The logits of {name} are not finite: its weights are damaged.")
+        check_finite(logits, model=model.config.name_or_path)
         return logits
 
     return run_packed(model, forward, ids, types, sizes)

@@ -28,6 +28,7 @@ from minibert.encoders.token_rows import (
     tokenize_rows,
     truncate_row,
 )
+from minibert.inference.finite import NotFiniteError, check_finite
 from minibert.tokenization.spec import tokenizer_digest
 
 if TYPE_CHECKING:
@@ -214,12 +215,10 @@ class Served:
             numbers: Any = [span["score"] for spans in values for span in spans]
         else:
             results = numbers = np.stack(values)
-        if not np.isfinite(numbers).all():
-            raise HTTPException(
-                500,
-                "the model computed NaN or infinity: its weights are damaged, or its precision is "
-                "too low for them.",
-            )
+        try:
+            check_finite(numbers)
+        except NotFiniteError as error:
+            raise HTTPException(500, str(error)) from None
         return results
 
     def _read(self, text: str, prompt: str | None, prompt_name: str | None) -> Request:

@@ -100,7 +100,9 @@ class TestErrors:
             futures = [batched.submit(text) for text in ("hello", "tall trees", "world", "x")]
             with pytest.raises(ValueError, match="texts should be strings, but number 0 is 3"):
                 batched.submit(3)  # type: ignore[arg-type]
-            with pytest.raises(ValueError, match="The vector of 'tall trees' is not finite"):
+            with pytest.raises(
+                ValueError, match="The output of the model for 'tall trees' is not finite"
+            ):
                 futures[1].result()
             for future, text in ((futures[0], "hello"), (futures[2], "world"), (futures[3], "x")):
                 np.testing.assert_allclose(future.result(), embedder.encode(text), atol=1e-6)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 from tiny_folder import head_folder
 
 import minibert
@@ -23,6 +25,7 @@ from minibert import (
 from minibert.checkpoints.source import Source
 from minibert.cli import main
 from minibert.encoders.reading import Reading
+from minibert.inference.finite import NotFiniteError
 from minibert.util.files import read_json, write_json
 
 TEXTS = ["hello tall trees", "how do trees grow in korea? " * 20]
@@ -108,6 +111,22 @@ class TestLoading:
         with pytest.raises(ValueError, match="precision should be left out"):
             Classifier.from_pretrained(tmp_path / "onnx", backend="onnx", precision="int8")
 
+    @pytest.mark.slow  # the graph of the decoder takes some seconds
+    def test_an_exported_filler(self, tmp_path: Path) -> None:
+        pytest.importorskip("onnxscript")
+        pytest.importorskip("onnxruntime")
+        from minibert.encoders.export import export
+
+        folder = folder_of("MaskedLM", tmp_path / "model")
+        export(Source(folder), tmp_path / "onnx", heads=True)
+        (expected,) = Filler.from_pretrained(folder, precision="exact").fill_mask(MASKED[:1], 3)
+        filler = Filler.from_pretrained(tmp_path / "onnx", backend="onnx")
+        ((guesses,),) = filler.fill_mask(MASKED[:1], 3)
+        assert [guess["token"] for guess in guesses] == [g["token"] for g in expected[0]]
+        assert [guess["score"] for guess in guesses] == pytest.approx(
+            [guess["score"] for guess in expected[0]], abs=1e-5
+        )
+
 
 class TestReading:
     """What training decided stands in config.json, and arguments come before it."""
@@ -162,3 +181,36 @@ def test_an_object_is_evaluated_as_its_model(tmp_path: Path) -> None:
     expected = evaluate(model, tokenizer, data, bootstrap=0)
     classifier = Classifier(model, tokenizer)
     assert evaluate(classifier, None, data, bootstrap=0).metrics == expected.metrics
+
+
+@pytest.mark.parametrize("backend", ["torch", "onnx"])
+@pytest.mark.usefixtures("shared_graphs")
+def test_what_is_not_finite_is_one_error_everywhere(backend: str, tmp_path: Path) -> None:
+    folder = folder_of("TokenClassification", tmp_path / "model", id2label=TAGS)
+    _, model, tokenizer = minibert.load(folder)
+    if backend == "onnx":
+        pytest.importorskip("onnxscript")
+        pytest.importorskip("onnxruntime")
+        from minibert.encoders.export import export
+
+        export(Source(folder), tmp_path / "onnx")
+        _, model, tokenizer = minibert.load(tmp_path / "onnx", backend="onnx")
+        run = model.graph.run
+
+        def damaged(*arguments: Any, **options: Any) -> Any:
+            return {
+                name: [array * np.nan for array in arrays]
+                for name, arrays in run(*arguments, **options).items()
+            }
+
+        model.graph.run = damaged
+    else:
+        with torch.no_grad():
+            model.classifier.bias[0] = torch.nan
+    with pytest.raises(NotFiniteError, match="is not finite: .*weights are damaged"):
+        find_entities(model, tokenizer, "tall trees")
+    reranker = minibert.load(folder_of("SequenceClassification", tmp_path / "r", num_labels=1))
+    with torch.no_grad():
+        reranker.model.model.classifier.bias[0] = torch.nan
+    with pytest.raises(NotFiniteError, match=r"\('a', 'b'\) is not finite: .*are damaged"):
+        reranker.model.predict([("a", "b")])

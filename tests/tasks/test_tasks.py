@@ -599,7 +599,5 @@ def test_invalid_inputs_and_damaged_weights(tokenizer: Any) -> None:
         answer_question(build("BertForQuestionAnswering"), tokenizer, ["a", "b"], ["the river"])
     with torch.no_grad():
         model.classifier.bias[0] = torch.nan
-    with pytest.raises(
-        ValueError, match="The logits of .* are not finite: its weights are damaged"
-    ):
+    with pytest.raises(ValueError, match="output of .* is not finite: .*its weights are damaged"):
         classify(model, tokenizer, "the river")
