@@ -1,6 +1,7 @@
 """Models behind HTTP, with the APIs of OpenAI (/v1) and Hugging Face text-embeddings-inference.
 
-    POST /v1/embeddings (/embeddings)   /v1/rerank (/v2/rerank)   /v1/classify   GET /v1/models
+    POST /v1/embeddings   /v1/rerank (/v2/rerank)   /v1/classify   /v1/score   GET /v1/models
+         (also without /v1)
     POST /v2/embed (/v1/embed), as in Cohere's API
     POST /embed   /rerank   /predict   /similarity   /tokenize                   GET /info
     POST / (/invocations)   for the first model
@@ -23,26 +24,32 @@ from __future__ import annotations
 import asyncio
 import base64
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from itertools import groupby
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from prometheus_client import generate_latest
 from pydantic import (
     AfterValidator,
-    AliasChoices,
     BaseModel,
+    BeforeValidator,
+    ConfigDict,
     Field,
+    StrictBool,
     StrictInt,
+    WithJsonSchema,
     model_validator,
 )
 from pydantic_core import to_json
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect
+from starlette.responses import PlainTextResponse
+from starlette.routing import Match, Route
 from typing_extensions import TypedDict  # pydantic takes that of typing from Python 3.12 on
 
 import minibert
@@ -62,16 +69,18 @@ from minibert.serving.limits import (
 )
 from minibert.serving.models import Input, Served
 from minibert.serving.options import Limits
+from minibert.serving.schema import REASONS, problem_in_schema, schema_of
 from minibert.util.errors import ArgumentError
 
 # A list stops at its first invalid item: the errors of all items would take gigabytes
 Items = Field(min_length=1, fail_fast=True)
 TextList = Annotated[list[str], Items]
-TokenIds = Annotated[list[StrictInt], Items]
-Texts = str | TextList | TokenIds | Annotated[list[TokenIds], Items]
+# in JSON 3.0 is a whole number
+whole = BeforeValidator(lambda n: int(n) if isinstance(n, float) and n.is_integer() else n)
+TokenIds = Annotated[list[Annotated[StrictInt, Field(ge=0), whole]], Items]
 # a text, or a pair of texts
 OneOrTwo = Annotated[list[str], Field(min_length=1, max_length=2, fail_fast=True)]
-PositiveInt = Annotated[StrictInt, Field(ge=1)]
+PositiveInt = Annotated[StrictInt, Field(ge=1), whole]
 Direction = Annotated[Literal["Right", "right", "Left", "left"], AfterValidator(str.lower)]
 
 MAX_INDICES = 10  # in the header X-Truncated: clients and proxies limit the size of headers
@@ -80,18 +89,61 @@ MAX_INDICES = 10  # in the header X-Truncated: clients and proxies limit the siz
 EMBEDDERS = ("embedding",)
 RERANKERS = ("reranker",)
 CLASSIFIERS = ("classifier", "tagger", "reranker")
+SCORERS = ("reranker", "embedding")  # by their scores, or by the cosine of their vectors
 
 FOR_THE_FIRST_MODEL = ("/", "/invocations")  # the second as SageMaker calls it
 
 # what other APIs call the two sides of a search, as input_type and as task
-QUERY_TYPES = ("query", "search_query", "retrieval.query")
-DOCUMENT_TYPES = ("document", "passage", "search_document", "retrieval.passage")
+QUERY_TYPES = ("query", "search_query", "retrieval.query", "code.query", "nl2code.query")
+DOCUMENT_TYPES = (
+    *("document", "passage", "search_document", "retrieval.passage"),
+    *("code.passage", "nl2code.passage"),
+)
+# and what needs no prompt
+OTHER_TYPES = ("classification", "clustering", "separation", "text-matching")
+TYPES = (*QUERY_TYPES, *DOCUMENT_TYPES, *OTHER_TYPES)
 
 # the side of a long text that Cohere's `truncate` discards. Without it, it is the model's
 COHERE_SIDES: dict[str | None, Literal["left", "right"]] = {"START": "left", "END": "right"}
 
 
+class TextObject(TypedDict):
+    """A text that is sent as an object, which a model of pydantic would make four times as big."""
+
+    text: str
+
+
+TextObjects = Annotated[list[str | TextObject], Items]
+Texts = str | TextList | TextObjects | TokenIds | Annotated[list[TokenIds], Items]
+
+
+def _as_sent(schema: dict[str, Any], model: type[_Body]) -> None:
+    """Say that null stands for the default of each field, as `_Body` reads it."""
+    properties = schema["properties"]
+    for name, field in model.model_fields.items():
+        if not field.is_required() and {"type": "null"} not in properties[name].get("anyOf", []):
+            properties[name] = {"anyOf": [properties[name], {"type": "null"}]}
+            properties[name]["title"] = name
+    schema["x-kinds"] = model.kinds  # what `schema_of` says about models
+
+
+def _one_of(*names: str) -> Callable[[dict[str, Any], type[_Body]], None]:
+    """As `_as_sent`, for a body that needs one of these lists."""
+
+    def add(schema: dict[str, Any], model: type[_Body]) -> None:
+        _as_sent(schema, model)
+        schema["oneOf"] = [
+            {"required": [name], "properties": {name: {"type": "array"}}} for name in names
+        ]
+
+    return add
+
+
 class _Body(BaseModel):
+    model_config = ConfigDict(json_schema_extra=_as_sent)
+
+    kinds: ClassVar[Sequence[str | None]] = EMBEDDERS  # of models that answer, the preferred first
+
     @model_validator(mode="before")
     @classmethod
     def _without_nulls(cls, values: Any) -> Any:
@@ -101,29 +153,28 @@ class _Body(BaseModel):
         return values
 
 
-class _Request(_Body):
-    model: str | None = None  # None: the first model of a suitable kind
+class _Options(_Body):
     prompt_name: str | None = None  # not in the original APIs
-    truncate: bool | None = None  # False: a text that is too long is an error
-    truncation: bool | None = None  # the same, as Voyage calls it
+    truncate: StrictBool | None = None  # False: a text that is too long is an error
+    truncation: StrictBool | None = None  # the same, as Voyage calls it
     truncation_direction: Direction | None = None  # None: the model's
+
+
+class _Request(_Options):
+    model: str | None = None  # None: the first model of a suitable kind
 
 
 class EmbeddingsRequest(_Request):
     """Body of `/v1/embeddings`, as in OpenAI's API, and what Jina and Voyage call otherwise."""
 
     input: Texts
-    encoding_format: Literal["float", "base64"] = Field(
-        default="float", validation_alias=AliasChoices("encoding_format", "embedding_type")
-    )
+    encoding_format: Literal["float", "base64"] | None = None  # None: float
+    embedding_type: Literal["float", "base64"] | None = None  # the same, as Jina calls it
     output_dtype: Literal["float"] = "float"  # Voyage's
-    dimensions: PositiveInt | None = Field(
-        default=None, validation_alias=AliasChoices("dimensions", "output_dimension")
-    )
-    # not OpenAI's. None: the default of the service
-    normalize: bool | None = Field(
-        default=None, validation_alias=AliasChoices("normalize", "normalized")
-    )
+    dimensions: PositiveInt | None = None
+    output_dimension: PositiveInt | None = None  # the same, as Voyage calls it
+    normalize: StrictBool | None = None  # not OpenAI's. None: the default of the service
+    normalized: StrictBool | None = None  # the same, as Jina calls it
     input_type: str | None = None  # as Cohere, Voyage and vLLM say what a text is
     task: str | None = None  # as Jina says it
 
@@ -139,12 +190,6 @@ class EmbedTextsRequest(_Body):
     truncate: Literal["NONE", "START", "END"] | None = None
 
 
-class TextObject(TypedDict):
-    """A text that is sent as an object, which a model of pydantic would make four times as big."""
-
-    text: str
-
-
 class RankRequest(_Request):
     """Body of `/v1/rerank`, `/v2/rerank` and `/rerank`: a query, and the texts to rank.
 
@@ -154,14 +199,18 @@ class RankRequest(_Request):
     of the others.
     """
 
+    kinds = RERANKERS
+
+    model_config = ConfigDict(json_schema_extra=_one_of("documents", "texts"))
+
     query: str
-    documents: Annotated[list[str | TextObject], Items] | None = None
+    documents: TextObjects | None = None
     texts: TextList | None = None
     top_n: PositiveInt | None = None
     top_k: PositiveInt | None = None
-    return_documents: bool = False
-    return_text: bool = False
-    raw_scores: bool = False
+    return_documents: StrictBool = False
+    return_text: StrictBool = False
+    raw_scores: StrictBool = False
     # of documents that are objects, as Cohere's
     rank_fields: Annotated[list[Literal["text"]], Items] | None = None
 
@@ -169,22 +218,42 @@ class RankRequest(_Request):
 class ClassifyRequest(_Request):
     """Body of `/v1/classify`, as in vLLM's API."""
 
+    kinds = ("classifier",)
+
     input: str | TextList
+
+
+ONE_TEXT = {"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": 1}
+
+
+class ScoreRequest(_Request):
+    """Body of `/v1/score` and `/score`, as in vLLM's API: texts to compare with others.
+
+    A single `text_1` is compared with each `text_2`, and else the first with the first.
+    """
+
+    kinds = SCORERS
+
+    # several: as many as there are of text_2
+    text_1: str | Annotated[TextList, WithJsonSchema(ONE_TEXT)]
+    text_2: str | TextList
 
 
 class EmbedRequest(_Request):
     """Body of `/embed`, as in text-embeddings-inference."""
 
     inputs: Texts
-    normalize: bool | None = None  # None: the default of the service
+    normalize: StrictBool | None = None  # None: the default of the service
     dimensions: PositiveInt | None = None
 
 
 class PredictRequest(_Request):
     """Body of `/predict`: a text, a list of one or two texts, or several such lists."""
 
+    kinds = CLASSIFIERS
+
     inputs: str | OneOrTwo | Annotated[list[OneOrTwo], Items]
-    raw_scores: bool = False
+    raw_scores: StrictBool = False
 
 
 class SimilarityInputs(BaseModel):
@@ -198,15 +267,17 @@ class SimilarityRequest(_Body):
     """Body of `/similarity`, as in text-embeddings-inference."""
 
     inputs: SimilarityInputs
-    parameters: _Request = _Request()
+    parameters: _Options = _Options()
     model: str | None = None
 
 
 class TokenizeRequest(_Body):
     """Body of `/tokenize`, as in text-embeddings-inference: one text or several."""
 
+    kinds = (None,)
+
     inputs: str | TextList
-    add_special_tokens: bool = True
+    add_special_tokens: StrictBool = True
     prompt_name: str | None = None  # None: no prompt
     model: str | None = None
 
@@ -318,10 +389,13 @@ class Service:
                 inputs, body.prompt_name, body.truncation_direction, self.limits.tokens
             )
             rows = [row for row, _ in requests]
-            if any(row.overlong for row in rows) and False in (body.truncate, body.truncation):
-                raise HTTPException(
-                    422, f"a text has more than {model.max_length} tokens, and truncate is false."
-                )
+            for index, row in enumerate(rows):
+                if row.overlong and False in (body.truncate, body.truncation):
+                    raise HTTPException(
+                        422,
+                        f"the text at index {index} has more than {model.max_length} tokens, and "
+                        "truncate is false.",
+                    )
             return rows, await model.run(requests)
 
         try:
@@ -335,23 +409,23 @@ class Service:
         request.scope["minibert"].update(model=model.name, texts=len(inputs), tokens=tokens)
         return Answer(model, values, tokens, truncated)
 
-    def vectors(self, answer: Answer, dimensions: int | None, normalize: bool | None) -> Vectors:
+    def vectors(self, answer: Answer, sizes: Sequence[int], normalize: bool | None) -> Vectors:
         """Return the vectors of an answer.
 
         Args:
             answer: The answer of an embedder.
-            dimensions: Number of leading dimensions to return. None: all.
+            sizes: Number of leading dimensions to return. Of several, the smallest counts.
             normalize: L2-normalize the vectors. None: the default of the service.
 
         Raises:
             HTTPException: The model's vectors have fewer dimensions.
         """
         vectors: Vectors = answer.values
-        if dimensions is not None:
-            if dimensions > vectors.shape[1]:
+        if sizes:
+            if max(sizes) > vectors.shape[1]:
                 message = f"dimensions is at most {vectors.shape[1]} for this model."
                 raise HTTPException(422, message)
-            vectors = vectors[:, :dimensions]
+            vectors = vectors[:, : min(sizes)]
         if normalize is None:
             normalize = self.normalize
         if normalize:
@@ -364,7 +438,7 @@ def create_app(
     limits: Limits | None = None,
     *,
     key: str | None = None,
-    normalize: bool = True,
+    normalize: StrictBool = True,
     metrics_open: bool = False,
     cors: Sequence[str] = (),
     allowed_hosts: Sequence[str] | None = None,
@@ -412,6 +486,7 @@ def create_app(
         title="minibert",
         version=minibert.__version__,
         lifespan=lifespan,
+        responses={status: problem_in_schema(status, reason) for status, reason in REASONS.items()},
         docs_url=None,  # the interactive page would load scripts from other servers
         redoc_url=None,
         redirect_slashes=False,  # a redirect names the host of this process, not the proxy's
@@ -433,12 +508,14 @@ def create_app(
             allow_methods=["*"],
             allow_headers=["*"],
             expose_headers=["X-Request-ID", "X-Truncated", "X-Truncated-Count"],
+            # a page of the internet asks before it calls a service of a private network
+            allow_private_network=True,
         )
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> Response:
         path = path_in_app(request.scope)
-        return problem(path, 422, _validation_message(error.errors()[:6]))
+        return problem(path, 422, _validation_message(error.body, error.errors()[:8]))
 
     @app.exception_handler(HTTPException)
     async def refused(request: Request, error: HTTPException) -> Response:
@@ -448,7 +525,10 @@ def create_app(
             if isinstance(error.__cause__, ClientDisconnect):  # in the middle of the body
                 raise error.__cause__
             return problem(path, 422, "the body is not JSON.")
-        return problem(path, error.status_code, f"{error.detail}".rstrip(".") + ".", error.headers)
+        headers = dict(error.headers or {})
+        if error.status_code == 405:  # of all routes of the path, which Starlette does not look at
+            headers["Allow"] = ", ".join(_methods_of(app, path))
+        return problem(path, error.status_code, f"{error.detail}".rstrip(".") + ".", headers)
 
     app.state.service = service
     _add_openai(app, service)
@@ -456,13 +536,25 @@ def create_app(
     _add_tei_tools(app, service)
 
     _add_probes(app, service)
+    schema = partial(schema_of, app, service.models, TYPES, key)
+    app.openapi = schema  # type: ignore[method-assign]
     return app
+
+
+def _methods_of(app: FastAPI, path: str) -> list[str]:
+    """The methods of all routes of a path."""
+    scope = {"type": "http", "path": path, "method": "", "headers": []}
+    methods: set[str] = set()
+    for route in app.routes:
+        if isinstance(route, Route) and route.matches(scope)[0] != Match.NONE:
+            methods |= route.methods or set()
+    return sorted(methods)
 
 
 def _add_probes(app: FastAPI, service: Service) -> None:
     """Add the routes of load balancers, and the metrics."""
 
-    @app.get("/metrics")
+    @app.get("/metrics", response_class=PlainTextResponse)
     async def metrics() -> Response:
         return Response(
             generate_latest(service.metrics.registry), media_type="text/plain; version=0.0.4"
@@ -481,24 +573,48 @@ def _add_probes(app: FastAPI, service: Service) -> None:
 
     for path in PROBES:
         probe = live if path == "/health/live" else ready
-        app.get(path)(probe)
+        ending = {"description": "The service ends: send requests to another instance."}
+        app.get(path, responses={} if probe is live else {503: ending})(probe)
         app.head(path, include_in_schema=False)(probe)  # the same id twice is a warning
 
 
-def _validation_message(errors: Sequence[Any]) -> str:
+def _validation_message(body: Any, errors: Sequence[Any]) -> str:
     """The fields of a request that are invalid and what they should be, without their content."""
     if any(error["loc"] == ("body",) or error["type"] == "json_invalid" for error in errors):
         return "send an object of JSON, with the header Content-Type: application/json."
     sentences = []
-    for field, field_errors in groupby(errors, lambda error: error["loc"][1]):
-        reasons = dict.fromkeys(error["msg"] for error in field_errors)
-        sentences.append(f"{field}: {' or '.join(reasons)}")
+    for field, group in groupby(errors, lambda error: error["loc"][1]):
+        places = [(_place(body, error), error["msg"]) for error in group]
+        # of the types that a field may have, the one whose first invalid item is the last
+        furthest = max(place for place, _ in places)
+        reasons = dict.fromkeys(message for place, message in places if place == furthest)
+        name = "".join(part if isinstance(part, str) else f"[{part}]" for part in furthest)
+        if body.get(field, "") is None:
+            reasons = {"null stands for the default, and there is none": None}
+        sentences.append(f"{field}{name}: {' or '.join(reasons)}")
     return "; ".join(sentences) + "."
+
+
+def _place(body: Any, error: Any) -> tuple[Any, ...]:
+    """Where a value is in its field: indices and names. The other parts of `loc` are types."""
+    _, field, *parts = error["loc"]
+    value = body.get(field) if isinstance(body, dict) else None
+    place: list[Any] = []
+    for number, part in enumerate(parts, 1):
+        is_missing = number == len(parts) and error["type"] == "missing"
+        if isinstance(value, list) and isinstance(part, int):
+            place.append(part)
+            value = value[part]
+        elif isinstance(value, dict) and (part in value or is_missing):
+            place.append(f".{part}")
+            value = value.get(part)
+    return tuple(place)
 
 
 def _add_openai(app: FastAPI, service: Service) -> None:
     """Add the routes of OpenAI's API, and what Cohere, Jina, Voyage and vLLM have beside them."""
 
+    @app.get("/models")
     @app.get("/v1/models")
     async def models() -> dict[str, Any]:
         return {
@@ -506,6 +622,7 @@ def _add_openai(app: FastAPI, service: Service) -> None:
             "data": [_about(service, model) for model in service.models.values()],
         }
 
+    @app.get("/models/{name:path}")
     @app.get("/v1/models/{name:path}")
     async def model(name: str) -> dict[str, Any]:
         return _about(service, service.choose(name))
@@ -514,9 +631,10 @@ def _add_openai(app: FastAPI, service: Service) -> None:
     @app.post("/v1/embeddings")
     async def embeddings(body: EmbeddingsRequest, request: Request) -> Response:
         answer, vectors = await _embeddings(service, body, request)
+        encoding = body.encoding_format or body.embedding_type or "float"
         data = [
             {"object": "embedding", "index": index, "embedding": embedding}
-            for index, embedding in enumerate(_encoded(vectors, body.encoding_format))
+            for index, embedding in enumerate(_encoded(vectors, encoding))
         ]
         return _reply({"object": "list", "data": data, **_usage(answer)}, answer)
 
@@ -552,6 +670,7 @@ def _add_openai(app: FastAPI, service: Service) -> None:
     async def rerank(body: RankRequest, request: Request) -> Response:
         return await _rank(service, body, request)
 
+    @app.post("/classify")
     @app.post("/v1/classify")
     async def classify(body: ClassifyRequest, request: Request) -> Response:
         answer = await service.answer(request, body, ("classifier",), _inputs(body.input))
@@ -570,16 +689,47 @@ def _add_openai(app: FastAPI, service: Service) -> None:
                 ]
         return _reply({"object": "list", "data": data, **_usage(answer)}, answer)
 
+    @app.post("/score")
+    @app.post("/v1/score")
+    async def score(body: ScoreRequest, request: Request) -> Response:
+        firsts = [body.text_1] if isinstance(body.text_1, str) else body.text_1
+        seconds = [body.text_2] if isinstance(body.text_2, str) else body.text_2
+        if len(firsts) == 1:
+            firsts = firsts * len(seconds)
+        if len(firsts) != len(seconds):
+            raise HTTPException(
+                422,
+                f"text_1 has {len(firsts)} texts and text_2 {len(seconds)}: send one text_1, or as "
+                "many as there are of text_2.",
+            )
+        if service.choose(body.model, SCORERS).kind == "reranker":
+            pairs: list[Input] = list(zip(firsts, seconds, strict=True))
+            answer = await service.answer(request, body, RERANKERS, pairs)
+            scores = activate(answer.values[:, 0], "Sigmoid")
+        else:
+            answer = await service.answer(request, body, EMBEDDERS, [*firsts, *seconds])
+            vectors = unit(answer.values)
+            scores = (vectors[: len(firsts)] * vectors[len(firsts) :]).sum(axis=1)
+        data = [
+            {"index": index, "object": "score", "score": score}
+            for index, score in enumerate(scores.tolist())
+        ]
+        return _reply({"object": "list", "data": data, **_usage(answer)}, answer)
+
 
 async def _embeddings(
     service: Service, body: EmbeddingsRequest, request: Request
 ) -> tuple[Answer, Vectors]:
     """The answer to a request for vectors, and the vectors as they are asked for."""
-    if body.prompt_name is None:
-        prompts = service.choose(body.model, EMBEDDERS).about.get("prompts", [])
-        body.prompt_name = _prompt_of_type(body.input_type or body.task, prompts)
+    prompts = service.choose(body.model, EMBEDDERS).about.get("prompts", [])
+    for kind in (body.input_type, body.task):
+        prompt_name = _prompt_of_type(kind, prompts)
+        if body.prompt_name is None:
+            body.prompt_name = prompt_name
     answer = await service.answer(request, body, EMBEDDERS, _inputs(body.input))
-    return answer, service.vectors(answer, body.dimensions, body.normalize)
+    normalize = body.normalized if body.normalize is None else body.normalize
+    sizes = [size for size in (body.dimensions, body.output_dimension) if size is not None]
+    return answer, service.vectors(answer, sizes, normalize)
 
 
 async def _rank(service: Service, body: RankRequest, request: Request) -> Response:
@@ -589,7 +739,7 @@ async def _rank(service: Service, body: RankRequest, request: Request) -> Respon
     given = body.texts or body.documents
     if given is None:
         raise HTTPException(422, "documents or texts: Field required.")
-    texts = [text if isinstance(text, str) else text["text"] for text in given]
+    texts = [_text_of(text) for text in given]
     answer = await service.answer(request, body, RERANKERS, [(body.query, text) for text in texts])
     logits = answer.values[:, 0]
     scores = logits if body.raw_scores else activate(logits, "Sigmoid")
@@ -632,7 +782,8 @@ def _add_tei(app: FastAPI, service: Service) -> None:
     @app.post("/embed")
     async def embed(body: EmbedRequest, request: Request) -> Response:
         answer = await service.answer(request, body, EMBEDDERS, _inputs(body.inputs))
-        vectors = service.vectors(answer, body.dimensions, body.normalize)
+        sizes = [] if body.dimensions is None else [body.dimensions]
+        vectors = service.vectors(answer, sizes, body.normalize)
         return _reply(vectors.tolist(), answer)
 
     @app.post("/rerank")
@@ -675,7 +826,7 @@ def _add_tei_tools(app: FastAPI, service: Service) -> None:
 
     @app.post("/similarity")
     async def similarity(body: SimilarityRequest, request: Request) -> Response:
-        options = body.parameters.model_copy(update={"model": body.model})
+        options = _Request(**dict(body.parameters), model=body.model)
         inputs: list[Input] = [body.inputs.source_sentence, *body.inputs.sentences]
         answer = await service.answer(request, options, EMBEDDERS, inputs)
         vectors = unit(answer.values)
@@ -727,9 +878,16 @@ def _is_for_first_model(request: Request) -> bool:
 
 
 def _prompt_of_type(kind: str | None, prompts: Sequence[str]) -> str | None:
-    """The name of the prompt for what a text is, in the words of other APIs. None: the default."""
+    """The name of the prompt for what a text is, in the words of other APIs. None: the default.
+
+    Raises:
+        HTTPException: No API has this word, and the model has no prompt of this name.
+    """
     if kind is None or kind in prompts:
         return kind
+    if kind not in TYPES:
+        known = ", ".join(dict.fromkeys((*prompts, *TYPES)))
+        raise HTTPException(422, f"input_type or task: should be one of {known}.")
     candidates: tuple[str, ...] = ()
     if kind in QUERY_TYPES:
         candidates = PROMPT_NAMES["query"]
@@ -738,11 +896,15 @@ def _prompt_of_type(kind: str | None, prompts: Sequence[str]) -> str | None:
     return next((name for name in candidates if name in prompts), None)
 
 
-def _inputs(texts: str | list[Any]) -> list[Input]:
+def _text_of(text: Any) -> Any:
+    return text["text"] if isinstance(text, dict) else text
+
+
+def _inputs(texts: Any) -> list[Input]:
     """The texts of a request as a list, also where it is a single text or the ids of one."""
     if isinstance(texts, str) or isinstance(texts[0], int):
         return [texts]
-    return list(texts)
+    return [_text_of(text) for text in texts]
 
 
 def _encoded(vectors: Vectors, encoding: str) -> list[Any]:

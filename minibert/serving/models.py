@@ -44,7 +44,7 @@ Request = tuple[Rows, Settings]  # the row of one text
 
 # a request with more characters is tokenized in its own thread, so that others are not delayed
 MAX_CHARACTERS_AT_ONCE = 5000
-SURROGATE = "a text holds a lone surrogate (half a character, left by wrong decoding)."
+SURROGATE = "holds a lone surrogate (half a character, left by wrong decoding)."
 
 
 class Served:
@@ -73,6 +73,7 @@ class Served:
         self.about = about
         self.activation = activation
         self.max_length = encoder.max_length
+        self.vocab_size = len(encoder.tokenizer)
         self._tokenizer = encoder.tokenizer
         self._tokenizer_of = cache(self._truncating_at)
         self._encoder = encoder
@@ -139,13 +140,13 @@ class Served:
         def read(stopped: Event) -> list[list[dict[str, Any]]]:
             result: list[list[dict[str, Any]]] = []
             count = 0
-            for text in texts:
+            for index, text in enumerate(texts):
                 whole = prompt + text
                 try:
                     # ids alone take less memory than the tokens, which may be too many
                     count += len(self._tokenizer.rows([whole])[0])
                 except ValueError:
-                    raise HTTPException(422, SURROGATE) from None
+                    raise _invalid(index, SURROGATE) from None
                 _check_tokens(count, max_tokens)
                 if stopped.is_set():
                     break
@@ -236,23 +237,25 @@ class Served:
         limit = sys.maxsize if self.kind == "tagger" else self.max_length
         pairs = (text for text in inputs if isinstance(text, tuple))
         rows_of_pairs = pair_rows(tokenizer, pairs, limit, settings)
-        try:
-            for text in inputs:
+        for index, text in enumerate(inputs):
+            try:
                 if isinstance(text, list):
                     yield self._row_of_ids(text, tokenizer, settings), settings
                 elif isinstance(text, tuple):
                     yield Rows([next(rows_of_pairs)], [0]), settings
                 else:
                     yield tokenize_rows(tokenizer, [text], limit, settings), settings
-        except ValueError:
-            raise HTTPException(422, SURROGATE) from None
+            except _UnknownIdError:
+                most = len(tokenizer) - 1
+                reason = f"holds token ids that this model lacks: they lie between 0 and {most}."
+                raise _invalid(index, reason) from None
+            except ValueError:
+                raise _invalid(index, SURROGATE) from None
 
     def _row_of_ids(self, ids: list[int], tokenizer: BertTokenizer, settings: Settings) -> Rows:
         """The row that the text of these tokens has: with [CLS], the prompt's tokens and [SEP]."""
         if not all(0 <= token_id < len(tokenizer) for token_id in ids):
-            raise HTTPException(
-                422, f"token ids of this model lie between 0 and {len(tokenizer) - 1}."
-            )
+            raise _UnknownIdError
         *start, end = tokenizer.rows([settings.prompt])[0]
         if ids[:1] == start[:1]:
             ids = ids[1:]
@@ -294,6 +297,14 @@ async def in_thread(work: Callable[[Event], T]) -> T:
         return await asyncio.to_thread(work, stopped)
     finally:
         stopped.set()
+
+
+class _UnknownIdError(Exception):
+    """A token id that the model does not have."""
+
+
+def _invalid(index: int, reason: str) -> HTTPException:
+    return HTTPException(422, f"the text at index {index} {reason}")
 
 
 def _check_tokens(tokens: int, most: int) -> None:

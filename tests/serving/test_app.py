@@ -947,6 +947,93 @@ def test_a_query_is_tokenized_once(folders: Folders, monkeypatch: pytest.MonkeyP
         assert client.post("/rerank", json=body).status_code == 422
 
 
+@pytest.mark.parametrize(
+    ("path", "body", "message"),
+    [
+        ("/embed", {"inputs": ["a", "b", 3]}, "inputs[2]: Input should be a valid string or"),
+        ("/embed", {"inputs": [1, 2, "a"]}, "inputs[2]: Input should be a valid integer."),
+        ("/embed", {"inputs": [[1], [2, "a"]]}, "inputs[1][1]: Input should be a valid integer."),
+        ("/embed", {"inputs": [[1], [10**6]]}, "the text at index 1 holds token ids"),
+        ("/embed", {"inputs": None}, "inputs: null stands for the default, and there is none."),
+        ("/embed", {}, "inputs: Field required."),
+        ("/rerank", {"query": "a", "documents": ["a", {}]}, "documents[1].text: Field required."),
+        ("/rerank", {"query": "a", "texts": ["a", None]}, "texts[1]: Input should be a valid"),
+        (
+            "/similarity",
+            {"inputs": {"source_sentence": "a", "sentences": ["a", 1]}},
+            "inputs.sentences[1]: Input should be a valid string.",
+        ),
+        ("/predict", {"inputs": [["a"], ["a", 3]]}, "inputs[1][1]: Input should be a valid string"),
+        ("/embed", {"inputs": ["a", LONG], "truncate": False}, "the text at index 1 has more than"),
+        ("/v1/embeddings", {"input": "a", "input_type": "qurey"}, "input_type or task: should be"),
+        ("/v1/embeddings", {"input": "a", "task": "qurey"}, "input_type or task: should be one of"),
+        ("/v2/embed", {"texts": ["a"], "input_type": "qurey"}, "input_type or task: should be one"),
+        ("/embed", {"inputs": "a", "normalize": "off"}, "normalize: Input should be a valid bool"),
+        ("/score", {"text_1": ["a", "b"], "text_2": "c"}, "text_1 has 2 texts and text_2 1"),
+    ],
+)
+def test_errors_name_the_item(path: str, body: Any, message: str, client: Any) -> None:
+    answer = client.post(path, json=body)
+    assert answer.status_code == 422
+    assert message in json.dumps(answer.json()), answer.text
+
+
+def test_whole_numbers_of_json(client: Any) -> None:
+    expected = client.post("/embed", json={"inputs": [[7, 8]], "dimensions": 3}).json()
+    received = client.post("/embed", json={"inputs": [[7.0, 8]], "dimensions": 3.0}).json()
+    assert_same(received, expected)
+
+
+def test_texts_that_are_objects(client: Any) -> None:
+    """As Jina's clients send them."""
+    body = {"input": [{"text": TEXTS[0]}, TEXTS[1]], "model": "embedder"}
+    expected = client.post("/v1/embeddings", json={**body, "input": TEXTS[:2]}).json()
+    assert client.post("/v1/embeddings", json=body).json() == expected
+
+
+def test_routes_of_vllm(client: Any, folders: Folders, tmp_path: Path) -> None:
+    """Scores of pairs, by a reranker or by cosines, and paths without /v1."""
+    ranked = client.post("/rerank", json={"query": "tall trees", "texts": TEXTS[:3]}).json()
+    expected = [entry["score"] for entry in sorted(ranked, key=lambda entry: entry["index"])]
+    for path in ("/score", "/v1/score"):
+        body = {"text_1": "tall trees", "text_2": TEXTS[:3]}
+        answer = client.post(path, json=body).json()
+        assert_same([entry["score"] for entry in answer["data"]], expected)
+        assert [entry["index"] for entry in answer["data"]] == [0, 1, 2]
+        body = {"text_1": ["tall trees"] * 3, "text_2": TEXTS[:3]}
+        assert client.post(path, json=body).json() == answer
+    body = {"text_1": TEXTS[0], "text_2": TEXTS[1:4], "model": "embedder"}
+    inputs = {"source_sentence": TEXTS[0], "sentences": TEXTS[1:4]}
+    cosines = client.post("/similarity", json={"inputs": inputs}).json()
+    scores = [entry["score"] for entry in client.post("/score", json=body).json()["data"]]
+    assert_same(scores, cosines)
+    assert client.get("/models").json() == client.get("/v1/models").json()
+    assert client.get("/models/embedder").json() == client.get("/v1/models/embedder").json()
+    classified = client.post("/classify", json={"input": TEXTS[:2]}).json()
+    assert classified == client.post("/v1/classify", json={"input": TEXTS[:2]}).json()
+
+
+def test_pages_may_call_a_private_network(folders: Folders) -> None:
+    model = fixed(folders, "embedding", LOGITS)
+    client = TestClient(create_app([model], cors=["https://a.example"]))
+    ask = {
+        "Origin": "https://a.example",
+        "Access-Control-Request-Method": "POST",
+        "Access-Control-Request-Private-Network": "true",
+    }
+    answer = client.options("/v1/embeddings", headers=ask)
+    assert answer.status_code == 200
+    assert answer.headers["access-control-allow-private-network"] == "true"
+    refused = client.options("/v1/embeddings", headers={**ask, "Origin": "https://b.example"})
+    assert refused.status_code == 400
+
+
+def test_methods_of_a_path_with_two_routes(client: Any) -> None:
+    refused = client.put("/", json={})
+    assert refused.status_code == 405
+    assert refused.headers["allow"].split(", ") == ["GET", "HEAD", "POST"]
+
+
 def test_metrics_may_be_open(folders: Folders) -> None:
     model = load("embedder", Source(folders.embedder), precision=None, **QUEUE)
     with serving([model], key=KEY, metrics_open=True) as url:

@@ -1,0 +1,74 @@
+"""GET /openapi.json says what the service accepts and sends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tiny_folder import classifier_folder, sentence_folder
+
+pytest.importorskip("fastapi")
+pytest.importorskip("prometheus_client")
+schemathesis = pytest.importorskip("schemathesis")
+
+from schemathesis.engine import events, from_schema  # noqa: E402
+
+from minibert.checkpoints.source import Source  # noqa: E402
+from minibert.serving.app import create_app  # noqa: E402
+from minibert.serving.models import load  # noqa: E402
+
+KEY = "a key of this test"
+QUEUE = {"max_wait_ms": 0.0, "max_tokens": 512, "max_pending": 300}
+
+
+@pytest.fixture(scope="module")
+def app(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    root = tmp_path_factory.mktemp("models")
+    prompts = {"prompts": {"query": "query: "}}
+    pooling = ("Pooling", {"pooling_mode": "mean"})
+    folders = [
+        sentence_folder(root / "embedder", pooling, config_sentence_transformers=prompts),
+        classifier_folder(root / "reranker", 1),
+        classifier_folder(root / "classifier", 3),
+    ]
+    models = [load(folder.name, Source(folder), precision=None, **QUEUE) for folder in folders]
+    return create_app(models, key=KEY)
+
+
+def failures(app: Any, max_examples: int, phases: list[str]) -> list[str]:
+    """What schemathesis finds with all its checks."""
+    headers = {"Authorization": f"Bearer {KEY}"}
+    config = schemathesis.Config.from_dict(
+        {
+            "headers": headers,
+            "seed": 1,
+            "phases": {
+                name: {"enabled": name in phases}
+                for name in ("examples", "coverage", "fuzzing", "stateful")
+            },
+            "generation": {"max-examples": max_examples, "database": "none"},
+        }
+    )
+    schema = schemathesis.openapi.from_asgi("/openapi.json", app, config=config, headers=headers)
+    found = []
+    finished = 0
+    for event in from_schema(schema).execute():
+        if isinstance(event, events.NonFatalError | events.FatalError):
+            found.append(str(event.value if hasattr(event, "value") else event.exception))
+        if isinstance(event, events.ScenarioFinished):
+            finished += 1
+            for checks in event.recorder.checks.values():
+                for check in checks:
+                    if check.failure_info is not None:
+                        found.append(f"{event.recorder.label}: {check.failure_info.failure}")
+    assert finished
+    return found
+
+
+def test_requests_and_responses_are_as_described(app: Any) -> None:
+    assert not failures(app, 2, ["fuzzing"])
+
+
+@pytest.mark.slow
+def test_all_that_schemathesis_tries_is_as_described(app: Any) -> None:
+    assert not failures(app, 30, ["examples", "coverage", "fuzzing", "stateful"])
