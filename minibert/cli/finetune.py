@@ -244,13 +244,13 @@ def finetune(options: argparse.Namespace) -> None:
     task = entry.make(options)
     from minibert.training.finetuning import finetune, options_of_task, with_learning_rate
 
-    with keep_options(options):
+    with keep_options(options) as folder:
         scores = finetune(
             task,
             source,
             options.train,
             options.dev,
-            options.output,
+            folder,
             settings,
             **keywords_of(finetune, options),
         )

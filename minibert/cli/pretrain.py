@@ -124,13 +124,13 @@ def pretrain(options: argparse.Namespace) -> None:
     check_files(corpus)
     from minibert.training.pretraining import pretrain
 
-    with keep_options(options):
+    with keep_options(options) as folder:
         model, tokenizer = start(options, corpus)
         trained = pretrain(
             model,
             tokenizer,
             corpus,
-            options.output,
+            folder,
             settings,
             table=table_of(options),
             resume=options.resume,

@@ -14,7 +14,7 @@ import shutil
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from minibert.cli.loading import check_device
 from minibert.cli.options import add_fields, add_options
@@ -23,6 +23,9 @@ from minibert.cli.results import UsageError, claim
 from minibert.training.options import TrainingOptions
 from minibert.util.files import read_json, write_json
 from minibert.util.progress import place
+
+if TYPE_CHECKING:
+    from minibert.training.state import RunFolder
 
 logger = logging.getLogger("minibert")
 RUN_FILE = "run.json"
@@ -168,10 +171,13 @@ def read_run(folder: Path) -> dict[str, Any]:
 
 
 @contextmanager
-def keep_options(options: argparse.Namespace) -> Iterator[None]:
+def keep_options(options: argparse.Namespace) -> Iterator[RunFolder]:
     """Write the options of a run into its folder and lock the folder until the block ends.
 
     `options_of_run` reads them. A run that ends before it has written anything else leaves nothing.
+
+    Yields:
+        The folder, for the function that trains.
 
     Raises:
         UsageError: The folder holds something else.
@@ -197,14 +203,14 @@ def keep_options(options: argparse.Namespace) -> Iterator[None]:
         if action.dest not in OF_A_START
     }
     try:
-        with run_folder(folder, bool(options.resume)):
+        with run_folder(folder, bool(options.resume)) as opened:
             if is_first:
                 write_json(path, {"command": _command_of(options), "options": kept})
                 if options.device is None:
                     from minibert.util.devices import default_training_device
 
                     logger.info("training on %s.", default_training_device())
-            yield
+            yield opened
     except BaseException as error:
         is_stopped = isinstance(error, KeyboardInterrupt)
         if is_first and before is not None and saved_states(folder) == states:

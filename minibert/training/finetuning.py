@@ -101,7 +101,7 @@ def finetune(
     if not has_scores:
         _refuse_scores(options)
     options = options_of_task(options, task, dev)
-    with run_folder(folder, bool(resume)):
+    with run_folder(folder, bool(resume)) as opened:
         skipped: list[BadRow] = []
         parts = _read_parts(
             task, (train, dev, test), held_out, options.seed, skipped if skip_bad_rows else None
@@ -173,7 +173,7 @@ def finetune(
             dev=dev_examples,
             callback=callback,
         )
-        trainer.train()
+        trainer.train(opened)
         if candidates is not None:
             tell(f"ranked among {amount(candidates, 'text')} each: among more the scores are lower")
         scores: dict[str, float] = {}

@@ -419,7 +419,7 @@ def pretrain(
     if not options.evaluate_every:
         options = replace(options, evaluate_every=options.save_every)
     options = replace(options, metric="held_out_loss" if options.patience else None)
-    with run_folder(folder, bool(resume)):
+    with run_folder(folder, bool(resume)) as opened:
         if options.next_sentence and type(model) is BertForMaskedLM:
             raise ArgumentError(
                 "model",
@@ -473,7 +473,7 @@ def pretrain(
             dev=dev_examples,
             callback=callback,
         )
-        run.train()
+        run.train(opened)
         if options.metric is None or not run.best_scores:  # else the best model is saved already
             run.save_model(folder)
         if run.is_first:

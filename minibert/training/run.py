@@ -39,6 +39,7 @@ from minibert.training.state import (
     LOG_FILE,
     POSITION,
     RESUME,
+    RunFolder,
     cut_log,
     first_line,
     load_training_state,
@@ -138,8 +139,12 @@ class Run:
         self._about = _describe_run(self.model, options, self._examples, self.dev)
         self.updates = Steps(self.model, self.objective, options, self.steps, self.processes)
 
-    def train(self) -> None:
+    def train(self, opened: RunFolder | None = None) -> None:
         """Train to the end, or until the score stops improving.
+
+        Args:
+            opened: The folder, where the caller has opened it by `run_folder`, to work in it before
+                and after the training. None: it is opened here.
 
         Raises:
             FileNotFoundError: There is no state to resume from.
@@ -154,7 +159,7 @@ class Run:
         """
         options = self.options
         log = self.folder / LOG_FILE if self.is_first else None
-        with run_folder(self.folder, bool(self.resume)):
+        with run_folder(opened or self.folder, bool(self.resume)):
             if self.resume:
                 self._resume()
             elif not self.is_first:  # every process draws its own dropout

@@ -12,7 +12,7 @@ import os
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
-from contextvars import ContextVar
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,44 +30,54 @@ STATES = "states"  # a folder beside the files of the model, which may be upload
 # The position in the data at which a state was saved.
 POSITION = ("step", "epoch", "batch_in_epoch", "evaluations_since_best")
 
-# The folders of runs that this process has opened. A run in another thread sees its own value.
-_open_folders: ContextVar[tuple[Path, ...]] = ContextVar("open_folders", default=())
+
+@dataclass(frozen=True)
+class RunFolder(os.PathLike[str]):
+    """The folder of a run, opened by `run_folder`: nobody else works there meanwhile.
+
+    It is passed on in place of the path: by a command to `pretrain` or `finetune`, by these to
+    `Run.train`. So a folder is locked before the data is read, and once.
+
+    Attributes:
+        path: The folder.
+    """
+
+    path: Path
+
+    def __fspath__(self) -> str:
+        return str(self.path)
+
+    def __str__(self) -> str:
+        return str(self.path)
 
 
 @contextmanager
-def run_folder(folder: str | os.PathLike[str], resume: bool) -> Iterator[None]:
+def run_folder(folder: str | os.PathLike[str], resume: bool) -> Iterator[RunFolder]:
     """Lock the folder of a run until the block ends, and check that the run may use it.
 
-    A command enters this context, so do `pretrain` and `finetune`, and so does `Run`. The
-    outermost one locks and checks the folder. The others find it open and do nothing.
-
     Args:
-        folder: The folder. It is created if it does not exist.
+        folder: The folder. It is created if it does not exist. One that is open is yielded as it
+            is.
         resume: The run continues one that is in the folder.
 
     Raises:
         ValueError: The folder holds a run, and `resume` is False.
         OSError: Another process trains in the folder.
     """
-    path = Path(folder).absolute()
-    if path in _open_folders.get():
-        yield
+    if isinstance(folder, RunFolder):
+        yield folder
         return
-    lock = only_run_in(Path(folder)) if is_first_process() else nullcontext()
-    with lock:
-        if not resume and holds_run(folder):
+    path = Path(folder)
+    with only_run_in(path) if is_first_process() else nullcontext():
+        if not resume and holds_run(path):
             raise ValueError(
                 Message(
-                    f"{folder} already holds a run: pass ",
+                    f"{path} already holds a run: pass ",
                     RESUME,
                     " to continue it, or choose another folder.",
                 )
             )
-        token = _open_folders.set((*_open_folders.get(), path))
-        try:
-            yield
-        finally:
-            _open_folders.reset(token)
+        yield RunFolder(path)
 
 
 def holds_run(folder: str | os.PathLike[str]) -> bool:

@@ -287,8 +287,8 @@ def test_a_second_process_stops_before_it_writes(
 
 def test_a_folder_is_locked_and_checked_once(tmp_path: Path) -> None:
     """Code inside a run shares its lock, and its files do not count as another run."""
-    with run_folder(tmp_path, resume=False):
-        trainer(tmp_path, steps=1).train()
+    with run_folder(tmp_path, resume=False) as opened:
+        trainer(tmp_path, steps=1).train(opened)
         with pytest.raises(OSError, match="is in use by"), only_run_in(tmp_path):
             pass
     with pytest.raises(ValueError, match="already holds a run"), run_folder(tmp_path, resume=False):
