@@ -42,9 +42,11 @@ ACTIVATIONS: dict[str, Any] = dict.fromkeys(
 )
 """The values of `hidden_act`, each with its function, which encoder.py adds. Your own can be added:
 `ACTIVATIONS["mine"] = f`, then `BertConfig(hidden_act="mine")`."""
-ATTENTION_FUNCTIONS: dict[str, Any] = dict.fromkeys(("sdpa", "eager"))
+BERTS_ATTENTION = ("sdpa", "eager")
+"""Two ways to run the attention of BERT."""
+ATTENTION_FUNCTIONS: dict[str, Any] = dict.fromkeys(BERTS_ATTENTION)
 """The values of `attn_implementation`, each with its function, which attention.py adds. As with
-activations, your own can be added."""
+activations, your own can be added. It makes another model, which is saved with its name."""
 CHOICES: dict[str, Iterable[str]] = {
     "hidden_act": ACTIVATIONS,
     "attn_implementation": ATTENTION_FUNCTIONS,
@@ -55,6 +57,11 @@ CHOICES: dict[str, Iterable[str]] = {
         "multi_label_classification",
     ),
 }
+FUNCTIONS = {
+    "hidden_act": "minibert.encoder.ACTIVATIONS",
+    "attn_implementation": "minibert.attention.ATTENTION_FUNCTIONS",
+}
+"""Fields that name a function, and where it is registered."""
 OPTIONAL = ("classifier_dropout", "problem_type", "dtype")
 """Checked fields that may be None."""
 SUPPORTED = {
@@ -87,8 +94,8 @@ class BertConfig(ConfigCompatibility):
         intermediate_size: Width of the feed-forward network, 4 H in every official model.
         hidden_act: Activation of the feed-forward network, a key of `minibert.encoder.ACTIVATIONS`.
         attn_implementation: `"eager"` (attention step by step), `"sdpa"` (PyTorch's function for
-            scaled dot-product attention), or another key of
-            `minibert.attention.ATTENTION_FUNCTIONS`. It is not written to config.json.
+            scaled dot-product attention), or a function of your own, another key of
+            `minibert.attention.ATTENTION_FUNCTIONS`. Only the last is written to config.json.
         hidden_dropout_prob: Dropout probability after the embeddings and in both halves of each
             layer, before the residual is added.
         attention_probs_dropout_prob: Dropout probability of the attention weights.
@@ -168,6 +175,11 @@ class BertConfig(ConfigCompatibility):
         self.id2label = name_labels(num_labels, self.id2label, label2id)
         self.validate()
 
+    @property
+    def own_attention(self) -> str | None:
+        """Name of a registered attention function, which is part of the model. None: BERT's."""
+        return None if self.attn_implementation in BERTS_ATTENTION else self.attn_implementation
+
     def validate(self) -> None:
         """Check every field.
 
@@ -191,7 +203,10 @@ class BertConfig(ConfigCompatibility):
         for name, choices in CHOICES.items():
             value = getattr(self, name)
             is_choice = isinstance(value, str) and value in choices
-            _check(self, name, is_choice, f"one of {', '.join(choices)}")
+            expected = f"one of {', '.join(choices)}"
+            if name in FUNCTIONS:
+                expected += f" or a function of yours, registered by {FUNCTIONS[name]}[name] = f"
+            _check(self, name, is_choice, expected)
         indices = sorted(self.id2label)
         if not indices or indices != list(range(len(indices))):
             raise ValueError(
@@ -331,7 +346,8 @@ class BertConfig(ConfigCompatibility):
     def to_dict(self) -> dict[str, Any]:
         """Return all fields as config.json holds them, with those of `extra`."""
         values = _field_values(self)
-        del values["attn_implementation"]  # how to run a model is not part of the model
+        if self.own_attention is None:
+            del values["attn_implementation"]  # how to run a model is not part of the model
         notes = {name: x for name, x in _notes(self).items() if not name.startswith("_")}
         for name, value in notes.items():
             if isinstance(value, ConfigCompatibility):  # a config inside a user's config

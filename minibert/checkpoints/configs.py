@@ -9,6 +9,8 @@ from minibert.checkpoints.source import Source, split_source
 from minibert.compat.config_fields import unused_changes
 from minibert.compat.config_methods import Config
 from minibert.compat.keywords import drop_unused
+from minibert.config import BERTS_ATTENTION
+from minibert.util.errors import ArgumentError
 from minibert.util.files import prefix_errors, read_json
 
 LIMITS = {
@@ -81,10 +83,31 @@ def load_config(
     unused = unused_changes(config_class, content, changes) if keeps_unused else {}
     changes = {name: value for name, value in changes.items() if name not in unused}
     with prefix_errors(str(path)):
+        check_attention(content.get("attn_implementation"), changes)
         config = config_class.from_dict(content, **changes)
     if not config.name_or_path or "name_or_path" not in changes:
         config.name_or_path = label
     return config, unused
+
+
+def check_attention(saved: Any, changes: Mapping[str, Any]) -> None:
+    """Refuse to load a model with an attention function of its own as if it were BERT's.
+
+    Args:
+        saved: The function that the config of the checkpoint names.
+        changes: Changes of the config.
+
+    Raises:
+        ValueError: The changes name one of BERT's.
+    """
+    wanted = changes.get("attn_implementation") or changes.get("_attn_implementation")
+    if saved not in (None, *BERTS_ATTENTION) and wanted in BERTS_ATTENTION:
+        raise ArgumentError(
+            "attn_implementation",
+            f"is {wanted!r}, but the model was saved with the function {saved!r:.80}, which is "
+            "part of it. Load it without this argument. To try the weights with BERT's attention, "
+            "call model.set_attn_implementation afterwards.",
+        )
 
 
 def check_sizes(content: Mapping[str, Any], limits: Mapping[str, int] | None = None) -> None:

@@ -28,7 +28,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from minibert.checkpoints.configs import USUAL_SIZES, count_parameters
+from minibert.checkpoints.configs import USUAL_SIZES, check_attention, count_parameters
 from minibert.checkpoints.source import Source, split_source
 from minibert.checkpoints.tensors import read_tensors, renamed
 from minibert.checkpoints.ties import named_tensors, shared_names, untie
@@ -197,6 +197,7 @@ def load_model(
         place: Any = source if config is None else config
         config = model_class.config_class.from_pretrained(place, **changes)
     else:
+        check_attention(config.own_attention, changes)
         config = config.replace(**changes)
     if model_class.__module__ in OWN_MODULES:
         auto_map = config.extra.get("auto_map")

@@ -153,8 +153,9 @@ class _Graph(nn.Module):
 
     def __init__(self, model: Any, bert: Any, max_length: int, pooling_mask: bool = False) -> None:
         super().__init__()
-        # fewer operators than what exporters make of SDPA
-        bert.config.attn_implementation = "eager"
+        if bert.config.own_attention is None:
+            # fewer operators than what exporters make of SDPA
+            bert.config.attn_implementation = "eager"
         self.model, self.config, self.pooling_mask = model, bert.config, pooling_mask
         self.longest = min(max_length, bert.config.max_position_embeddings, 128)
 

@@ -29,7 +29,9 @@ from minibert.attention import (
     AttentionFunction,
     AttentionOutput,
     BertSelfAttention,
+    eager_attention,
     merge_heads,
+    sdpa_attention,
     split_heads,
 )
 from minibert.base import PreTrainedModel
@@ -37,6 +39,9 @@ from minibert.layouts import Layout, PaddedLayout, additive
 from minibert.model import BertPooler
 from minibert.util.checks import check_count
 from minibert.util.errors import ArgumentError
+
+_OF_BERT = (".attention.scores", ".attention.masked_scores", ".attention.probabilities")
+"""Steps inside BERT's attention functions, which those of a user's own need not have."""
 
 Patch = Callable[[Tensor], Tensor]
 
@@ -67,6 +72,7 @@ def steps_of(model: PreTrainedModel) -> list[Step]:
     base = model.base_model
     embeddings = base.embeddings
     hidden = "embeddings.output"
+    own = model.config.own_attention
     steps = [
         Step("embeddings.word", "row input_ids of the word embeddings", embeddings.word_embeddings),
         Step(
@@ -91,12 +97,7 @@ def steps_of(model: PreTrainedModel) -> list[Step]:
             Step(f"{attention}.query", f"{hidden} W_Q + b_Q, split into heads", None),
             Step(f"{attention}.key", f"{hidden} W_K + b_K, split into heads", None),
             Step(f"{attention}.value", f"{hidden} W_V + b_V, split into heads", None),
-            Step(f"{attention}.scores", "query key^T / sqrt(head_size)", None),
-            Step(
-                f"{attention}.masked_scores", "scores + (0 to look at, lowest number to hide)", None
-            ),
-            Step(f"{attention}.probabilities", "softmax(masked_scores) over the keys", None),
-            Step(f"{attention}.context", "probabilities value, heads side by side", None),
+            *_attention_steps(attention, own),
             Step(f"{attention}.projected", "context W_O + b_O", mix.dense),
             Step(f"{attention}.sum", f"projected + {hidden}", mix.LayerNorm, is_input=True),
             Step(f"{attention}.output", "LayerNorm(sum)", mix),
@@ -120,6 +121,22 @@ def steps_of(model: PreTrainedModel) -> list[Step]:
     elif base.pooler is not None:
         steps.append(Step("pooler.output", f"{type(base.pooler).__name__}({hidden})", base.pooler))
     return steps + list(_head_steps(model, hidden))
+
+
+def _attention_steps(attention: str, own: str | None) -> list[Step]:
+    """Return the steps inside BERT's attention functions, or around one of a user's own."""
+    if own is not None:
+        formula = f"{own}(query, key, value), heads side by side"
+        return [
+            Step(f"{attention}.probabilities", f"if {own} returns any", None),
+            Step(f"{attention}.context", formula, None),
+        ]
+    return [
+        Step(f"{attention}.scores", "query key^T / sqrt(head_size)", None),
+        Step(f"{attention}.masked_scores", "scores + (0 to look at, lowest number to hide)", None),
+        Step(f"{attention}.probabilities", "softmax(masked_scores) over the keys", None),
+        Step(f"{attention}.context", "probabilities value, heads side by side", None),
+    ]
 
 
 def _head_steps(model: nn.Module, hidden: str) -> Iterator[Step]:
@@ -153,10 +170,14 @@ class Trace(Mapping[str, Tensor]):
     In training mode under SDPA the probabilities are those before dropout, and no gradient leads
     through them where there is dropout.
 
+    A registered attention function of a user's own is called as it is. Of what it computes, its
+    context is recorded, and the probabilities if it returns any. There are no scores, because only
+    the function knows how it made them.
+
     A second call in the block takes the place of the first. Tensors keep their gradients' history.
 
     Args:
-        model: Any minibert model with its own attention in every layer.
+        model: Any minibert model with minibert's `BertSelfAttention` in every layer.
 
     Raises:
         ValueError: Not a model that can be traced, or a packed batch.
@@ -190,8 +211,12 @@ class Trace(Mapping[str, Tensor]):
 
         Raises:
             KeyError: The model does not have this step.
-            ValueError: Neither a tensor nor a number nor a function.
+            ValueError: Neither a tensor nor a number nor a function. Scores or probabilities of an
+                attention function of one's own, which computes its context as it likes.
         """
+        own = self.model.config.own_attention
+        if own is not None and str(name).endswith(_OF_BERT):
+            raise _not_traced(name, own)
         self._check(name)
         if callable(value):
             self._patches[name] = value
@@ -201,6 +226,8 @@ class Trace(Mapping[str, Tensor]):
 
     def switch_off_head(self, layer: int, head: int) -> None:
         """Zero ablation: set the attention probabilities of one head to 0, so that it adds nothing.
+
+        Of an attention function of one's own, the context of the head is set to 0.
 
         Args:
             layer: Index of the layer, from 0.
@@ -212,16 +239,20 @@ class Trace(Mapping[str, Tensor]):
         """
         check_count("layer", layer, 0)
         check_count("head", head, 0)
-        name = f"layer.{layer}.attention.probabilities"
+        attention = f"layer.{layer}.attention"
+        self._check(f"{attention}.context")
         if not 0 <= head < self.model.config.num_attention_heads:
             raise ArgumentError(
                 "head", f"should be 0 to {self.model.config.num_attention_heads - 1}, not {head}."
             )
+        name, axis, switched_off = f"{attention}.probabilities", 1, torch.tensor([head])
+        if self.model.config.own_attention is not None:
+            size = self.model.config.hidden_size // self.model.config.num_attention_heads
+            name, axis = f"{attention}.context", -1
+            switched_off = torch.arange(head * size, (head + 1) * size)
         # other heads of the layer may be off already
-        before: Patch = self._patches.get(name, lambda p: p)
-        self.set(
-            name, lambda p: before(p).index_fill(1, torch.tensor([head], device=p.device), 0.0)
-        )
+        before: Patch = self._patches.get(name, lambda x: x)
+        self.set(name, lambda x: before(x).index_fill(axis, switched_off.to(x.device), 0.0))
 
     def skip_layer(self, layer: int) -> None:
         """Replace the output of a layer by its input (layer ablation).
@@ -251,6 +282,10 @@ class Trace(Mapping[str, Tensor]):
             self._handles.pop().remove()
 
     def __getitem__(self, name: str) -> Tensor:
+        own = self.model.config.own_attention
+        if own is not None and self._values and str(name).endswith(_OF_BERT):
+            if name not in self._values:
+                raise KeyError(str(_not_traced(name, own)))
         self._check(name)
         if name not in self._values:
             raise KeyError(
@@ -348,6 +383,13 @@ class Trace(Mapping[str, Tensor]):
                 q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), layout, dropout
             )
 
+            if attend not in (eager_attention, sdpa_attention):
+                if self._is_patched(prefix, "scores", "masked_scores", "probabilities"):
+                    raise _not_traced(f"{prefix}.probabilities", getattr(attend, "__name__", ""))
+                if used is not None:
+                    used = self._record(f"{prefix}.probabilities", used)
+                return self._record(f"{prefix}.context", context), used
+
             masked_scores = self._masked_scores(prefix, q, k, layout)
             has_patched_scores = self._is_patched(prefix, "scores", "masked_scores")
             probabilities = used
@@ -393,6 +435,15 @@ class Trace(Mapping[str, Tensor]):
                 ) from None
         self._values[name] = value
         return value
+
+
+def _not_traced(name: str, function: str) -> ValueError:
+    """Return the error for a step that an attention function of a user's own does not have."""
+    return ValueError(
+        f"{name} is a step of BERT's attention, but the model computes with the function "
+        f"{function!r:.80}, of which trace sees the queries, keys and values, the context, and the "
+        "probabilities that it returns."
+    )
 
 
 def _tensor(name: str, value: Any) -> Tensor:

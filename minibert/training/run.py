@@ -434,6 +434,7 @@ def _describe_run(
     for field in fields(model.config):
         if field.name not in RESUME_MAY_DIFFER:
             description[field.name] = getattr(model.config, field.name)
+    description["attn_implementation"] = model.config.own_attention  # BERT's may differ
     description |= Reading.of(model.config).options
     description["data"] = _digest(examples)
     description["dev"] = _digest(dev)

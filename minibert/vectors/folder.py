@@ -646,8 +646,7 @@ def _config_of_encoder(config: BertConfig) -> str:
 
     A class or an attention function of one's own may use any field.
     """
-    is_own = type(config) is not BertConfig or config.attn_implementation not in ("eager", "sdpa")
-    if is_own:
+    if type(config) is not BertConfig or config.own_attention is not None:
         return config.to_json_string()
     return json.dumps({name: getattr(config, name) for name in CONFIG_OF_ENCODER})
 
