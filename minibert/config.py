@@ -11,7 +11,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import InitVar, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
-from minibert.compat.config_methods import ConfigCompatibility, current_names, keeps_own_fields
+from minibert.compat.config_methods import (
+    BERTS_ATTENTION,
+    ConfigCompatibility,
+    current_names,
+    keeps_own_fields,
+)
 from minibert.util.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -42,8 +47,6 @@ ACTIVATIONS: dict[str, Any] = dict.fromkeys(
 )
 """The values of `hidden_act`, each with its function, which encoder.py adds. Your own can be added:
 `ACTIVATIONS["mine"] = f`, then `BertConfig(hidden_act="mine")`."""
-BERTS_ATTENTION = ("sdpa", "eager")
-"""Two ways to run the attention of BERT."""
 ATTENTION_FUNCTIONS: dict[str, Any] = dict.fromkeys(BERTS_ATTENTION)
 """The values of `attn_implementation`, each with its function, which attention.py adds. As with
 activations, your own can be added. It makes another model, which is saved with its name."""

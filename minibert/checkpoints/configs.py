@@ -7,9 +7,8 @@ from typing import Any
 
 from minibert.checkpoints.source import Source, split_source
 from minibert.compat.config_fields import unused_changes
-from minibert.compat.config_methods import Config
+from minibert.compat.config_methods import BERTS_ATTENTION, Config
 from minibert.compat.keywords import drop_unused
-from minibert.config import BERTS_ATTENTION
 from minibert.util.errors import ArgumentError
 from minibert.util.files import prefix_errors, read_json
 

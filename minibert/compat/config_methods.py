@@ -39,6 +39,9 @@ UNUSED: dict[str, Any] = {
 """Fields of transformers' config that change nothing here, with their defaults."""
 
 
+BERTS_ATTENTION = ("sdpa", "eager")
+"""Two ways to run the attention of BERT, the first values of `attn_implementation`."""
+
 RENAMED = {
     "torch_dtype": "dtype",
     "_attn_implementation": "attn_implementation",
