@@ -16,7 +16,7 @@ from minibert.util.errors import Argument, Message
 HEAD_BYTES = 512
 # Longer lines are errors. A small compressed file may hold one that fills the memory.
 MAX_LINE_BYTES = 100 * 2**20
-MAX_WHOLE_BYTES = 2**31  # the same of a compressed file that is read as a whole
+MAX_WHOLE_BYTES = 2**30  # the same of a compressed file that is read as a whole
 
 # kinds of files that people take for text, by their first bytes
 _KINDS = {
