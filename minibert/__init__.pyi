@@ -42,12 +42,12 @@ from minibert.encoders.text_models import load as load
 
 # Texts to vectors
 from minibert.encoders.embedder import SentenceEmbedder as SentenceEmbedder
-from minibert.encoders.onnx import OnnxEmbedder as OnnxEmbedder
+from minibert.encoders.onnx.onnx_embedder import OnnxEmbedder as OnnxEmbedder
 from minibert.vectors.shards import (
     encode_to_shards as encode_to_shards,
     encode_to_file as encode_to_file,
 )
-from minibert.encoders.search import (
+from minibert.encoders.arithmetic.search import (
     nearest as nearest,
     semantic_search as semantic_search,
     similarity as similarity,

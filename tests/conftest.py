@@ -224,7 +224,7 @@ def shared_graphs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
     An export compares its graph with torch, also one that was traced for another test.
     """
-    exporting = importlib.import_module("minibert.encoders.export")
+    exporting = importlib.import_module("minibert.encoders.onnx.export")
     folder = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         folder = folder.parent  # of all workers

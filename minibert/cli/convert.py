@@ -49,7 +49,7 @@ def convert(options: argparse.Namespace) -> None:
     source = source_of(options)
     from minibert.checkpoints.model_files import replacing_model
     from minibert.encoders.auto import load_with_heads
-    from minibert.encoders.sentence_folder import copy_modules, transformer_folder
+    from minibert.encoders.folders.sentence_folder import copy_modules, transformer_folder
 
     # The class that has a place for every tensor, whatever the config calls it, so that the head is
     # kept. Read as a whole, because a memory-mapped file cannot be replaced on every system.
@@ -109,8 +109,8 @@ def export(options: argparse.Namespace) -> None:
         raise UsageError("--output is the folder of the model itself. Name another folder.")
     claim(options.output, options.force, "folder")
     source = source_of(options)
-    from minibert.encoders.export import export
-    from minibert.encoders.kinds import KIND_OF_CLASS
+    from minibert.encoders.folders.kinds import KIND_OF_CLASS
+    from minibert.encoders.onnx.export import export
 
     done = export(source, options.output, options.precision, options.heads, options.force)
     sentence = (

@@ -40,8 +40,8 @@ from minibert.util.checks import amount
 from minibert.util.progress import Progress, is_watched, place
 
 if TYPE_CHECKING:
+    from minibert.encoders.rows.token_rows import Vectors
     from minibert.encoders.text_encoder import TextEncoder
-    from minibert.encoders.token_rows import Vectors
     from minibert.vectors.shards import CorpusReport
 
 OF_SHARDS = ("format", "shard_size", "update", "processes")
@@ -237,7 +237,7 @@ def useful_processes(options: argparse.Namespace) -> int:
         return 1
     import torch
 
-    from minibert.encoders.token_rows import CHUNK_TEXTS
+    from minibert.encoders.rows.token_rows import CHUNK_TEXTS
 
     processes: int = max(1, torch.get_num_threads() // THREADS_PER_PROCESS)
     if processes == 1:
@@ -289,7 +289,7 @@ def describe_vectors(texts: Sequence[str], vectors: Vectors, count: int) -> str:
         vectors: Theirs, (len(texts), dimension).
         count: The number of all texts.
     """
-    from minibert.encoders.search import similarity
+    from minibert.encoders.arithmetic.search import similarity
 
     lines = [
         f"{count} x {vectors.shape[1]} values (--jsonl, --output FILE or a pipe gives all of them)",

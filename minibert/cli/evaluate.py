@@ -131,8 +131,8 @@ def _load(options: argparse.Namespace, device: str) -> Any:
     """The embedder, or the model with its head."""
     source = source_of(options)
     check_kind(source, options.backend)
-    from minibert.encoders.checkpoint import Checkpoint
-    from minibert.encoders.kinds import NOUN_OF_KIND
+    from minibert.encoders.folders.checkpoint import Checkpoint
+    from minibert.encoders.folders.kinds import NOUN_OF_KIND
     from minibert.encoders.text_models import load_text_model
 
     checkpoint = Checkpoint(source, options.backend)

@@ -14,8 +14,8 @@ from minibert.cli.results import UsageError
 from minibert.encoders.encoder_options import EmbedderOptions
 
 if TYPE_CHECKING:
-    from minibert.encoders.checkpoint import Checkpoint
-    from minibert.encoders.kinds import Kind
+    from minibert.encoders.folders.checkpoint import Checkpoint
+    from minibert.encoders.folders.kinds import Kind
     from minibert.encoders.text_encoder import TextEncoder
 
 logger = logging.getLogger("minibert")
@@ -40,7 +40,7 @@ def usage_of(kind: str, folder: str, backend: str = "torch") -> str:
         backend: "torch", or "onnx" for an export.
     """
     from minibert.config import BertConfig
-    from minibert.encoders.reading import Reading
+    from minibert.encoders.folders.reading import Reading
 
     if kind not in USES:
         return ""
@@ -104,11 +104,11 @@ def load_embedder(options: argparse.Namespace, name: str | None = None) -> TextE
     check_device(options.device, options.backend)
     check_kind(source, options.backend)
     if options.backend == "onnx":
-        from minibert.encoders.onnx import load_exported
+        from minibert.encoders.onnx.onnx_embedder import load_exported
 
         return load_exported(source, filled(EmbedderOptions, options, device=None))
-    from minibert.encoders.checkpoint import Checkpoint
     from minibert.encoders.embedder import SentenceEmbedder
+    from minibert.encoders.folders.checkpoint import Checkpoint
 
     checkpoint = Checkpoint(source)
     warn_of_head(checkpoint)
@@ -135,8 +135,8 @@ def load_head(options: argparse.Namespace, kind: Kind) -> Any:
     source = source_of(options)
     check_kind(source, chosen)
     device = check_device(options.device, backend)
-    from minibert.encoders.checkpoint import Checkpoint
-    from minibert.encoders.kinds import NOUN_OF_KIND
+    from minibert.encoders.folders.checkpoint import Checkpoint
+    from minibert.encoders.folders.kinds import NOUN_OF_KIND
     from minibert.encoders.text_models import load_text_model
 
     checkpoint = Checkpoint(source, backend)
@@ -182,7 +182,7 @@ def check_kind(source: Source, backend: str | None) -> None:
 
 def warn_of_head(checkpoint: Checkpoint) -> None:
     """Warn of a checkpoint that was fine-tuned to classify, rank, tag or answer."""
-    from minibert.encoders.kinds import NOUN_OF_KIND
+    from minibert.encoders.folders.kinds import NOUN_OF_KIND
 
     if checkpoint.kind in ("classifier", "reranker", "tagger", "answers"):
         logger.warning(

@@ -86,7 +86,7 @@ def _show_model(options: argparse.Namespace, curves: Curves) -> None:
     from dataclasses import asdict
 
     from minibert.checkpoints.hub import DEFAULTS
-    from minibert.encoders.checkpoint import Checkpoint
+    from minibert.encoders.folders.checkpoint import Checkpoint
     from minibert.model import BertModel
 
     with warnings.catch_warnings():

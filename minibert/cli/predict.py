@@ -184,7 +184,7 @@ def classify(options: argparse.Namespace) -> None:
         raise UsageError("give --pair or --pair-column, not both.")
     rows = _rows_of_input(options)
     classifier = load_head(options, "classifier")
-    from minibert.encoders.scoring import class_activation
+    from minibert.encoders.arithmetic.scoring import class_activation
     from minibert.tasks.thresholds import thresholds_of
 
     activation = class_activation(classifier.config)

@@ -136,7 +136,7 @@ def pretrain(options: argparse.Namespace) -> None:
             resume=options.resume,
         )
         if trained.is_first and options.model is not None:
-            from minibert.encoders.sentence_folder import copy_modules, transformer_folder
+            from minibert.encoders.folders.sentence_folder import copy_modules, transformer_folder
 
             source = source_of(options)
             if not transformer_folder(source):

@@ -179,7 +179,7 @@ def _matches(
     embedder: TextEncoder, queries: list[str], vectors: Any, texts: list[str], count: int
 ) -> list[list[tuple[int, float]]]:
     """Row and similarity of the `count` nearest texts of each query. Blank ones are passed over."""
-    from minibert.encoders.search import nearest
+    from minibert.encoders.arithmetic.search import nearest
 
     encoded = embedder.encode_query(queries)
     width = min(count, len(texts))

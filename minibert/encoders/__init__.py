@@ -1,1 +1,1 @@
-"""Texts to vectors: pooling, sentence-transformers folders, the embedder, whole corpora, search."""
+"""Models of texts, a class a kind. Below them rows and arithmetic, beside them folders and onnx."""

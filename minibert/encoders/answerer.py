@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NotRequired, TypedDict, overload
 
 from minibert.encoders.head_models import HeadModel, Texts, as_text_list, excerpt, outputs_of
-from minibert.encoders.windows import best_answers, question_windows, span_logits
+from minibert.encoders.rows.windows import best_answers, question_windows, span_logits
 from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.util.checks import check_count
 
 if TYPE_CHECKING:
-    from minibert.encoders.onnx_heads import OnnxHead
+    from minibert.encoders.onnx.onnx_heads import OnnxHead
     from minibert.heads import BertForQuestionAnswering
 
 LONGEST_ANSWER = 30

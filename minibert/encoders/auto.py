@@ -11,7 +11,7 @@ from minibert import heads
 from minibert.base import PreTrainedModel
 from minibert.checkpoints.source import Source, split_source
 from minibert.config import BertConfig
-from minibert.encoders.checkpoint import Checkpoint
+from minibert.encoders.folders.checkpoint import Checkpoint
 from minibert.model import BertModel
 from minibert.tokenization.tokenizer import BertTokenizer
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from numbers import Real
 from typing import TYPE_CHECKING, NamedTuple, overload
 
+from minibert.encoders.arithmetic.scoring import LabelScore, TextScorer, label_names, label_scores
 from minibert.encoders.head_models import (
     HeadModel,
     Texts,
@@ -14,9 +15,8 @@ from minibert.encoders.head_models import (
     logits_of,
     token_limit,
 )
-from minibert.encoders.onnx_heads import OnnxHead
-from minibert.encoders.scoring import LabelScore, TextScorer, label_names, label_scores
-from minibert.encoders.token_rows import Rows, Settings, Vectors
+from minibert.encoders.onnx.onnx_heads import OnnxHead
+from minibert.encoders.rows.token_rows import Rows, Settings, Vectors
 from minibert.inference.batching import Report
 from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.util.checks import check_count, check_kind, warn_of_truncation

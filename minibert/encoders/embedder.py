@@ -17,17 +17,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from minibert.encoders.arithmetic.pooling import Layers, combine_layers, pool, resolve_layers
+from minibert.encoders.arithmetic.pooling_names import POOLINGS, Pooling
+from minibert.encoders.arithmetic.steps import Dense, Truncate
 from minibert.encoders.encoder_options import (
     EmbedderKeywords,
     EmbedderOptions,
     TextModelKeywords,
     takes,
 )
-from minibert.encoders.pooling import Layers, combine_layers, pool, resolve_layers
-from minibert.encoders.pooling_names import POOLINGS, Pooling
-from minibert.encoders.steps import Dense, Truncate
+from minibert.encoders.rows.token_rows import Rows, Settings, Vectors
 from minibert.encoders.text_encoder import TextEncoder
-from minibert.encoders.token_rows import Rows, Settings, Vectors
 from minibert.inference.batching import Report
 from minibert.inference.packing import run_packed
 from minibert.layouts import Layout, PackedLayout
@@ -37,8 +37,8 @@ from minibert.util.errors import Argument, ArgumentError
 
 if TYPE_CHECKING:
     from minibert.checkpoints.source import Source
-    from minibert.encoders.checkpoint import Checkpoint
-    from minibert.encoders.onnx import OnnxEmbedder
+    from minibert.encoders.folders.checkpoint import Checkpoint
+    from minibert.encoders.onnx.onnx_embedder import OnnxEmbedder
     from minibert.tokenization.encoding import BatchEncoding
     from minibert.tokenization.tokenizer import BertTokenizer
 
@@ -62,11 +62,12 @@ class SentenceEmbedder(TextEncoder, nn.Module):
     Args:
         model: The BERT, used as it is.
         tokenizer: Its tokenizer.
-        pooling: One of `minibert.encoders.pooling_names.POOLINGS`, or several whose vectors are
-            concatenated.
-        layers: Which hidden states are pooled, as in `minibert.encoders.pooling.resolve_layers`.
+        pooling: One of `minibert.encoders.arithmetic.pooling_names.POOLINGS`, or several whose
+            vectors are concatenated.
+        layers: Which hidden states are pooled, as in
+            `minibert.encoders.arithmetic.pooling.resolve_layers`.
         layer_weights: Weights of these layers in a sum, as in
-            `minibert.encoders.pooling.combine_layers`.
+            `minibert.encoders.arithmetic.pooling.combine_layers`.
         steps: Modules that the pooled vectors (batch, width) go through: `Dense`, `Normalize`,
             `Truncate`.
         max_length: Tokens of the longest row, [CLS] and [SEP] included. None: what the tokenizer
@@ -190,7 +191,7 @@ class SentenceEmbedder(TextEncoder, nn.Module):
                 error names it.
             TypeError: An option that does not exist.
         """
-        from minibert.encoders.embedder_folder import load_embedder
+        from minibert.encoders.folders.embedder_folder import load_embedder
 
         chosen = EmbedderOptions(**options)
         embedder: SentenceEmbedder | OnnxEmbedder = load_embedder(cls, name, backend, chosen)
@@ -395,7 +396,7 @@ class SentenceEmbedder(TextEncoder, nn.Module):
             ValueError: Layers or poolings that the format cannot express. Nothing is written then.
             OSError: A file cannot be written.
         """
-        from minibert.encoders.embedder_folder import save_embedder
+        from minibert.encoders.folders.embedder_folder import save_embedder
 
         save_embedder(self, Path(path))
 
@@ -411,7 +412,7 @@ class SentenceEmbedder(TextEncoder, nn.Module):
             ImportError: sentence-transformers is not installed.
             ValueError: Layers or poolings that sentence-transformers does not have.
         """
-        from minibert.encoders.embedder_folder import as_sentence_transformer
+        from minibert.encoders.folders.embedder_folder import as_sentence_transformer
 
         return as_sentence_transformer(self)
 

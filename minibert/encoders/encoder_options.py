@@ -15,7 +15,7 @@ from dataclasses import field, fields, make_dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict, TypeVar, cast, get_args
 
-from minibert.encoders.pooling_names import POOLINGS
+from minibert.encoders.arithmetic.pooling_names import POOLINGS
 from minibert.inference.batching import BATCH_TOKENS
 from minibert.inference.precisions import PRECISIONS
 from minibert.util.checks import check_flag, flags_of, option, refuse_unknown
@@ -23,8 +23,8 @@ from minibert.util.checks import check_flag, flags_of, option, refuse_unknown
 if TYPE_CHECKING:
     import torch
 
-    from minibert.encoders.pooling import Layers
-    from minibert.encoders.pooling_names import Pooling
+    from minibert.encoders.arithmetic.pooling import Layers
+    from minibert.encoders.arithmetic.pooling_names import Pooling
     from minibert.inference.precisions import Precision
 
 Overflow = Literal["truncate", "mean"]
@@ -151,9 +151,9 @@ class EmbedderKeywords(TextModelKeywords, LoadKeywords, total=False):
 
     Attributes:
         pooling: None follows the folder's modules.json. A plain BERT has none and gets "mean".
-        layers: As in `minibert.encoders.pooling.resolve_layers`. None: "last". Layers above the
-            highest one that is needed are dropped.
-        layer_weights: As in `minibert.encoders.pooling.combine_layers`.
+        layers: As in `minibert.encoders.arithmetic.pooling.resolve_layers`. None: "last". Layers
+            above the highest one that is needed are dropped.
+        layer_weights: As in `minibert.encoders.arithmetic.pooling.combine_layers`.
         normalize: Whether vectors are L2-normalized at the end. None follows the folder. A plain
             BERT's are not.
         truncate_dim: Truncate each vector to its first N dimensions, before `normalize=True`
@@ -263,8 +263,8 @@ class EncodeKeywords(ArrayKeywords, total=False):
 
     Attributes:
         precision: Of the components that are returned, as in
-            `minibert.encoders.quantization.quantize`, with the ranges of these vectors. None means
-            "float32".
+            `minibert.encoders.arithmetic.quantization.quantize`, with the ranges of these vectors.
+            None means "float32".
         convert_to_tensor: Return one tensor on the model's device.
         convert_to_numpy: False returns a list of tensors, one for each text.
         output_value: "sentence_embedding", or "token_embeddings" for a list with the features of

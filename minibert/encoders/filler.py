@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, overload
 import numpy as np
 
 from minibert.encoders.head_models import HeadModel, Texts, as_text_list, excerpt
-from minibert.encoders.onnx_heads import OnnxHead
+from minibert.encoders.onnx.onnx_heads import OnnxHead
 from minibert.inference.finite import check_finite
 from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.util.checks import check_count

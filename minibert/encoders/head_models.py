@@ -15,7 +15,6 @@ import numpy as np
 
 from minibert.checkpoints.source import Source
 from minibert.config import BertConfig
-from minibert.encoders.checkpoint import Backend, Checkpoint
 from minibert.encoders.encoder_options import (
     HeadKeywords,
     HeadOptions,
@@ -24,10 +23,11 @@ from minibert.encoders.encoder_options import (
     part_of,
     takes,
 )
-from minibert.encoders.kinds import Kind
-from minibert.encoders.onnx import refuse_settled
-from minibert.encoders.onnx_heads import OnnxHead
-from minibert.encoders.reading import Reading
+from minibert.encoders.folders.checkpoint import Backend, Checkpoint
+from minibert.encoders.folders.kinds import Kind
+from minibert.encoders.folders.reading import Reading
+from minibert.encoders.onnx.onnx_embedder import refuse_settled
+from minibert.encoders.onnx.onnx_heads import OnnxHead
 from minibert.encoders.text_encoder import TextModel, check_max_length
 from minibert.inference.finite import check_finite
 from minibert.tokenization.tokenizer import BertTokenizer

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from minibert.checkpoints.model_files import replacing_model
 from minibert.checkpoints.source import Source
 from minibert.config import BertConfig
-from minibert.encoders.checkpoint import Checkpoint
+from minibert.encoders.arithmetic.scoring import Ranked, Ranking, TextScorer, relevance_activation
 from minibert.encoders.encoder_options import (
     HubOptions,
     LoadKeywords,
@@ -32,13 +32,13 @@ from minibert.encoders.encoder_options import (
     part_of,
     takes,
 )
-from minibert.encoders.scoring import Ranked, Ranking, TextScorer, relevance_activation
-from minibert.encoders.sentence_folder import (
+from minibert.encoders.folders.checkpoint import Checkpoint
+from minibert.encoders.folders.sentence_folder import (
     ACTIVATIONS,
     SentenceFolder,
     write_sentence_folder,
 )
-from minibert.encoders.token_rows import (
+from minibert.encoders.rows.token_rows import (
     Pair,
     Settings,
     Vectors,
@@ -182,7 +182,7 @@ class CrossEncoder(TextScorer):
 
         Raises:
             ValueError: An activation other than
-                `minibert.encoders.sentence_folder.ACTIVATIONS`. Nothing is written then.
+                `minibert.encoders.folders.sentence_folder.ACTIVATIONS`. Nothing is written then.
             OSError: A file cannot be written.
         """
         kind = type(self.activation_fn)

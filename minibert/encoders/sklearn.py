@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from minibert.encoders.arithmetic.pooling_names import Pooling
 from minibert.encoders.embedder import SentenceEmbedder
-from minibert.encoders.pooling_names import Pooling
-from minibert.encoders.token_rows import Matrix, list_texts
+from minibert.encoders.rows.token_rows import Matrix, list_texts
 from minibert.inference.precisions import Precision
 from minibert.util.checks import refuse_unknown
 from minibert.util.errors import ArgumentError

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, TypedDict, overload
 
 import numpy as np
 
-from minibert.encoders.entity_tags import entity_spans
 from minibert.encoders.head_models import HeadModel, Texts, as_text_list, outputs_of
-from minibert.encoders.token_rows import Rows, Settings
-from minibert.encoders.windows import encode_windows, words_of_texts
+from minibert.encoders.rows.entity_tags import entity_spans
+from minibert.encoders.rows.token_rows import Rows, Settings
+from minibert.encoders.rows.windows import encode_windows, words_of_texts
 from minibert.tokenization.tokenizer import BertTokenizer
 
 if TYPE_CHECKING:
-    from minibert.encoders.onnx_heads import OnnxHead
+    from minibert.encoders.onnx.onnx_heads import OnnxHead
     from minibert.heads import BertForTokenClassification
 
 

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 import numpy as np
 
-from minibert.encoders.batched import Batched
+from minibert.encoders.arithmetic.quantization import quantize
+from minibert.encoders.arithmetic.search import Metric, pairwise_similarity, similarity, unit
 from minibert.encoders.encoder_options import (
     METHODS_ELSEWHERE,
     VECTOR_PRECISIONS,
@@ -30,9 +31,8 @@ from minibert.encoders.encoder_options import (
     takes,
     typed_as,
 )
-from minibert.encoders.quantization import quantize
-from minibert.encoders.search import Metric, pairwise_similarity, similarity, unit
-from minibert.encoders.token_rows import (
+from minibert.encoders.rows.batched import Batched
+from minibert.encoders.rows.token_rows import (
     CHUNK_TEXTS,
     Matrix,
     Pair,
@@ -45,7 +45,7 @@ from minibert.encoders.token_rows import (
     list_texts,
     tokenize_rows,
 )
-from minibert.encoders.words import WordVectors, merge_tokens
+from minibert.encoders.rows.words import WordVectors, merge_tokens
 from minibert.inference.batching import BATCH_TOKENS, Report
 from minibert.util.checks import check_count, warn_of_truncation
 from minibert.util.errors import Argument, ArgumentError, Message

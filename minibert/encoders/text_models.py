@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from minibert.checkpoints.source import Source, split_source
 from minibert.encoders.answerer import Answerer
-from minibert.encoders.checkpoint import Backend, Checkpoint
 from minibert.encoders.classifier import Classifier
 from minibert.encoders.filler import Filler
+from minibert.encoders.folders.checkpoint import Backend, Checkpoint
+from minibert.encoders.folders.kinds import NOUN_OF_KIND, Kind
 from minibert.encoders.head_models import HeadModel
-from minibert.encoders.kinds import NOUN_OF_KIND, Kind
-from minibert.encoders.onnx import OnnxEmbedder, settled
-from minibert.encoders.onnx_heads import OnnxHead
+from minibert.encoders.onnx.onnx_embedder import OnnxEmbedder, settled
+from minibert.encoders.onnx.onnx_heads import OnnxHead
 from minibert.encoders.tagger import Tagger
 from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.util.errors import ArgumentError

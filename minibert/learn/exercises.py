@@ -989,7 +989,7 @@ EXERCISES["mean_pooling"] = Exercise(
     _mean_pooling,
     ("the mean of each row", "행마다 구한 평균 텐서"),
     [Case((_random(2, 4, 3), torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0]])))],
-    "minibert/encoders/pooling.py",
+    "minibert/encoders/arithmetic/pooling.py",
     [
         Mistake(
             lambda hidden, mask: hidden.mean(1),
@@ -1084,7 +1084,7 @@ EXERCISES["mixed_layers"] = Exercise(
             "목록의 은닉 상태마다 가중치가 하나씩이고, 그 안의 모든 토큰과 차원에 똑같이 곱합니다.",
         )
     ],
-    "combine_layers(hidden_states, layers, weights) (minibert/encoders/pooling.py)",
+    "combine_layers(hidden_states, layers, weights) (minibert/encoders/arithmetic/pooling.py)",
     [
         Mistake(
             _mixed_without_softmax,

@@ -53,11 +53,11 @@ from starlette.routing import Match, Route
 from typing_extensions import TypedDict  # pydantic takes that of typing from Python 3.12 on
 
 import minibert
-from minibert.encoders.batched import BusyError
-from minibert.encoders.scoring import activate, best_first, ranked_labels
-from minibert.encoders.search import unit
+from minibert.encoders.arithmetic.scoring import activate, best_first, ranked_labels
+from minibert.encoders.arithmetic.search import unit
+from minibert.encoders.rows.batched import BusyError
+from minibert.encoders.rows.token_rows import Rows, Vectors
 from minibert.encoders.text_encoder import PROMPT_NAMES
-from minibert.encoders.token_rows import Rows, Vectors
 from minibert.serving.limits import (
     PROBES,
     Ending,

@@ -14,12 +14,11 @@ import numpy as np
 from starlette.exceptions import HTTPException
 
 from minibert.checkpoints.source import Source
-from minibert.encoders.batched import Batched
-from minibert.encoders.checkpoint import Checkpoint
-from minibert.encoders.kinds import NOUN_OF_KIND
-from minibert.encoders.scoring import TextScorer, class_activation, label_names
-from minibert.encoders.text_models import load_text_model
-from minibert.encoders.token_rows import (
+from minibert.encoders.arithmetic.scoring import TextScorer, class_activation, label_names
+from minibert.encoders.folders.checkpoint import Checkpoint
+from minibert.encoders.folders.kinds import NOUN_OF_KIND
+from minibert.encoders.rows.batched import Batched
+from minibert.encoders.rows.token_rows import (
     Pair,
     Row,
     Rows,
@@ -28,6 +27,7 @@ from minibert.encoders.token_rows import (
     tokenize_rows,
     truncate_row,
 )
+from minibert.encoders.text_models import load_text_model
 from minibert.inference.finite import NotFiniteError, check_finite
 from minibert.tokenization.spec import tokenizer_digest
 

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from minibert.base import PreTrainedModel
 from minibert.checkpoints.source import Source
-from minibert.encoders.checkpoint import Checkpoint
+from minibert.encoders.folders.checkpoint import Checkpoint
 from minibert.heads import BertForMultipleChoice
 from minibert.model import BertModel
 from minibert.tokenization.tokenizer import BertTokenizer

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from minibert.base import PreTrainedModel
 from minibert.config import BertConfig
 from minibert.encoders.answerer import LONGEST_ANSWER
-from minibert.encoders.reading import Reading
-from minibert.encoders.windows import (
+from minibert.encoders.folders.reading import Reading
+from minibert.encoders.rows.windows import (
     Offsets,
     best_answers,
     overlong_questions,

@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
+from minibert.encoders.arithmetic.scoring import label_names, problem_type
+from minibert.encoders.folders.reading import Reading
 from minibert.encoders.head_models import HeadModel, has_head, token_limit
-from minibert.encoders.reading import Reading
-from minibert.encoders.scoring import label_names, problem_type
 from minibert.encoders.text_encoder import TextEncoder
 from minibert.heads import (
     BertForQuestionAnswering,

@@ -15,9 +15,9 @@ from minibert.base import PreTrainedModel
 from minibert.checkpoints.loading import build, split_model_options
 from minibert.checkpoints.source import Source
 from minibert.config import BertConfig
-from minibert.encoders.checkpoint import Checkpoint
-from minibert.encoders.reading import KEY
-from minibert.encoders.scoring import label_names, problem_type
+from minibert.encoders.arithmetic.scoring import label_names, problem_type
+from minibert.encoders.folders.checkpoint import Checkpoint
+from minibert.encoders.folders.reading import KEY
 from minibert.initialization import without_values
 from minibert.util.checks import amount
 from minibert.util.progress import tell

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from minibert.encoders.entity_tags import entity_spans
+from minibert.encoders.rows.entity_tags import entity_spans
 
 OF_CLASS = "f1:"
 """Beginning of the name of a metric that is the F1 of one class."""

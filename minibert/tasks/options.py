@@ -15,7 +15,7 @@ from minibert.util.checks import check_fields, option
 from minibert.util.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from minibert.encoders.pooling_names import Pooling
+    from minibert.encoders.arithmetic.pooling_names import Pooling
 
 
 @dataclass(frozen=True)

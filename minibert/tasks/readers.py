@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from numbers import Integral
 from typing import Any
 
-from minibert.encoders.entity_tags import PREFIXES
+from minibert.encoders.rows.entity_tags import PREFIXES
 from minibert.tasks.head_labels import first_names
 from minibert.tasks.tables import (
     as_list,

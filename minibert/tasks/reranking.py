@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from minibert.base import PreTrainedModel
 from minibert.checkpoints.source import Source
 from minibert.config import BertConfig
-from minibert.encoders.reading import Reading
+from minibert.encoders.folders.reading import Reading
 from minibert.heads import BertForSequenceClassification
 from minibert.losses import multi_label_loss
 from minibert.tasks.metrics import ranking_scores

@@ -16,12 +16,12 @@ from torch.nn import functional as F
 
 from minibert.base import PreTrainedModel
 from minibert.config import BertConfig
-from minibert.encoders.reading import Reading
-from minibert.encoders.scoring import (
+from minibert.encoders.arithmetic.scoring import (
     activate,
     class_activation,
     label_names,
 )
+from minibert.encoders.folders.reading import Reading
 from minibert.heads import BertForSequenceClassification
 from minibert.losses import IGNORED, cross_entropy, regression_loss
 from minibert.tasks import metrics

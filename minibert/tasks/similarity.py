@@ -25,10 +25,10 @@ from torch import Tensor, nn
 from minibert.base import PreTrainedModel
 from minibert.checkpoints.source import Source
 from minibert.config import BertConfig
+from minibert.encoders.arithmetic.search import pairwise_similarity, similarity
 from minibert.encoders.embedder import SentenceEmbedder
-from minibert.encoders.reading import Reading
-from minibert.encoders.search import pairwise_similarity, similarity
-from minibert.encoders.token_rows import Vectors
+from minibert.encoders.folders.reading import Reading
+from minibert.encoders.rows.token_rows import Vectors
 from minibert.layouts import PackedLayout
 from minibert.model import BertModel
 from minibert.tasks.options import ScoreOptions

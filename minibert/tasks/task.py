@@ -25,13 +25,13 @@ from torch import Tensor, nn
 from minibert.base import PreTrainedModel
 from minibert.checkpoints.source import Source
 from minibert.config import BertConfig
+from minibert.encoders.folders.reading import Reading
 from minibert.encoders.head_models import (
     Example as Example,
     encode_texts as encode_texts,
     logits_of as logits_of,
     outputs_of as outputs_of,
 )
-from minibert.encoders.reading import Reading
 from minibert.tasks.head_labels import load_with_labels
 from minibert.tasks.metrics import ClassScores
 from minibert.text import BadRow, BadRowError, Row, left_out

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from minibert.config import BertConfig
-from minibert.encoders.scoring import label_names
+from minibert.encoders.arithmetic.scoring import label_names
 
 THRESHOLDS = "thresholds"  # a field of config.json: a probability for each label by name
 DEFAULT_THRESHOLD = 0.5

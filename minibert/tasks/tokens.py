@@ -18,10 +18,10 @@ from torch import Tensor, nn
 
 from minibert.base import PreTrainedModel
 from minibert.config import BertConfig
-from minibert.encoders.entity_tags import entity_spans
-from minibert.encoders.reading import Reading
-from minibert.encoders.scoring import label_names
-from minibert.encoders.windows import WordView, encode_windows, words_of_texts
+from minibert.encoders.arithmetic.scoring import label_names
+from minibert.encoders.folders.reading import Reading
+from minibert.encoders.rows.entity_tags import entity_spans
+from minibert.encoders.rows.windows import WordView, encode_windows, words_of_texts
 from minibert.heads import BertForTokenClassification
 from minibert.losses import IGNORED, cross_entropy
 from minibert.tasks import metrics

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from minibert.encoders.reading import KEY
+from minibert.encoders.folders.reading import KEY
 from minibert.util.files import read_json, replacing
 
 CARD = "README.md"

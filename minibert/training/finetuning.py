@@ -21,7 +21,7 @@ import numpy as np
 import torch
 
 from minibert.checkpoints.source import Source
-from minibert.encoders.entity_tags import split_prefix
+from minibert.encoders.rows.entity_tags import split_prefix
 from minibert.tasks.head_labels import first_names
 from minibert.tasks.metrics import OF_CLASS
 from minibert.tasks.task import (

@@ -22,7 +22,7 @@ import torch.distributed as dist
 
 from minibert.base import PreTrainedModel
 from minibert.checkpoints.model_files import replacing_model
-from minibert.encoders.reading import Reading
+from minibert.encoders.folders.reading import Reading
 from minibert.tasks.metrics import is_lower_better
 from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.training.card import CARD, is_written_card

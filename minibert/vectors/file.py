@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from minibert.encoders.token_rows import Vectors
+from minibert.encoders.rows.token_rows import Vectors
 from minibert.text.formats import VECTOR_FORMATS, VectorFormat
 from minibert.text.location import Location
 

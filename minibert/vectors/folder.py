@@ -31,9 +31,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minibert.config import BertConfig
-from minibert.encoders.search import pairwise_similarity
+from minibert.encoders.arithmetic.search import pairwise_similarity
+from minibert.encoders.rows.token_rows import Settings, Vectors
 from minibert.encoders.text_encoder import TextEncoder
-from minibert.encoders.token_rows import Settings, Vectors
 from minibert.text.formats import SHARD_FORMATS, Entry
 from minibert.text.location import Location
 from minibert.tokenization.spec import tokenizer_digest

@@ -35,8 +35,14 @@ from minibert.encoders.encoder_options import (
     VectorOptions,
     takes,
 )
+from minibert.encoders.rows.token_rows import (
+    CHUNK_TEXTS,
+    Settings,
+    Vectors,
+    check_texts,
+    iter_texts,
+)
 from minibert.encoders.text_encoder import TextEncoder
-from minibert.encoders.token_rows import CHUNK_TEXTS, Settings, Vectors, check_texts, iter_texts
 from minibert.text.formats import SHARD_FORMATS, VECTOR_FORMATS, Entry, VectorFormat
 from minibert.text.formats.arrow_tables import MIXED_IDS
 from minibert.text.location import Location, claim

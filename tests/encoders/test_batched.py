@@ -16,7 +16,7 @@ from forked import forked
 from tiny_folder import VOCABULARY, WORDS, sentence_folder
 
 from minibert import SentenceEmbedder
-from minibert.encoders.batched import BusyError
+from minibert.encoders.rows.batched import BusyError
 
 TEXTS = [
     " ".join([first, second] * (1 + index))

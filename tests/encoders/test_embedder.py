@@ -18,10 +18,10 @@ from tiny_folder import VOCABULARY, WORDS, sentence_folder, tiny_folder
 
 from minibert import BertModel, BertTokenizer, SentenceEmbedder
 from minibert.checkpoints.source import Source
-from minibert.encoders.pooling import combine_layers
-from minibert.encoders.sentence_folder import read_sentence_folder
-from minibert.encoders.steps import Dense
-from minibert.encoders.token_rows import split_row, truncate_row
+from minibert.encoders.arithmetic.pooling import combine_layers
+from minibert.encoders.arithmetic.steps import Dense
+from minibert.encoders.folders.sentence_folder import read_sentence_folder
+from minibert.encoders.rows.token_rows import split_row, truncate_row
 
 TEXTS = [
     "hello world",

@@ -35,8 +35,8 @@ from minibert.checkpoints.source import Source
 pytest.importorskip("onnxscript")
 pytest.importorskip("onnxruntime")
 
-from minibert.encoders.export import export  # noqa: E402
-from minibert.encoders.onnx_heads import OnnxHead  # noqa: E402
+from minibert.encoders.onnx.export import export  # noqa: E402
+from minibert.encoders.onnx.onnx_heads import OnnxHead  # noqa: E402
 
 pytestmark = [pytest.mark.ecosystem, pytest.mark.usefixtures("shared_graphs")]
 PAIRS = [

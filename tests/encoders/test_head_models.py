@@ -24,7 +24,7 @@ from minibert import (
 )
 from minibert.checkpoints.source import Source
 from minibert.cli import main
-from minibert.encoders.reading import Reading
+from minibert.encoders.folders.reading import Reading
 from minibert.inference.finite import NotFiniteError
 from minibert.util.files import read_json, write_json
 
@@ -98,7 +98,7 @@ class TestLoading:
     def test_exports(self, tmp_path: Path) -> None:
         pytest.importorskip("onnxscript")
         pytest.importorskip("onnxruntime")
-        from minibert.encoders.export import export
+        from minibert.encoders.onnx.export import export
 
         folder = folder_of("SequenceClassification", tmp_path / "model", num_labels=3)
         export(Source(folder), tmp_path / "onnx")
@@ -115,7 +115,7 @@ class TestLoading:
     def test_an_exported_filler(self, tmp_path: Path) -> None:
         pytest.importorskip("onnxscript")
         pytest.importorskip("onnxruntime")
-        from minibert.encoders.export import export
+        from minibert.encoders.onnx.export import export
 
         folder = folder_of("MaskedLM", tmp_path / "model")
         export(Source(folder), tmp_path / "onnx", heads=True)
@@ -191,7 +191,7 @@ def test_what_is_not_finite_is_one_error_everywhere(backend: str, tmp_path: Path
     if backend == "onnx":
         pytest.importorskip("onnxscript")
         pytest.importorskip("onnxruntime")
-        from minibert.encoders.export import export
+        from minibert.encoders.onnx.export import export
 
         export(Source(folder), tmp_path / "onnx")
         _, model, tokenizer = minibert.load(tmp_path / "onnx", backend="onnx")

@@ -15,7 +15,7 @@ import minibert
 from minibert import BertTokenizer, CrossEncoder, SentenceEmbedder
 from minibert.checkpoints.source import Source
 from minibert.encoders.auto import load_with_heads
-from minibert.encoders.checkpoint import Checkpoint
+from minibert.encoders.folders.checkpoint import Checkpoint
 
 
 def saved(folder: Path, name: str, **changes: Any) -> Path:
@@ -103,7 +103,7 @@ def test_unknown_options_raise_an_error() -> None:
 def test_an_export_needs_no_torch(kind: str, tmp_path: Path) -> None:
     pytest.importorskip("onnxscript")
     pytest.importorskip("onnxruntime")
-    from minibert.encoders.export import export
+    from minibert.encoders.onnx.export import export
 
     folder = tiny_folder(tmp_path / "model", num_hidden_layers=1)
     if kind == "tagger":

@@ -12,7 +12,13 @@ from hypothesis import given, strategies as st
 from torch import Tensor
 
 from minibert import PackedLayout
-from minibert.encoders.pooling import POOLINGS, combine_layers, pool, resolve_layers, unpad
+from minibert.encoders.arithmetic.pooling import (
+    POOLINGS,
+    combine_layers,
+    pool,
+    resolve_layers,
+    unpad,
+)
 
 
 @pytest.fixture(scope="module")

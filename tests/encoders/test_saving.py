@@ -15,7 +15,7 @@ import torch
 from tiny_folder import tiny_folder
 
 from minibert import BertModel, BertTokenizer, SentenceEmbedder
-from minibert.encoders.steps import Dense, Normalize, Truncate
+from minibert.encoders.arithmetic.steps import Dense, Normalize, Truncate
 
 TEXTS = ["hello world", "how tall do trees grow in korea?", "", "trees " * 80]
 

@@ -13,9 +13,14 @@ from tiny_folder import classifier_folder
 from torch import nn
 
 from minibert import CrossEncoder, classify, rerank
+from minibert.encoders.arithmetic.scoring import (
+    activate,
+    best_first,
+    class_activation,
+    label_scores,
+)
 from minibert.encoders.auto import load_with_heads
-from minibert.encoders.scoring import activate, best_first, class_activation, label_scores
-from minibert.encoders.sentence_folder import ACTIVATIONS
+from minibert.encoders.folders.sentence_folder import ACTIVATIONS
 from minibert.util.checks import TruncationWarning
 
 

@@ -22,8 +22,8 @@ from minibert import (
     similarity,
 )
 from minibert.cli import main
-from minibert.encoders.search import METRICS, Metric, pairwise_similarity
-from minibert.encoders.steps import Normalize
+from minibert.encoders.arithmetic.search import METRICS, Metric, pairwise_similarity
+from minibert.encoders.arithmetic.steps import Normalize
 
 TEXTS = [f"{first} {second}" for first in WORDS for second in WORDS[:3]]
 
@@ -64,7 +64,7 @@ class TestNearest:
         queries = random.normal(size=(2, 3))
         with pytest.MonkeyPatch.context() as patch:
             for limit in ("BLOCK_ROWS", "BLOCK_SCORES"):
-                patch.setattr(f"minibert.encoders.search.{limit}", block)
+                patch.setattr(f"minibert.encoders.arithmetic.search.{limit}", block)
             indices, scores = nearest(queries, corpus, top)
         cosines = similarity(queries, corpus)
         expected = np.argsort(-cosines, axis=1, kind="stable")[:, :top]

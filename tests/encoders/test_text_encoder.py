@@ -20,9 +20,9 @@ from minibert import (
 )
 from minibert.checkpoints.source import Source
 from minibert.encoders import encoder_options
+from minibert.encoders.arithmetic.search import METRICS
 from minibert.encoders.encoder_options import EncodeOptions
-from minibert.encoders.search import METRICS
-from minibert.encoders.sentence_folder import copy_modules
+from minibert.encoders.folders.sentence_folder import copy_modules
 from minibert.encoders.text_encoder import TextEncoder, merge_windows
 
 
@@ -121,7 +121,7 @@ def test_windows_are_weighted_by_their_tokens() -> None:
 def test_the_similarity_of_the_folder(
     tmp_path: Path, metric: str, rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("minibert.encoders.search.BLOCK_ROWS", 7)
+    monkeypatch.setattr("minibert.encoders.arithmetic.search.BLOCK_ROWS", 7)
     settings = {"similarity_fn_name": metric}
     sentence_folder(tmp_path, ("Pooling", {}), config_sentence_transformers=settings)
     model = SentenceEmbedder.from_pretrained(tmp_path, precision=None)

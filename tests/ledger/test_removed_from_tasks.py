@@ -57,7 +57,7 @@ def test_a_task_object_takes_any_export(tmp_path: Path) -> None:
     """That of another head was refused in a sentence, as a model of PyTorch was not."""
     pytest.importorskip("onnxscript")
     pytest.importorskip("onnxruntime")
-    from minibert.encoders.export import export
+    from minibert.encoders.onnx.export import export
 
     export(Source.of(classifier_folder(tmp_path / "model", 3)), tmp_path / "onnx")
     model, tokenizer = load(tmp_path / "onnx", backend="onnx")[1:]

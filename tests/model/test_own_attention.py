@@ -138,7 +138,7 @@ def test_exported(tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")
     pytest.importorskip("onnxscript")
     from minibert.checkpoints.source import Source
-    from minibert.encoders.export import export
+    from minibert.encoders.onnx.export import export
 
     made = embedder(tmp_path / "model")
     export(Source.of(tmp_path / "model"), tmp_path / "onnx")

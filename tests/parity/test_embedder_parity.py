@@ -18,7 +18,7 @@ from tiny_folder import tiny_folder
 
 from minibert import SentenceEmbedder
 from minibert.cli import main
-from minibert.encoders.search import similarity
+from minibert.encoders.arithmetic.search import similarity
 
 sentence_transformers = pytest.importorskip("sentence_transformers")
 st_modules = pytest.importorskip("sentence_transformers.sentence_transformer.modules")

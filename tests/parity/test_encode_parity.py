@@ -14,7 +14,7 @@ import torch
 from tiny_folder import sentence_folder
 
 from minibert import SentenceEmbedder
-from minibert.encoders.quantization import quantize
+from minibert.encoders.arithmetic.quantization import quantize
 
 sentence_transformers = pytest.importorskip("sentence_transformers")
 TEXTS = ["Hello world!", "How tall do trees grow in Korea?", "", "x"]

@@ -39,7 +39,7 @@ from minibert import (
 from minibert.checkpoints.source import Source
 from minibert.cli import main
 from minibert.cli.serve import key_of_clients, listening, name_models
-from minibert.encoders.token_rows import Rows, Settings, Vectors
+from minibert.encoders.rows.token_rows import Rows, Settings, Vectors
 
 pytest.importorskip("fastapi")
 pytest.importorskip("prometheus_client")

@@ -26,8 +26,8 @@ from minibert import BertTokenizer, SentenceEmbedder
 from minibert.checkpoints.source import Source
 from minibert.cli import main
 from minibert.cli.serve import listening
-from minibert.encoders.batched import Batched
-from minibert.encoders.token_rows import Rows, Settings, Vectors
+from minibert.encoders.rows.batched import Batched
+from minibert.encoders.rows.token_rows import Rows, Settings, Vectors
 
 pytest.importorskip("fastapi")
 pytest.importorskip("prometheus_client")

@@ -17,7 +17,7 @@ from tiny_folder import sentence_folder
 from minibert import SentenceEmbedder
 from minibert.checkpoints.source import Source
 from minibert.cli import build_parser, main
-from minibert.encoders.token_rows import CHUNK_TEXTS
+from minibert.encoders.rows.token_rows import CHUNK_TEXTS
 from minibert.inference.batching import BATCH_TOKENS
 from minibert.text.formats import SHARD_FORMATS
 

@@ -12,7 +12,7 @@ import pytest
 from tiny_folder import tiny_folder
 
 from minibert import BertConfig, BertModel, BertTokenizer, SentenceEmbedder
-from minibert.encoders.steps import Dense
+from minibert.encoders.arithmetic.steps import Dense
 from minibert.util.files import read_json, write_json
 from minibert.util.folders import PENDING
 

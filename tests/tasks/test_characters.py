@@ -11,7 +11,7 @@ from seqeval.metrics import accuracy_score, f1_score, precision_score, recall_sc
 from seqeval.metrics.sequence_labeling import get_entities
 
 from minibert import BertForQuestionAnswering, BertForTokenClassification, BertTokenizer
-from minibert.encoders.windows import behind_marks
+from minibert.encoders.rows.windows import behind_marks
 from minibert.tasks.answers import AnswerTask
 from minibert.tasks.tokens import TokenTask
 

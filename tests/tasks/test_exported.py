@@ -19,7 +19,7 @@ from minibert.util.files import read_json, write_json
 pytest.importorskip("onnxscript")
 pytest.importorskip("onnxruntime")
 
-from minibert.encoders.export import export  # noqa: E402
+from minibert.encoders.onnx.export import export  # noqa: E402
 
 pytestmark = [pytest.mark.ecosystem, pytest.mark.usefixtures("shared_graphs")]
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import matthews_corrcoef, roc_auc_score
 
-from minibert.encoders.entity_tags import Span, entity_spans
+from minibert.encoders.rows.entity_tags import Span, entity_spans
 from minibert.tasks.metrics import (
     answer_scores,
     area_under_curve,

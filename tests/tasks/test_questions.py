@@ -16,7 +16,7 @@ from minibert import (
     answer_question,
     evaluate,
 )
-from minibert.encoders.reading import Reading
+from minibert.encoders.folders.reading import Reading
 from minibert.tasks.answers import AnswerTask, best_no_answer_threshold
 from minibert.tasks.readers import read_conll, read_squad
 from minibert.text import BadRow

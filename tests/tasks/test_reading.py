@@ -12,7 +12,7 @@ from transformers import AutoConfig
 
 import minibert
 from minibert import BertConfig, BertForQuestionAnswering, BertTokenizer, evaluate
-from minibert.encoders.reading import KEY, Reading
+from minibert.encoders.folders.reading import KEY, Reading
 from minibert.tasks.answers import AnswerTask
 from minibert.tasks.reranking import RerankTask
 from minibert.tasks.sequence import SequenceTask

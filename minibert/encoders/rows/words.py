@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from minibert.encoders.token_rows import Vectors
+from minibert.encoders.rows.token_rows import Vectors
 
 if TYPE_CHECKING:
     from minibert.tokenization.encoding import Encoding

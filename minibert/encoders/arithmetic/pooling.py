@@ -13,7 +13,7 @@ from typing import SupportsFloat
 import torch
 from torch import Tensor
 
-from minibert.encoders.pooling_names import POOLINGS
+from minibert.encoders.arithmetic.pooling_names import POOLINGS
 from minibert.util.errors import ArgumentError
 
 Layers = str | Sequence[int]

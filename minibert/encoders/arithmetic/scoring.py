@@ -13,8 +13,8 @@ from typing import Any, NotRequired, TypedDict
 import numpy as np
 
 from minibert.config import BertConfig
+from minibert.encoders.rows.token_rows import Rows, Settings, Vectors, list_texts
 from minibert.encoders.text_encoder import TextModel
-from minibert.encoders.token_rows import Rows, Settings, Vectors, list_texts
 from minibert.inference.batching import Report
 from minibert.util.checks import check_count, warn_of_truncation
 from minibert.util.progress import SILENT, Progress
@@ -95,7 +95,7 @@ def relevance_activation(config: BertConfig, name: str | None) -> str:
         name: What its folder says. None: nothing.
 
     Returns:
-        One of `minibert.encoders.sentence_folder.ACTIVATIONS`.
+        One of `minibert.encoders.folders.sentence_folder.ACTIVATIONS`.
     """
     return name or ("Sigmoid" if config.num_labels == 1 else "Identity")
 
@@ -105,7 +105,7 @@ def activate(logits: Any, name: str) -> Any:
 
     Args:
         logits: (..., labels), an array or a tensor.
-        name: One of `minibert.encoders.sentence_folder.ACTIVATIONS`, or "Softmax".
+        name: One of `minibert.encoders.folders.sentence_folder.ACTIVATIONS`, or "Softmax".
 
     Returns:
         The same shape, float32.

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minibert.encoders.encoder_options import check_names
-from minibert.encoders.token_rows import Vectors
+from minibert.encoders.rows.token_rows import Vectors
 from minibert.util.checks import check_count
 from minibert.util.errors import ArgumentError
 

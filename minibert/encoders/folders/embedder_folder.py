@@ -17,18 +17,18 @@ from torch import nn
 from minibert.checkpoints.model_files import replacing_model
 from minibert.checkpoints.source import Source
 from minibert.checkpoints.tensors import read_tensors, write_tensors
-from minibert.encoders.checkpoint import Checkpoint
+from minibert.encoders.arithmetic.pooling import resolve_layers
+from minibert.encoders.arithmetic.steps import Dense, Normalize, Truncate, without_truncate
 from minibert.encoders.encoder_options import HubOptions, part_of
-from minibert.encoders.onnx import load_exported
-from minibert.encoders.pooling import resolve_layers
-from minibert.encoders.sentence_folder import (
+from minibert.encoders.folders.checkpoint import Checkpoint
+from minibert.encoders.folders.sentence_folder import (
     ACTIVATIONS,
     SentenceFolder,
     class_named,
     value_of,
     write_sentence_folder,
 )
-from minibert.encoders.steps import Dense, Normalize, Truncate, without_truncate
+from minibert.encoders.onnx.onnx_embedder import load_exported
 from minibert.inference.optimize import optimize
 from minibert.inference.precisions import resolve_precision
 from minibert.model import BertModel

@@ -1,6 +1,6 @@
 """The poolings by name. Nothing heavy is imported.
 
-A further one is a name here, and its formula in `minibert.encoders.pooling.pool`.
+A further one is a name here, and its formula in `minibert.encoders.arithmetic.pooling.pool`.
 """
 
 from typing import Literal, NamedTuple, get_args

@@ -14,8 +14,7 @@ class Span(NamedTuple):
 
 # M, L and U are names for I, E and S in the schemes BMES and BILOU
 PREFIXES = {"B": "B", "I": "I", "M": "I", "E": "E", "L": "E", "S": "S", "U": "S"}
-UNNAMED = "_"
-"""The kind of an entity whose tags are a prefix alone, such as B."""
+UNNAMED = "_"  # the kind of an entity whose tags are a prefix alone, such as B
 
 
 def entity_spans(tags: Iterable[str]) -> list[Span]:

@@ -18,7 +18,7 @@ from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from typing import NamedTuple
 
-from minibert.encoders.token_rows import Rows, Settings, Vector, Vectors, join_rows
+from minibert.encoders.rows.token_rows import Rows, Settings, Vector, Vectors, join_rows
 from minibert.util.errors import ArgumentError
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from minibert.encoders.token_rows import Vectors
+from minibert.encoders.rows.token_rows import Vectors
 
 Codes = np.ndarray[Any, Any]
 

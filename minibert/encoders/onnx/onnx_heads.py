@@ -9,10 +9,7 @@ from typing import Any
 import numpy as np
 
 from minibert.checkpoints.source import Source
-from minibert.encoders.checkpoint import Checkpoint
-from minibert.encoders.encoder_options import TextModelOptions
-from minibert.encoders.onnx import Array, OnnxGraph
-from minibert.encoders.scoring import (
+from minibert.encoders.arithmetic.scoring import (
     LabelScore,
     Ranking,
     TextScorer,
@@ -21,7 +18,10 @@ from minibert.encoders.scoring import (
     label_scores,
     relevance_activation,
 )
-from minibert.encoders.token_rows import Pair, Rows, Settings, Vectors, list_texts
+from minibert.encoders.encoder_options import TextModelOptions
+from minibert.encoders.folders.checkpoint import Checkpoint
+from minibert.encoders.onnx.onnx_embedder import Array, OnnxGraph
+from minibert.encoders.rows.token_rows import Pair, Rows, Settings, Vectors, list_texts
 from minibert.inference.batching import Report
 from minibert.util.checks import warn_of_truncation
 

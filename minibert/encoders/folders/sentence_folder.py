@@ -22,8 +22,8 @@ from typing import Any, NamedTuple, get_args
 from minibert.checkpoints.hub import TRANSFORMER_FILES
 from minibert.checkpoints.source import Source
 from minibert.config import BertConfig
-from minibert.encoders.pooling_names import MODES, UNSUPPORTED_MODES
-from minibert.encoders.search import Metric
+from minibert.encoders.arithmetic.pooling_names import MODES, UNSUPPORTED_MODES
+from minibert.encoders.arithmetic.search import Metric
 from minibert.encoders.text_encoder import check_prompts
 from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.util.files import parse_json, read_json, read_text, replacing, write_json
@@ -109,7 +109,7 @@ class SentenceFolder:
         tokenizer_options: Options of the tokenizer, which come before its own files'.
         prompts: Texts to put before every text, by name.
         default_prompt_name: The prompt of calls that name none.
-        similarity_fn_name: One of `minibert.encoders.search.METRICS`.
+        similarity_fn_name: One of `minibert.encoders.arithmetic.search.METRICS`.
         activation_fn: Of a cross-encoder, by the dotted path of its class.
     """
 

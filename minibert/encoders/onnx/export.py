@@ -1,6 +1,6 @@
 """Export a model as an ONNX graph: `minibert export`.
 
-`minibert.encoders.onnx` runs the graph without torch.
+`minibert.encoders.onnx.onnx_embedder` runs the graph without torch.
 
     model.onnx      input_ids, attention_mask, token_type_ids, each (batch, seq), to
                       sentence_embedding (batch, dimension), pooled (batch, width) and
@@ -30,17 +30,17 @@ from torch import Tensor, nn
 
 from minibert.checkpoints.model_files import replacing_model
 from minibert.checkpoints.source import Source
-from minibert.encoders.checkpoint import Checkpoint
+from minibert.encoders.arithmetic.pooling import pool
 from minibert.encoders.embedder import SentenceEmbedder
 from minibert.encoders.encoder_options import RerankerOptions
-from minibert.encoders.onnx import OnnxEmbedder, import_onnxruntime, open_session
-from minibert.encoders.onnx_heads import OnnxHead
-from minibert.encoders.pooling import pool
-from minibert.encoders.rerank import CrossEncoder
-from minibert.encoders.sentence_folder import (
+from minibert.encoders.folders.checkpoint import Checkpoint
+from minibert.encoders.folders.sentence_folder import (
     SentenceFolder,
     write_sentence_folder,
 )
+from minibert.encoders.onnx.onnx_embedder import OnnxEmbedder, import_onnxruntime, open_session
+from minibert.encoders.onnx.onnx_heads import OnnxHead
+from minibert.encoders.rerank import CrossEncoder
 from minibert.heads import BertForMultipleChoice, BertForSequenceClassification
 from minibert.inference.precisions import GRAPH_PRECISIONS, check_precision
 from minibert.model import BertModel

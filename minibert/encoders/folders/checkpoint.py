@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from minibert.checkpoints.source import Source
 from minibert.config import BertConfig
-from minibert.encoders.kinds import KIND_OF_CLASS, NOUN_OF_KIND, Kind
-from minibert.encoders.sentence_folder import (
+from minibert.encoders.folders.kinds import KIND_OF_CLASS, NOUN_OF_KIND, Kind
+from minibert.encoders.folders.sentence_folder import (
     SentenceFolder,
     has_pooling,
     read_modules,

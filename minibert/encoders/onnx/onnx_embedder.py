@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from minibert.checkpoints.source import Source
 from minibert.config import BertConfig
-from minibert.encoders.checkpoint import Checkpoint
 from minibert.encoders.encoder_options import (
     HubOptions,
     TextModelKeywords,
@@ -24,8 +23,9 @@ from minibert.encoders.encoder_options import (
     part_of,
     takes,
 )
+from minibert.encoders.folders.checkpoint import Checkpoint
+from minibert.encoders.rows.token_rows import Rows, Settings, Vectors
 from minibert.encoders.text_encoder import TextEncoder
-from minibert.encoders.token_rows import Rows, Settings, Vectors
 from minibert.inference.batching import BATCH_TOKENS, Report, batches
 from minibert.util.checks import check_count
 from minibert.util.errors import Argument, ArgumentError

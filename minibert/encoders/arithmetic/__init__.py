@@ -1,0 +1,1 @@
+"""Arithmetic of vectors and logits: pooling, scores, quantization, similarity and search."""

@@ -1,0 +1,1 @@
+"""Exports: writing graphs, and running them without torch."""
