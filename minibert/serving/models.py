@@ -346,8 +346,8 @@ def fingerprint_of(encoder: Any) -> str:
 def _weights_of(encoder: Any) -> Iterator[Any]:
     if hasattr(encoder, "weights"):
         yield from encoder.weights()
-    elif hasattr(encoder.model, "source"):  # an exported head
-        yield encoder.model.source.require("model.onnx").read_bytes()
+    elif hasattr(encoder, "source"):  # an exported head
+        yield encoder.source.require("model.onnx").read_bytes()
     else:
         import torch
 

@@ -129,6 +129,7 @@ ROUTES: dict[str, bytes] = {
     "/v1/classify": b'{"input":%s}',
     "/predict": b'{"inputs":%s}',
     "/predict?tagger": b'{"model":"tagger","inputs":%s}',
+    "/score": b'{"text_1":"a b","text_2":%s}',
     "/similarity": b'{"inputs":{"source_sentence":"a b","sentences":%s}}',
     "/tokenize": b'{"inputs":%s}',
     "/": b'{"inputs":%s}',
