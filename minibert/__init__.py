@@ -71,7 +71,7 @@ _MODULES = {
 }
 """Public names, and the modules that define them."""
 
-_OF_TRANSFORMERS = (
+_IN_TRANSFORMERS = (
     "DataCollatorForLanguageModeling",
     "DataCollatorForTokenClassification",
     "DataCollatorWithPadding",
@@ -82,16 +82,14 @@ _OF_TRANSFORMERS = (
     "pipeline",
     "set_seed",
 )
+"""What notebooks import beside a model. transformers' own works with minibert's classes."""
+
 _INSTEAD = {
     "AutoModelForCausalLM": "it is an encoder, without a decoder",
     "BertLMHeadModel": "it is an encoder, without a decoder",
     "SentenceTransformer": "SentenceEmbedder.from_pretrained(name) is its counterpart",
-    **{
-        name: "that of transformers works with minibert's classes, from transformers import " + name
-        for name in _OF_TRANSFORMERS
-    },
 }
-"""Names that notebooks import from transformers and sentence-transformers, and what helps."""
+"""Names of transformers and sentence-transformers that have another one here, or none."""
 
 __all__ = ["__version__", *_MODULES]
 
@@ -107,13 +105,18 @@ def __getattr__(name: str) -> Any:
     """
     if name in _MODULES:
         return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
-    advice = _INSTEAD.get(name)
-    if advice is None:
+    if name in _IN_TRANSFORMERS:
+        advice = (
+            f". That of transformers works with minibert's classes: from transformers import {name}"
+        )
+    elif name in _INSTEAD:
+        advice = f": {_INSTEAD[name]}."
+    else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     # the function of Python that asks a package for the names of `from package import ...`
     is_import = sys._getframe(1).f_code.co_name == "_handle_fromlist"
     error = ImportError if is_import else AttributeError
-    raise error(f"minibert has no {name}: {advice}.")
+    raise error(f"minibert has no {name}{advice}")
 
 
 def __dir__() -> list[str]:
