@@ -39,7 +39,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from minibert import inputs
-from minibert.compat.layer_attributes import LayerAttributes
+from minibert.compat.model_parts import LayerAttributes
 from minibert.config import ATTENTION_FUNCTIONS as ATTENTION_FUNCTIONS, BertConfig
 from minibert.layouts import UNMASKED, Layout, additive
 from minibert.parts import call, own_part

@@ -15,7 +15,7 @@ Next file: attention.py.
 import torch
 from torch import Tensor, nn
 
-from minibert.compat.embedding_buffers import EmbeddingBuffers
+from minibert.compat.model_parts import EmbeddingBuffers
 from minibert.config import BertConfig
 from minibert.layouts import UNMASKED, Layout
 from minibert.parts import own_embeddings

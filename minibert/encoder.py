@@ -26,7 +26,7 @@ from torch.utils.checkpoint import checkpoint
 
 from minibert import inputs
 from minibert.attention import ATTENTION_FUNCTIONS, AttentionFunction, BertAttention
-from minibert.compat.layer_attributes import LayerAttributes
+from minibert.compat.model_parts import LayerAttributes
 from minibert.config import ACTIVATIONS as ACTIVATIONS, BertConfig
 from minibert.layouts import UNMASKED, Layout
 from minibert.outputs import BertModelOutput

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from minibert.base import PreTrainedModel
-from minibert.compat.forward_keywords import UnusedArguments
+from minibert.compat.model_parts import UnusedArguments
 from minibert.config import BertConfig
 from minibert.encoder import Activation
 from minibert.initialization import initial_weights

@@ -45,7 +45,7 @@ from minibert.outputs import BertModelOutput, to_output
 from minibert.parts import call, embed, make_layout, own, pool
 
 if TYPE_CHECKING:
-    from minibert.compat.forward_keywords import UnusedArguments
+    from minibert.compat.model_parts import UnusedArguments
 
 
 class BertPooler(nn.Module):

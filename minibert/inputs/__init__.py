@@ -151,8 +151,8 @@ def check_batch(
         TypeError: An unknown argument.
     """
     if unused:
-        from minibert.compat.forward_keywords import MODEL
         from minibert.compat.keywords import check_unused
+        from minibert.compat.model_parts import MODEL
 
         check_unused("BertModel.forward", unused, MODEL)
     if layout.is_packed and output_attentions:
@@ -220,8 +220,8 @@ def check_ids(
         TypeError: An unknown argument.
     """
     if unused:
-        from minibert.compat.forward_keywords import EMBEDDINGS
         from minibert.compat.keywords import check_unused
+        from minibert.compat.model_parts import EMBEDDINGS
 
         check_unused("BertEmbeddings.forward", unused, EMBEDDINGS)
     if inputs_embeds is None:

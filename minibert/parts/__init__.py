@@ -128,8 +128,8 @@ def _without_unused(
     owner: str, layout: LayoutOrMask, decoder: tuple[Any, ...], unused: dict[str, Any]
 ) -> LayoutOrMask:
     """Check arguments that only transformers has. Return the mask among them, or the layout."""
-    from minibert.compat.forward_keywords import FOR_DECODERS, PARTS
     from minibert.compat.keywords import check_unused
+    from minibert.compat.model_parts import FOR_DECODERS, PARTS
 
     unused = {**dict(zip(FOR_DECODERS, decoder, strict=False)), **unused}
     mask = unused.pop("attention_mask", None)

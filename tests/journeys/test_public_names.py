@@ -16,7 +16,7 @@ REMOVED_ARGUMENTS = {"top"}  # a second name of top_k
 REMOVED_METHODS = {"initial_weights", "own_modules", "tied_weights", "fit_decoder"}
 # of the layouts, which moved the axis of the heads: attention.py does
 REMOVED_METHODS |= {"blocks", "join"}
-REMOVED_METHODS |= {"check_unused"}  # a function of compat/forward_keywords.py
+REMOVED_METHODS |= {"check_unused"}  # a function of compat/model_parts.py
 
 
 def parameters(function: object) -> list[str]:
