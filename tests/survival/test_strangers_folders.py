@@ -54,7 +54,7 @@ def test_more_names_of_labels_than_the_limit(folder: Path, field: str) -> None:
 
 def odd_normalizer(folder: Path) -> None:
     (folder / "tokenizer_config.json").unlink()
-    odd = {"type": "BertNormalizer", "strip_accents": 5, "lowercase": True}
+    odd = {"type": "BertNormalizer", "strip_accents": "x", "lowercase": True}
     changed(folder, "tokenizer.json", normalizer=odd)
 
 
