@@ -274,9 +274,6 @@ def show(embedder: TextEncoder, texts: Iterable[str], settings: dict[str, Any]) 
     """Describe the vectors of the first texts at the terminal, and count all texts."""
     texts = iter(texts)
     first = list(islice(texts, MAX_SHOWN))
-    from minibert.tokenization.coverage import warn_of_coverage
-
-    warn_of_coverage(embedder.tokenizer, first)
     vectors = embedder.encode(first, **settings)
     print(describe_vectors(first, vectors, len(first) + sum(1 for _ in texts)))
 

@@ -169,9 +169,6 @@ def plot_curves(curves: Curves, path: str) -> None:
     figure.savefig(path)
 
 
-CHECKED_TEXTS = 8  # for a script that the vocabulary does not cover
-
-
 def add_tokenize(parser: Parser) -> None:
     add_texts(parser, "Text to tokenize. Several may be given.")
     add_model(parser)
@@ -189,7 +186,7 @@ def tokenize(options: argparse.Namespace) -> None:
     texts = [row.text for row in rows_of(options, texts_alone=True)]
     with ResultPrinter(options) as results:
         if results.as_text:
-            warn_of_coverage(tokenizer, texts[:CHECKED_TEXTS])
+            warn_of_coverage(tokenizer, texts)
         for text in counted(texts, "texts", is_watched(printing=True)):
             encoding = tokenizer(text, return_offsets_mapping=True)
             ids = encoding["input_ids"]

@@ -47,7 +47,8 @@ from minibert.encoders.rows.token_rows import (
 )
 from minibert.encoders.rows.words import WordVectors, merge_tokens
 from minibert.inference.batching import BATCH_TOKENS, Report
-from minibert.util.checks import check_count, warn_of_truncation
+from minibert.tokenization.coverage import Coverage
+from minibert.util.checks import check_count, warn, warn_of_truncation
 from minibert.util.errors import Argument, ArgumentError, Message
 from minibert.util.progress import SILENT, Progress
 
@@ -83,6 +84,8 @@ class TextModel:
         ValueError: A prompt that does not exist, or a `max_length` beyond the positions.
     """
 
+    _coverage: Coverage | None = None  # made for the first text beyond ASCII
+    _has_warned_of_unread = False
     truncate_dim: int | None = None  # dimensions that an embedder's vectors keep. None: all
 
     def __init__(
@@ -226,7 +229,29 @@ class TextModel:
             texts: Texts, or pairs of texts.
             settings: Their prompt, and what happens to long ones.
         """
-        return tokenize_rows(self.tokenizer, list(texts), self.max_length, settings)
+        rows = tokenize_rows(self.tokenizer, list(texts), self.max_length, settings)
+        self._warn_of_unread(rows, settings)
+        return rows
+
+    def _warn_of_unread(self, rows: Rows, settings: Settings) -> None:
+        """Warn once of texts that the vocabulary cannot read.
+
+        The text itself stands in no message: a service writes them into its log.
+        """
+        if self._has_warned_of_unread:
+            return
+        unread: dict[int, str] = {}  # by the index of the row
+        for index, row in enumerate(rows.rows):
+            text = row.text if isinstance(row.text, str) else " ".join(row.text)
+            if not text.isascii():
+                if self._coverage is None:
+                    self._coverage = Coverage(self.tokenizer)
+                if not self._coverage.can_read(row.windows[0][settings.prefix_length :]):
+                    unread[index] = text
+        if unread and self._coverage is not None:
+            self._has_warned_of_unread = True
+            count = sum(index in unread for index in rows.indices)
+            warn(self._coverage.warning(list(unread.values()), count, len(rows.indices)))
 
     def _prompt_of(self, name: str | None) -> str:
         """The prompt of this name, "" for None.

@@ -3,15 +3,26 @@
 A model learns next to nothing from a text whose tokens are single characters.
 """
 
+from __future__ import annotations
+
+import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from minibert.checkpoints.source import BUNDLED_MODELS
-from minibert.tokenization.tokenizer import BertTokenizer
+from minibert.tokenization.unicode import CJK
 from minibert.util.checks import warn
 
+if TYPE_CHECKING:
+    from minibert.tokenization.tokenizer import BertTokenizer
+
 MIN_PIECES = 4  # one or two characters prove nothing
+MIN_WORDS = 50  # parts of words with several letters, from which on a vocabulary has a script
+SAMPLE_TEXTS = 5000
+CHECKED_TEXTS = 20  # of those that cannot be read, for what helps
+_HANGUL = re.compile("[\u1100-\u11ff\u3130-\u318f\uac00-\ud7af]")
 _SCRIPT_NAMES = {
     "CJK": "Chinese",
     "HIRAGANA": "Japanese",
@@ -26,6 +37,7 @@ def coverage_warning(tokenizer: BertTokenizer, text: str) -> str:
     Korean are single syllables, and one half for unknown tokens. Only words with characters beyond
     ASCII count: every vocabulary splits numbers and codes into small pieces.
 
+    >>> from minibert import BertTokenizer
     >>> words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "hello", "ㅎ", "##ㅏ", "##ㄴ"]
     >>> tokenizer = BertTokenizer(words, do_lower_case=False)
     >>> coverage_warning(tokenizer, "hello")
@@ -61,13 +73,102 @@ def _most_common_script(text: str) -> str:
     return _SCRIPT_NAMES.get(script, script.capitalize())
 
 
-def warn_of_coverage(tokenizer: BertTokenizer, texts: Iterable[str]) -> None:
-    """Warn about the first text whose script the vocabulary does not cover."""
-    for text in texts:
-        message = coverage_warning(tokenizer, text)
-        if not message:
-            continue
-        if "Hangul" in message and (BUNDLED_MODELS / "minibert-ko").is_dir():
-            message += " Try minibert-ko."
-        warn(f"{text!r:.40}: {message}")
-        return
+class Coverage:
+    """Which texts a vocabulary cannot read, as their token ids show it.
+
+    Most tokens of such a text are unknown, or single letters of a script of which the vocabulary
+    has no words. The vectors and labels of such texts mean nothing. Ideographs are words.
+
+    Args:
+        tokenizer: The tokenizer with the vocabulary.
+    """
+
+    def __init__(self, tokenizer: BertTokenizer) -> None:
+        self.tokenizer = tokenizer
+        self._unknown = tokenizer.unk_token_id
+        self._special = set(tokenizer.all_special_ids) - {self._unknown}
+        letters: dict[int, str] = {}  # the script of each single letter, by its id
+        words = Counter[str]()
+        for token, token_id in tokenizer.get_vocab().items():
+            piece = token.removeprefix("##")
+            if piece.isascii() or not piece.isalpha() or CJK.search(piece):
+                continue
+            script = unicodedata.name(piece[0], "?").split()[0]
+            if len(piece) == 1:
+                letters[token_id] = script
+            else:
+                words[script] += 1
+        self._knows_hangul = words["HANGUL"] >= MIN_WORDS
+        self._letters = {id for id, script in letters.items() if words[script] < MIN_WORDS}
+
+    def can_read(self, ids: Sequence[int]) -> bool:
+        """Whether most tokens of a text are words or parts of words.
+
+        Args:
+            ids: Its token ids. Special tokens do not count.
+        """
+        pieces = [token_id for token_id in ids if token_id not in self._special]
+        if 2 * pieces.count(self._unknown) > len(pieces):
+            return False
+        letters = sum(token_id in self._letters for token_id in pieces)
+        return len(pieces) < MIN_PIECES or 4 * letters <= 3 * len(pieces)
+
+    def warning(self, unread: Sequence[str], count: int, total: int) -> str:
+        """A sentence on texts that cannot be read, and on what helps.
+
+        Args:
+            unread: Such texts, all of them or some.
+            count: How many there are.
+            total: The number of all texts.
+        """
+        texts = f"{count:,} of {total:,} texts"
+        sentence = f"this model's vocabulary cannot read {texts}: most of their tokens are "
+        sentence += f"{self.tokenizer.unk_token} or single letters."
+        if total == 1:
+            sentence = sentence.replace("1 of 1 texts", "the text").replace("their", "its")
+        sample = unread[:CHECKED_TEXTS]
+        composed = [unicodedata.normalize("NFC", text) for text in sample]
+        rows = self.tokenizer(composed, add_special_tokens=False, verbose=False)["input_ids"]
+        if composed != list(sample) and any(map(self.can_read, rows)):
+            return f'{sentence} It can in the form NFC: unicodedata.normalize("NFC", text).'
+        if any(map(_HANGUL.search, sample)) and not self._knows_hangul:
+            if (BUNDLED_MODELS / "minibert-ko").is_dir():
+                return f"{sentence} Try minibert-ko."
+        return f"{sentence} Another model may know their characters."
+
+
+def unread_warning(tokenizer: BertTokenizer, texts: Sequence[str]) -> str:
+    """Return a warning of texts that a vocabulary cannot read, or "" if it can read all.
+
+    Args:
+        tokenizer: The tokenizer with the vocabulary.
+        texts: All texts. Of many, `SAMPLE_TEXTS` are looked at, evenly from first to last.
+
+    >>> from minibert import BertTokenizer
+    >>> words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "hello", "##n"]
+    >>> unread_warning(BertTokenizer(words), ["hello", "안녕", "hello hello 안녕"])[:60]
+    "this model's vocabulary cannot read 1 of 3 texts: most of the"
+    """
+    step = max(1, -(-len(texts) // SAMPLE_TEXTS))
+    sample = [text for text in texts[::step] if not text.isascii()]
+    if not sample:
+        return ""
+    coverage = Coverage(tokenizer)
+    rows = tokenizer(sample, add_special_tokens=False, verbose=False)["input_ids"]
+    unread = [text for text, ids in zip(sample, rows, strict=True) if not coverage.can_read(ids)]
+    if not unread:
+        return ""
+    return coverage.warning(unread, len(unread), len(texts[::step]))
+
+
+def warn_of_coverage(tokenizer: BertTokenizer, texts: Sequence[str]) -> bool:
+    """Warn if a vocabulary cannot read some of the texts, and return whether it is so.
+
+    Args:
+        tokenizer: As in `unread_warning`.
+        texts: As in `unread_warning`.
+    """
+    message = unread_warning(tokenizer, texts)
+    if message:
+        warn(message)
+    return bool(message)

@@ -139,9 +139,10 @@ class SentenceFolder:
         prompts = {**self.prompts, **check_prompts(options.prompts)}
         default = options.default_prompt_name or self.default_prompt_name
         if default is not None and default == self.default_prompt_name and default not in prompts:
+            available = ", ".join(prompts) or "none"
             raise ValueError(
-                f"config_sentence_transformers.json of {self.transformer} has the "
-                f"default_prompt_name {default!r:.100}, but no prompt of this name."
+                f"{self.transformer}, default_prompt_name of config_sentence_transformers.json: "
+                f"there is no prompt {default!r:.80}. This model has {available:.200}."
             )
         return {"max_length": max_length, "prompts": prompts, "default_prompt_name": default}
 

@@ -1,0 +1,82 @@
+"""Texts that a vocabulary cannot read are reported wherever they meet a model, once."""
+
+from __future__ import annotations
+
+import unicodedata
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tiny_folder import LINES, tiny_folder
+
+from minibert import BertTokenizer, CrossEncoder, SentenceEmbedder, encode_to_shards
+from minibert.cli import main
+from minibert.tokenization.coverage import unread_warning
+
+KOREAN = ["고양이가 소파에서 잔다", "비가 많이 옵니다", "나는 네 꿈을 꿔"]
+DECOMPOSED = [unicodedata.normalize("NFD", text) for text in KOREAN]
+
+
+@pytest.mark.parametrize(
+    ("model", "texts", "advice"),
+    [
+        ("minibert-ko", DECOMPOSED, "NFC"),
+        ("minibert-en", KOREAN, "Try minibert-ko"),
+        ("minibert-en", DECOMPOSED, "Try minibert-ko"),
+        ("minibert-ko", ["我喜欢猫", "今天下雨"], "Another model"),
+        ("minibert-en", ["Кошка спит на диване"], "cannot read the text"),
+        ("minibert-ko", ["แมวกำลังนอน"], "Another model"),
+    ],
+)
+def test_what_cannot_be_read_and_what_helps(model: str, texts: list[str], advice: str) -> None:
+    message = unread_warning(BertTokenizer.from_pretrained(model), texts)
+    assert "cannot read" in message and advice in message
+
+
+@pytest.mark.parametrize(
+    ("model", "texts"),
+    [
+        ("minibert-ko", [*KOREAN, "비가 와", "ㅋㅋ 재밌다", "Hello!", "12.5 kg", ""]),
+        ("minibert-en", ["Où est la gare?", "naïve café", "“quoted” — 5 €", "I love it 😀", ""]),
+    ],
+)
+def test_ordinary_texts_can_be_read(model: str, texts: list[str]) -> None:
+    assert unread_warning(BertTokenizer.from_pretrained(model), texts) == ""
+
+
+def test_the_whole_input_is_looked_at() -> None:
+    tokenizer = BertTokenizer.from_pretrained("minibert-ko")
+    texts = [*KOREAN * 100, DECOMPOSED[0]]
+    assert "cannot read 1 of 301 texts" in unread_warning(tokenizer, texts)
+
+
+def test_encoding_warns_once_and_changes_no_vector(tmp_path: Path) -> None:
+    embedder = SentenceEmbedder.from_pretrained(tiny_folder(tmp_path / "m"), precision=None)
+    with pytest.warns(UserWarning, match="cannot read 3 of 50 texts") as record:
+        vectors = embedder.encode([*LINES, *KOREAN])
+    assert len(record) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert np.array_equal(embedder.encode([*LINES, *KOREAN]), vectors)
+
+
+def test_scores_and_shards_warn_too(tmp_path: Path) -> None:
+    folder = tiny_folder(tmp_path / "m")
+    with pytest.warns(UserWarning, match="cannot read 1 of 1 text|cannot read the text"):
+        encode_to_shards(
+            SentenceEmbedder.from_pretrained(folder), KOREAN[:1], tmp_path / "v", shard_size=2
+        )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it has no classifier
+        reranker = CrossEncoder.from_pretrained(folder, precision=None)
+    with pytest.warns(UserWarning, match="cannot read"):
+        reranker.predict([("고양이", text) for text in KOREAN])
+
+
+def test_a_search_says_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text("\n".join(DECOMPOSED), encoding="utf-8")
+    assert main(["search", "비", "--model", "minibert-ko", "--corpus", str(corpus)]) == 0
+    error = capsys.readouterr().err
+    assert error.count("cannot read") == 1 and "NFC" in error
