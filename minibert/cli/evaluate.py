@@ -49,7 +49,8 @@ def add(parser: Parser) -> None:
     add_options(
         parser,
         "--threshold",
-        help="Probability from which one of several labels counts as predicted. Default: the "
+        help="Probability from which a label counts as predicted. With one label a text, its "
+        "coverage is reported, and the accuracy of what it covers. Default: of several labels the "
         "thresholds that fine-tuning kept with the model, or 0.5.",
     )
     add_fields(parser, TagOptions, "by_piece")
@@ -100,7 +101,7 @@ def evaluate(options: argparse.Namespace) -> None:
     if options.errors is not None:
         from minibert.text.write import write_rows
 
-        write_rows(options.errors, (asdict(mistake) for mistake in result.errors))
+        write_rows(options.errors, map(_error_row, result.errors))
     if options.plot is not None:
         plot(result, options.plot)
     if options.json:
@@ -111,6 +112,11 @@ def evaluate(options: argparse.Namespace) -> None:
         for path in (options.errors, options.plot):
             if path is not None:
                 print(f"{path} written.")
+
+
+def _error_row(mistake: Any) -> dict[str, Any]:
+    """A wrong row as the file of errors has it. Rows count from 1, as lines do."""
+    return {**asdict(mistake), "row": mistake.row + 1}
 
 
 def _model_and_file(options: argparse.Namespace) -> str:

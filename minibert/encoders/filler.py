@@ -10,6 +10,7 @@ import numpy as np
 from minibert.encoders.head_models import HeadModel, Texts, as_text_list, excerpt
 from minibert.encoders.onnx.onnx_heads import OnnxHead
 from minibert.inference.finite import check_finite
+from minibert.tokenization.pieces import pieces_by_id
 from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.util.checks import check_count
 
@@ -67,12 +68,14 @@ class Filler(HeadModel):
                     f"{excerpt(text)} has {len(ids)} tokens, but the model takes "
                     f"{self.max_length}: shorten it."
                 )
+        unnamed = [i for i, piece in enumerate(pieces_by_id(tokenizer)) if piece is None]
         results = []
         for logits in self._mask_logits(batch["input_ids"], batch["token_type_ids"]):
             # a vocabulary that was rounded up has rows without a word
-            words = logits[:, : len(tokenizer)]  # (masks, vocab)
+            words = logits[:, : len(tokenizer)].clone()  # (masks, vocab)
+            words[:, unnamed] = float("-inf")
             # by their logits: probabilities may be equal after rounding
-            best = words.topk(min(top_k, words.shape[-1])).indices  # (masks, top_k)
+            best = words.topk(min(top_k, words.shape[-1] - len(unnamed))).indices  # (masks, top_k)
             probabilities = logits.softmax(-1).gather(-1, best)
             masks = []
             for ids, scores in zip(best.tolist(), probabilities.tolist(), strict=True):

@@ -156,8 +156,9 @@ def evaluate(
             errors.
         max_length: Tokens of a text or a window. None: what the model and its tokenizer take. An
             embedder has a length of its own.
-        threshold: Probability from which a label of a multi-label classifier counts as predicted.
-            None: the thresholds that fine-tuning kept with the model, or 0.5.
+        threshold: Probability from which a label counts as predicted. None: of several labels the
+            thresholds that fine-tuning kept with the model, or 0.5. With one label a text, the
+            share of the texts that reach it is reported (coverage), and their accuracy.
         by_piece: Whether each piece of a word has a tag of its own, as of data with a tag for each
             character. None: as the model was trained.
         no_answer: Whether a text may lack the answer. None: as the model was trained. Of a model
@@ -219,10 +220,10 @@ def evaluate(
     is_multi_label = isinstance(task, SequenceTask) and task.multi_label
     if label_columns and not is_multi_label:
         raise ArgumentError("label_columns", "is for models with several labels a text: drop it.")
-    if threshold is not None and not is_multi_label:
+    is_classifier = isinstance(task, SequenceTask) and not task.regression
+    if threshold is not None and not is_classifier:
         raise ArgumentError(
-            "threshold",
-            "is for models with several labels a text, and has no effect on this model: drop it.",
+            "threshold", "is for labels of texts, and has no effect on this model: drop it."
         )
     skipped: list[BadRow] = []
     # a task of one's own may have another table for evaluation files, which may lack negatives
@@ -259,6 +260,12 @@ def evaluate(
     scores = scores.reporting([metric] if isinstance(metric, str) else metric)
     if scores.notice:
         warn(scores.notice)
+
+    def placed(mistake: Mistake) -> Mistake:
+        row = rows[mistake.row]
+        row_id = row.values.get("id")
+        return replace(mistake, place=row.place, id=None if row_id is None else str(row_id))
+
     return Evaluation(
         scores.task,
         scores.rows,
@@ -267,7 +274,7 @@ def evaluate(
         scores.classes,
         scores.labels,
         scores.confusion,
-        sorted(scores.errors, key=lambda mistake: -mistake.score),
+        sorted(map(placed, scores.errors), key=lambda mistake: -mistake.score),
         truncated,
         unknown,
         scores.candidates,

@@ -69,6 +69,19 @@ def load_with_labels(
         kept = kept_labels(files.config, fields)
         if kept is not None:
             return load(state_dict=tensors, **kept)
+        extended = _with_added_labels(files.config, fields)
+        if extended is not None:
+            names = shaped_by_labels(model_class, source, fields) & head
+            others = {name: tensor for name, tensor in tensors.items() if name not in names}
+            model = load(state_dict=others, **extended)
+            _copy_known_rows(model, {name: tensors[name] for name in names})
+            count = files.config.num_labels
+            added = list(extended["id2label"].values())[count:]
+            tell(
+                f"the head keeps the {amount(count, 'label')} of {source}, and is new for "
+                f"{first_names(added)}"
+            )
+            return model
     new = head
     if is_same_class:
         new = head & shaped_by_labels(model_class, source, fields) or head
@@ -127,6 +140,30 @@ def sorted_labels(labels: Iterable[str]) -> list[str]:
     if not all(map(math.isfinite, numbers.values())):
         return distinct
     return sorted(distinct, key=numbers.__getitem__)
+
+
+def _with_added_labels(config: BertConfig, fields: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The config fields with which a head keeps its labels and gets further ones.
+
+    None if the labels are of another kind, or unless more than half of the file's are known.
+    """
+    problem = fields.get("problem_type")
+    if "id2label" not in fields or (problem is not None and problem != problem_type(config)):
+        return None
+    names = label_names(config)
+    wanted = list(fields["id2label"].values())
+    added = [label for label in wanted if label not in names]
+    if 2 * len(added) >= len(wanted):
+        return None
+    return {**fields, "id2label": dict(enumerate([*names, *added]))}
+
+
+@torch.no_grad()
+def _copy_known_rows(model: PreTrainedModel, tensors: Mapping[str, torch.Tensor]) -> None:
+    """Copy tensors of fewer labels into the first rows of those of a model."""
+    parameters = model.state_dict()
+    for name, tensor in tensors.items():
+        parameters[name][: len(tensor)].copy_(tensor)
 
 
 def label_ids(names: Sequence[str]) -> dict[str, int]:

@@ -9,6 +9,7 @@ The model reads query and document together, and the sigmoid of its only logit i
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -43,6 +44,8 @@ from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.util.errors import Argument, ArgumentError
 
 SIGMOID = "torch.nn.modules.activation.Sigmoid"
+SEVERAL = 0.1
+"""Share of queries with several documents, up to which a ranking cannot choose a model."""
 AMONG = 10  # documents that MRR and nDCG consider
 
 
@@ -96,6 +99,17 @@ class RerankTask(TableTask):
     def reading(self, rows: Sequence[Row]) -> Reading:
         """A query and a document."""
         return Reading(task="reranking", pairs=True, options=self.options)
+
+    def choice_fault(self, rows: Sequence[Row], metric: str) -> str:
+        """A query with a single document is ranked right by any model."""
+        counts = Counter(row.text for row in rows)
+        several = sum(count > 1 for count in counts.values())
+        if metric == "loss" or several > SEVERAL * len(counts):
+            return ""
+        return (
+            f"ranks the documents of a query, but only {several:,} of {len(counts):,} queries have "
+            "several: add documents, or choose by the loss."
+        )
 
     def config(self, rows: Sequence[Row]) -> dict[str, Any]:
         """One logit. The type of problem would decide how it is served, so there is none."""

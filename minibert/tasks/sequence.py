@@ -6,7 +6,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -213,7 +213,8 @@ class SequenceTask(LabelOptions, TableTask):
                 f"All rows have the label {labels[0]!r}: there is nothing to learn "
                 "from a single class."
             )
-        if len(labels) > max(50, len(rows) // 2):
+        share = 0.5 if all(math.isfinite(number_of(label)) for label in labels) else 0.9
+        if len(labels) > max(50, share * len(rows)):
             raise ValueError(
                 f"Column {self.table.label!r} holds {len(labels)} different labels in {len(rows)} "
                 "rows: name a column of classes, or learn numbers as a regression."
@@ -333,7 +334,9 @@ class SequenceTask(LabelOptions, TableTask):
             sets = self._label_sets(rows, ids, len(names))
             return _scores_of_sets(texts, sets, scores, thresholds, names)
         expected = np.array([ids[self.labels_of(row)[0]] for row in rows])
-        return _scores_of_classes(texts, expected, scores, names)
+        scored = _scores_of_classes(texts, expected, scores, names)
+        threshold = predictions[0].thresholds
+        return scored if threshold is None else _with_coverage(scored, expected, scores, threshold)
 
 
 def number_scores(
@@ -422,6 +425,33 @@ def _scores_of_classes(
         notice,
         further=further,
     )
+
+
+def _with_coverage(
+    scored: Scores,
+    expected: npt.NDArray[np.int64],
+    scores: npt.NDArray[np.float64],
+    thresholds: npt.NDArray[np.float64],
+) -> Scores:
+    """The scores with the share of the texts that reach a threshold, and their accuracy.
+
+    Args:
+        scored: The scores of all texts.
+        expected: The index of each text's label, (rows,).
+        scores: Probabilities of the labels that the model has, (rows, classes).
+        thresholds: From which probability on each label is predicted, (classes,).
+    """
+    best = scores.argmax(1)
+    is_covered = _served(scores.max(1)) >= thresholds[best]
+    is_right = best == expected
+
+    def statistic(sample: Indices) -> dict[str, float]:
+        covered = sample[is_covered[sample]]
+        accuracy = float(is_right[covered].mean()) if len(covered) else math.nan
+        coverage = {"coverage": len(covered) / len(sample), "covered_accuracy": accuracy}
+        return {**scored.statistic(sample), **coverage}
+
+    return replace(scored, statistic=statistic)
 
 
 def _f1_of_classes(

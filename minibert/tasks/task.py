@@ -55,11 +55,13 @@ class Mistake:
     """A row whose prediction is wrong.
 
     Attributes:
-        row: The index of the row, from 0.
+        row: The index of the row among those that were scored, from 0.
         text: The text, or the texts of a pair separated by a tab.
         expected: What the data say.
         predicted: What the model says.
         score: How confident the model is, or for a regression the distance to the label.
+        place: Where the row stands, such as "dev.csv, line 7".
+        id: Its value in a column `id`, if there is one.
     """
 
     row: int
@@ -67,6 +69,8 @@ class Mistake:
     expected: str
     predicted: str
     score: float
+    place: str = ""
+    id: str | None = None
 
 
 @dataclass(frozen=True)
@@ -172,6 +176,10 @@ class Task:
     ) -> dict[int, str]:
         """What is wrong with rows that cannot be encoded, without a period, by their indices."""
         return {}
+
+    def choice_fault(self, rows: Sequence[Row], metric: str) -> str:
+        """Why a metric of these rows cannot choose the best model, or nothing."""
+        return ""
 
     def notices(
         self, rows: Sequence[Row], examples: Sequence[Example], config: BertConfig

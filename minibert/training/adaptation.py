@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from minibert.tokenization.pieces import pieces_by_id
 from minibert.tokenization.tokenizer import BertTokenizer
 
 
@@ -28,8 +29,7 @@ def adapt_vocabulary(model: Any, old: BertTokenizer, new: BertTokenizer) -> None
         old: Its tokenizer.
         new: The tokenizer that it should have.
     """
-    pieces = new.convert_ids_to_tokens(list(range(len(new))))
-    sources = [_source_ids(piece, old, new) for piece in pieces]
+    sources = [[] if piece is None else _source_ids(piece, old, new) for piece in pieces_by_id(new)]
     embeddings = model.get_input_embeddings().weight.clone()[: len(old)]
     decoder = model.get_output_embeddings()
     bias = None

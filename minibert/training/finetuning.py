@@ -106,7 +106,7 @@ def finetune(
         parts = _read_parts(
             task, (train, dev, test), held_out, options.seed, skipped if skip_bad_rows else None
         )
-        _check_class(options.metric or "", [row for part in parts[:3] for row in part], task)
+        _check_metric(options.metric or "", parts, task)
         torch.manual_seed(options.seed)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", ".*newly initialized: train before")  # a new head
@@ -149,7 +149,7 @@ def finetune(
             tell(f"learning rate {options.learning_rate:g} (the default for this model)")
 
         metric = options.metric or ""
-        reported = [] if metric in task.metrics else [metric]
+        reported = [metric] if _is_further(metric, task) else []
         candidates: int | None = None
 
         def measure() -> dict[str, float]:
@@ -220,15 +220,6 @@ def _refuse_scores(options: TrainingOptions) -> None:
             raise ArgumentError(name, "needs scores, but no row is held out: drop it.")
 
 
-def _check_class(metric: str, rows: Sequence[Any], task: Task) -> None:
-    """Raise an ArgumentError for the F1 of a class that no row has."""
-    labels = {label for row in rows for label in task.labels_of(row)}
-    classes = labels | {split_prefix(label)[1] for label in labels}
-    if metric.startswith(OF_CLASS) and metric.removeprefix(OF_CLASS) not in classes:
-        known = first_names(sorted(classes))
-        raise ArgumentError("metric", f"is {metric!r}, but the classes of the data are {known}.")
-
-
 class Parts(NamedTuple):
     """The rows of a training: those to train on, to choose the best model, and to score it.
 
@@ -243,6 +234,18 @@ class Parts(NamedTuple):
     dev: list[Row]
     test: list[Row]
     names: list[str]
+
+
+def _check_metric(metric: str, parts: Parts, task: Task) -> None:
+    """Raise an ArgumentError for a metric of a class that no row has, or that cannot choose."""
+    rows = [*parts.train, *parts.dev, *parts.test]
+    labels = {label for row in rows for label in task.labels_of(row)}
+    classes = labels | {split_prefix(label)[1] for label in labels}
+    if metric.startswith(OF_CLASS) and metric.removeprefix(OF_CLASS) not in classes:
+        known = first_names(sorted(classes))
+        raise ArgumentError("metric", f"is {metric!r}, but the classes of the data are {known}.")
+    if parts.dev and (fault := task.choice_fault(parts.dev, metric)):
+        raise ArgumentError("metric", f"{metric} {fault}")
 
 
 def _read_parts(
@@ -308,12 +311,15 @@ def options_of_task(options: TrainingOptions, task: Any, dev: Data | None) -> Tr
     if not metrics:
         raise ValueError(f"{type(task).__name__} names no metrics, of which one chooses the model.")
     metric = options.metric or metrics[0]
-    known = [*metrics, *task.further]
-    is_of_class = OF_CLASS in known and metric.startswith(OF_CLASS)
-    if metric not in known and not is_of_class:
-        names = ", ".join(known).replace(OF_CLASS, f"{OF_CLASS}CLASS")
+    if metric not in metrics and not _is_further(metric, task):
+        names = ", ".join([*metrics, *task.further]).replace(OF_CLASS, f"{OF_CLASS}CLASS")
         raise ArgumentError("metric", f"is {metric!r}, but the scores of this task are {names}.")
     return replace(options, **{**task.fixed, "metric": metric})
+
+
+def _is_further(metric: str, task: Any) -> bool:
+    """Whether a metric is reported only because it is named."""
+    return metric in task.further or (OF_CLASS in task.further and metric.startswith(OF_CLASS))
 
 
 def hold_out(

@@ -27,6 +27,7 @@ from minibert.inference.training_speedups import word_loss
 from minibert.losses import IGNORED, cross_entropy
 from minibert.text import Table, parts_of
 from minibert.tokenization.coverage import coverage_warning
+from minibert.tokenization.pieces import pieces_by_id
 from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.training.corpora import Corpus, Document, Ids, mix, read_documents
 from minibert.training.data import Batch, Example, pack, split_by_tokens, to_device
@@ -45,6 +46,8 @@ Pair = tuple[Ids, Ids | None, int]
 _LABELS = ("labels", "next_sentence_label")
 # Share of pairs that are shorter than they could be, so that a model learns from short texts, too.
 SHORT_PAIRS = 0.1
+# Share of documents of one sentence from which on it is probably a mistake.
+MANY_SINGLE = 0.9
 # Of the first documents, to find out whether the vocabulary covers their script.
 SAMPLE_DOCUMENTS = 20
 SAMPLE_CHARACTERS = 10_000
@@ -85,10 +88,11 @@ class Masking:
         whole_words: bool = False,
         spans: bool = False,
     ) -> Masking:
-        """Make the masking of a tokenizer's vocabulary."""
-        words = tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))
-        special = np.isin(np.arange(len(words)), tokenizer.all_special_ids)
-        continues = np.array([word.startswith("##") for word in words])
+        """Make the masking of a tokenizer's vocabulary. An id without a piece is never drawn."""
+        pieces = pieces_by_id(tokenizer)
+        special = np.isin(np.arange(len(pieces)), tokenizer.all_special_ids)
+        special |= np.array([piece is None for piece in pieces])
+        continues = np.array([piece is not None and piece.startswith("##") for piece in pieces])
         return cls(tokenizer.mask_token_id, special, continues, probability, whole_words, spans)
 
     def __call__(self, ids: Ids, rng: np.random.Generator) -> tuple[Ids, Ids]:
@@ -269,6 +273,8 @@ class PretrainingData:
                         ".",
                     )
                 )
+            if number == 0 and callable(self.documents):  # the training data, and not the dev data
+                _report_single_sentences(documents)
             room = options.max_length - 3
             texts = sentence_pairs(documents, room, rng, options.sentence_order)
         else:
@@ -500,6 +506,17 @@ def _weighted_sources(
                 "corpus that should not be read."
             )
     return sources
+
+
+def _report_single_sentences(documents: Sequence[Document]) -> None:
+    """Say if nearly all documents have no next sentence."""
+    single = sum(len(document) == 1 for document in documents)
+    if single > MANY_SINGLE * len(documents):
+        tell(
+            f"notice: {single:,} of {len(documents):,} documents have a single sentence, so only "
+            "the others teach next sentences. Write a sentence a line, and an empty line after "
+            "each document alone, or train on masked words only (--no-next-sentence)."
+        )
 
 
 def _report_coverage(source: str, tokenizer: BertTokenizer, table: Table | None) -> None:

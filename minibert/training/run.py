@@ -49,7 +49,7 @@ from minibert.training.state import (
     training_state,
     write_state,
 )
-from minibert.training.steps import LossWatch, Objective, Steps, count_labels
+from minibert.training.steps import LossWatch, Objective, Steps, count_labels, linear_schedule
 from minibert.util.checks import amount
 from minibert.util.errors import Argument, ArgumentError, Message
 from minibert.util.extras import need
@@ -315,6 +315,7 @@ class Run:
             state = training_state(self.model, self.updates.optimizer)
             state |= {"about": self._about, "random": random}
             state |= {"metric": self.options.metric, "best_scores": self.best_scores}
+            state["steps"] = self.steps
             state["position"] = {name: getattr(self, name) for name in POSITION}
             write_state(self.folder, state, self._states_to_keep)
         self._saved_step = self.step
@@ -342,6 +343,7 @@ class Run:
             setattr(self, name, state["position"][name])
         if state["about"].get("dev") in (self._about["dev"], None):
             self.best_scores = state["best_scores"]
+        self._tell_of_schedule(state.get("steps", self.steps))
         # another metric, or other rows, choose from now on
         if not self.best_scores or state["metric"] != self.options.metric:
             self.evaluations_since_best = 0
@@ -352,6 +354,25 @@ class Run:
         self.batch_in_epoch = min(self.batch_in_epoch, len(self._batches))
         if self.processes.rank < len(state["random"]):
             self._random.set_rng_state(state["random"][self.processes.rank])
+
+    def _tell_of_schedule(self, steps_before: int) -> None:
+        """Say how another number of steps changes the learning rate of the next step."""
+        options = self.options
+        before, now = (
+            linear_schedule(self.step, steps, options.warmup, options.decay_steps)
+            for steps in (steps_before, self.steps)
+        )
+        if before != now and self.step < self.steps and self.is_first:
+            peak = self.updates.options.learning_rate or 0.0
+            logger.info(
+                "the run had %d steps, and has %d now: the learning rate of step %d is %.3g "
+                "instead of %.3g.",
+                steps_before,
+                self.steps,
+                self.step + 1,
+                peak * now,
+                peak * before,
+            )
 
     def _evaluate(self, evaluate: Callable[[], dict[str, float]]) -> dict[str, float]:
         """Measure the model, and save it if it is the best so far."""

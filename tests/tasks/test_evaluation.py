@@ -333,10 +333,10 @@ def test_rows_may_hold_values_of_numpy(tokenizer: Any) -> None:
     assert several.labels_of(row) == ["a", "b"]
 
 
-def test_a_threshold_is_for_several_labels(tokenizer: Any) -> None:
-    model = build("BertForSequenceClassification", id2label={0: "good", 1: "bad"})
-    rows = [{"text": text, "label": "good"} for text in random_texts(3)]
-    with pytest.raises(ValueError, match="threshold is for models with several labels"):
+def test_a_threshold_is_for_labels(tokenizer: Any) -> None:
+    model = build("BertForSequenceClassification", num_labels=1, problem_type="regression")
+    rows = [{"text": text, "label": 1} for text in random_texts(3)]
+    with pytest.raises(ValueError, match="threshold is for labels of texts"):
         evaluate(model, tokenizer, rows, threshold=0.5)
     with pytest.raises(TypeError, match="threshold should be a number"):
         evaluate(model, tokenizer, rows, threshold="0.5")  # type: ignore[arg-type]

@@ -69,7 +69,7 @@ SEVERAL, NUMBER = SequenceTask(multi_label=True), SequenceTask(regression=True)
         (CLASSES, REGRESSION, NUMBER, [0.5, 1], None),
         (CLASSES, {"num_labels": 1}, NUMBER, [0.5, 1], None),  # a cross-encoder
         (CLASSES, {"num_labels": 3}, SEQUENCE, [2, 0], ["0", "1", "2"]),  # names by default
-        (CLASSES, names("a", "b"), SEQUENCE, ["c", "a", "b"], ["a", "b", "c"]),
+        (CLASSES, names("a", "b"), SEQUENCE, ["c", "a", "d"], ["a", "c", "d"]),
         (CLASSES, names("a", "b"), SEQUENCE, ["d", "c"], ["c", "d"]),  # as many, but others
         (CLASSES, names("a", "b"), SEVERAL, [["a"], ["b"]], ["a", "b"]),
         (CLASSES, names("a", "b"), NUMBER, [1, 2], ["LABEL_0"]),
