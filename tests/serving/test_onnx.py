@@ -36,10 +36,8 @@ pytest.importorskip("onnxscript")
 pytest.importorskip("onnxruntime")
 
 from minibert.cli import main  # noqa: E402
-from minibert.encoders.onnx.onnx_embedder import (
-    export as exporting,  # noqa: E402
-    open_session,  # noqa: E402
-)
+from minibert.encoders.onnx import export as exporting  # noqa: E402
+from minibert.encoders.onnx.onnx_embedder import open_session  # noqa: E402
 from minibert.encoders.onnx.onnx_heads import OnnxHead  # noqa: E402
 
 pytestmark = [pytest.mark.ecosystem, pytest.mark.usefixtures("shared_graphs")]
