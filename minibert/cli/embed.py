@@ -33,7 +33,7 @@ from minibert.cli.results import (
 from minibert.cli.texts import count_texts, rows_of
 from minibert.encoders.encoder_options import VectorOptions
 from minibert.text import Row
-from minibert.text.formats import SHARD_FORMATS, VECTOR_FORMATS, Entry
+from minibert.text.formats import SHARD_FORMATS, VECTOR_FORMATS, Entry, vector_format
 from minibert.text.formats.json_lines import digits_of, vector_line
 from minibert.text.location import Location
 from minibert.util.checks import amount
@@ -188,7 +188,7 @@ def _folder_of(options: argparse.Namespace) -> str | None:
         return None
     is_folder = output.endswith(("/", os.sep)) or os.path.isdir(output)
     ending = os.path.splitext(output)[1]
-    if ending.lower() in VECTOR_FORMATS and not is_folder:
+    if not is_folder and vector_format(Location(output)) is not None:
         return None
     if (ending or os.path.lexists(output)) and not is_folder:  # a device, for instance
         raise UsageError(
@@ -208,7 +208,7 @@ def _check(options: argparse.Namespace, folder: str | None, world_size: int, res
     if folder is not None:
         form = SHARD_FORMATS[options.format]
     elif options.output is not None:
-        form = VECTOR_FORMATS[os.path.splitext(options.output)[1].lower()]
+        form = vector_format(Location(options.output))
     if options.id_column is not None and form is not None and not form.has_texts:
         endings = ", ".join(end for end, other in VECTOR_FORMATS.items() if other.has_texts)
         raise UsageError(

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Literal
 
 from minibert.text.location import claim as claim_path
-from minibert.text.write import row_writer
+from minibert.text.write import writer_of
 from minibert.util.errors import message_of
 from minibert.util.files import json_text
 
@@ -97,7 +97,7 @@ def claim(path: str, force: bool, kind: Literal["file", "folder", "rows", "pictu
     """
     try:
         if kind == "rows":
-            row_writer(path)
+            writer_of(path)
         if kind == "picture" and not path.lower().endswith(PICTURES):
             raise ValueError(f"{os.path.basename(path)!r} should end in {', '.join(PICTURES)}.")
         claim_path(path, force, kind == "folder")

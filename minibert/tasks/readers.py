@@ -74,7 +74,7 @@ def read_conll(data: Data, table: Table | None = None, skip: Skipped = None) -> 
     table = table or Table()
     if not isinstance(data, str | os.PathLike):
         sentences = rows_in_memory(data, table)
-    elif not row_format(Location(data).suffix, table).is_typed:
+    elif not row_format(Location(data), table).is_typed:
         sentences = _sentences_of_lines(Location(data), table, skip)
     else:
         sentences = read(data, table, skip, columns=())
@@ -302,7 +302,7 @@ def read_squad(data: Data, table: Table | None = None, skip: Skipped = None) -> 
 
 def _entries(path: FilePath, table: Table, skip: Skipped) -> Iterator[Row]:
     """A row for each question, with the context of its paragraph."""
-    is_array = isinstance(row_format(Location(path).suffix, table), JsonArray)
+    is_array = isinstance(row_format(Location(path), table), JsonArray)
     try:
         content = read_json(path, table) if is_array else None
     except BadRowError as error:  # a line of JSON cannot be left out

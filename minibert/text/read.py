@@ -141,7 +141,7 @@ def parts_of(
     def split(name: str) -> dict[str, Part]:
         file = location / name
         request = RowRequest(file, table, columns=[table.text])
-        bounds = row_format(file.suffix, table).split(request, files[name][0], part_bytes)
+        bounds = row_format(file, table).split(request, files[name][0], part_bytes)
         base = name or file.path.replace("\\", "/").rpartition("/")[2]
         return {f"{base}-{start:012d}": Part(str(file), start, end) for start, end in bounds}
 
@@ -165,11 +165,11 @@ def read_part(
 
 def has_columns(path: str | os.PathLike[str], table: Table) -> bool:
     """Return whether the rows of a file have columns with names. Otherwise they are lines."""
-    return row_format(Location(path).suffix, table).has_columns
+    return row_format(Location(path), table).has_columns
 
 
 def _rows(request: RowRequest) -> Iterator[Row]:
-    return row_format(request.file.suffix, request.table).read(request)
+    return row_format(request.file, request.table).read(request)
 
 
 def data_files(location: Location) -> dict[str, tuple[int, float]]:

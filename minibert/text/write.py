@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from minibert.text.formats import ROW_WRITERS, RowWriter
+from minibert.text.formats import ROW_WRITERS, RowWriter, row_writer
 from minibert.text.location import Location
 
 
@@ -22,7 +22,7 @@ def write_rows(path: str, rows: Iterable[Mapping[str, Any]]) -> int:
             tab in .tsv.
         OSError: The file cannot be written.
     """
-    writer = row_writer(path)
+    writer = writer_of(path)
     count = 0
 
     def counted() -> Iterator[Mapping[str, Any]]:
@@ -36,13 +36,13 @@ def write_rows(path: str, rows: Iterable[Mapping[str, Any]]) -> int:
     return count
 
 
-def row_writer(path: str) -> RowWriter:
+def writer_of(path: str) -> RowWriter:
     """Return the format in which a file of rows is written.
 
     Raises:
         ValueError: No format has its ending.
     """
-    ending = Path(Location(path).path).suffix.lower()
-    if ending not in ROW_WRITERS:
+    writer = row_writer(Location(path))
+    if writer is None:
         raise ValueError(f"{Path(path).name!r} should end in {', '.join(ROW_WRITERS)}.")
-    return ROW_WRITERS[ending]
+    return writer

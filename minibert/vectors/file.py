@@ -8,13 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from minibert.encoders.rows.token_rows import Vectors
-from minibert.text.formats import VECTOR_FORMATS, VectorFormat
+from minibert.text.formats import VECTOR_FORMATS, vector_format
 from minibert.text.location import Location
-
-
-def vector_format(location: Location) -> VectorFormat | None:
-    """Return the format that the ending of a file of vectors names, or None."""
-    return VECTOR_FORMATS.get(Path(location.path).suffix.lower())
 
 
 def open_vector_file(location: Location) -> Vectors:

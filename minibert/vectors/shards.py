@@ -43,7 +43,7 @@ from minibert.encoders.rows.token_rows import (
     iter_texts,
 )
 from minibert.encoders.text_encoder import TextEncoder
-from minibert.text.formats import SHARD_FORMATS, VECTOR_FORMATS, Entry, VectorFormat
+from minibert.text.formats import SHARD_FORMATS, VECTOR_FORMATS, Entry, VectorFormat, vector_format
 from minibert.text.formats.arrow_tables import MIXED_IDS
 from minibert.text.location import Location, claim
 from minibert.text.rows import Row
@@ -52,7 +52,6 @@ from minibert.util.errors import Argument, ArgumentError, Message, message_of
 from minibert.util.files import named_in_errors, only_run_in, remove_abandoned
 from minibert.util.folders import replace_files
 from minibert.util.progress import SILENT, Progress, interruptible
-from minibert.vectors.file import vector_format
 from minibert.vectors.folder import (
     MANIFEST,
     OWN_FILES,

@@ -111,3 +111,9 @@ def test_arrow_files_of_datasets(tmp_path):
 def test_a_column_cannot_begin_with_a_byte_order_mark(tmp_path, ending):
     with pytest.raises(ValueError, match="byte order mark"):
         write_rows(str(tmp_path / f"rows.{ending}"), [{"\ufefftext": "a"}])
+
+
+@pytest.mark.parametrize("name", ["a.csv.gz", "a.txt", "a.json", "a"])
+def test_endings_that_are_not_written(tmp_path, name):
+    with pytest.raises(ValueError, match=rf"'{name}' should end in \.csv, .*\.arrow"):
+        write_rows(str(tmp_path / name), ROWS)

@@ -73,6 +73,13 @@ def check_that_it_is_vectors_or_named(path: Path, data: bytes) -> None:
     np.asarray(vectors).sum()
 
 
+@pytest.mark.parametrize("name", ["v.npy.gz", "v.csv", "v"])
+def test_endings_that_hold_no_vectors(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(npy_of("(4, 4)"))
+    with pytest.raises(ValueError, match=rf"{name} should be a folder of shards, or end in \.npy"):
+        open_vectors(tmp_path / name)
+
+
 DAMAGE: tuple[Callable[[bytearray, random.Random], bytes | bytearray], ...] = (
     lambda data, draw: data[: draw.randrange(len(data))],
     lambda data, draw: data[draw.randrange(len(data)) :],

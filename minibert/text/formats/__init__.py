@@ -15,6 +15,7 @@ from minibert.text.formats.lines import Lines
 from minibert.text.formats.npy import Npy
 from minibert.text.formats.parquet import Parquet
 from minibert.text.formats.safetensors import Safetensors
+from minibert.text.location import Location
 from minibert.text.table import Table
 
 __all__ = [
@@ -31,6 +32,8 @@ __all__ = [
     "RowWriter",
     "VectorFormat",
     "row_format",
+    "row_writer",
+    "vector_format",
 ]
 
 LINES = Lines()
@@ -53,12 +56,23 @@ VECTOR_FORMATS = {
 SHARD_FORMATS = {form.name: form for form in VECTOR_FORMATS.values()}
 
 
-def row_format(ending: str, table: Table) -> RowFormat:
-    """Return the format in which rows are read.
+def row_format(file: Location, table: Table) -> RowFormat:
+    """Return the format in which the rows of a file are read.
+
+    An ending that no format has means lines, or a table where a delimiter is named.
 
     Args:
-        ending: The ending of a name in lower case, such as ".csv", without that of a compressed
-            file. One that no format has means lines, or a table where a delimiter is named.
-        table: How the file is read.
+        file: The file, compressed or not.
+        table: How it is read.
     """
-    return ROW_FORMATS.get(ending, LINES if table.delimiter is None else CSV)
+    return ROW_FORMATS.get(file.suffix, LINES if table.delimiter is None else CSV)
+
+
+def row_writer(file: Location) -> RowWriter | None:
+    """Return the format in which a file of rows is written, or None. It is not compressed."""
+    return None if file.compressed else ROW_WRITERS.get(file.suffix)
+
+
+def vector_format(file: Location) -> VectorFormat | None:
+    """Return the format of a file of vectors, or None. It is not compressed."""
+    return None if file.compressed else VECTOR_FORMATS.get(file.suffix)
