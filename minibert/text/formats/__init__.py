@@ -11,9 +11,9 @@ from minibert.text.formats.delimited import Csv, Tsv
 from minibert.text.formats.format import Chunks, Entry, Format, RowFormat, RowWriter, VectorFormat
 from minibert.text.formats.json_array import JsonArray
 from minibert.text.formats.json_lines import JsonLines
-from minibert.text.formats.lines import Lines
 from minibert.text.formats.npy import Npy
 from minibert.text.formats.parquet import Parquet
+from minibert.text.formats.plain_lines import Lines
 from minibert.text.formats.safetensors import Safetensors
 from minibert.text.location import Location
 from minibert.text.table import Table

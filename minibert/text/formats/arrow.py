@@ -13,7 +13,7 @@ from typing import IO, Any
 
 from minibert.text.formats.arrow_tables import ArrowTable, RowBatch
 from minibert.text.formats.format import Bounds
-from minibert.text.formats.lines import even_bounds
+from minibert.text.formats.plain_lines import even_bounds
 from minibert.util.extras import need
 
 _FILE = b"ARROW1"

@@ -16,7 +16,7 @@ from minibert.text.formats.format import (
     VectorFormat,
 )
 from minibert.text.formats.json_array import has_surrogate
-from minibert.text.formats.lines import bounds_of_lines
+from minibert.text.formats.plain_lines import bounds_of_lines
 from minibert.text.lines import text_lines
 from minibert.text.location import Location
 from minibert.text.request import RowRequest
