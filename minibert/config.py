@@ -177,6 +177,12 @@ class BertConfig(ConfigCompatibility):
         """Name the labels, and check all fields."""
         self.id2label = name_labels(num_labels, self.id2label, label2id)
         self.validate()
+        if self.problem_type == "single_label_classification" and len(self.id2label) == 1:
+            raise ValueError(
+                "config: problem_type='single_label_classification' needs two labels or more, not "
+                "one, whose loss would always be 0. Pass num_labels=2 for a yes or no, or "
+                "problem_type='regression' for a number."
+            )
 
     @property
     def own_attention(self) -> str | None:
@@ -222,12 +228,6 @@ class BertConfig(ConfigCompatibility):
             raise ValueError(
                 f"config: pad_token_id should be below vocab_size ({self.vocab_size}), "
                 f"not {pad!r:.80}."
-            )
-        if self.problem_type == "single_label_classification" and len(indices) == 1:
-            raise ValueError(
-                "config: problem_type='single_label_classification' needs two labels or more, not "
-                "one, whose loss would always be 0. Pass num_labels=2 for a yes or no, or "
-                "problem_type='regression' for a number."
             )
         for name, supported in SUPPORTED.items():
             value = getattr(self, name)

@@ -62,6 +62,8 @@ class ConfigCompatibility:
     model_type: ClassVar[str] = "bert"
     sub_configs: ClassVar[dict[str, type]] = {}
     keys_to_ignore_at_inference: ClassVar[list[str]] = []
+    base_model_tp_plan: ClassVar[None] = None  # a BERT lies on one device
+    base_model_pp_plan: ClassVar[None] = None
     attribute_map: ClassVar[dict[str, str]] = {}  # other names of fields in a user's class
 
     def to_dict(self) -> dict[str, Any]:

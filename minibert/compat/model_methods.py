@@ -29,9 +29,9 @@ class ModelCompatibility(nn.Module):
     _tied_weights_keys: Any = None
     # A loss is the mean of a batch, whatever the Trainer counts for gradient accumulation.
     accepts_loss_kwargs: ClassVar[bool] = False
-    # Quantizers, launchers and the Trainer read these. None: nothing is to be treated differently.
-    _keep_in_fp32_modules: ClassVar[None] = None
-    _keep_in_fp32_modules_strict: ClassVar[None] = None
+    # Quantizers, launchers and the Trainer read these: nothing is to be treated differently.
+    _keep_in_fp32_modules: ClassVar[frozenset[str]] = frozenset()
+    _keep_in_fp32_modules_strict: ClassVar[frozenset[str]] = frozenset()
     _skip_keys_device_placement: ClassVar[None] = None
     _keys_to_ignore_on_save: ClassVar[None] = None
     _keys_to_ignore_on_load_missing: ClassVar[None] = None
@@ -110,6 +110,11 @@ class ModelCompatibility(nn.Module):
             encoder.gradient_checkpointing = False
 
     activation_checkpointing_disable = gradient_checkpointing_disable
+
+    @classmethod
+    def _can_set_experts_implementation(cls) -> bool:
+        """Whether the model has experts, which BERT has not."""
+        return False
 
     @classmethod
     def can_generate(cls) -> bool:

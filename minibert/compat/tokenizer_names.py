@@ -112,6 +112,10 @@ class TokenizerCompatibility:
         """Which warnings of transformers have been given. Code sets entries to silence them."""
         return vars(self).setdefault("_deprecation_warnings", {})
 
+    @deprecation_warnings.setter
+    def deprecation_warnings(self, given: dict[str, bool]) -> None:
+        vars(self)["_deprecation_warnings"] = given
+
     @property
     def additional_special_tokens(self: Any) -> list[str]:
         """The name of `extra_special_tokens` before transformers 5."""
