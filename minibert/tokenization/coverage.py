@@ -147,7 +147,7 @@ def unread_warning(tokenizer: BertTokenizer, texts: Sequence[str]) -> str:
     >>> from minibert import BertTokenizer
     >>> words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "hello", "##n"]
     >>> unread_warning(BertTokenizer(words), ["hello", "안녕", "hello hello 안녕"])[:60]
-    "this model's vocabulary cannot read 1 of 3 texts: most of the"
+    "this model's vocabulary cannot read 1 of 3 texts: most of th"
     """
     step = max(1, -(-len(texts) // SAMPLE_TEXTS))
     sample = [text for text in texts[::step] if not text.isascii()]
