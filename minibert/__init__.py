@@ -88,8 +88,31 @@ _INSTEAD = {
     "AutoModelForCausalLM": "it is an encoder, without a decoder",
     "BertLMHeadModel": "it is an encoder, without a decoder",
     "SentenceTransformer": "SentenceEmbedder.from_pretrained(name) is its counterpart",
+    "SentenceTransformerTrainer": "minibert finetune pairs trains embedders, or train "
+    "embedder.as_sentence_transformer() by it",
+    "SparseEncoder": "its vectors are dense",
+    "InputExample": "minibert finetune pairs reads the texts from a table",
+    "cos_sim": "similarity(a, b) is its counterpart",
+    "pytorch_cos_sim": "similarity(a, b) is its counterpart",
+    "dot_score": 'similarity(a, b, "dot") is its counterpart',
+    "euclidean_sim": 'similarity(a, b, "euclidean") is its counterpart',
+    "manhattan_sim": 'similarity(a, b, "manhattan") is its counterpart',
+    "quantize_embeddings": 'embedder.encode(texts, precision="int8") is its counterpart',
 }
 """Names of transformers and sentence-transformers that have another one here, or none."""
+
+_IN_SENTENCE_TRANSFORMERS = {
+    "paraphrase_mining": ".util",
+    "community_detection": ".util",
+    "mine_hard_negatives": ".util",
+    "pairwise_cos_sim": ".util",
+    "pairwise_dot_score": ".util",
+    "normalize_embeddings": ".util",
+    "truncate_embeddings": ".util",
+    "evaluation": "",
+    "losses": "",
+}
+"""What works with minibert's embedders and vectors, and the module of sentence-transformers."""
 
 __all__ = ["__version__", *_MODULES]
 
@@ -108,6 +131,12 @@ def __getattr__(name: str) -> Any:
     if name in _IN_TRANSFORMERS:
         advice = (
             f". That of transformers works with minibert's classes: from transformers import {name}"
+        )
+    elif name in _IN_SENTENCE_TRANSFORMERS:
+        module = f"sentence_transformers{_IN_SENTENCE_TRANSFORMERS[name]}"
+        advice = (
+            ". That of sentence-transformers works with minibert's embedders and vectors: "
+            f"from {module} import {name}"
         )
     elif name in _INSTEAD:
         advice = f": {_INSTEAD[name]}."

@@ -7,6 +7,7 @@ import importlib
 import pytest
 
 import minibert
+import minibert.util
 
 
 @pytest.mark.parametrize(
@@ -31,3 +32,17 @@ def test_other_names_raise_the_usual_errors() -> None:
     with pytest.raises(ImportError, match="cannot import name"):
         exec("from minibert import GPT2Model")
     assert importlib.import_module("minibert").BertModel is minibert.BertModel
+
+
+def test_names_of_sentence_transformers_say_what_to_use() -> None:
+    for name, advice in {
+        "cos_sim": "similarity",
+        "paraphrase_mining": "from sentence_transformers.util import",
+        "InputExample": "finetune pairs",
+        "semantic_search": "minibert.semantic_search",
+    }.items():
+        with pytest.raises(AttributeError, match=advice):
+            getattr(minibert.util, name)
+    with pytest.raises(ImportError, match="similarity"):
+        exec("from minibert import dot_score")
+    assert not hasattr(minibert, "no_such_name") and not hasattr(minibert.util, "no_such_name")

@@ -321,7 +321,7 @@ def add_texts(parser: Parser, help: str, *columns: str) -> None:
 def add_embedder(parser: Parser) -> None:
     """Options that decide how a text becomes a vector."""
     add_options(parser, "--backend")
-    names = ("precision", "device", "pooling", "layers", "layer_weights")
+    names = ("precision", "device", "pooling", "layers", "layer_weights", "truncate_dim")
     add_fields(parser, EmbedderOptions, *names, device="cpu")
     add_options(parser, "--max-length")
 

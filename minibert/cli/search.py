@@ -32,6 +32,12 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("minibert")
 
+_PROMPTS = {
+    "query": "Prompt of the queries: its name in the model's folder, or its words. Default: the "
+    "model's own.",
+    "document": "Prompt of the corpus: its name in the model's folder, or its words. Default: the "
+    "model's own.",
+}
 RERANKED = 100  # texts for each query that --rerank scores again
 
 
@@ -81,10 +87,19 @@ def add(parser: Parser) -> None:
         type=probability,
         default=1.0,
         metavar="PROB",
-        help="Share of the cross-encoder's score. The rest is the similarity of the vectors.",
+        help="Share of the cross-encoder's score, as the sigmoid of its logit. The rest is the "
+        "cosine of the vectors.",
     )
     add_embedder(parser)
+    for name, help_text in _PROMPTS.items():
+        parser.add_argument(f"--{name}-prompt", metavar="PROMPT", help=help_text)
     add_options(parser, "--top-k", default=5, help="Number of texts to show for each query.")
+    parser.add_argument(
+        "--min-score", type=float, metavar="SCORE", help="Leave out texts with a lower score."
+    )
+    parser.add_argument(
+        "--unique", action="store_true", help="Show a text that occurs several times once."
+    )
     add_results(parser)
 
 
@@ -95,20 +110,27 @@ def search(options: argparse.Namespace) -> None:
     if options.rerank is None:
         refuse_options(options, ["rerank_weight"], "weighs a cross-encoder: give --rerank NAME.")
     queries = _queries(options)
-    embedder = load_embedder(options)
+    embedder = _with_prompts(load_embedder(options), options)
+    if options.rerank_weight < 1 and embedder.similarity_fn_name != "cosine":
+        raise UsageError(
+            "--rerank-weight combines a score and a cosine, but the similarity of this model is "
+            f"{embedder.similarity_fn_name}: leave it out."
+        )
     of_corpus = embedder
     if options.corpus_model is not None:
-        of_corpus = load_embedder(options, name=options.corpus_model)
+        of_corpus = _with_prompts(load_embedder(options, name=options.corpus_model), options)
     rows = list(read(options.corpus, table_of(options)))
     texts = [row.text for row in rows]
     vectors = _vectors(options, of_corpus, texts)
     count = options.top_k if options.rerank is None else max(RERANKED, options.top_k)
     asked = [query.text for query in queries]
-    matches = _matches(embedder, asked, vectors, texts, count)
+    matches = _matches(embedder, asked, vectors, texts, count, options.unique)
     if options.rerank is not None:
         matches = _reranked(options, asked, matches, texts)
     with ResultPrinter(options) as results:
         for query, hits in zip(queries, matches, strict=True):
+            if options.min_score is not None:
+                hits = [(row, score) for row, score in hits if score >= options.min_score]
             hits = hits[: options.top_k]
             found = [_result(rows[row], row + 1, score) for row, score in hits]
             lines = [query.text] if len(queries) > 1 else []
@@ -119,6 +141,15 @@ def search(options: argparse.Namespace) -> None:
             if query.values.get(options.id_column) is not None:
                 about["query_id"] = query.values[options.id_column]
             results.show({**about, "results": found}, "\n".join(lines))
+
+
+def _with_prompts(embedder: TextEncoder, options: argparse.Namespace) -> TextEncoder:
+    """The embedder with the prompts of the options, each a name or words."""
+    for name in _PROMPTS:
+        prompt = getattr(options, f"{name}_prompt")
+        if prompt is not None:
+            embedder.prompts[name] = embedder.prompts.get(prompt, prompt)
+    return embedder
 
 
 def _queries(options: argparse.Namespace) -> list[Row]:
@@ -176,9 +207,17 @@ def _vectors(options: argparse.Namespace, embedder: TextEncoder, texts: list[str
 
 
 def _matches(
-    embedder: TextEncoder, queries: list[str], vectors: Any, texts: list[str], count: int
+    embedder: TextEncoder,
+    queries: list[str],
+    vectors: Any,
+    texts: list[str],
+    count: int,
+    unique: bool,
 ) -> list[list[tuple[int, float]]]:
-    """Row and similarity of the `count` nearest texts of each query. Blank ones are passed over."""
+    """Row and similarity of the `count` nearest texts of each query. Blank ones are passed over.
+
+    With `unique`, so are texts that stand before.
+    """
     from minibert.encoders.arithmetic.search import nearest
 
     encoded = embedder.encode_query(queries)
@@ -187,10 +226,13 @@ def _matches(
         rows, scores = nearest(encoded, vectors, width, metric=embedder.similarity_fn_name)
         matches = []
         for row_numbers, similarities in zip(rows.tolist(), scores.tolist(), strict=True):
-            pairs = zip(row_numbers, similarities, strict=True)
-            matches.append([(row, score) for row, score in pairs if texts[row].strip()])
+            hits: dict[int | str, tuple[int, float]] = {}  # by text, or by row
+            for row, score in zip(row_numbers, similarities, strict=True):
+                if texts[row].strip():
+                    hits.setdefault(texts[row] if unique else row, (row, score))
+            matches.append(list(hits.values()))
         if width >= len(texts) or min(map(len, matches)) >= count:
-            return [hits[:count] for hits in matches]
+            return [nearest_hits[:count] for nearest_hits in matches]
         width = min(4 * width, len(texts))
 
 
@@ -200,7 +242,13 @@ def _reranked(
     matches: list[list[tuple[int, float]]],
     texts: list[str],
 ) -> list[list[tuple[int, float]]]:
-    """The matches of each query in the order of a cross-encoder, or of both scores, weighted."""
+    """The matches of each query in the order of a cross-encoder, or of both scores, weighted.
+
+    Only numbers of one scale are added: the sigmoid of the cross-encoder's logit, as a service
+    gives it, and a cosine.
+    """
+    from torch.nn import Sigmoid
+
     from minibert.encoders.rerank import CrossEncoder
 
     encoder = CrossEncoder.from_pretrained(
@@ -209,10 +257,11 @@ def _reranked(
         device=options.device,  # checked with the embedder
     )
     weight = options.rerank_weight
+    settings: Any = {} if weight == 1 else {"activation_fn": Sigmoid()}
     reranked = []
     for query, hits in zip(queries, matches, strict=True):
         scored = []
-        for entry in encoder.rank(query, [texts[row] for row, _ in hits]):
+        for entry in encoder.rank(query, [texts[row] for row, _ in hits], **settings):
             row, similarity = hits[entry["corpus_id"]]
             scored.append((row, weight * entry["score"] + (1 - weight) * similarity))
         reranked.append(sorted(scored, key=lambda hit: -hit[1]))

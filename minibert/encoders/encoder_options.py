@@ -187,7 +187,14 @@ class EmbedderKeywords(TextModelKeywords, LoadKeywords, total=False):
         ),
     ]
     normalize: Annotated["bool | None", field(default=None)]
-    truncate_dim: Annotated["int | None", field(default=None)]
+    truncate_dim: Annotated[
+        "int | None",
+        option(
+            None,
+            "Number of dimensions to keep of each vector.",
+            metavar="N",
+        ),
+    ]
 
 
 class RerankerKeywords(TextModelKeywords, LoadKeywords, total=False):
@@ -222,7 +229,7 @@ class VectorKeywords(TypedDict, total=False):
         "str | None",
         option(
             None,
-            "Text to put before every text. Default: the model's own, if it has one.",
+            "Text to put before every text. Default: the model's own, if any.",
             metavar="TEXT",
         ),
     ]

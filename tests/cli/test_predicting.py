@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from conftest import tiny_config
 from tiny_folder import VOCABULARY, classifier_folder, tiny_folder
 
 import minibert
+from minibert import SentenceEmbedder
 from minibert.cli import main
 from minibert.text.location import Location
 
@@ -99,6 +101,14 @@ def test_a_search_weighs_a_reranker(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert scores("--rerank", ranker, "--rerank-weight", "0") == searched
     for row, score in scores("--rerank", ranker, "--rerank-weight", "0.25").items():
         assert score == pytest.approx(0.25 * reranked[row] + 0.75 * searched[row])
+    # of the same cross-encoder without an activation, the logits are not added to cosines
+    settings = Path(ranker, "config_sentence_transformers.json")
+    settings.write_text('{"activation_fn": "torch.nn.modules.linear.Identity"}', encoding="utf-8")
+    logits = scores("--rerank", ranker)
+    blended = scores("--rerank", ranker, "--rerank-weight", "0.25")
+    for row, score in blended.items():
+        assert score == pytest.approx(0.25 * reranked[row] + 0.75 * searched[row])
+        assert logits[row] == pytest.approx(math.log(reranked[row] / (1 - reranked[row])), abs=1e-4)
     assert main([*search, "--rerank-weight", "0.5"]) == 2
     assert "give --rerank NAME" in capsys.readouterr().err
 
@@ -185,3 +195,42 @@ def test_a_number_has_no_threshold(tmp_path: Path, capsys: pytest.CaptureFixture
     folder = classifier_folder(tmp_path / "model", 1)
     assert main(["classify", "-m", str(folder), "hello", "--threshold", "0.5"]) == 2
     assert "--threshold is for labels" in capsys.readouterr().err
+
+
+def test_a_search_with_prompts_and_fewer_dimensions(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Prompts are words, or the name of one in the model's folder."""
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text("tall trees\ngrow in korea\n\ntall trees\nhello world\n", encoding="utf-8")
+    model = tiny_folder(tmp_path / "m")
+    embedder = SentenceEmbedder.from_pretrained(model, truncate_dim=8)
+    expected = embedder.similarity(
+        embedder.encode(["trees"], prompt="query: "),
+        embedder.encode(["tall trees", "grow in korea", "hello world"], prompt="do "),
+    )[0]
+    search = ["search", "trees", "-m", str(model), "--corpus", str(corpus), "--json"]
+    options = ["--query-prompt", "query: ", "--truncate-dim", "8", "--unique"]
+
+    def results(*more: str) -> dict[int, float]:
+        assert main([*search, *options, *more]) == 0
+        found = json.loads(capsys.readouterr().out)["output"][0]["results"]
+        return {result["row"]: result["score"] for result in found}
+
+    found = results("--document-prompt", "do ")
+    assert sorted(found) == [1, 2, 5]  # a text that occurs twice, once
+    for row, score in zip((1, 2, 5), expected, strict=True):
+        assert found[row] == pytest.approx(float(score), abs=1e-5)
+    least = str(sorted(found.values())[1] - 1e-6)
+    best = results("--document-prompt", "do ", "--min-score", least)
+    assert sorted(best.values()) == sorted(found.values())[1:]
+    folder = SentenceEmbedder.from_pretrained(model)
+    folder.prompts = {"passage": "do "}
+    folder.save_pretrained(model)
+    assert results("--document-prompt", "passage") == pytest.approx(found)
+    vectors = str(tmp_path / "v")
+    embed = ["embed", "-m", str(model), "--file", str(corpus), "-o", vectors + "/"]
+    assert main([*embed, "--prompt-name", "passage", "--truncate-dim", "8"]) == 0
+    capsys.readouterr()
+    named = results("--document-prompt", "passage", "--vectors", vectors)
+    assert named == pytest.approx(found, abs=1e-5)
