@@ -29,7 +29,7 @@ from minibert.encoders.encoder_options import (
 from minibert.encoders.rows.token_rows import Rows, Settings, Vectors
 from minibert.encoders.text_encoder import TextEncoder
 from minibert.inference.batching import Report
-from minibert.inference.packing import run_packed
+from minibert.inference.packing import run_packed, weights_of
 from minibert.layouts import Layout, PackedLayout
 from minibert.model import BertModel
 from minibert.util.devices import resolve_device
@@ -445,10 +445,7 @@ class SentenceEmbedder(TextEncoder, nn.Module):
     def weights(self) -> Iterator[Any]:
         """The bytes of all weights, always in the same order."""
         for module in (self.model, self.steps):
-            # optimized models have them in another order
-            for name, tensor in sorted(module.state_dict().items()):
-                yield name.encode()
-                yield tensor.detach().cpu().contiguous().view(torch.uint8).numpy()
+            yield from weights_of(module)
 
     def move_to(self, device: Any) -> None:
         """Moves the model to a device, and leaves it there.

@@ -86,6 +86,7 @@ class TextModel:
 
     _coverage: Coverage | None = None  # made for the first text beyond ASCII
     _has_warned_of_unread = False
+    model: Any
     truncate_dim: int | None = None  # dimensions that an embedder's vectors keep. None: all
 
     def __init__(
@@ -124,6 +125,15 @@ class TextModel:
     @max_seq_length.setter
     def max_seq_length(self, length: int) -> None:
         self.max_length = length
+
+    def weights(self) -> Iterator[Any]:
+        """The bytes of all weights, always in the same order."""
+        if hasattr(self.model, "weights"):  # an export
+            yield from self.model.weights()
+        else:
+            from minibert.inference.packing import weights_of
+
+            yield from weights_of(self.model)
 
     if not TYPE_CHECKING:
 
@@ -271,7 +281,7 @@ class TextEncoder(TextModel):
     """An embedder of texts. Subclasses say how rows of token ids become pooled vectors.
 
     They have a `model` with a config, `pooling` (names), `layers`, `layer_weights`, `steps`, a
-    `dimension`, a `device` and `threads`, and the five methods that raise `NotImplementedError`
+    `dimension`, a `device` and `threads`, and the four methods that raise `NotImplementedError`
     here.
     """
 
@@ -293,10 +303,6 @@ class TextEncoder(TextModel):
     @property
     def threads(self) -> int:
         """Threads at work in one pass through the model."""
-        raise NotImplementedError
-
-    def weights(self) -> Iterator[Any]:
-        """The bytes of all weights, always in the same order."""
         raise NotImplementedError
 
     def move_to(self, device: Any) -> object:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from minibert.base import PreTrainedModel
 from minibert.inference.batching import BATCH_TOKENS, Report, batches
@@ -78,6 +78,16 @@ def run_packed(
             if report is not None:
                 report(indices)
     return results
+
+
+def weights_of(module: nn.Module) -> Iterator[Any]:
+    """The bytes of all weights of a module by name, in the order of the names.
+
+    The parts of optimized models have another order.
+    """
+    for name, tensor in sorted(module.state_dict().items()):
+        yield name.encode()
+        yield tensor.detach().cpu().contiguous().view(torch.uint8).numpy()
 
 
 def without_autocast(device_type: str) -> AbstractContextManager[Any]:

@@ -338,22 +338,9 @@ def fingerprint_of(encoder: Any) -> str:
         encoder: An embedder, a classifier, a reranker or a tagger, exported or not.
     """
     digest = tokenizer_digest(encoder.tokenizer)
-    for part in _weights_of(encoder):
+    for part in encoder.weights():
         digest.update(part)
     return digest.hexdigest()[:16]
-
-
-def _weights_of(encoder: Any) -> Iterator[Any]:
-    if hasattr(encoder, "weights"):
-        yield from encoder.weights()
-    elif hasattr(encoder, "source"):  # an exported head
-        yield encoder.source.require("model.onnx").read_bytes()
-    else:
-        import torch
-
-        for name, tensor in sorted(encoder.model.state_dict().items()):
-            yield name.encode()
-            yield tensor.detach().cpu().contiguous().view(torch.uint8).numpy()
 
 
 def load(

@@ -113,6 +113,12 @@ class OnnxGraph:
                 report(batch)
         return results
 
+    def weights(self) -> Iterator[Any]:
+        """The bytes of the graph, which holds all weights."""
+        with self.source.require("model.onnx").open("rb") as file:
+            while part := file.read(1 << 20):
+                yield part
+
     def __reduce__(self) -> Any:
         return OnnxGraph, (self.source, self.config)  # sessions cannot be pickled
 
@@ -248,12 +254,6 @@ class OnnxEmbedder(TextEncoder):
     def threads(self) -> int:
         """Threads at work in one pass through the model, as `open_session` sets them."""
         return openmp_threads() or os.cpu_count() or 1
-
-    def weights(self) -> Iterator[Any]:
-        """The bytes of the graph, which holds all weights."""
-        with self.model.source.require("model.onnx").open("rb") as file:
-            while part := file.read(1 << 20):
-                yield part
 
     def to(self, device: object) -> OnnxEmbedder:
         """The embedder itself.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -85,6 +85,10 @@ class OnnxHead(TextScorer):
             advice = 'SentenceEmbedder.from_pretrained(..., backend="onnx") runs it'
             raise ValueError(f"{checkpoint} was exported from an embedder: {advice}.")
         return cls(checkpoint)
+
+    def weights(self) -> Iterator[Any]:
+        """The bytes of the graph, which holds all weights."""
+        return self.graph.weights()
 
     @property
     def head(self) -> str:
