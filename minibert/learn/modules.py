@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 _IMPORT = re.compile(r'^import \{([^}]*)\} from "(\.[^"]+)";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:const|class|(?:async )?function) (\w+|\$))", re.MULTILINE)
 # Comments that have lines of their own. They are a fifth of the sources, and stay there.
-_COMMENT = re.compile(r"^ *(?://.*|/\*\*[\s\S]*?\*/)\n", re.MULTILINE)
+_COMMENT = re.compile(r"^ *(?://.*|/\*\*(?:(?!\*/)[\s\S])*\*/)\n", re.MULTILINE)
 _OTHER = re.compile(r"^(?:import\b|export\b).*", re.MULTILINE)
 
 

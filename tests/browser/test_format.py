@@ -1,4 +1,4 @@
-"""The page's JavaScript, CSS and HTML: formatted by Prettier, and checked by ESLint."""
+"""The page's JavaScript, CSS and HTML: formatted by Prettier, checked by ESLint and TypeScript."""
 
 from __future__ import annotations
 
@@ -26,13 +26,18 @@ def run(tool: str, *arguments: str) -> str:
 
 
 def test_prettier_changes_nothing() -> None:
-    files = ["minibert/learn/page/**/*.{js,css,html}", "tests/page/*.js"]
+    files = ["minibert/learn/page/**/*.{js,ts,css,html}", "tests/page/*.js"]
     assert run("prettier", "--config", str(TOOLS / "package.json"), "--check", *files) == ""
 
 
 def test_eslint_finds_nothing() -> None:
     files = ["minibert/learn/page", "tests/page/*.js"]
     assert run("eslint", "--config", str(TOOLS / "eslint.config.js"), *files) == ""
+
+
+def test_types_fit() -> None:
+    """TypeScript checks the types in the comments, strictly."""
+    assert run("tsc", "--project", str(TOOLS)) == ""
 
 
 def test_the_lock_file_names_no_registry() -> None:

@@ -53,7 +53,8 @@ def test_modules_are_joined_in_the_order_of_their_imports(tmp_path: Path) -> Non
         tmp_path,
         main='import { b } from "./b.js";\nimport { a as first } from "./a.js";\n\nb(first);\n',
         b='import { a } from "./a.js";\n\nexport function b() {\n  return a;\n}\n',
-        a="// A.\n\n/**\n * The first.\n */\nexport const a = '// 1'; // kept\nconst own = 2;\n",
+        a="// A.\n\n/**\n * The first.\n */\nexport const a = '// 1'; // kept\n"
+        "const own =\n  /** @type {any} */ (2);\n\n/** B. */\nconst b = 3;\n",
     )
     script = join(tmp_path, "main.js")
     assert re.findall(r'^modules\["(.*)"\] = ', script, re.MULTILINE) == ["a.js", "b.js", "main.js"]
@@ -62,6 +63,7 @@ def test_modules_are_joined_in_the_order_of_their_imports(tmp_path: Path) -> Non
     assert "import" not in script and "export" not in script
     # comments with lines of their own stay in the sources
     assert "A." not in script and "The first" not in script and "'// 1'; // kept" in script
+    assert "(2);" in script and "B." not in script
 
 
 def test_modules_that_import_each_other_are_an_error(tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ import { buildTheme, showTheme } from "./views/theme.js";
 import { STOPS, buildTour, drawTour, goTo } from "./views/tour.js";
 import { buildTraining, drawTraining } from "./views/training/training.js";
 
+/** @type {Record<string, any>} */
 const DRAW = {
   text: drawText,
   embeddings: drawEmbeddings,
@@ -75,15 +76,21 @@ function rebuildPage() {
   draw();
 }
 
-/** Prepares the page for changes of the state: the description of a number belongs to the old one. */
+/**
+ * Prepares the page for changes of the state: the description of a number belongs to the old one.
+ * @param {{section: string}} of
+ */
 function beforeChange({ section }) {
   tell("");
   if (section && section !== state.section) {
-    document.querySelector("main").scrollTop = 0;
+    $("page").querySelector("main").scrollTop = 0;
   }
 }
 
-/** Offers a token to predict whenever the predictions are opened. */
+/**
+ * Offers a token to predict whenever the predictions are opened.
+ * @param {{section: string}} of
+ */
 function afterChange({ section }) {
   if (section === "predictions") {
     hideOne();
@@ -124,7 +131,7 @@ async function start() {
       current.live = await Live.start(page.live, settings);
       await readEntries();
     } catch (error) {
-      state.trouble = error.message;
+      state.trouble = /** @type {any} */ (error).message;
     }
   }
   if (current.live && !page.complete) {
@@ -195,5 +202,5 @@ async function start() {
     }
   };
 }
-window.minibert = { run };
+Object.assign(window, { minibert: { run } });
 start();

@@ -6,6 +6,7 @@ import { state } from "../state/store.js";
 
 /** Returns the values that the texts of scenes mention. */
 export function amounts() {
+  /** @type {Record<string, any>} */
   const all = {
     count: page.lesson.sentences.length,
     name: page.name,

@@ -15,7 +15,10 @@ import { t } from "../state/words.js";
 
 const NO_SHARE = 255; // in a sentence that a pattern does not apply to
 
-/** Returns the share of attention that a uniform head would give to each pattern. */
+/**
+ * Returns the share of attention that a uniform head would give to each pattern.
+ * @param {{piece: string}[]} own
+ */
 function evenShare(own) {
   const { real, rules } = patternRules(own);
   return Object.fromEntries(
@@ -52,7 +55,10 @@ export const evidence = new Experiment(
   },
 );
 
-/** Returns the shares of a pattern in all sentences: those of a uniform head, then of each head. */
+/**
+ * Returns the shares of a pattern in all sentences: those of a uniform head, then of each head.
+ * @param {string} rule
+ */
 function evidenceFor(rule) {
   return keep(`evidence.${rule}.${evidence.results.length}`, () => {
     const all = evidence.results.map((result) => atob(result));
@@ -69,9 +75,18 @@ function evidenceFor(rule) {
 
 const patternNames = () => Object.keys(patternRules(current.tokens).rules);
 
+/**
+ * @param {number} layer
+ * @param {number} head
+ * @param {string} [rule]
+ */
 const sharesOfHead = (layer, head, rule = state.rule) =>
   evidenceFor(rule)[1 + layer * sizes.heads + head];
 
+/**
+ * @param {number} layer
+ * @param {number} head
+ */
 export const evidenceOf = (layer, head) => average(sharesOfHead(layer, head));
 
 export const evenEvidence = (rule = state.rule) => average(evidenceFor(rule)[0]);
@@ -79,10 +94,15 @@ export const evenEvidence = (rule = state.rule) => average(evidenceFor(rule)[0])
 /**
  * Returns by how much a head's share exceeds that of a uniform head in the same sentences, with the
  * half width of its interval. `heads` is the number of heads that are looked at together.
+ * @param {number} layer
+ * @param {number} head
+ * @param {any} [heads]
  */
 function aboveChance(layer, head, heads = 1) {
   const even = evidenceFor(state.rule)[0];
-  const differences = sharesOfHead(layer, head).map((share, i) => share - even[i]);
+  const differences = sharesOfHead(layer, head).map(
+    (/** @type {any} */ share, /** @type {number} */ i) => share - even[i],
+  );
   const wide = heads > 1 ? 3.3 / 1.96 : 1; // 0.05 / 48 for each of 48 heads
   return { mean: average(differences), error: wide * errorOf(differences) };
 }
@@ -96,13 +116,17 @@ function headsAboveChance() {
   }).length;
 }
 
-/** Returns the head with the largest `share(probabilities, head)` on the current text. */
+/**
+ * Returns the head with the largest `share(probabilities, head)` on the current text.
+ * @param {any} share
+ */
 function largestHead(share) {
   const shares = everyHead().map(([layer, head]) => share(attention(layer, "probabilities"), head));
   const [layer, head] = everyHead()[shares.indexOf(Math.max(...shares))];
   return { layer, head };
 }
 
+/** @type {Figure} */
 export const evidenceFigure = {
   ready: () => evidence.complete,
   caption: () =>
@@ -117,7 +141,8 @@ export const evidenceFigure = {
       () => {
         const { real, rules } = patternRules(current.tokens);
         const head = largestHead(
-          (values, own) => patternShare(values, own, real, rules[name]) ?? 0,
+          (/** @type {any} */ values, /** @type {any} */ own) =>
+            patternShare(values, own, real, rules[name]) ?? 0,
         );
         change({ ...head, rule: name });
       },
@@ -148,6 +173,7 @@ export const evidenceFigure = {
 /**
  * Compares the chosen head's share for the chosen pattern in the scene's own sentence and over many
  * sentences.
+ * @param {Computed} before
  */
 export function measurePattern(before) {
   const { layer, head, rule } = state;
@@ -186,7 +212,10 @@ export function measurePattern(before) {
   };
 }
 
-/** Rows on the chosen head and pattern, whatever they are. */
+/**
+ * Rows on the chosen head and pattern, whatever they are.
+ * @param {Computed} before
+ */
 export function ownPattern(before) {
   if (!evidence.complete) {
     return [];

@@ -15,6 +15,7 @@ export const SHRINK = 0.001; // weight decay
 
 export const SEEN_STEPS = [0, 1, 3, 10, 30, 100, 300]; // steps at which the loss is recorded
 
+/** @param {any} logit */
 export const logistic = (logit) => 1 / (1 + Math.exp(-logit));
 
 /** Lets the browser update the screen. */
@@ -22,8 +23,10 @@ export const breath = () => new Promise((resolve) => setTimeout(resolve));
 
 /**
  * Trains logistic regression on rows with label 0 or 1, by plain gradient descent.
- * @param watch (step, classify) => called with the current classifier before each step and at the
+ * @param {(step: number, classify: (row: number[]) => number) => void} [watch] (step, classify) => called with the current classifier before each step and at the
  *   end.
+ * @param {number[][]} rows
+ * @param {number[]} labels
  * @returns (row) => probability of label 1.
  */
 export async function fitClassifier(rows, labels, watch = () => {}) {
@@ -31,8 +34,15 @@ export async function fitClassifier(rows, labels, watch = () => {}) {
   const centered = rows.map((row) => row.map((value, c) => value - mean[c]));
   const weights = new Float64Array(mean.length);
   let bias = 0;
+  /** @param {any} row */
   const classify = (row) =>
-    logistic(row.reduce((sum, value, c) => sum + (value - mean[c]) * weights[c], bias));
+    logistic(
+      row.reduce(
+        (/** @type {any} */ sum, /** @type {any} */ value, /** @type {number} */ c) =>
+          sum + (value - mean[c]) * weights[c],
+        bias,
+      ),
+    );
   for (let step = 0; step < STEPS_OF_TASK; step++) {
     if (step % 50 === 0) {
       await breath();
@@ -57,12 +67,14 @@ export async function fitClassifier(rows, labels, watch = () => {}) {
   return classify;
 }
 
+/** @type {Record<string, any>} */
 export const taskwork = { done: 0, total: 1, running: false, learning: false, classifiers: null };
 
 /** Returns the mean states of all labeled sentences: {depth: [vector, ...]}. */
 export const labeledMeans = () =>
   keep("labeled means", async () => {
     const texts = labeledTexts();
+    /** @type {Record<string, number[][]>} */
     const means = { 0: [], [sizes.layers]: [] };
     Object.assign(taskwork, { running: true, total: texts.length });
     for (const [text] of texts) {

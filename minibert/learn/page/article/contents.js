@@ -3,15 +3,24 @@
 import { current } from "../state/current.js";
 import { page } from "../state/page.js";
 
+/** @type {(name: string) => any} */
 export const crowd = (name) => page.lesson.crowds[name];
 
+/** @param {string} name */
 export const example = (name) => page.lesson.examples[name]; // what a shared scene takes from its article
 
-/** Returns what was measured in Python about the bundled model, or nothing for another model. */
+/**
+ * Returns what was measured in Python about the bundled model, or nothing for another model.
+ * @param {string} name
+ */
 export const studied = (name) => page.lesson?.studied?.[name];
 
 const kept = new Map(); // computed values by name
 
+/**
+ * @param {string} name
+ * @param {() => any} compute
+ */
 export function keep(name, compute) {
   if (!kept.has(name)) {
     kept.set(name, compute());
@@ -21,6 +30,7 @@ export function keep(name, compute) {
 
 export const computed = new Map(); // sentences by text, each computed once
 
+/** @param {string} text */
 export function computeOnce(text) {
   if (!computed.has(text)) {
     computed.set(text, current.live.compute({ text }));

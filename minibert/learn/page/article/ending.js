@@ -13,7 +13,12 @@ const TAKEN_HOME = 5;
 
 const DOORS = 5;
 
-/** Returns a list of texts of the article, such as "lesson.end.home.0" and the following ones. */
+/**
+ * Returns a list of texts of the article, such as "lesson.end.home.0" and the following ones.
+ * @param {string} kind
+ * @param {string} key
+ * @param {number} count
+ */
 function endingList(kind, key, count) {
   const list = element(kind);
   for (let i = 0; i < count; i++) {
@@ -24,12 +29,17 @@ function endingList(kind, key, count) {
   return list;
 }
 
-/** Returns a table of all scenes with their outcome and whether it was predicted. */
+/**
+ * Returns a table of all scenes with their outcome and whether it was predicted.
+ * @param {any} kept
+ * @param {(scene: number) => Promise<void>} enter
+ */
 function guessTable(kept, enter) {
   const table = element("table", "", { id: "ending-guesses" });
   const body = table.createTBody();
   for (const [i, { id }] of SCENES.entries()) {
     const own = kept.get(id);
+    /** @param {any} which */
     const choice = (which) => t(`lesson.${id}.choice.${which}`, amounts());
     const row = body.insertRow();
     let mark = "–";
@@ -54,7 +64,7 @@ function guessTable(kept, enter) {
 }
 
 /**
- * @param enter (scene) => opens a scene.
+ * @param {(scene: number) => Promise<void>} enter (scene) => opens a scene.
  */
 export function drawEnding(enter) {
   const kept = keptGuesses();

@@ -15,22 +15,35 @@ const REPEATED = 20; // items of a shipped experiment that are measured again
 
 const PATIENCE = 5000; // milliseconds that this may take
 
+/**
+ * @template [Item=any]
+ */
 export class Experiment {
+  /** @type {Map<string, Experiment>} All experiments, by name. */
+  static all = new Map();
+  /** @type {any[] | undefined} */
+  found;
+
   /**
-   * @param name key of the shipped results.
-   * @param items () => list of the items to measure.
-   * @param measure (item, index) => promise of its result, ready for JSON.
-   * @param alike (result, result) => whether two results of one item agree.
+   * @param {string} name key of the shipped results.
+   * @param {() => Item[]} items returns the items to measure.
+   * @param {(item: Item, index: number) => Promise<any>} measure returns a result, ready for JSON.
+   * @param {(a: any, b: any) => boolean} alike whether two results of one item agree.
    */
   constructor(name, items, measure, alike = isAlike) {
     const again = { count: 0, alike: 0, tried: false };
-    Object.assign(this, { name, items, measure, alike, again, running: false });
+    this.name = name;
+    this.items = items;
+    this.measure = measure;
+    this.alike = alike;
+    this.again = again;
+    this.running = false;
     Experiment.all.set(name, this);
   }
 
+  /** @returns {any[]} */
   get results() {
-    this.found ??= page.lesson?.measured?.[this.name] ?? [];
-    return this.found;
+    return (this.found ??= page.lesson?.measured?.[this.name] ?? []);
   }
 
   get complete() {
@@ -42,7 +55,10 @@ export class Experiment {
     return Boolean(page.lesson?.measured?.[this.name]);
   }
 
-  /** Measures the missing items while `wanted()`, or repeats some if none is missing. */
+  /**
+   * Measures the missing items while `wanted()`, or repeats some if none is missing.
+   * @param {() => boolean} wanted
+   */
   async begin(wanted) {
     if (this.running || (this.complete && (this.again.tried || !this.isShipped))) {
       return;
@@ -56,6 +72,7 @@ export class Experiment {
     announce("measured");
   }
 
+  /** @param {() => boolean} wanted */
   async finish(wanted) {
     while (!this.complete && wanted()) {
       const index = this.results.length;
@@ -66,7 +83,10 @@ export class Experiment {
     }
   }
 
-  /** Measures items that are spread over the list again, and compares them with the results. */
+  /**
+   * Measures items that are spread over the list again, and compares them with the results.
+   * @param {() => boolean} wanted
+   */
   async repeat(wanted) {
     const items = this.items();
     const many = Math.min(REPEATED, items.length);
@@ -80,9 +100,13 @@ export class Experiment {
     this.again.tried = wanted();
   }
 }
-Experiment.all = new Map();
 
-/** Returns whether two results agree: numbers within 0.01, everything else exactly. */
+/**
+ * Returns whether two results agree: numbers within 0.01, everything else exactly.
+ * @param {any} a
+ * @param {any} b
+ * @returns {boolean}
+ */
 function isAlike(a, b) {
   if (typeof a === "number" && typeof b === "number") {
     return Math.abs(a - b) <= 0.01 * Math.max(1, Math.abs(b));
@@ -94,8 +118,12 @@ function isAlike(a, b) {
   return a === b;
 }
 
-/** Returns the progress of experiments, from 0 to 1. */
+/**
+ * Returns the progress of experiments, from 0 to 1.
+ * @param {any[]} experiments
+ */
 export function progressOf(experiments) {
+  /** @param {{results: any[], items: any}} of */
   const part = ({ results, items }) => Math.min(results.length / Math.max(items().length, 1), 1);
   return {
     running: experiments.some(({ running, complete }) => running && !complete),
@@ -103,15 +131,19 @@ export function progressOf(experiments) {
   };
 }
 
-/** Returns how many results of experiments were measured again, in words. */
+/**
+ * Returns how many results of experiments were measured again, in words.
+ * @param {any[]} experiments
+ */
 export function saidAgain(experiments) {
   const shipped = experiments.filter(({ isShipped, again }) => isShipped && again.count > 0);
+  /** @param {any} f */
   const sum = (f) => shipped.reduce((total, own) => total + f(own), 0);
   return shipped.length
     ? t("lesson.again.said", {
-        count: sum(({ again }) => again.count),
-        alike: sum(({ again }) => again.alike),
-        total: sum(({ results }) => results.length),
+        count: sum((/** @type {any} */ { again }) => again.count),
+        alike: sum((/** @type {any} */ { again }) => again.alike),
+        total: sum((/** @type {any} */ { results }) => results.length),
       })
     : "";
 }

@@ -27,10 +27,14 @@ export function keptGuesses() {
   return kept;
 }
 
+/** @param {string} id */
 export const keptGuess = (id) => keptGuesses().get(id);
 
 /**
  * Keeps the prediction of a scene with its outcome. Only an outcome that is not final can change.
+ * @param {string} id
+ * @param {{outcome: any, open?: any}} of1
+ * @param {boolean} isPressed
  */
 export function keepGuess(id, { outcome, open = false }, isPressed) {
   const all = keptGuesses();
@@ -54,6 +58,8 @@ export function keepGuess(id, { outcome, open = false }, isPressed) {
 /**
  * Marks the predicted choice, and the outcome once it is known. A kept prediction cannot be
  * changed.
+ * @param {Scene} scene
+ * @param {any} [found]
  */
 export function drawChoices(scene, found = null) {
   const locked = Boolean(keptGuess(scene.id));

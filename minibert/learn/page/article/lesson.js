@@ -73,9 +73,11 @@ export function drawStage() {
 /**
  * Opens a scene, or the end after the last one. The page is set to the scene's state, whatever the
  * reader did before.
+ * @param {number} scene
  */
 export async function enter(scene) {
   judge.turn = {}; // cancels the judging of the previous scene
+  /** @param {string} title */
   const beginWith = (title) => {
     scrollerOf($("lesson")).scroller.scrollTop = 0;
     $(title)?.focus({ preventScroll: true }); // the end is drawn once its tokens are computed
@@ -157,6 +159,8 @@ export function drawLesson() {
   Object.assign($("scene-progress"), { hidden: !running, value: part });
   judge.latest = judge(scene);
 }
+/** @type {any} */
+drawLesson.written = "";
 
 /** Offers the other language, and the other set of scenes, which has a model of its own. */
 function drawSwitches() {
@@ -168,6 +172,7 @@ function drawSwitches() {
   Object.assign($("other-language"), {
     textContent: words[other]["lesson.read"],
     lang: other,
+    /** @param {any} event */
     onclick: (event) => {
       event.preventDefault();
       change({ language: other });
@@ -175,10 +180,17 @@ function drawSwitches() {
   });
   $("other-scenes").replaceChildren(...rich(t("lesson.others")));
 }
+/** @type {any} */
+drawSwitches.language = "";
 
-/** Writes the texts of a scene that are visible before the reader acts. */
+/**
+ * Writes the texts of a scene that are visible before the reader acts.
+ * @param {Scene} scene
+ */
 function writeScene(scene) {
+  /** @param {string} key */
   const say = (key) => t(`lesson.${scene.id}.${key}`, amounts());
+  /** @param {string} key */
   const has = (key) => words.en[`lesson.${scene.id}.${key}`];
   $("scene-more").open = false;
   saysNew.last = new WeakMap(); // every part is written anew, without explanations
@@ -190,7 +202,7 @@ function writeScene(scene) {
   const paragraphs = say("say").split("\n");
   $("scene-verdict").after($("scene-figure")); // an opening lies between the paragraphs
   $("scene-say").replaceChildren(
-    ...paragraphs.map((text) => {
+    ...paragraphs.map((/** @type {any} */ text) => {
       const paragraph = element("p");
       paragraph.append(...rich(text, seen));
       return paragraph;
@@ -237,11 +249,16 @@ function drawSceneNumbers() {
   $("scene-next").hidden = state.scene === SCENE_COUNT;
 }
 
-/** Shows what the page may say about the current state. Only the newest state is shown. */
+/**
+ * Shows what the page may say about the current state. Only the newest state is shown.
+ * @param {Scene} scene
+ */
 export async function judge(scene) {
   const turn = (judge.turn = {});
   const { may, changed } = standing(scene);
+  /** @type {any} */
   let found = null;
+  /** @type {any} */
   let failure = null;
   try {
     found = may === "nothing" ? null : await measured(scene, may);
@@ -255,7 +272,7 @@ export async function judge(scene) {
   const isVerdict = Boolean(found && may === "verdict");
   const { figure } = scene;
   // a figure with choices shows what was measured for any of them, also for a changed question
-  const mayDraw = isVerdict || (found && figure?.choices().length > 0);
+  const mayDraw = isVerdict || (found && (figure?.choices().length ?? 0) > 0);
   const drawn = Boolean(figure?.opening || (mayDraw && figure?.ready()));
   $("scene-wait").hidden = Boolean(found || state.ask);
   $("scene-wait").textContent = failure?.message || t("lesson.wait");
@@ -279,6 +296,12 @@ export async function judge(scene) {
     drawFigure(figure);
   }
 }
+/** @type {any} */
+judge.turn = {};
+/** @type {any} */
+judge.latest = null;
+/** @type {any} */
+judge.error = null;
 
 /** Waits for the newest judgment: another may begin while one is awaited. */
 export async function judged() {
@@ -292,6 +315,8 @@ export async function judged() {
 /**
  * Returns what the page has to say: the measurements of the verdict, once all experiments are
  * complete, or those of any text.
+ * @param {Scene} scene
+ * @param {any} may
  */
 export async function measured(scene, may) {
   const own = current.shown;
@@ -310,7 +335,11 @@ export async function measured(scene, may) {
   return scene.measure(before, own);
 }
 
-/** Runs experiments one after the other. */
+/**
+ * Runs experiments one after the other.
+ * @param {any[]} experiments
+ * @param {() => boolean} isOpen
+ */
 async function conduct(experiments, isOpen) {
   for (const experiment of experiments) {
     await experiment.begin(isOpen);

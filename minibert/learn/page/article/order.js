@@ -45,6 +45,7 @@ import { scene as unfreeze } from "./scenes/unfreeze/scene.js";
 import { scene as which } from "./scenes/which/scene.js";
 import { page } from "../state/page.js";
 
+/** @type {Scene[]} */
 export const ENGLISH = [
   prologue,
   pieces,
@@ -68,6 +69,7 @@ export const ENGLISH = [
   neurons,
 ];
 
+/** @type {Scene[]} */
 export const KOREAN = [
   prologue,
   eojeol,
@@ -95,12 +97,18 @@ export const KOREAN = [
   neurons,
 ];
 
-/** Whether the model has the weights that a scene needs, and was studied as it needs. */
+/**
+ * Whether the model has the weights that a scene needs, and was studied as it needs.
+ * @param {{needs?: string, studies?: string}} of
+ */
 export const fits = ({ needs, studies }) =>
-  (!needs || page.live.parameters.some(([name]) => name === needs)) &&
+  (!needs || page.live.parameters.some((/** @type {any[]} */ [name]) => name === needs)) &&
   (!studies || Boolean(studied(studies)));
 
+/** @type {Record<string, Scene[]>} */
+const articles = { en: ENGLISH, ko: KOREAN };
+
 /** The scenes of the article that fits the model. build.py chose it when the page was written. */
-export const SCENES = ({ en: ENGLISH, ko: KOREAN }[page.lesson?.language] ?? []).filter(fits);
+export const SCENES = (articles[page.lesson?.language] ?? []).filter(fits);
 
 export const SCENE_COUNT = page.lesson ? SCENES.length : 0;

@@ -12,7 +12,11 @@ import { page, sizes } from "../state/page.js";
 import { t } from "../state/words.js";
 import { awakePupils } from "../views/training/snapshots.js";
 
-/** Returns the mean of all tokens after a layer of a model. */
+/**
+ * Returns the mean of all tokens after a layer of a model.
+ * @param {Computed} what
+ * @param {string} name
+ */
 function meanOfStates(what, name) {
   const states = what.steps.get(name);
   return centerOf(what.tokens.map((_, i) => states.row(i)));
@@ -27,7 +31,12 @@ async function plainModel() {
 
 const plainLast = () => `layer.${page.run.config.num_hidden_layers - 1}.output`;
 
-/** Returns the cosines of the first text with the others, by their means after a layer. */
+/**
+ * Returns the cosines of the first text with the others, by their means after a layer.
+ * @param {any} model
+ * @param {string[]} texts
+ * @param {string[]} names
+ */
 async function cosinesOf(model, texts, names) {
   const runs = await Promise.all(texts.map((text) => model.compute({ text })));
   return names.map((name) => {
@@ -57,12 +66,14 @@ export const plainParaphrases = new Experiment(
   async (texts) => (await cosinesOf(await plainModel(), texts, [plainLast()]))[0],
 );
 
+/** @type {Figure} */
 export const paraphrasesFigure = {
   ready: () => paraphrases.complete && plainParaphrases.complete,
   caption: () => t("lesson.sentence.caption", { count: paraphrases.results.length }),
   choices: () => [],
   said: () => t("lesson.sentence.said"),
   draw: (box) => {
+    /** @param {string} name */
     const pairsOf = (name) => paraphrases.results.map((result) => result[name]);
     const table = element("table");
     const head = element("tr");
@@ -82,11 +93,14 @@ export const paraphrasesFigure = {
       const row = body.insertRow();
       row.append(
         element("th", label, { scope: "row" }),
-        element("td", average(pairs.map(([words]) => words)).toFixed(2)),
-        element("td", average(pairs.map(([, meaning]) => meaning)).toFixed(2)),
+        element("td", average(pairs.map((/** @type {any[]} */ [words]) => words)).toFixed(2)),
+        element("td", average(pairs.map((/** @type {any[]} */ [, meaning]) => meaning)).toFixed(2)),
         element(
           "td",
-          shareOf(pairs.filter(([words, meaning]) => meaning > words).length, pairs.length),
+          shareOf(
+            pairs.filter((/** @type {any[]} */ [words, meaning]) => meaning > words).length,
+            pairs.length,
+          ),
         ),
       );
     }
@@ -100,8 +114,11 @@ export const nearest = new Experiment(
   () => crowd("paraphrases"),
   async (texts, index) => {
     const all = crowd("paraphrases");
-    const meanings = await Promise.all(all.map(([, , text]) => computeOnce(text)));
+    const meanings = await Promise.all(
+      all.map((/** @type {any[]} */ [, , text]) => computeOnce(text)),
+    );
     const own = await computeOnce(texts[0]);
+    /** @param {number} depth */
     const isNearest = (depth) => {
       const alike = meanings.map((what) => cosine(meanState(own, depth), meanState(what, depth)));
       return alike.indexOf(Math.max(...alike)) === index;

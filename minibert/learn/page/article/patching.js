@@ -12,14 +12,23 @@ import { t } from "../state/words.js";
 import { WirePanel } from "../views/compare/carriers-panel.js";
 import { blankMap, fillMap, patchedText } from "../views/compare/carriers.js";
 
-/** Replaces "it" by a noun phrase with [MASK], to see which noun the model predicts. */
+/**
+ * Replaces "it" by a noun phrase with [MASK], to see which noun the model predicts.
+ * @param {string} text
+ */
 export const hideIt = (text) => text.replace(/\bit\b/i, "the [MASK]");
 
+/** @type {Record<string, any>} */
 export const patching = { ...blankMap("", []), hides: false };
 
 const sceneWire = new WirePanel("scene-wire", () => patching);
 
-/** Fills the map of the scene's two texts, with "it" masked. Results of other texts are dropped. */
+/**
+ * Fills the map of the scene's two texts, with "it" masked. Results of other texts are dropped.
+ * @param {Computed} before
+ * @param {Computed} now
+ * @param {() => boolean} isOpen
+ */
 async function sweep(before, now, isOpen) {
   const texts = [before, now].map((what) => hideIt(what.request.text));
   const key = texts.join("\n");
@@ -37,7 +46,11 @@ async function sweep(before, now, isOpen) {
   }
 }
 
-/** Shows the best words with one state replaced. */
+/**
+ * Shows the best words with one state replaced.
+ * @param {number} layer
+ * @param {any} token
+ */
 export async function patchAt(layer, token) {
   const what = await patchedText(patching, layer, token);
   patching.chosen = { layer, token, words: await answersOf(what) };
@@ -47,6 +60,7 @@ export async function patchAt(layer, token) {
 /**
  * Returns where a token of the map is in the text of the page, which has a word instead of "the
  * [MASK]".
+ * @param {any} token
  */
 function placeOnPage(token) {
   const { place, texts } = patching;
@@ -54,6 +68,7 @@ function placeOnPage(token) {
   return token < place ? Math.min(token, place - more) : token - more;
 }
 
+/** @type {Figure} */
 export const patchFigure = {
   begin: sweep,
   drawBeside: () => sceneWire.draw(),
@@ -81,8 +96,12 @@ export const patchFigure = {
   plan: () => {
     const { texts, cells, plain, place, id } = patching;
     const most = Math.max(...plain);
-    const [own, other] = texts.map((what) => what.tokens);
+    const [own, other] = texts.map((/** @type {any} */ what) => what.tokens);
     const at = patching.chosen ?? { layer: 0, token: place };
+    /**
+     * @param {number} r
+     * @param {number} c
+     */
     const value = (r, c) => cells[c]?.[r]; // undefined until it is measured
     return {
       rows: own.length,

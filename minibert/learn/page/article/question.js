@@ -13,19 +13,34 @@ import { state } from "../state/store.js";
 /** What the model reads. It concerns every scene. */
 const INPUTS = ["text", "pair", "masked", "off", "sides", "padTo", "type"];
 
-/** Returns the state that a scene begins with. */
+/**
+ * Returns the state that a scene begins with.
+ * @param {Scene} scene
+ */
 export const firstState = (scene) => ({ ...BLANK(), ...scene.set() });
 
-/** Returns the state that a scene asks about. */
+/**
+ * Returns the state that a scene asks about.
+ * @param {Scene} scene
+ */
 const askedState = (scene) => ({ ...firstState(scene), ...scene.act() });
 
-/** Returns the values that concern a scene: the inputs, and what else it names. */
+/**
+ * Returns the values that concern a scene: the inputs, and what else it names.
+ * @param {Scene} scene
+ * @param {any} from
+ * @param {any} request
+ */
 const concerning = (scene, from, request) => ({
   ...Object.fromEntries(INPUTS.map((name) => [name, request[name]])),
   ...Object.fromEntries((scene.concerns ?? []).map((name) => [name, from[name]])),
 });
 
-/** Returns the names of what differs between a state and what the page shows. */
+/**
+ * Returns the names of what differs between a state and what the page shows.
+ * @param {Scene} scene
+ * @param {any} from
+ */
 function changedFrom(scene, from) {
   const wanted = concerning(scene, from, requestOf(from));
   const present = concerning(scene, state, current.shown.request);
@@ -38,6 +53,7 @@ export const pressed = new Set(); // ids of the scenes whose button the reader h
  * Returns what the page may say in a scene: "nothing" before the reader has acted, a "verdict" on
  * the question of the scene, or only measurements of a "changed" question. Opening the door of a
  * question is no act.
+ * @param {Scene} scene
  */
 export function standing(scene) {
   if (state.ask) {
@@ -55,7 +71,12 @@ export function standing(scene) {
   return { may: own.length ? "changed" : "nothing", changed: own };
 }
 
-/** Returns what can be measured on any two texts, and what the scene adds for them. */
+/**
+ * Returns what can be measured on any two texts, and what the scene adds for them.
+ * @param {Scene} scene
+ * @param {Computed} before
+ * @param {Computed} now
+ */
 export async function measuredAnyway(scene, before, now) {
   const answers = await Promise.all([before, now].map((what) => answersOf(what)));
   const rows = [["pieces", ...[before, now].map((what) => inner(what).join(" · "))]];

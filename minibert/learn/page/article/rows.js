@@ -20,20 +20,28 @@ export async function comparedTexts() {
   return comparison.texts;
 }
 
-/** Returns the cosines of the first compared sentence with the others at two depths, as rows. */
+/**
+ * Returns the cosines of the first compared sentence with the others at two depths, as rows.
+ * @param {(texts: Computed[], depth: number, which: number) => number} alike
+ */
 export async function comparedRows(alike) {
   const texts = await comparedTexts();
   return texts
     .slice(1)
-    .map(({ request }, i) => [
+    .map((/** @type {any} */ { request }, /** @type {number} */ i) => [
       request.text,
       ...[0, state.depth].map((depth) => brief(alike(texts, depth, i + 1))),
     ]);
 }
 
-/** Returns the score and the share between the chosen tokens of a text, with their names. */
+/**
+ * Returns the score and the share between the chosen tokens of a text, with their names.
+ * @param {Computed} what
+ * @returns {any} its name, score, share and sum
+ */
 export function chosenPair(what) {
   const [query, key] = [state.token, state.key].map((at) => Math.min(at, what.tokens.length - 1));
+  /** @param {string} name */
   const of = (name) =>
     what.steps.get(`layer.${state.layer}.attention.${name}`).at(state.head, query, key);
   return {
@@ -47,15 +55,21 @@ export function chosenPair(what) {
   };
 }
 
-/** Rows on a word in two texts: its places, and the cosines of its vectors if both have it. */
+/**
+ * Rows on a word in two texts: its places, and the cosines of its vectors if both have it.
+ * @param {Computed} before
+ * @param {Computed} now
+ * @param {string} word
+ */
 export function sameWordRows(before, now, word) {
   const places = [before, now].map((what) => placeOf(what, word));
   const rows = [[`place of “${word}”`, ...places.map((at) => (at < 0 ? "–" : at))]];
   if (places.includes(-1)) {
     return rows;
   }
+  /** @param {number} depth */
   const alike = (depth) =>
-    cosine(...[before, now].map((what, i) => hiddenState(depth, what).row(places[i])));
+    cosine(hiddenState(depth, before).row(places[0]), hiddenState(depth, now).row(places[1]));
   return [
     ...rows,
     ["alike.any", `h0: ${brief(alike(0))}`, `h${sizes.layers}: ${brief(alike(sizes.layers))}`],
@@ -66,13 +80,15 @@ export function sameWordRows(before, now, word) {
 export async function ownComparison() {
   const texts = await comparedTexts();
   const piece = texts[0].tokens[clamp(state.token, 0, texts[0].tokens.length - 1)].piece;
-  const places = texts.map((what) => placeOf(what, piece));
+  const places = texts.map((/** @type {any} */ what) => placeOf(what, piece));
   if (places.includes(-1)) {
-    return [["missing", piece, places.map((at) => (at < 0 ? "–" : at)).join(", ")]];
+    return [
+      ["missing", piece, places.map((/** @type {any} */ at) => (at < 0 ? "–" : at)).join(", ")],
+    ];
   }
   return texts
     .slice(1)
-    .map(({ request }, i) => [
+    .map((/** @type {any} */ { request }, /** @type {number} */ i) => [
       `${piece}: ${request.text}`,
       ...[0, state.depth].map(
         (depth) => `h${depth}: ${brief(compareCosine(depth, places[0], places[i + 1], i + 1))}`,
@@ -80,10 +96,20 @@ export async function ownComparison() {
     ]);
 }
 
-/** Returns what changes of the three vectors of a word if it stands in another place. */
+/**
+ * Returns what changes of the three vectors of a word if it stands in another place.
+ * @param {Computed} before
+ * @param {Computed} now
+ * @param {string} word
+ */
 export function vectorsOfPlace(before, now, word) {
   const [i, j] = [before, now].map((what) => placeOf(what, word));
   const names = ["word", "token_type", "position"];
+  /**
+   * @param {Computed} what
+   * @param {string} name
+   * @param {number} at
+   */
   const row = (what, name, at) => what.steps.get(`embeddings.${name}`).row(at);
   const alike = names.map((name) => cosine(row(before, name, i), row(now, name, j)));
   const places = inner(before).map((_, at) => at + 1);
@@ -105,7 +131,10 @@ export function vectorsOfPlace(before, now, word) {
   };
 }
 
-/** Returns a head that an article names, or the last one of a smaller model. */
+/**
+ * Returns a head that an article names, or the last one of a smaller model.
+ * @param {{layer: number, head: number}} of
+ */
 export const namedHead = ({ layer, head }) => ({
   layer: Math.min(layer, sizes.layers - 1),
   head: Math.min(head, sizes.heads - 1),
@@ -118,7 +147,11 @@ export const exampleOfWhys = () => {
 
 export const layerNumbers = () => [...Array(sizes.layers).keys()];
 
-/** Returns whether the best word of each altered request is that of the whole model. */
+/**
+ * Returns whether the best word of each altered request is that of the whole model.
+ * @param {string} text
+ * @param {Partial<ModelRequest>[]} alterations
+ */
 export async function keptAnswers(text, alterations) {
   const [[word]] = await answersOf(await current.live.compute({ text }));
   const kept = [];
@@ -129,6 +162,10 @@ export async function keptAnswers(text, alterations) {
   return kept;
 }
 
-/** Returns how many results have a true entry at an index, as a share. */
+/**
+ * Returns how many results have a true entry at an index, as a share.
+ * @param {{results: any[]}} of
+ * @param {number} index
+ */
 export const survivors = ({ results }, index) =>
   shareOf(results.filter((own) => own[index]).length, results.length);

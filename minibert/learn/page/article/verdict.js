@@ -13,6 +13,7 @@ import { t } from "../state/words.js";
 /**
  * Returns the first sentence of a verdict, those that follow, and the details behind an empty line.
  * Only details are folded: the answer to the question of the scene is always seen.
+ * @param {any} whole
  */
 function inParts(whole) {
   const [shown, details = ""] = whole.split("\n\n");
@@ -23,6 +24,8 @@ function inParts(whole) {
 /**
  * Whether an element is to say something else than it does. What it says already is not written
  * again, so that what the reader opened there, or what has the focus, stays.
+ * @param {any} box
+ * @param {...any} said
  */
 export function saysNew(box, ...said) {
   const all = JSON.stringify([state.language, said]);
@@ -32,7 +35,13 @@ export function saysNew(box, ...said) {
 }
 saysNew.last = new WeakMap();
 
-/** Shows what the reader predicted, and the result in brief, its first sentence in bold. */
+/**
+ * Shows what the reader predicted, and the result in brief, its first sentence in bold.
+ * @param {Scene} scene
+ * @param {any} found
+ * @param {any} may
+ * @param {any} changed
+ */
 export function tellVerdict(scene, found, may, changed) {
   $("scene-guess").textContent = "";
   $("scene-again-said").textContent = found ? saidAgain(scene.experiments?.() ?? []) : "";
@@ -49,7 +58,9 @@ export function tellVerdict(scene, found, may, changed) {
           ...amounts(),
           ...found.values,
         })
-      : t("lesson.changed", { parts: changed.map((name) => t(`lesson.part.${name}`)).join(", ") });
+      : t("lesson.changed", {
+          parts: changed.map((/** @type {any} */ name) => t(`lesson.part.${name}`)).join(", "),
+        });
   const { rows, heads, values = {} } = found;
   if (saysNew($("scene-brief"), scene.id, rows, heads, values, whole)) {
     const [first, next, rest] = inParts(whole);
@@ -75,9 +86,15 @@ export function tellVerdict(scene, found, may, changed) {
 /**
  * Turns each number of a verdict that a cell of the table holds into a button, which opens the
  * table and lights up the cell. The verdict and the table hold the same measured values.
+ * @param {any} box
+ * @param {any[]} values
  */
 function linkNumbers(box, values) {
   const cells = [...$("scene-table").querySelectorAll("td")];
+  /**
+   * @param {any} cell
+   * @param {any} value
+   */
   const holds = (cell, value) => cell.textContent.split(/[^\p{L}\d.%−-]+/u).includes(value);
   const numbers = values
     .filter((value) => /^[−-]?\d+(\.\d+)?%?$/.test(value) && String(value).length > 2)
@@ -90,6 +107,7 @@ function linkNumbers(box, values) {
     "u",
   );
   const walker = document.createTreeWalker(box, NodeFilter.SHOW_TEXT);
+  /** @type {any[]} */
   const texts = [];
   while (walker.nextNode()) {
     texts.push(walker.currentNode);
@@ -97,7 +115,7 @@ function linkNumbers(box, values) {
   for (const text of texts) {
     const parts = text.textContent.split(found);
     text.replaceWith(
-      ...parts.map((part, i) => {
+      ...parts.map((/** @type {any} */ part, /** @type {number} */ i) => {
         if (i % 2 === 0) {
           return part;
         }
@@ -108,7 +126,12 @@ function linkNumbers(box, values) {
   }
 }
 
+/**
+ * @param {string} text
+ * @param {any[]} cells
+ */
 function numberButton(text, cells) {
+  /** @param {boolean} isLit */
   const light = (isLit) => cells.forEach((cell) => cell.classList.toggle("lit", isLit));
   const button = element("button", text, { type: "button", className: "number" });
   button.onpointerenter = button.onfocus = () => light(true);
@@ -121,11 +144,16 @@ function numberButton(text, cells) {
   return button;
 }
 
-/** Fills the table of a verdict with the measurements before and after. */
+/**
+ * Fills the table of a verdict with the measurements before and after.
+ * @param {{rows: any[][], heads?: string[]}} of
+ * @param {Scene} scene
+ */
 export function fillVerdict({ rows, heads = ["before", "after"] }, scene) {
   if (!saysNew($("scene-table"), scene.id, rows, heads)) {
     return;
   }
+  /** @param {string} key */
   const own = (key) =>
     words[state.language][`lesson.${scene.id}.row.${key}`] ??
     words[state.language][`embeddings.${key}`] ??
@@ -147,20 +175,26 @@ export function fillVerdict({ rows, heads = ["before", "after"] }, scene) {
   $("scene-table").replaceChildren(top, body);
 }
 
+/** @type {any} */
 let drawnFigure = null; // the figure whose map is shown, which may belong to an earlier scene
 
 const sceneMap = new HeatMap("scene-map", () => drawnFigure.plan());
 
-/** Draws the figure of a verdict: a map of cells, or what the figure draws itself. */
+/**
+ * Draws the figure of a verdict: a map of cells, or what the figure draws itself.
+ * @param {any} figure
+ */
 export function drawFigure(figure) {
   const caption = figure.caption();
   if (saysNew($("scene-caption"), caption)) {
     $("scene-caption").replaceChildren(...rich(`${caption} `));
   }
   const choices = figure.choices();
-  const names = choices.map(([name]) => name);
+  const names = choices.map((/** @type {any[]} */ [name]) => name);
   if (saysNew($("scene-shown"), names)) {
-    const buttons = names.map((name) => element("button", name, { type: "button" }));
+    const buttons = names.map((/** @type {any} */ name) =>
+      element("button", name, { type: "button" }),
+    );
     $("scene-shown").replaceChildren(...buttons);
   }
   for (const [i, [, chosen, onclick]] of choices.entries()) {
@@ -179,7 +213,8 @@ export function drawFigure(figure) {
   if (isMap) {
     drawnFigure = figure;
     sceneMap.draw();
-    legend("scene-legend", ...figure.legend());
+    const [palette, low, high] = figure.legend();
+    legend("scene-legend", palette, low, high);
   } else {
     if (drawFigure.drawn !== figure) {
       $("scene-drawn").replaceChildren();
@@ -193,3 +228,5 @@ export function drawFigure(figure) {
   }
   figure.drawBeside?.();
 }
+/** @type {any} */
+drawFigure.drawn = null;

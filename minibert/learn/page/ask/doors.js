@@ -27,7 +27,10 @@ const FRESH = {
 
 export const askedQuestion = () => questions.find(({ id }) => id === state.ask);
 
-/** Fills in the state of a door if the address names only a question. */
+/**
+ * Fills in the state of a door if the address names only a question.
+ * @param {URLSearchParams} said
+ */
 export function throughDoor(said) {
   const question = questions.find(({ id }) => id === said.get("ask"));
   if (!current.live || !question || said.has("section")) {
@@ -41,9 +44,13 @@ export function throughDoor(said) {
   return address;
 }
 
+/** @type {State | null} */
 let work = null; // the state in which the reader opened a door
 
-/** Shows the answer through its address, so that the browser's back button works. */
+/**
+ * Shows the answer through its address, so that the browser's back button works.
+ * @param {{id: string}} of
+ */
 export function openDoor({ id }) {
   if (!state.ask) {
     work = { ...state };

@@ -5,9 +5,11 @@ import { current } from "../state/current.js";
 import { page } from "../state/page.js";
 import { EXAMPLES } from "../views/compare/examples.js";
 
+/** @type {any[]} */
 export const questions = [];
 
 /** All entries: the questions, and the terms in the same form. */
+/** @type {any[]} */
 export const entries = [];
 
 /** Decodes the questions and terms, before anything is built from them. */
@@ -19,6 +21,7 @@ export async function readEntries() {
   entries.push(...questions, ...Object.entries(terms).map(asEntry));
 }
 
+/** @param {any[]} of */
 function asEntry([name, term]) {
   const texts = ["en", "ko"].map((language) => {
     const { forms, say, ask: [question, ...also] = [] } = term[language];
@@ -30,6 +33,8 @@ function asEntry([name, term]) {
 /** Returns the language of the model. Doors show texts in that language. */
 export const modelLanguage = () => (current.live.tokenizer.ids.has(EXAMPLES.ko[0]) ? "ko" : "en");
 
+/** @param {string} text */
 export const languageOf = (text) => (/\p{Script=Hangul}/u.test(text) ? "ko" : "en");
 
+/** @param {{question: any, also: string[]}} of */
 export const phrasings = ({ question, also }) => [question, ...also];

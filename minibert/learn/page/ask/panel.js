@@ -50,13 +50,13 @@ export function buildAsk() {
     listQuestions();
     $("ask-box").focus();
   };
-  $("ask-box").onkeydown = (event) => {
+  $("ask-box").onkeydown = (/** @type {any} */ event) => {
     const isSearching = $("ask-box").value.trim() && $("ask-list").dataset.by === "all";
     if (event.key === "Enter" && !isSearching) {
       $("ask-list").querySelector("button")?.click();
     }
   };
-  $("ask").addEventListener("keydown", (event) => {
+  $("ask").addEventListener("keydown", (/** @type {any} */ event) => {
     if (event.key === "Escape") {
       closeAsk();
     }
@@ -110,8 +110,15 @@ async function listQuestions() {
     fillNearest("vectors", found, language);
   }
 }
+/** @type {any} */
+listQuestions.text = "";
 
-/** Lists the nearest entries, and says so if not even the nearest one fits. */
+/**
+ * Lists the nearest entries, and says so if not even the nearest one fits.
+ * @param {any} by
+ * @param {any[]} found
+ * @param {string} language
+ */
 function fillNearest(by, found, language) {
   const fits = found[0][1] >= FLOORS[by];
   fillQuestions(
@@ -122,6 +129,12 @@ function fillNearest(by, found, language) {
   );
 }
 
+/**
+ * @param {any} by
+ * @param {any[]} list
+ * @param {string} language
+ * @param {any} [fits]
+ */
 function fillQuestions(by, list, language, fits = true) {
   $("ask-list").dataset.by = by;
   $("ask-list").toggleAttribute("data-far", !fits);
@@ -142,7 +155,12 @@ function fillQuestions(by, list, language, fits = true) {
   );
 }
 
-/** Shows or hides the explanation of a term below its button. */
+/**
+ * Shows or hides the explanation of a term below its button.
+ * @param {any} item
+ * @param {any} button
+ * @param {{answer: string}} of2
+ */
 function unfoldTerm(item, button, { answer }) {
   const isOpen = item.querySelector("p") !== null;
   button.setAttribute("aria-expanded", !isOpen);
@@ -189,14 +207,26 @@ export function drawAsk() {
     openFilm();
   }
 }
+/** @type {any} */
+drawAsk.language = "";
+/** @type {any} */
+drawAsk.answer = "";
 
-/** Returns the index of the scene that shows the answer to a question, or -1. */
+/**
+ * Returns the index of the scene that shows the answer to a question, or -1.
+ * @param {{scene: any}} of
+ */
 function sceneOf({ scene }) {
-  const places = page.lesson ? scene.map((id) => SCENES.findIndex((own) => own.id === id)) : [];
-  return places.find((place) => place >= 0) ?? -1;
+  const places = page.lesson
+    ? scene.map((/** @type {any} */ id) => SCENES.findIndex((own) => own.id === id))
+    : [];
+  return places.find((/** @type {any} */ place) => place >= 0) ?? -1;
 }
 
-/** Shows a button that leads to a scene. */
+/**
+ * Shows a button that leads to a scene.
+ * @param {number} place
+ */
 function offerScene(place) {
   const button = $("ask-scene");
   button.hidden = place < 0;
@@ -211,7 +241,10 @@ function offerScene(place) {
   }
 }
 
-/** Folds the answer, or unfolds it. Only a narrow page folds it, as the style sheet says. */
+/**
+ * Folds the answer, or unfolds it. Only a narrow page folds it, as the style sheet says.
+ * @param {boolean} folded
+ */
 export function foldAnswer(folded) {
   $("ask").toggleAttribute("data-folded", folded);
   $("ask-fold").textContent = folded ? "▾" : "▴";

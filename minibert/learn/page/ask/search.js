@@ -22,12 +22,19 @@ const BEGINNING = 6; // letters, those of about two Hangul syllables
 
 // An entry below these scores does not fit. Of the phrasings in Ask that find their own entry when
 // they are left out, 199 in 200 score higher. A test holds them against questions in other words.
+/** @type {Record<string, any>} */
 export const FLOORS = { letters: 0.4, vectors: 1.4 };
 
-/** Returns how much something found in `count` of the entries tells about an entry. */
+/**
+ * Returns how much something found in `count` of the entries tells about an entry.
+ * @param {number} count
+ */
 export const rarity = (count) => Math.log(entries.length / (count || 1)) + 0.1;
 
-/** Counts in how many of the sets each member occurs. */
+/**
+ * Counts in how many of the sets each member occurs.
+ * @param {Set<any>[]} sets
+ */
 function countSets(sets) {
   const counts = new Map();
   for (const member of sets.flatMap((set) => [...set])) {
@@ -39,10 +46,11 @@ function countSets(sets) {
 /**
  * Returns a function of one argument that computes each value once. A rejected promise is not kept,
  * so that the next call tries again.
+ * @param {(key: any) => any} compute
  */
 function memoized(compute) {
   const known = new Map();
-  return (key) => {
+  return (/** @type {any} */ key = undefined) => {
     if (!known.has(key)) {
       const value = compute(key);
       known.set(key, value);
@@ -52,16 +60,21 @@ function memoized(compute) {
   };
 }
 
+/** @param {string} text */
 const tokensOf = (text) => current.live.tokens({ text: inUsualForms(text) });
 
 /** The ids of the pieces in an entry, in the language of the model. */
 const piecesOf = memoized(
   (one) =>
-    new Set(phrasings(one[modelLanguage()]).flatMap((text) => tokensOf(text).map(({ id }) => id))),
+    new Set(
+      phrasings(one[modelLanguage()]).flatMap((text) =>
+        tokensOf(text).map((/** @type {any} */ { id }) => id),
+      ),
+    ),
 );
 
 /** Returns in how many entries each piece occurs, by its id. */
-export const pieceCounts = () => (pieceCounts.all ??= countSets(entries.map(piecesOf)));
+export const pieceCounts = memoized(() => countSets(entries.map(piecesOf)));
 
 /**
  * Returns the shipped vectors of all phrasings by their texts, or an empty map for a model that has
@@ -74,7 +87,12 @@ export const shippedVectors = memoized(async () => {
   const { middle, scale, whole } = page.asked;
   const numbers = new Int8Array(await inflate(whole));
   const texts = entries.flatMap((one) => phrasings(one[modelLanguage()]));
-  const row = (i) => middle.map((value, c) => value + scale * numbers[i * middle.length + c]);
+  /** @param {number} i */
+  const row = (i) =>
+    middle.map(
+      (/** @type {any} */ value, /** @type {number} */ c) =>
+        value + scale * numbers[i * middle.length + c],
+    );
   return new Map(texts.map((text, i) => [text, row(i)]));
 });
 
@@ -85,18 +103,24 @@ export const vectorOf = memoized(
 /**
  * Returns the sentence vector of a text: the mean of its last states, in which rare pieces weigh
  * more. "What", "does" and [CLS] stand in most questions and tell them apart least.
+ * @param {string} text
  */
 export function computedVector(text) {
   const tokens = tokensOf(text);
-  const column = (name) => tokens.map((token) => token[name]);
+  /** @param {any} name */
+  const column = (name) => tokens.map((/** @type {any} */ token) => token[name]);
   return current.live.ask("vector", {
     ids: column("id"),
     types: column("type"),
     mask: column("mask"),
-    weights: column("id").map((id) => rarity(pieceCounts().get(id))),
+    weights: column("id").map((/** @type {any} */ id) => rarity(pieceCounts().get(id))),
   });
 }
 
+/**
+ * @param {number[]} vector
+ * @param {number[]} middle
+ */
 const apart = (vector, middle) => vector.map((value, c) => value - middle[c]);
 
 /**
@@ -115,26 +139,31 @@ export const middleOf = memoized(async () => {
 /**
  * Returns the words of a text. Hangul is decomposed into its letters, so that the forms of a Korean
  * verb have most letters in common. [CLS] and CLS are one word.
+ * @param {string} text
  */
 const wordsIn = (text) =>
   inUsualForms(text)
     .toLowerCase()
     .split(/[^\p{L}\p{N}#]+/u)
     .filter(Boolean)
-    .map((word) => word.normalize("NFD"));
+    .map((/** @type {any} */ word) => word.normalize("NFD"));
 
 /**
  * Returns the beginnings of the words of a text, which the forms of a word have in common. A Latin
  * name and its Korean particle are two words.
+ * @param {string} text
  */
 const beginnings = (text) =>
   new Set(
     wordsIn(text)
-      .flatMap((word) => word.match(/\p{Script=Hangul}+|\P{Script=Hangul}+/gu))
-      .map((word) => word.slice(0, BEGINNING)),
+      .flatMap((/** @type {any} */ word) => word.match(/\p{Script=Hangul}+|\P{Script=Hangul}+/gu))
+      .map((/** @type {any} */ word) => word.slice(0, BEGINNING)),
   );
 
-/** Returns the trigrams of the words of a text, including word boundaries. */
+/**
+ * Returns the trigrams of the words of a text, including word boundaries.
+ * @param {string} text
+ */
 function trigrams(text) {
   const found = new Set();
   for (const word of wordsIn(text)) {
@@ -146,17 +175,26 @@ function trigrams(text) {
   return found;
 }
 
-/** Returns the terms of the glossary that a text names. */
+/**
+ * Returns the terms of the glossary that a text names.
+ * @param {string} text
+ */
 function termsIn(text) {
   const { terms, pattern } = glossary();
   const found = inUsualForms(text).toLowerCase().match(pattern) ?? [];
-  return new Set(found.map((form) => terms.get(joined(form))));
+  return new Set(found.map((/** @type {any} */ form) => terms.get(joined(form))));
 }
 
-/** Returns a form as one word, as some write it: "fine tuning" and "fine-tuning" are one term. */
+/**
+ * Returns a form as one word, as some write it: "fine tuning" and "fine-tuning" are one term.
+ * @param {string} form
+ */
 const joined = (form) => form.toLowerCase().replace(/[ -]/g, "");
 
-/** Returns a pattern that finds forms in a text in lower case, the longest first. */
+/**
+ * Returns a pattern that finds forms in a text in lower case, the longest first.
+ * @param {string[]} forms
+ */
 function finder(forms) {
   const some = [...forms]
     .sort((a, b) => b.length - a.length)
@@ -182,10 +220,10 @@ const glossary = memoized(() => {
 const usualForms = memoized(() => {
   const terms = Object.values(page.terms).map(({ en, ko }) => [
     ko.forms[0],
-    en.forms.filter((form) => !ko.forms.includes(form)),
+    en.forms.filter((/** @type {any} */ form) => !ko.forms.includes(form)),
   ]);
   const forms = [...terms, ...Object.entries(page.spellings)].flatMap(([usual, others]) =>
-    others.map((form) => [form.toLowerCase(), usual]),
+    others.map((/** @type {any} */ form) => [form.toLowerCase(), usual]),
   );
   return {
     usual: new Map(forms.map(([form, usual]) => [joined(form), usual])),
@@ -202,7 +240,7 @@ export const inUsualForms = memoized((text) => {
     return text;
   }
   const { usual, pattern } = usualForms();
-  return text.toLowerCase().replace(pattern, (form) => usual.get(joined(form)));
+  return text.toLowerCase().replace(pattern, (/** @type {any} */ form) => usual.get(joined(form)));
 });
 
 /** What is compared of an entry, for every phrasing or for its whole text. */
@@ -220,21 +258,27 @@ const wordsOf = memoized((texts) => {
 /** Returns a function that weighs trigrams by their rarity in a language. */
 const weigher = memoized((language) => {
   const counts = countSets(entries.map((one) => wordsOf(one[language]).whole));
-  return (grams) => [...grams].reduce((sum, gram) => sum + rarity(counts.get(gram)), 0);
+  return (/** @type {any} */ grams) =>
+    [...grams].reduce((sum, gram) => sum + rarity(counts.get(gram)), 0);
 });
 
 /**
  * Returns two functions of a set of trigrams that compare it with those of a text, from 0 to 1. Rare
  * ones weigh more. `both`: of what the two have together, the part that both have. `covered`: of the
  * text, the part that the set has.
+ * @param {string} text
+ * @param {string} language
  */
 function comparerOf(text, language) {
   const weigh = weigher(language);
   const grams = trigrams(text);
   const total = weigh(grams) || 1;
+  /** @param {any} own */
   const common = (own) => weigh([...grams].filter((gram) => own.has(gram)));
   return {
+    /** @param {any} own */
     both: (own) => (2 * common(own)) / (total + weigh(own)),
+    /** @param {any} own */
     covered: (own) => common(own) / total,
   };
 }
@@ -242,6 +286,8 @@ function comparerOf(text, language) {
 /**
  * Returns for each entry how much its trigrams agree with those of a text: how much of the text the
  * entry covers, and, with half the weight, what its nearest phrasing has in common with the text.
+ * @param {string} text
+ * @param {string} language
  */
 function sharedLetters(text, language) {
   const { both, covered } = comparerOf(text, language);
@@ -255,12 +301,14 @@ function sharedLetters(text, language) {
  * Returns for each entry which share of the terms of a text its phrasings name on average. A term
  * such as "head" occurs in many entries, so its trigrams weigh little, but it says what a question
  * is about.
+ * @param {string} text
+ * @param {string} language
  */
 function sharedTerms(text, language) {
   const wanted = [...termsIn(text)];
   return entries.map((one) => {
     const { terms } = wordsOf(one[language]);
-    const named = terms.flatMap((own) => wanted.filter((term) => own.has(term)));
+    const named = terms.flatMap((/** @type {any} */ own) => wanted.filter((term) => own.has(term)));
     return named.length / (terms.length * wanted.length || 1);
   });
 }
@@ -273,20 +321,27 @@ const beginningCounts = memoized((language) =>
 /**
  * Returns the share of words in a text that no entry has, where rare words weigh more. A question
  * about another subject has many, even if a word such as "head" leads it to an entry.
+ * @param {string} text
+ * @param {string} language
  */
 function unknownShare(text, language) {
   const counts = beginningCounts(language);
+  /** @param {any[]} some */
   const weigh = (some) => some.reduce((sum, one) => sum + rarity(counts.get(one)), 0);
   const all = [...beginnings(text)];
   return weigh(all.filter((one) => !counts.has(one))) / (weigh(all) || 1);
 }
 
-/** Returns entries and scores as pairs, the highest score first. */
+/**
+ * Returns entries and scores as pairs, the highest score first.
+ * @param {[any, number][]} pairs
+ */
 const ranked = (pairs) => pairs.sort((a, b) => b[1] - a[1]);
 
 /**
  * Ranks all entries by the trigrams and the terms that they share with a text. Unknown words lower
  * all scores alike.
+ * @param {string} text
  */
 export function rankByLetters(text) {
   const language = languageOf(text);
@@ -296,7 +351,11 @@ export function rankByLetters(text) {
   return ranked(entries.map((one, i) => [one, letters[i] + TERMS_WEIGHT * terms[i] - unknown]));
 }
 
-/** Returns the phrasings of an entry that have most letters in common with a text. */
+/**
+ * Returns the phrasings of an entry that have most letters in common with a text.
+ * @param {any} one
+ * @param {string} text
+ */
 function candidatePhrasings(one, text) {
   const language = modelLanguage();
   const { both } = comparerOf(text, language);
@@ -310,10 +369,13 @@ function candidatePhrasings(one, text) {
  * Ranks the best entries by letters anew: to each score come the cosine of the entry's nearest
  * phrasing, and that of the mean of its phrasings. Returns null as soon as `stop` says that the
  * text is no longer wanted.
+ * @param {string} text
+ * @param {() => boolean} [stop]
  */
 export async function rankByVectors(text, stop = () => false) {
   const middle = await middleOf();
   const wanted = apart(await vectorOf(text), middle);
+  /** @type {[any, number][]} */
   const pairs = [];
   for (const [one, score] of rankByLetters(text).slice(0, CANDIDATES)) {
     const vectors = [];

@@ -19,6 +19,9 @@ import { tensor } from "./tensor.js";
  * Two rows of W are multiplied with four tokens at a time, so that each value is loaded once for
  * several products. If fewer tokens are left, the last one is repeated, which is faster than a
  * separate loop for single tokens.
+ * @param {any} x
+ * @param {any} weight
+ * @param {any} bias
  */
 function linear(x, weight, bias) {
   const [seq, size] = x.shape;
@@ -76,6 +79,10 @@ function linear(x, weight, bias) {
 /**
  * Normalizes every row to mean 0 and variance 1, then applies the learned scale and shift
  * (Ba et al. 2016).
+ * @param {any} x
+ * @param {any} weight
+ * @param {any} bias
+ * @param {number} epsilon
  */
 function layerNorm(x, weight, bias, epsilon) {
   const [seq, size] = x.shape;
@@ -99,6 +106,10 @@ function layerNorm(x, weight, bias, epsilon) {
 }
 
 // Loops, because `map` of a typed array takes several times as long.
+/**
+ * @param {any} x
+ * @param {any} y
+ */
 function add(x, y) {
   const sum = tensor(x.shape);
   for (let i = 0; i < sum.data.length; i++) {
@@ -107,6 +118,10 @@ function add(x, y) {
   return sum;
 }
 
+/**
+ * @param {any} f
+ * @param {any} x
+ */
 function apply(f, x) {
   const y = tensor(x.shape);
   for (let i = 0; i < y.data.length; i++) {
@@ -115,7 +130,10 @@ function apply(f, x) {
   return y;
 }
 
-/** The error function, accurate to 1.5e-7 (Abramowitz and Stegun 1964, 7.1.26). */
+/**
+ * The error function, accurate to 1.5e-7 (Abramowitz and Stegun 1964, 7.1.26).
+ * @param {number} x
+ */
 function erf(x) {
   const t = 1 / (1 + 0.3275911 * Math.abs(x));
   const series =
@@ -123,21 +141,30 @@ function erf(x) {
   return Math.sign(x) * (1 - series * Math.exp(-x * x));
 }
 
+/** @param {number} x */
 const tanhGelu = (x) => 0.5 * x * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * (x + 0.044715 * x ** 3)));
 
+/** @param {number} x */
 const silu = (x) => x / (1 + Math.exp(-x));
 
+/** @type {Record<string, any>} */
 const ACTIVATIONS = {
+  /** @param {number} x */
   gelu: (x) => 0.5 * x * (1 + erf(x / Math.SQRT2)),
   gelu_new: tanhGelu,
   gelu_pytorch_tanh: tanhGelu,
+  /** @param {number} x */
   relu: (x) => Math.max(x, 0),
   silu,
   swish: silu,
   tanh: Math.tanh,
 };
 
-/** Reshapes (seq, hidden) to (heads, seq, size). Each head gets its own slice of every row. */
+/**
+ * Reshapes (seq, hidden) to (heads, seq, size). Each head gets its own slice of every row.
+ * @param {any} x
+ * @param {any} heads
+ */
 function splitHeads(x, heads) {
   const [seq, hidden] = x.shape;
   const size = hidden / heads;
@@ -156,6 +183,8 @@ function splitHeads(x, heads) {
 /**
  * Returns the dot product of every query and every key, over the root of the head size:
  * (heads, seq, seq).
+ * @param {any} query
+ * @param {any} key
  */
 function attentionScores(query, key) {
   const [heads, seq, size] = query.shape;
@@ -177,14 +206,22 @@ function attentionScores(query, key) {
 /**
  * Adds the mask to the scores of every head: 0 where a query may attend to a key, else the lowest
  * number. `visible` is (seq, seq).
+ * @param {any} scores
+ * @param {any} visible
  */
 const maskScores = (scores, visible) =>
   tensor(
     scores.shape,
-    scores.data.map((score, at) => (visible[at % visible.length] ? score : score + LOWEST)),
+    scores.data.map((/** @type {any} */ score, /** @type {any} */ at) =>
+      visible[at % visible.length] ? score : score + LOWEST,
+    ),
   );
 
-/** Replaces the weights of every `sharing` heads in a row by their mean, in place. */
+/**
+ * Replaces the weights of every `sharing` heads in a row by their mean, in place.
+ * @param {{shape: any, data: any}} of
+ * @param {number} sharing
+ */
 function shareWeights({ shape: [heads, seq], data }, sharing) {
   const size = seq * seq;
   for (let from = 0; from < heads; from += sharing) {
@@ -201,14 +238,21 @@ function shareWeights({ shape: [heads, seq], data }, sharing) {
   }
 }
 
-/** Gives each head the weights of the next one, and the last head those of the first, in place. */
+/**
+ * Gives each head the weights of the next one, and the last head those of the first, in place.
+ * @param {{shape: any, data: any}} of
+ */
 function shiftWeights({ shape: [, seq], data }) {
   const first = data.slice(0, seq * seq);
   data.copyWithin(0, seq * seq);
   data.set(first, data.length - seq * seq);
 }
 
-/** Returns the values weighted by the probabilities, with heads concatenated: (seq, hidden). */
+/**
+ * Returns the values weighted by the probabilities, with heads concatenated: (seq, hidden).
+ * @param {Tensor} probabilities
+ * @param {Tensor} value
+ */
 function weighValues(probabilities, value) {
   const [heads, seq, size] = value.shape;
   const context = tensor([seq, heads * size]);
@@ -227,19 +271,27 @@ function weighValues(probabilities, value) {
 
 export class Bert {
   /**
-   * @param config as in config.json.
-   * @param parameters Map from official names, without "bert.", to tensors.
-   * @param product a `Product` that holds the parameters, or null.
+   * @param {any} config as in config.json.
+   * @param {any} parameters Map from official names, without "bert.", to tensors.
+   * @param {any} [product] a `Product` that holds the parameters, or null.
    */
   constructor(config, parameters, product = null) {
     const activation = ACTIVATIONS[config.hidden_act];
-    Object.assign(this, { config, parameters, product, activation });
+    this.config = config;
+    this.parameters = parameters;
+    this.product = product;
+    this.activation = activation;
   }
 
+  /** @param {string} name */
   parameter(name) {
     return this.parameters.get(name);
   }
-  /** Returns a copy of some rows of a parameter. */
+  /**
+   * Returns a copy of some rows of a parameter.
+   * @param {string} name
+   * @param {number[]} rows
+   */
   rows(name, rows) {
     const { shape, data } = this.parameter(name);
     const size = shape[1] ?? 1;
@@ -247,12 +299,25 @@ export class Bert {
     rows.forEach((row, r) => found.data.set(data.subarray(row * size, (row + 1) * size), r * size));
     return found;
   }
+  /**
+   * @param {any} x
+   * @param {string} name
+   */
   linear(x, name) {
     return this.multiply(x, this.parameter(`${name}.weight`), this.parameter(`${name}.bias`));
   }
+  /**
+   * @param {any} x
+   * @param {any} weight
+   * @param {any} bias
+   */
   multiply(x, weight, bias) {
     return this.product?.multiply(x, weight, bias) ?? linear(x, weight, bias);
   }
+  /**
+   * @param {any} x
+   * @param {string} name
+   */
   layerNorm(x, name) {
     return layerNorm(
       x,
@@ -264,7 +329,7 @@ export class Bert {
 
   /**
    * Runs the encoder, and the pooler and next-sentence head if the model has them.
-   * @param input an object with these properties:
+   * @param {any} input an object with these properties:
    * - ids, types, mask: one entry for each token.
    * - sides: which side of itself a token may attend to, a name in SIDES.
    * - off: heads to switch off as [layer, head], and layers to skip as [layer]. A head that is off
@@ -286,14 +351,16 @@ export class Bert {
       steps.set(`layer.${from - 1}.output`, hidden);
     }
     for (let layer = from; layer < this.config.num_hidden_layers; layer++) {
-      const own = off.filter(([which]) => which === layer);
+      const own = off.filter((/** @type {any[]} */ [which]) => which === layer);
       const output = this.layer(layer, hidden, visible, steps, {
-        silent: own.filter((at) => at.length > 1).map((at) => at[1]),
+        silent: own
+          .filter((/** @type {any} */ at) => at.length > 1)
+          .map((/** @type {any} */ at) => at[1]),
         idle: idle.includes(layer),
         sharing,
         shifted,
       });
-      if (!own.some((at) => at.length === 1)) {
+      if (!own.some((/** @type {any} */ at) => at.length === 1)) {
         hidden = output;
       }
       steps.set(`layer.${layer}.output`, hidden);
@@ -307,8 +374,15 @@ export class Bert {
   /**
    * Sums word, segment and position embeddings and normalizes them. Order enters the model only
    * here.
+   * @param {number[]} ids
+   * @param {any} types
+   * @param {any} steps
    */
   embed(ids, types, steps) {
+    /**
+     * @param {string} name
+     * @param {any[]} rows
+     */
     const look = (name, rows) => this.rows(`embeddings.${name}.weight`, rows);
     const word = look("word_embeddings", ids);
     const type = look("token_type_embeddings", types);
@@ -325,10 +399,19 @@ export class Bert {
   /**
    * Runs one encoder layer: attention between tokens, then a feed-forward network on each token.
    * Both add their output to their input.
-   * @param changes what is taken away or mixed up: see `run`.
+   * @param {number} number
+   * @param {any} hidden
+   * @param {any} visible
+   * @param {any} steps
+   * @param {{silent: number[], idle: boolean, sharing: number, shifted: boolean}} changes what is
+   *   taken away or mixed up: see `run`.
    */
   layer(number, hidden, visible, steps, { silent, idle, sharing, shifted }) {
     const own = `encoder.layer.${number}`;
+    /**
+     * @param {string} name
+     * @param {any} value
+     */
     const keep = (name, value) => {
       steps.set(`layer.${number}.${name}`, value);
       return value;
@@ -381,12 +464,20 @@ export class Bert {
     return this.layerNorm(keep("sum", add(narrowed, attended)), `${own}.output.LayerNorm`);
   }
 
-  /** Runs the pooler, a linear layer and tanh on [CLS], and the next-sentence head. */
+  /**
+   * Runs the pooler, a linear layer and tanh on [CLS], and the next-sentence head.
+   * @param {any} hidden
+   * @param {any} steps
+   */
   pool(hidden, steps) {
     const cls = tensor([1, hidden.shape[1]], hidden.data.slice(0, hidden.shape[1]));
     const dense = this.linear(cls, "pooler.dense");
     const output = apply(Math.tanh, dense);
     // The pooler has one token, so its results have no token axis.
+    /**
+     * @param {string} name
+     * @param {{data: any}} of1
+     */
     const keep = (name, { data }) => steps.set(name, tensor([data.length], data));
     for (const [name, value] of Object.entries({ cls, dense, output })) {
       keep(`pooler.${name}`, value);
@@ -396,7 +487,10 @@ export class Bert {
     }
   }
 
-  /** Returns the steps of the MLM head before it compares states with words: each (seq, hidden). */
+  /**
+   * Returns the steps of the MLM head before it compares states with words: each (seq, hidden).
+   * @param {any} states
+   */
   transform(states) {
     const dense = this.linear(states, "cls.predictions.transform.dense");
     const bent = apply(this.activation, dense);
@@ -407,7 +501,10 @@ export class Bert {
     };
   }
 
-  /** Returns the logit of every word of the vocabulary for each row of states: (seq, vocab). */
+  /**
+   * Returns the logit of every word of the vocabulary for each row of states: (seq, vocab).
+   * @param {any} states
+   */
   logits(states) {
     const { transformed } = this.transform(states);
     const decoder =
@@ -419,6 +516,9 @@ export class Bert {
   /**
    * Returns the k best words for every row of states with their probabilities:
    * [[[id, probability], ...], ...]. Null without an MLM head.
+   * @param {any} states
+   * @param {number} k
+   * @param {number} count
    */
   words(states, k, count) {
     if (!this.parameter("cls.predictions.bias")) {
@@ -428,6 +528,7 @@ export class Bert {
     const size = logits.shape[1];
     return Array.from({ length: states.shape[0] }, (_, s) => {
       const row = logits.data.subarray(s * size, (s + 1) * size);
+      /** @type {[number, number][]} */
       const best = [];
       for (let id = 0; id < count; id++) {
         if (best.length === k && row[id] <= best[k - 1][1]) {

@@ -1,6 +1,9 @@
 // Unpacks what Python packed into the page.
 
-/** Returns the digit from 0 to 84 of a character. "x" and "y" stand for "<" and the backslash. */
+/**
+ * Returns the digit from 0 to 84 of a character. "x" and "y" stand for "<" and the backslash.
+ * @param {any} letter
+ */
 function digitOf(letter) {
   if (letter === 120) {
     return 60 - 35;
@@ -11,6 +14,7 @@ function digitOf(letter) {
 /**
  * Decodes zlib data in base 85 to an ArrayBuffer: five characters hold four bytes. Left-out
  * characters at the end count as the largest digit.
+ * @param {string} text
  */
 export async function inflate(text) {
   const packed = new Uint8Array(Math.ceil(text.length / 5) * 4);

@@ -5,12 +5,29 @@ import { Numbers } from "./numbers.js";
 import { WordPiece } from "./wordpiece.js";
 
 export class Live {
+  /** @type {any} a WordPiece */
+  tokenizer;
+  /** @type {any} a Worker */
+  worker;
+  /** @type {Map<number, any>} the promises of its answers, by the number of the question */
+  waiting = new Map();
+  longest = 0;
+  best = 0;
+  types = 0; // rows of the table of segments
+  predicts = false; // whether it has an MLM head
+  /** @type {any} (count, most) => what is said of a longer text */
+  tooLong;
+  static made = 0;
+  static asked = 0;
+  model = 0; // its number in the worker
+
   /**
    * Returns a model, once its tokenizer is unpacked.
-   * @param content {config, parameters, tokenizer, floats, whole}, as live.py embeds it.
-   * @param settings {worker: () => a Worker that runs model/worker.js, longest: the number of tokens
-   *   of the longest text, best: how many words are predicted, tooLong: (count, most) => what is
-   *   said of a longer text}.
+   * @param {any} content config, parameters, tokenizer, floats and whole, as live.py embeds them.
+   * @param {{worker: () => any, longest: number, best: number,
+   *   tooLong: (count: number, most: number) => string}} settings
+   *   its worker, the number of tokens of the longest text, how many words are predicted, and what
+   *   is said of a longer text.
    */
   static async start(content, { worker, longest, best, tooLong }) {
     const live = new Live();
@@ -22,10 +39,13 @@ export class Live {
     live.best = best;
     live.tooLong = tooLong;
     live.worker = worker();
-    live.waiting = new Map();
-    live.types = content.parameters.find(([name]) => name.includes("token_type"))[1][0];
-    live.predicts = content.parameters.some(([name]) => name === "cls.predictions.bias");
-    live.worker.onmessage = ({ data: { id, answer, error } }) => {
+    live.types = content.parameters.find((/** @type {any[]} */ [name]) =>
+      name.includes("token_type"),
+    )[1][0];
+    live.predicts = content.parameters.some(
+      (/** @type {any[]} */ [name]) => name === "cls.predictions.bias",
+    );
+    live.worker.onmessage = (/** @type {any} */ { data: { id, answer, error } }) => {
       const { resolve, reject } = live.waiting.get(id);
       live.waiting.delete(id);
       if (error) {
@@ -36,14 +56,22 @@ export class Live {
     };
     return live.with(content);
   }
-  /** Returns another model in the same worker, with the same tokenizer. */
+  /**
+   * Returns another model in the same worker, with the same tokenizer.
+   * @param {any} content
+   */
   with(content) {
-    const other = Object.assign(Object.create(this), { model: (Live.made = (Live.made ?? 0) + 1) });
+    const other = Object.assign(Object.create(this), { model: (Live.made += 1) });
     other.ask("load", { ...content, tokenizer: null });
     return other;
   }
+  /**
+   * @returns {Promise<any>} what model/answers.js answers
+   * @param {string} kind
+   * @param {any} input
+   */
   ask(kind, input) {
-    const id = (Live.asked = (Live.asked ?? 0) + 1);
+    const id = (Live.asked += 1);
     return new Promise((resolve, reject) => {
       this.waiting.set(id, { resolve, reject });
       this.worker.postMessage({ id, kind, input, model: this.model });
@@ -52,11 +80,12 @@ export class Live {
   /**
    * Returns the tokens of a request {text, pair, masked, padTo, type}. An invalid request throws an
    * error with a message for the reader.
+   * @param {{text: string, pair?: any, masked?: any, padTo?: any, type?: any}} of
    */
   tokens({ text, pair = null, masked = [], padTo = 0, type = null }) {
     const tokens = this.tokenizer
       .encode(text, pair, padTo)
-      .map((token) => ({ ...token, segment: type ?? token.type }));
+      .map((/** @type {any} */ token) => ({ ...token, segment: type ?? token.type }));
     const { special, ids } = this.tokenizer;
     if (tokens.length > this.longest) {
       throw new Error(this.tooLong(tokens.length, this.longest));
@@ -71,11 +100,16 @@ export class Live {
     }
     return tokens;
   }
+  /**
+   * @returns {Promise<Computed>}
+   * @param {ModelRequest} request
+   */
   async compute(request) {
     const tokens = this.tokens(request);
     const { text, pair = null, off = [], sides = "both", from = 0, states = null } = request;
     const { idle = [], sharing = 1, shifted = false } = request;
-    const column = (name) => tokens.map((token) => token[name]);
+    /** @param {string} name */
+    const column = (name) => tokens.map((/** @type {any} */ token) => token[name]);
     const found = await this.ask("run", {
       ids: column("id"),
       types: column("segment"),
@@ -88,9 +122,10 @@ export class Live {
       from,
       states,
     });
+    /** @type {any} */
     const steps = new Map(Array.from(found, ([name, step]) => [name, new Numbers(step)]));
     return {
-      request,
+      request: /** @type {PageRequest} */ (request),
       tokens,
       steps,
       texts: pair === null ? [text] : [text, pair],
@@ -98,7 +133,10 @@ export class Live {
       live: true,
     };
   }
-  /** Returns the steps of the MLM head for one state, and the best words with their logits. */
+  /**
+   * Returns the steps of the MLM head for one state, and the best words with their logits.
+   * @param {any} states
+   */
   async transform(states) {
     const { vocabulary } = this.tokenizer;
     const { steps, best } = await this.ask("transform", {
@@ -106,9 +144,16 @@ export class Live {
       k: this.best,
       count: vocabulary.length,
     });
-    return { steps, best: best.map((word) => ({ ...word, word: vocabulary[word.id] })) };
+    return {
+      steps,
+      best: best.map((/** @type {any} */ word) => ({ ...word, word: vocabulary[word.id] })),
+    };
   }
-  /** Returns the best words for states (rows, hidden): [[word, probability], ...] for each row. */
+  /**
+   * Returns the best words for states (rows, hidden): [[word, probability], ...] for each row.
+   * @param {any} states
+   * @returns {Promise<Prediction[][]>}
+   */
   async words(states) {
     const { vocabulary } = this.tokenizer;
     const best = await this.ask("words", {
@@ -116,6 +161,11 @@ export class Live {
       k: this.best,
       count: vocabulary.length,
     });
-    return best && best.map((row) => row.map(([id, share]) => [vocabulary[id], share]));
+    return (
+      best &&
+      best.map((/** @type {any} */ row) =>
+        row.map((/** @type {any[]} */ [id, share]) => [vocabulary[id], share]),
+      )
+    );
   }
 }

@@ -4,26 +4,37 @@ import { inflate } from "./inflate.js";
 
 /** The values of one step, without the batch axis. `text` formats a value as Python prints it. */
 export class Numbers {
+  /** @type {number | undefined} what `typical` returned */
+  known;
+
+  /**
+   * @param {Tensor} tensor
+   * @param {number | null} decimals of the integers in `data`, or null for floats.
+   */
   constructor({ shape, data }, decimals = null) {
-    Object.assign(this, {
-      shape,
-      data,
-      scale: decimals === null ? 1 : 10 ** decimals,
-      decimals: decimals ?? 4,
-    });
+    this.shape = shape;
+    this.data = data;
+    this.scale = decimals === null ? 1 : 10 ** decimals;
+    this.decimals = decimals ?? 4;
   }
+  /** @param {...number} at */
   index(...at) {
     return at.reduce((flat, i, axis) => flat * this.shape[axis] + i, 0);
   }
+  /** @param {...number} at */
   at(...at) {
     return this.data[this.index(...at)] / this.scale;
   }
+  /** @param {...number} at */
   text(...at) {
     return written(this.at(...at), this.decimals);
   }
-  /** Returns one row of the last axis. */
+  /**
+   * Returns one row of the last axis.
+   * @param {...number} at
+   */
   row(...at) {
-    const size = this.shape.at(-1);
+    const size = this.shape[this.shape.length - 1];
     const from = this.index(...at, 0);
     return Array.from(this.data.subarray(from, from + size), (value) => value / this.scale);
   }
@@ -43,20 +54,26 @@ export class Numbers {
   }
 }
 
+/**
+ * @param {any} value
+ * @param {number} [decimals]
+ */
 export const written = (value, decimals = 4) =>
   Math.abs(value) > 1e30 ? value.toExponential(1) : value.toFixed(decimals);
 
 /**
  * Decodes the photograph. Its arrays follow each other, as multiples of 10^-decimals, or as floats
  * where decimals is null.
+ * @param {{table: any, data: any}} of
  */
 export async function develop({ table, data }) {
   const buffer = await inflate(data);
   const steps = new Map();
   let start = 0;
   for (const [name, shape, decimals, bits] of table) {
-    const count = shape.reduce((a, b) => a * b, 1);
+    const count = shape.reduce((/** @type {any} */ a, /** @type {any} */ b) => a * b, 1);
     const bytes = buffer.slice(start, (start += (count * bits) / 8));
+    /** @type {any} */
     let Numbered = bits === 16 ? Int16Array : Int32Array;
     if (decimals === null) {
       Numbered = Float32Array;
@@ -67,6 +84,11 @@ export async function develop({ table, data }) {
   return steps;
 }
 
+/**
+ * @param {any} step
+ * @param {...number} at
+ * @returns {any}
+ */
 export const nested = (step, ...at) =>
   at.length === step.shape.length - 1
     ? step.row(...at)

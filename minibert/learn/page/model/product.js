@@ -9,10 +9,17 @@ const ROWS = 40; // rows of the largest output, that of the vocabulary, for whic
 const PAGE_OF_MEMORY = 65536; // bytes
 
 export class Product {
-  /** Returns a product with room for a model's parameters, or null where it is not supported. */
+  /** @type {WebAssembly.Module | undefined} */
+  static module;
+
+  /**
+   * Returns a product with room for a model's parameters, or null where it is not supported.
+   * @param {[string, number[]][]} parameters
+   */
   static for(parameters) {
     const lengths = parameters.map(([, shape]) => shape.reduce((a, b) => a * b, 1));
-    const scratch = ROWS * Math.max(...parameters.map(([, shape]) => shape[0] + shape.at(-1)));
+    const scratch =
+      ROWS * Math.max(...parameters.map(([, shape]) => shape[0] + shape[shape.length - 1]));
     try {
       Product.module ??= new WebAssembly.Module(
         Uint8Array.from(atob(KERNEL), (letter) => letter.charCodeAt(0)),
@@ -23,24 +30,40 @@ export class Product {
     }
   }
 
+  /**
+   * @param {any} scratch
+   * @param {number} room
+   */
   constructor(scratch, room) {
     const bytes = 4 * (scratch + room + 4);
     this.memory = new WebAssembly.Memory({ initial: Math.ceil(bytes / PAGE_OF_MEMORY) });
     this.numbers = new Float32Array(this.memory.buffer);
     const imports = { page: { memory: this.memory } };
-    this.run = new WebAssembly.Instance(Product.module, imports).exports.multiply;
+    /** @type {any} */
+    this.run = new WebAssembly.Instance(
+      /** @type {WebAssembly.Module} */ (Product.module),
+      imports,
+    ).exports.multiply;
     this.scratch = scratch; // numbers for the input and the output of a product
     this.next = 4 * Math.ceil(scratch / 4);
   }
 
-  /** Returns an array for a parameter, which begins at a multiple of 16 bytes. */
+  /**
+   * Returns an array for a parameter, which begins at a multiple of 16 bytes.
+   * @param {number} length
+   */
   allocate(length) {
     const from = this.next;
     this.next += 4 * Math.ceil(length / 4);
     return this.numbers.subarray(from, from + length);
   }
 
-  /** Computes x W^T + b as `linear` in bert.js does, or null if it does not fit. */
+  /**
+   * Computes x W^T + b as `linear` in bert.js does, or null if it does not fit.
+   * @param {any} x
+   * @param {any} weight
+   * @param {any} bias
+   */
   multiply(x, weight, bias) {
     const [seq, size] = x.shape;
     const [out] = weight.shape;

@@ -3,19 +3,38 @@
 /**
  * Functions (query, key) => whether the query may attend to the key, by name. The same as `SIDES`
  * in minibert/learn/live.py.
+ * @type {Record<string, any>}
  */
 export const SIDES = {
   both: () => true, // an encoder, as BERT was trained
+  /**
+   * @param {number} q
+   * @param {number} k
+   */
   left: (q, k) => k <= q, // a decoder, such as GPT
+  /**
+   * @param {number} q
+   * @param {number} k
+   */
   right: (q, k) => k >= q,
+  /**
+   * @param {number} q
+   * @param {number} k
+   */
   none: (q, k) => q === k,
 };
 
 /**
  * Returns a (seq, seq) matrix from a mask of the keys: 1 where a query may attend to a key, else 0.
+ * @param {any} mask
+ * @param {any} sides
  */
 export const visibleKeys = (mask, sides) =>
-  mask.flatMap((_, q) => mask.map((kept, k) => (kept && SIDES[sides](q, k) ? 1 : 0)));
+  mask.flatMap((/** @type {any} */ _, /** @type {number} */ q) =>
+    mask.map((/** @type {any} */ kept, /** @type {number} */ k) =>
+      kept && SIDES[sides](q, k) ? 1 : 0,
+    ),
+  );
 
 /**
  * What is added to the score of a masked key: the lowest float32 instead of -Infinity, so that a row

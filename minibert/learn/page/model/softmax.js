@@ -1,6 +1,9 @@
 // Softmax, as the model computes it.
 
-/** Computes exp(x) / sum of exp(x) in place. Subtracting the maximum first prevents overflow. */
+/**
+ * Computes exp(x) / sum of exp(x) in place. Subtracting the maximum first prevents overflow.
+ * @param {any} row
+ */
 export function softmax(row) {
   let largest = -Infinity;
   let sum = 0;

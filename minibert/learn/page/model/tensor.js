@@ -1,6 +1,13 @@
 // A tensor is {shape, data}, with its values in row-major order in a Float32Array.
 
-export const tensor = (shape, data = new Float32Array(shape.reduce((a, b) => a * b, 1))) => ({
+/**
+ * @param {any} shape
+ * @param {any} [data]
+ */
+export const tensor = (
+  shape,
+  data = new Float32Array(shape.reduce((/** @type {any} */ a, /** @type {any} */ b) => a * b, 1)),
+) => ({
   shape,
   data,
 });

@@ -1,7 +1,12 @@
 // Vectors as rows of numbers: lengths, cosines, centers, and the plane of principal components.
 
+/** @param {ArrayLike<number> & Iterable<number>} row */
 export const lengthOf = (row) => Math.hypot(...row);
 
+/**
+ * @param {number[]} a
+ * @param {number[]} b
+ */
 export function cosine(a, b) {
   let dot = 0;
   let aa = 0;
@@ -14,16 +19,23 @@ export function cosine(a, b) {
   return dot / Math.sqrt(aa * bb || 1);
 }
 
+/** @param {number[][]} rows */
 export const centerOf = (rows) =>
   rows[0].map((_, c) => rows.reduce((sum, row) => sum + row[c], 0) / rows.length);
 
-/** Subtracts the mean from rows. */
+/**
+ * Subtracts the mean from rows.
+ * @param {number[][]} rows
+ */
 export function centered(rows) {
   const mean = rows[0].map((_, c) => rows.reduce((sum, row) => sum + row[c], 0) / rows.length);
   return rows.map((row) => row.map((value, c) => value - mean[c]));
 }
 
-/** Returns the first two principal components of centered rows, by power iteration. */
+/**
+ * Returns the first two principal components of centered rows, by power iteration.
+ * @param {number[][]} rows
+ */
 export function principalAxes(rows) {
   const axes = [];
   for (let a = 0; a < 2; a++) {
@@ -56,6 +68,8 @@ export function principalAxes(rows) {
 /**
  * Projects lists of centered rows on two axes and scales them together to fill the plane. Each row
  * becomes [x, y] from -1 to 1.
+ * @param {number[][][]} lists
+ * @param {number[][]} axes
  */
 export function onPlane(lists, axes) {
   const points = lists.map((rows) =>

@@ -17,12 +17,23 @@ const PUNCTUATION = /[\p{P}!-/:-@[-`{-~]/u;
 const MAX_WORD = 100; // code points, longer words are unknown
 
 export class WordPiece {
+  /** @type {string[]} */
+  vocabulary = [];
+  /** @type {Record<string, string>} */
+  special = {};
+  /** @type {string[]} */
+  added = [];
+  do_lower_case = true;
+  strip_accents = true;
+  tokenize_chinese_chars = true;
+
   /**
-   * @param tokenizer {vocabulary: [piece, ...], special: {cls, sep, pad, unk, mask},
-   *   added: [token, ...], do_lower_case, strip_accents, tokenize_chinese_chars}.
+   * @param {any} tokenizer its vocabulary, special tokens (cls, sep, pad, unk, mask), added tokens,
+   *   do_lower_case, strip_accents and tokenize_chinese_chars.
    */
   constructor(tokenizer) {
     Object.assign(this, tokenizer);
+    /** @type {Map<string, any>} */
     this.ids = new Map(this.vocabulary.map((piece, id) => [piece, id]));
     this.longest = this.vocabulary.reduce((most, piece) => Math.max(most, piece.length), 0);
     // Added tokens such as [MASK] are matched in the original text, the longest first.
@@ -35,8 +46,10 @@ export class WordPiece {
   /**
    * Removes control characters, separates ideographs, and strips accents and case if the tokenizer
    * does.
+   * @param {any[]} chars
    */
   normalize(chars) {
+    /** @type {any[]} pairs of a character and its index */
     let kept = chars.filter(([char]) => WHITE_SPACE.test(char) || !DROPPED.test(char));
     if (this.tokenize_chinese_chars) {
       kept = kept.flatMap(([char, at]) =>
@@ -60,9 +73,13 @@ export class WordPiece {
     return kept;
   }
 
-  /** Splits at white space and around punctuation. */
+  /**
+   * Splits at white space and around punctuation.
+   * @param {any[]} chars
+   */
   words(chars) {
     const words = [];
+    /** @type {any[]} */
     let word = [];
     const end = () => {
       if (word.length) {
@@ -86,8 +103,14 @@ export class WordPiece {
 
   /**
    * Splits a word into pieces, always taking the longest match. A word without a match is unknown.
+   * @param {any[]} word
    */
   pieces(word) {
+    /**
+     * @param {any} id
+     * @param {number} from
+     * @param {number} to
+     */
     const span = (id, from, to) => ({ id, start: word[from][1], end: word[to - 1][1] + 1 });
     const found = [];
     let start = 0;
@@ -117,11 +140,16 @@ export class WordPiece {
       : [span(this.ids.get(this.special.unk), 0, word.length)];
   }
 
-  /** Returns the tokens of a single text: [{id, start, end}, ...]. */
+  /**
+   * Returns the tokens of a single text: [{id, start, end}, ...].
+   * @param {string} text
+   */
   tokens(text) {
+    /** @type {any[]} */
     const found = [];
     let done = 0;
     let place = 0; // in code points
+    /** @param {any} part */
     const plain = (part) => {
       const chars = Array.from(part, (char, i) => [char, place + i]);
       for (const word of this.words(this.normalize(chars))) {
@@ -143,8 +171,16 @@ export class WordPiece {
   /**
    * Returns the input of the model: [CLS] first [SEP], then second [SEP] for a pair, padded with
    * [PAD] to `length` tokens.
+   * @param {string} text
+   * @param {any} pair
+   * @param {number} [length]
    */
   encode(text, pair, length = 0) {
+    /**
+     * @param {string} name
+     * @param {any} type
+     * @param {any} [mask]
+     */
     const own = (name, type, mask = 1) => ({
       id: this.ids.get(this.special[name]),
       start: 0,
@@ -152,6 +188,10 @@ export class WordPiece {
       type,
       mask,
     });
+    /**
+     * @param {string} text
+     * @param {any} type
+     */
     const part = (text, type) => this.tokens(text).map((token) => ({ ...token, type, mask: 1 }));
     const row = [own("cls", 0), ...part(text, 0), own("sep", 0)];
     if (pair !== null && pair !== undefined) {

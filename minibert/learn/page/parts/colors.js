@@ -3,14 +3,17 @@
 import { clamp } from "../model/ranges.js";
 import { root } from "../state/page.js";
 
+/** @param {string} name */
 export const color = (name) => getComputedStyle(root).getPropertyValue(`--${name}`).trim();
 
+/** @type {Record<string, Uint32Array>} */
 let palettes;
 
 /**
  * Fills each palette with 256 colors as pixels, interpolated between the stops in the style sheet.
  */
 export function readPalettes() {
+  /** @param {string} name */
   const read = (name) => {
     const stops = color(name)
       .split(",")
@@ -28,4 +31,8 @@ export function readPalettes() {
   palettes = { sequential: read("sequential"), diverging: read("diverging") };
 }
 
+/**
+ * @param {string} palette
+ * @param {number} value
+ */
 export const pixel = (palette, value) => palettes[palette][Math.round(clamp(value, 0, 1) * 255)];

@@ -8,8 +8,8 @@ const NAME_ASIDE = 8; // pixels from its curve that a name accepts to stand one 
 
 /**
  * Draws curves over the layers, with a band of one standard deviation if `spreads` is given.
- * @param box the element that holds the canvas.
- * @param plot {labels, curves: [{name, means, spreads?}, ...], at?, label}. `at` is the current
+ * @param {any} box the element that holds the canvas.
+ * @param {{labels: string[], curves: {name: string, means: number[], spreads?: number[]}[], at?: number, label: string}} plot {labels, curves: [{name, means, spreads?}, ...], at?, label}. `at` is the current
  *   layer, and `label` describes the plot in words.
  */
 export function drawCurves(box, { labels, curves, at = -1, label }) {
@@ -29,10 +29,15 @@ export function drawCurves(box, { labels, curves, at = -1, label }) {
   const high = Math.max(...ends);
   // Differences are drawn from 0. Cosines, which are all large, are drawn from the smallest one.
   const low = Math.min(...ends) > 0.3 ? Math.min(...ends) - 0.05 : Math.min(0, ...ends);
+  /**
+   * @param {number} i
+   * @param {number} value
+   */
   const place = (i, value) => [
     54 + (i / (labels.length - 1)) * (width - 76),
     12 + ((high - value) / (high - low || 1)) * (height - 44),
   ];
+  /** @param {number[][]} points */
   const trace = (points) => {
     context.beginPath();
     points.forEach((point) => context.lineTo(...point));
@@ -82,8 +87,12 @@ export function drawCurves(box, { labels, curves, at = -1, label }) {
 /**
  * Writes the name of each curve where it covers no curve and no other name: near the curve, and
  * rather at its end.
+ * @param {CanvasRenderingContext2D} context
+ * @param {{name: string, points: number[][]}[]} curves
+ * @param {any} lowest
  */
 function nameCurves(context, curves, lowest) {
+  /** @type {any[]} */
   const taken = [];
   context.textAlign = "right";
   curves.forEach(({ name, points }, which) => {
@@ -91,8 +100,9 @@ function nameCurves(context, curves, lowest) {
       return;
     }
     const width = context.measureText(name).width + 4;
+    /** @param {{left: number, right: number, y: number, heights: any}} of */
     const isFree = ({ left, right, y, heights }) =>
-      heights.every((height) => Math.abs(height - y) > 11) &&
+      heights.every((/** @type {any} */ height) => Math.abs(height - y) > 11) &&
       taken.every((one) => one.right < left || right < one.left || Math.abs(one.y - y) > 16);
     const places = points
       .filter(([right]) => right - width > points[0][0])
@@ -105,7 +115,7 @@ function nameCurves(context, curves, lowest) {
         });
       })
       .sort((a, b) => a.cost - b.cost);
-    const [right, end] = points.at(-1);
+    const [right, end] = points[points.length - 1];
     const place = places.find(isFree) ?? { left: right - width, right, y: end - 12 };
     taken.push(place);
     context.fillStyle = color(which ? "soft" : "accent");
@@ -113,7 +123,12 @@ function nameCurves(context, curves, lowest) {
   });
 }
 
-/** Returns the heights of a curve at every third pixel between two places. */
+/**
+ * Returns the heights of a curve at every third pixel between two places.
+ * @param {number[][]} points
+ * @param {number} left
+ * @param {number} right
+ */
 function heightsOf(points, left, right) {
   return points.slice(1).flatMap(([x, y], i) => {
     const [fromX, fromY] = points[i];

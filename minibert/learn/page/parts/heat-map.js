@@ -23,9 +23,18 @@ import { root } from "../state/page.js";
  * does not fit.
  */
 export class HeatMap {
+  /** @type {Map<string, HeatMap>} All heat maps, by the ids of their canvases. */
+  static all = new Map();
+  /** @type {any} the Plan that was drawn last */
+  now;
+  /** @type {any} the Area of the cells */
+  area;
+  /** @type {string | undefined} the cursor that was last revealed */
+  seen;
+
   /**
-   * @param id id of the canvas, whose parent scrolls.
-   * @param plan () => the map for the current state, an object with these properties:
+   * @param {string} id id of the canvas, whose parent scrolls.
+   * @param {() => Plan} plan returns the map for the current state, an object with these properties:
    * - rows, cols, palette: the number of cells and their colors.
    * - shade(r, c), describe(r, c), python(r, c): color, readout and Python of a cell.
    * - cursor, move(r, c): the selected cell as [r, c], and what selects another one.
@@ -46,11 +55,11 @@ export class HeatMap {
     this.plan = plan;
     Object.assign(this.canvas, { tabIndex: 0, onpointerleave: () => tell("", true) });
     this.canvas.setAttribute("role", "application");
-    this.canvas.addEventListener("pointermove", (event) => {
+    this.canvas.addEventListener("pointermove", (/** @type {any} */ event) => {
       const at = event.pointerType === "mouse" ? this.cell(event) : null;
       tell(at ? this.now.describe(...at) : "", event);
     });
-    this.canvas.addEventListener("click", (event) => {
+    this.canvas.addEventListener("click", (/** @type {any} */ event) => {
       const at = this.cell(event);
       if (at) {
         this.go(...at);
@@ -64,6 +73,10 @@ export class HeatMap {
       (r, c) => this.go(r, c),
     );
   }
+  /**
+   * @param {number} r
+   * @param {number} c
+   */
   go(r, c) {
     this.now.move(r, c);
     this.say();
@@ -82,6 +95,10 @@ export class HeatMap {
   say() {
     tell(this.now.describe(...this.now.cursor), null, this.now.python(...this.now.cursor));
   }
+  /**
+   * @param {any} event
+   * @returns {[number, number] | null} the row and the column at the mouse
+   */
   cell(event) {
     const { left, top, width, height } = this.area;
     const { rows, cols } = this.now;
@@ -106,6 +123,7 @@ export class HeatMap {
     }
   }
   draw() {
+    /** @type {any} */
     const now = (this.now = this.plan());
     const { rows, cols } = now;
     const room = this.canvas.parentElement.clientWidth;
@@ -113,6 +131,7 @@ export class HeatMap {
     const right = now.right ?? 0;
     const left = Math.min(now.left ?? 84, Math.max(room * 0.4, 64));
     const [minWidth, minHeight] = now.smallest ?? [16, 16];
+    /** @type {any} */
     const area = { left, top };
     // Beside a scene, all columns fit the width, because only the window scrolls.
     const leastWidth = root.hasAttribute("data-calm") ? 1 : cols * minWidth;
@@ -123,7 +142,10 @@ export class HeatMap {
       );
     } else {
       area.width = Math.max(room - left - right, leastWidth);
-      area.height = Math.max(Math.min(now.space - top, rows * now.tallest), rows * minHeight);
+      area.height = Math.max(
+        Math.min(now.space - top, rows * (now.tallest ?? now.space)),
+        rows * minHeight,
+      );
     }
     this.area = area;
     const full = left + area.width;
@@ -157,7 +179,11 @@ export class HeatMap {
       this.reveal();
     }
   }
-  /** Frames the cell of the cursor. */
+  /**
+   * Frames the cell of the cursor.
+   * @param {CanvasRenderingContext2D} context
+   * @param {number[]} cell
+   */
   #frame(context, cell) {
     const [width, height] = cell.map((size) => Math.max(size, 5));
     const { left, top } = this.area;
@@ -172,6 +198,10 @@ export class HeatMap {
     );
   }
   // If there is no room for all labels, only the label of the cursor is drawn.
+  /**
+   * @param {CanvasRenderingContext2D} context
+   * @param {number} size
+   */
   #rowLabels(context, size) {
     setSize(context, labelSize(size));
     context.textAlign = "right";
@@ -186,6 +216,10 @@ export class HeatMap {
     }
   }
   // Where labels have no room side by side, every second or third is drawn.
+  /**
+   * @param {CanvasRenderingContext2D} context
+   * @param {number} size
+   */
   #colLabels(context, size) {
     setSize(context, labelSize(size));
     const { cols, slanted, cursor } = this.now;
@@ -213,7 +247,10 @@ export class HeatMap {
       context.restore();
     }
   }
-  /** Returns the width of the widest column label. Long labels may be shortened to `LABEL`. */
+  /**
+   * Returns the width of the widest column label. Long labels may be shortened to `LABEL`.
+   * @param {CanvasRenderingContext2D} context
+   */
   #roomOfLabels(context) {
     const widths = Array.from(
       { length: this.now.cols },
@@ -221,7 +258,11 @@ export class HeatMap {
     );
     return Math.min(Math.max(...widths), LABEL);
   }
-  /** Returns the largest font size, up to `PRINT`, at which every text fits its cell. */
+  /**
+   * Returns the largest font size, up to `PRINT`, at which every text fits its cell.
+   * @param {CanvasRenderingContext2D} context
+   * @param {number} room
+   */
   #printSize(context, room) {
     setSize(context, PRINT);
     let widest = 1;
@@ -232,6 +273,10 @@ export class HeatMap {
     }
     return Math.min(Math.floor((PRINT * (room - 2)) / widest), PRINT);
   }
+  /**
+   * @param {CanvasRenderingContext2D} context
+   * @param {any} size
+   */
   #write(context, size) {
     const print = this.#printSize(context, size[0]);
     if (print < LEAST_PRINT) {
@@ -253,4 +298,3 @@ export class HeatMap {
     }
   }
 }
-HeatMap.all = new Map();

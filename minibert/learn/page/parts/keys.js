@@ -2,16 +2,18 @@
 
 import { clamp } from "../model/ranges.js";
 
+/** @type {Record<string, number[]>} */
 const ARROWS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 
 /**
  * Moves a cursor over rows and columns with the arrow keys.
- * @param size () => [rows, columns].
- * @param cursor () => the current [row, column].
- * @param move (row, column) => called with the new position.
+ * @param {() => number[]} size () => [rows, columns].
+ * @param {() => number[]} cursor () => the current [row, column].
+ * @param {(row: number, col: number) => void} move (row, column) => called with the new position.
+ * @param {any} target
  */
 export function walk(target, size, cursor, move) {
-  target.addEventListener("keydown", (event) => {
+  target.addEventListener("keydown", (/** @type {any} */ event) => {
     const step = ARROWS[event.key];
     if (!step || event.ctrlKey || event.metaKey || event.altKey) {
       return;

@@ -3,6 +3,7 @@
 import { current } from "../state/current.js";
 import { page } from "../state/page.js";
 
+/** @param {any} value */
 export const literal = (value) => (value === null ? "None" : JSON.stringify(value));
 
 /** Returns the Python call that computes what is shown. */
@@ -34,7 +35,11 @@ export function pythonRun(request = current.shown.request, fromLive = current.sh
   return `run(${[literal(page.source), literal(request.text), ...options].join(", ")})`;
 }
 
-/** Returns a line of Python that prints a value. The expression reads the trace `t`. */
+/**
+ * Returns a line of Python that prints a value. The expression reads the trace `t`.
+ * @param {any} expression
+ * @param {{names?: any, format?: any, torch?: any, before?: any}} [of1]
+ */
 export function python(
   expression,
   { names = "run", format = ".4f", torch = false, before = "" } = {},
@@ -43,7 +48,15 @@ export function python(
   return `${imports} t = ${pythonRun()}; ${before}print(f"{${expression}:${format}}")`;
 }
 
-/** Returns a cell of a step in Python. Traces have a batch axis. */
+/**
+ * Returns a cell of a step in Python. Traces have a batch axis.
+ * @param {string} name
+ * @param {...number} at
+ */
 export const stepCell = (name, ...at) => `t['${name}'][${[0, ...at].join(", ")}]`;
 
+/**
+ * @param {string} name
+ * @param {...number} at
+ */
 export const stepPython = (name, ...at) => python(stepCell(name, ...at));

@@ -7,7 +7,12 @@ import { t } from "../state/words.js";
 // What the readout shows, and the line of Python that prints it
 export const told = { text: "", python: "" };
 
-/** Describes a number: in the tooltip while the mouse hovers, in the footer when it is selected. */
+/**
+ * Describes a number: in the tooltip while the mouse hovers, in the footer when it is selected.
+ * @param {string} text
+ * @param {any} [event]
+ * @param {any} [python]
+ */
 export function tell(text, event = null, python = "") {
   $("tip").hidden = !event || !text;
   if (!event) {
@@ -28,6 +33,8 @@ export function tell(text, event = null, python = "") {
 /**
  * Returns a number that tells its line of Python when it is selected, or its text alone while a
  * scene shows only its own controls.
+ * @param {string} text
+ * @param {any} say
  */
 export function numberNode(text, say) {
   return root.hasAttribute("data-calm")
@@ -42,6 +49,7 @@ export async function copyPython() {
   }
 }
 
+/** @param {string} text */
 export async function copyText(text) {
   try {
     await navigator.clipboard.writeText(text);

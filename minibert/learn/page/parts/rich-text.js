@@ -16,16 +16,19 @@ function termForms() {
   termForms.known ??= {};
   termForms.known[language] ??= Object.entries(page.terms)
     .filter(([, { quiet }]) => !quiet) // terms that only Ask explains
-    .flatMap(([name, term]) => term[language].forms.map((form) => [form, name]))
+    .flatMap(([name, term]) => term[language].forms.map((/** @type {any} */ form) => [form, name]))
     .sort(([a], [b]) => b.length - a.length);
   return termForms.known[language];
 }
+/** @type {any} */
+termForms.known = undefined;
 
 /**
  * Returns the nodes of a text. Text between backticks becomes code, and the first occurrence of
  * each term a button. Where a form has another sense than its own, the text names it:
  * [weights](attention weight).
- * @param seen the names of terms that are already marked in the same passage.
+ * @param {any} [seen] the names of terms that are already marked in the same passage.
+ * @param {string} text
  */
 export function rich(text, seen = new Set()) {
   return text
@@ -36,7 +39,11 @@ export function rich(text, seen = new Set()) {
 
 const SENSE = /\[([^\]]+)\]\(([^)]+)\)/u;
 
-/** Returns the nodes of a text without code. */
+/**
+ * Returns the nodes of a text without code.
+ * @param {string} text
+ * @param {any} seen
+ */
 function nodesOf(text, seen) {
   const parts = text.split(SENSE); // words, a form, its sense, words, ...
   const nodes = [];
@@ -50,14 +57,23 @@ function nodesOf(text, seen) {
   return nodes;
 }
 
+/**
+ * @param {string} text
+ * @param {any} seen
+ */
 function termNodes(text, seen) {
   const forms = termForms();
   const edge = state.language === "en" ? "\\b" : "";
-  const found = new RegExp(`${edge}(${forms.map(([form]) => form).join("|")})${edge}`, "giu");
+  const found = new RegExp(
+    `${edge}(${forms.map((/** @type {any[]} */ [form]) => form).join("|")})${edge}`,
+    "giu",
+  );
   const nodes = [];
   let end = 0;
   for (const match of text.matchAll(found)) {
-    const name = forms.find(([form]) => form.toLowerCase() === match[0].toLowerCase())[1];
+    const name = forms.find(
+      (/** @type {any[]} */ [form]) => form.toLowerCase() === match[0].toLowerCase(),
+    )[1];
     if (seen.has(name)) {
       continue;
     }
@@ -69,6 +85,10 @@ function termNodes(text, seen) {
   return nodes;
 }
 
+/**
+ * @param {string} text
+ * @param {string} name
+ */
 function termNode(text, name) {
   const node = element("button", text, { type: "button", className: "term" });
   node.setAttribute("aria-expanded", false);
@@ -76,7 +96,11 @@ function termNode(text, name) {
   return node;
 }
 
-/** Shows the explanation of a term below its paragraph, or removes it. */
+/**
+ * Shows the explanation of a term below its paragraph, or removes it.
+ * @param {any} node
+ * @param {string} name
+ */
 function explain(node, name) {
   const block = node.closest("p, figcaption, li");
   const open = node.getAttribute("aria-expanded") === "true";
@@ -99,6 +123,7 @@ function explain(node, name) {
 
 /**
  * Returns a command or a line of code with a button that copies it.
+ * @param {string} command
  */
 function commandNode(command) {
   const node = element("span", "", { className: "command" });

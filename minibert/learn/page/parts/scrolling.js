@@ -2,13 +2,16 @@
 
 import { $ } from "./elements.js";
 
-/** Returns what scrolls a part of the page, and the edges between which the part is seen. */
+/**
+ * Returns what scrolls a part of the page, and the edges between which the part is seen.
+ * @param {any} part
+ */
 export function scrollerOf(part) {
   if (getComputedStyle(part).overflowY !== "visible") {
     const { top, bottom } = part.getBoundingClientRect();
     return { scroller: part, top, bottom };
   }
-  const foot = document.querySelector("footer").offsetHeight;
+  const foot = $("page").querySelector("footer").offsetHeight;
   return {
     scroller: document.scrollingElement,
     top: $("river").offsetHeight,
@@ -19,8 +22,11 @@ export function scrollerOf(part) {
 /**
  * Returns the height from the top of an element to the bottom of the window, less `free` pixels, as
  * if nothing were scrolled.
+ * @param {string} id
+ * @param {any} [free]
  */
 export function spaceBelow(id, free = 0) {
+  /** @type {any} */
   const main = document.querySelector("main");
   const { scroller, top, bottom } = scrollerOf(main);
   const end = bottom - parseFloat(getComputedStyle(main).paddingBottom);

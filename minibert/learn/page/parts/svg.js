@@ -4,8 +4,12 @@
 const drawing = document.createElement("template");
 drawing.innerHTML = "<svg></svg>";
 
-const NAMESPACE = drawing.content.firstChild.namespaceURI;
+const NAMESPACE = drawing.content.firstElementChild?.namespaceURI ?? "";
 
+/**
+ * @param {string} kind
+ * @param {any} [attributes]
+ */
 export const svg = (kind, attributes = {}) => {
   const node = document.createElementNS(NAMESPACE, kind);
   for (const [name, value] of Object.entries(attributes)) {
@@ -14,6 +18,10 @@ export const svg = (kind, attributes = {}) => {
   return node;
 };
 
+/**
+ * @param {any} node
+ * @param {any} attributes
+ */
 export const moveTo = (node, attributes) => {
   for (const [name, value] of Object.entries(attributes)) {
     node.setAttribute(name, value);

@@ -10,7 +10,8 @@ import { t } from "../state/words.js";
 
 /**
  * Returns a map of a few vectors.
- * @param rows () => label, name of the step, and index in it for each vector.
+ * @param {any} rows () => label, name of the step, and index in it for each vector.
+ * @param {string} id
  */
 export function vectors(id, rows) {
   return new HeatMap(id, () => {
@@ -24,16 +25,33 @@ export function vectors(id, rows) {
       left: 150,
       smallest: [4, 24],
       cursor: [Math.min(state.row, all.length - 1), state.number],
+      /** @param {number} r */
       rowLabel: (r) => t(all[r][0]),
+      /**
+       * @param {number} r
+       * @param {number} c
+       */
       shade: (r, c) =>
         0.5 + numbers(all[r][1]).at(...all[r][2], c) / numbers(all[r][1]).typical() / 2,
+      /**
+       * @param {number} r
+       * @param {number} c
+       */
       describe: (r, c) =>
         t("vector.cell", {
           row: t(all[r][0]),
           index: c,
           value: numbers(all[r][1]).text(...all[r][2], c),
         }),
+      /**
+       * @param {number} r
+       * @param {number} c
+       */
       python: (r, c) => stepPython(all[r][1], ...all[r][2], c),
+      /**
+       * @param {number} r
+       * @param {number} c
+       */
       move: (r, c) => change({ row: r, number: c }),
     };
   });

@@ -6,6 +6,7 @@ import { current } from "./current.js";
 import { SECTIONS, page, root, sizes } from "./page.js";
 import { state } from "./store.js";
 
+/** @type {any[]} */
 const NUMBERS = [
   "token",
   "key",
@@ -21,6 +22,7 @@ const NUMBERS = [
   ...(page.run ? ["snapshot"] : []),
 ];
 
+/** @type {any[]} */
 const WORDS = [
   "ask",
   "section",
@@ -37,6 +39,7 @@ const WORDS = [
   "explore",
 ];
 
+/** @type {Record<string, any>} */
 const CHOICES = {
   section: SECTIONS,
   stage: ["scores", "masked", "probabilities", "rollout"],
@@ -56,11 +59,11 @@ export function remember() {
   const said = new URLSearchParams();
   for (const name of WORDS) {
     if (state[name]) {
-      said.set(name, state[name]);
+      said.set(name, String(state[name]));
     }
   }
   for (const name of NUMBERS) {
-    said.set(name, state[name]);
+    said.set(name, String(state[name]));
   }
   if (!state.special) {
     said.set("special", "no");
@@ -74,10 +77,10 @@ export function remember() {
       said.set("masked", state.masked.join("."));
     }
     if (state.pad) {
-      said.set("pad", state.pad);
+      said.set("pad", String(state.pad));
     }
     if (state.type !== null) {
-      said.set("type", state.type);
+      said.set("type", String(state.type));
     }
     if (state.sides !== "both") {
       said.set("sides", state.sides);
@@ -99,11 +102,15 @@ export function remember() {
     }
   }, 150);
 }
+/** @type {any} */
+remember.later = null;
+/** @type {any} */
+remember.address = undefined;
 
 /**
  * Sets the state from the address, and returns it. Values that do not fit this page are ignored.
- * @param through (URLSearchParams) => the same with what the address only implies.
- * @param limits the largest value of each number.
+ * @param {(said: URLSearchParams) => URLSearchParams} through (URLSearchParams) => the same with what the address only implies.
+ * @param {Record<string, number>} limits the largest value of each number.
  */
 export function recall(through, limits) {
   const said = through(new URLSearchParams(location.hash.slice(1)));
@@ -126,13 +133,16 @@ export function recall(through, limits) {
   state.ask = said.get("ask") ?? "";
   state.special = said.get("special") !== "no";
   if (current.live && said.has("text")) {
+    /** @param {string} text */
     const whole = (text) => text.match(/\d+/g)?.map(Number) ?? [];
-    state.text = said.get("text");
+    state.text = said.get("text") ?? "";
     state.pair = said.get("pair");
     state.masked = whole(said.get("masked") ?? "");
     state.pad = clamp(Math.round(Number(said.get("pad")) || 0), 0, current.live.longest);
     state.type = said.get("type") === "1" && current.live.types > 1 ? 1 : null;
-    state.sides = Object.hasOwn(SIDES, said.get("sides")) ? said.get("sides") : "both";
+    const sides = said.get("sides") ?? "both";
+    state.sides = Object.hasOwn(SIDES, sides) ? sides : "both";
+    /** @param {any[]} of */
     const inside = ([layer, head = 0]) =>
       layer >= 0 && layer < sizes.layers && head >= 0 && head < sizes.heads;
     state.off = (said.get("off") ?? "")

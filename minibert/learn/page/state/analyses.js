@@ -8,7 +8,11 @@ import { attention, current, hiddenState, piece } from "./current.js";
 import { SPECIAL, page, sizes } from "./page.js";
 import { t } from "./words.js";
 
-/** Computes a result once for each text shown. */
+/**
+ * Computes a result once for each text shown.
+ * @param {string} name
+ * @param {any} find
+ */
 export function once(name, find) {
   current.shown.found ??= new Map();
   if (!current.shown.found.has(name)) {
@@ -20,6 +24,7 @@ export function once(name, find) {
 /**
  * Returns how much of each token reaches each token up to a layer: the product of (A + I) / 2
  * (Abnar and Zuidema 2020).
+ * @param {number} layer
  */
 export function rollout(layer) {
   return once(`rollout.${layer}`, () => {
@@ -52,6 +57,7 @@ export function rollout(layer) {
   });
 }
 
+/** @type {Record<string, any>} */
 const SCRIPTS = { Hangul: "Hangul", Han: "Chinese", Hiragana: "Japanese", Katakana: "Japanese" };
 for (const name of ["Cyrillic", "Greek", "Arabic", "Hebrew", "Thai", "Devanagari", "Latin"]) {
   SCRIPTS[name] = name;
@@ -59,7 +65,10 @@ for (const name of ["Cyrillic", "Greek", "Arabic", "Hebrew", "Thai", "Devanagari
 
 const MIN_PIECES = 4; // a text of one or two letters says nothing about coverage
 
-/** Returns for every character of a text whether its word has a character beyond ASCII. */
+/**
+ * Returns for every character of a text whether its word has a character beyond ASCII.
+ * @param {string} text
+ */
 const inForeignWord = (text) =>
   text.split(/(\s+)/u).flatMap((part) => {
     const chars = Array.from(part);
@@ -69,6 +78,8 @@ const inForeignWord = (text) =>
 /**
  * Returns a warning if most of a text becomes single letters or unknown pieces, as
  * minibert.tokenization.coverage does.
+ * @param {string} text
+ * @param {any} which
  */
 export function coverage(text, which) {
   const isForeign = inForeignWord(text);
@@ -111,6 +122,8 @@ const wordPlaces = () => patternRules(current.tokens).real;
 /**
  * Returns what a head does on this text (Clark et al. 2019): {name, share}. The name is null if no
  * pattern takes half of its attention.
+ * @param {number} layer
+ * @param {number} head
  */
 export function pattern(layer, head) {
   return once(`pattern.${layer}.${head}`, () => {
@@ -120,6 +133,7 @@ export function pattern(layer, head) {
       return { name: null, share: 0 };
     }
     const values = attention(layer, "probabilities");
+    /** @type {{name: string | null, share: number}} */
     let best = { name: null, share: -1 };
     let entropy = 0;
     for (const [name, rule] of Object.entries(rules)) {
@@ -155,7 +169,7 @@ export function interestingHead() {
       const values = attention(layer, "probabilities");
       const fixed = pattern(layer, head).name !== null ? 0.5 : 1;
       let sum = 0;
-      let top = { p: -1 };
+      let top = { p: -1, q: 0, k: 0 };
       for (const q of real) {
         let most = 0;
         for (const k of real) {
@@ -181,6 +195,7 @@ export function interestingHead() {
 /**
  * Returns the cosine of each token's state after each layer with the state before that layer
  * ("moved") or with the embeddings ("kept"): (layers, seq).
+ * @param {string} kind
  */
 export function cosines(kind) {
   return once(kind, () => {

@@ -4,7 +4,10 @@ import { current, refresh } from "./current.js";
 import { sizes } from "./page.js";
 import { announce, draw, state } from "./store.js";
 
-/** Changes the state and draws the page. */
+/**
+ * Changes the state and draws the page.
+ * @param {Record<string, any>} changes
+ */
 export function change(changes) {
   announce("change", changes);
   // Another tab closes the part that lies over it.
@@ -24,7 +27,10 @@ export function change(changes) {
   announce("changed", changes);
 }
 
-/** Like `change`, for inputs of the model. */
+/**
+ * Like `change`, for inputs of the model.
+ * @param {Record<string, any>} changes
+ */
 export function ask(changes) {
   change(changes);
   if (current.live) {
@@ -35,6 +41,7 @@ export function ask(changes) {
 /**
  * Like `ask`, for typing. Text boxes update themselves, so the page is drawn only once, with the
  * results.
+ * @param {Record<string, any>} changes
  */
 export function type(changes) {
   announce("change", changes);

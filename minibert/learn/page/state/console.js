@@ -7,6 +7,8 @@ import { sizes } from "./page.js";
 /**
  * Runs the model from the console or a test:
  * `await minibert.run("I love Korea", {pair, masked: [2], off: [[0, 1]]})`.
+ * @param {string} text
+ * @param {{pair?: any, masked?: any, off?: number[][], sides?: any}} [of1]
  */
 export async function run(text, { pair = null, masked = [], off = [], sides = "both" } = {}) {
   if (!current.live) {

@@ -7,38 +7,68 @@ import { page } from "./page.js";
 import { announce, state } from "./store.js";
 import { t } from "./words.js";
 
+/** @type {any} what is not there yet, or in a photograph never */
+const absent = null;
+
+/**
+ * @type {{live: import("../model/live.js").Live, photograph: Computed, shown: Computed,
+ *   tokens: Token[], count: number, running: boolean}}
+ */
 export const current = {
-  live: null, // the model inside the page, if it has one
+  live: absent, // the model inside the page, if it has one
   // The text that the page was written for. The live model computes it if the page holds no values.
-  photograph: null,
-  shown: null, // the computed text that the page shows
+  photograph: absent,
+  shown: absent, // the computed text that the page shows
   tokens: [], // its tokens
   count: 0, // their number
   running: false, // whether a text is being computed
 };
 
-/** Returns the Numbers of a step of the text that is shown. */
+/**
+ * Returns the Numbers of a step of the text that is shown.
+ * @param {string} name
+ */
 export const numbers = (name) => current.shown.steps.get(name);
 
-/** Returns the piece of a token. The chosen one may still be computed, with a text just set. */
+/**
+ * Returns the piece of a token. The chosen one may still be computed, with a text just set.
+ * @param {number} i
+ */
 export const piece = (i) => current.tokens[i]?.piece ?? "…";
 
+/**
+ * @param {number} q
+ * @param {number} k
+ */
 export const mayLook = (q, k) =>
   Boolean(current.tokens[k].mask) && SIDES[current.shown.request.sides](q, k);
 
+/** @param {number} depth */
 export const stateName = (depth) => (depth ? `layer.${depth - 1}.output` : "embeddings.output");
 
+/**
+ * @param {number} depth
+ * @param {Computed} [from]
+ */
 export const hiddenState = (depth, from = current.shown) => from.steps.get(stateName(depth));
 
+/**
+ * @param {number} layer
+ * @param {string} name
+ */
 export const attention = (layer, name) => numbers(`layer.${layer}.attention.${name}`);
 
+/** @param {Computed} what */
 export function show(what) {
   current.shown = what;
   current.tokens = current.shown.tokens;
   current.count = current.tokens.length;
 }
 
-/** Returns what the model has to compute for a state of the page. */
+/**
+ * Returns what the model has to compute for a state of the page.
+ * @param {{text: any, pair: any, masked: any, off: any, pad: any, sides: any, type: any}} of
+ */
 export const requestOf = ({ text, pair, masked, off, pad, sides, type }) => ({
   text,
   pair,
@@ -52,8 +82,13 @@ export const requestOf = ({ text, pair, masked, off, pad, sides, type }) => ({
 export const requested = () => requestOf(state);
 
 // Altered models are compared with the whole model.
+/** @param {{off?: any, type?: any}} of */
 const isAltered = ({ off, type }) => off.length > 0 || type !== null;
 
+/**
+ * @param {any} a
+ * @param {any} b
+ */
 export const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
 
 /** What the page gives a model: its worker, whose source it holds, and its limits. */
@@ -61,11 +96,17 @@ export const settings = {
   worker: () =>
     new Worker(
       URL.createObjectURL(
-        new Blob([document.getElementById("worker").textContent], { type: "text/javascript" }),
+        new Blob([document.getElementById("worker")?.textContent ?? ""], {
+          type: "text/javascript",
+        }),
       ),
     ),
   longest: page.max_tokens,
   best: page.top,
+  /**
+   * @param {number} count
+   * @param {number} most
+   */
   tooLong: (count, most) => t("text.long", { count, most }),
 };
 
@@ -88,7 +129,10 @@ export async function refresh() {
   }
 }
 
-/** Computes a request, and draws the page unless another one has come in the meantime. */
+/**
+ * Computes a request, and draws the page unless another one has come in the meantime.
+ * @param {ModelRequest} request
+ */
 async function computeShown(request) {
   try {
     const known = [current.shown, current.photograph].find((what) => same(request, what.request));
@@ -101,7 +145,7 @@ async function computeShown(request) {
       state.trouble = "";
     }
   } catch (error) {
-    state.trouble = error.message;
+    state.trouble = /** @type {any} */ (error).message;
   }
   if (!late) {
     announce("text");

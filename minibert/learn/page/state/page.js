@@ -1,6 +1,7 @@
 // What Python wrote into the page.
 
-export const page = JSON.parse(document.getElementById("data").textContent);
+/** @type {any} what build.py wrote */
+export const page = JSON.parse(document.getElementById("data")?.textContent ?? "");
 
 export const sizes = page.sizes;
 export const words = page.words;

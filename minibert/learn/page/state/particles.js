@@ -8,7 +8,10 @@ const L_ENDINGS = "178lr"; // 일, 칠, 팔, and the letters 엘, 알 end in ㄹ
 
 const CONSONANT_ENDINGS = "036mn"; // 영, 삼, 육, 엠, 엔
 
-/** Returns the final sound of a text read aloud: "ㄹ", another "consonant", or a "vowel". */
+/**
+ * Returns the final sound of a text read aloud: "ㄹ", another "consonant", or a "vowel".
+ * @param {string} text
+ */
 function finalSound(text) {
   const word = text.replace(/\([^()]*\)$/u, ""); // ignores a remark in parentheses
   const [last] = /[\p{L}\p{N}](?=[^\p{L}\p{N}]*$)/u.exec(word) ?? [""];
@@ -26,7 +29,10 @@ function finalSound(text) {
   return isClosed ? "consonant" : "vowel";
 }
 
-/** Replaces both forms of every particle with the one that fits the word before. */
+/**
+ * Replaces both forms of every particle with the one that fits the word before.
+ * @param {string} said
+ */
 export function withParticles(said) {
   return said.replace(BOTH_FORMS, (forms, offset) => {
     const sound = finalSound(said.slice(0, offset));

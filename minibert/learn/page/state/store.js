@@ -2,6 +2,7 @@
 
 import { page, sizes } from "./page.js";
 
+/** @type {State} */
 export const state = {
   section: "text",
   text: page.texts[0],
@@ -54,11 +55,17 @@ const listeners = new Map();
  * - "text": another text is shown, and whatever depends on its tokens has to be built again.
  * - "measured": an experiment has new results.
  * - "film": the reader plays the animated head.
+ * @param {any} event
+ * @param {(changes: any) => void} hear
  */
 export function listen(event, hear) {
   listeners.set(event, [...(listeners.get(event) ?? []), hear]);
 }
 
+/**
+ * @param {any} event
+ * @param {Record<string, any>} [changes]
+ */
 export function announce(event, changes) {
   for (const hear of listeners.get(event) ?? []) {
     hear(changes);

@@ -22,9 +22,19 @@ import { t } from "../state/words.js";
 import { chooseHead, headName, patternPython } from "./heads.js";
 import { fillEdits } from "./text.js";
 
+/**
+ * @param {number} q
+ * @param {number} k
+ */
 const isHidden = (q, k) => state.stage === "masked" && !mayLook(q, k);
 
-/** Returns the value of a cell in the chosen stage. */
+/**
+ * Returns the value of a cell in the chosen stage.
+ * @param {number} layer
+ * @param {number} head
+ * @param {number} q
+ * @param {number} k
+ */
 export function stageValue(layer, head, q, k) {
   if (state.stage === "rollout") {
     return rollout(layer).at(q, k);
@@ -44,6 +54,10 @@ const isShare = () => state.stage === "probabilities" || state.stage === "rollou
 /**
  * Returns how strongly a cell is drawn as a line, from 0 to 1. Probabilities are used directly, and
  * scores are scaled to the range of their row.
+ * @param {number} layer
+ * @param {number} head
+ * @param {number} q
+ * @param {number} k
  */
 function lineWeight(layer, head, q, k) {
   if (!isDrawn(layer, head, q, k)) {
@@ -59,8 +73,15 @@ function lineWeight(layer, head, q, k) {
     : (attention(layer, "scores").at(head, q, k) - low) / (Math.max(...row) - low || 1);
 }
 
-/** Returns whether a cell is drawn. */
+/**
+ * Returns whether a cell is drawn.
+ * @param {number} layer
+ * @param {number} head
+ * @param {number} q
+ * @param {number} k
+ */
 export function isDrawn(layer, head, q, k) {
+  /** @param {number} i */
   const bound = (i) => /^\[(CLS|SEP)\]$/.test(piece(i));
   if (!state.special && (bound(q) || bound(k))) {
     return false;
@@ -68,6 +89,12 @@ export function isDrawn(layer, head, q, k) {
   return !isShare() || stageValue(layer, head, q, k) >= state.threshold;
 }
 
+/**
+ * @param {number} layer
+ * @param {number} head
+ * @param {number} q
+ * @param {number} k
+ */
 function stagePython(layer, head, q, k) {
   if (state.stage === "rollout") {
     return python(`rollout(t)[${layer}, 0, ${q}, ${k}]`, { names: "rollout, run" });
@@ -79,6 +106,12 @@ function stagePython(layer, head, q, k) {
   return python(cell, { format: isHidden(q, k) ? ".1e" : ".4f" });
 }
 
+/**
+ * @param {number} layer
+ * @param {number} head
+ * @param {number} q
+ * @param {number} k
+ */
 function stageSays(layer, head, q, k) {
   const value =
     written(stageValue(layer, head, q, k)) + (isHidden(q, k) ? ` (${t("attention.hidden")})` : "");
@@ -100,6 +133,10 @@ const attentionMap = new HeatMap("attention-map", () => {
     rowLabel: piece,
     colLabel: piece,
     palette: isShare() ? "sequential" : "diverging",
+    /**
+     * @param {number} r
+     * @param {number} c
+     */
     shade: (r, c) => {
       if (!isDrawn(layer, head, r, c) || isHidden(r, c)) {
         return null;
@@ -108,8 +145,20 @@ const attentionMap = new HeatMap("attention-map", () => {
       // The square root makes small probabilities visible, as the legend explains.
       return isShare() ? Math.sqrt(value) : 0.5 + value / most / 2;
     },
+    /**
+     * @param {number} r
+     * @param {number} c
+     */
     describe: (r, c) => stageSays(layer, head, r, c),
+    /**
+     * @param {number} r
+     * @param {number} c
+     */
     python: (r, c) => stagePython(layer, head, r, c),
+    /**
+     * @param {number} r
+     * @param {number} c
+     */
     move: (r, c) => change({ token: r, key: c }),
   };
 });
@@ -121,19 +170,26 @@ function shareLegend() {
 }
 
 // The thumbnails, which are drawn again for another size, theme or text.
+/** @type {Record<string, any>} */
 const grid = { key: "", of: null, picture: null };
 
 const SPACE = 22; // room above and to the left of the grid for its numbers
 
 /**
  * Draws every head as a thumbnail on one canvas. A pixel shows the largest probability it covers.
+ * @param {number} width
+ * @param {number} height
+ * @param {number[]} cell
+ * @param {any} ratio
  */
 function thumbnails(width, height, cell, ratio) {
   const canvas = new OffscreenCanvas(width, height);
+  /** @type {any} */
   const context = canvas.getContext("2d");
   const image = context.createImageData(width, height);
   const pixels = new Uint32Array(image.data.buffer);
   const [wide, high] = cell.map((size) => Math.max(1, Math.floor((size - 2) * ratio)));
+  /** @param {number} size */
   const starts = (size) =>
     Array.from({ length: size + 1 }, (_, i) => Math.floor((i * current.count) / size));
   const cols = starts(wide);
@@ -161,6 +217,10 @@ function thumbnails(width, height, cell, ratio) {
   return canvas;
 }
 
+/**
+ * @param {number} layer
+ * @param {number} head
+ */
 const isOff = (layer, head) =>
   state.off.some((at) => at[0] === layer && (at.length === 1 || at[1] === head));
 
@@ -189,6 +249,11 @@ function drawGrid() {
   for (let l = 0; l < layers; l++) {
     context.fillText(l, 10, SPACE + (l + 0.5) * cell[1]);
   }
+  /**
+   * @param {number} layer
+   * @param {number} head
+   * @param {any} [inset]
+   */
   const frame = (layer, head, inset = 0) =>
     context.strokeRect(
       SPACE + head * cell[0] + inset,
@@ -215,31 +280,44 @@ function drawGrid() {
   });
   context.strokeStyle = color("cursor");
   frame(state.layer, state.head);
-  canvas.at = (event) => [
+  canvas.at = (/** @type {any} */ event) => [
     Math.floor((event.offsetY - SPACE) / cell[1]),
     Math.floor((event.offsetX - SPACE) / cell[0]),
   ];
 }
 
+/** @type {() => [number, number]} the chosen layer and head */
 export const at = () => [state.layer, state.head];
 
+/**
+ * @param {any[]} list
+ * @param {any} own
+ */
 const has = (list, own) => list.some((other) => same(other, own));
 
+/**
+ * @param {any[]} list
+ * @param {any} own
+ */
 const toggled = (list, own) =>
   has(list, own) ? list.filter((other) => !same(other, own)) : [...list, own];
 
+/** @param {number} i */
 const pinColor = (i) => color("pins").split(",")[i % 5].trim();
 
 export function buildAttention() {
   const canvas = $("grid");
   canvas.tabIndex = 0;
   canvas.setAttribute("role", "application");
+  /** @param {any[]} of */
   const inside = ([l, a]) => l >= 0 && a >= 0 && l < sizes.layers && a < sizes.heads;
-  canvas.onpointermove = (event) => {
+  canvas.onpointermove = (/** @type {any} */ event) => {
+    /** @type {[number, number]} */
     const at = canvas.at(event);
     tell(event.pointerType === "mouse" && inside(at) ? headName(...at) : "", event);
   };
-  canvas.onclick = (event) => {
+  canvas.onclick = (/** @type {any} */ event) => {
+    /** @type {[number, number]} */
     const at = canvas.at(event);
     if (inside(at)) {
       chooseHead(...at);
@@ -276,6 +354,7 @@ export function buildAttention() {
   };
 
   const lines = $("lines");
+  /** @param {any} event */
   const row = (event) => clamp(Math.floor(event.offsetY / lineHeight()), 0, current.count - 1);
   const say = () =>
     tell(
@@ -283,19 +362,24 @@ export function buildAttention() {
       null,
       stagePython(...at(), state.token, state.key),
     );
+  /**
+   * @param {any} token
+   * @param {any} key
+   */
   const go = (token, key) => {
     change({ token, key });
     say();
   };
   Object.assign(lines, { tabIndex: 0, onfocus: say, onpointerleave: () => tell("", true) });
   lines.setAttribute("role", "application");
+  /** @param {any} event */
   const isLeft = (event) => event.offsetX < lines.clientWidth / 2;
-  lines.onpointermove = (event) => {
+  lines.onpointermove = (/** @type {any} */ event) => {
     if (event.pointerType === "mouse") {
       tell(isLeft(event) ? piece(row(event)) : stageSays(...at(), state.token, row(event)), event);
     }
   };
-  lines.onclick = (event) =>
+  lines.onclick = (/** @type {any} */ event) =>
     isLeft(event) ? go(row(event), state.key) : go(state.token, row(event));
   // Up and down choose the query, left and right the key.
   walk(
@@ -315,6 +399,12 @@ function drawLines() {
   const context = prepare(canvas, width, height * current.count);
   const left = Math.min(96, width * 0.28);
   const right = width - left - 64;
+  /**
+   * @param {number} i
+   * @param {number} j
+   * @param {any} alpha
+   * @param {any} weight
+   */
   const line = (i, j, alpha, weight) => {
     context.globalAlpha = alpha;
     context.lineWidth = weight;
@@ -334,7 +424,11 @@ function drawLines() {
       }
     }
   }
-  const heads = [[color("accent"), at()], ...state.pinned.map((own, i) => [pinColor(i), own])];
+  /** @type {[string, [number, number]][]} */
+  const heads = [
+    [color("accent"), at()],
+    ...state.pinned.map((own, i) => /** @type {[string, any]} */ ([pinColor(i), own])),
+  ];
   for (const [stroke, own] of heads) {
     context.strokeStyle = stroke;
     for (let j = 0; j < current.count; j++) {
@@ -410,6 +504,7 @@ function drawPatterns() {
   const names = ["previous", "next", "itself", "same", "[CLS]", "[SEP]", "even"];
   const parts = [];
   for (const name of names) {
+    /** @type {[number, number][]} */
     const found = [];
     for (let layer = 0; layer < sizes.layers; layer++) {
       for (let head = 0; head < sizes.heads; head++) {

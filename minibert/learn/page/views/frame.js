@@ -26,7 +26,7 @@ export function buildFrame() {
       tell(...tokenTold(token));
     },
   );
-  $("tokens").addEventListener("keydown", (event) => {
+  $("tokens").addEventListener("keydown", (/** @type {any} */ event) => {
     if (event.key === "Enter" && current.live) {
       toggleMask();
     }
@@ -127,6 +127,8 @@ export function hideOne() {
     ask({ masked: [whole.at(-1)], token: whole.at(-1) });
   }
 }
+/** @type {any} */
+hideOne.offered = null;
 
 /** Shows the parts that are switched off, and their effect on the chosen token. */
 function drawOff() {
@@ -145,23 +147,27 @@ function drawOff() {
   const mask = current.tokens.findIndex((token) => token.piece === "[MASK]");
   const i = mask < 0 || piece(state.token) === "[MASK]" ? state.token : mask;
   const parts = altered;
-  const states = [whole, current.shown].map((own) => hiddenState(sizes.layers, own).row(i));
+  const [first, second] = [whole, current.shown].map((own) =>
+    hiddenState(sizes.layers, own).row(i),
+  );
   parts.push(
     t("off.cosine", {
       token: piece(i),
       state: `h${sizes.layers}`,
-      value: cosine(...states).toFixed(4),
+      value: cosine(first, second).toFixed(4),
     }),
   );
   const words = (current.shown.words ??= new Map());
   const best = words.get(i);
   if (best) {
-    const [before, after] = best.map(([word, share]) => `${word} ${share.toFixed(4)}`);
+    const [before, after] = best.map(
+      (/** @type {any[]} */ [word, share]) => `${word} ${share.toFixed(4)}`,
+    );
     parts.push(t("off.words", { before, after }));
   } else if (current.live.predicts && best === undefined) {
     words.set(i, null);
     const own = current.shown;
-    const rows = { shape: [2, sizes.hidden], data: Float32Array.from(states.flat()) };
+    const rows = { shape: [2, sizes.hidden], data: Float32Array.from([...first, ...second]) };
     current.live.words(rows).then((found) => {
       words.set(
         i,
@@ -189,7 +195,9 @@ function drawModelLine() {
       heads: config.num_attention_heads,
       hidden: rows.get("embeddings.word_embeddings.weight")[1],
       parameters: parameters.reduce(
-        (sum, [, shape]) => sum + shape.reduce((product, size) => product * size, 1),
+        (/** @type {any} */ sum, /** @type {any[]} */ [, shape]) =>
+          sum +
+          shape.reduce((/** @type {any} */ product, /** @type {any} */ size) => product * size, 1),
         0,
       ),
     };
@@ -200,6 +208,11 @@ function drawModelLine() {
 
 export function drawFrame() {
   // Setting the same text again would cause a layout, and the same language one of the whole page.
+  /**
+   * @param {any} before
+   * @param {any} now
+   * @param {(now: any) => void} write
+   */
   const changed = (before, now, write) => {
     if (before !== now) {
       write(now);
@@ -208,12 +221,12 @@ export function drawFrame() {
   changed(root.lang, state.language, (language) => {
     root.lang = language;
   });
-  for (const item of document.querySelectorAll("[data-t]")) {
+  for (const item of /** @type {NodeListOf<any>} */ (document.querySelectorAll("[data-t]"))) {
     changed(item.textContent, t(item.dataset.t), (said) => {
       item.textContent = said;
     });
   }
-  for (const item of document.querySelectorAll("[data-label]")) {
+  for (const item of /** @type {NodeListOf<any>} */ (document.querySelectorAll("[data-label]"))) {
     changed(item.getAttribute("aria-label"), t(item.dataset.label), (said) =>
       item.setAttribute("aria-label", said),
     );

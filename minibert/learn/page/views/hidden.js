@@ -27,15 +27,33 @@ const hiddenMap = new HeatMap("hidden-map", () => {
     smallest: [4, 16],
     cursor: [state.token, state.number],
     rowLabel: piece,
+    /**
+     * @param {number} r
+     * @param {number} c
+     */
     shade: (r, c) => 0.5 + values.at(r, c) / most / 2,
+    /**
+     * @param {number} r
+     * @param {number} c
+     */
     describe: (r, c) =>
       t("hidden.cell", { state: `h${depth}`, token: piece(r), index: c, value: values.text(r, c) }),
+    /**
+     * @param {number} r
+     * @param {number} c
+     */
     python: (r, c) => stepPython(stateName(depth), r, c),
+    /**
+     * @param {number} r
+     * @param {number} c
+     */
     move: (r, c) => change({ token: r, number: c }),
   };
 });
 
-const lowest = (values) => values.data.reduce((low, value) => Math.min(low, value), 1);
+/** @param {any} values */
+const lowest = (values) =>
+  values.data.reduce((/** @type {any} */ low, /** @type {any} */ value) => Math.min(low, value), 1);
 
 const movedMap = new HeatMap("moved-map", () => {
   const values = cosines(state.compare);
@@ -48,16 +66,37 @@ const movedMap = new HeatMap("moved-map", () => {
     tallest: 40,
     cursor: [state.token, Math.max(state.depth - 1, 0)],
     rowLabel: piece,
+    /** @param {number} c */
     colLabel: (c) => `${c}`,
+    /**
+     * @param {number} r
+     * @param {number} c
+     */
     shade: (r, c) => (values.at(c, r) - low) / (1 - low),
+    /**
+     * @param {number} r
+     * @param {number} c
+     */
     write: (r, c) => values.at(c, r).toFixed(2),
+    /**
+     * @param {number} r
+     * @param {number} c
+     */
     describe: (r, c) => t("hidden.cosine", { token: piece(r), layer: c, value: values.text(c, r) }),
+    /**
+     * @param {number} r
+     * @param {number} c
+     */
     python: (r, c) => {
       const names = [stateName(c + 1), stateName(state.compare === "moved" ? c : 0)].map(
         (name) => `t['${name}'][0, ${r}]`,
       );
       return python(`torch.cosine_similarity(${names.join(", ")}, dim=0)`, { torch: true });
     },
+    /**
+     * @param {number} r
+     * @param {number} c
+     */
     move: (r, c) => change({ token: r, depth: c + 1 }),
   };
 });
@@ -65,7 +104,7 @@ const movedMap = new HeatMap("moved-map", () => {
 export function buildHidden() {
   $("depth").max = sizes.layers;
   $("depth").oninput = () => change({ depth: Number($("depth").value) });
-  $("places").onclick = (event) => {
+  $("places").onclick = (/** @type {any} */ event) => {
     const near = drawPlaces().map(([x, y]) => Math.hypot(event.offsetX - x, event.offsetY - y));
     change({ token: near.indexOf(Math.min(...near)) });
   };

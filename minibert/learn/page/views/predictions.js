@@ -15,7 +15,7 @@ import { t } from "../state/words.js";
  * Fetches the predictions of the open section, from the last layer down, and draws each as it
  * arrives.
  */
-async function fetchLens(own = current.shown) {
+async function fetchLens(own = /** @type {any} */ (current.shown)) {
   const wanted = () => own === current.shown || own === current.shown.whole;
   if (!own.live || own.fetching || own.lens === null) {
     return;
@@ -25,12 +25,9 @@ async function fetchLens(own = current.shown) {
     const words = await current.live.words(hiddenState(depth, own));
     if (words === null) {
       own.lens = null;
-    } else {
-      own.lens[depth] = words;
-    }
-    if (words === null) {
       break;
     }
+    own.lens[depth] = words;
     if (wanted() && state.section === "predictions") {
       draw();
     }
@@ -87,7 +84,10 @@ function tellWord(rank = 0) {
   tell(`h${state.depth} “${piece(state.token)}”: ${best[0]} ${best[1].toFixed(4)}`, null, line);
 }
 
-/** Scrolls a table sideways to a cell. On a phone the answer would be out of view on the right. */
+/**
+ * Scrolls a table sideways to a cell. On a phone the answer would be out of view on the right.
+ * @param {any} cell
+ */
 function revealColumn(cell) {
   const box = cell.closest(".scroll");
   const head = cell.parentElement.firstChild.offsetWidth;
@@ -120,9 +120,13 @@ export function drawPredictions() {
   }
   $("lens").setAttribute("aria-activedescendant", id);
   revealColumn($(id));
+  /**
+   * @param {any} best
+   * @param {any} [say]
+   */
   const list = (best, say) => {
     const words = element("div", "", { className: "words" });
-    (best ?? []).forEach(([word, share], rank) => {
+    (best ?? []).forEach((/** @type {any[]} */ [word, share], /** @type {any} */ rank) => {
       const number = say
         ? numberNode(share.toFixed(4), () => say(rank))
         : element("span", share.toFixed(4));
@@ -139,7 +143,7 @@ export function drawPredictions() {
   }
   if (current.shown.whole) {
     // Show the words before and after.
-    if (!current.shown.whole.lens[0]) {
+    if (!current.shown.whole.lens?.[0]) {
       fetchLens(current.shown.whole);
     }
     parts.push(

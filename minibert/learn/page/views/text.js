@@ -18,7 +18,11 @@ export const fillEdits = () => {
   $("edit-pair").value = state.pair ?? "";
 };
 
-/** Returns the description of a token and the Python that prints its id. */
+/**
+ * Returns the description of a token and the Python that prints its id.
+ * @param {number} i
+ * @returns {[string, null, string]}
+ */
 export function tokenTold(i) {
   const options = [
     literal(current.shown.request.text),

@@ -25,7 +25,7 @@ export function buildTour() {
   $("tour-back").onclick = () => goTo(state.tour - 1);
   $("tour-next").onclick = () => goTo(state.tour + 1);
   $("tour-end").onclick = endTour;
-  $("tour").addEventListener("keydown", (event) => {
+  $("tour").addEventListener("keydown", (/** @type {any} */ event) => {
     if (event.key === "ArrowRight") {
       goTo(state.tour + 1);
     }
@@ -40,6 +40,7 @@ export function buildTour() {
   });
 }
 
+/** @param {any} stop */
 export function goTo(stop) {
   if (stop >= STOPS.length) {
     endTour();

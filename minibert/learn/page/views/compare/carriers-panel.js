@@ -9,6 +9,7 @@ import { t } from "../../state/words.js";
 import { DRAWS, cutHeads, cutOthers, wireOf } from "./carriers.js";
 import { chooseHead } from "../heads.js";
 
+/** @param {{layer: number, head: number}} of */
 const headLabel = ({ layer, head }) => `${layer}.${head}`;
 
 /**
@@ -17,17 +18,23 @@ const headLabel = ({ layer, head }) => `${layer}.${head}`;
  */
 export class WirePanel {
   /**
-   * @param map () => the map that the panel is about.
+   * @param {any} map () => the map that the panel is about.
+   * @param {string} id
    */
   constructor(id, map) {
-    Object.assign(this, { id, map });
+    this.id = id;
+    this.map = map;
+    /** @type {any} */
+    this.parts = null;
   }
   build() {
+    /** @param {any} run */
     const press = (run) => async () => {
       await run(this.map(), () => this.draw());
       this.draw();
       tell(this.map().wire.heads.map(headLabel).join(" · "), null, this.python());
     };
+    /** @param {any} run */
     const button = (run) => element("button", "", { type: "button", onclick: press(run) });
     this.parts = {
       title: element("h4"),
@@ -47,7 +54,9 @@ export class WirePanel {
   }
   /** Returns the line of Python that does the same. */
   python() {
-    const [first, second] = this.map().texts.map((what) => literal(what.request.text));
+    const [first, second] = this.map().texts.map((/** @type {any} */ what) =>
+      literal(what.request.text),
+    );
     return (
       "from minibert import BertForMaskedLM, BertTokenizer; " +
       "from minibert.study import carriers, rounded; " +
@@ -69,12 +78,12 @@ export class WirePanel {
     const { parts } = this;
     const second = map.texts[1].tokens;
     const count = wire.heads.length;
-    const changed = wire.changed.map((i) => second[i].piece).join(" ");
+    const changed = wire.changed.map((/** @type {number} */ i) => second[i].piece).join(" ");
     const words = { ...wire, place: second[wire.place].piece, changed, count, draws: DRAWS };
     parts.title.textContent = t("wire.title");
     parts.say.textContent = t("wire.say", words);
     parts.heads.replaceChildren(
-      ...wire.heads.map((own) =>
+      ...wire.heads.map((/** @type {any} */ own) =>
         element("button", `${headLabel(own)}  ${own.weight.toFixed(2)}`, {
           type: "button",
           onclick: () => chooseHead(own.layer, own.head),
@@ -89,8 +98,10 @@ export class WirePanel {
   }
   /**
    * Shows the results of both experiments and the verdict.
-   * @param word the answer with all heads.
-   * @param share its probability.
+   * @param {string} word the answer with all heads.
+   * @param {number} share its probability.
+   * @param {any} wire
+   * @param {string[]} words
    */
   fill(wire, word, share, words) {
     const { cut, draws } = wire;
@@ -100,7 +111,7 @@ export class WirePanel {
       rows.push([t("wire.row.cut", words), said, cut.share.toFixed(3)]);
     }
     if (draws.length) {
-      const shares = draws.map((one) => one.share);
+      const shares = draws.map((/** @type {any} */ one) => one.share);
       const range = [Math.min(...shares), Math.max(...shares)].map((value) => value.toFixed(3));
       const label = t("wire.row.others", { ...words, draws: draws.length });
       rows.push([label, tallied(draws), range.join(" – ")]);
@@ -123,6 +134,12 @@ export class WirePanel {
       this.parts.verdict.textContent = said;
     }
   }
+  /**
+   * @param {{cut: any, draws: any[]}} of
+   * @param {string} word
+   * @param {number} share
+   * @param {string[]} words
+   */
   verdict({ cut, draws }, word, share, words) {
     if (!cut || !draws.length) {
       return t(cut ? "wire.control" : "wire.wait", words);
@@ -153,7 +170,10 @@ export class WirePanel {
   }
 }
 
-/** Formats answers with their counts, the most frequent first. */
+/**
+ * Formats answers with their counts, the most frequent first.
+ * @param {any[]} draws
+ */
 function tallied(draws) {
   const counts = new Map();
   for (const { word } of draws) {

@@ -12,7 +12,11 @@ const REACH = 3; // number of layers whose heads are ranked
 
 export const DRAWS = 20; // random sets of heads for one press of the button
 
-/** Returns an empty map of two texts. `cells[layer][token]` will hold the results of patching. */
+/**
+ * Returns an empty map of two texts. `cells[layer][token]` will hold the results of patching.
+ * @param {string} key
+ * @param {any} requests
+ */
 export const blankMap = (key, requests) => ({
   key,
   requests,
@@ -26,6 +30,9 @@ export const blankMap = (key, requests) => ({
 /**
  * Runs the first text from a layer on, with one state replaced by that of the second text. Both
  * texts have the same length.
+ * @param {any} of
+ * @param {number} layer
+ * @param {any} token
  */
 export async function patchedText({ texts: [first, second] }, layer, token) {
   const { shape, data } = hiddenState(layer + 1, first);
@@ -34,7 +41,11 @@ export async function patchedText({ texts: [first, second] }, layer, token) {
   return current.live.compute({ ...first.request, from: layer + 1, states });
 }
 
-/** Returns the probability of the map's word at its place in each of several runs. */
+/**
+ * Returns the probability of the map's word at its place in each of several runs.
+ * @param {any} map
+ * @param {Computed[]} all
+ */
 const likely = (map, all) =>
   current.live.ask("shares", {
     word: map.id,
@@ -49,13 +60,18 @@ const likely = (map, all) =>
 /**
  * Measures the probability of the first answer with each state of the second text, while
  * `wanted()`.
+ * @param {any} map
+ * @param {() => boolean} wanted
+ * @param {() => void} draw
  */
 export async function fillMap(map, wanted, draw) {
-  const texts = await Promise.all(map.requests.map((request) => current.live.compute(request)));
+  const texts = await Promise.all(
+    map.requests.map((/** @type {any} */ request) => current.live.compute(request)),
+  );
   if (texts[0].tokens.length !== texts[1].tokens.length) {
     return;
   }
-  const place = texts[0].tokens.findIndex((token) => token.piece === "[MASK]");
+  const place = texts[0].tokens.findIndex((/** @type {any} */ token) => token.piece === "[MASK]");
   const [[word]] = await answersOf(texts[0]);
   Object.assign(map, { texts, word, place, id: current.live.tokenizer.ids.get(word) });
   map.plain = await likely(map, texts);
@@ -74,6 +90,7 @@ export async function fillMap(map, wanted, draw) {
 /**
  * Returns where the difference crosses, and the heads that attend from there to the changed tokens.
  * Null until the map is complete.
+ * @param {any} map
  */
 export function wireOf(map) {
   if (!map.texts || !map.plain || map.cells.length < sizes.layers) {
@@ -83,9 +100,12 @@ export function wireOf(map) {
   return map.wire;
 }
 
+/** @param {{texts: any, cells: any[], plain: any}} of */
 function findWire({ texts, cells, plain }) {
-  const [first, second] = texts.map((what) => what.tokens);
-  const changed = second.map((_, i) => i).filter((i) => first[i].piece !== second[i].piece);
+  const [first, second] = texts.map((/** @type {any} */ what) => what.tokens);
+  const changed = second
+    .map((/** @type {any} */ _, /** @type {number} */ i) => i)
+    .filter((/** @type {number} */ i) => first[i].piece !== second[i].piece);
   const toward = Math.sign(plain[1] - plain[0]);
   let best = { most: -Infinity, layer: 0, place: 0 };
   for (let layer = 0; layer < sizes.layers; layer++) {
@@ -102,7 +122,10 @@ function findWire({ texts, cells, plain }) {
     .filter(([layer]) => layer >= from && layer < from + REACH)
     .map(([layer, head]) => {
       const values = texts[1].steps.get(`layer.${layer}.attention.probabilities`);
-      const weight = changed.reduce((sum, key) => sum + values.at(head, best.place, key), 0);
+      const weight = changed.reduce(
+        (/** @type {any} */ sum, /** @type {any} */ key) => sum + values.at(head, best.place, key),
+        0,
+      );
       return { layer, head, weight };
     })
     .sort((a, b) => b.weight - a.weight);
@@ -124,6 +147,7 @@ function findWire({ texts, cells, plain }) {
 /**
  * Returns a random number generator from 0 to 1 with the same sequence in every browser
  * (mulberry32).
+ * @param {number} seed
  */
 function randomNumbers(seed) {
   let at = seed;
@@ -135,7 +159,11 @@ function randomNumbers(seed) {
   };
 }
 
-/** Draws the same number of other heads from the same layers at random. */
+/**
+ * Draws the same number of other heads from the same layers at random.
+ * @param {{heads: any[], others: any[]}} of
+ * @param {number} seed
+ */
 function drawOthers({ heads, others }, seed) {
   const random = randomNumbers(seed);
   const left = others.slice();
@@ -145,6 +173,8 @@ function drawOthers({ heads, others }, seed) {
 /**
  * Returns the second text's answer without some heads, and the remaining probability of its
  * original answer.
+ * @param {any} map
+ * @param {any[]} heads
  */
 async function withoutHeads(map, heads) {
   const off = heads.map(({ layer, head }) => [layer, head]);
@@ -156,10 +186,15 @@ async function withoutHeads(map, heads) {
   return { heads: off, word, best, share };
 }
 
+/** @param {any} map */
 export async function cutHeads(map) {
   map.wire.cut = await withoutHeads(map, map.wire.heads);
 }
 
+/**
+ * @param {any} map
+ * @param {() => void} draw
+ */
 export async function cutOthers(map, draw) {
   const { wire } = map;
   wire.running = true;

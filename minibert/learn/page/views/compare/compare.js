@@ -43,7 +43,7 @@ function tryExample() {
   $("compare-text").value = other;
   $("compare-same").value = same;
   const token = Math.max(
-    current.live.tokens({ text }).findIndex((token) => token.piece === word),
+    current.live.tokens({ text }).findIndex((/** @type {any} */ token) => token.piece === word),
     0,
   );
   // Drawn by refresh, when the new tokens exist.
@@ -52,6 +52,12 @@ function tryExample() {
   fillEdits();
 }
 
+/**
+ * @param {number} depth
+ * @param {number} i
+ * @param {number} j
+ * @param {any} [other]
+ */
 function comparePython(depth, i, j, other = 1) {
   const [a, b] = [comparison.texts[0], comparison.texts[other]].map((text) =>
     pythonRun(text.request, true),
@@ -63,9 +69,11 @@ function comparePython(depth, i, j, other = 1) {
 }
 
 const compareMap = new HeatMap("compare-map", () => {
-  const [first, second] = comparison.texts.map((text) => text.tokens);
+  const [first, second] = comparison.texts.map((/** @type {any} */ text) => text.tokens);
   const { depth } = state;
-  const values = first.map((_, i) => second.map((_, j) => compareCosine(depth, i, j)));
+  const values = first.map((/** @type {any} */ _, /** @type {number} */ i) =>
+    second.map((/** @type {any} */ _, /** @type {number} */ j) => compareCosine(depth, i, j)),
+  );
   return {
     rows: first.length,
     cols: second.length,
@@ -79,10 +87,24 @@ const compareMap = new HeatMap("compare-map", () => {
       clamp(state.token, 0, first.length - 1),
       clamp(comparison.token, 0, second.length - 1),
     ],
+    /** @param {number} r */
     rowLabel: (r) => first[r].piece,
+    /** @param {number} c */
     colLabel: (c) => second[c].piece,
+    /**
+     * @param {number} r
+     * @param {number} c
+     */
     shade: (r, c) => 0.5 + values[r][c] / 2,
+    /**
+     * @param {number} r
+     * @param {number} c
+     */
     write: (r, c) => values[r][c].toFixed(2).replace(/^-(0\.00)$/, "$1"),
+    /**
+     * @param {number} r
+     * @param {number} c
+     */
     describe: (r, c) =>
       t("compare.cell", {
         state: `h${depth}`,
@@ -90,7 +112,15 @@ const compareMap = new HeatMap("compare-map", () => {
         second: second[c].piece,
         value: written(values[r][c]),
       }),
+    /**
+     * @param {number} r
+     * @param {number} c
+     */
     python: (r, c) => comparePython(depth, r, c),
+    /**
+     * @param {number} r
+     * @param {number} c
+     */
     move: (r, c) => {
       comparison.token = c;
       change({ token: r });

@@ -3,6 +3,7 @@
 import { current } from "../../state/current.js";
 import { state } from "../../state/store.js";
 
+/** @type {Record<string, any>} */
 export const EXAMPLES = {
   // A well-known ambiguous word: in one sense, in another, and again in the first. It stands in the
   // same place of texts of the same length, so that its h0 is the same in all of them.

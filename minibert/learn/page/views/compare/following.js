@@ -13,7 +13,11 @@ let following = blankMap("", []);
 
 export const compareWire = new WirePanel("compare-wire", () => following);
 
-/** Returns a text with one of its tokens replaced by [MASK]. */
+/**
+ * Returns a text with one of its tokens replaced by [MASK].
+ * @param {string} text
+ * @param {{start: any, end: any}} of1
+ */
 function hiddenAt(text, { start, end }) {
   const letters = Array.from(text); // offsets count code points
   return `${letters.slice(0, start).join("")}[MASK]${letters.slice(end).join("")}`;
@@ -24,21 +28,24 @@ function hiddenAt(text, { start, end }) {
  * they have no [MASK], one token is masked.
  */
 function followed() {
-  const [first, second] = comparison.texts.map((what) => what.tokens);
+  const [first, second] = comparison.texts.map((/** @type {any} */ what) => what.tokens);
   if (
     first.length !== second.length ||
-    comparison.texts.slice(0, 2).some((what) => what.request.pair)
+    comparison.texts.slice(0, 2).some((/** @type {any} */ what) => what.request.pair)
   ) {
     return null;
   }
-  const texts = comparison.texts.slice(0, 2).map((what) => what.request.text);
-  const alike = first.map((_, i) => i).filter((i) => first[i].piece === second[i].piece);
+  const texts = comparison.texts.slice(0, 2).map((/** @type {any} */ what) => what.request.text);
+  const alike = first
+    .map((/** @type {any} */ _, /** @type {number} */ i) => i)
+    .filter((/** @type {number} */ i) => first[i].piece === second[i].piece);
   if (alike.length === first.length) {
     return null;
   }
-  if (alike.some((i) => first[i].piece === "[MASK]")) {
+  if (alike.some((/** @type {number} */ i) => first[i].piece === "[MASK]")) {
     return texts;
   }
+  /** @param {number} i */
   const whole = (i) =>
     /^\p{L}+$/u.test(first[i].piece) && !(first[i + 1]?.piece ?? "").startsWith("##");
   const places = alike.filter(whole);
@@ -54,7 +61,7 @@ async function followTexts() {
   const texts = followed() ?? [];
   const map = blankMap(
     texts.join("\n"),
-    texts.map((text) => ({ text })),
+    texts.map((/** @type {any} */ text) => ({ text })),
   );
   following = map;
   const wanted = () => following === map;
@@ -78,7 +85,9 @@ export function drawFollowing() {
   if (own) {
     said = "wire.texts";
   }
-  const [first = "", second = ""] = following.requests.map((request) => request.text);
+  const [first = "", second = ""] = following.requests.map(
+    (/** @type {any} */ request) => request.text,
+  );
   $("follow-say").textContent = t(said, { first, second });
   if (own) {
     compareWire.draw();

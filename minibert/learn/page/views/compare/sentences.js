@@ -15,11 +15,24 @@ import { state } from "../../state/store.js";
 import { t } from "../../state/words.js";
 import { comparison } from "./texts.js";
 
+/**
+ * @param {any} which
+ * @param {number} depth
+ */
 const meanVector = (which, depth) => meanState(comparison.texts[which], depth);
 
+/**
+ * @param {Computed[]} texts
+ * @param {number} depth
+ * @param {any} which
+ */
 export const sentenceCosine = (texts, depth, which) =>
   cosine(meanState(texts[0], depth), meanState(texts[which], depth));
 
+/**
+ * @param {number} depth
+ * @param {any} which
+ */
 export function sentencePython(depth, which) {
   const [a, b] = [comparison.texts[0], comparison.texts[which]].map((text) =>
     pythonRun(text.request, true),
@@ -32,7 +45,9 @@ export function sentencePython(depth, which) {
 
 export const sentenceMap = new HeatMap("sentence-map", () => {
   const { depth } = state;
-  const vectors = comparison.texts.map((_, which) => meanVector(which, depth));
+  const vectors = comparison.texts.map((/** @type {any} */ _, /** @type {any} */ which) =>
+    meanVector(which, depth),
+  );
   // Outliers would make all others look alike.
   const most = Math.max(...vectors.flat().map(Math.abs)) / 2;
   const rows = vectors.length;
@@ -45,17 +60,34 @@ export const sentenceMap = new HeatMap("sentence-map", () => {
     left: 150,
     smallest: [2, 30],
     cursor: [Math.min(state.row, rows - 1), state.number],
+    /** @param {number} r */
     rowLabel: (r) => comparison.texts[r].request.text,
+    /**
+     * @param {number} r
+     * @param {number} c
+     */
     shade: (r, c) => 0.5 + vectors[r][c] / most / 2,
+    /**
+     * @param {number} r
+     * @param {number} c
+     */
     describe: (r, c) =>
       t("vector.cell", {
         row: `h${depth} “${comparison.texts[r].request.text}”`,
         index: c,
         value: written(vectors[r][c]),
       }),
+    /**
+     * @param {number} r
+     * @param {number} c
+     */
     python: (r, c) =>
       `from minibert.study import run; t = ${pythonRun(comparison.texts[r].request, true)}; ` +
       `print(f"{t['${stateName(depth)}'][0].mean(0)[${c}]:.4f}")`,
+    /**
+     * @param {number} r
+     * @param {number} c
+     */
     move: (r, c) => change({ row: r, number: c }),
   };
 });
@@ -67,16 +99,21 @@ export function drawSentences() {
   const depths = Array.from({ length: sizes.layers + 1 }, (_, depth) => depth);
   sentenceMap.draw();
   $("sentence-caption").textContent = t("compare.vectors", { state: `h${state.depth}` });
-  const curves = comparison.texts.slice(1).map(({ request }, i) => ({
-    name: request.text,
-    means: depths.map((depth) => sentenceCosine(comparison.texts, depth, i + 1)),
-  }));
+  const curves = comparison.texts
+    .slice(1)
+    .map((/** @type {any} */ { request }, /** @type {number} */ i) => ({
+      name: request.text,
+      means: depths.map((depth) => sentenceCosine(comparison.texts, depth, i + 1)),
+    }));
   drawCurves($("sentence-curves"), {
     labels: depths.map((depth) => `h${depth}`),
     curves,
     at: state.depth,
     label: curves
-      .map(({ name, means }) => `${name}: ${means.map((mean) => mean.toFixed(2)).join(", ")}`)
+      .map(
+        (/** @type {any} */ { name, means }) =>
+          `${name}: ${means.map((/** @type {any} */ mean) => mean.toFixed(2)).join(", ")}`,
+      )
       .join(". "),
   });
 }

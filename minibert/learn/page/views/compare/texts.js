@@ -5,6 +5,7 @@ import { cosine } from "../../model/vectors.js";
 import { current, hiddenState } from "../../state/current.js";
 import { draw, state } from "../../state/store.js";
 
+/** @type {any} */
 export const comparison = {
   texts: null, // the first, the second, and possibly a third with the same sense
   token: 0, // the chosen token of the second
@@ -20,7 +21,10 @@ export const wished = () => [
   ...(state.same ? [state.same] : []),
 ];
 
-/** Returns where a text has the same piece as the first text's chosen token. */
+/**
+ * Returns where a text has the same piece as the first text's chosen token.
+ * @param {{tokens: any[]}} of
+ */
 export function twin({ tokens: others }) {
   const own =
     comparison.texts[0].tokens[clamp(state.token, 0, comparison.texts[0].tokens.length - 1)].piece;
@@ -41,6 +45,7 @@ export function compareTexts() {
   return comparison.done;
 }
 
+/** @param {string} wish */
 async function computeCompared(wish) {
   const plain = { pair: null, masked: [], off: [], padTo: 0 };
   let found = null;
@@ -48,7 +53,7 @@ async function computeCompared(wish) {
   try {
     found = await Promise.all(wished().map((text) => current.live.compute({ ...plain, text })));
   } catch (error) {
-    trouble = error.message;
+    trouble = /** @type {any} */ (error).message;
   }
   if (comparison.wish !== wish) {
     return;
@@ -63,6 +68,12 @@ async function computeCompared(wish) {
   }
 }
 
+/**
+ * @param {number} depth
+ * @param {number} i
+ * @param {number} j
+ * @param {any} [other]
+ */
 export const compareCosine = (depth, i, j, other = 1) =>
   cosine(
     hiddenState(depth, comparison.texts[0]).row(i),

@@ -45,9 +45,11 @@ const REST = 2400; // milliseconds after a step, to read its sentence
 /**
  * `time` is what is drawn, `held` the frame that the reader chose, until it is reached, and `matrix`
  * the columns of W_Q for the head in `of`.
+ * @type {Record<string, any>}
  */
 export const film = { time: 1, held: null, playing: false, cursor: [0, 0] };
 
+/** @param {any} step */
 const framesOf = (step) => (BY_TOKEN.includes(step) ? current.count : 1);
 
 /** Returns the times at which the steps end. */
@@ -58,20 +60,39 @@ export function filmEnds() {
 
 const filmStep = () => filmEnds().findIndex((end) => film.time <= end);
 
-/** Returns the progress of a frame of a step, from 0 to 1. */
+/**
+ * Returns the progress of a frame of a step, from 0 to 1.
+ * @param {any} step
+ * @param {number} [frame]
+ */
 function done(step, frame = 0) {
   const start = filmEnds()[FILM_STEPS.indexOf(step)] - framesOf(step) + frame;
   return clamp(film.time - start, 0, 1);
 }
 
-/** Returns how much of a column has been made by a step, from 0 to 1. */
+/**
+ * Returns how much of a column has been made by a step, from 0 to 1.
+ * @param {any} step
+ * @param {any} column
+ */
 const made = (step, column) => within(done(step) * headSize(), column, column + 1);
 
+/** @param {number} part */
 const eased = (part) => part * part * (3 - 2 * part);
 
-/** Returns the eased progress of a part of a frame, such as its second half. */
+/**
+ * Returns the eased progress of a part of a frame, such as its second half.
+ * @param {number} part
+ * @param {number} from
+ * @param {number} to
+ */
 const within = (part, from, to) => eased(clamp((part - from) / (to - from), 0, 1));
 
+/**
+ * @param {any} a
+ * @param {any} b
+ * @param {number} part
+ */
 const between = (a, b, part) => a + (b - a) * part;
 
 /**
@@ -81,7 +102,9 @@ const between = (a, b, part) => a + (b - a) * part;
 function filmNumbers() {
   const { layer, head, token } = state;
   return once(`film.${layer}.${head}.${token}`, () => {
+    /** @param {string} name */
     const step = (name) => numbers(inLayer(`attention.${name}`));
+    /** @param {string} name */
     const rows = (name) => current.tokens.map((_, i) => step(name).row(head, i));
     const [queries, keys, values] = ["query", "key", "value"].map(rows);
     const sizes = [queries, keys, values].flat(2).map(Math.abs);
@@ -103,6 +126,7 @@ function filmNumbers() {
 /**
  * Returns the number beside a token's row: first its score, then its probability. Empty until the
  * score is computed.
+ * @param {number} i
  */
 export function besideKey(i) {
   if (done("scores", i) < 1) {
@@ -116,9 +140,13 @@ export function besideKey(i) {
 }
 
 /** Returns the sum of all probabilities. */
-export const sumOfShares = () => filmNumbers().shares.reduce((sum, share) => sum + share, 0);
+export const sumOfShares = () =>
+  filmNumbers().shares.reduce((/** @type {any} */ sum, /** @type {any} */ share) => sum + share, 0);
 
-/** Returns the row of a token: first its key, then its value, then its weighted value. */
+/**
+ * Returns the row of a token: first its key, then its value, then its weighted value.
+ * @param {number} i
+ */
 function tokenRow(i) {
   const { head } = state;
   if (done("weigh") >= 0.5) {
@@ -142,7 +170,11 @@ function filmRows() {
   ];
 }
 
-/** Returns the value of a cell, interpolated between steps, or null. */
+/**
+ * Returns the value of a cell, interpolated between steps, or null.
+ * @param {number} r
+ * @param {number} c
+ */
 export function filmValue(r, c) {
   const { query, keys, values, shares } = filmNumbers();
   if (r === 0) {
@@ -157,7 +189,8 @@ export function filmValue(r, c) {
     return null;
   }
   return values.reduce(
-    (sum, value, i) => sum + shares[i] * value[c] * within(done("sum", i), 0.6, 1),
+    (/** @type {any} */ sum, /** @type {any} */ value, /** @type {number} */ i) =>
+      sum + shares[i] * value[c] * within(done("sum", i), 0.6, 1),
     0,
   );
 }
@@ -181,6 +214,10 @@ function tokenAtHand() {
 /**
  * Draws bars and numbers on the right. Scores extend to both sides of zero, then become
  * probabilities.
+ * @param {CanvasRenderingContext2D} context
+ * @param {{left: number, top: number, width: number}} of1
+ * @param {any[]} of2
+ * @param {number} room
  */
 function drawBeside(context, { left, top, width }, [, height], room) {
   const { scores, shares } = filmNumbers();
@@ -189,14 +226,20 @@ function drawBeside(context, { left, top, width }, [, height], room) {
   const from = left + width + 10;
   const bars = room - 10 - (under ? 4 : NUMBER_ROOM);
   const [drop, thick] = under ? [height / 2 - 5, 3] : [-5, 10];
-  const seen = scores.filter((_, i) => mayLook(state.token, i));
+  const seen = scores.filter((/** @type {any} */ _, /** @type {number} */ i) =>
+    mayLook(state.token, i),
+  );
   const low = Math.min(0, ...seen);
   const high = Math.max(0, ...seen);
+  /** @param {any} score */
   const place = (score) => from + (bars * (score - low)) / (high - low || 1);
   const part = eased(done("shares"));
   const most = Math.max(...shares) || 1;
+  /** @param {any} row */
   const middle = (row) => top + (row + 0.5) * height;
-  const [negative, positive] = [0, -1].map((end) => color("diverging").split(",").at(end).trim());
+  const [negative, positive] = [0, -1].map((end) =>
+    (color("diverging").split(",").at(end) ?? "").trim(),
+  );
   context.textAlign = "right";
   current.tokens.forEach((_, i) => {
     const met = within(done("scores", i), 0.5, 1);
@@ -235,6 +278,8 @@ function drawBeside(context, { left, top, width }, [, height], room) {
 /**
  * Returns the place of a value on the color scale, from 0 to 1. Small values get more of the scale
  * than on a linear one, so that a faded row stays readable on a dark page.
+ * @param {number} value
+ * @param {number} most
  */
 const filmShade = (value, most) =>
   0.5 + (Math.sign(value) * Math.min(Math.abs(value) / most, 1) ** 0.6) / 2;
@@ -242,6 +287,11 @@ const filmShade = (value, most) =>
 /**
  * Draws a moving row. It is half as high as a row of the map, so that both are visible where it
  * passes.
+ * @param {CanvasRenderingContext2D} context
+ * @param {{left: number, width: number}} of1
+ * @param {any} values
+ * @param {number} y
+ * @param {number} height
  */
 function drawStrip(context, { left, width }, values, y, height) {
   const { most } = filmNumbers();
@@ -258,7 +308,12 @@ function drawStrip(context, { left, width }, values, y, height) {
   context.strokeRect(left, y, width, height);
 }
 
-/** Draws the query moving along the keys, or a value moving into the sum. */
+/**
+ * Draws the query moving along the keys, or a value moving into the sum.
+ * @param {CanvasRenderingContext2D} context
+ * @param {Area} area
+ * @param {number} height
+ */
 function drawMoving(context, area, height) {
   const { query, values, shares } = filmNumbers();
   const step = FILM_STEPS[filmStep()];
@@ -272,12 +327,17 @@ function drawMoving(context, area, height) {
     drawStrip(context, area, query, y + 1, height / 2 - 1);
   } else if (part < 1) {
     const row = between(i + 1, current.count + 1, within(part, 0, 0.7));
-    const own = values[i].map((value) => value * shares[i]);
+    const own = values[i].map((/** @type {any} */ value) => value * shares[i]);
     drawStrip(context, area, own, area.top + row * height + 3, height - 6);
   }
 }
 
-/** Marks the column that W_K or W_V is making: one number of the key or value of every token. */
+/**
+ * Marks the column that W_K or W_V is making: one number of the key or value of every token.
+ * @param {CanvasRenderingContext2D} context
+ * @param {{left: number, top: number, width: number}} of1
+ * @param {number} height
+ */
 function drawColumn(context, { left, top, width }, height) {
   const step = FILM_STEPS[filmStep()];
   const column = Math.floor(done(step) * headSize());
@@ -295,6 +355,10 @@ export const showsMatrix = () => film.time <= 1 && film.of === `${state.layer} $
 /**
  * Draws W_Q, each column below the number of the query that it makes, and on the right the state
  * that is multiplied with it. The column at hand is marked.
+ * @param {CanvasRenderingContext2D} context
+ * @param {{left: number, top: number, width: number, height: number}} of1
+ * @param {any[]} of2
+ * @param {number} room
  */
 function drawMatrix(context, { left, top, width, height }, [, high], room) {
   const { layer, token } = state;
@@ -303,7 +367,19 @@ function drawMatrix(context, { left, top, width, height }, [, high], room) {
   const from = top + high + 4;
   const tall = height - high - 4;
   const strip = { left: left + width + 10, width: 10 };
-  const most = (values) => values.reduce((max, value) => Math.max(max, Math.abs(value)), 0) || 1;
+  /** @param {any} values */
+  const most = (values) =>
+    values.reduce(
+      (/** @type {any} */ max, /** @type {any} */ value) => Math.max(max, Math.abs(value)),
+      0,
+    ) || 1;
+  /**
+   * @param {number} x
+   * @param {number} wide
+   * @param {any} cols
+   * @param {any} value
+   * @param {any} limit
+   */
   const draw = (x, wide, cols, value, limit) =>
     context.drawImage(
       picture(states.length, cols, "diverging", (r, c) => filmShade(value(r, c), limit)),
@@ -315,8 +391,14 @@ function drawMatrix(context, { left, top, width, height }, [, high], room) {
   context.fillStyle = color("paper");
   context.fillRect(left, top + high, width, height - high);
   context.imageSmoothingEnabled = false;
-  draw(left, width, size, (r, c) => film.matrix[c * states.length + r], most(film.matrix));
-  draw(strip.left, strip.width, 1, (r) => states[r], most(states));
+  draw(
+    left,
+    width,
+    size,
+    (/** @type {number} */ r, /** @type {number} */ c) => film.matrix[c * states.length + r],
+    most(film.matrix),
+  );
+  draw(strip.left, strip.width, 1, (/** @type {number} */ r) => states[r], most(states));
   const column = Math.floor(done("query") * size);
   context.strokeStyle = color("accent");
   context.lineWidth = 2;
@@ -333,6 +415,10 @@ function drawMatrix(context, { left, top, width, height }, [, high], room) {
 /**
  * Draws everything over the cells: gaps between the rows, frames for rows to come, bars, and moving
  * rows.
+ * @param {CanvasRenderingContext2D} context
+ * @param {Area} area
+ * @param {number[]} cell
+ * @param {number} room
  */
 function drawOver(context, area, cell, room) {
   const { left, top, width } = area;
@@ -358,7 +444,11 @@ function drawOver(context, area, cell, room) {
   drawMoving(context, area, height);
 }
 
-/** Describes a cell and the number beside its row. */
+/**
+ * Describes a cell and the number beside its row.
+ * @param {number} r
+ * @param {number} c
+ */
 function describeFilm(r, c) {
   const row = filmRows()[r];
   if (!row) {
@@ -389,7 +479,11 @@ function beginFilm() {
   seeFilm();
 }
 
-/** Returns the height of a row at which the output is in sight together with the controls. */
+/**
+ * Returns the height of a row at which the output is in sight together with the controls.
+ * @param {number} least
+ * @param {number} most
+ */
 function filmRowHeight(least, most) {
   const above = $("film-map").parentElement.offsetTop - $("film").offsetTop;
   const { top, bottom } = scrollerOf(document.querySelector("main"));
@@ -435,15 +529,33 @@ export const filmMap = new HeatMap("film-map", () => {
     cursor: [clamp(r, 0, current.count + 1), clamp(c, 0, headSize() - 1)],
     quiet: !shown,
     marked: shown ? r : tokenAtHand() + 1 || -1,
+    /** @param {number} r */
     rowLabel: (r) =>
       (r > current.count ? names[r] : (rows[r]?.label ?? names[r])).replace("p × v", short),
+    /**
+     * @param {number} r
+     * @param {number} c
+     */
     shade: (r, c) => {
       const value = filmValue(r, c);
       return value === null ? null : filmShade(value, most);
     },
+    /**
+     * @param {CanvasRenderingContext2D} context
+     * @param {Area} area
+     * @param {number[]} cell
+     */
     over: (context, area, cell) => drawOver(context, area, cell, room),
     describe: describeFilm,
+    /**
+     * @param {number} r
+     * @param {number} c
+     */
     python: (r, c) => (rows[r] ? python(rows[r].python(c)) : ""),
+    /**
+     * @param {number} r
+     * @param {number} c
+     */
     move: (r, c) => {
       film.cursor = [r, c];
       change(r > 0 && r <= current.count ? { key: r - 1 } : {});
@@ -453,6 +565,9 @@ export const filmMap = new HeatMap("film-map", () => {
 
 /**
  * Animates to a time within some milliseconds, or jumps there if the reader prefers reduced motion.
+ * @param {number} time
+ * @param {number} duration
+ * @param {() => void} [then]
  */
 function runTo(time, duration, then = () => {}) {
   cancelAnimationFrame(film.frame);
@@ -469,6 +584,7 @@ function runTo(time, duration, then = () => {}) {
     finish();
     return;
   }
+  /** @param {any} now */
   const frame = (now) => {
     if (state.section !== "head" || current.running) {
       stopFilm();
@@ -487,13 +603,20 @@ function runTo(time, duration, then = () => {}) {
   film.frame = requestAnimationFrame(frame);
 }
 
-/** Returns the milliseconds from now to a time in the same step. */
+/**
+ * Returns the milliseconds from now to a time in the same step.
+ * @param {number} time
+ * @param {any} step
+ */
 function durationTo(time, step) {
   const several = BY_TOKEN.includes(step) ? Math.min(FRAME, LONGEST / current.count) : FRAME;
   return (time - film.time) * (step in ORIGINS ? PRODUCT : several);
 }
 
-/** Plays the current step to its end, or the next step if it has ended. */
+/**
+ * Plays the current step to its end, or the next step if it has ended.
+ * @param {() => void} [then]
+ */
 function nextStep(then) {
   const ends = filmEnds();
   const step = ends.findIndex((end) => end > film.time);
@@ -518,7 +641,7 @@ function playFilm() {
   }
   beginFilm();
   film.playing = true;
-  const last = filmEnds().at(-1);
+  const last = filmEnds().at(-1) ?? 0;
   if (film.time === last || (film.time === 1 && !isStill())) {
     film.time = 0;
   }
@@ -588,6 +711,7 @@ function sayFilm() {
 }
 
 // The matrix behind the rows of a step, and their letter.
+/** @type {Record<string, any>} */
 const ORIGINS = { query: ["query", "q"], keys: ["key", "k"], values: ["value", "v"] };
 
 const PRODUCTS = 3; // shown of the sum that a number is
@@ -639,6 +763,10 @@ async function sayOrigin() {
     $("film-origin").append(` ${t("film.matrix")}`);
   }
 }
+/** @type {any} */
+sayOrigin.key = "";
+/** @type {any} */
+sayOrigin.of = null;
 
 /** Draws the head at the current time. */
 export function drawFilm() {

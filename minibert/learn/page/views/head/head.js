@@ -31,7 +31,9 @@ export function buildHead() {
     $("head-steps").append(figure);
     step.map = new HeatMap(canvas.id, () => headPlan(step));
   }
-  const choose = (name) => (event) => change({ [name]: Number(event.target.value) });
+  /** @param {string} name */
+  const choose = (name) => (/** @type {any} */ event) =>
+    change({ [name]: Number(event.target.value) });
   for (const [id, name] of [
     ["layer", "layer"],
     ["head", "head"],

@@ -11,6 +11,7 @@ const FILES = { attention: "minibert/attention.py", layer: "minibert/encoder.py"
 
 export const headSize = () => sizes.hidden / sizes.heads;
 
+/** @param {string} name */
 export const inLayer = (name) => `layer.${viewed().layer}.${name}`;
 
 /**
@@ -18,22 +19,32 @@ export const inLayer = (name) => `layer.${viewed().layer}.${name}`;
  *
  * Rows that are added together share a `scale`, so that their colors are comparable. Every other
  * row has its own scale.
+ * @param {string} label
+ * @param {string} name
+ * @param {...number} place
  */
 export const plain = (label, name, ...place) => ({
   label,
   name,
+  /** @param {number} c */
   value: (c) => numbers(name).at(...place, c),
+  /** @param {number} c */
   python: (c) => `t['${name}'][${[0, ...place, c].join(", ")}]`,
 });
 
-/** Returns the value vector of token k, weighted by the attention of the chosen token. */
+/**
+ * Returns the value vector of token k, weighted by the attention of the chosen token.
+ * @param {number} k
+ */
 export function weightedValue(k) {
   const { head, token } = viewed();
   const [shares, value] = ["probabilities", "value"].map((name) => inLayer(`attention.${name}`));
   return {
     label: `p × v “${piece(k)}”`,
     scale: "context",
+    /** @param {number} c */
     value: (c) => numbers(shares).at(head, token, k) * numbers(value).at(head, k, c),
+    /** @param {number} c */
     python: (c) =>
       `t['${shares}'][0, ${head}, ${token}, ${k}] * t['${value}'][0, ${head}, ${k}, ${c}]`,
   };
@@ -47,12 +58,17 @@ export function headOutput() {
   return {
     label: t("head.sum"),
     scale: "context",
+    /** @param {number} c */
     value: (c) => numbers(context).at(token, first + c),
+    /** @param {number} c */
     python: (c) => `t['${context}'][0, ${token}, ${first + c}]`,
   };
 }
 
-/** The steps: the file that computes each one, its width, and its rows for the current choice. */
+/**
+ * The steps: the file that computes each one, its width, and its rows for the current choice.
+ * @type {any[]}
+ */
 export const HEAD_STEPS = [
   {
     id: "qk",
@@ -67,7 +83,9 @@ export const HEAD_STEPS = [
         plain(`k “${piece(key)}”`, k, head, key),
         {
           label: "q × k",
+          /** @param {number} c */
           value: (c) => numbers(q).at(head, token, c) * numbers(k).at(head, key, c),
+          /** @param {number} c */
           python: (c) =>
             `t['${q}'][0, ${head}, ${token}, ${c}] * t['${k}'][0, ${head}, ${key}, ${c}]`,
         },
@@ -89,25 +107,32 @@ export const HEAD_STEPS = [
         "masked_scores",
         "probabilities",
       ].map((name) => inLayer(`attention.${name}`));
-      const cell = (name) => (c) => `t['${name}'][0, ${head}, ${token}, ${c}]`;
+      /** @param {string} name */
+      const cell = (name) => (/** @type {number} */ c) =>
+        `t['${name}'][0, ${head}, ${token}, ${c}]`;
       return [
         {
           label: "q · k",
+          /** @param {number} c */
           value: (c) => numbers(scores).at(head, token, c) * Math.sqrt(headSize()),
+          /** @param {number} c */
           python: (c) => `t['${q}'][0, ${head}, ${token}] @ t['${k}'][0, ${head}, ${c}]`,
         },
         {
           label: `/ √${headSize()}`,
+          /** @param {number} c */
           value: (c) => numbers(scores).at(head, token, c),
           python: cell(scores),
         },
         {
           label: t("head.mask"),
+          /** @param {number} c */
           value: (c) => (mayLook(token, c) ? numbers(scores).at(head, token, c) : LOWEST),
           python: cell(masked),
         },
         {
           label: t("attention.probabilities"),
+          /** @param {number} c */
           value: (c) => numbers(shares).at(head, token, c),
           python: cell(shares),
         },

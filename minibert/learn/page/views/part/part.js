@@ -23,7 +23,11 @@ const RESULT = 84; // pixels beside a matrix for its results
 
 const INPUT = 40; // pixels above a matrix for its input
 
-/** Returns some rows of a parameter as Numbers, or null until the worker has sent them. */
+/**
+ * Returns some rows of a parameter as Numbers, or null until the worker has sent them.
+ * @param {string} name
+ * @param {any[]} rows
+ */
 export function weightRows(name, rows) {
   const key = `${name} ${rows}`;
   if (!stage.rows.has(key)) {
@@ -36,7 +40,11 @@ export function weightRows(name, rows) {
   return stage.rows.get(key);
 }
 
-/** Returns a line of Python that prints expressions of the trace `t` and the parameter `w`. */
+/**
+ * Returns a line of Python that prints expressions of the trace `t` and the parameter `w`.
+ * @param {string} name
+ * @param {...any} expressions
+ */
 function weightPython(name, ...expressions) {
   const full = current.live.predicts && !name.startsWith("cls.") ? `bert.${name}` : name;
   const printed = expressions.map((expression) => `{${expression}:.4f}`).join(" ");
@@ -49,9 +57,11 @@ function weightPython(name, ...expressions) {
 
 /**
  * Returns a product with a matrix of weights.
- * @param input, output: vectors, where output(c) is the result in row c of the matrix.
- * @param name: the official name of the layer.
- * @param rows: the rows of the matrix that are shown.
+ * @param {Row} input, output: vectors, where output(c) is the result in row c of the matrix.
+ * @param {string} name: the official name of the layer.
+ * @param {any[]} rows: the rows of the matrix that are shown.
+ * @param {string} weight
+ * @param {Row} output
  */
 export const product = (weight, name, rows, input, output) => ({
   kind: "product",
@@ -65,7 +75,12 @@ export const product = (weight, name, rows, input, output) => ({
   output,
 });
 
-/** Returns a LayerNorm: its input, the input normalized, the learned scale and shift, its output. */
+/**
+ * Returns a LayerNorm: its input, the input normalized, the learned scale and shift, its output.
+ * @param {string} name
+ * @param {Row} input
+ * @param {Row} output
+ */
 function norm(name, input, output) {
   const epsilon = page.live.config.layer_norm_eps;
   const [scale, shift] = ["weight", "bias"].map((kind) =>
@@ -77,9 +92,16 @@ function norm(name, input, output) {
     values.reduce((sum, value) => sum + (value - mean) ** 2, 0) / values.length + epsilon,
   );
   const whole = input.python(":");
+  /**
+   * @param {string} label
+   * @param {any} numbers
+   * @param {string} kind
+   */
   const learned = (label, numbers, kind) => ({
     label,
+    /** @param {number} c */
     value: (c) => numbers?.at(c) ?? 0,
+    /** @param {number} c */
     line: (c) => weightPython(`${name}.${kind}`, `w[${c}]`),
   });
   return {
@@ -90,7 +112,9 @@ function norm(name, input, output) {
       { ...input, label: "x" },
       {
         label: "(x − mean) / σ",
+        /** @param {number} c */
         value: (c) => (values[c] - mean) / spread,
+        /** @param {number} c */
         python: (c) =>
           `((${whole} - ${whole}.mean()) / (${whole}.var(correction=0) + ${epsilon}).sqrt())` +
           `[${c}]`,
@@ -102,13 +126,23 @@ function norm(name, input, output) {
   };
 }
 
+/** @param {string} id */
 const stepOf = (id) => ({ kind: "rows", ...HEAD_STEPS.find((step) => step.id === id) });
 
-/** Returns the figures of an attention head, from the states to what is added to them. */
+/**
+ * Returns the figures of an attention head, from the states to what is added to them.
+ * @param {number} layer
+ */
 function attentionFigures(layer) {
   const { head, token, key } = viewed();
+  /** @param {string} name */
   const own = (name) => `layer.${layer}.attention.${name}`;
   const rows = range(head * headSize(), headSize());
+  /**
+   * @param {string} letter
+   * @param {string} name
+   * @param {number} place
+   */
   const made = (letter, name, place) =>
     product(
       `W_${letter.toUpperCase()}`,
@@ -134,9 +168,16 @@ function attentionFigures(layer) {
   ];
 }
 
-/** Returns the figures of the feed-forward network. */
+/**
+ * Returns the figures of the feed-forward network.
+ * @param {number} layer
+ */
 function networkFigures(layer) {
   const { token } = viewed();
+  /**
+   * @param {string} label
+   * @param {string} name
+   */
   const own = (label, name) => plain(label, `layer.${layer}.${name}`, token);
   return [
     product(
@@ -161,6 +202,10 @@ function networkFigures(layer) {
 function embeddingFigures() {
   const { token } = viewed();
   const { id, segment } = current.tokens[token];
+  /**
+   * @param {string} label
+   * @param {string} name
+   */
   const own = (label, name) => plain(label, `embeddings.${name}`, token);
   return [
     {
@@ -181,6 +226,10 @@ function embeddingFigures() {
 
 /** Returns the figures of the pooler, and of the head that judges whether two texts follow. */
 function poolerFigures() {
+  /**
+   * @param {string} label
+   * @param {string} name
+   */
   const own = (label, name) => plain(label, `pooler.${name}`);
   if (!numbers("pooler.dense")) {
     return [];
@@ -216,7 +265,9 @@ function poolerFigures() {
 
 /** The table that holds a row for each word: the decoder's own, or that of the embeddings. */
 const wordTable = () =>
-  page.live.parameters.some(([name]) => name === "cls.predictions.decoder.weight")
+  page.live.parameters.some(
+    (/** @type {any[]} */ [name]) => name === "cls.predictions.decoder.weight",
+  )
     ? "cls.predictions.decoder"
     : "embeddings.word_embeddings";
 
@@ -230,10 +281,18 @@ function predictionFigures() {
   const transform = "cls.predictions.transform";
   const module = `model.${transform}`;
   const state = `t['${stateName(sizes.layers)}'][0, ${token}]`;
+  /**
+   * @param {string} label
+   * @param {string} name
+   * @param {any} expression
+   */
   const row = (label, name, expression) => ({
     label,
+    /** @param {number} c */
     value: (c) => found.steps[name].data[c],
+    /** @param {number} c */
     python: (c) => `${expression}[${c}]`,
+    /** @param {number} c */
     line: (c) => weightPython(`${transform}.dense.weight`, `${expression}[${c}]`),
   });
   const dense = row("d", "dense", `${module}.dense(${state})`);
@@ -256,21 +315,26 @@ function predictionFigures() {
       ...product(
         "E",
         wordTable(),
-        found.best.map(({ id }) => id),
+        found.best.map((/** @type {any} */ { id }) => id),
         output,
         {
           label: t("part.logits"),
+          /** @param {number} r */
           value: (r) => found.best[r].logit,
+          /** @param {number} r */
           python: (r) => `t['mlm.logits'][0, ${token}, ${found.best[r].id}]`,
         },
       ),
-      names: found.best.map(({ word }) => word),
+      names: found.best.map((/** @type {any} */ { word }) => word),
       bias: "cls.predictions.bias",
     },
   ];
 }
 
-/** Returns the steps and the best words of the prediction head, or null until they are computed. */
+/**
+ * Returns the steps and the best words of the prediction head, or null until they are computed.
+ * @param {any} token
+ */
 function transformed(token) {
   const own = current.shown;
   own.transformed ??= new Map();
@@ -285,6 +349,7 @@ function transformed(token) {
   return own.transformed.get(token);
 }
 
+/** @type {Record<string, any>} */
 const PART_FIGURES = {
   pieces: () => [
     {
@@ -296,7 +361,9 @@ const PART_FIGURES = {
       rows: () => [
         {
           label: "id",
+          /** @param {number} c */
           value: (c) => current.tokens[c].id,
+          /** @param {number} c */
           line: (c) =>
             `from minibert import BertTokenizer; print(BertTokenizer.from_pretrained(${literal(page.source)})` +
             `.convert_tokens_to_ids(${literal(piece(c))}))`,
@@ -306,6 +373,7 @@ const PART_FIGURES = {
   ],
   embeddings: embeddingFigures,
   attention: attentionFigures,
+  /** @param {number} layer */
   add: (layer) => [
     stepOf("mix"),
     norm(
@@ -315,6 +383,7 @@ const PART_FIGURES = {
     ),
   ],
   ff: networkFigures,
+  /** @param {number} layer */
   add2: (layer) => [
     stepOf("narrow"),
     norm(
@@ -327,7 +396,10 @@ const PART_FIGURES = {
   predictions: predictionFigures,
 };
 
-/** Returns the heat map of a product: the matrix, its input above it, its results beside it. */
+/**
+ * Returns the heat map of a product: the matrix, its input above it, its results beside it.
+ * @param {any} figure
+ */
 function productPlan(figure) {
   const { weight, name, rows, input, output, names, bias = `${name}.bias` } = figure;
   const matrix = weightRows(`${name}.weight`, rows);
@@ -354,11 +426,26 @@ function productPlan(figure) {
     top: INPUT,
     cursor: [r, c],
     marked: r,
+    /** @param {number} r */
     rowLabel: (r) => names?.[r] ?? `${weight} ${rows[r]}`,
+    /** @param {number} c */
     colLabel: (c) => `${c}`,
+    /**
+     * @param {number} r
+     * @param {number} c
+     */
     shade: (r, c) => (matrix ? 0.5 + matrix.at(r, c) / most / 2 : null),
+    /**
+     * @param {CanvasRenderingContext2D} context
+     * @param {Area} area
+     * @param {number[]} cell
+     */
     over: (context, area, cell) =>
       drawProduct(context, area, cell, { input, output, ins, outs, r }),
+    /**
+     * @param {number} r
+     * @param {number} c
+     */
     describe: (r, c) =>
       t("part.cell", {
         weight,
@@ -372,8 +459,16 @@ function productPlan(figure) {
         output: output.label,
         result: written(outs[r]),
       }),
+    /**
+     * @param {number} r
+     * @param {number} c
+     */
     python: (r, c) =>
       weightPython(`${name}.weight`, `w[${rows[r]}, ${c}]`, input.python(c), output.python(r)),
+    /**
+     * @param {number} r
+     * @param {number} c
+     */
     move: (r, c) => {
       stage.cursors[name] = [r, c];
       drawPart();
@@ -381,13 +476,28 @@ function productPlan(figure) {
   };
 }
 
-/** Draws the input of a product above its matrix, and the results beside it. */
+/**
+ * Draws the input of a product above its matrix, and the results beside it.
+ * @param {CanvasRenderingContext2D} context
+ * @param {{left: number, top: number, width: number, height: number}} of1
+ * @param {number[]} cell
+ * @param {{input: any, output: any, ins: number[], outs: number[], r: number}} of3
+ */
 function drawProduct(context, { left, top, width, height }, cell, { input, output, ins, outs, r }) {
+  /**
+   * @param {number[]} values
+   * @param {...any} box
+   */
   const strip = (values, ...box) => {
     const [most, wide] = [largestOf(values), box[2] > box[3]];
+    /**
+     * @param {number} i
+     * @param {number} j
+     */
     const shade = (i, j) => 0.5 + values[wide ? j : i] / most / 2;
-    const size = wide ? [1, values.length] : [values.length, 1];
-    context.drawImage(picture(...size, "diverging", shade), ...box);
+    const [rows, cols] = wide ? [1, values.length] : [values.length, 1];
+    const [x, y, across, down] = box;
+    context.drawImage(picture(rows, cols, "diverging", shade), x, y, across, down);
   };
   context.imageSmoothingEnabled = false;
   strip(ins, left, 0, width, 16);
@@ -405,7 +515,11 @@ function drawProduct(context, { left, top, width, height }, cell, { input, outpu
   fitted(context, outs[r].toFixed(2), left + width + 26, y, RESULT - 26);
 }
 
-/** Opens a part in place, or closes it with -1. */
+/**
+ * Opens a part in place, or closes it with -1.
+ * @param {number} part
+ * @param {Record<string, any>} [changes]
+ */
 export function openStage(part, changes = {}) {
   Object.assign(stage, { head: state.head, key: state.key });
   change({ ...changes, part });
@@ -432,11 +546,11 @@ export function buildStage() {
     openStage(-1);
     $(`river-${index}`).focus();
   };
-  $("part-head").onchange = ({ target }) => {
+  $("part-head").onchange = (/** @type {any} */ { target }) => {
     stage.head = Number(target.value);
     drawPart();
   };
-  $("page").addEventListener("keydown", ({ key }) => {
+  $("page").addEventListener("keydown", (/** @type {any} */ { key }) => {
     if (key === "Escape" && state.part >= 0) {
       $("part-close").click();
     }
@@ -446,7 +560,10 @@ export function buildStage() {
   );
 }
 
-/** Creates the canvases of the open part. */
+/**
+ * Creates the canvases of the open part.
+ * @param {any[]} figures
+ */
 function layPart(figures) {
   $("part-figures").replaceChildren(
     ...figures.map(({ formula, id }, i) => {
@@ -476,7 +593,7 @@ export function drawPart() {
   const isOpen = state.part >= 0;
   root.toggleAttribute("data-part", isOpen);
   $("part").hidden = !isOpen;
-  document.querySelector("main").hidden = isOpen;
+  $("page").querySelector("main").hidden = isOpen;
   if (!isOpen) {
     stage.drawn = "";
     return;
@@ -499,12 +616,12 @@ export function drawPart() {
   if (drawn !== stage.drawn) {
     layPart(stage.figures);
   } else {
-    stage.figures.forEach(({ formula, id }, i) => {
+    stage.figures.forEach((/** @type {any} */ { formula, id }, /** @type {number} */ i) => {
       $(`part-${i}`).closest("figure").firstChild.textContent = formula ?? t(`head.${id}.formula`);
     });
   }
   stage.drawn = drawn;
-  stage.figures.forEach(({ formula, id }, i) => {
+  stage.figures.forEach((/** @type {any} */ { formula, id }, /** @type {number} */ i) => {
     $(`part-${i}`).setAttribute(
       "aria-label",
       `${formula ?? t(`head.${id}.formula`)}. ${t("part.map")}`,

@@ -8,6 +8,7 @@ export const LAYER_PARTS = ["attention", "add", "ff", "add2"];
  * All parts of the model in order of computation: name, layer, tab, and the element in the tab to
  * scroll to.
  */
+/** @type {{name: string, section: string, layer?: any, target?: any}[]} */
 export const RIVER_PARTS = [
   { name: "pieces", section: "text" },
   { name: "embeddings", section: "embeddings" },
@@ -21,5 +22,9 @@ export const RIVER_PARTS = [
   { name: "predictions", section: "predictions" },
 ];
 
+/**
+ * @param {string} name
+ * @param {number} [layer]
+ */
 export const partIndex = (name, layer) =>
   RIVER_PARTS.findIndex((part) => part.name === name && part.layer === layer);

@@ -34,14 +34,20 @@ const FOLDED = 60; // width in pixels below which a layer is a single button
 
 const TARGET = 24; // pixels that a finger can hit
 
-/** Makes a part of a layer the place where the reader is, and scrolls its tab to it. */
+/**
+ * Makes a part of a layer the place where the reader is, and scrolls its tab to it.
+ * @param {string} name
+ * @param {number} layer
+ */
 export function goToPart(name, layer) {
+  /** @type {any} */
   const main = document.querySelector("main");
   river.opened = partIndex(name, layer);
   const { target } = RIVER_PARTS[river.opened];
   main.scrollTop = $(target).closest("figure").offsetTop - main.offsetTop;
 }
 
+/** @type {Record<string, any>} */
 export const river = {
   layout: "",
   shown: null,
@@ -55,8 +61,11 @@ export const river = {
 /**
  * Returns what one layer does to the vector of one token. Lengths are null if the page does not
  * have the values.
+ * @param {number} layer
+ * @param {any} token
  */
 function layerFlow(layer, token) {
+  /** @param {string} name */
   const step = (name) => numbers(`layer.${layer}.${name}`)?.row(token) ?? null;
   const before = hiddenState(layer).row(token);
   const after = hiddenState(layer + 1).row(token);
@@ -100,10 +109,16 @@ function riverFlow() {
 /**
  * Returns the width in pixels of a vector. The vectors between the layers are `STREAM` wide on
  * average.
+ * @param {number} length
  */
 function thickness(length) {
   river.unit ??=
-    STREAM / (river.goal.layers.reduce((sum, own) => sum + own.before, 0) / sizes.layers);
+    STREAM /
+    (river.goal.layers.reduce(
+      (/** @type {any} */ sum, /** @type {any} */ own) => sum + own.before,
+      0,
+    ) /
+      sizes.layers);
   return clamp((length ?? 2 / river.unit) * river.unit, 0, WIDEST);
 }
 
@@ -133,6 +148,8 @@ function riverWord() {
   }
   return words.get(token) ?? undefined;
 }
+/** @type {any} */
+riverWord.later = null;
 
 /**
  * Returns the index of the part that the open tab shows, or -1 in the training tab, which shows all
@@ -162,6 +179,7 @@ function riverHere() {
 /**
  * Opens a part in place, or its tab if the page holds no weights. While a scene shows only its own
  * controls, the part lies over what the scene asks about, and changes none of it.
+ * @param {number} index
  */
 export function openPart(index) {
   const { section, layer, target } = RIVER_PARTS[index];
@@ -181,12 +199,17 @@ export function openPart(index) {
   tell(partSays(index), null, partPython(index));
 }
 
+/** @param {number} share */
 const percent = (share) => Math.round(100 * share);
 
-/** Describes a part: what it is, and what it does to the chosen token. */
+/**
+ * Describes a part: what it is, and what it does to the chosen token.
+ * @param {number} index
+ */
 function partSays(index) {
   const { name, layer } = RIVER_PARTS[index];
   const values = { layer, token: piece(state.token), ...sizes };
+  /** @param {number} length */
   const long = (length) => (length === null ? "?" : length.toFixed(2));
   if (name === "embeddings") {
     const [word, type, position] = river.goal.embeddings.map(long);
@@ -214,9 +237,13 @@ function partSays(index) {
   return t(`river.${name}.say`, values);
 }
 
-/** Returns the Python that prints the length of a part's vector. */
+/**
+ * Returns the Python that prints the length of a part's vector.
+ * @param {number} index
+ */
 function partPython(index) {
   const { name, layer } = RIVER_PARTS[index];
+  /** @type {Record<string, string>} */
   const steps = {
     embeddings: "embeddings.sum",
     attention: `layer.${layer}.attention.projected`,
@@ -227,7 +254,10 @@ function partPython(index) {
   return steps[name] ? python(`t['${steps[name]}'][0, ${state.token}].norm()`) : "";
 }
 
-/** Returns the file and the lines of a part's code. */
+/**
+ * Returns the file and the lines of a part's code.
+ * @param {number} index
+ */
 function partCode(index) {
   const code = page.code?.[RIVER_PARTS[index].name];
   return code ? t("river.code", { file: code[0], from: code[1], to: code[2] }) : "";
@@ -296,12 +326,16 @@ export function buildRiver() {
   }
 }
 
+/** @param {number} index */
 function tellPart(index) {
   river.told = index;
   writeRiver();
 }
 
-/** Makes one button of the strip a tab stop. Arrow keys move to the others. */
+/**
+ * Makes one button of the strip a tab stop. Arrow keys move to the others.
+ * @param {number} index
+ */
 function focusable(index) {
   RIVER_PARTS.forEach((_, i) => {
     $(`river-${i}`).tabIndex = i === index ? 0 : -1;
@@ -311,6 +345,8 @@ function focusable(index) {
 /**
  * Returns the position of every part. A layer has labels if there is room, or if the reader is in
  * it. A layer without room for its four parts is folded: one button opens it.
+ * @param {number} width
+ * @param {any} open
  */
 function riverPlaces(width, open) {
   const narrow = width < NARROW;
@@ -334,18 +370,30 @@ function riverPlaces(width, open) {
   return { narrow, first, second, layers, end: x, width: x + last, height: 2 * middle, middle };
 }
 
-/** Draws the static frames, rings and boxes, and creates the threads that move. */
+/**
+ * Draws the static frames, rings and boxes, and creates the threads that move.
+ * @param {any} places
+ */
 function layRiver(places) {
   const { first, second, layers, end, width, height, middle } = places;
   const picture = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}` });
   picture.setAttribute("aria-hidden", "true");
+  /** @type {any} */
   const threads = { embeddings: [], layers: [], ends: [] };
   let group = picture; // what is drawn into
+  /**
+   * @param {string} kind
+   * @param {any} d
+   */
   const path = (kind, d) => {
     const node = svg("path", { d, class: kind, "stroke-width": 1 });
     group.append(node);
     return node;
   };
+  /**
+   * @param {number} x
+   * @param {number} size
+   */
   const ring = (x, size) => {
     const large = size >= 60;
     const r = large ? 5.5 : 2.6;
@@ -369,7 +417,7 @@ function layRiver(places) {
     );
   }
   let from = start;
-  layers.forEach(({ x, size, full, folded }, layer) => {
+  layers.forEach((/** @type {any} */ { x, size, full, folded }, /** @type {any} */ layer) => {
     picture.append(
       svg("rect", {
         class: "frame",
@@ -445,9 +493,19 @@ function layRiver(places) {
   river.threads = threads;
 }
 
-/** Places the buttons over the picture. */
+/**
+ * Places the buttons over the picture.
+ * @param {any} places
+ */
 function placeButtons(places) {
   const { narrow, first, second, layers, end, width, height, middle } = places;
+  /**
+   * @param {number} index
+   * @param {number} left
+   * @param {number} top
+   * @param {number} size
+   * @param {any} tall
+   */
   const put = (index, left, top, size, tall) =>
     Object.assign($(`river-${index}`).style, {
       left: `${left}px`,
@@ -459,7 +517,7 @@ function placeButtons(places) {
   $("river-parts").style.height = `${height}px`;
   put(partIndex("pieces"), 0, 0, first, height);
   put(partIndex("embeddings"), first, 0, second, height);
-  layers.forEach(({ x, size, full, folded }, layer) => {
+  layers.forEach((/** @type {any} */ { x, size, full, folded }, /** @type {any} */ layer) => {
     const reach = TARGET / 2;
     const half = middle - reach - 1;
     const [attention, add, ff, add2] = LAYER_PARTS.map((name) => partIndex(name, layer));
@@ -483,13 +541,20 @@ function placeButtons(places) {
   put(partIndex("predictions"), left, middle + 2, width - left, middle - 4);
 }
 
-/** Draws the threads with the widths and colors of a flow. */
+/**
+ * Draws the threads with the widths and colors of a flow.
+ * @param {{embeddings: number[], layers: any[]}} of
+ */
 function paintRiver({ embeddings, layers }) {
   const { threads } = river;
   const whole = lengthOf(embeddings) || 1;
   embeddings.forEach((length, i) =>
     moveTo(threads.embeddings[i], { "stroke-width": Math.max((STREAM * length) / whole, 0.5) }),
   );
+  /**
+   * @param {any} node
+   * @param {any} before
+   */
   const deep = (node, before) =>
     node.style.setProperty("--deep", clamp((1 - (before ?? 1)) / TURNED, 0, 1).toFixed(3));
   layers.forEach((own, layer) => {
@@ -506,10 +571,16 @@ function paintRiver({ embeddings, layers }) {
   });
   const end = layers.at(-1);
   moveTo(threads.last, { "stroke-width": thickness(end.after) });
-  threads.ends.forEach((node) => moveTo(node, { "stroke-width": 3 }));
+  threads.ends.forEach((/** @type {any} */ node) => moveTo(node, { "stroke-width": 3 }));
 }
 
-/** Interpolates between two flows or other nested objects of numbers. */
+/**
+ * Interpolates between two flows or other nested objects of numbers.
+ * @param {any} a
+ * @param {any} b
+ * @param {number} part
+ * @returns {any}
+ */
 export function mixed(a, b, part) {
   if (Array.isArray(b)) {
     return b.map((value, i) => mixed(a[i], value, part));
@@ -533,6 +604,7 @@ function moveRiver() {
     return;
   }
   const begin = performance.now();
+  /** @param {any} now */
   const frame = (now) => {
     const part = clamp((now - begin) / MOVING, 0, 1);
     river.shown = part < 1 ? mixed(from, to, 1 - (1 - part) ** 3) : to;

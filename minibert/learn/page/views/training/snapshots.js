@@ -5,9 +5,13 @@ import { Numbers } from "../../model/numbers.js";
 import { settings } from "../../state/current.js";
 import { page } from "../../state/page.js";
 
-/** Predictions and word vectors of each snapshot, as far as they have been computed. */
+/**
+ * Predictions and word vectors of each snapshot, as far as they have been computed.
+ * @type {any[]}
+ */
 let known = [];
 
+/** @type {Record<string, any>} */
 const PROMPTS = {
   // The vocabulary shows in which language a model was trained.
   en: [
@@ -26,6 +30,7 @@ const PROMPTS = {
   ],
 };
 
+/** @type {Record<string, any>} */
 const FAMILIES = {
   // Words with related meanings. Each family moves together as the model learns.
   en: [
@@ -46,8 +51,11 @@ const FAMILIES = {
   ],
 };
 
+/** @type {Promise<any[]> | undefined} */
+let loading;
+
 /** Returns one model for each snapshot. They are loaded once, which takes a moment. */
-export const awakePupils = () => (awakePupils.loading ??= wakePupils());
+export const awakePupils = () => (loading ??= wakePupils());
 
 /** Lets every snapshot answer the prompts again. */
 export function forgetPrompts() {
@@ -58,43 +66,55 @@ async function wakePupils() {
   const { run } = page;
   const [first, ...others] = run.snapshots;
   const own = await Live.start({ ...run, ...first }, settings);
+  /** @param {any} sentences */
   const share = (sentences) =>
     sentences
       .join(" ")
       .match(/[\p{L}\p{M}]+/gu)
-      .filter((word) => own.tokenizer.ids.has(word.toLowerCase())).length / sentences.length;
+      .filter((/** @type {any} */ word) => own.tokenizer.ids.has(word.toLowerCase())).length /
+    sentences.length;
   const language = Object.keys(FAMILIES).reduce((a, b) =>
     share(FAMILIES[b]) > share(FAMILIES[a]) ? b : a,
   );
   run.prompts ??= PROMPTS[language];
-  const families = FAMILIES[language].map((family) =>
-    family.split(" ").filter((word) => own.tokenizer.ids.has(word)),
+  const families = FAMILIES[language].map((/** @type {any} */ family) =>
+    family.split(" ").filter((/** @type {any} */ word) => own.tokenizer.ids.has(word)),
   );
   run.words = families
-    .flatMap((family, i) => family.map((word) => [word, i]))
+    .flatMap((/** @type {any} */ family, /** @type {number} */ i) =>
+      family.map((/** @type {any} */ word) => [word, i]),
+    )
     .slice(0, run.max_tokens);
-  const pupils = [own, ...others.map((weights) => own.with({ ...run, ...weights }))];
+  const pupils = [
+    own,
+    ...others.map((/** @type {any} */ weights) => own.with({ ...run, ...weights })),
+  ];
   known = pupils.map(() => ({}));
   return pupils;
 }
 
-/** Returns a snapshot's predictions for every prompt and its word vectors. */
+/**
+ * Returns a snapshot's predictions for every prompt and its word vectors.
+ * @param {number} i
+ */
 export async function questionPupil(i) {
   const pupil = (await awakePupils())[i];
   const own = known[i];
   const { words, prompts } = page.run;
   own.vectors ??= pupil
     .ask("run", {
-      ids: words.map(([word]) => pupil.tokenizer.ids.get(word)),
+      ids: words.map((/** @type {any[]} */ [word]) => pupil.tokenizer.ids.get(word)),
       types: words.map(() => 0),
       mask: words.map(() => 1),
     })
-    .then((steps) => new Numbers(steps.get("embeddings.word")));
+    .then((/** @type {any} */ steps) => new Numbers(steps.get("embeddings.word")));
   own.prompts ??= Promise.all(
-    prompts.map(async (text) => {
+    prompts.map(async (/** @type {any} */ text) => {
       try {
         const found = await pupil.compute({ text });
-        const place = found.tokens.findIndex((token) => token.piece === "[MASK]");
+        const place = found.tokens.findIndex(
+          (/** @type {any} */ token) => token.piece === "[MASK]",
+        );
         const states = found.steps.get(`layer.${page.run.config.num_hidden_layers - 1}.output`);
         const best =
           place < 0
@@ -107,7 +127,7 @@ export async function questionPupil(i) {
               )[0];
         return { ...found, best };
       } catch (error) {
-        return { error: error.message };
+        return { error: /** @type {any} */ (error).message };
       }
     }),
   );

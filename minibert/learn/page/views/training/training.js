@@ -15,8 +15,10 @@ import { draw, state } from "../../state/store.js";
 import { t } from "../../state/words.js";
 import { awakePupils, forgetPrompts, questionPupil } from "./snapshots.js";
 
+/** @type {Record<string, any>} */
 export const answers = { of: -1, prompts: [] }; // predictions of the current snapshot
 
+/** @param {number} i */
 export const snapshotName = (i) =>
   t("training.step", { step: page.run.steps[i].toLocaleString("en") });
 
@@ -70,6 +72,7 @@ export function buildTraining() {
   $("prompts").replaceChildren(body);
 }
 
+/** @type {any} */
 let playing = null; // the timer of the next snapshot
 
 /** Plays the snapshots in order, starting over after the last one. Stops if it is playing. */
@@ -98,6 +101,7 @@ function stopPlaying() {
   playing = null;
 }
 
+/** @type {Record<string, any>} */
 export const forming = { layer: 0, head: 0, prompt: 0 }; // the head whose pattern is shown, and its prompt
 
 /** Lets the reader edit the prompts, once the models are loaded. */
@@ -113,6 +117,7 @@ function fillPrompts() {
 /**
  * Draws word vectors of the current snapshot, with lines from those of the first, on the plane of
  * the last.
+ * @param {number} i
  */
 async function drawWords(i) {
   const vectors = await Promise.all(
@@ -129,13 +134,15 @@ async function drawWords(i) {
     color("accent"),
     color("ink"),
   ];
-  const rows = vectors.map((own) => centered(words.map((_, w) => own.row(w))));
-  const [first, now] = onPlane(rows, principalAxes(rows.at(-1)));
+  const rows = vectors.map((own) =>
+    centered(words.map((/** @type {any} */ _, /** @type {any} */ w) => own.row(w))),
+  );
+  const [first, now] = onPlane(rows, principalAxes(rows[rows.length - 1]));
   drawPlane(
     $("words-plane"),
     now,
     first,
-    words.map(([word]) => word),
+    words.map((/** @type {any[]} */ [word]) => word),
     -1,
     (w) => hues[words[w][1]],
   );
@@ -145,7 +152,9 @@ export const formingMap = new HeatMap("forming-map", () => {
   const { prompt, layer, head, found } = forming;
   const { tokens: own, steps } = found;
   const values = steps.get(`layer.${layer}.attention.probabilities`);
-  const at = (forming.cursor ?? [0, 0]).map((place) => Math.min(place, own.length - 1));
+  const at = (forming.cursor ?? [0, 0]).map((/** @type {any} */ place) =>
+    Math.min(place, own.length - 1),
+  );
   return {
     rows: own.length,
     cols: own.length,
@@ -155,9 +164,19 @@ export const formingMap = new HeatMap("forming-map", () => {
     space: 380,
     cursor: at,
     palette: "sequential",
+    /** @param {number} r */
     rowLabel: (r) => own[r].piece,
+    /** @param {number} c */
     colLabel: (c) => own[c].piece,
+    /**
+     * @param {number} r
+     * @param {number} c
+     */
     shade: (r, c) => Math.sqrt(values.at(head, r, c)),
+    /**
+     * @param {number} r
+     * @param {number} c
+     */
     describe: (r, c) => {
       const cell = t("attention.cell", {
         layer,
@@ -168,6 +187,10 @@ export const formingMap = new HeatMap("forming-map", () => {
       });
       return `${snapshotName(state.snapshot)} · ${cell}`;
     },
+    /**
+     * @param {number} r
+     * @param {number} c
+     */
     python: (r, c) => {
       if (!page.run.folder) {
         return "";
@@ -180,6 +203,10 @@ export const formingMap = new HeatMap("forming-map", () => {
         `${literal(page.run.prompts[prompt])}, rounded=True); print(f"{${cell}:.4f}")`
       );
     },
+    /**
+     * @param {number} r
+     * @param {number} c
+     */
     move: (r, c) => {
       forming.cursor = [r, c];
       formingMap.draw();
@@ -217,12 +244,21 @@ function drawLoss() {
   const height = 220;
   const context = prepare(canvas, width, height);
   const chance = Math.log(page.run.parameters[0][1][0]);
-  const most = Math.max(chance, ...log.map(([, loss]) => loss)) * 1.05;
+  const most = Math.max(chance, ...log.map((/** @type {any[]} */ [, loss]) => loss)) * 1.05;
   const last = Math.max(steps.at(-1), log.at(-1)?.[0] ?? 1);
+  /**
+   * @param {number} step
+   * @param {number} loss
+   */
   const place = (step, loss) => [
     44 + (Math.log1p(step) / Math.log1p(last)) * (width - 56),
     10 + (1 - loss / most) * (height - 36),
   ];
+  /**
+   * @param {number[][]} points
+   * @param {string} stroke
+   * @param {any} [dashes]
+   */
   const line = (points, stroke, dashes = []) => {
     context.strokeStyle = color(stroke);
     context.setLineDash(dashes);
@@ -238,12 +274,12 @@ function drawLoss() {
   }
   line([place(0, chance), place(last, chance)], "soft", [4, 4]);
   line(
-    log.map(([step, loss]) => place(step, loss)),
+    log.map((/** @type {any[]} */ [step, loss]) => place(step, loss)),
     "soft",
   );
   context.lineWidth = 2;
   line(
-    log.map(([step]) => place(step, smoothLoss(step))),
+    log.map((/** @type {any[]} */ [step]) => place(step, smoothLoss(step))),
     "accent",
   );
   line([place(steps[state.snapshot], 0), place(steps[state.snapshot], most)], "cursor");
@@ -260,15 +296,20 @@ function drawLoss() {
 /**
  * Returns the mean loss of the points within 15% of a step, because single batches vary. If there
  * is none, the nearest point is used.
+ * @param {number} step
  */
 function smoothLoss(step) {
   const { log } = page.run;
+  /** @param {any[]} of */
   const away = ([other]) => Math.abs(Math.log((other + 1) / (step + 1)));
-  const near = log.filter((point) => away(point) < 0.15);
-  const nearest = log.reduce((best, point) => (away(point) < away(best) ? point : best));
-  return average((near.length ? near : [nearest]).map(([, loss]) => loss));
+  const near = log.filter((/** @type {any} */ point) => away(point) < 0.15);
+  const nearest = log.reduce((/** @type {any} */ best, /** @type {any} */ point) =>
+    away(point) < away(best) ? point : best,
+  );
+  return average((near.length ? near : [nearest]).map((/** @type {any[]} */ [, loss]) => loss));
 }
 
+/** @param {number} i */
 export const lossAt = (i) => (page.run.log.length ? smoothLoss(page.run.steps[i]).toFixed(2) : "–");
 
 export async function drawTraining() {
@@ -283,14 +324,17 @@ export async function drawTraining() {
   if (i !== state.snapshot || state.section !== "training") {
     return;
   }
-  found.prompts.forEach(({ best, error }, row) => {
+  found.prompts.forEach((/** @type {any} */ { best, error }, /** @type {any} */ row) => {
     const cell = $("prompts").rows[row].cells[1];
     cell.replaceChildren(
       ...(error
         ? [error]
         : best
             .slice(0, 3)
-            .flatMap(([word, share]) => [element("b", word), ` ${share.toFixed(2)}  `])),
+            .flatMap((/** @type {any[]} */ [word, share]) => [
+              element("b", word),
+              ` ${share.toFixed(2)}  `,
+            ])),
     );
   });
   Object.assign(answers, found);

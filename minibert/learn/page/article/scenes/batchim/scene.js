@@ -27,19 +27,26 @@ const particlesAfter = new Experiment(
   },
 );
 
-/** Counts the right particles after some words: [after a consonant, after a vowel]. */
+/**
+ * Counts the right particles after some words: [after a consonant, after a vowel].
+ * @param {string[]} words
+ */
 function rightParticles(words) {
   const items = particlesAfter.items();
   const right = words.filter((word) => particlesAfter.results[items.indexOf(word)]);
   return [true, false].map((kind) => right.filter((word) => endsInConsonant(word) === kind).length);
 }
 
-/** Returns the probabilities of 을 and 를 at the [MASK] of a computed text. */
+/**
+ * Returns the probabilities of 을 and 를 at the [MASK] of a computed text.
+ * @param {Computed} what
+ */
 async function bothParticles(what) {
   const shares = await sharesOf(oneRow(what, placeOf(what, "[MASK]")), ["##을", "##를"]);
   return shares.map(([share]) => share);
 }
 
+/** @type {Scene} */
 export const scene = {
   id: "batchim",
   set: () => {

@@ -7,7 +7,11 @@ import { cosine } from "../../../model/vectors.js";
 import { placeIn, unknownIn } from "../../../state/computed-text.js";
 import { current } from "../../../state/current.js";
 
-/** Returns the index and the pieces of the first word of a text that starts with some letters. */
+/**
+ * Returns the index and the pieces of the first word of a text that starts with some letters.
+ * @param {Computed} what
+ * @param {any} letters
+ */
 function wordFrom(what, letters) {
   const pieces = what.tokens.map((token) => token.piece);
   const from = pieces.findIndex((piece) => piece.startsWith(letters));
@@ -18,8 +22,13 @@ function wordFrom(what, letters) {
   return { place: from, pieces: pieces.slice(Math.max(from, 0), end) };
 }
 
+/**
+ * @param {Computed} what
+ * @param {number} place
+ */
 const wordVector = (what, place) => what.steps.get("embeddings.word").row(place);
 
+/** @type {Scene} */
 export const scene = {
   id: "eojeol",
   set: () => ({ section: "text", text: SHIP, token: placeIn(SHIP, "배를") }),

@@ -16,7 +16,7 @@ export const professions = new Experiment(
     const { text, answers: words } = crowd("professions");
     const what = await current.live.compute({ text: text.replace("{word}", word) });
     const place = what.tokens.findIndex((token) => token.piece === "[MASK]");
-    const ids = words.map((answer) => current.live.tokenizer.ids.get(answer));
+    const ids = words.map((/** @type {any} */ answer) => current.live.tokenizer.ids.get(answer));
     const [[she, he]] = await current.live.ask("shares", {
       word: ids,
       states: oneRow(what, place),
@@ -25,12 +25,16 @@ export const professions = new Experiment(
   },
 );
 
-/** Returns the ratio of both probabilities with the likelier word, such as "he ×2.7". */
+/**
+ * Returns the ratio of both probabilities with the likelier word, such as "he ×2.7".
+ * @param {{she: any, he: any}} of
+ */
 function times({ she, he }) {
   const names = crowd("professions").answers;
   return `${she > he ? names[0] : names[1]} ×${(Math.max(she, he) / Math.min(she, he)).toFixed(1)}`;
 }
 
+/** @type {Figure} */
 const professionsFigure = {
   ready: () => professions.complete,
   caption: () => t("lesson.guess.caption", { count: professions.results.length }),
@@ -65,6 +69,7 @@ const professionsFigure = {
   },
 };
 
+/** @type {Scene} */
 export const scene = {
   id: "guess",
   set: () => ({

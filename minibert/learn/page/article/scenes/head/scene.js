@@ -7,14 +7,20 @@ import { brief, choiceOf } from "../../wording.js";
 /**
  * Returns the scene on the score and the share of one head between two tokens, before and after the
  * text goes on behind them.
+ * @param {{text: string, longer: string, query: number, key: number}} of
  */
 const headScene = ({ text, longer, query, key }) => ({
   id: "head",
   concerns: ["layer", "head", "token", "key"],
   set: () => ({ section: "head", text, layer: 0, head: 0, token: query, key }),
   act: () => ({ text: longer }),
+  /**
+   * @param {Computed} before
+   * @param {Computed} now
+   */
   measure: (before, now) => {
     const [a, b] = [before, now].map(chosenPair);
+    /** @param {any} name */
     const moved = (name) => Math.abs(a[name] - b[name]) > 0.0005; // as the page would show it
     return {
       rows: ["score", "share", "sum"].map((name) => [name, brief(a[name]), brief(b[name])]),
@@ -22,6 +28,10 @@ const headScene = ({ text, longer, query, key }) => ({
       values: { pair: a.name, before: brief(a.share), after: brief(b.share) },
     };
   },
+  /**
+   * @param {Computed} before
+   * @param {Computed} now
+   */
   own: (before, now) => {
     const pairs = [before, now].map(chosenPair);
     return [

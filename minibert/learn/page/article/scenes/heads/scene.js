@@ -4,6 +4,7 @@ import { evidence, evidenceFigure, measurePattern, ownPattern } from "../../atte
 import { example } from "../../contents.js";
 import { namedHead } from "../../rows.js";
 
+/** @type {Scene} */
 export const english = {
   id: "heads",
   concerns: ["layer", "head", "rule"],
@@ -23,6 +24,7 @@ export const english = {
   own: ownPattern,
 };
 
+/** @type {Scene} */
 export const korean = {
   id: "heads",
   concerns: ["layer", "head", "rule"],

@@ -11,10 +11,17 @@ import { current } from "../../../state/current.js";
 import { sizes } from "../../../state/page.js";
 import { state } from "../../../state/store.js";
 
-/** Returns both sentences of a pair: "it" is the first noun in one, and the second in the other. */
+/**
+ * Returns both sentences of a pair: "it" is the first noun in one, and the second in the other.
+ * @param {{text: string, words: string[]}} of
+ */
 const pronounTexts = ({ text, words: both }) => both.map((word) => text.replace("{}", word));
 
-/** Returns for each head how much more "it" attends to a noun than the tokens do on average. */
+/**
+ * Returns for each head how much more "it" attends to a noun than the tokens do on average.
+ * @param {Computed} what
+ * @param {string} noun
+ */
 function leads(what, noun) {
   const [query, key] = [placeOf(what, "it"), placeOf(what, noun)];
   return everyHead().map(([layer, head]) => {
@@ -32,13 +39,24 @@ const pronouns = new Experiment(
     const runs = await Promise.all(
       pronounTexts(pair).map((text) => current.live.compute({ text })),
     );
-    const [first, second] = pair.nouns.map((noun) => runs.map((what) => leads(what, noun)));
+    const [first, second] = pair.nouns.map((/** @type {any} */ noun) =>
+      runs.map((what) => leads(what, noun)),
+    );
+    /**
+     * @param {any} run
+     * @param {number} i
+     */
     const ahead = (run, i) => first[run][i] - second[run][i];
     return { moved: everyHead().map((_, i) => ahead(0, i) - ahead(1, i)) };
   },
 );
 
-/** Returns log p(first noun) - log p(second noun) at the [MASK] in the place of "it". */
+/**
+ * Returns log p(first noun) - log p(second noun) at the [MASK] in the place of "it".
+ * @param {string} text
+ * @param {string[]} nouns
+ * @param {number[][]} off
+ */
 async function marginOf(text, nouns, off) {
   const what = await current.live.compute({ text: hideIt(text), off });
   const word = nouns.map((noun) => current.live.tokenizer.ids.get(noun));
@@ -55,6 +73,7 @@ const silenced = new Experiment(
   () => crowd("pronouns"),
   async (pair) => {
     const texts = pronounTexts(pair);
+    /** @param {number[][]} off */
     const shift = async (off) => {
       const [a, b] = await Promise.all(texts.map((text) => marginOf(text, pair.nouns, off)));
       return a - b;
@@ -73,8 +92,10 @@ function remainingShift() {
   return everyHead().map((_, i) => average(silenced.results.map((own) => own.without[i])) / whole);
 }
 
+/** @param {number} i */
 const nameOfHead = (i) => everyHead()[i].join(".");
 
+/** @type {Scene} */
 export const scene = {
   id: "it",
   concerns: ["layer", "head"],
@@ -89,6 +110,10 @@ export const scene = {
   measure: async (before, now) => {
     const { layer, head } = state;
     const own = layer * sizes.heads + head;
+    /**
+     * @param {Computed} what
+     * @param {string} noun
+     */
     const lead = (what, noun) => leads(what, noun)[own];
     const both = [before, now];
     const [animal, street] = ["animal", "street"].map((noun) =>
@@ -100,7 +125,9 @@ export const scene = {
     const remaining = remainingShift();
     const others = remaining.filter((_, i) => i !== own);
     const least = remaining.indexOf(Math.min(...remaining));
+    /** @param {number} value */
     const percent = (value) => `${Math.round(100 * value)}%`;
+    /** @param {any} which */
     const movedBy = (which) => average(pronouns.results.map(({ moved }) => moved[which]));
     return {
       rows: [

@@ -7,6 +7,7 @@ import { current } from "../../../state/current.js";
 
 const HANGUL = "나는 한글을 읽는다.";
 
+/** @type {Scene} */
 export const scene = {
   id: "jamo",
   set: () => ({ section: "text", text: HANGUL, token: placeIn(HANGUL, "한글") }),
@@ -14,6 +15,7 @@ export const scene = {
   measure: (before, now) => {
     const { tokenizer } = current.live;
     const lower = new WordPiece({ ...tokenizer, do_lower_case: true, strip_accents: true });
+    /** @param {Computed} what */
     const lowered = (what) => unknownIn(lower.encode(what.request.text, null, 0));
     const plain = [before, now].map(inner);
     const unknown = unknownIn(now.tokens);

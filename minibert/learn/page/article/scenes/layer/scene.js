@@ -15,6 +15,8 @@ export const MIDDLE = Math.floor(sizes.layers / 2);
 /**
  * Returns for each layer whether the best word for [MASK] stays the same if only that layer is
  * skipped.
+ * @param {ModelRequest} request
+ * @param {string} word
  */
 async function sparingLayers(request, word) {
   const spared = [];
@@ -25,7 +27,12 @@ async function sparingLayers(request, word) {
   return spared;
 }
 
-/** Returns the cosine between the input and the output of a layer for one token. */
+/**
+ * Returns the cosine between the input and the output of a layer for one token.
+ * @param {number} layer
+ * @param {Computed} what
+ * @param {number} place
+ */
 const cosineThrough = (layer, what, place) =>
   cosine(hiddenState(layer, what).row(place), hiddenState(layer + 1, what).row(place));
 
@@ -48,7 +55,10 @@ const skipping = new Experiment(
   },
 );
 
-/** Returns the rows and values of the other sentences. */
+/**
+ * Returns the rows and values of the other sentences.
+ * @param {number} layer
+ */
 function skippedInMany(layer) {
   const { results } = skipping;
   const layers = [...Array(sizes.layers).keys()];
@@ -57,6 +67,7 @@ function skippedInMany(layer) {
   const [least, most] = [Math.min, Math.max].map((choose) =>
     survivors.indexOf(choose(...survivors)),
   );
+  /** @param {any[]} values */
   const each = (values) => values.map((value, own) => `${own}:\u00a0${value}`).join(", ");
   return {
     rows: [
@@ -78,8 +89,12 @@ function skippedInMany(layer) {
 
 /**
  * Returns the length of what attention and feed-forward add, relative to the vector they add it to.
+ * @param {Computed} what
+ * @param {number} layer
+ * @param {any} token
  */
 function addedBy(what, layer, token) {
+  /** @param {string} name */
   const long = (name) => lengthOf(what.steps.get(`layer.${layer}.${name}`).row(token));
   const skipped = what.request.off.some((at) => at.length === 1 && at[0] === layer);
   if (skipped) {
@@ -89,6 +104,7 @@ function addedBy(what, layer, token) {
   return [long("attention.projected") / before, long("narrowed") / long("attention.output")];
 }
 
+/** @type {Scene} */
 export const scene = {
   id: "layer",
   set: () => {
@@ -107,6 +123,7 @@ export const scene = {
     const place = before.tokens.findIndex((own) => own.piece === "[MASK]");
     const added = [before, now].map((what) => addedBy(what, MIDDLE, place));
     const turned = [before, now].map((what) => brief(cosineThrough(MIDDLE, what, place)));
+    /** @param {number} part */
     const percents = (part) => added.map((own) => `${Math.round(100 * own[part])}%`);
     const best = b[0][0];
     return {

@@ -20,9 +20,9 @@ import { compareCosine, twin } from "../../../views/compare/texts.js";
  * the other sense.
  */
 function comparisons() {
-  return crowd("senses").flatMap(({ word, texts }) =>
-    texts.flatMap((own, sense) =>
-      own.map((text, i) => ({
+  return crowd("senses").flatMap((/** @type {any} */ { word, texts }) =>
+    texts.flatMap((/** @type {any} */ own, /** @type {any} */ sense) =>
+      own.map((/** @type {any} */ text, /** @type {number} */ i) => ({
         word,
         text,
         same: own[(i + 1) % own.length],
@@ -36,6 +36,10 @@ function comparisons() {
 // kept.
 const statesKept = new Map();
 
+/**
+ * @param {string} text
+ * @param {string} word
+ */
 function statesOfWord(text, word) {
   if (!statesKept.has(text)) {
     const states = current.live.compute({ text }).then((what) => {
@@ -53,16 +57,20 @@ const senses = new Experiment("senses", comparisons, async ({ word, text, same, 
   const [own, alike, unlike] = await Promise.all(
     [text, same, other].map((sentence) => statesOfWord(sentence, word)),
   );
-  return own.map((state, depth) => cosine(state, alike[depth]) - cosine(state, unlike[depth]));
+  return own.map(
+    (/** @type {any} */ state, /** @type {any} */ depth) =>
+      cosine(state, alike[depth]) - cosine(state, unlike[depth]),
+  );
 });
 
+/** @type {Figure} */
 const sensesFigure = {
   ready: () => senses.complete,
   caption: () =>
     t("lesson.layers.caption", {
       count: senses.results.length,
       words: crowd("senses")
-        .map(({ word }) => word)
+        .map((/** @type {any} */ { word }) => word)
         .join(", "),
     }),
   choices: () => [],
@@ -79,7 +87,7 @@ const sensesFigure = {
       spread: spread(results.map((row) => row[from])).toFixed(3),
       closer: shareOf(results.filter((row) => row[from] > 0).length, results.length),
       last: sizes.layers,
-      most: means.at(-1).toFixed(3),
+      most: means[sizes.layers].toFixed(3),
     });
   },
   draw: (box) => {
@@ -89,7 +97,7 @@ const sensesFigure = {
     drawCurves(box, {
       labels: depths.map((depth) => `h${depth}`),
       curves: [{ name: "", means: columns.map(average), spreads: columns.map(spread) }],
-      label: sensesFigure.said(),
+      label: sensesFigure.said?.() ?? "",
     });
   },
 };
@@ -100,6 +108,7 @@ const sensesApart = () =>
     average(senses.results.map((row) => row[depth])),
   );
 
+/** @type {Scene} */
 export const scene = {
   id: "layers",
   concerns: ["other", "same", "depth", "token"],
@@ -116,16 +125,21 @@ export const scene = {
   figure: sensesFigure,
   measure: async () => {
     const texts = await comparedTexts();
+    /**
+     * @param {number} depth
+     * @param {any} other
+     */
     const alike = (depth, other) => compareCosine(depth, state.token, twin(texts[other]), other);
     const apart = sensesApart();
     const from = apart.findIndex((value) => value >= Math.max(...apart) / 2);
+    /** @param {any} f */
     const pair = (f) => [f(0), f(state.depth)].map(brief);
     const half = senses.results.filter((row) => row[from] > 0).length;
     return {
       rows: [
-        ["other", ...pair((depth) => alike(depth, 1))],
-        ["same", ...pair((depth) => alike(depth, 2))],
-        ["many", ...pair((depth) => apart[depth])],
+        ["other", ...pair((/** @type {any} */ depth) => alike(depth, 1))],
+        ["same", ...pair((/** @type {any} */ depth) => alike(depth, 2))],
+        ["many", ...pair((/** @type {any} */ depth) => apart[depth])],
       ],
       heads: ["h0", `h${state.depth}`],
       outcome: choiceOf(from === 0, from <= sizes.layers / 2),

@@ -9,6 +9,7 @@ import { sentenceCosine } from "../../../views/compare/sentences.js";
 
 const AGES = ["몇 살이에요?", "몇 시예요?", "나이가 어떻게 되세요?"];
 
+/** @type {Scene} */
 export const scene = {
   id: "meaning",
   concerns: ["other", "same", "depth"],
@@ -25,8 +26,10 @@ export const scene = {
   experiments: () => [paraphrases, nearest],
   measure: async () => {
     const { results } = paraphrases;
+    /** @param {string} name */
     const closer = (name) =>
       shareOf(results.filter((own) => own[name][1] > own[name][0]).length, results.length);
+    /** @param {string} name */
     const among = (name) =>
       shareOf(nearest.results.filter((own) => own[name]).length, results.length);
     const wins = results.filter(({ last }) => last[1] > last[0]).length;

@@ -22,7 +22,7 @@ const excited = new Experiment(
   async (text) => {
     const { tokens: own, steps } = await current.live.compute({ text });
     const words = [...own.keys()].slice(1, -1); // without [CLS] and [SEP]
-    return studied("neurons").examples.map(([layer, neuron]) => {
+    return studied("neurons").examples.map((/** @type {any[]} */ [layer, neuron]) => {
       const values = steps.get(`layer.${layer}.intermediate`);
       const strongest = words.reduce((a, b) =>
         values.at(b, neuron) > values.at(a, neuron) ? b : a,
@@ -32,13 +32,17 @@ const excited = new Experiment(
   },
 );
 
-/** Returns the pieces at which an example neuron is excited most, from the strongest down. */
+/**
+ * Returns the pieces at which an example neuron is excited most, from the strongest down.
+ * @param {any} which
+ */
 const strongestPieces = (which) =>
   excited.results
     .map((own) => own[which])
     .sort((a, b) => b.value - a.value)
     .map(({ piece: name }) => name);
 
+/** @type {Scene} */
 export const scene = {
   id: "neurons",
   studies: "neurons",
@@ -49,18 +53,22 @@ export const scene = {
   amounts: () => ({ neurons: (sizes.layers * sizes.intermediate).toLocaleString("en") }),
   measure: () => {
     const { neurons, random, examples } = studied("neurons");
+    /**
+     * @param {any[]} list
+     * @param {string} name
+     */
     const total = (list, name) => list.reduce((sum, own) => sum + own[name], 0);
     const all = total(neurons, "all");
     const passed = total(neurons, "passed");
     const held = examples.filter(
-      ([, , name], i) =>
+      (/** @type {any[]} */ [, , name], /** @type {number} */ i) =>
         strongestPieces(i)
           .slice(0, 3)
           .filter((own) => own === name).length > 1,
     );
     return {
       rows: [
-        ...examples.map(([layer, neuron, name], i) => [
+        ...examples.map((/** @type {any[]} */ [layer, neuron, name], /** @type {number} */ i) => [
           `${layer}.${neuron}`,
           name,
           strongestPieces(i).slice(0, 5).join(" · "),

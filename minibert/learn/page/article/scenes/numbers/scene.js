@@ -14,6 +14,7 @@ export const banks = [
   "She swam to the bank of the river.",
 ];
 
+/** @type {Scene} */
 export const scene = {
   id: "numbers",
   set: () => ({ section: "embeddings", text: banks[0], token: placeIn(banks[0], "bank") }),
@@ -21,8 +22,11 @@ export const scene = {
   measure: async (before, now) => {
     const scale = await computeOnce(banks[2]);
     const [i, j, k] = [before, now, scale].map((what) => placeOf(what, "bank"));
+    /** @param {number} depth */
     const first = (depth) => hiddenState(depth, before).row(i);
+    /** @param {number} depth */
     const other = (depth) => cosine(first(depth), hiddenState(depth, now).row(j));
+    /** @param {number} depth */
     const riverside = (depth) => cosine(first(depth), hiddenState(depth, scale).row(k));
     const last = sizes.layers;
     return {

@@ -40,6 +40,7 @@ const deeds = new Experiment(
   },
 );
 
+/** @type {Scene} */
 export const scene = {
   id: "order",
   concerns: ["other", "same", "depth"],
@@ -58,7 +59,7 @@ export const scene = {
     const rows = await comparedRows(sentenceCosine);
     const { results } = deeds;
     const many = results.filter(([order, particles]) => order > particles).length;
-    const [order, particles] = rows.map(([, , value]) => value);
+    const [order, particles] = rows.map((/** @type {any[]} */ [, , value]) => value);
     return {
       rows: [...rows, ["many", "", shareOf(many, results.length)]],
       heads: ["h0", `h${state.depth}`],

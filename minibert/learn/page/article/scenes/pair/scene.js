@@ -14,14 +14,21 @@ const PADS = 8; // number of padding tokens that the scene adds
 // offsets.
 const SHIFTS = [3, 7, 11, 17];
 
-/** Returns the probability that the second text follows the first, from the next-sentence head. */
+/**
+ * Returns the probability that the second text follows the first, from the next-sentence head.
+ * @param {Computed} what
+ */
 function followsOf(what) {
   const logits = what.steps.get("nsp.logits");
   return logits ? 1 / (1 + Math.exp(logits.at(1) - logits.at(0))) : null;
 }
 
-/** Returns the last states of a text with every token in the first segment. */
+/**
+ * Returns the last states of a text with every token in the first segment.
+ * @param {Computed} what
+ */
 async function withoutSegments(what) {
+  /** @param {any} name */
   const column = (name) => what.tokens.map((token) => token[name]);
   const input = { ids: column("id"), types: what.tokens.map(() => 0), mask: column("mask") };
   const steps = await current.live.ask("run", input);
@@ -31,6 +38,7 @@ async function withoutSegments(what) {
 /**
  * Returns the effects of segments and padding on a text: a cosine, the largest difference, and the
  * length of a [PAD]'s vector.
+ * @param {Computed} what
  */
 async function segmentsAndPads(what) {
   const last = hiddenState(sizes.layers, what);
@@ -76,9 +84,13 @@ const judging = new Experiment(
 /** Returns the rows and values of the other pairs. */
 function judgedPairs() {
   const { results } = judging;
-  const follow = (values) => values.filter((value) => value > 0.5).length;
+  /** @param {any} values */
+  const follow = (values) => values.filter((/** @type {any} */ value) => value > 0.5).length;
   const swapped = results.flatMap((own) => own.swapped);
-  const likelier = results.flatMap((own) => own.swapped.filter((other) => own.real > other));
+  const likelier = results.flatMap((own) =>
+    own.swapped.filter((/** @type {any} */ other) => own.real > other),
+  );
+  /** @type {Record<string, string>} */
   const said = {
     real: shareOf(follow(results.map((own) => own.real)), results.length),
     turned: shareOf(follow(results.map((own) => own.turned)), results.length),
@@ -91,6 +103,7 @@ function judgedPairs() {
   };
 }
 
+/** @type {Scene} */
 export const scene = {
   id: "pair",
   needs: "cls.seq_relationship.weight",
@@ -105,11 +118,15 @@ export const scene = {
   experiments: () => [judging],
   measure: async (before, now) => {
     const both = [before, now];
-    const [a, b] = both.map(followsOf);
+    const [a, b] = both.map((what) => followsOf(what) ?? 0);
     const found = await Promise.all(
       both.map((what) => (what.segmentsAndPads ??= segmentsAndPads(what))),
     );
     const many = judgedPairs();
+    /**
+     * @param {string} name
+     * @param {number} digits
+     */
     const each = (name, digits) => found.map((own) => own[name].toFixed(digits));
     return {
       rows: [

@@ -9,6 +9,7 @@ import { average } from "../../../model/statistics.js";
 import { answersOf, everyHead, placeIn, placeOf } from "../../../state/computed-text.js";
 import { state } from "../../../state/store.js";
 
+/** @type {Scene} */
 export const scene = {
   id: "patch",
   concerns: ["layer", "head"],
@@ -27,7 +28,16 @@ export const scene = {
   measure: async (before, now) => {
     const { layer, head } = state;
     const both = [before, now];
+    /**
+     * @param {Computed} what
+     * @param {any} [own]
+     */
     const values = (what, own = layer) => what.steps.get(`layer.${own}.attention.probabilities`);
+    /**
+     * @param {Computed} what
+     * @param {any} own
+     * @param {number} at
+     */
     const share = (what, own, at) =>
       values(what, own).at(at, placeOf(what, "[MASK]"), placeOf(what, "배를"));
     const [a, b] = both.map((what) => share(what, layer, head));

@@ -3,12 +3,15 @@
 import { choiceOf } from "../../wording.js";
 import { inner, unknownIn } from "../../../state/computed-text.js";
 
+/** @type {Scene} */
 export const scene = {
   id: "pieces",
   set: () => ({ section: "text", text: "The cat was sleeping on the mat.", token: 1 }),
   act: () => ({ text: "The cat was blorfing on the mat." }),
   measure: (before, now) => {
+    /** @param {Computed} what */
     const unknown = (what) => inner(what).filter((piece) => piece === "[UNK]").length;
+    /** @param {Computed} what */
     const parts = (what) => inner(what).filter((piece) => piece.startsWith("##")).length;
     return {
       rows: [

@@ -28,6 +28,7 @@ export const roles = new Experiment(
   },
 );
 
+/** @type {Scene} */
 export const english = {
   id: "place",
   set: () => ({
@@ -63,6 +64,7 @@ export const english = {
   own: (before, now) => sameWordRows(before, now, "dog"),
 };
 
+/** @type {Scene} */
 export const korean = {
   id: "place",
   set: () => ({ section: "embeddings", text: BITES[0], token: placeIn(BITES[0], "사람을") }),

@@ -12,19 +12,27 @@ import { page } from "../../../state/page.js";
 import { state } from "../../../state/store.js";
 import { t } from "../../../state/words.js";
 
+/** @type {[string, number[]][]} */
 const KEYS = [
   ["a", arrow(20, 1)],
   ["b", arrow(100, 1)],
   ["c", arrow(190, 1)],
 ];
 
-/** Returns the two numbers of an arrow. */
+/**
+ * Returns the two numbers of an arrow.
+ * @param {number} degrees
+ * @param {number} length
+ */
 function arrow(degrees, length) {
   const angle = (degrees * Math.PI) / 180;
   return [length * Math.cos(angle), length * Math.sin(angle)];
 }
 
-/** Returns the dot product of an arrow with every key, and the shares that softmax makes of them. */
+/**
+ * Returns the dot product of an arrow with every key, and the shares that softmax makes of them.
+ * @param {number[]} query
+ */
 function compareWithKeys(query) {
   const scores = KEYS.map(([, key]) => query.reduce((sum, value, i) => sum + value * key[i], 0));
   const shares = Float32Array.from(scores);
@@ -32,10 +40,17 @@ function compareWithKeys(query) {
   return { scores, shares: Array.from(shares) };
 }
 
-/** Draws an arrow from the middle of the picture. */
+/**
+ * Draws an arrow from the middle of the picture.
+ * @param {any} picture
+ * @param {any} name
+ * @param {any[]} of2
+ * @param {string} kind
+ */
 function drawArrow(picture, name, [x, y], kind) {
   const [toX, toY] = [150 + 60 * x, 135 - 60 * y];
   const angle = Math.atan2(-y, x);
+  /** @param {number} turn */
   const side = (turn) =>
     `${toX - 10 * Math.cos(angle + turn)} ${toY - 10 * Math.sin(angle + turn)}`;
   const label = svg("text", {
@@ -54,6 +69,7 @@ function drawArrow(picture, name, [x, y], kind) {
   );
 }
 
+/** @type {Figure} */
 const arrowsFigure = {
   opening: true,
   ready: () => true,

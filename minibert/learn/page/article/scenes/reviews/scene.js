@@ -41,6 +41,7 @@ const talents = new Experiment(
   },
 );
 
+/** @type {Scene} */
 export const scene = {
   id: "reviews",
   set: () => {

@@ -94,7 +94,10 @@ export const SENSES = [
   ],
 ];
 
-/** Returns the states of a word in the sentences of its two senses: [sense][sentence][depth]. */
+/**
+ * Returns the states of a word in the sentences of its two senses: [sense][sentence][depth].
+ * @param {any[]} of
+ */
 async function statesOfSenses([word, ...senses]) {
   const found = [];
   for (const texts of senses) {
@@ -111,11 +114,14 @@ async function statesOfSenses([word, ...senses]) {
 
 /**
  * Counts the sentences in which a word is closer, on average, to its own sense than to the other.
+ * @param {number[][][][]} senses
+ * @param {number} depth
  */
 function nearerToOwnSense(senses, depth) {
   let nearer = 0;
   senses.forEach((own, s) => {
     own.forEach((states) => {
+      /** @param {any[]} others */
       const alike = (others) =>
         average(others.filter((it) => it !== states).map((it) => cosine(it[depth], states[depth])));
       nearer += alike(own) > alike(senses[1 - s]) ? 1 : 0;
@@ -136,6 +142,7 @@ export const ownSenses = new Experiment(
 
 const SIGNIFICANT = 15; // of 20 sentences, which a coin reaches in 2 of 100 tries
 
+/** @type {Scene} */
 export const scene = {
   id: "senses",
   concerns: ["other", "same", "depth"],
@@ -153,6 +160,7 @@ export const scene = {
     const total = 2 * SENSES[0][1].length;
     const last = ownSenses.results.map((depths) => depths.at(-1));
     const nouns = SENSES.map(([word]) => word.slice(0, -1));
+    /** @param {any} keepsApart */
     const list = (keepsApart) =>
       nouns
         .map((noun, i) => [noun, last[i]])

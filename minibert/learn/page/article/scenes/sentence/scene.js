@@ -9,6 +9,7 @@ import { sentenceCosine } from "../../../views/compare/sentences.js";
 
 const aging = ["How old are you?", "How tall are you?", "What is your age?"];
 
+/** @type {Scene} */
 export const scene = {
   id: "sentence",
   concerns: ["other", "same", "depth"],
@@ -25,9 +26,12 @@ export const scene = {
   experiments: () => [paraphrases, plainParaphrases, nearest],
   measure: async () => {
     const { results } = paraphrases;
+    /** @param {any[]} pairs */
     const meanings = (pairs) => pairs.filter(([words, meaning]) => meaning > words).length;
+    /** @param {string} name */
     const closer = (name) => meanings(results.map((own) => own[name]));
     const wins = closer("last");
+    /** @param {string} name */
     const among = (name) => nearest.results.filter((own) => own[name]).length;
     return {
       rows: [

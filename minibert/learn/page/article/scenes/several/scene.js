@@ -16,6 +16,7 @@ const shared = new Experiment("shared", prompts, (text) =>
   keptAnswers(text, [...groups().map((sharing) => ({ sharing })), { shifted: true }]),
 );
 
+/** @type {Scene} */
 export const scene = {
   id: "several",
   set: () => ({ section: "attention", ...exampleOfWhys() }),
@@ -23,6 +24,7 @@ export const scene = {
   experiments: () => [shared],
   measure: () => {
     const [pairs, halves, all, neighbors] = [0, 1, 2, 3].map((i) => survivors(shared, i));
+    /** @param {number} index */
     const count = (index) => shared.results.filter((own) => own[index]).length;
     const half = shared.results.length / 2;
     return {

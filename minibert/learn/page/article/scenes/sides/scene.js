@@ -14,14 +14,21 @@ const HIDDEN = 300; // sentences of the article in which one piece is masked
 /**
  * Returns the places that can be masked: whole words, or word endings that the article lists, such
  * as particles.
+ * @param {any} own
  */
 function placesToHide(own) {
   const { pieces } = example("sides");
-  const fits = pieces ? (piece) => pieces.includes(piece) : (piece) => /^\p{L}{2,}$/u.test(piece);
+  const fits = pieces
+    ? (/** @type {any} */ piece) => pieces.includes(piece)
+    : (/** @type {any} */ piece) => /^\p{L}{2,}$/u.test(piece);
   return [...own.keys()].filter((i) => fits(own[i].piece) && !own[i + 1]?.piece.startsWith("##"));
 }
 
-/** Returns the place to mask, which varies from sentence to sentence. */
+/**
+ * Returns the place to mask, which varies from sentence to sentence.
+ * @param {any} own
+ * @param {number} number
+ */
 function placeToHide(own, number) {
   const places = placesToHide(own);
   return places[(7 * number) % places.length];
@@ -30,6 +37,8 @@ function placeToHide(own, number) {
 /**
  * Returns the best word for one place of a text with each choice of sides: {both: [word,
  * probability], ...}.
+ * @param {ModelRequest} request
+ * @param {number} place
  */
 async function answersBySides(request, place) {
   const names = Object.keys(SIDES);
@@ -46,7 +55,7 @@ async function answersBySides(request, place) {
 function sentencesToHide() {
   return keep("hidden words", () =>
     page.lesson.sentences
-      .filter((text) => placesToHide(current.live.tokens({ text })).length > 0)
+      .filter((/** @type {any} */ text) => placesToHide(current.live.tokens({ text })).length > 0)
       .slice(0, HIDDEN),
   );
 }
@@ -74,6 +83,7 @@ function mostHidden() {
   return [...counts].reduce((a, b) => (b[1] > a[1] ? b : a));
 }
 
+/** @type {Scene} */
 export const scene = {
   id: "sides",
   set: () => {
@@ -88,6 +98,7 @@ export const scene = {
     const answers = await answersBySides({ text: before.request.text }, place);
     const { results } = hiding;
     const count = results.length;
+    /** @param {...any} sides */
     const from = (...sides) =>
       results.filter((own) => sides.every((side) => own.sides.includes(side))).length;
     const shares = Object.fromEntries(

@@ -8,12 +8,14 @@ import { sizes } from "../../../state/page.js";
 
 const FATHERS = ["아버지가 방에 들어가신다.", "아버지 가방에 들어가신다."];
 
+/** @type {Scene} */
 export const scene = {
   id: "spaces",
   set: () => ({ section: "text", text: FATHERS[0], token: 1 }),
   act: () => ({ text: FATHERS[0].replaceAll(" ", "") }),
   measure: async (before, now) => {
     const readings = await Promise.all(FATHERS.map((text) => sentenceVector(text)));
+    /** @param {Computed} what */
     const alike = (what) =>
       readings.map((reading) => brief(cosine(reading, meanState(what, sizes.layers))));
     const [a, b] = [before, now].map(alike);

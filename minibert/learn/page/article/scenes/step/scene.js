@@ -5,7 +5,10 @@ import { brief, choiceOf, saidWords } from "../../wording.js";
 import { answersOf, oneRow, placeIn, placeOf } from "../../../state/computed-text.js";
 import { current } from "../../../state/current.js";
 
-/** Returns the probability of the hidden word, and its loss, the negative logarithm. */
+/**
+ * Returns the probability of the hidden word, and its loss, the negative logarithm.
+ * @param {Computed} what
+ */
 async function lossOfHidden(what) {
   const word = current.live.tokenizer.ids.get(example("step").hidden);
   const states = oneRow(what, placeOf(what, "[MASK]"));
@@ -13,7 +16,11 @@ async function lossOfHidden(what) {
   return { share, loss: -Math.log(share) };
 }
 
-/** Returns the probability of a word after the bias of its logit has grown. */
+/**
+ * Returns the probability of a word after the bias of its logit has grown.
+ * @param {number} share
+ * @param {number} growth
+ */
 const afterStep = (share, growth) => {
   const odds = (share / (1 - share)) * Math.exp(growth);
   return odds / (1 + odds);
@@ -23,6 +30,7 @@ const STEP_RATE = 1;
 
 const NUDGE = 0.01; // of the bias, to measure the slope of the loss
 
+/** @type {Scene} */
 export const scene = {
   id: "step",
   set: () => {

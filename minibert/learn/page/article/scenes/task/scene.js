@@ -19,7 +19,10 @@ import { page, sizes } from "../../../state/page.js";
 import { announce } from "../../../state/store.js";
 import { t } from "../../../state/words.js";
 
-/** Returns a vector at length 1. */
+/**
+ * Returns a vector at length 1.
+ * @param {number[]} vector
+ */
 function unit(vector) {
   const length = lengthOf(vector) || 1;
   return vector.map((value) => value / length);
@@ -32,14 +35,20 @@ function trialsOfTask() {
   const { last, h0 } = example("task").amounts;
   const most = page.lesson.labeled.train.length;
   return [
-    ...last.map((amount) => ({ amount: Math.min(amount, most), depth: sizes.layers })),
-    ...h0.map((amount) => ({ amount: Math.min(amount, most), depth: 0 })),
+    ...last.map((/** @type {any} */ amount) => ({
+      amount: Math.min(amount, most),
+      depth: sizes.layers,
+    })),
+    ...h0.map((/** @type {any} */ amount) => ({ amount: Math.min(amount, most), depth: 0 })),
   ];
 }
 
 /**
  * Returns the order of the sentences in one of several splits. Praise and complaint about the same
  * thing form a pair, which stays together. Each split starts at another pair and wraps around.
+ * @param {number} split
+ * @param {number} splits
+ * @param {number} count
  */
 function orderOfSplit(split, splits, count) {
   const pairs = count / 2;
@@ -47,23 +56,33 @@ function orderOfSplit(split, splits, count) {
   return Array.from({ length: count }, (_, i) => (i + 2 * start) % count);
 }
 
-/** Returns the mean logistic loss of a classifier over rows. */
+/**
+ * Returns the mean logistic loss of a classifier over rows.
+ * @param {(row: number[]) => number} classify
+ * @param {number[][]} rows
+ * @param {number[]} labels
+ */
 const lossOver = (classify, rows, labels) =>
   average(rows.map((row, i) => -Math.log(labels[i] ? classify(row) : 1 - classify(row))));
 
 /**
  * Trains one classifier on one split of the sentences. Returns it with its accuracy on new
  * sentences and its losses on the old and the new ones at each recorded step.
+ * @param {{amount: number, depth: number}} of
+ * @param {any} means
+ * @param {number[]} order
  */
 async function learnSplit({ amount, depth }, means, order) {
   const labels = labeledTexts().map(([, label]) => label);
   const seen = page.lesson.labeled.train.length;
   const rows = order.map((i) => unit(means[depth][i]));
   const own = order.map((i) => labels[i]);
+  /** @type {[number[][], number[]][]} */
   const parts = [
     [rows.slice(0, amount), own.slice(0, amount)],
     [rows.slice(seen), own.slice(seen)],
   ];
+  /** @type {number[][]} */
   const losses = [];
   const classify = await fitClassifier(...parts[0], (step, present) => {
     if (SEEN_STEPS.includes(step)) {
@@ -105,10 +124,16 @@ async function learnTask() {
   announce("measured");
 }
 
-/** Returns the index of the classifier trained on the most sentences, with vectors of one depth. */
+/**
+ * Returns the index of the classifier trained on the most sentences, with vectors of one depth.
+ * @param {number} depth
+ */
 const mostTaught = (depth) => trialsOfTask().findLastIndex((own) => own.depth === depth);
 
-/** Returns the accuracies of a classifier on all splits. */
+/**
+ * Returns the accuracies of a classifier on all splits.
+ * @param {number} trial
+ */
 const rightsOf = (trial) => splits.results.map((own) => own[trial].right);
 
 /**
@@ -123,6 +148,7 @@ function lossesOfTask() {
   );
 }
 
+/** @type {Figure} */
 const taskFigure = {
   ready: () => splits.complete,
   caption: () =>
@@ -134,6 +160,7 @@ const taskFigure = {
   said: () => {
     const [own, fresh] = lossesOfTask();
     const best = fresh.indexOf(Math.min(...fresh));
+    /** @param {any} value */
     const written = (value) => value.toFixed(2);
     return t("lesson.task.said", {
       begin: written(fresh[0]),
@@ -152,11 +179,12 @@ const taskFigure = {
         { name: t("lesson.task.fresh"), means: fresh },
         { name: t("lesson.task.own"), means: own },
       ],
-      label: taskFigure.said(),
+      label: taskFigure.said?.() ?? "",
     });
   },
 };
 
+/** @type {Scene} */
 export const scene = {
   id: "task",
   set: () => {
@@ -181,13 +209,16 @@ export const scene = {
     const { test, train } = page.lesson.labeled;
     const { asked, bounds } = example("task");
     const trials = trialsOfTask();
+    /** @param {number} value */
     const percent = (value) => Math.round(100 * value);
+    /** @param {number} depth */
     const ofAsked = (depth) =>
       trials.findIndex(
         (own) => own.depth === depth && own.amount === Math.min(asked, train.length),
       );
     const [few, fewFirst] = [sizes.layers, 0].map((depth) => rightsOf(ofAsked(depth)));
     const best = rightsOf(mostTaught(sizes.layers));
+    /** @param {any} rights */
     const range = (rights) => `${percent(Math.min(...rights))}–${percent(Math.max(...rights))}%`;
     const share = percent(average(few));
     return {
@@ -219,7 +250,11 @@ export const scene = {
     ]),
 };
 
-/** Returns what a classifier of the first split makes of a text. */
+/**
+ * Returns what a classifier of the first split makes of a text.
+ * @param {number} trial
+ * @param {Computed} what
+ */
 function opinionOf(trial, what) {
   if (!taskwork.classifiers) {
     return "–";

@@ -10,15 +10,21 @@ import { lossAt, snapshotName } from "../../../views/training/training.js";
 // The most frequent English words.
 const COMMON = /^(the|a|to|of|and|is|in|i|you|it|he|was|that|\p{P})$/iu;
 
-/** Returns the best words of two snapshots for the five prompts. */
+/**
+ * Returns the best words of two snapshots for the five prompts.
+ * @param {any} snapshots
+ */
 async function answersOfPupils(snapshots) {
   const found = [];
   for (const i of snapshots) {
-    found.push((await questionPupil(i)).prompts.map(({ best }) => best?.[0]?.[0] ?? "–"));
+    found.push(
+      (await questionPupil(i)).prompts.map((/** @type {any} */ { best }) => best?.[0]?.[0] ?? "–"),
+    );
   }
   return found;
 }
 
+/** @type {Scene} */
 export const scene = {
   id: "training",
   concerns: ["snapshot"],
@@ -27,15 +33,22 @@ export const scene = {
   measure: async () => {
     const answered = await answersOfPupils([0, state.snapshot]);
     const different = answered.map((words) => new Set(words).size);
-    const common = answered[1].every((word) => COMMON.test(word));
+    const common = answered[1].every((/** @type {any} */ word) => COMMON.test(word));
     return {
       rows: [
-        ...page.run.prompts.map((prompt, i) => [prompt, answered[0][i], answered[1][i]]),
+        ...page.run.prompts.map((/** @type {any} */ prompt, /** @type {number} */ i) => [
+          prompt,
+          answered[0][i],
+          answered[1][i],
+        ]),
         ["different", ...different],
         ["loss", lossAt(0), lossAt(state.snapshot)],
       ],
       heads: [0, state.snapshot].map(snapshotName),
-      outcome: choiceOf(lossAt(state.snapshot) > 0.95 * lossAt(0), different[1] <= 2 || common),
+      outcome: choiceOf(
+        Number(lossAt(state.snapshot)) > 0.95 * Number(lossAt(0)),
+        different[1] <= 2 || common,
+      ),
       values: {
         step: snapshotName(state.snapshot),
         answers: t(`lesson.training.answers.${different[1] === 1 ? "one" : "some"}`, {
@@ -48,7 +61,11 @@ export const scene = {
     const [first, now] = await answersOfPupils([0, state.snapshot]);
     return [
       ["step", ...[0, state.snapshot].map(snapshotName)],
-      ...page.run.prompts.map((prompt, i) => [prompt, first[i], now[i]]),
+      ...page.run.prompts.map((/** @type {any} */ prompt, /** @type {number} */ i) => [
+        prompt,
+        first[i],
+        now[i],
+      ]),
       ["loss", lossAt(0), lossAt(state.snapshot)],
     ];
   },

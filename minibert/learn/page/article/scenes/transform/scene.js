@@ -12,7 +12,10 @@ import { goToPart } from "../../../views/strip/strip.js";
 /** Returns every layer alone, and then all of them. */
 const removals = () => [...layerNumbers().map((layer) => [layer]), layerNumbers()];
 
-/** Returns all heads of some layers, as `off` names them. */
+/**
+ * Returns all heads of some layers, as `off` names them.
+ * @param {number[]} layers
+ */
 const headsOf = (layers) =>
   layers.flatMap((layer) => [...Array(sizes.heads).keys()].map((head) => [layer, head]));
 
@@ -35,6 +38,7 @@ const unheard = new Experiment("unheard", prompts, (text) =>
   ),
 );
 
+/** @type {Scene} */
 export const scene = {
   id: "transform",
   set: () => ({ section: "head", layer: MIDDLE, ...exampleOfWhys() }),
@@ -42,12 +46,15 @@ export const scene = {
   act: () => ({}),
   experiments: () => [idling, unheard],
   measure: () => {
+    /** @param {{results: any[]}} of */
     const total = ({ results }) =>
       layerNumbers().map((layer) => results.filter((own) => own[layer]).length);
     const [idle, deaf] = [idling, unheard].map(total);
     const all = idling.results.length;
+    /** @param {any[]} values */
     const each = (values) => values.map((value, own) => `${own}:\u00a0${value}`).join(", ");
     // how much oftener each answer survives without feed-forward than without heads
+    /** @param {any} kept */
     const rate = (kept) => average(layerNumbers().map((layer) => Number(kept[layer])));
     const more = idling.results.map((own, i) => rate(own) - rate(unheard.results[i]));
     const middle = [idle, deaf].map((counts) => Math.round((100 * average(counts)) / all));

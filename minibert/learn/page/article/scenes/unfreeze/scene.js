@@ -23,7 +23,9 @@ const ASKED_AGAIN = 20; // prompts whose answers are compared before and after
 /**
  * Trains a classifier on the mean states of sentences, together with the scale and the shift of all
  * states, by plain gradient descent.
- * @returns {scale, shift, classify: (row) => probability of label 1}
+ * @param {number[][]} rows
+ * @param {number[]} labels
+ * @returns {Promise<any>} scale, shift, and classify, (row) => probability of label 1.
  */
 async function fitLoosely(rows, labels) {
   const middle = centerOf(rows);
@@ -32,9 +34,20 @@ async function fitLoosely(rows, labels) {
   const [weights, shift] = [new Float64Array(size), new Float64Array(size)];
   const scale = new Float64Array(size).fill(1);
   let bias = 0;
+  /**
+   * @param {any} row
+   * @param {number} c
+   */
   const feature = (row, c) => (scale[c] * row[c] + shift[c] - middle[c]) / length;
+  /** @param {any} row */
   const classify = (row) =>
-    logistic(row.reduce((sum, _, c) => sum + weights[c] * feature(row, c), bias));
+    logistic(
+      row.reduce(
+        (/** @type {any} */ sum, /** @type {any} */ _, /** @type {number} */ c) =>
+          sum + weights[c] * feature(row, c),
+        bias,
+      ),
+    );
   for (let step = 0; step < STEPS_OF_TASK; step++) {
     if (step % 20 === 0) {
       await breath();
@@ -75,7 +88,10 @@ const loosened = new Experiment(
     const { scale, shift, classify } = await fitLoosely(rows.slice(0, seen), labels);
     const right = rows
       .slice(seen)
-      .filter((row, i) => classify(row) > 0.5 === (labels[seen + i] === 1));
+      .filter(
+        (/** @type {any} */ row, /** @type {number} */ i) =>
+          classify(row) > 0.5 === (labels[seen + i] === 1),
+      );
     const states = [];
     for (const text of promptsToAsk()) {
       const what = await current.live.compute({ text });
@@ -96,6 +112,7 @@ const loosened = new Experiment(
   },
 );
 
+/** @type {Scene} */
 export const scene = {
   id: "unfreeze",
   studies: "fine-tuning",
@@ -111,22 +128,42 @@ export const scene = {
   measure: () => {
     const runs = studied("fine-tuning");
     const all = prompts().length;
-    const mean = (name, kind) => average(runs.map((run) => run[kind][name]));
+    /**
+     * @param {string} name
+     * @param {string} kind
+     */
+    const mean = (name, kind) => average(runs.map((/** @type {any} */ run) => run[kind][name]));
+    /**
+     * @param {string} kind
+     * @param {string} name
+     * @param {any} [times]
+     */
     const range = (kind, name, times = 1) => {
-      const values = runs.map((run) => Math.round(times * run[kind][name]));
+      const values = runs.map((/** @type {any} */ run) => Math.round(times * run[kind][name]));
       return `${Math.min(...values)}–${Math.max(...values)}`;
     };
     const [kept, shuffled] = ["true", "shuffled"].map((kind) => mean("kept", kind));
+    /** @param {string} kind */
     const moved = (kind) => {
-      const parts = runs[0][kind].moved.map((_, i) =>
-        average(runs.map((run) => run[kind].moved[i])),
+      const parts = runs[0][kind].moved.map((/** @type {any} */ _, /** @type {number} */ i) =>
+        average(runs.map((/** @type {any} */ run) => run[kind].moved[i])),
       );
       const names = ["embeddings", ...layerNumbers(), "pooler"];
+      /** @param {number} value */
       const percent = (value) => `${(100 * value).toFixed(1)}%`;
-      return parts.map((value, i) => `${names[i]}:\u00a0${percent(value)}`).join(", ");
+      return parts
+        .map(
+          (/** @type {any} */ value, /** @type {number} */ i) =>
+            `${names[i]}:\u00a0${percent(value)}`,
+        )
+        .join(", ");
     };
     const [own] = loosened.results;
     const test = page.lesson.labeled.test.length;
+    /**
+     * @param {string} name
+     * @param {any} [times]
+     */
     const both = (name, times) => ["true", "shuffled"].map((kind) => range(kind, name, times));
     return {
       rows: [

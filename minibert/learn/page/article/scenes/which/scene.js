@@ -10,6 +10,7 @@ import { t } from "../../../state/words.js";
 
 // F1 on names in English news, BERT-base with a network of two more layers on its frozen vectors:
 // Devlin et al. 2018, table 7, as textbooks quote it.
+/** @type {Record<string, any>} */
 const TEXTBOOK = {
   h0: 91.0,
   second: 95.6,
@@ -22,6 +23,7 @@ const TEXTBOOK = {
 /** Returns the numbers of sentences to learn from and to test. */
 const amountsOfLayers = () => studied("layers").sentences;
 
+/** @type {Scene} */
 export const scene = {
   id: "which",
   studies: "layers",
@@ -32,7 +34,9 @@ export const scene = {
   measure: () => {
     const { trained, random } = studied("layers");
     const names = Object.keys(TEXTBOOK);
+    /** @param {any[]} of */
     const wide = ([score, error]) => `${score} ± ${(1.96 * error).toFixed(1)}`;
+    /** @param {number} depth */
     const senses = (depth) =>
       SENSES.map(([word], i) => `${word.slice(0, -1)} ${ownSenses.results[i][depth]}`).join(", ");
     const best = names.reduce((a, b) => (trained[b][0] > trained[a][0] ? b : a));
