@@ -6,7 +6,7 @@ import argparse
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, get_args
 
-from minibert.cli.loading import check_device, check_kind, source_of
+from minibert.cli.loading import check_backend, check_device, source_of
 from minibert.cli.options import (
     add_device,
     add_fields,
@@ -136,7 +136,7 @@ def _model_and_file(options: argparse.Namespace) -> str:
 def _load(options: argparse.Namespace, device: str) -> Any:
     """The embedder, or the model with its head."""
     source = source_of(options)
-    check_kind(source, options.backend)
+    check_backend(source, options.backend)
     from minibert.encoders.folders.checkpoint import Checkpoint
     from minibert.encoders.folders.kinds import NOUN_OF_KIND
     from minibert.encoders.text_models import load_text_model

@@ -102,7 +102,7 @@ def load_embedder(options: argparse.Namespace, name: str | None = None) -> TextE
     """The embedder that the options describe. `name` takes the place of their model."""
     source = source_of(options, name)
     check_device(options.device, options.backend)
-    check_kind(source, options.backend)
+    check_backend(source, options.backend)
     if options.backend == "onnx":
         from minibert.encoders.onnx.onnx_embedder import load_exported
 
@@ -133,7 +133,7 @@ def load_head(options: argparse.Namespace, kind: Kind) -> Any:
     if backend == "onnx" and precision != "fp32":  # the default of the option
         raise UsageError("--backend onnx has the precision of the export: leave --precision out.")
     source = source_of(options)
-    check_kind(source, chosen)
+    check_backend(source, chosen)
     device = check_device(options.device, backend)
     from minibert.encoders.folders.checkpoint import Checkpoint
     from minibert.encoders.folders.kinds import NOUN_OF_KIND
@@ -158,7 +158,7 @@ def load_head(options: argparse.Namespace, kind: Kind) -> Any:
             ) from None
 
 
-def check_kind(source: Source, backend: str | None) -> None:
+def check_backend(source: Source, backend: str | None) -> None:
     """Check that the model can run in the chosen backend.
 
     Args:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NotRequired, TypedDict, overload
 
-from minibert.encoders.head_models import HeadModel, Texts, as_text_list, excerpt, outputs_of
+from minibert.encoders.head_models import HeadModel, TextOrTexts, as_text_list, excerpt, outputs_of
 from minibert.encoders.rows.windows import best_answers, question_windows, span_logits
 from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.util.checks import check_count
@@ -67,8 +67,8 @@ class Answerer(HeadModel):
     ) -> list[Answer]: ...
     def answer(
         self,
-        questions: Texts,
-        contexts: Texts,
+        questions: TextOrTexts,
+        contexts: TextOrTexts,
         *,
         stride: int | None = None,
         max_answer_length: int | None = None,
@@ -140,8 +140,8 @@ def answer_question(
 def answer_question(
     model: BertForQuestionAnswering | OnnxHead,
     tokenizer: BertTokenizer,
-    questions: Texts,
-    contexts: Texts,
+    questions: TextOrTexts,
+    contexts: TextOrTexts,
     *,
     stride: int | None = None,
     max_answer_length: int | None = None,

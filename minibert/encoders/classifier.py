@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, overload
 from minibert.encoders.arithmetic.scoring import LabelScore, TextScorer, label_names, label_scores
 from minibert.encoders.head_models import (
     HeadModel,
-    Texts,
+    TextOrTexts,
     as_text_list,
     encode_texts,
     logits_of,
@@ -70,8 +70,8 @@ class Classifier(HeadModel, TextScorer):  # type: ignore[override]
     @overload
     def classify(
         self,
-        texts: Texts,
-        pairs: Texts | None = None,
+        texts: TextOrTexts,
+        pairs: TextOrTexts | None = None,
         *,
         top_k: int | None = None,
         threshold: float | None = None,
@@ -80,8 +80,8 @@ class Classifier(HeadModel, TextScorer):  # type: ignore[override]
 
     def classify(
         self,
-        texts: Texts,
-        pairs: Texts | None = None,
+        texts: TextOrTexts,
+        pairs: TextOrTexts | None = None,
         *,
         top_k: int | None = None,
         threshold: float | None = None,
@@ -182,8 +182,8 @@ def classify(
 def classify(
     model: BertForSequenceClassification | OnnxHead,
     tokenizer: BertTokenizer,
-    texts: Texts,
-    pairs: Texts | None = None,
+    texts: TextOrTexts,
+    pairs: TextOrTexts | None = None,
     *,
     top_k: int | None = None,
     threshold: float | None = None,

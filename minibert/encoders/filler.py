@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, overload
 
 import numpy as np
 
-from minibert.encoders.head_models import HeadModel, Texts, as_text_list, excerpt
+from minibert.encoders.head_models import HeadModel, TextOrTexts, as_text_list, excerpt
 from minibert.encoders.onnx.onnx_heads import OnnxHead
 from minibert.inference.finite import check_finite
 from minibert.tokenization.pieces import pieces_by_id
@@ -46,7 +46,7 @@ class Filler(HeadModel):
     def fill_mask(self, texts: str, top_k: int = 5) -> list[list[MaskGuess]]: ...  # type: ignore[overload-overlap]
     @overload
     def fill_mask(self, texts: Sequence[str], top_k: int = 5) -> list[list[list[MaskGuess]]]: ...
-    def fill_mask(self, texts: Texts, top_k: int = 5) -> Any:
+    def fill_mask(self, texts: TextOrTexts, top_k: int = 5) -> Any:
         """As the function `fill_mask`, without model and tokenizer.
 
         Args:
@@ -129,7 +129,7 @@ def fill_mask(
 def fill_mask(
     model: BertForMaskedLM | BertForPreTraining | OnnxHead,
     tokenizer: BertTokenizer,
-    texts: Texts,
+    texts: TextOrTexts,
     top_k: int = 5,
 ) -> list[list[MaskGuess]] | list[list[list[MaskGuess]]]:
     """Predict the most probable words behind each [MASK].

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from minibert.base import PreTrainedModel
 
-Texts = str | Sequence[str]
+TextOrTexts = str | Sequence[str]
 Example = dict[str, Any]
 """Ids and labels of a row, or of a window of it, by the names of a model's arguments.
 
@@ -66,7 +66,7 @@ class HeadModel(TextModel):
         tokenizer: Its tokenizer.
         max_length: Tokens of the longest row, [CLS] and [SEP] included. None: what the tokenizer
             says, as far as the model has positions.
-        prompts: Texts to put before every text, by name. The service puts them there.
+        prompts: TextOrTexts to put before every text, by name. The service puts them there.
         default_prompt_name: The prompt of requests that name none.
 
     Attributes:
@@ -134,7 +134,7 @@ class HeadModel(TextModel):
         chosen = HeadOptions(**options)
         source_options = part_of(chosen, HubOptions)
         checkpoint = Checkpoint.of(name, backend=backend, mmap=chosen.mmap, **source_options)
-        checkpoint.check_kind(cls.kind)
+        checkpoint.require_kind(cls.kind)
         model: Any
         if checkpoint.backend == "onnx":
             refuse_settled(chosen, TextModelOptions)
@@ -190,7 +190,7 @@ def require_model(model: Any, tokenizer: Any, heads: Sequence[str]) -> None:
     check_kind("tokenizer", tokenizer, Callable, "the BertTokenizer of the model")
 
 
-def as_text_list(texts: Texts) -> list[str]:
+def as_text_list(texts: TextOrTexts) -> list[str]:
     """Return the texts as a list. A mapping, a set or no collection is a ValueError."""
     if isinstance(texts, Mapping | set) or not isinstance(texts, Iterable):
         raise ArgumentError(
@@ -225,7 +225,7 @@ def encode_texts(
     pairs: Sequence[str] | None,
     max_length: int,
 ) -> list[Example]:
-    """Texts, or pairs of texts, truncated to `max_length` tokens.
+    """TextOrTexts, or pairs of texts, truncated to `max_length` tokens.
 
     Each example has `input_ids`, `token_type_ids` and whether the text is `truncated`.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, overload
 
 import numpy as np
 
-from minibert.encoders.head_models import HeadModel, Texts, as_text_list, outputs_of
+from minibert.encoders.head_models import HeadModel, TextOrTexts, as_text_list, outputs_of
 from minibert.encoders.rows.entity_tags import entity_spans
 from minibert.encoders.rows.token_rows import Rows, Settings
 from minibert.encoders.rows.windows import encode_windows, words_of_texts
@@ -55,7 +55,7 @@ class Tagger(HeadModel):
         self, texts: Sequence[str], stride: int | None = None, by_piece: bool | None = None
     ) -> list[list[Entity]]: ...
     def find_entities(
-        self, texts: Texts, stride: int | None = None, by_piece: bool | None = None
+        self, texts: TextOrTexts, stride: int | None = None, by_piece: bool | None = None
     ) -> Any:
         """As the function `find_entities`, without model and tokenizer.
 
@@ -126,7 +126,7 @@ def find_entities(
 def find_entities(
     model: BertForTokenClassification | OnnxHead,
     tokenizer: BertTokenizer,
-    texts: Texts,
+    texts: TextOrTexts,
     stride: int | None = None,
     by_piece: bool | None = None,
 ) -> list[Entity] | list[list[Entity]]:

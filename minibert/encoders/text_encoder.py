@@ -57,8 +57,8 @@ if TYPE_CHECKING:
 
     from minibert.tokenization.tokenizer import BertTokenizer
 
-Texts = str | Iterable[str | Pair]
-Task = Literal["query", "document"]
+TextsOrPairs = str | Iterable[str | Pair]
+Side = Literal["query", "document"]
 
 
 # names under which models have the prompt of each task
@@ -76,7 +76,7 @@ class TextModel:
         positions: Position embeddings of the model.
         max_length: Tokens of the longest row, [CLS] and [SEP] included. None: what the tokenizer
             says, as far as there are positions.
-        prompts: Texts to put before every text, by name.
+        prompts: TextsOrPairs to put before every text, by name.
         default_prompt_name: The prompt that is used when a call names none.
         include_prompt: Whether a prompt's tokens are pooled.
 
@@ -146,7 +146,7 @@ class TextModel:
                 return of_torch(name)
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
-    def prompt_for(self, task: Task) -> str:
+    def prompt_for(self, task: Side) -> str:
         """The prompt of queries or of documents. All that encodes either takes it from here.
 
         Args:
@@ -161,7 +161,7 @@ class TextModel:
                 return self.prompts[name]
         return self._prompt_of(self.default_prompt_name)
 
-    def with_prompt_for(self, task: Task, options: Mapping[str, Any]) -> dict[str, Any]:
+    def with_prompt_for(self, task: Side, options: Mapping[str, Any]) -> dict[str, Any]:
         """The options of a call, with `prompt_for(task)` where they name no prompt.
 
         Args:
@@ -236,7 +236,7 @@ class TextModel:
         """The token ids of texts, or of pairs of texts.
 
         Args:
-            texts: Texts, or pairs of texts.
+            texts: TextsOrPairs, or pairs of texts.
             settings: Their prompt, and what happens to long ones.
         """
         rows = tokenize_rows(self.tokenizer, list(texts), self.max_length, settings)
@@ -366,13 +366,17 @@ class TextEncoder(TextModel):
     def encode(self, texts: Iterable[str | Pair], **options: Unpack[ArrayKeywords]) -> Matrix: ...
     @overload
     def encode(
-        self, texts: Texts, *, convert_to_tensor: Literal[True], **options: Unpack[ArrayKeywords]
+        self,
+        texts: TextsOrPairs,
+        *,
+        convert_to_tensor: Literal[True],
+        **options: Unpack[ArrayKeywords],
     ) -> torch.Tensor: ...
     @overload
-    def encode(self, texts: Texts, **options: Unpack[EncodeKeywords]) -> Any: ...
+    def encode(self, texts: TextsOrPairs, **options: Unpack[EncodeKeywords]) -> Any: ...
 
     @takes(EncodeOptions)
-    def encode(self, texts: Texts, **options: Any) -> Any:
+    def encode(self, texts: TextsOrPairs, **options: Any) -> Any:
         """Vectors of texts, in the order of the texts. Equal texts go through the model once.
 
         Args:
@@ -435,7 +439,7 @@ class TextEncoder(TextModel):
 
     @typed_as(encode)
     @takes(EncodeOptions)
-    def encode_query(self, texts: Texts, **options: Any) -> Any:
+    def encode_query(self, texts: TextsOrPairs, **options: Any) -> Any:
         """As `encode`, with `prompt_for("query")` if the call names no prompt.
 
         Args:
@@ -449,7 +453,7 @@ class TextEncoder(TextModel):
 
     @typed_as(encode)
     @takes(EncodeOptions)
-    def encode_document(self, texts: Texts, **options: Any) -> Any:
+    def encode_document(self, texts: TextsOrPairs, **options: Any) -> Any:
         """As `encode`, with `prompt_for("document")` if the call names no prompt.
 
         Args:
@@ -474,7 +478,7 @@ class TextEncoder(TextModel):
 
         Args:
             texts: Read as far as vectors are needed.
-            chunk_size: Texts that are sorted and encoded together.
+            chunk_size: TextsOrPairs that are sorted and encoded together.
             progress: Counts them.
             options: The fields of `VectorOptions`.
 
@@ -512,7 +516,7 @@ class TextEncoder(TextModel):
         The result depends on the texts and the settings alone, not on what was encoded before.
 
         Args:
-            texts: Texts or pairs of texts.
+            texts: TextsOrPairs or pairs of texts.
             settings: How.
             progress: Counts them.
         """

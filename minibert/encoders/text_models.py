@@ -119,7 +119,7 @@ def load(
         text_model = load_text_model(checkpoint, kind, dtype=dtype, **options)
         model = text_model.model if isinstance(text_model, HeadModel) else text_model
         return Loaded(needed, model, text_model.tokenizer)
-    checkpoint.check_kind(needed)
+    checkpoint.require_kind(needed)
     if backend == "onnx":
         head = OnnxHead.from_pretrained(checkpoint)
         return Loaded(needed, head, head.tokenizer)
@@ -170,12 +170,12 @@ def load_text_model(
     options: dict[str, Any] = {"precision": precision, "device": device}
     if kind == "embedder":
         if is_exported:
-            checkpoint.check_kind(kind)
+            checkpoint.require_kind(kind)
             return OnnxEmbedder.from_pretrained(checkpoint, max_length=max_length)
         from minibert.encoders.embedder import SentenceEmbedder
 
         return SentenceEmbedder.from_pretrained(checkpoint, max_length=max_length, **options)
-    checkpoint.check_kind(kind)
+    checkpoint.require_kind(kind)
     if kind == "reranker" and not is_exported:
         from minibert.encoders.rerank import CrossEncoder
 

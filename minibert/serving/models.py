@@ -20,9 +20,9 @@ from minibert.encoders.folders.kinds import NOUN_OF_KIND
 from minibert.encoders.rows.batched import Batched
 from minibert.encoders.rows.token_rows import (
     Pair,
-    Row,
     Rows,
     Settings,
+    TokenRow,
     pair_rows,
     tokenize_rows,
     truncate_row,
@@ -265,7 +265,7 @@ class Served:
         is_overlong = len(ids) > self.max_length
         if is_overlong:
             ids = truncate_row(ids, self.max_length, tokenizer.truncation_side)
-        return Rows([Row("token ids", [ids], is_overlong=is_overlong)], [0])
+        return Rows([TokenRow("token ids", [ids], is_overlong=is_overlong)], [0])
 
     def _settings(self, prompt_name: str | None) -> Settings:
         """The settings with a prompt. None: the default prompt."""

@@ -197,7 +197,7 @@ class Checkpoint:
             return "reranker"
         return kind
 
-    def check_kind(self, needed: Kind) -> None:
+    def require_kind(self, needed: Kind) -> None:
         """Check that the model can be used as one of a kind.
 
         Args:

@@ -53,7 +53,7 @@ class Settings:
 
 
 @dataclass(slots=True)
-class Row:
+class TokenRow:
     """A distinct text or pair, tokenized.
 
     Attributes:
@@ -79,7 +79,7 @@ class Rows:
         indices: For each input, the index of its row.
     """
 
-    rows: list[Row]
+    rows: list[TokenRow]
     indices: Sequence[int]
 
     @property
@@ -188,26 +188,26 @@ def tokenize_rows(
 
 def _tokenize_texts(
     tokenizer: BertTokenizer, texts: list[str], max_length: int, settings: Settings
-) -> list[Row]:
+) -> list[TokenRow]:
     with_prompt = texts
     if settings.prompt:
         with_prompt = [settings.prompt + text for text in texts]
     rows = []
     for text, ids in zip(texts, tokenizer.rows(with_prompt), strict=True):
         if len(ids) <= max_length:
-            rows.append(Row(text, [ids]))
+            rows.append(TokenRow(text, [ids]))
         elif settings.overflow == "mean":
             windows = split_row(ids, max_length, settings.prefix_length)
-            rows.append(Row(text, windows, is_overlong=True))
+            rows.append(TokenRow(text, windows, is_overlong=True))
         else:
             shortened = truncate_row(ids, max_length, tokenizer.truncation_side)
-            rows.append(Row(text, [shortened], is_overlong=True))
+            rows.append(TokenRow(text, [shortened], is_overlong=True))
     return rows
 
 
 def pair_rows(
     tokenizer: BertTokenizer, pairs: Iterable[Pair], max_length: int, settings: Settings
-) -> Iterator[Row]:
+) -> Iterator[TokenRow]:
     """Yield the row of each pair. Each text is tokenized once, so a query is not once per document.
 
     Args:
@@ -234,7 +234,7 @@ def pair_rows(
         first, second = first_ids(pair[0]), second_ids(pair[1])
         row, types = tokenizer.pair_row(first, second, max_length)
         is_overlong = len(row) < len(first) + len(second) + 3  # [CLS], [SEP], [SEP]
-        yield Row(pair, [row], types, is_overlong)
+        yield TokenRow(pair, [row], types, is_overlong)
 
 
 def truncate_row(row: list[int], max_length: int, side: str) -> list[int]:
