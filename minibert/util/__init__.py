@@ -9,7 +9,7 @@ def __getattr__(name: str) -> Any:
 
     Raises:
         AttributeError: Always.
-        ImportError: The same, in `from minibert.util import ...`.
+        ImportError: The same, in `from minibert.util import ...`, where there is advice.
     """
     import minibert
 
@@ -20,4 +20,6 @@ def __getattr__(name: str) -> Any:
     try:
         return getattr(minibert, name)
     except AttributeError as reason:
+        if str(reason).startswith("module "):  # no advice: Python looks for a module of this name
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
         raise error(str(reason).replace("minibert", "minibert.util", 1)) from None

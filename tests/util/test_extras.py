@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import importlib.metadata
 import json
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -77,3 +79,10 @@ def test_a_broken_package_is_not_called_missing(
     assert "not installed" not in str(caught.value) and caught.value.__cause__ is not None
     with pytest.raises(ImportError, match="which is not installed: pip install"):
         extras.need("no_such_package", "serve", "This")
+
+
+def test_a_module_of_util_is_imported_by_its_package() -> None:
+    """Python asks the package for the name first, which has advice for some names."""
+    code = "from minibert.util import devices; print(devices.__name__)"
+    run = [sys.executable, "-c", code]
+    assert subprocess.check_output(run, encoding="utf-8").strip() == "minibert.util.devices"
