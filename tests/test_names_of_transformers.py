@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import subprocess
+import sys
 
 import pytest
 
@@ -46,3 +48,6 @@ def test_names_of_sentence_transformers_say_what_to_use() -> None:
     with pytest.raises(ImportError, match="similarity"):
         exec("from minibert import dot_score")
     assert not hasattr(minibert, "no_such_name") and not hasattr(minibert.util, "no_such_name")
+    # a module that is not imported yet is found
+    code = "import minibert.util\nfrom minibert.util import devices"
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -19,6 +19,7 @@ import pytest
 import torch
 from conftest import tiny_config
 from forked import in_a_fork
+from safetensors.torch import load_file, save_file
 from tiny_folder import VOCABULARY
 
 from minibert import (
@@ -30,7 +31,7 @@ from minibert import (
 from minibert.checkpoints.source import Source
 from minibert.cli import main
 from minibert.training.run import Run
-from minibert.util.files import read_json
+from minibert.util.files import read_json, write_json
 from minibert.util.folders import PENDING
 
 pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.needs("fork")]
@@ -208,3 +209,67 @@ class TestEachStep:
     @pytest.mark.slow
     def test_all(self, writer: Callable[[int, Path], None], event: str, tmp_path: Path) -> None:
         check_each_step(writer, tmp_path, 1, event)
+
+
+def sharded(seed: int, folder: Path) -> None:
+    """An older model: weights in shards, or as a .bin, and files that only it has."""
+    save_embedder(seed, folder)
+    weights = load_file(folder / "model.safetensors")
+    (folder / "model.safetensors").unlink()
+    shard = "model-00001-of-00001.safetensors"
+    save_file(weights, folder / shard)
+    write_json(
+        folder / "model.safetensors.index.json",
+        {"metadata": {}, "weight_map": dict.fromkeys(weights, shard)},
+    )
+    torch.save(weights, folder / "pytorch_model.bin")
+    (folder / "added_tokens.json").write_text('{"[OLD]": 71}', encoding="utf-8")
+    (folder / "steps.onnx").touch()
+
+
+class TestWhatAnotherModelLeaves:
+    @pytest.mark.parametrize("writer", [save_embedder, save_reranker, save_run, convert])
+    def test_nothing_of_the_old_model_stays(
+        self, writer: Callable[[int, Path], None], tmp_path: Path
+    ) -> None:
+        """Weights in another format, the modules of an embedder and its graph go with it."""
+        for seed in (1, 2):
+            save_reranker(seed, tmp_path / f"source-{seed}")
+        sharded(1, tmp_path / "model")
+        (tmp_path / "model" / FOREIGN).write_text("precious", encoding="utf-8")
+        writer(2, tmp_path / "model")
+        writer(2, tmp_path / "new")
+        left = {
+            path.relative_to(tmp_path / "model").as_posix()
+            for path in (tmp_path / "model").rglob("*")
+            if path.is_file()
+        }
+        new = {
+            path.relative_to(tmp_path / "new").as_posix()
+            for path in (tmp_path / "new").rglob("*")
+            if path.is_file()
+        }
+        assert left - {"README.md"} == (new | {FOREIGN}) - {"README.md"}
+        assert contents(tmp_path / "model") == contents(tmp_path / "new")
+
+    def test_a_model_alone_leaves_the_modules_around_it(self, tmp_path: Path) -> None:
+        sharded(1, tmp_path)
+        classifier(2).bert.save_pretrained(tmp_path)
+        names = set(os.listdir(tmp_path))
+        assert {"modules.json", "1_Pooling", "vocab.txt", "model.safetensors"} <= names
+        assert not {
+            name for name in names if "of-00001" in name or name.endswith((".bin", ".onnx"))
+        }
+
+    def test_transformers_loads_what_replaced_its_folder(self, tmp_path: Path) -> None:
+        transformers = pytest.importorskip("transformers")
+        theirs = transformers.BertForSequenceClassification(
+            transformers.BertConfig(**tiny_config(vocab_size=len(VOCABULARY)).to_dict())
+        )
+        theirs.save_pretrained(tmp_path, max_shard_size="20KB")
+        model = classifier(2)
+        model.save_pretrained(tmp_path)
+        again = transformers.BertForSequenceClassification.from_pretrained(tmp_path)
+        assert again.config.id2label == model.config.id2label
+        for name, tensor in model.state_dict().items():
+            assert torch.equal(again.state_dict()[name], tensor)
