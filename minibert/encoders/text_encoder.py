@@ -47,7 +47,6 @@ from minibert.encoders.rows.token_rows import (
 )
 from minibert.encoders.rows.words import WordVectors, merge_tokens
 from minibert.inference.batching import BATCH_TOKENS, Report
-from minibert.tokenization.coverage import Coverage
 from minibert.util.checks import check_count, warn, warn_of_truncation
 from minibert.util.errors import Argument, ArgumentError, Message
 from minibert.util.progress import SILENT, Progress
@@ -55,6 +54,7 @@ from minibert.util.progress import SILENT, Progress
 if TYPE_CHECKING:
     import torch
 
+    from minibert.tokenization.coverage import Coverage
     from minibert.tokenization.tokenizer import BertTokenizer
 
 TextsOrPairs = str | Iterable[str | Pair]
@@ -255,6 +255,8 @@ class TextModel:
             text = row.text if isinstance(row.text, str) else " ".join(row.text)
             if not text.isascii():
                 if self._coverage is None:
+                    from minibert.tokenization.coverage import Coverage
+
                     self._coverage = Coverage(self.tokenizer)
                 if not self._coverage.can_read(row.windows[0][settings.prefix_length :]):
                     unread[index] = text
