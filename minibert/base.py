@@ -133,12 +133,12 @@ class PreTrainedModel(ModelCompatibility, nn.Module):
         return model
 
     @classmethod
-    def from_config(cls: type[Model], config: BertConfig, **options: Any) -> Model:
+    def from_config(cls: type[Model], config: BertConfig, **changes: Any) -> Model:
         """Return a model with new weights, of the type that the config names as `dtype`.
 
         Args:
             config: The sizes.
-            options: As in `from_pretrained`: keywords of the class's `__init__`, such as
+            changes: As in `from_pretrained`: keywords of the class's `__init__`, such as
                 `add_pooling_layer`, and fields that replace those of the config, such as
                 `attn_implementation="eager"` or `dtype=torch.float16`.
         """
@@ -146,8 +146,8 @@ class PreTrainedModel(ModelCompatibility, nn.Module):
         from minibert.compat.keywords import drop_unused
 
         config = as_bert_config(config, cls.config_class)
-        model_options, changes = split_model_options(cls, (), drop_unused(options))
-        model = cls(config.replace(**changes) if changes else config, **model_options)
+        model_options, fields = split_model_options(cls, (), drop_unused(changes))
+        model = cls(config.replace(**fields) if fields else config, **model_options)
         return model if model.config.torch_dtype is None else model.to(model.config.torch_dtype)
 
     _from_config = from_config  # the name in transformers
