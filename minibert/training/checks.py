@@ -21,12 +21,11 @@ import numpy as np
 from minibert.tasks.head_labels import unknown_labels
 from minibert.tasks.task import Task
 from minibert.text import Row
-from minibert.tokenization.coverage import coverage_warning
+from minibert.tokenization.coverage import unread_warning
 from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.util.checks import amount
 
 SAMPLE_ROWS = 2000  # of which the share of truncated texts is measured
-SAMPLE_TEXTS = 20  # rows whose script is compared with the vocabulary
 SHOWN = 5  # labels of a notice
 MAX_LABELS_SHOWN = 20  # of the report of a file
 # how libraries and spreadsheets write a value that is missing
@@ -149,10 +148,12 @@ def check_data(
     if contradictions:
         notices.append(f"texts of {names[0]} that have different labels: {contradictions:,}.")
     if tokenizer is not None:
-        sample = [text for row in train[:SAMPLE_TEXTS] for text in task.texts_of(row)]
-        warning = coverage_warning(tokenizer, " ".join(sample))
-        if warning:
-            notices.append(warning)
+        for name, rows in zip(names, (train, dev, test), strict=True):
+            warning = unread_warning(
+                tokenizer, [text for row in rows for text in task.texts_of(row)]
+            )
+            if warning:
+                notices.append(f"{name}: {warning}")
     return DataReport([file for file in files if file.rows], notices)
 
 

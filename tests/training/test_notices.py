@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import unicodedata
 from pathlib import Path
 
 import pytest
 from tiny_folder import tiny_folder
 
+from minibert import BertTokenizer
 from minibert.cli import main
+from minibert.tasks.sequence import SequenceTask
+from minibert.training.checks import check_data
 
 KOREAN = "나는 오늘 학교에 갔다\n그는 어제 서울에 왔다\n\n우리는 내일 바다에 간다\n비가 온다\n" * 20
 
@@ -56,3 +60,17 @@ def test_a_refused_pretraining_leaves_nothing(tmp_path: Path) -> None:
     command += ["--corpus", str(corpus), "--output", str(tmp_path / "out"), "--max-length", "16"]
     assert main(command) == 1  # next-sentence prediction needs two documents
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("part", ["train", "dev"])
+def test_rows_far_from_the_first_are_looked_at(part: str) -> None:
+    """Twenty rows that the vocabulary knows, and behind them decomposed syllables."""
+    tokenizer = BertTokenizer.from_pretrained("minibert-ko")
+    task = SequenceTask()
+    good = [{"text": f"오늘 날씨가 좋다 {n}", "label": n % 2} for n in range(20)]
+    decomposed = unicodedata.normalize("NFD", "영화가 정말 재미있다")
+    bad = good + [{"text": f"{decomposed} {n}", "label": n % 2} for n in range(80)]
+    data = {"train": (bad, good), "dev": (good, bad)}[part]
+    report = check_data(task, *map(task.read, data), tokenizer=tokenizer)
+    (notice,) = [notice for notice in report.notices if "NFC" in notice]
+    assert notice.startswith(f"{part}: ")
