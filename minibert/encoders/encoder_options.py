@@ -383,6 +383,11 @@ def takes(options: type) -> Callable[[Method], Method]:
 
         @wraps(method)
         def call(*values: Any, **named: Any) -> Any:
+            # None asks for nothing: sentence-transformers passes pool=None, for instance
+            unused = [one for one, value in named.items() if value is None and one in _ELSEWHERE]
+            for one in unused:
+                if one not in names and one not in others:
+                    del named[one]
             if len(values) > places:
                 examples = ", ".join(f"{name}=" for name in names[:3])
                 raise TypeError(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import os
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -91,7 +92,42 @@ class SentenceVectorizer:
         Raises:
             ValueError: A table of several columns, or something that is not a text.
         """
-        return self.embedder.encode(_one_column(texts), prompt_name=self.prompt_name)
+        vectors = self.embedder.encode(_one_column(texts), prompt_name=self.prompt_name)
+        container = vars(self).get("_sklearn_output_config", {}).get("transform", "default")
+        if container == "default":
+            return vectors
+        library = importlib.import_module(container)
+        names = self.get_feature_names_out().tolist()
+        if container == "polars":
+            return library.DataFrame(vectors, schema=names)  # type: ignore[no-any-return]
+        index = getattr(texts, "index", None)
+        if callable(index):  # the method of a list
+            index = None
+        return library.DataFrame(vectors, index=index, columns=names)  # type: ignore[no-any-return]
+
+    def set_output(
+        self, *, transform: Literal["default", "pandas", "polars"] | None = None
+    ) -> SentenceVectorizer:
+        """Choose what `transform` returns, as any transformer of scikit-learn does.
+
+        Args:
+            transform: "default" is an array (N, D), "pandas" and "polars" are tables with the names
+                of `get_feature_names_out`. None changes nothing.
+
+        Returns:
+            This vectorizer.
+
+        Raises:
+            ValueError: Another container.
+        """
+        if transform not in (None, "default", "pandas", "polars"):
+            raise ArgumentError(
+                "transform", f'should be "default", "pandas" or "polars", not {transform!r:.80}.'
+            )
+        if transform is not None:
+            # the name under which scikit-learn keeps it, and clones it
+            self._sklearn_output_config = {"transform": transform}
+        return self
 
     def fit_transform(self, texts: Iterable[str], y: Any = None) -> Matrix:
         """The same as `transform`.
@@ -144,7 +180,10 @@ class SentenceVectorizer:
         return self
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.get_params()
+        state = self.get_params()
+        if "_sklearn_output_config" in vars(self):
+            state["_sklearn_output_config"] = self._sklearn_output_config
+        return state
 
     def __repr__(self) -> str:
         parameters = [f"{name}={value!r}" for name, value in self.get_params().items()]

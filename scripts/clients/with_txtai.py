@@ -16,6 +16,10 @@ def index(embedder: SentenceEmbedder, **options: Any) -> Any:
 
     # a plain function: txtai would call a bound method to get the function from it
     def transform(texts: Any) -> Any:
-        return embedder.encode(texts)
+        return embedder.encode(texts, prompt="")
 
-    return Embeddings({"method": "external", "transform": transform, **options})
+    # txtai puts them before queries and before the texts of the index
+    prompts = {"query": embedder.prompt_for("query"), "data": embedder.prompt_for("document")}
+    return Embeddings(
+        {"method": "external", "transform": transform, "instructions": prompts, **options}
+    )

@@ -186,6 +186,25 @@ class TestScikitLearn:
         with pytest.raises(ValueError, match="not a dict, which gives its keys"):
             vectorizer.transform({"text": TEXTS})  # type: ignore[arg-type]
 
+    def test_tables_as_output(self, folder: Path) -> None:
+        pandas = pytest.importorskip("pandas")
+        pipeline = pytest.importorskip("sklearn.pipeline")
+        base = pytest.importorskip("sklearn.base")
+        scaler = pytest.importorskip("sklearn.preprocessing").StandardScaler()
+        vectorizer = SentenceVectorizer(str(folder), truncate_dim=4)
+        expected = vectorizer.transform(TEXTS[:5])
+        both = pipeline.make_pipeline(vectorizer, scaler).set_output(transform="pandas")
+        table = base.clone(both).fit_transform(TEXTS[:5])
+        assert table.columns.tolist() == ["vector0", "vector1", "vector2", "vector3"]
+        column = pandas.Series(TEXTS[:5], index=list("abcde"))
+        table = both[0].transform(column)
+        assert table.index.tolist() == list("abcde") and np.array_equal(table.to_numpy(), expected)
+        assert np.array_equal(
+            vectorizer.set_output(transform="default").transform(column), expected
+        )
+        with pytest.raises(ValueError, match="transform should be"):
+            vectorizer.set_output(transform="table")  # type: ignore[arg-type]
+
     def test_the_model_is_loaded_when_needed(self, folder: Path) -> None:
         import pickle
 

@@ -282,3 +282,12 @@ class TestRerank:
             ValueError, match="which makes an embedder. A cross-encoder has a Transformer alone"
         ):
             CrossEncoder.from_pretrained(folder)
+
+
+def test_none_asks_for_nothing(tmp_path: Path) -> None:
+    """As sentence-transformers passes `pool=None`, where it mines hard negatives."""
+    encoder = CrossEncoder.from_pretrained(classifier_folder(tmp_path, 1))
+    expected = encoder.predict([(QUERY, "tall")])
+    assert np.array_equal(encoder.predict([(QUERY, "tall")], pool=None, chunk_size=None), expected)
+    with pytest.raises(TypeError, match="predict has no option 'pool'"):
+        encoder.predict([(QUERY, "tall")], pool={})
