@@ -176,7 +176,7 @@ def load_test(command: list[str], texts: list[str], count: int) -> dict[str, flo
     with subprocess.Popen(
         [*command, "--port", "0"],
         stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
+        stderr=subprocess.STDOUT,  # minibert prints its address there
         encoding="utf-8",
     ) as run:
         assert run.stdout is not None
@@ -229,7 +229,8 @@ async def send_requests(
         while (start := time.perf_counter()) < until:
             body = json.dumps({"inputs": texts[number]}).encode()
             head = (
-                f"Host: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+                "Host: localhost\r\nContent-Type: application/json\r\n"
+                f"Content-Length: {len(body)}\r\n\r\n"
             )
             writer.write(b"POST /embed HTTP/1.1\r\n" + head.encode() + body)
             lines = (await reader.readuntil(b"\r\n\r\n")).lower().split(b"\r\n")
