@@ -102,8 +102,7 @@ class PaddedLayout:
         It is that of the hidden states. Under autocast, queries have a smaller one, in which the
         scores would be rounded once more.
         """
-        is_autocast = torch.is_autocast_enabled(hidden_states.device.type)
-        if self.mask is None or self.dtype is not None or not is_autocast:
+        if self.mask is None or self.dtype is not None or not inputs.is_autocast(hidden_states):
             return self
         layout = PaddedLayout()
         layout.mask, layout._mask_shape = self.mask, self._mask_shape

@@ -19,7 +19,7 @@ LIMITS = {
 }
 """Larger sizes are a mistake or an attack, unless the caller says otherwise."""
 
-_MAX_SHOWN = 10**15
+_MAX_SHOWN = 10**40
 
 USUAL_SIZES = {
     "vocab_size": 30522,

@@ -124,6 +124,13 @@ def check_packed(tokens: torch.Size, expected: int, argument: str) -> None:
         )
 
 
+def is_autocast(x: Tensor) -> bool:
+    """Whether operations on the device of `x` run under `torch.autocast`."""
+    device_type = x.device.type
+    available = torch.amp.is_autocast_available(device_type)
+    return available and torch.is_autocast_enabled(device_type)
+
+
 def check_lengths(lengths: list[int]) -> None:
     """Check that packed sequences have at least one token each."""
     if min(lengths, default=1) < 1:
@@ -293,7 +300,7 @@ def _check_embeds(embeddings: Any, layout: Any, inputs_embeds: Any) -> None:
         )
     dtype = inputs_embeds.dtype
     keeps_dtype = torch.promote_types(dtype, weight.dtype) == weight.dtype
-    has_dtype = keeps_dtype or torch.is_autocast_enabled(weight.device.type)
+    has_dtype = keeps_dtype or is_autocast(weight)
     has_size = inputs_embeds.shape[-1:] == weight.shape[-1:]
     if not has_size or not dtype.is_floating_point or not has_dtype:
         raise ArgumentError(
