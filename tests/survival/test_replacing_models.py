@@ -273,3 +273,11 @@ class TestWhatAnotherModelLeaves:
         assert again.config.id2label == model.config.id2label
         for name, tensor in model.state_dict().items():
             assert torch.equal(again.state_dict()[name], tensor)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("event", ["killed_at", "full_from", "failing_at"])
+def test_some_steps_of_an_export(event: str, tmp_path: Path) -> None:
+    pytest.importorskip("onnxscript")
+    pytest.importorskip("onnxruntime")
+    check_each_step(export, tmp_path, 29, event)
