@@ -17,6 +17,7 @@ _MODULES = {
     "carriers": "minibert.study.differences",
     "cka": "minibert.study.analyses",
     "linear_probe": "minibert.study.analyses",
+    "probe_predictions": "minibert.study.analyses",
     "check": "minibert.learn.check",
     # The page is a subpackage of its own, and these names are offered here as well.
     "show": "minibert.learn.build",

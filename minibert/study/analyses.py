@@ -31,7 +31,7 @@ from minibert.study.checking import (
     check_trace,
 )
 from minibert.study.trace import Trace, trace
-from minibert.util.checks import check_count
+from minibert.util.checks import check_count, warn
 from minibert.util.errors import ArgumentError
 
 Batch = Mapping[str, Tensor]
@@ -451,8 +451,7 @@ def linear_probe(
 ) -> float:
     """Compute the accuracy of logistic regression on states (Alain and Bengio 2016).
 
-    Features are standardized. L-BFGS trains to the end, from zero, so the result does not depend on
-    chance.
+    `probe_predictions` has what it predicts, for intervals, scores by class and paired tests.
 
     Args:
         train: States to train on, (n, hidden).
@@ -468,8 +467,40 @@ def linear_probe(
     Raises:
         ValueError: States and labels that do not fit.
     """
-    train, train_labels = _probe_data("train", train, train_labels)
     test, test_labels = _probe_data("test", test, test_labels)
+    predicted = probe_predictions(train, train_labels, test, decay)
+    unseen = set(test_labels.tolist()) - set(as_tensor("train_labels", train_labels).tolist())
+    if unseen:
+        count = sum(label in unseen for label in test_labels.tolist())
+        warn(
+            f"{count} of {len(test_labels)} test labels are classes that train_labels does not "
+            f"have ({min(unseen)}, for instance): they count as wrong."
+        )
+    return (predicted == test_labels).double().mean().item()
+
+
+def probe_predictions(
+    train: Tensor, train_labels: Tensor, test: Tensor, decay: float = 0.01
+) -> Tensor:
+    """Predict the classes of states by logistic regression on other states.
+
+    Features are standardized. L-BFGS trains to the end, from zero, so the result does not depend on
+    chance.
+
+    Args:
+        train: States to train on, (n, hidden).
+        train_labels: Their classes from 0, (n,).
+        test: States to classify, (m, hidden).
+        decay: Factor of the squared weights that are added to the loss.
+
+    Returns:
+        The class of each state of `test`, (m,).
+
+    Raises:
+        ValueError: States and labels that do not fit.
+    """
+    train, train_labels = _probe_data("train", train, train_labels)
+    test, _ = _probe_data("test", test, torch.zeros(len(test), dtype=torch.long))
     if len(train) < 2:
         raise ArgumentError("train", "should be two states or more, to be standardized, not 1.")
     if train.size(1) != test.size(1):
@@ -481,7 +512,7 @@ def linear_probe(
     mean = train.mean(dim=0)
     spread = train.std(dim=0) + 1e-6
     x = ((train - mean) / spread).detach()
-    classes = int(max(train_labels.max(), test_labels.max())) + 1
+    classes = int(train_labels.max()) + 1
     weights = torch.zeros(x.size(1), classes, requires_grad=True)
     bias = torch.zeros(classes, requires_grad=True)
     optimizer = torch.optim.LBFGS([weights, bias], max_iter=200, line_search_fn="strong_wolfe")
@@ -494,8 +525,7 @@ def linear_probe(
 
     with torch.enable_grad():
         optimizer.step(loss)  # type: ignore[no-untyped-call]
-    predicted = (((test - mean) / spread) @ weights + bias).argmax(dim=1)
-    return (predicted == test_labels).double().mean().item()
+    return (((test - mean) / spread) @ weights + bias).argmax(dim=1)
 
 
 def _probe_data(name: str, states: Any, labels: Any) -> tuple[Tensor, Tensor]:

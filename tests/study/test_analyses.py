@@ -21,6 +21,7 @@ from minibert.study.analyses import (
     logit_lens,
     patching_sweep,
     per_head_output,
+    probe_predictions,
     rollout,
 )
 from minibert.study.trace import Trace, trace
@@ -296,6 +297,18 @@ def test_cka_is_invariant_to_rotation_and_low_by_chance() -> None:
     assert abs(sum(few) / 50) < 0.05 and cka(x[:12], rotated[:12]) == pytest.approx(1)
     with pytest.raises(ValueError, match="four rows or more, not 3"):
         cka(x[:3], x[:3])
+
+
+def test_the_predictions_of_a_probe() -> None:
+    x = torch.randn(300, 8)
+    labels = (x[:, 0] > 0).long() + (x[:, 1] > 0).long()
+    predicted = probe_predictions(x[:200], labels[:200], x[200:])
+    accuracy = (predicted == labels[200:]).double().mean().item()
+    assert linear_probe(x[:200], labels[:200], x[200:], labels[200:]) == accuracy
+    with pytest.warns(UserWarning, match="1 of 100 test labels are classes that train_labels"):
+        linear_probe(
+            x[:200], labels[:200], x[200:], torch.cat([labels[200:299], torch.tensor([7])])
+        )
 
 
 def test_a_linear_probe_learns_a_linear_rule() -> None:
