@@ -111,7 +111,7 @@ def serve(options: argparse.Namespace) -> None:
             **keywords_of(create_app, options),
         )
         state = app.state.service
-        connections = Connections(most, limits.seconds, state.metrics.registry)
+        connections = Connections(most, limits.seconds, state.metrics.registry, limits.body)
         service = Server(
             app, state.ending, connections, limits, settings.drain, settings.keep_alive
         )

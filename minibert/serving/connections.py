@@ -80,14 +80,19 @@ class Connections:
         most: How many there may be.
         seconds: Time to the end of the headers of a request.
         registry: Where their metrics are registered.
+        max_body: Maximum bytes per request. A body in chunks of a byte is six times as long on its
+            way, and costs more than all else.
 
     Attributes:
         waiting: Connections without a request in progress, the one that waits longest first.
     """
 
-    def __init__(self, most: int, seconds: float, registry: CollectorRegistry) -> None:
+    def __init__(
+        self, most: int, seconds: float, registry: CollectorRegistry, max_body: int = 2_000_000
+    ) -> None:
         self.most = most
         self.seconds = seconds
+        self.most_bytes = 5 * max_body // 4 + 65_536  # with headers, and the sizes of chunks
         self.open: set[Any] = set()
         self.waiting: dict[Any, None] = {}
         gauge = Gauge("minibert_connections", "Open connections", registry=registry)
@@ -124,6 +129,15 @@ class Connections:
             self.most,
         )
 
+    def count(self, connection: Any, size: int) -> None:
+        """Count bytes of the request in progress, and close the connection at too many."""
+        request, total = connection.counted
+        total = size if request is not connection.cycle else total + size
+        connection.counted = connection.cycle, total
+        is_busy = connection.cycle is not None and not connection.cycle.response_complete
+        if is_busy and total > self.most_bytes:
+            self.close(connection, "long")
+
     def warn(self, message: str, *arguments: object) -> None:
         """Log a warning, each at most once a minute."""
         record = logger.makeRecord(
@@ -145,6 +159,7 @@ def protocol_of(
 
     class Protocol(base):  # type: ignore[misc, valid-type]
         _timer: asyncio.TimerHandle | None = None
+        counted: tuple[object, int] = (None, 0)  # a request, and its bytes
 
         def connection_made(self, transport: asyncio.BaseTransport) -> None:
             super().connection_made(transport)
@@ -161,6 +176,7 @@ def protocol_of(
 
         def data_received(self, data: bytes) -> None:
             super().data_received(data)
+            connections.count(self, len(data))
             if self._is_busy():
                 self._stop_timer()
                 connections.waiting.pop(self, None)

@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -200,6 +200,24 @@ class TestSilence:
             busy.join()
             assert asked["answer"].status_code == 200
         assert caplog.text.count("connections are open") == 1
+
+    def test_a_body_in_chunks_of_a_byte(self, slow: Slow) -> None:
+        """It takes six times as many bytes, and the parser far longer than all else."""
+        head = b"POST /embed HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+        head += b"Transfer-Encoding: chunked\r\n\r\n"
+        with running(slow) as service:
+            service.connections.most_bytes = 100_000
+            short = head + b"".join(b"1\r\n%c\r\n" % byte for byte in b'{"inputs": "a"}')
+            with service.connect(short + b"0\r\n\r\n") as client:
+                assert client.recv(9999).startswith(b"HTTP/1.1 200")
+            with service.connect(head) as client, suppress(ConnectionError):
+                for _ in range(40):
+                    client.sendall(b"1\r\n \r\n" * 1000)
+            deadline = time.monotonic() + 60
+            closed = 'minibert_closed_connections_total{reason="long"} 1.0'
+            while closed not in httpx.get(f"{service.url}/metrics").text:
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
 
     def test_two_lengths_of_a_body(self, slow: Slow) -> None:
         """A second request behind them is not answered (RFC 9112, 6.1)."""
