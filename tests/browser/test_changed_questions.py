@@ -114,6 +114,7 @@ TRY = """async (tries) => {
         texts: [requestOf(firstState(SCENES[scene])), shown.request].map(
             ({ text, pair }) => [text, pair]),
         pieces: shown.tokens.map((token) => token.piece),
+        goesOn: SCENES[scene].goesOn ?? [],
         error: String(judge.error ?? ""),
     });
     const settle = async () => {
@@ -180,6 +181,9 @@ def check_changed(
         assert own["error"] == "", where
         if own["shows"] == asked["shows"]:
             assert own["may"] == "verdict" and own["verdict"] == asked["verdict"], where
+            continue
+        if set(changes) <= set(own["goesOn"]):  # what the scene asks the reader to do
+            assert own["may"] == "verdict" and own["verdict"] != asked["verdict"], where
             continue
         assert own["may"] == "changed" and own["verdict"].startswith(changed), where
         assert own["guess"] == "" and own["rows"], where

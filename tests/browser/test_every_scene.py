@@ -73,14 +73,14 @@ KOREAN_OUTCOMES = [
     (2, "적은 쪽입니다"),
     (1, "1위인 것은 20개 중 16개"),
     (1, "둘째 문장을 뒤섞어도 80개 중 68개"),
-    (1, "뜻이 같은 쪽이 더 가까운 것은 20개 중"),
+    (2, "뜻이 같은 쪽이 더 가까운 것은 20개 중 6개"),
     (2, "마지막 레이어로 평균 83%"),
     (0, "40개 가운데 평균 31개입니다"),
     (2, "“마지막 네 개를 이어 붙임”이 가장 낫습니다"),
     (1, "다섯 문장에 모두 같은 답을 했습니다"),
     (0, "커지고, 손실은 줄어듭니다"),
     (2, "모두 한 벌을 쓸 때 40개 중 7개"),
-    (1, "피드포워드를 모두 빼면 답이 그대로인 것은 40개 중 3개"),
+    (0, "피드포워드를 모두 빼면 답이 그대로인 것은 40개 중 5개"),
     (2, "5120개 중 236개"),
 ]
 
@@ -472,9 +472,11 @@ def test_what_it_stands_for(english: Read, compute: Any) -> None:
         t, _ = compute(ANIMAL.format("it", word))
         probabilities = t[f"layer.{layer}.attention.probabilities"][0, head]
         for row, key in ((0, 2), (1, 7)):
-            lead = probabilities[9, key] - probabilities[:, key].mean()
-            assert float(seen["rows"][row][place]) == pytest.approx(lead.item(), abs=6e-3)
-        best, share = seen["rows"][2][place].split(", ")[0].split()
+            share = probabilities[9, key]
+            assert float(seen["rows"][row][place]) == pytest.approx(share.item(), abs=6e-3)
+            lead = share - probabilities[:, key].mean()
+            assert float(seen["rows"][row + 2][place]) == pytest.approx(lead.item(), abs=6e-3)
+        best, share = seen["rows"][4][place].split(", ")[0].split()
         expected, expected_share = best_word(compute(ANIMAL.format("the [MASK]", word)))
         assert best == expected and float(share) == pytest.approx(expected_share, abs=6e-3)
 

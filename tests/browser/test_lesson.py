@@ -133,12 +133,13 @@ def test_a_changed_question_is_measured_and_not_judged(reader: Reader) -> None:
     reader.act()
     assert reader.outcome == 1
     rows = reader.write("Yesterday the cat sat on the mat.")
-    # the score is that of the tokens that are named beside it
-    assert dict((row[0], row[1:]) for row in rows)["the chosen tokens"] == [
-        "cat → sat",
-        "the → cat",
-    ]
-    assert float(rows[2][2]) == pytest.approx(-1.59, abs=0.01)
+    # the same two words are compared, wherever they stand
+    named = {row[0]: row[1:] for row in rows}
+    assert named["the two tokens"] == ["cat → sat", "cat → sat"]
+    scores = page.evaluate("shown.steps.get('layer.0.attention.scores').at(0, 3, 4)")
+    assert float(named["score q·k / √d"][1]) == pytest.approx(scores, abs=0.01)
+    rows = reader.write("Yesterday the dog sat on the mat.")
+    assert {row[0]: row[2] for row in rows}["the two tokens"] == "–"
     page.evaluate("ask({off: [[0, 1]]})")
     reader.verdict()
     found = page.inner_text("#scene-found")
@@ -148,12 +149,14 @@ def test_a_changed_question_is_measured_and_not_judged(reader: Reader) -> None:
     reader.act()
     page.fill("#compare-same", "")
     page.wait_for_function("() => $('scene-verdict').dataset.may === 'changed'")
-    assert [row[0] for row in reader.verdict()] == ["pieces", "How tall are you?"]
+    rows = reader.verdict()
+    assert [row[1:] for row in rows if row[0] == "second sentence"] == [["How tall are you?"] * 2]
+    assert rows[-1][1].startswith("h0: ") and rows[-1][2] == "–"
     page.fill("#compare-text", "word " * 200)
     page.wait_for_function("() => $('scene-wait').checkVisibility()")
     assert "The text has 202 tokens" in page.inner_text("#scene-wait")
     page.fill("#compare-text", "How tall are you?")
-    assert len(reader.verdict()) == 2
+    assert len(reader.verdict()) == len(rows)
     page.evaluate("location.hash = 'scene=4'")  # without a state, as somebody may type it
     page.wait_for_function("() => $('scene-title').textContent.startsWith('5. ')")
     reader.settle()
@@ -187,6 +190,22 @@ def test_what_has_the_focus_keeps_it_when_the_page_draws_again(reader: Reader) -
     page.keyboard.press("Enter")
     reader.verdict()
     assert page.evaluate("document.activeElement.ariaPressed") == "true"
+
+
+def test_an_interval_is_no_measured_number(reader: Reader) -> None:
+    reader.enter("it")
+    rows = reader.act()
+    remains = next(row[2] for row in rows if row[0] == "change of the answer without it")
+    assert f"to {remains})" in str(rows)  # so an interval ends in the same number
+    numbers = reader.page.locator("#scene-found .number")
+    before = numbers.evaluate_all("all => all.map((one) => one.previousSibling?.textContent ?? '')")
+    assert before and not any(text.endswith("to ") for text in before)
+    reader.page.evaluate(
+        "value => [...document.querySelectorAll('#scene-found .number')]"
+        ".find((one) => one.textContent === value).click()",
+        remains,
+    )
+    assert reader.page.locator("#scene-table .lit").all_inner_texts() == [remains]
 
 
 def test_a_click_patches_one_state(reader: Reader) -> None:

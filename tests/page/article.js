@@ -94,6 +94,42 @@ export async function testArticle(language) {
     });
   }
 
+  test("what a scene shows as before does not depend on what the reader types", async () => {
+    const { BLANK, current, firstState, measuredAnyway, requestOf, show, state } = page;
+    const typed = language === "en" ? ["the cat, the dog [MASK]", "x"] : ["배를 [MASK] 말", "가"];
+    for (const scene of SCENES.filter(({ own }) => own)) {
+      const before = await current.live.compute(requestOf(firstState(scene)));
+      const columns = [];
+      for (const text of typed) {
+        Object.assign(state, BLANK(), scene.set(), { text });
+        const now = await current.live.compute(requestOf(state));
+        show(now);
+        const { rows } = await measuredAnyway(scene, before, now);
+        columns.push(new Map(rows.map(([name, first]) => [name, first])));
+      }
+      for (const [name, first] of columns[0]) {
+        const other = columns[1].get(name) ?? first;
+        assert.equal(first, other, `${scene.id}: ${name}`);
+      }
+    }
+    Object.assign(state, BLANK());
+  });
+
+  test("what a scene asks to move on after its act is no changed question", async () => {
+    const { BLANK, current, pressed, requestOf, show, standing, state } = page;
+    for (const scene of SCENES.filter(({ goesOn }) => goesOn)) {
+      Object.assign(state, BLANK(), scene.set(), scene.act());
+      show(await current.live.compute(requestOf(state)));
+      pressed.add(scene.id);
+      for (const name of scene.goesOn) {
+        state[name] += 1;
+      }
+      assert.equal(standing(scene).may, "verdict", scene.id);
+      pressed.delete(scene.id);
+    }
+    Object.assign(state, BLANK());
+  });
+
   test("the results are recorded, if that is asked for", { skip: !RECORD }, () => {
     writeFileSync(file, `${JSON.stringify(results, null, 1)}\n`);
   });

@@ -176,6 +176,7 @@ interface Scene {
   needs?: string;
   studies?: string;
   concerns?: string[];
+  goesOn?: string[];
   set: () => Partial<State>;
   act: () => Partial<State>;
   then?: () => void;

@@ -2,6 +2,7 @@
 
 import { keep } from "./contents.js";
 import { Experiment } from "./experiment.js";
+import { firstState } from "./question.js";
 import { brief, choiceOf } from "./wording.js";
 import { written } from "../model/numbers.js";
 import { patternRules, patternShare } from "../model/patterns.js";
@@ -202,6 +203,7 @@ export function measurePattern(before) {
       head,
       rule: t(`pattern.${rule}`),
       count: all.length,
+      total: evidence.results.length,
       here: brief(share),
       mean: brief(mean),
       error: error.toFixed(3),
@@ -213,17 +215,36 @@ export function measurePattern(before) {
 }
 
 /**
- * Rows on the chosen head and pattern, whatever they are.
+ * Rows on a head and a pattern, as the scene began and as the reader chose them, in the texts of
+ * both and over many.
+ * @param {Scene} scene
  * @param {Computed} before
+ * @param {Computed} now
  */
-export function ownPattern(before) {
+export function ownPattern(scene, before, now) {
   if (!evidence.complete) {
     return [];
   }
-  const { rows, values } = measurePattern(before);
+  const both = /** @type {[Computed, Partial<State>][]} */ ([
+    [before, firstState(scene)],
+    [now, state],
+  ]).map(([what, { layer = 0, head = 0, rule = "" }]) => {
+    const { real, rules } = patternRules(what.tokens);
+    const values = what.steps.get(`layer.${layer}.attention.probabilities`);
+    const all = sharesOfHead(layer, head, rule);
+    /** @param {number | null | undefined} value */
+    const said = (value) => (value === null || value === undefined ? "–" : brief(value));
+    return {
+      pattern: `${t(`pattern.${rule}`)} (${layer}.${head})`,
+      here: said(patternShare(values, head, real, rules[rule])),
+      even: said(evenShare(what.tokens)[rule]),
+      many: `${brief(average(all))} ± ${errorOf(all).toFixed(3)}`,
+    };
+  });
   return [
-    ["pattern", "", `${values.rule} (${values.layer}.${values.head})`],
-    ["many.mean", rows[0][1], rows[0][2]],
-    rows[1],
+    ["pattern", ...both.map(({ pattern }) => pattern)],
+    ["share.here", ...both.map(({ here }) => here)],
+    ["even.here", ...both.map(({ even }) => even)],
+    ["many.mean", ...both.map(({ many }) => many)],
   ];
 }

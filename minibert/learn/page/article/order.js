@@ -4,6 +4,7 @@
 // - needs: a parameter. A model without it has the article without the scene.
 // - studies: what Python measured beforehand. Other models have the article without the scene.
 // - concerns: names of what matters beside the input of the model, such as the chosen head.
+// - goesOn: what the reader is asked to move on after the act, which changes no question.
 // - then(), work(): what is done after entering the scene, and while the act is shown.
 // - experiments(): what has to be measured on many items before the scene concludes anything.
 // - measure(before, now): the verdict on the question of the scene, {rows: [[label, before, after],

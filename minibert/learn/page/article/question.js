@@ -59,7 +59,9 @@ export function standing(scene) {
   if (state.ask) {
     return { may: "nothing", changed: [] };
   }
-  const changed = changedFrom(scene, askedState(scene));
+  /** @param {string} name */
+  const isOther = (name) => !scene.goesOn?.includes(name);
+  const changed = changedFrom(scene, askedState(scene)).filter(isOther);
   if (pressed.has(scene.id)) {
     return { may: changed.length ? "changed" : "verdict", changed };
   }
@@ -79,9 +81,11 @@ export function standing(scene) {
  */
 export async function measuredAnyway(scene, before, now) {
   const answers = await Promise.all([before, now].map((what) => answersOf(what)));
-  const rows = [["pieces", ...[before, now].map((what) => inner(what).join(" · "))]];
+  const rows = [["pieces.any", ...[before, now].map((what) => inner(what).join(" · "))]];
   if (answers.some((best) => best.length)) {
-    rows.push(["answer", ...answers.map((best) => (best.length ? saidWords(best) : "–"))]);
+    rows.push(["answer.any", ...answers.map((best) => (best.length ? saidWords(best) : "–"))]);
   }
-  return { rows: [...rows, ...((await scene.own?.(before, now)) ?? [])] };
+  const own = (await scene.own?.(before, now)) ?? [];
+  // What the model read says nothing where the reader changed something else.
+  return { rows: own.length && same(before.request, now.request) ? own : [...rows, ...own] };
 }

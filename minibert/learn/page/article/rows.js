@@ -1,6 +1,7 @@
 // Rows of verdicts that several scenes show.
 
-import { example } from "./contents.js";
+import { computeOnce, example } from "./contents.js";
+import { firstState } from "./question.js";
 import { brief, shareOf } from "./wording.js";
 import { clamp } from "../model/ranges.js";
 import { average } from "../model/statistics.js";
@@ -9,7 +10,8 @@ import { answersOf, inner, placeIn, placeOf } from "../state/computed-text.js";
 import { current, hiddenState } from "../state/current.js";
 import { sizes } from "../state/page.js";
 import { state } from "../state/store.js";
-import { compareCosine, compareTexts, comparison, wished } from "../views/compare/texts.js";
+import { t } from "../state/words.js";
+import { compareTexts, comparison, wished } from "../views/compare/texts.js";
 
 /** Returns the sentences of the comparison, once they are computed. */
 export async function comparedTexts() {
@@ -35,12 +37,12 @@ export async function comparedRows(alike) {
 }
 
 /**
- * Returns the score and the share between the chosen tokens of a text, with their names.
+ * Returns the score and the share between two tokens of a text in the chosen head.
  * @param {Computed} what
- * @returns {any} its name, score, share and sum
+ * @param {number} query
+ * @param {number} key
  */
-export function chosenPair(what) {
-  const [query, key] = [state.token, state.key].map((at) => Math.min(at, what.tokens.length - 1));
+function betweenTokens(what, query, key) {
   /** @param {string} name */
   const of = (name) =>
     what.steps.get(`layer.${state.layer}.attention.${name}`).at(state.head, query, key);
@@ -48,11 +50,51 @@ export function chosenPair(what) {
     name: `${what.tokens[query].piece} → ${what.tokens[key].piece}`,
     score: of("scores"),
     share: of("probabilities"),
-    sum: what.steps
-      .get(`layer.${state.layer}.attention.probabilities`)
-      .row(state.head, query)
-      .reduce((a, b) => a + b, 0),
   };
+}
+
+/**
+ * Returns the score and the share between the chosen tokens of a text, with their names.
+ * @param {Computed} what
+ * @returns {any} its name, score, share and the sum of all shares
+ */
+export function chosenPair(what) {
+  const [query, key] = [state.token, state.key].map((at) => Math.min(at, what.tokens.length - 1));
+  const sum = what.steps
+    .get(`layer.${state.layer}.attention.probabilities`)
+    .row(state.head, query)
+    .reduce((a, b) => a + b, 0);
+  return { ...betweenTokens(what, query, key), sum };
+}
+
+/**
+ * Rows on two words in two texts, whatever the reader typed. They are the chosen tokens, or those
+ * of the scene as long as the reader has not chosen others: a position that was kept means another
+ * word in another text. Where a text lacks one of them, there is nothing to compare.
+ * @param {Scene} scene
+ * @param {Computed} before
+ * @param {Computed} now
+ */
+export function pairAnyway(scene, before, now) {
+  const first = firstState(scene);
+  const isKept = state.token === first.token && state.key === first.key;
+  const source = isKept ? before : now;
+  const chosen = [state.token, state.key].map((at) => Math.min(at, source.tokens.length - 1));
+  const pieces = chosen.map((at) => source.tokens[at].piece);
+  /** @param {Computed} what */
+  const placesIn = (what) =>
+    chosen.map((at, i) => (what.tokens[at]?.piece === pieces[i] ? at : placeOf(what, pieces[i])));
+  const pairs = [before, now].map((what) => {
+    const [query, key] = placesIn(what);
+    return query < 0 || key < 0 ? null : betweenTokens(what, query, key);
+  });
+  /** @param {"score" | "share"} name */
+  const each = (name) => pairs.map((pair) => (pair ? brief(pair[name]) : "–"));
+  return [
+    ["pair", ...pairs.map((pair) => pair?.name ?? "–")],
+    ["score", ...each("score")],
+    ["share.any", ...each("share")],
+  ];
 }
 
 /**
@@ -76,24 +118,58 @@ export function sameWordRows(before, now, word) {
   ];
 }
 
-/** Rows on the chosen token in the compared sentences, if all of them have it. */
-export async function ownComparison() {
+/**
+ * Rows on the compared sentences, as the scene began and as they are now, whatever the reader typed.
+ * @param {Scene} scene
+ * @param {(texts: Computed[], depth: number, which: number) => number | null} alike
+ */
+export async function comparedAnyway(scene, alike) {
+  const first = firstState(scene);
+  const before = await Promise.all([first.text, first.other, first.same].map(computeOnce));
+  const now = await comparedTexts();
+  /**
+   * @param {Computed[]} texts
+   * @param {number} depth
+   * @param {number} which
+   */
+  const said = (texts, depth, which) => {
+    const value = which < texts.length ? alike(texts, depth, which) : null;
+    return value === null ? "–" : `h${depth}: ${brief(value)}`;
+  };
+  /** @param {number} which */
+  const textsOf = (which) => [before, now].map((texts) => texts[which]?.request.text ?? "–");
+  return [
+    ["sentence.1", ...textsOf(0)],
+    ...[1, 2].flatMap((which) => [
+      [`sentence.${which + 1}`, ...textsOf(which)],
+      ["alike.first", said(before, first.depth, which), said(now, state.depth, which)],
+    ]),
+  ];
+}
+
+/**
+ * Rows on a word of the compared sentences: the one that the scene chose, or that of the reader.
+ * @param {Scene} scene
+ */
+export async function ownComparison(scene) {
+  const first = firstState(scene);
+  const started = await computeOnce(first.text);
   const texts = await comparedTexts();
-  const piece = texts[0].tokens[clamp(state.token, 0, texts[0].tokens.length - 1)].piece;
-  const places = texts.map((/** @type {any} */ what) => placeOf(what, piece));
-  if (places.includes(-1)) {
-    return [
-      ["missing", piece, places.map((/** @type {any} */ at) => (at < 0 ? "–" : at)).join(", ")],
-    ];
-  }
-  return texts
-    .slice(1)
-    .map((/** @type {any} */ { request }, /** @type {number} */ i) => [
-      `${piece}: ${request.text}`,
-      ...[0, state.depth].map(
-        (depth) => `h${depth}: ${brief(compareCosine(depth, places[0], places[i + 1], i + 1))}`,
-      ),
-    ]);
+  const source = state.token === first.token ? started : texts[0];
+  const { piece } = source.tokens[clamp(state.token, 0, source.tokens.length - 1)];
+  /**
+   * @param {Computed[]} some
+   * @param {number} depth
+   * @param {number} which
+   */
+  const alike = (some, depth, which) => {
+    const [one, other] = [some[0], some[which]];
+    const [i, j] = [placeOf(one, piece), placeOf(other, piece)];
+    return i < 0 || j < 0
+      ? null
+      : cosine(hiddenState(depth, one).row(i), hiddenState(depth, other).row(j));
+  };
+  return [["token.compared", piece, piece], ...(await comparedAnyway(scene, alike))];
 }
 
 /**
@@ -117,6 +193,8 @@ export function vectorsOfPlace(before, now, word) {
     places.map((to) => Math.abs(cosine(row(before, "word", at), row(before, "position", to)))),
   );
   const output = brief(cosine(row(before, "output", i), row(now, "output", j)));
+  const angle = average(angles);
+  const random = Math.sqrt(2 / (Math.PI * sizes.hidden));
   return {
     rows: [
       ...names.map((name, n) => [name, brief(1), brief(alike[n])]),
@@ -125,8 +203,11 @@ export function vectorsOfPlace(before, now, word) {
     outcome: alike.indexOf(Math.min(...alike)),
     values: {
       alike: output,
-      angle: average(angles).toFixed(2),
-      random: Math.sqrt(2 / (Math.PI * sizes.hidden)).toFixed(2),
+      apart: t(`lesson.place.apart.${angle > 1.25 * random ? "less" : "as"}`, {
+        angle: angle.toFixed(2),
+        random: random.toFixed(2),
+        times: (angle / random).toFixed(1),
+      }),
     },
   };
 }

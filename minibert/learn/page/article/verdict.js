@@ -83,6 +83,15 @@ export function tellVerdict(scene, found, may, changed) {
   }
 }
 
+// The interval behind a share: its percents are no measured values of their own.
+const INTERVAL = /\([^()]*95%[^()]*\)/gu;
+
+/**
+ * Whether a text ends inside the interval behind a share.
+ * @param {string} text
+ */
+const endsInInterval = (text) => /\([^()]*95%[^()]*$/u.test(text);
+
 /**
  * Turns each number of a verdict that a cell of the table holds into a button, which opens the
  * table and lights up the cell. The verdict and the table hold the same measured values.
@@ -95,7 +104,11 @@ function linkNumbers(box, values) {
    * @param {any} cell
    * @param {any} value
    */
-  const holds = (cell, value) => cell.textContent.split(/[^\p{L}\d.%−-]+/u).includes(value);
+  const holds = (cell, value) =>
+    cell.textContent
+      .replace(INTERVAL, "")
+      .split(/[^\p{L}\d.%−-]+/u)
+      .includes(value);
   const numbers = values
     .filter((value) => /^[−-]?\d+(\.\d+)?%?$/.test(value) && String(value).length > 2)
     .filter((value) => cells.some((cell) => holds(cell, value)));
@@ -112,11 +125,14 @@ function linkNumbers(box, values) {
   while (walker.nextNode()) {
     texts.push(walker.currentNode);
   }
+  let said = ""; // up to the number
   for (const text of texts) {
     const parts = text.textContent.split(found);
     text.replaceWith(
       ...parts.map((/** @type {any} */ part, /** @type {number} */ i) => {
-        if (i % 2 === 0) {
+        const isInterval = endsInInterval(said);
+        said += part;
+        if (i % 2 === 0 || isInterval) {
           return part;
         }
         const lit = cells.filter((cell) => holds(cell, part));

@@ -24,11 +24,11 @@ export function shareOf(part, all) {
 }
 
 /**
- * Formats a number of a verdict: two digits, or three where two would all be 1.00.
+ * Formats a number of a verdict: two digits, or three where only three tell it from 1.
  * @param {any} value
  */
 export const brief = (value) => {
-  const digits = Math.abs(value) > 0.975 && Math.abs(value) < 1 ? 3 : 2;
+  const digits = Math.abs(value) > 0.975 && Math.abs(value) < 0.9995 ? 3 : 2;
   return value.toFixed(digits).replace(/^-(0\.0+)$/, "$1");
 };
 

@@ -14,7 +14,7 @@ const MARK = /\p{Mn}/u;
 // ASCII symbols such as $ + ~ count as punctuation, which differs from Unicode.
 const PUNCTUATION = /[\p{P}!-/:-@[-`{-~]/u;
 
-const MAX_WORD = 100; // code points, longer words are unknown
+export const MAX_WORD = 100; // code points, longer words are unknown
 
 export class WordPiece {
   /** @type {string[]} */

@@ -4,6 +4,7 @@
 import { Numbers } from "../model/numbers.js";
 import { patternRules, patternShare } from "../model/patterns.js";
 import { centered, cosine, onPlane, principalAxes } from "../model/vectors.js";
+import { MAX_WORD } from "../model/wordpiece.js";
 import { attention, current, hiddenState, piece } from "./current.js";
 import { SPECIAL, page, sizes } from "./page.js";
 import { t } from "./words.js";
@@ -83,12 +84,13 @@ const inForeignWord = (text) =>
  */
 export function coverage(text, which) {
   const isForeign = inForeignWord(text);
-  const pieces = current.tokens.filter(
-    (token) =>
-      token.type === which &&
-      isForeign[token.start] &&
-      (token.piece === "[UNK]" || !SPECIAL.test(token.piece)),
+  const all = current.tokens.filter(
+    ({ type, piece }) => type === which && (piece === "[UNK]" || !SPECIAL.test(piece)),
   );
+  if (all.some(({ piece, start, end }) => piece === "[UNK]" && end - start > MAX_WORD)) {
+    return t("coverage.long", { longest: MAX_WORD, token: "[UNK]" });
+  }
+  const pieces = all.filter((token) => isForeign[token.start]);
   const unknown = pieces.filter((token) => token.piece === "[UNK]").length;
   const letters = pieces.filter((token) => /^\p{L}$/u.test(token.piece.replace(/^##/, ""))).length;
   const foreign = Array.from(text).filter((char) => char > "\u007f");
@@ -96,7 +98,7 @@ export function coverage(text, which) {
     return "";
   }
   if (2 * unknown > pieces.length) {
-    return t("coverage.unknown", { unknown, count: pieces.length, token: "[UNK]" });
+    return t("coverage.unknown", { unknown, count: all.length, token: "[UNK]" });
   }
   // Half of the pieces of ordinary Korean are single syllables.
   if (pieces.length < MIN_PIECES || 4 * letters <= 3 * pieces.length) {

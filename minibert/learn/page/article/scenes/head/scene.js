@@ -1,7 +1,7 @@
 // The score and the share of one head.
 
 import { SHIP } from "../../korean.js";
-import { chosenPair } from "../../rows.js";
+import { chosenPair, pairAnyway } from "../../rows.js";
 import { brief, choiceOf } from "../../wording.js";
 
 /**
@@ -9,37 +9,31 @@ import { brief, choiceOf } from "../../wording.js";
  * text goes on behind them.
  * @param {{text: string, longer: string, query: number, key: number}} of
  */
-const headScene = ({ text, longer, query, key }) => ({
-  id: "head",
-  concerns: ["layer", "head", "token", "key"],
-  set: () => ({ section: "head", text, layer: 0, head: 0, token: query, key }),
-  act: () => ({ text: longer }),
-  /**
-   * @param {Computed} before
-   * @param {Computed} now
-   */
-  measure: (before, now) => {
-    const [a, b] = [before, now].map(chosenPair);
-    /** @param {any} name */
-    const moved = (name) => Math.abs(a[name] - b[name]) > 0.0005; // as the page would show it
-    return {
-      rows: ["score", "share", "sum"].map((name) => [name, brief(a[name]), brief(b[name])]),
-      outcome: choiceOf(moved("score"), moved("share")),
-      values: { pair: a.name, before: brief(a.share), after: brief(b.share) },
-    };
-  },
-  /**
-   * @param {Computed} before
-   * @param {Computed} now
-   */
-  own: (before, now) => {
-    const pairs = [before, now].map(chosenPair);
-    return [
-      ["pair", ...pairs.map(({ name }) => name)],
-      ...["score", "share"].map((name) => [name, ...pairs.map((pair) => brief(pair[name]))]),
-    ];
-  },
-});
+const headScene = ({ text, longer, query, key }) => {
+  /** @type {Scene} */
+  const scene = {
+    id: "head",
+    concerns: ["layer", "head", "token", "key"],
+    set: () => ({ section: "head", text, layer: 0, head: 0, token: query, key }),
+    act: () => ({ text: longer }),
+    /**
+     * @param {Computed} before
+     * @param {Computed} now
+     */
+    measure: (before, now) => {
+      const [a, b] = [before, now].map(chosenPair);
+      /** @param {any} name */
+      const moved = (name) => Math.abs(a[name] - b[name]) > 0.0005; // as the page would show it
+      return {
+        rows: ["score", "share", "sum"].map((name) => [name, brief(a[name]), brief(b[name])]),
+        outcome: choiceOf(moved("score"), moved("share")),
+        values: { pair: a.name, before: brief(a.share), after: brief(b.share) },
+      };
+    },
+    own: (before, now) => pairAnyway(scene, before, now),
+  };
+  return scene;
+};
 
 export const english = headScene({
   text: "The cat sat on the mat.",

@@ -21,7 +21,7 @@ export const english = {
   experiments: () => [evidence],
   figure: evidenceFigure,
   measure: measurePattern,
-  own: ownPattern,
+  own: (before, now) => ownPattern(english, before, now),
 };
 
 /** @type {Scene} */
@@ -40,5 +40,5 @@ export const korean = {
   experiments: () => [evidence],
   figure: evidenceFigure,
   measure: measurePattern,
-  own: ownPattern,
+  own: (before, now) => ownPattern(korean, before, now),
 };

@@ -3,7 +3,7 @@
 import { computeOnce, crowd, example } from "../../contents.js";
 import { Experiment } from "../../experiment.js";
 import { hideIt, patchFigure } from "../../patching.js";
-import { chosenPair, namedHead } from "../../rows.js";
+import { namedHead, pairAnyway } from "../../rows.js";
 import { brief, choiceOf, saidWords, shareOf } from "../../wording.js";
 import { average } from "../../../model/statistics.js";
 import { answersOf, everyHead, oneRow, placeIn, placeOf } from "../../../state/computed-text.js";
@@ -116,9 +116,18 @@ export const scene = {
      */
     const lead = (what, noun) => leads(what, noun)[own];
     const both = [before, now];
+    /**
+     * @param {Computed} what
+     * @param {string} noun
+     */
+    const shareOn = (what, noun) =>
+      what.steps
+        .get(`layer.${layer}.attention.probabilities`)
+        .at(head, placeOf(what, "it"), placeOf(what, noun));
     const [animal, street] = ["animal", "street"].map((noun) =>
-      both.map((what) => lead(what, noun)),
+      both.map((what) => shareOn(what, noun)),
     );
+    const leading = ["animal", "street"].map((noun) => both.map((what) => lead(what, noun)));
     const hidden = await Promise.all(both.map((what) => computeOnce(hideIt(what.request.text))));
     const words = await Promise.all(hidden.map((what) => answersOf(what)));
     const followed = pronouns.results.filter(({ moved }) => moved[own] > 0).length;
@@ -131,8 +140,10 @@ export const scene = {
     const movedBy = (which) => average(pronouns.results.map(({ moved }) => moved[which]));
     return {
       rows: [
-        ["lead.animal", ...animal.map(brief)],
-        ["lead.street", ...street.map(brief)],
+        ["share.animal", ...animal.map(brief)],
+        ["share.street", ...street.map(brief)],
+        ["lead.animal", ...leading[0].map(brief)],
+        ["lead.street", ...leading[1].map(brief)],
         ["answer", ...words.map(saidWords)],
         ["followed", "", shareOf(followed, pronouns.results.length)],
         ["remains", "", percent(remaining[own])],
@@ -160,13 +171,5 @@ export const scene = {
       },
     };
   },
-  own: (before, now) => [
-    [
-      "pair.share",
-      ...[before, now].map((what) => {
-        const { name, share } = chosenPair(what);
-        return `${name}: ${brief(share)}`;
-      }),
-    ],
-  ],
+  own: (before, now) => pairAnyway(scene, before, now),
 };

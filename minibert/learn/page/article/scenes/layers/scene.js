@@ -152,5 +152,5 @@ export const scene = {
       },
     };
   },
-  own: () => ownComparison(),
+  own: () => ownComparison(scene),
 };

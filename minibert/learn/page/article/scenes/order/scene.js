@@ -2,7 +2,7 @@
 
 import { Experiment } from "../../experiment.js";
 import { BITES, object, sentenceVector, subject } from "../../korean.js";
-import { comparedRows } from "../../rows.js";
+import { comparedAnyway, comparedRows } from "../../rows.js";
 import { choiceOf, shareOf } from "../../wording.js";
 import { cosine } from "../../../model/vectors.js";
 import { sizes } from "../../../state/page.js";
@@ -67,5 +67,5 @@ export const scene = {
       values: { order, particles, many: shareOf(many, results.length) },
     };
   },
-  own: () => comparedRows(sentenceCosine),
+  own: () => comparedAnyway(scene, sentenceCosine),
 };

@@ -2,7 +2,7 @@
 
 import { example } from "../../contents.js";
 import { patchFigure } from "../../patching.js";
-import { chosenPair, namedHead } from "../../rows.js";
+import { namedHead, pairAnyway } from "../../rows.js";
 import { brief, choiceOf, saidWords } from "../../wording.js";
 import { patternRules, patternShare } from "../../../model/patterns.js";
 import { average } from "../../../model/statistics.js";
@@ -67,13 +67,5 @@ export const scene = {
       },
     };
   },
-  own: (before, now) => [
-    [
-      "pair.share",
-      ...[before, now].map((what) => {
-        const { name, share } = chosenPair(what);
-        return `${name}: ${brief(share)}`;
-      }),
-    ],
-  ],
+  own: (before, now) => pairAnyway(scene, before, now),
 };

@@ -55,8 +55,8 @@ export const english = {
       verdict: 2,
       values: {
         ...place.values,
-        sentence: swap.toFixed(3),
-        passive: passive.toFixed(3),
+        sentence: brief(swap),
+        passive: brief(passive),
         closer: shareOf(closer, results.length),
       },
     };

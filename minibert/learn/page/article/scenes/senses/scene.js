@@ -187,5 +187,5 @@ export const scene = {
       },
     };
   },
-  own: () => ownComparison(),
+  own: () => ownComparison(scene),
 };

@@ -24,16 +24,30 @@ async function answersOfPupils(snapshots) {
   return found;
 }
 
+const EARLY = 2; // the snapshot that the scene asks about
+
+/**
+ * Returns the choice that describes a snapshot's answers.
+ * @param {number} snapshot
+ * @param {string[]} answers
+ */
+const choiceFor = (snapshot, answers) =>
+  choiceOf(
+    Number(lossAt(snapshot)) > 0.95 * Number(lossAt(0)),
+    new Set(answers).size <= 2 || answers.every((word) => COMMON.test(word)),
+  );
+
 /** @type {Scene} */
 export const scene = {
   id: "training",
   concerns: ["snapshot"],
   set: () => ({ section: "training", snapshot: 0 }),
-  act: () => ({ snapshot: 2 }),
+  act: () => ({ snapshot: EARLY }),
+  goesOn: ["snapshot"],
   measure: async () => {
-    const answered = await answersOfPupils([0, state.snapshot]);
+    const [first, now, early] = await answersOfPupils([0, state.snapshot, EARLY]);
+    const answered = [first, now];
     const different = answered.map((words) => new Set(words).size);
-    const common = answered[1].every((/** @type {any} */ word) => COMMON.test(word));
     return {
       rows: [
         ...page.run.prompts.map((/** @type {any} */ prompt, /** @type {number} */ i) => [
@@ -45,10 +59,8 @@ export const scene = {
         ["loss", lossAt(0), lossAt(state.snapshot)],
       ],
       heads: [0, state.snapshot].map(snapshotName),
-      outcome: choiceOf(
-        Number(lossAt(state.snapshot)) > 0.95 * Number(lossAt(0)),
-        different[1] <= 2 || common,
-      ),
+      outcome: choiceFor(EARLY, early),
+      verdict: choiceFor(state.snapshot, now),
       values: {
         step: snapshotName(state.snapshot),
         answers: t(`lesson.training.answers.${different[1] === 1 ? "one" : "some"}`, {
