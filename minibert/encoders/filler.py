@@ -9,6 +9,7 @@ import numpy as np
 
 from minibert.encoders.head_models import HeadModel, TextOrTexts, as_text_list, excerpt
 from minibert.encoders.onnx.onnx_heads import OnnxHead
+from minibert.encoders.rows.token_rows import token_types_of
 from minibert.inference.finite import check_finite
 from minibert.tokenization.pieces import pieces_by_id
 from minibert.tokenization.tokenizer import BertTokenizer
@@ -70,7 +71,7 @@ class Filler(HeadModel):
                 )
         unnamed = [i for i, piece in enumerate(pieces_by_id(tokenizer)) if piece is None]
         results = []
-        for logits in self._mask_logits(batch["input_ids"], batch["token_type_ids"]):
+        for logits in self._mask_logits(batch["input_ids"], token_types_of(batch)):
             # a vocabulary that was rounded up has rows without a word
             words = logits[:, : len(tokenizer)].clone()  # (masks, vocab)
             words[:, unnamed] = float("-inf")

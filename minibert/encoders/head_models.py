@@ -28,6 +28,7 @@ from minibert.encoders.folders.kinds import Kind
 from minibert.encoders.folders.reading import Reading
 from minibert.encoders.onnx.onnx_embedder import refuse_settled
 from minibert.encoders.onnx.onnx_heads import OnnxHead
+from minibert.encoders.rows.token_rows import token_types_of
 from minibert.encoders.text_encoder import TextModel, check_max_length
 from minibert.inference.finite import check_finite
 from minibert.tokenization.tokenizer import BertTokenizer
@@ -235,7 +236,7 @@ def encode_texts(
     batch = tokenizer(texts, pairs, truncation=True, max_length=max_length)
     examples: list[Example] = [
         {"input_ids": np.array(ids), "token_type_ids": np.array(types), "truncated": False}
-        for ids, types in zip(batch["input_ids"], batch["token_type_ids"], strict=True)
+        for ids, types in zip(batch["input_ids"], token_types_of(batch), strict=True)
     ]
     full = [index for index, ids in enumerate(batch["input_ids"]) if len(ids) == max_length]
     if full:

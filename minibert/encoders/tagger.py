@@ -10,7 +10,7 @@ import numpy as np
 
 from minibert.encoders.head_models import HeadModel, TextOrTexts, as_text_list, outputs_of
 from minibert.encoders.rows.entity_tags import entity_spans
-from minibert.encoders.rows.token_rows import Rows, Settings
+from minibert.encoders.rows.token_rows import Rows, Settings, token_types_of
 from minibert.encoders.rows.windows import encode_windows, words_of_texts
 from minibert.tokenization.tokenizer import BertTokenizer
 
@@ -73,7 +73,7 @@ class Tagger(HeadModel):
         )
         examples = [
             {"input_ids": np.array(ids), "token_type_ids": np.array(types)}
-            for ids, types in zip(batch["input_ids"], batch["token_type_ids"], strict=True)
+            for ids, types in zip(batch["input_ids"], token_types_of(batch), strict=True)
         ]
         outputs = outputs_of(self.model, examples, lambda output: output.logits)
         labels = [logits.argmax(-1).tolist() for logits in outputs]

@@ -127,7 +127,13 @@ def compute(
         raise ArgumentError("sides", f"is {sides!r}, but it should be one of {', '.join(SIDES)}.")
     padding = False if pad_to is None else "max_length"
     encoding = tokenizer(
-        text, pair, return_offsets_mapping=True, padding=padding, max_length=pad_to
+        text,
+        pair,
+        return_token_type_ids=True,
+        return_attention_mask=True,
+        return_offsets_mapping=True,
+        padding=padding,
+        max_length=pad_to,
     )
     ids = encoding["input_ids"]
     if pad_to is not None and len(ids) > pad_to:

@@ -634,7 +634,7 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
             max_length: Tokens of the row, special tokens included. The longer text is truncated.
 
         Returns:
-            (ids, token types) of the row.
+            (ids, token types) of the row. The types are all 0 where `model_input_names` lacks them.
 
         Raises:
             ValueError: The special tokens alone are more than `max_length`.
@@ -651,7 +651,10 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
             lengths, room, "longest_first", 0, self.truncation_side, overflow=False
         )
         texts = [first[spans[0]], second[spans[1]]]
-        return template.assemble(texts, template.ids), template.type_ids([*map(len, texts)])
+        ids = template.assemble(texts, template.ids)
+        if not self._returns("token_type_ids", None):
+            return ids, [0] * len(ids)
+        return ids, template.type_ids([*map(len, texts)])
 
     def encode(self, text: Any, text_pair: Any = None, **options: Any) -> Any:
         """Return the ids of a text or a pair of texts.

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from tiny_folder import head_folder
 
 import minibert
@@ -77,6 +78,50 @@ class TestResults:
         _, model, tokenizer = minibert.load(folder)
         filler = Filler.from_pretrained(folder, precision="exact")
         assert filler.fill_mask(MASKED, 3) == fill_mask(model, tokenizer, MASKED, 3)
+
+
+class TestTokenizersWithoutTokenTypes:
+    """Every type is 0 then, as in the reference, even those of a pair's second text."""
+
+    @pytest.mark.parametrize("head", ["classifier", "tagger", "answerer", "filler"])
+    def test_heads(self, head: str, tmp_path: Path) -> None:
+        def predictions(folder: Path) -> Any:
+            return {
+                "classifier": lambda: Classifier.from_pretrained(folder).classify("how", "trees"),
+                "tagger": lambda: Tagger.from_pretrained(folder).find_entities(TEXTS),
+                "answerer": lambda: Answerer.from_pretrained(folder).answer(QUESTIONS, TEXTS),
+                "filler": lambda: Filler.from_pretrained(folder).fill_mask(MASKED, 3),
+            }[head]()
+
+        name, config = {
+            "classifier": ("SequenceClassification", {"num_labels": 3}),
+            "tagger": ("TokenClassification", {"id2label": TAGS}),
+            "answerer": ("QuestionAnswering", {}),
+            "filler": ("MaskedLM", {}),
+        }[head]
+        folder = folder_of(name, tmp_path, **config)
+        settings = read_json(folder / "tokenizer_config.json")
+        names = {"model_input_names": ["input_ids", "attention_mask"]}
+        write_json(folder / "tokenizer_config.json", {**settings, **names})
+        untyped = predictions(folder)
+        # a model whose types are all alike, read with types
+        write_json(folder / "tokenizer_config.json", settings)
+        weights = load_file(folder / "model.safetensors")
+        types = weights["bert.embeddings.token_type_embeddings.weight"]
+        types[1] = types[0]
+        save_file(weights, folder / "model.safetensors", {"format": "pt"})
+        assert untyped == predictions(folder)
+
+    def test_pairs_as_sentence_transformers(self, tmp_path: Path) -> None:
+        sentence_transformers = pytest.importorskip("sentence_transformers")
+        folder = folder_of("SequenceClassification", tmp_path, num_labels=1)
+        settings = read_json(folder / "tokenizer_config.json")
+        names = {"model_input_names": ["input_ids", "attention_mask"]}
+        write_json(folder / "tokenizer_config.json", {**settings, **names})
+        pairs = [("how", "do tall trees grow"), ("hello", "world")]
+        expected = sentence_transformers.CrossEncoder(str(folder), device="cpu").predict(pairs)
+        scores = minibert.CrossEncoder.from_pretrained(folder).predict(pairs)
+        np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-6)
 
 
 class TestLoading:

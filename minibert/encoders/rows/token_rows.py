@@ -29,6 +29,18 @@ Pair = tuple[str, str]  # goes through the model as [CLS] a a [SEP] b b [SEP]
 CHUNK_TEXTS = 16384
 
 
+def token_types_of(batch: Mapping[str, Any]) -> list[list[int]]:
+    """The token types of a tokenizer's rows, all 0 if its `model_input_names` leave them out.
+
+    A model that transformers trained with such a tokenizer has seen no other type, even in pairs.
+
+    Args:
+        batch: What the tokenizer returned for several texts, as lists.
+    """
+    types: list[list[int]] | None = batch.get("token_type_ids")
+    return types if types is not None else [[0] * len(ids) for ids in batch["input_ids"]]
+
+
 @dataclass(frozen=True)
 class Settings:
     """Encoding options, resolved once per call.

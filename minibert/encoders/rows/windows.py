@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from minibert.encoders.head_models import Example, excerpt
+from minibert.encoders.rows.token_rows import token_types_of
 from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.util.checks import amount
 from minibert.util.errors import Argument, Message
@@ -310,11 +311,12 @@ def question_windows(
             max_length,
             size,
         )
+        types = token_types_of(batch)
         for window, place in enumerate(batch["overflow_to_sample_mapping"]):
             windows.append(
                 {
                     "input_ids": np.array(batch["input_ids"][window]),
-                    "token_type_ids": np.array(batch["token_type_ids"][window]),
+                    "token_type_ids": np.array(types[window]),
                     "offsets": context_offsets(batch, window),
                     "row": indices[place],
                 }
