@@ -34,6 +34,7 @@ VECTOR_PRECISIONS: tuple[VectorPrecision, ...] = get_args(VectorPrecision)
 
 # keywords of sentence-transformers that are no options here, and what to do instead
 _ELSEWHERE = {
+    "activation_fn": "CrossEncoder(name, activation_fn=...) takes it, and so do predict and rank.",
     "activation_function": "it is activation_fn=.",
     "backend": 'SentenceEmbedder.from_pretrained has it. Rerankers: minibert.load(backend="onnx").',
     "cache_folder": "it is cache_dir=.",

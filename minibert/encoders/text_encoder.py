@@ -18,7 +18,13 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 import numpy as np
 
 from minibert.encoders.arithmetic.quantization import quantize
-from minibert.encoders.arithmetic.search import Metric, pairwise_similarity, similarity, unit
+from minibert.encoders.arithmetic.search import (
+    Metric,
+    check_metric,
+    pairwise_similarity,
+    similarity,
+    unit,
+)
 from minibert.encoders.encoder_options import (
     METHODS_ELSEWHERE,
     VECTOR_PRECISIONS,
@@ -294,8 +300,22 @@ class TextEncoder(TextModel):
     steps: Any  # what follows the pooling
     dimension: int  # D, the length of a vector
     precision: str | None = None  # that of the model's arithmetic
-    similarity_fn_name: Metric = "cosine"
     model_name: str | None = None  # where it was loaded from
+    _similarity_fn_name: Metric = "cosine"
+
+    @property
+    def similarity_fn_name(self) -> Metric:
+        """What `similarity` computes, and what is saved: one of `METRICS`.
+
+        It takes a name, a `SimilarityFunction` of sentence-transformers, or None for "cosine".
+        """
+        return self._similarity_fn_name
+
+    @similarity_fn_name.setter
+    def similarity_fn_name(self, metric: Any) -> None:
+        name: Any = getattr(metric, "value", "cosine" if metric is None else metric)
+        check_metric("similarity_fn_name", name)
+        self._similarity_fn_name = name
 
     @property
     def device(self) -> Any:

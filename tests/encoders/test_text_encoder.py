@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import fields
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,7 @@ class TestOptions:
             (SentenceEmbedder.from_pretrained, "model_kwargs"),
             (SentenceEmbedder.from_pretrained, "similarity_fn_name"),
             (CrossEncoder.from_pretrained, "num_labels"),
+            (CrossEncoder.from_pretrained, "activation_fn"),
             (CrossEncoder, "cache_folder"),
             (CrossEncoder, "trust_remote_code"),
             (CrossEncoder, "backend"),
@@ -132,6 +134,27 @@ def test_the_similarity_of_the_folder(
     order = np.argsort(-expected, axis=1, kind="stable")[:, :3]
     assert np.array_equal(indices, order)
     np.testing.assert_allclose(scores, np.take_along_axis(expected, order, axis=1), atol=1e-5)
+
+
+class SimilarityFunction(Enum):
+    """The enumeration of sentence-transformers."""
+
+    COSINE = "cosine"
+    DOT_PRODUCT = "dot"
+
+
+def test_a_similarity_that_is_set(tmp_path: Path) -> None:
+    model = SentenceEmbedder.from_pretrained("minibert-tiny")
+    model.similarity_fn_name = SimilarityFunction.DOT_PRODUCT
+    assert model.similarity([[1.0, 2.0]], [[2.0, 2.0]]).item() == 6
+    model.save_pretrained(tmp_path)
+    assert SentenceEmbedder.from_pretrained(tmp_path).similarity_fn_name == "dot"
+    for wrong in ["jaccard", "DOT", 1, ["dot"]]:
+        with pytest.raises(ValueError, match="similarity_fn_name .*cosine, dot"):
+            model.similarity_fn_name = wrong
+    assert model.similarity_fn_name == "dot"
+    model.similarity_fn_name = None  # as in sentence-transformers
+    assert model.similarity_fn_name == "cosine"
 
 
 def test_an_unknown_similarity(tmp_path: Path) -> None:

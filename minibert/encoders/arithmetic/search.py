@@ -123,7 +123,7 @@ def nearest(
         ValueError: `top_k` below 1, vectors of different dimensions, or another metric.
     """
     check_count("top_k", top_k)
-    _check_metric(metric)
+    check_metric("metric", metric)
     if getattr(corpus, "ndim", None) != 2:  # lists, or a single vector
         corpus = _matrix(corpus)
     query_vectors = _matrix(queries)
@@ -222,13 +222,19 @@ def _candidates(
     return candidates
 
 
-def _check_metric(metric: str) -> None:
-    if metric not in METRICS:
-        raise ArgumentError("metric", f"should be one of {', '.join(METRICS)}, not {metric!r}.")
+def check_metric(name: str, metric: Any) -> None:
+    """Refuses a metric that is none of `METRICS`.
+
+    Args:
+        name: What the caller calls it, for the error.
+        metric: The metric.
+    """
+    if not isinstance(metric, str) or metric not in METRICS:
+        raise ArgumentError(name, f"should be one of {', '.join(METRICS)}, not {metric!r}.")
 
 
 def _comparable(a: Any, b: Any, metric: str) -> tuple[Vectors, Vectors]:
-    _check_metric(metric)
+    check_metric("metric", metric)
     left = _matrix(a)
     right = _matrix(b)
     if left.shape[1] != right.shape[1]:

@@ -227,7 +227,7 @@ class OnnxEmbedder(TextEncoder):
             **folder.settings(chosen, positions),
         )
         embedder.truncate_dim = folder.truncate_dim
-        embedder.similarity_fn_name = folder.similarity_fn_name  # type: ignore[assignment]
+        embedder.similarity_fn_name = folder.similarity_fn_name
         embedder.model_name = str(checkpoint)
         return embedder
 
