@@ -94,6 +94,7 @@ class TextModel:
     _has_warned_of_unread = False
     model: Any
     truncate_dim: int | None = None  # dimensions that an embedder's vectors keep. None: all
+    prompts_without_words: tuple[str, ...] = ()  # names that stand for "" where no prompt has them
 
     def __init__(
         self,
@@ -195,12 +196,17 @@ class TextModel:
         """
         chosen = VectorOptions(**options)
         prompt = chosen.prompt
-        if prompt is not None and chosen.prompt_name is not None:
-            raise ArgumentError(
-                "prompt", "should not be passed with ", Argument("prompt_name"), ": drop one."
-            )
         if prompt is not None and not isinstance(prompt, str):
             raise ArgumentError("prompt", f"should be a string, not {prompt!r:.80}.")
+        if prompt is not None and chosen.prompt_name is not None:
+            warn(
+                Message(
+                    Argument("prompt"),
+                    f" is {prompt!r:.80}, so ",
+                    Argument("prompt_name"),
+                    f" {chosen.prompt_name!r:.80} has no effect: drop one.",
+                )
+            )
         if chosen.overflow not in ("truncate", "mean"):
             raise ArgumentError(
                 "overflow", f'should be "truncate" or "mean", not {chosen.overflow!r}.'
@@ -279,6 +285,8 @@ class TextModel:
         """
         if name is None:
             return ""
+        if name not in self.prompts and name in self.prompts_without_words:
+            return ""
         if name not in self.prompts:
             available = ", ".join(self.prompts) or "none"
             raise ValueError(f"there is no prompt {name!r:.80}. This model has {available}.")
@@ -300,6 +308,7 @@ class TextEncoder(TextModel):
     steps: Any  # what follows the pooling
     dimension: int  # D, the length of a vector
     precision: str | None = None  # that of the model's arithmetic
+    prompts_without_words = ("query", "document")  # as in sentence-transformers
     model_name: str | None = None  # where it was loaded from
     _similarity_fn_name: Metric = "cosine"
 
@@ -434,6 +443,12 @@ class TextEncoder(TextModel):
             )
         if isinstance(texts, np.ndarray) and texts.ndim == 0:
             texts = texts.item()
+        if chosen.output_value == "token_embeddings" and chosen.precision not in (None, "float32"):
+            raise ArgumentError(
+                "precision",
+                f"is {chosen.precision!r}, but it is that of sentence vectors: drop it. The "
+                "vectors of tokens are float32.",
+            )
         single = isinstance(texts, str)
         inputs: list[Any] = [texts] if single else list_texts(texts)
         results: Any

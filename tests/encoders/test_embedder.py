@@ -85,8 +85,11 @@ class TestEncode:
         [
             ({"overflow": "drop"}, 'overflow should be "truncate" or "mean", not \'drop\''),
             ({"batch_tokens": 0}, "batch_tokens should be a whole number of 1 or more, not 0"),
-            ({"prompt_name": "query"}, "there is no prompt 'query'. This model has none"),
-            ({"prompt": "a", "prompt_name": "b"}, "prompt should not be passed with prompt_name"),
+            ({"prompt_name": "other"}, "there is no prompt 'other'. This model has none"),
+            (
+                {"output_value": "token_embeddings", "precision": "int8"},
+                "precision is 'int8', but it is that of sentence vectors",
+            ),
             (
                 {"prompt": "hello " * 70},
                 r"max_length is 64 tokens, but \[CLS\], prompt and \[SEP\] take 72",

@@ -245,6 +245,19 @@ class TestPrompts:
             embedder.encode_document("hello"), embedder.encode("hello", prompt="how? ")
         )
 
+    def test_every_embedder_has_the_names_of_queries_and_documents(
+        self, embedder: SentenceEmbedder
+    ) -> None:
+        for name in ("query", "document"):
+            assert np.array_equal(
+                embedder.encode("hello", prompt_name=name), embedder.encode("hello")
+            )
+
+    def test_a_prompt_counts_more_than_the_name_of_one(self, embedder: SentenceEmbedder) -> None:
+        with pytest.warns(UserWarning, match="prompt_name 'query' has no effect"):
+            vector = embedder.encode("hello", prompt="x ", prompt_name="query")
+        assert np.array_equal(vector, embedder.encode("hello", prompt="x "))
+
     def test_without_prompts(self, embedder: SentenceEmbedder) -> None:
         assert np.array_equal(embedder.encode_query("hello"), embedder.encode("hello"))
         assert np.array_equal(embedder.encode_document("hello"), embedder.encode("hello"))

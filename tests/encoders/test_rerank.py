@@ -42,7 +42,8 @@ class TestAgainstSentenceTransformers:
         assert np.shape(ours.predict(PAIRS[0])) == expected[0].shape
         if labels == 1:
             ranked = theirs.rank(QUERY, DOCUMENTS, top_k=3, return_documents=True)
-            for mine, other in zip(ours.rank(QUERY, DOCUMENTS, top_k=3), ranked, strict=True):
+            received = ours.rank(QUERY, DOCUMENTS, top_k=3, return_documents=True)
+            for mine, other in zip(received, ranked, strict=True):
                 assert (mine["corpus_id"], mine["text"]) == (other["corpus_id"], other["text"])
                 assert mine["score"] == pytest.approx(float(other["score"]), abs=1e-6)
 
@@ -160,7 +161,7 @@ class TestInputs:
         workers: Any = {"num_workers": 2}  # of sentence-transformers
         with pytest.raises(TypeError, match="no option 'num_workers': leave it out"):
             encoder.predict(PAIRS, **workers)
-        best = encoder.rank(QUERY, DOCUMENTS, top_k=1, return_documents=False)
+        best = encoder.rank(QUERY, DOCUMENTS, top_k=1)
         assert best == [{"corpus_id": int(scores.argmax()), "score": float(scores.max())}]
 
     @pytest.mark.usefixtures("at_once")
@@ -200,6 +201,7 @@ class TestInputs:
         if labels == 1:
             ranked = ours.rank(QUERY, DOCUMENTS, activation_fn=activation)
             best = theirs.rank(QUERY, DOCUMENTS, activation_fn=activation)
+            assert [hit.keys() for hit in ranked] == [hit.keys() for hit in best]
             received = {hit["corpus_id"]: hit["score"] for hit in ranked}
             assert received == {
                 hit["corpus_id"]: pytest.approx(hit["score"], rel=1e-2, abs=1e-5) for hit in best

@@ -23,11 +23,18 @@ def test_distances_of_the_nearest(metric: Any, expected: list[float]) -> None:
     np.testing.assert_allclose(scores, [expected])
 
 
+def test_a_prompt_beside_the_name_of_one(tmp_path: Path) -> None:
+    """Both were an error. Now the prompt counts, with a warning, as in sentence-transformers."""
+    encoder = CrossEncoder(classifier_folder(tmp_path, 1), prompts={"query": "hello "})
+    expected = encoder.predict([("how", "trees")], prompt="a ")
+    with pytest.warns(UserWarning, match="prompt is 'a ', so prompt_name 'query' has no effect"):
+        scores = encoder.predict([("how", "trees")], prompt="a ", prompt_name="query")
+    np.testing.assert_array_equal(scores, expected)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        # a prompt won over the name of another one. Now both are an error, as for an embedder
-        ({"prompt": "a ", "prompt_name": "query"}, "prompt should not be passed with prompt_name"),
         # a prompt that leaves no room for a text was truncated
         ({"prompt": "tall trees " * 40}, r"max_length is 64 tokens, but \[CLS\], prompt and"),
         # an exported head refused every prompt. Now all heads name those that exist
