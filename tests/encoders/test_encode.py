@@ -172,7 +172,7 @@ class TestMistakes:
     def test_options_that_do_not_exist(self, embedder: SentenceEmbedder, option: str) -> None:
         for method in (embedder.encode, embedder.encode_query, embedder.encode_document):
             with pytest.raises(TypeError, match=f"no option '{option}'"):
-                method(["hello"], **{option: None})  # type: ignore[call-overload]
+                method(["hello"], **{option: 1})  # type: ignore[call-overload]
         with pytest.raises(TypeError, match="encode_stream has no option 'batch_token'"):
             embedder.encode_stream(["hello"], batch_token=1)  # type: ignore[call-arg]
 
