@@ -1,7 +1,7 @@
-"""Which files are a model, and writing them as one.
+"""Which files belong to a model, and how they are replaced together.
 
-All that writes a model goes through `replacing_model`: a folder holds the old model or the new one,
-never the labels of one beside the weights of the other.
+Every function that writes a model uses `replacing_model`. So a folder holds the old model or the
+new one, never the labels of one beside the weights of the other.
 """
 
 import os
@@ -29,24 +29,25 @@ _MODULE = re.compile(r"\d+_[A-Za-z]+")  # the folder of a module, such as 1_Pool
 def replacing_model(
     path: str | os.PathLike[str], whole: bool = False, also: Sequence[str] = ()
 ) -> AbstractContextManager[Path]:
-    """Replace a model, a tokenizer or both by what the block writes into a folder of its own.
+    """Replace a model, a tokenizer or both by the files that the block writes.
 
-    Where a file of a model is new, all others of the old model go: weights in shards, in an older
-    format or as a graph, which would be read with the new config.json. The same holds for a
-    tokenizer. Files of others stay.
+    If the block writes any file of a model, the other files of the old model are deleted: sharded
+    weights, weights in an older format, or a graph. They would be loaded with the new config.json.
+    The same holds for a tokenizer. All other files are kept.
 
     Args:
         path: The folder of the model. It is created if it does not exist.
-        whole: The files of sentence-transformers go as well, because the new model is written with
-            its own or has none. Otherwise the modules around a BERT stay.
-        also: Further files of the old model that go.
+        whole: Also delete the files of sentence-transformers, because the new model has its own or
+            none. Otherwise the modules around a BERT are kept.
+        also: Further files of the old model to delete.
 
     Returns:
-        A context that yields the folder to write into. See `minibert.util.folders`, also for the
-        errors.
+        A context that yields a temporary folder to write into, and raises the errors of
+        `minibert.util.folders.replacing_folder`.
     """
 
     def superseded(folder: Path, new: Sequence[str]) -> list[str]:
+        """The files of the old model to delete, when the files `new` have been written."""
         names = [name for name in also if (folder / name).exists()]
         places = {os.path.dirname(name) for name in new}
         for place in sorted(_places(folder, places, whole)):
@@ -65,7 +66,10 @@ def replacing_model(
 
 
 def _places(folder: Path, written: set[str], whole: bool) -> set[str]:
-    """The folders in which a model lies or is written, "" for the outer one."""
+    """The folders that files were written into, and with `whole` all that have files of a model.
+
+    They are relative to `folder`, which itself is "".
+    """
     places = {place for place in written if (folder / place).is_dir()}
     if whole:
         places.add("")

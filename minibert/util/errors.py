@@ -1,11 +1,11 @@
-"""What errors and warnings say, with the arguments that they mention.
+"""Messages of errors and warnings, which keep the arguments that they mention apart from the words.
 
-A sentence of minibert is read in two places. In Python an argument goes by its name,
-`multi_label=True`. At the command line the same argument is an option, `--multi-label`. So a
-message keeps its arguments apart from its words, and whoever prints it decides how to write them:
+A message is read in two places. In Python an argument is written by its name, `multi_label=True`.
+At the command line the same argument is an option, `--multi-label`. So the code that prints a
+message decides how its arguments are written:
 
     raise ArgumentError("max_length", f"should be 512 or less, not {max_length}.")
-    raise ArgumentError("label_columns", "are for several labels: pass ", MULTI_LABEL, ".")
+    raise ArgumentError("label_columns", "need ", Argument("multi_label", True), ".")
     raise ValueError(Message(f"{file} has no header: pass ", Argument("columns", ..., Table), "."))
     warn(Message(f"{count} texts were truncated: pass a larger ", Argument("max_length"), "."))
 
@@ -28,9 +28,10 @@ class Argument:
 
     Attributes:
         name: Its name.
-        value: The value that the message mentions with it. `...` stands for any. Without a value
-            the message mentions the argument alone.
-        owner: The class whose field it is, where the name alone says too little, such as `Table`.
+        value: The value that the message mentions with it. `...` stands for any value. Without
+            one, the message mentions the argument alone.
+        owner: The options class whose field it is, such as `Table`: the message then says
+            `Table(columns=...)`. None: an argument of the function that was called.
     """
 
     name: str
@@ -44,8 +45,8 @@ class Argument:
 
     @property
     def python_value(self) -> str:
-        """The value as Python code has it."""
-        if isinstance(self.value, str) and self.owner is None:  # resume="with other data"
+        """The value as Python code. Strings are double-quoted, unless the argument has an owner."""
+        if isinstance(self.value, str) and self.owner is None:
             return json.dumps(self.value, ensure_ascii=False)
         return "..." if self.value is ... else repr(self.value)
 
@@ -57,15 +58,16 @@ class Argument:
 
 
 class Message(str):
-    """A string that knows which of its words are arguments. As a string it is what Python prints.
+    """A string that keeps its arguments apart from its words.
 
-    Any exception or warning can be made of it: `ValueError(Message(...))`.
+    Used as a plain string, it has the arguments as Python code. Any exception or warning can take
+    it: `ValueError(Message(...))`.
 
     Args:
-        parts: Words, arguments and other messages, which are joined as they are, without blanks.
+        parts: Words, arguments and other messages, which are joined without spaces between them.
 
     Attributes:
-        parts: The words and the arguments.
+        parts: The words and the arguments, those of nested messages included.
     """
 
     parts: tuple[str | Argument, ...]
@@ -83,12 +85,18 @@ class Message(str):
         return type(self), self.parts
 
     def removesuffix(self, suffix: str) -> Message:
-        """Return the message without the words at its end, if it ends in these."""
+        """Return the message without a suffix of its last part.
+
+        An argument at the end stays, and so does a suffix that begins in an earlier part.
+        """
         *parts, end = self.parts or ("",)
         return Message(*parts, end.removesuffix(suffix) if isinstance(end, str) else end)
 
     def to_json(self) -> list[str | dict[str, str]]:
-        """Return the parts as JSON can hold them."""
+        """Return the parts as values that JSON can store.
+
+        Values of arguments are stored as Python code. `from_json` restores those that are literals.
+        """
         content: list[str | dict[str, str]] = []
         for part in self.parts:
             if isinstance(part, Argument):
@@ -104,11 +112,14 @@ class Message(str):
 
     @classmethod
     def from_json(cls, content: Iterable[str | dict[str, str]], *owners: type) -> Message:
-        """Return the message of which `to_json` made the content.
+        """Restore a message from the output of `to_json`.
 
         Args:
-            content: The parts.
-            owners: The classes whose fields it may mention.
+            content: The output of `to_json`.
+            owners: Classes that arguments may have as their owner. Other owners are dropped.
+
+        Raises:
+            ValueError: The value of an argument is not a literal. Or a SyntaxError.
         """
         classes = {owner.__name__: owner for owner in owners}
         parts: list[str | Argument] = []
@@ -123,23 +134,23 @@ class Message(str):
         return cls(*parts)
 
     def written(self, write: Callable[[Argument], str]) -> str:
-        """Return the text, with each argument as `write` calls it."""
+        """Return the text, with each argument formatted by `write`."""
         return "".join(write(part) if isinstance(part, Argument) else part for part in self.parts)
 
 
 class ArgumentError(ValueError):
-    """An argument has a value that it cannot have.
+    """An argument has an invalid value.
 
-    The command line prints its option in place of the name, and ends with the exit code of bad
-    usage if the command has such an option.
+    If a command has an option for the argument, it prints the option in place of the name, and
+    exits with the code of wrong usage.
 
     Args:
-        argument: The argument, with which the message begins: its name, or an `Argument`.
-        parts: The rest of the message after a blank, as parts of a `Message`.
+        argument: The argument that the message begins with: its name, or an `Argument`.
+        parts: The rest of the message after a space, as parts of a `Message`.
     """
 
     def __init__(self, argument: str | Argument, *parts: str | Argument) -> None:
-        if not isinstance(argument, Message):  # that of an error which is copied or unpickled
+        if not isinstance(argument, Message):  # else the error is copied or unpickled
             subject = Argument(argument) if isinstance(argument, str) else argument
             argument = Message(subject, " ", *parts)
         super().__init__(argument)
@@ -152,6 +163,10 @@ class ArgumentError(ValueError):
 
 
 def message_of(error: BaseException | str) -> Message:
-    """Return what an exception or a warning says. One of another library mentions no argument."""
+    """Return the message of an exception or a warning.
+
+    One that is not a `Message`, such as that of another library, is returned as a `Message` without
+    arguments.
+    """
     message = error.args[0] if isinstance(error, BaseException) and error.args else error
     return message if isinstance(message, Message) else Message(str(error))

@@ -1,10 +1,10 @@
-"""A checkpoint: what it is, and the files from which a model of it is made, each read once.
+"""A checkpoint: its kind, and the files that a model is loaded from.
 
     source -> modules.json -> config.json -> names of the tensors -> kind -> model
 
-A checkpoint says what it is by its files (modules.json of an embedder) and by the tensors of its
-head. Classifiers, taggers and models of multiple choice have tensors of the same names, so there
-the architectures that config.json names decide. An export has no tensors, but names its class.
+The kind follows from modules.json, which an embedder has, and from the names of the tensors of the
+head. Classifiers, taggers and multiple-choice models have tensors of the same names. For these,
+`architectures` in config.json decides, and also for an ONNX export, which has no tensors.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 Backend = Literal["torch", "onnx"]
 
-# the beginnings of tensors' names, and the classes that have a place for all of them
+# Prefixes of tensor names, all of which must occur, and the classes with parameters of these names.
+# The first match counts.
 _CLASSES = {
     "cls.predictions cls.seq_relationship": ["BertForPreTraining"],
     "cls.predictions": ["BertForMaskedLM"],
@@ -46,17 +47,17 @@ _CLASSES = {
 
 
 class Checkpoint:
-    """The files of a model, each of which is read when it is first needed, and only once.
+    """The files of a model.
 
-    Whatever has to know what a checkpoint is asks this class. Models that are made of one
-    checkpoint share its tensors.
+    modules.json, config.json and the weights are each read once, when they are first needed. Models
+    loaded from one `Checkpoint` share its tensors. This class alone decides what kind of model it
+    is.
 
     Args:
         source: Where the files are.
-        backend: "torch", or "onnx" for what `minibert export` has written.
+        backend: "torch", or "onnx" for a folder that `minibert export` wrote.
         mmap: As in `PreTrainedModel.from_pretrained`.
-        is_bare: Leave modules.json unread: the files of the BERT are in this folder, whatever is
-            around it.
+        is_bare: Ignore modules.json, and read the BERT from this folder itself.
     """
 
     def __init__(
@@ -83,7 +84,8 @@ class Checkpoint:
         """Return the checkpoint of a name, or the checkpoint itself if it is one.
 
         Args:
-            name: Folder, bundled model, Hub id, `Source` or checkpoint.
+            name: Folder, bundled model, Hub id, `Source` or checkpoint. With a checkpoint, the
+                other arguments have no effect.
             backend: As in the class.
             mmap: As in the class.
             source_options: As in `Source.of`.
@@ -97,20 +99,23 @@ class Checkpoint:
 
     @cached_property
     def modules(self) -> list[tuple[str, str]] | None:
-        """What modules.json lists. None: a plain BERT, or an older cross-encoder."""
+        """Class name and folder of each module in modules.json.
+
+        None: there is no modules.json, as in a plain BERT or an older cross-encoder.
+        """
         return None if self.is_bare else read_modules(self.source)
 
     @property
     def is_embedder(self) -> bool:
-        """Whether its files say how it turns texts into vectors."""
+        """Whether modules.json lists a pooling, so that the checkpoint is an embedder."""
         return has_pooling(self.modules)
 
     def folder(self, cross_encoder: bool | None = None) -> SentenceFolder:
-        """Read what the folder says of texts.
+        """Read the settings of sentence-transformers around the BERT, anew in each call.
 
         Args:
-            cross_encoder: Whether it should be that of a cross-encoder, or of an embedder. None: as
-                modules.json says.
+            cross_encoder: Whether to read them as those of a cross-encoder, else of an embedder.
+                None: as modules.json says.
         """
         if cross_encoder is None:
             cross_encoder = not self.is_embedder
@@ -118,7 +123,7 @@ class Checkpoint:
 
     @property
     def transformer(self) -> Source:
-        """Where the files of the BERT are: here, or in a folder that modules.json names."""
+        """Where the files of the BERT are: in `source`, or in a folder that modules.json names."""
         return self.source.inside(dict(self.modules or ()).get("Transformer", ""))
 
     @cached_property
@@ -131,7 +136,7 @@ class Checkpoint:
         """The weights by their names in the file."""
         from minibert.checkpoints.tensors import read_tensors
 
-        _ = self.config  # first: another `model_type` needs no weights
+        _ = self.config  # raises for another `model_type` before its weights are read
         return read_tensors(self.transformer, self.mmap)
 
     @property
@@ -142,7 +147,10 @@ class Checkpoint:
 
     @cached_property
     def class_name(self) -> str:
-        """The class that has a place for all tensors, such as "BertForPreTraining"."""
+        """The class whose parameters include all tensors, such as "BertForPreTraining".
+
+        Of an ONNX export: the first class that config.json names.
+        """
         if self.backend == "onnx":
             return (self.architectures or ["BertModel"])[0]
         parts = set()
@@ -167,12 +175,12 @@ class Checkpoint:
 
     @property
     def has_pooler(self) -> bool:
-        """Whether the file brings a pooler."""
+        """Whether the weights include a pooler."""
         return any(name.endswith("pooler.dense.weight") for name in self.tensors)
 
     @cached_property
     def kind(self) -> Kind:
-        """What the model is.
+        """The kind of the model, which is "embedder" if modules.json lists a pooling.
 
         Raises:
             FileNotFoundError: The checkpoint does not exist, or a file of it is missing.
@@ -184,9 +192,9 @@ class Checkpoint:
 
     @property
     def kind_of_head(self) -> Kind:
-        """What the BERT is by its head, also where the folder says how it makes vectors."""
+        """The kind of the BERT by its head, even if the checkpoint is an embedder."""
         kind = KIND_OF_CLASS.get(self.class_name)
-        if kind is None:  # of an export, whose config.json may name anything
+        if kind is None:  # config.json of an export may name any class
             raise ValueError(
                 f"{self}: config.json names the class {self.class_name!r:.80}, which minibert does "
                 f"not have. Its classes are {', '.join(KIND_OF_CLASS)}."
@@ -198,16 +206,16 @@ class Checkpoint:
         return kind
 
     def require_kind(self, needed: Kind) -> None:
-        """Check that the model can be used as one of a kind.
+        """Check that the model has a head of a kind.
 
         Args:
-            needed: The kind. The scores of a reranker are those of a classifier, and the reverse.
-                Of an embedder with the tensors of a head, the kind may be that of its head.
+            needed: The kind. A reranker passes as a classifier, and the reverse. An embedder passes
+                as the kind of its head, unless it is an export.
 
         Raises:
-            ValueError: It is of another kind.
+            ValueError: It has another kind.
         """
-        # an export has either the vectors or the head
+        # a graph computes either the vectors or the head
         actual = self.kind if self.backend == "onnx" else self.kind_of_head
         if actual == needed or {actual, needed} == {"classifier", "reranker"}:
             return
@@ -229,11 +237,10 @@ class Checkpoint:
         """Return the BERT in eval mode.
 
         Args:
-            model_class: Its class. None: the one that has a place for all tensors. A pooler that
-                the file does not bring is then left out where the class allows it, rather than
-                drawn at random.
-            precision: As in `minibert.optimize`, of a model in float32. None or "exact": the model
-                unchanged.
+            model_class: Its class. None: `model_class` of the checkpoint. A `BertModel` then has no
+                pooler if the weights have none, rather than a randomly initialized one.
+            precision: As in `minibert.optimize`, applied to a model in float32. None or "exact":
+                the model is not optimized.
             options: As in `PreTrainedModel.from_pretrained`.
         """
         if model_class is None:

@@ -1,12 +1,13 @@
-"""How a fine-tuned model reads its inputs, as its training decided it.
+"""How a fine-tuned model reads its inputs, as decided in training.
 
     reading = Reading.of(model.config)
     reading.by_piece  # True for a tagger whose training data have a tag for each character
 
 `finetune` decides it from the training rows and writes it into config.json, under the key
 "minibert". Evaluation, the commands, the Python functions, the service and exports follow it unless
-an argument says otherwise. transformers keeps the key. A model without it is read as the arguments
-say. The limit of tokens is not among it: it is `model_max_length` of the tokenizer.
+an argument says otherwise. Without the key, arguments and their defaults decide. transformers keeps
+the key when it saves a model. The maximum number of tokens is not part of it, because the tokenizer
+has it as `model_max_length`.
 """
 
 from __future__ import annotations
@@ -20,22 +21,22 @@ from minibert.config import BertConfig
 from minibert.util.checks import check_count, check_flag, check_kind
 
 KEY = "minibert"
-"""The key of config.json."""
+"""The key in config.json."""
 
 
 @dataclass(frozen=True)
 class Reading:
-    """How a model reads its inputs. None: its training did not decide it.
+    """How a model reads its inputs. None: not decided in training.
 
     Attributes:
-        task: What it was trained to do, as `evaluate` names it, such as "tokens".
-        pairs: Whether it compares two texts.
+        task: The task that it was trained for, by its name in `evaluate`, such as "tokens".
+        pairs: Whether each input is a pair of texts.
         by_piece: Whether each piece of a word has a tag of its own, because the words of the
             training data are single characters.
         no_answer: Whether a text may lack the answer to a question.
         no_answer_threshold: How much higher the score of "no answer" has to be than that of the
             best answer.
-        max_answer_length: Tokens of the longest answer.
+        max_answer_length: Maximum number of tokens of an answer.
         options: The options of the task that it was trained with.
     """
 
@@ -49,10 +50,10 @@ class Reading:
 
     @classmethod
     def of(cls, config: BertConfig) -> Reading:
-        """What a config says, or nothing where it lacks the key.
+        """Return the reading in a config. Nothing is decided if the config lacks the key.
 
         Raises:
-            ValueError: A value of the key has another type.
+            ValueError: A value under the key has the wrong type, or is out of range.
         """
         content = config.extra.get(KEY)
         if content is None:
@@ -65,7 +66,7 @@ class Reading:
             raise ValueError(f"config.json is damaged in {KEY!r}: {error}") from None
 
     def __post_init__(self) -> None:
-        """ValueError for a value of another type."""
+        """ValueError for a value of the wrong type, or out of range."""
         for name in ("pairs", "by_piece", "no_answer"):
             check_flag(name, getattr(self, name))
         if self.task is not None:
@@ -78,12 +79,12 @@ class Reading:
 
     @property
     def decided(self) -> dict[str, Any]:
-        """What training decided, by name. The options are not among it."""
+        """The values that training decided, by name, without `options`."""
         values = {one.name: getattr(self, one.name) for one in _DECIDED}
         return {name: value for name, value in values.items() if value is not None}
 
     def as_fields(self) -> dict[str, Any]:
-        """The fields of a config that say the same, as `BertConfig` takes them."""
+        """Keyword arguments of `BertConfig` that store this reading in a config."""
         content = self.decided
         if self.options:
             content["options"] = dict(self.options)

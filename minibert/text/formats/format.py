@@ -1,4 +1,4 @@
-"""What a format of files can do. Each format is a file beside this one.
+"""Base classes of file formats. Each format is a module of this folder.
 
 `RowFormat` reads rows of texts and other columns, `RowWriter` writes them, and `VectorFormat` reads
 and writes vectors. A format may be several of them.
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     Vectors = NDArray[np.float32]
 
 Bounds = tuple[int, int | None]
-"""Start and end of a part of a file. None is the end of the file."""
+"""Start and end of a part of a file, as in `RowRequest`. None is the end of the file."""
 
 
 class Entry(NamedTuple):
@@ -40,15 +40,15 @@ class Entry(NamedTuple):
 
 
 Chunks = Iterable[tuple[Sequence[Entry], "Vectors"]]
-"""Some entries and their vectors (n, dimension), then others."""
+"""Vectors and their texts in chunks: n entries, and their vectors (n, dimension)."""
 
 
 class Format(ABC):
     """A format of files.
 
     Attributes:
-        name: Its name, which is the ending of shards, too.
-        endings: Endings of the names of its files, in lower case.
+        name: Its name, which is also the ending of shards, without the dot.
+        endings: Endings of its files in lower case, with the dot.
     """
 
     name: str
@@ -60,10 +60,11 @@ class RowFormat(Format):
 
     Attributes:
         meaning: What its files hold, for the help.
-        has_columns: Whether a row has columns with names. Otherwise it is a text alone.
+        has_columns: Whether a row has named columns. Otherwise it is a single text.
         is_typed: Whether values keep their types. Otherwise all of them are strings.
-        is_binary: Whether its files are unpacked by a library, whose errors mean damage.
-        without_effect: Fields of `Table` that do not change how a file is read.
+        is_binary: Whether a library decodes its files. Its errors mean that a file is damaged.
+        without_effect: Fields of `Table` that do not change how a file is read. Setting one is
+            answered by a warning.
     """
 
     meaning: str
@@ -77,11 +78,14 @@ class RowFormat(Format):
         """Yield the rows of a file or of a part of it."""
 
     def bounds(self, request: RowRequest, size: int, part_bytes: int) -> list[Bounds]:
-        """Say where a file that is not compressed can be split. See `split`."""
+        """Return the parts of a file that is not compressed. See `split`."""
         return [(0, None)]
 
     def read(self, request: RowRequest) -> Iterator[Row]:
-        """Yield the rows, and name the file in the errors of other libraries."""
+        """Yield the rows. Errors of other libraries are raised with the name of the file.
+
+        It warns of fields of the `Table` that have no effect.
+        """
         for name in self.without_effect:
             # a warning, because the option may be meant for another file of a run
             if request.start == 0 and getattr(request.table, name) is not None:
@@ -91,17 +95,18 @@ class RowFormat(Format):
             yield from self.rows(request)
 
     def split(self, request: RowRequest, size: int, part_bytes: int) -> list[Bounds]:
-        """Say where a file can be split.
+        """Return the parts that a file can be read in.
 
-        A compressed file is one part, because each part would unpack all that is before it.
+        A compressed file is a single part, because a later part could not be read without
+        decompressing everything before it.
 
         Args:
             request: The file.
-            size: Its bytes, or 0 if they are unknown.
-            part_bytes: Bytes of text in a part.
+            size: Its size in bytes, or 0 if it is unknown.
+            part_bytes: Approximate bytes of text in a part.
 
         Returns:
-            The parts: bytes of text, rows of parquet, or batches of Arrow.
+            Start and end of each part, in bytes of text, rows of parquet or batches of Arrow.
         """
         if request.file.compressed:
             return [(0, None)]
@@ -110,7 +115,7 @@ class RowFormat(Format):
 
     @contextmanager
     def _naming_damage(self, file: Location) -> Iterator[None]:
-        """Let the errors of other libraries name the file."""
+        """Raise errors of other libraries as errors that name the file."""
         is_packed = file.compressed or self.is_binary
         try:
             yield
@@ -119,12 +124,13 @@ class RowFormat(Format):
             known = (EOFError, zlib.error, lzma.LZMAError, OSError, ValueError)
             if not isinstance(error, known) and not is_of_arrow:
                 raise
-            if isinstance(error, OSError) and error.errno is not None:  # of the system
+            if isinstance(error, OSError) and error.errno is not None:  # from the operating system
                 if error.filename is not None:
                     raise
                 sentence = f"{file} cannot be read to its end ({error.strerror})."
                 raise OSError(sentence) from None
-            # the reader's own errors are sentences. Others mean damage where bytes were unpacked
+            # a ValueError of our own reader already names the file. Any other error means damage if
+            # bytes were decompressed or decoded
             is_of_reader = isinstance(error, ValueError) and not isinstance(error, UnicodeError)
             if is_of_arrow or (is_packed and not is_of_reader):
                 other = ", or not compressed as its ending says" if file.compressed else ""
@@ -140,7 +146,7 @@ class RowWriter(Format):
         """Write rows.
 
         Raises:
-            ValueError: A value cannot stand in such a file.
+            ValueError: The format cannot express a value.
         """
 
 
@@ -148,7 +154,7 @@ class VectorFormat(Format):
     """A format that holds vectors.
 
     Attributes:
-        has_texts: Whether it holds the texts and ids of the vectors, too.
+        has_texts: Whether it also holds the texts and ids of the vectors.
         has_typed_ids: Whether all ids have to be of one type.
     """
 
@@ -171,15 +177,19 @@ class VectorFormat(Format):
 
         Raises:
             ValueError: The file is damaged.
-            KeyError: It holds no vectors.
-            TypeError: As KeyError.
+            KeyError: It does not hold vectors.
+            TypeError: It does not hold vectors either.
         """
 
 
 def with_columns(
     rows: Iterator[Mapping[str, Any]],
 ) -> tuple[list[str], Iterator[Mapping[str, Any]]]:
-    """Return the columns of the first row, and all rows, of which none may have another column."""
+    """Return the columns of the first row, and an iterator of all rows.
+
+    The iterator raises a ValueError at a row with a column that the first row lacks. A row may lack
+    columns of the first.
+    """
     first = next(rows, {})
 
     def checked() -> Iterator[Mapping[str, Any]]:
