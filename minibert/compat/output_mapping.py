@@ -1,4 +1,4 @@
-"""Outputs as tools for transformers use them: dicts, and pytrees of tensors."""
+"""The base of the outputs of models: dicts and pytrees, as tools for transformers expect them."""
 
 from __future__ import annotations
 
@@ -12,17 +12,16 @@ from torch.utils import _pytree as pytree
 
 
 class ModelOutput(dict[str, Any]):
-    """Base of the outputs: a dataclass in which values that are None count as absent.
+    """Base class of the outputs: a dataclass in which values that are None count as absent.
 
-    It is the dict of its values by name, as the output classes of transformers are, with one
-    difference: iterating gives values, so that `last_hidden_state, pooler_output = model(...)`
-    unpacks. There it gives names. Tools that treat an output as a mapping use `keys`, `items` and
-    `[name]`, which are the same in both. TorchScript's tracer, and what is built on it, reads the
-    dict itself.
+    It is also a dict of its values by name, as the outputs of transformers are. One thing differs.
+    Iterating gives values, so that `last_hidden_state, pooler_output = model(...)` unpacks, while
+    in transformers it gives names. Tools that treat an output as a mapping use `keys`, `items` and
+    `[name]`, which are the same in both. The tracer of TorchScript reads the dict itself.
     """
 
     def __init_subclass__(cls) -> None:
-        """Make every output a pytree of tensors, for `torch.export`, FSDP and `torch.func`."""
+        """Register each output class as a pytree, for `torch.export`, FSDP and `torch.func`."""
         super().__init_subclass__()
         pytree.register_pytree_node(
             cls,
@@ -36,11 +35,10 @@ class ModelOutput(dict[str, Any]):
         )
 
     def __post_init__(self) -> None:
-        """Take the names and values that tools pass as the only argument.
+        """Unpack fields that a tool passes as the only argument.
 
-        They are a mapping, pairs, or an iterator of values without names.
-
-        Any other list or tuple is the value of the first field.
+        They may be a mapping, name-value pairs, or an iterator of values in the order of the
+        fields. Any other iterable is the value of the first field.
         """
         first_field, *others = [field.name for field in fields(self)]  # type: ignore[arg-type]
         argument = getattr(self, first_field)
@@ -63,11 +61,11 @@ class ModelOutput(dict[str, Any]):
     def _from_pairs(cls, pairs: Iterable[tuple[str, Any]]) -> ModelOutput:
         output = cls()
         for name, value in pairs:
-            setattr(output, name, value)  # as it is: a pytree may also hold what is not a tensor
+            setattr(output, name, value)  # unchecked: a pytree may hold other things than tensors
         return output
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set an attribute, and the entry of the dict, which follows the order of the fields."""
+        """Set an attribute and its entry in the dict, whose order is that of the fields."""
         super().__setattr__(name, value)
         if value is None:
             dict.pop(self, name, None)
@@ -84,19 +82,19 @@ class ModelOutput(dict[str, Any]):
         setattr(self, name, value)
 
     def items(self) -> list[tuple[str, Any]]:  # type: ignore[override]  # a list, as the next two
-        """Return name and value of everything that is not None, in order."""
+        """Return the names and values that are not None, in the order of the fields."""
         return list(super().items())
 
     def keys(self) -> list[str]:  # type: ignore[override]
-        """Return the names of everything that is not None."""
+        """Return the names of the values that are not None."""
         return list(super().keys())
 
     def values(self) -> list[Any]:  # type: ignore[override]
-        """Return everything that is not None."""
+        """Return the values that are not None."""
         return list(super().values())
 
     def to_tuple(self) -> tuple[Any, ...]:
-        """Return everything that is not None as a plain tuple."""
+        """Return the values that are not None as a plain tuple."""
         return tuple(super().values())
 
     def __iter__(self) -> Iterator[Any]:
@@ -115,9 +113,10 @@ class ModelOutput(dict[str, Any]):
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
-        """The type, but for `isinstance` in pipelines of transformers: the class of outputs there.
+        """The type, or in a pipeline of transformers the `ModelOutput` of transformers.
 
-        They copy any other dict to a plain one, of which feature extraction then asks for `[0]`.
+        There `isinstance` decides. A pipeline copies any other dict into a plain one, which fails
+        when feature extraction reads `[0]` from it.
         """
         if sys._getframe(1).f_code.co_name == "_ensure_tensor_on_device":
             return getattr(sys.modules.get("transformers.utils.generic"), "ModelOutput", type(self))

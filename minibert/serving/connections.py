@@ -1,7 +1,8 @@
-"""What surrounds each connection: how long it may be silent, how many there are, and their end.
+"""Limits of connections: how long they may be silent, how many are open, and the shutdown.
 
-Uvicorn closes idle connections after an answer. It neither limits the time to the end of the
-headers, nor the number of open connections. This module does, for both of its HTTP parsers.
+Uvicorn closes connections that are idle after a response. It limits neither the time until the
+headers of a request are complete, nor the number of open connections. This module limits both, for
+both HTTP parsers of uvicorn.
 """
 
 from __future__ import annotations
@@ -24,15 +25,19 @@ from uvicorn.protocols.http.auto import AutoHTTPProtocol
 from minibert.serving.limits import Ending, logger
 from minibert.serving.options import Limits
 
-ACCEPTED_AT_ONCE = 64  # connections, before any of them can be closed
-OTHER_FILES = 64  # of the process: libraries, the log, the models while they are loaded
-MAX_CONNECTIONS = 4096  # where the system has room for more
+ACCEPTED_AT_ONCE = 64  # connections beyond the limit, before any of them can be closed
+OTHER_FILES = 64  # open files of the process: libraries, the log, the models while they are loaded
+MAX_CONNECTIONS = 4096  # the default, even if the system has room for more
 BACKLOG = 2048  # connections that the system keeps until they are accepted
 OUT_OF_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 def most_connections(requested: int | None) -> int:
-    """The limit of open connections. None: as many as `ulimit -n` has room for, at most 4096.
+    """Return the maximum number of open connections.
+
+    Args:
+        requested: The number that the user requested. None: as many as `ulimit -n` has room for,
+            but 4096 at most. Windows has no such limit.
 
     Raises:
         ValueError: More are requested than there is room for.
@@ -55,7 +60,7 @@ def most_connections(requested: int | None) -> int:
 
 
 class Seldom(logging.Filter):
-    """Lets each message through once a minute, whatever its arguments are."""
+    """Pass each message at most once a minute, regardless of its arguments."""
 
     SECONDS = 60.0
 
@@ -77,14 +82,15 @@ class Connections:
     """The open connections of a server.
 
     Args:
-        most: How many there may be.
-        seconds: Time to the end of the headers of a request.
+        most: Maximum number of open connections.
+        seconds: Maximum time in seconds until the headers of a request are complete.
         registry: Where their metrics are registered.
-        max_body: Maximum bytes per request. A body in chunks of a byte is six times as long on its
-            way, and costs more than all else.
+        max_body: Maximum bytes of the body of a request. The bytes that a connection receives for
+            it are limited, too, because a body in chunks of one byte is sent as six times as many.
 
     Attributes:
-        waiting: Connections without a request in progress, the one that waits longest first.
+        open: All open connections.
+        waiting: Those without a request in progress, the longest-waiting first.
     """
 
     def __init__(
@@ -106,17 +112,18 @@ class Connections:
         self._log = Seldom()
 
     def close(self, connection: Any, reason: str) -> None:
-        """Close a connection and count why."""
+        """Close a connection, and count it under the reason."""
         self._closed.labels(reason).inc()
         self.waiting.pop(connection, None)
-        self.open.discard(connection)  # it is closed before the next one is accepted
+        self.open.discard(connection)  # no longer counted: it closes before the next is accepted
         connection.transport.close()
 
     def make_room(self, newest: Any) -> None:
         """Close a connection if there are too many.
 
-        It is the one that has waited longest: before its first request, else between two. A new
-        connection is closed itself only where all others have a request in progress.
+        Connections that never sent a request are closed first, then those that are idle between two
+        requests, the longest-waiting first. The newest connection is closed only if all others have
+        a request in progress.
         """
         if len(self.open) <= self.most:
             return
@@ -150,11 +157,12 @@ class Connections:
 def protocol_of(
     connections: Connections, base: type[asyncio.Protocol] = AutoHTTPProtocol
 ) -> type[asyncio.Protocol]:
-    """A protocol of uvicorn, with the limits of these connections.
+    """Return a protocol class of uvicorn that applies the limits of connections.
 
     Args:
-        connections: The open connections.
-        base: That of httptools if it is installed, else that of h11.
+        connections: The open connections, and their limits.
+        base: The protocol of uvicorn to extend. The default uses httptools if it is installed, else
+            h11.
     """
 
     class Protocol(base):  # type: ignore[misc, valid-type]
@@ -180,7 +188,7 @@ def protocol_of(
             if self._is_busy():
                 self._stop_timer()
                 connections.waiting.pop(self, None)
-            elif self._timer is None:  # headers that have begun, or a body that nobody reads
+            elif self._timer is None:  # headers have begun, or a body that no request reads
                 self._await_headers()
 
         def on_response_complete(self) -> None:
@@ -207,15 +215,15 @@ def protocol_of(
 
 
 class Server(uvicorn.Server):
-    """A server that says that it ends before it does, and ends in time.
+    """A server that announces its shutdown before it begins, and limits how long it takes.
 
     Args:
         app: The application of `create_app`.
-        ending: Its end, which the application shares.
+        ending: The state of the shutdown, shared with the application.
         connections: Its connections.
         limits: Limits of each request.
-        drain: Seconds between SIGTERM and the end of listening, in which `GET /health/ready` is 503
-            and answers close their connections.
+        drain: Seconds for which the server still accepts connections after SIGTERM. Meanwhile
+            `GET /health/ready` responds with 503, and responses close their connections.
         keep_alive: Seconds after which an idle connection is closed.
     """
 
@@ -249,18 +257,18 @@ class Server(uvicorn.Server):
 
     @property
     def remaining(self) -> float:
-        """Seconds until the process should have ended."""
-        if self._last_moment is None:  # an error, or a signal before it ran
+        """Seconds left for the shutdown, or all of them if it has not begun."""
+        if self._last_moment is None:  # after an error, or a signal before the server ran
             return self._seconds
         return max(0.0, self._last_moment - time.monotonic())
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Begin to end. Ctrl-C, and a second signal, do not wait for load balancers."""
+        """Begin the shutdown. Only a first SIGTERM is followed by the `drain` seconds."""
         self._drains = sig == signal.SIGTERM and not self.should_exit
         super().handle_exit(sig, frame)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen, and log once a minute that there are no more files for connections."""
+        """Begin to listen. Without open files left for connections, warn at most once a minute."""
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(self._on_exception)
         await super().startup(sockets)
@@ -274,7 +282,7 @@ class Server(uvicorn.Server):
         self._connections.warn("a connection could not be accepted (%s)", error.strerror)
 
     async def main_loop(self) -> None:
-        """Serve until a signal, and then for `drain` seconds."""
+        """Serve until a signal, and after SIGTERM for `drain` more seconds."""
         await super().main_loop()
         self._ending.has_begun = True
         end = time.monotonic() + self._drain
@@ -285,8 +293,8 @@ class Server(uvicorn.Server):
             await self.on_tick(ticks)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stop listening, and answer the requests in progress within the timeout."""
+        """Stop listening, and complete the requests in progress within the timeout."""
         self._last_moment = time.monotonic() + self._seconds
-        # the rest of the time is for what the model computes at that moment
+        # requests get most of the time, and a batch that is being computed then gets the rest
         self._ending.expire(0.8 * self._seconds)
         await super().shutdown(sockets)
