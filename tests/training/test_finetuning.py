@@ -417,7 +417,7 @@ def test_texts_of_unknown_words_are_reported(
     file.write_text("text\tlabel\n나는 한국을 사랑한다\t1\n나는 한국을 본다\t0\n", encoding="utf-8")
     options = TrainingOptions(steps=1)
     finetune(SequenceTask(), checkpoint, file, file, tmp_path / "out", options)
-    assert "this model's vocabulary does not" in capsys.readouterr().err
+    assert "this model's vocabulary cannot read 2 of 2 texts" in capsys.readouterr().err
 
 
 def test_examples_have_no_more_tokens_than_the_model_has_positions(
