@@ -7,7 +7,14 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from sklearn.metrics import matthews_corrcoef, roc_auc_score
+from sklearn.metrics import (
+    accuracy_score,
+    average_precision_score,
+    f1_score,
+    log_loss,
+    matthews_corrcoef,
+    roc_auc_score,
+)
 
 from minibert.encoders.rows.entity_tags import Span, entity_spans
 from minibert.tasks.metrics import (
@@ -20,6 +27,7 @@ from minibert.tasks.metrics import (
     ranking_scores,
     regression_scores,
 )
+from minibert.tasks.sequence import Labeled, SequenceTask
 
 
 def test_classification() -> None:
@@ -289,6 +297,61 @@ def test_matthews_auc_and_micro_f1_are_those_of_sklearn(classes: int, seed: int)
     several = rng.random((len(labels), classes)) < 0.4
     auc = roc_auc_score(several, scores)
     assert area_under_curve(several, scores) == pytest.approx(auc)
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("classes", [2, 3, 6])
+def test_what_metric_names_is_the_score_of_sklearn(classes: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    names = [chr(ord("a") + index) for index in range(classes)]
+    labels = np.concatenate([np.arange(classes), rng.integers(classes, size=40)])
+    scores = rng.random((len(labels), classes)).round(1) + 0.01
+    scores /= scores.sum(1, keepdims=True)
+    predicted = scores.argmax(1)
+    task = SequenceTask()
+    rows = task.read([{"text": "tea", "label": names[label]} for label in labels])
+    predictions = [Labeled(row, names) for row in scores]
+    asked = ["matthews", "auc", "f1_micro", *(f"f1:{name}" for name in names)]
+    computed = task.score(rows, predictions).reporting(asked).metrics
+    options = {} if classes == 2 else {"multi_class": "ovr"}
+    ranked = scores[:, 1] if classes == 2 else scores
+    expected = {
+        "accuracy": accuracy_score(labels, predicted),
+        "f1": f1_score(labels, predicted, average="macro"),
+        "loss": log_loss(labels, scores),
+        "matthews": matthews_corrcoef(labels, predicted),
+        "auc": roc_auc_score(labels, ranked, **options),
+        "f1_micro": f1_score(labels, predicted, average="micro"),
+    }
+    of_classes = f1_score(labels, predicted, average=None)
+    expected |= {f"f1:{name}": f1 for name, f1 in zip(names, of_classes, strict=True)}
+    assert computed == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_what_metric_names_of_several_labels_is_the_score_of_sklearn(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    names = list("abcd")
+    expected = rng.random((40, 4)) < 0.4
+    scores = rng.random((40, 4)).round(1)
+    task = SequenceTask(multi_label=True)
+    sets = [[name for name, has in zip(names, row, strict=True) if has] for row in expected]
+    rows = task.read([{"text": "tea", "label": labels} for labels in sets])
+    thresholds = np.full(4, 0.45)
+    predictions = [Labeled(row, names, thresholds) for row in scores]
+    computed = task.score(rows, predictions).reporting(["auc", "f1:a", "f1:d"]).metrics
+    predicted = scores >= 0.45
+    of_classes = f1_score(expected, predicted, average=None)
+    reference = {
+        "f1_micro": f1_score(expected, predicted, average="micro"),
+        "f1_macro": f1_score(expected, predicted, average="macro"),
+        "accuracy": accuracy_score(expected, predicted),
+        "map": average_precision_score(expected, scores, average="macro"),
+        "auc": roc_auc_score(expected, scores),
+        "f1:a": of_classes[0],
+        "f1:d": of_classes[3],
+    }
+    assert {name: computed[name] for name in reference} == pytest.approx(reference)
 
 
 def test_matthews_of_a_single_prediction_is_0() -> None:
