@@ -356,7 +356,12 @@ def number_scores(
         Mistake(row, texts[row], f"{expected[row]:g}", f"{predicted[row]:.4g}", distances[row])
         for row in range(len(texts))
     ]
-    return Scores(task, len(texts), statistic, errors=errors)
+    notice = ""
+    if len(np.unique(expected)) == 1 < len(expected):
+        notice = f"all {len(expected)} labels are {expected[0]:g}, so the correlations say nothing."
+    elif len(np.unique(predicted)) == 1 < len(predicted):
+        notice = f"every text is predicted as {predicted[0]:.4g}."
+    return Scores(task, len(texts), statistic, errors=errors, notice=notice)
 
 
 def _scores_of_classes(

@@ -40,7 +40,7 @@ from minibert.training.options import TrainingOptions
 from minibert.training.run import Run
 from minibert.training.state import remove_states, run_folder
 from minibert.training.steps import default_learning_rate
-from minibert.util.checks import amount, check_count, check_kind
+from minibert.util.checks import amount, check_count, check_kind, warn
 from minibert.util.errors import ArgumentError
 from minibert.util.progress import tell
 
@@ -132,7 +132,7 @@ def finetune(
             positions=positions,
         )
         if skipped:
-            tell(left_out(skipped))
+            warn(left_out(skipped))
         tell(report)
         examples = task.encode(parts.train, tokenizer, model.config, max_length)
         dev_examples = task.encode(parts.dev, tokenizer, model.config, max_length)
@@ -237,13 +237,13 @@ class Parts(NamedTuple):
 
 
 def _check_metric(metric: str, parts: Parts, task: Task) -> None:
-    """Raise an ArgumentError for a metric of a class that no row has, or that cannot choose."""
-    rows = [*parts.train, *parts.dev, *parts.test]
-    labels = {label for row in rows for label in task.labels_of(row)}
+    """Raise an ArgumentError for a metric that cannot choose, as of a class without dev rows."""
+    labels = {label for row in parts.dev or parts.train for label in task.labels_of(row)}
     classes = labels | {split_prefix(label)[1] for label in labels}
     if metric.startswith(OF_CLASS) and metric.removeprefix(OF_CLASS) not in classes:
         known = first_names(sorted(classes))
-        raise ArgumentError("metric", f"is {metric!r}, but the classes of the data are {known}.")
+        data = parts.names[1] if parts.dev else parts.names[0]
+        raise ArgumentError("metric", f"is {metric!r}, but the classes of {data} are {known}.")
     if parts.dev and (fault := task.choice_fault(parts.dev, metric)):
         raise ArgumentError("metric", f"{metric} {fault}")
 
