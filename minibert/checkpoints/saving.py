@@ -1,6 +1,7 @@
 """`save_pretrained`: config.json and model.safetensors, as transformers reads them."""
 
 import os
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,6 +12,8 @@ from minibert.checkpoints.tensors import write_tensors
 from minibert.checkpoints.ties import shared_names
 from minibert.compat.keywords import SAVING, check_unused
 from minibert.initialization import WORD_EMBEDDINGS, declared_ties
+from minibert.util.checks import warn
+from minibert.util.errors import ArgumentError
 
 
 def save_model(
@@ -45,9 +48,36 @@ def save_model(
     if not config.tie_word_embeddings:
         aliases = {}  # transformers looks for aliases only where the config ties
     tensors = {name: tensor for name, tensor in state_dict.items() if name not in aliases}
+    _warn_of_shards(options.get("max_shard_size"), tensors)
     with replacing_model(save_directory) as folder:
         config.save_pretrained(folder)
         write_tensors(folder / "model.safetensors", with_own_memory(tensors))
+
+
+def _warn_of_shards(limit: Any, tensors: Mapping[str, Tensor]) -> None:
+    """Warn where transformers would write several files, because a size is less than the model's.
+
+    Args:
+        limit: The size of a file as transformers takes it: bytes, or a string such as "5GB".
+        tensors: What is written.
+
+    Raises:
+        ValueError: A size that cannot be read.
+    """
+    if limit is None:
+        return
+    match = re.fullmatch(r"(\d+)\s*(?:([KMG])(i?)B)?", str(limit).strip(), re.IGNORECASE)
+    if match is None:
+        raise ArgumentError("max_shard_size", f'should be a size such as "5GB", not {limit!r:.80}.')
+    number, unit, binary = match.groups()
+    power = "KMG".index(unit.upper()) + 1 if unit else 0
+    most = int(number) * (1024 if binary else 1000) ** power
+    size = sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())
+    if size > most:
+        warn(
+            f"The weights are one file of {size:,} bytes, model.safetensors, whatever "
+            f"max_shard_size is: {limit!r} has no effect. Drop it."
+        )
 
 
 def aliases_to_leave_out(model: Any, state_dict: Mapping[str, Tensor]) -> dict[str, str]:

@@ -88,7 +88,7 @@ LOADING: Keywords = {
 SAVING: Keywords = {
     **FILES,
     "save_function": (ANYTHING, "safetensors are written atomically by this package"),
-    "max_shard_size": (ANYTHING, "a BERT is one file"),
+    "max_shard_size": (ANYTHING, "a BERT is one file, and saving warns where it would be several"),
     "save_peft_format": (ANYTHING, "adapters are peft's business"),
     "token": (ANYTHING, "nothing is uploaded"),
     "save_original_format": (ANYTHING, "official names are the model's own"),

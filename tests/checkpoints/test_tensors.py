@@ -598,3 +598,21 @@ class TestKeywordsOfTransformers:
             model.save_pretrained(tmp_path, push_to_hub=True)
         with pytest.raises(TypeError, match="unexpected keyword argument 'max_shards'"):
             model.save_pretrained(tmp_path, max_shards=1)
+
+    @pytest.mark.parametrize("size", ["1KB", "2 KiB", 1000])
+    def test_a_size_of_shards_that_would_split_the_weights(
+        self, size: str | int, tmp_path: Path
+    ) -> None:
+        model = minibert.BertModel(tiny_config())
+        with pytest.warns(UserWarning, match="one file of .* bytes"):
+            model.save_pretrained(tmp_path, max_shard_size=size)
+        assert (tmp_path / "model.safetensors").is_file()
+        with pytest.raises(ValueError, match="max_shard_size should be a size"):
+            model.save_pretrained(tmp_path, max_shard_size="big")
+
+    @pytest.mark.parametrize("size", ["5GB", "1GiB", 10**9, None])
+    def test_a_size_of_shards_that_the_weights_fit_into(
+        self, size: str | int | None, tmp_path: Path, recwarn: pytest.WarningsRecorder
+    ) -> None:
+        minibert.BertModel(tiny_config()).save_pretrained(tmp_path, max_shard_size=size)
+        assert not [warned for warned in recwarn if "one file" in str(warned.message)]
