@@ -46,10 +46,10 @@ NAMES = """() => {
 }"""
 # Controls that can be used, with their sizes. Choices of a prediction are counted by themselves,
 # terms, numbers and commands are parts of sentences, and the strip is a picture with one tab stop.
-# The skip link is visible only with the focus.
+# The skip link is visible only with the focus. The list of scenes and Ask are always there.
 CONTROLS = """() => [...document.querySelectorAll("button, input, select, textarea, summary")]
   .filter(item => item.checkVisibility() && !item.closest("[inert], #scene-choices"))
-  .filter(item => !item.matches("#skip, #river-parts *, .term, .number, .command button"))
+  .filter(item => !item.matches("#skip, #scene-count, #ask-open, #river-parts *, .term, .number, .command button"))
   .map(item => [item.id || item.outerHTML, item.offsetWidth, item.offsetHeight])"""
 SECTIONS = ["text", "embeddings", "attention", "head", "hidden", "compare", "pooler", "predictions"]
 

@@ -64,6 +64,26 @@ def test_everything_is_behind_one_control(strip: Opened) -> None:
     assert not page.is_visible("#tab-text")
 
 
+def test_the_list_of_scenes_and_the_way_back_are_always_there(strip: Opened) -> None:
+    page = strip.page
+    page.evaluate("enter(0)")
+    strip.settle()
+    assert page.is_visible("#ask-open") and not page.is_visible("#scene-3")
+    page.click("#scene-count")
+    assert page.is_visible("#scene-3") and page.locator("#scenes .short").count() == 8
+    page.click("#scene-3")
+    strip.settle()
+    page.wait_for_function("() => location.hash.includes('scene=3')")
+    assert not page.is_visible("#scene-3")
+    page.click("#scene-next")
+    page.wait_for_function("() => location.hash.includes('scene=4')")
+    page.go_back()
+    page.wait_for_function("() => state.scene === 3")
+    assert re.match(r"(Scene|장면) 4 ", page.inner_text("#scene-count"))
+    page.go_forward()
+    page.wait_for_function("() => state.scene === 4")
+
+
 def test_a_changed_question_has_one_way_back_instead_of_the_act(strip: Opened) -> None:
     page = strip.page
     page.evaluate(STILL)

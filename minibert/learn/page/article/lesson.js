@@ -6,12 +6,13 @@ import { BLANK } from "./beginning.js";
 import { drawEnding } from "./ending.js";
 import { progressOf } from "./experiment.js";
 import { drawChoices, keepGuess, keptGuess } from "./guesses.js";
-import { SCENES, SCENE_COUNT } from "./order.js";
+import { SCENES, SCENE_COUNT, SHORT } from "./order.js";
 import { firstState, measuredAnyway, pressed, standing } from "./question.js";
 import { drawFigure, fillVerdict, saysNew, tellVerdict } from "./verdict.js";
 import { $, element } from "../parts/elements.js";
 import { rich } from "../parts/rich-text.js";
 import { scrollerOf } from "../parts/scrolling.js";
+import { stepAddress } from "../state/address.js";
 import { change } from "../state/change.js";
 import { current, refresh, requestOf } from "../state/current.js";
 import { page, root, words } from "../state/page.js";
@@ -36,13 +37,18 @@ export function buildLesson() {
       const item = element("li");
       const name = i < SCENE_COUNT ? i + 1 : "✓";
       item.append(
-        element("button", name, { type: "button", id: `scene-${i}`, onclick: () => enter(i) }),
+        element("button", name, {
+          type: "button",
+          id: `scene-${i}`,
+          className: SHORT.has(SCENES[i]?.id) ? "short" : "",
+          onclick: () => visit(i),
+        }),
       );
       return item;
     }),
   );
-  $("scene-back").onclick = () => enter(state.scene - 1);
-  $("scene-next").onclick = () => enter(state.scene + 1);
+  $("scene-back").onclick = () => visit(state.scene - 1);
+  $("scene-next").onclick = () => visit(state.scene + 1);
   $("scene-again").onclick = () => enter(state.scene);
   $("scene-act").onclick = act;
   $("explore").onclick = () => change({ explore: state.explore ? "" : "yes" });
@@ -67,8 +73,15 @@ export function drawStage() {
   }
   if (page.lesson) {
     $("explore").setAttribute("aria-pressed", !calm);
+    if (drawStage.calm !== calm) {
+      $("scene-list").open = !calm; // the reader may open it, too
+    }
+    drawStage.calm = calm;
   }
 }
+
+/** @type {boolean | null} */
+drawStage.calm = null;
 
 /**
  * Opens a scene, or the end after the last one. The page is set to the scene's state, whatever the
@@ -96,6 +109,16 @@ export async function enter(scene) {
   then?.();
   draw();
   beginWith("scene-title");
+}
+
+/**
+ * Opens a scene as a step of its own: Back in the browser returns to the scene before.
+ * @param {number} scene
+ */
+function visit(scene) {
+  stepAddress();
+  $("scene-list").open = !drawStage.calm;
+  return enter(scene);
 }
 
 /**
@@ -145,7 +168,7 @@ export function drawLesson() {
   $("ending").hidden = Boolean(scene);
   drawSceneNumbers();
   if (!scene) {
-    drawEnding(enter);
+    drawEnding(visit);
     return;
   }
   const written = `${scene.id}.${state.language}`;
@@ -245,6 +268,10 @@ function drawSceneNumbers() {
     const name = i < SCENE_COUNT ? `${i + 1}. ${t(`lesson.${SCENES[i].id}.title`)}` : "";
     button.setAttribute("aria-label", name || t("lesson.end.title"));
   }
+  $("scene-count").textContent =
+    state.scene < SCENE_COUNT
+      ? t("lesson.number", { scene: state.scene + 1, scenes: SCENE_COUNT })
+      : t("lesson.end.title");
   $("scene-back").disabled = state.scene === 0;
   $("scene-next").hidden = state.scene === SCENE_COUNT;
 }

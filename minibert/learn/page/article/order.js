@@ -61,10 +61,10 @@ export const ENGLISH = [
   sides,
   pair,
   sentence,
-  task,
-  unfreeze,
   training,
   step,
+  task,
+  unfreeze,
   several,
   transform,
   neurons,
@@ -88,15 +88,22 @@ export const KOREAN = [
   reviews,
   pair,
   meaning,
+  training,
+  step,
   task,
   unfreeze,
   which,
-  training,
-  step,
   several,
   transform,
   neurons,
 ];
+
+/** The eight scenes of each article for a reader who has twenty minutes. */
+export const SHORT = new Set([
+  ...["pieces", "numbers", "it", "guess"],
+  ...["eojeol", "senses", "patch", "reviews"],
+  ...["head", "heads", "training", "step"],
+]);
 
 /**
  * Whether the model has the weights that a scene needs, and was studied as it needs.

@@ -18,6 +18,11 @@ const TERMS_WEIGHT = 0.4;
 
 const UNKNOWN_WEIGHT = 0.3;
 
+// What an entry loses for a question that asks why if none of its phrasings does.
+const WHY_WEIGHT = 0.25;
+
+const WHY = /\bwhy\b|왜|까닭|이유/iu;
+
 const BEGINNING = 6; // letters, those of about two Hangul syllables
 
 // An entry below these scores does not fit. Of the phrasings in Ask that find their own entry when
@@ -332,6 +337,9 @@ function unknownShare(text, language) {
   return weigh(all.filter((one) => !counts.has(one))) / (weigh(all) || 1);
 }
 
+/** Whether a phrasing of an entry asks why: a definition alone does not answer that. */
+const answersWhy = memoized((texts) => phrasings(texts).some((text) => WHY.test(text)));
+
 /**
  * Returns entries and scores as pairs, the highest score first.
  * @param {[any, number][]} pairs
@@ -348,7 +356,12 @@ export function rankByLetters(text) {
   const letters = sharedLetters(text, language);
   const terms = sharedTerms(text, language);
   const unknown = UNKNOWN_WEIGHT * unknownShare(text, language);
-  return ranked(entries.map((one, i) => [one, letters[i] + TERMS_WEIGHT * terms[i] - unknown]));
+  const asksWhy = WHY.test(text);
+  /** @param {any} one */
+  const missed = (one) => (asksWhy && !answersWhy(one[language]) ? WHY_WEIGHT : 0);
+  return ranked(
+    entries.map((one, i) => [one, letters[i] + TERMS_WEIGHT * terms[i] - unknown - missed(one)]),
+  );
 }
 
 /**

@@ -63,9 +63,10 @@ function nodesOf(text, seen) {
  */
 function termNodes(text, seen) {
   const forms = termForms();
-  const edge = state.language === "en" ? "\\b" : "";
+  const [from, to] =
+    state.language === "en" ? ["(?<![\\p{L}\\p{N}])", "(?![\\p{L}\\p{N}])"] : ["", ""];
   const found = new RegExp(
-    `${edge}(${forms.map((/** @type {any[]} */ [form]) => form).join("|")})${edge}`,
+    `${from}(${forms.map((/** @type {any[]} */ [form]) => form).join("|")})${to}`,
     "giu",
   );
   const nodes = [];

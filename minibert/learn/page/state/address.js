@@ -95,17 +95,24 @@ export function remember() {
       return; // The reader has just edited the address, which is about to be read.
     }
     try {
-      history.replaceState(null, "", `#${said}`);
+      history[remember.isStep ? "pushState" : "replaceState"](null, "", `#${said}`);
+      remember.isStep = false;
       remember.address = location.hash;
     } catch {
       /* An iframe may not be allowed to change its address. */
     }
   }, 150);
 }
+remember.isStep = false;
 /** @type {any} */
 remember.later = null;
 /** @type {any} */
 remember.address = undefined;
+
+/** Lets the next address be a step of its own, which Back in the browser takes back. */
+export function stepAddress() {
+  remember.isStep = true;
+}
 
 /**
  * Sets the state from the address, and returns it. Values that do not fit this page are ignored.
