@@ -74,6 +74,7 @@ html_sidebars = {
         "sidebar/brand.html",
         "sidebar/language.html",
         "sidebar/search.html",
+        "sidebar/learn.html",
         "sidebar/scroll-start.html",
         "sidebar/navigation.html",
         "sidebar/scroll-end.html",
@@ -96,6 +97,18 @@ QUESTION = """
 
 <a href="learn.html#ask={id}">{tab}: “{text}”</a>
 """
+
+
+# at the top of the start page
+DOOR = """
+```{raw} html
+<p><a href="learn.html"><strong>%s</strong></a></p>
+```
+""" % (
+    "글 열기: 브라우저에서 BERT를 직접 움직여 보기"
+    if KOREAN
+    else "Open the article: a live BERT in your browser"
+)
 
 
 class SearchKorean(SearchLanguage):
@@ -208,7 +221,8 @@ def prepare_page(app: Sphinx, docname: str, source: list[str]) -> None:
     """Completes the pages that are made from other files, and changes the links of all pages."""
     if docname == "index":
         readme = ROOT / f"README{MARK}.md"
-        source[0] = linked(readme.read_text(encoding="utf-8"), ROOT) + source[0]
+        title, _, text = readme.read_text(encoding="utf-8").partition("\n")
+        source[0] = f"{title}\n{DOOR}" + linked(text, ROOT) + source[0]
     elif docname == "questions":
         source[0] += questions()
     elif not docname.startswith("api"):
