@@ -49,7 +49,8 @@ NAMES = """() => {
 # The skip link is visible only with the focus. The list of scenes and Ask are always there.
 CONTROLS = """() => [...document.querySelectorAll("button, input, select, textarea, summary")]
   .filter(item => item.checkVisibility() && !item.closest("[inert], #scene-choices"))
-  .filter(item => !item.matches("#skip, #scene-count, #ask-open, #river-parts *, .term, .number, .command button"))
+  .filter(item => !item.matches("#skip, #scene-count, #ask-open, #river-parts *"))
+  .filter(item => !item.matches(".term, .number, .command button"))
   .map(item => [item.id || item.outerHTML, item.offsetWidth, item.offsetHeight])"""
 SECTIONS = ["text", "embeddings", "attention", "head", "hidden", "compare", "pooler", "predictions"]
 
