@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from conftest import tiny_config
 from tiny_folder import classifier_folder
 
 from minibert import CrossEncoder, nearest
@@ -21,6 +22,12 @@ def test_distances_of_the_nearest(metric: Any, expected: list[float]) -> None:
     rows, scores = nearest([[0.0, 0.0]], [[0.0, 2.0], [1.0, 0.0], [3.0, 3.0]], 2, metric=metric)
     assert rows.tolist() == [[1, 0]]
     np.testing.assert_allclose(scores, [expected])
+
+
+def test_one_label_of_several() -> None:
+    """Such a classifier had its logit as its score. Now its config is refused: it has no loss."""
+    with pytest.raises(ValueError, match="needs two labels or more"):
+        tiny_config(num_labels=1, problem_type="single_label_classification")
 
 
 def test_a_prompt_beside_the_name_of_one(tmp_path: Path) -> None:
