@@ -134,6 +134,32 @@ def test_embedders(tmp_path: Path) -> None:
         assert abs(vectors - expected).max() < 1e-5
 
 
+def test_evaluated() -> None:
+    torch.manual_seed(0)
+    config = tiny_config(attn_implementation="cosine", vocab_size=len(VOCABULARY), num_labels=2)
+    model = BertForSequenceClassification(config).eval()
+    tokenizer = minibert.BertTokenizer(VOCABULARY)
+    texts = [*TEXTS, "korea", "hello", "how do trees"]
+    batch = tokenizer(texts, padding=True, return_tensors="pt")
+    with torch.no_grad():
+        states = by_hand(model.bert, dict(batch), cosine)
+        logits = model.classifier(model.bert.pooler(states))
+        model.classifier.bias -= logits.median(0).values  # so that both labels are predicted
+        logits = model.classifier(model.bert.pooler(states))
+        nearly = by_hand(model.bert, dict(batch), minibert.attention.eager_attention)
+    assert not torch.allclose(states, nearly)
+    golds = torch.tensor([0, 1, 0, 1, 1, 0])
+    expected_loss = nn.functional.cross_entropy(logits, golds).item()
+    expected_accuracy = (logits.argmax(-1) == golds).float().mean().item()
+    rows = [
+        {"text": text, "label": config.id2label[gold]}
+        for text, gold in zip(texts, golds.tolist(), strict=True)
+    ]
+    metrics = minibert.evaluate(model, tokenizer, rows).metrics
+    assert metrics["accuracy"] == pytest.approx(expected_accuracy)
+    assert metrics["loss"] == pytest.approx(expected_loss, abs=1e-5)
+
+
 def test_exported(tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")
     pytest.importorskip("onnxscript")
