@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from minibert.cli.loading import load_embedder, source_of
 from minibert.cli.options import (
     add_embedder,
+    add_fields,
     add_model,
     add_options,
     add_results,
@@ -22,6 +23,7 @@ from minibert.cli.options import (
 from minibert.cli.parser import Once, Parser, command
 from minibert.cli.results import ResultPrinter, UsageError
 from minibert.cli.texts import check_files, place_of, rows_of_arguments, shown_place
+from minibert.encoders.encoder_options import VectorOptions
 from minibert.text import Row, Table, read
 from minibert.text.read import has_columns
 from minibert.util.errors import Argument, Message, message_of
@@ -91,6 +93,7 @@ def add(parser: Parser) -> None:
         "cosine of the vectors.",
     )
     add_embedder(parser)
+    add_fields(parser, VectorOptions, "overflow")
     for name, help_text in _PROMPTS.items():
         parser.add_argument(f"--{name}-prompt", metavar="PROMPT", help=help_text)
     add_options(parser, "--top-k", default=5, help="Number of texts to show for each query.")
@@ -124,7 +127,8 @@ def search(options: argparse.Namespace) -> None:
     vectors = _vectors(options, of_corpus, texts)
     count = options.top_k if options.rerank is None else max(RERANKED, options.top_k)
     asked = [query.text for query in queries]
-    matches = _matches(embedder, asked, vectors, texts, count, options.unique)
+    encoded = embedder.encode_query(asked, overflow=options.overflow)
+    matches = _matches(embedder, encoded, vectors, texts, count, options.unique)
     if options.rerank is not None:
         matches = _reranked(options, asked, matches, texts)
     with ResultPrinter(options) as results:
@@ -202,13 +206,15 @@ def _vectors(options: argparse.Namespace, embedder: TextEncoder, texts: list[str
     from minibert.vectors.folder import open_checked_vectors
 
     if options.vectors is None:
-        return embedder.encode_document(texts, show_progress_bar=bool(is_watched()))
+        return embedder.encode_document(
+            texts, overflow=options.overflow, show_progress_bar=bool(is_watched())
+        )
     return open_checked_vectors(options.vectors, embedder, texts, embedder.prompt_for("document"))
 
 
 def _matches(
     embedder: TextEncoder,
-    queries: list[str],
+    encoded: Any,
     vectors: Any,
     texts: list[str],
     count: int,
@@ -220,7 +226,6 @@ def _matches(
     """
     from minibert.encoders.arithmetic.search import nearest
 
-    encoded = embedder.encode_query(queries)
     width = min(count, len(texts))
     while True:
         rows, scores = nearest(encoded, vectors, width, metric=embedder.similarity_fn_name)

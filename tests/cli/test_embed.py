@@ -133,3 +133,22 @@ def test_a_corpus_and_its_vectors_in_arrow(
         assert main(["search", "a fox", *searched, "-m", "minibert-tiny", "--jsonl"]) == 0
         [hit] = json.loads(capsys.readouterr().out.splitlines()[-1])["results"]
         assert (hit["id"], hit["text"]) == ("k2", "a fox")
+
+
+def test_a_search_can_do_what_its_warning_of_long_texts_says(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text("a fox\n" + "the cat sleeps " * 300 + "\n", encoding="utf-8")
+    typed = ["search", "cat", "--corpus", str(corpus), "-m", "minibert-tiny", "--jsonl"]
+    assert main(typed) == 0
+    truncated = capsys.readouterr()
+    assert "--overflow mean" in truncated.err
+    assert main([*typed, "--overflow", "mean"]) == 0
+    averaged = capsys.readouterr()
+    assert "truncated" not in averaged.err
+    scores = [
+        {hit["line"]: hit["score"] for hit in json.loads(shown.out)["results"]}
+        for shown in (truncated, averaged)
+    ]
+    assert scores[0][1] == pytest.approx(scores[1][1]) and scores[0][2] != scores[1][2]
