@@ -27,8 +27,6 @@ class ModelCompatibility(nn.Module):
     supports_gradient_checkpointing: ClassVar[bool] = True
     _no_split_modules: ClassVar[list[str]] = ["BertEmbeddings", "BertLayer"]
     _tied_weights_keys: Any = None
-    # A loss is the mean of a batch, whatever the Trainer counts for gradient accumulation.
-    accepts_loss_kwargs: ClassVar[bool] = False
     # Quantizers, launchers and the Trainer read these: nothing is to be treated differently.
     _keep_in_fp32_modules: ClassVar[frozenset[str]] = frozenset()
     _keep_in_fp32_modules_strict: ClassVar[frozenset[str]] = frozenset()

@@ -1,4 +1,9 @@
-"""The pieces of a vocabulary by their ids."""
+"""The pieces of a vocabulary by their ids.
+
+>>> from minibert import BertTokenizer
+>>> pieces_by_id(BertTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a"]))[-1]
+'a'
+"""
 
 from __future__ import annotations
 

@@ -82,27 +82,27 @@ def a_file_of_another_encoding(name: str) -> Any:
 
 
 def a_file_without_the_column(name: str) -> Any:
-    Path(name).write_text("a text\n")
+    Path(name).write_text("a text\n", encoding="utf-8")
     return list(read(name, Table("sentence")))
 
 
 def another_column(name: str) -> Any:
-    Path("table.csv").write_text(f"{name},another\n1,2\n")
+    Path("table.csv").write_text(f"{name},another\n1,2\n", encoding="utf-8")
     return list(read("table.csv", Table("sentence")))
 
 
 def a_missing_column(name: str) -> Any:
-    Path("table.csv").write_text("a,b\n1,2\n")
+    Path("table.csv").write_text("a,b\n1,2\n", encoding="utf-8")
     return list(read("table.csv", Table(name)))
 
 
 def a_column_that_is_no_text(name: str) -> Any:
-    Path("table.jsonl").write_text(f'{{"{name}": 3}}\n')
+    Path("table.jsonl").write_text(f'{{"{name}": 3}}\n', encoding="utf-8")
     return list(read("table.jsonl", Table(name)))
 
 
 def a_column_that_is_no_number(name: str) -> Any:
-    Path("table.csv").write_text(f"text,{name}\na,b\n")
+    Path("table.csv").write_text(f"text,{name}\na,b\n", encoding="utf-8")
     return SequenceTask(Table(label=name), regression=True).read("table.csv")
 
 
@@ -132,7 +132,7 @@ def a_model_without_a_config(name: str) -> Any:
 
 def a_damaged_model(name: str) -> Any:
     Path(name).mkdir()
-    Path(name, "config.json").write_text("{")
+    Path(name, "config.json").write_text("{", encoding="utf-8")
     return minibert.BertModel.from_pretrained(name)
 
 
@@ -198,8 +198,8 @@ def test_a_file_of_vectors_has_any_name(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("texts").write_text("I love Korea.\n")
-    Path(name).write_text("I love Korea.\n")
+    Path("texts").write_text("I love Korea.\n", encoding="utf-8")
+    Path(name).write_text("I love Korea.\n", encoding="utf-8")
     command = ["search", "hello", "--corpus", "texts", "--vectors", name]
     assert main([*command, "--model", "minibert-tiny", "--offline"]) == 1
     error = capsys.readouterr().err

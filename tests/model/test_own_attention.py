@@ -87,7 +87,9 @@ class TestFolder:
     @pytest.mark.parametrize("name", ["eager", "sdpa"])
     def test_berts_own_are_not_written(self, name: str, tmp_path: Path) -> None:
         model_of(function=name).save_pretrained(tmp_path)
-        assert "attn_implementation" not in json.loads((tmp_path / "config.json").read_text())
+        assert "attn_implementation" not in json.loads(
+            (tmp_path / "config.json").read_text(encoding="utf-8")
+        )
         assert BertModel.from_pretrained(tmp_path).config.attn_implementation == "sdpa"
         loaded = BertModel.from_pretrained(tmp_path, attn_implementation="eager")
         assert loaded.config.attn_implementation == "eager"
