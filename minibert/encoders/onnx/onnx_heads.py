@@ -158,7 +158,7 @@ class OnnxHead(TextScorer):
         query: str,
         documents: Iterable[str],
         top_k: int | None = None,
-        return_documents: bool = False,
+        return_documents: bool = True,
         *,
         prompt: str | None = None,
         prompt_name: str | None = None,
