@@ -6,7 +6,7 @@ Nothing is shown or saved here, and no global state of matplotlib is touched.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -150,6 +150,44 @@ def plot_grid(
             color = "white" if is_dark[row, column] else "black"
             axes.text(column, row, word, ha="center", va="center", fontsize=8, color=color)
     figure.colorbar(picture, label=label)
+    return _with_fonts(figure)
+
+
+def plot_lines(
+    lines: Mapping[str, Sequence[float] | Tensor],
+    columns: Sequence[str],
+    title: str = "",
+    label: str = "",
+) -> Figure:
+    """Draw a line for each row of numbers, such as a probe's accuracy and selectivity by layer.
+
+    Args:
+        lines: The numbers of each line, (columns,), by its name, which the legend has.
+        columns: Names of the columns, from left to right, such as h0 to hL.
+        title: The heading.
+        label: Meaning of the numbers.
+
+    Raises:
+        ImportError: matplotlib is not installed. The error says what to install.
+        ValueError: No line, or one of another length.
+    """
+    if not lines:
+        raise ArgumentError("lines", "should have one line or more, not none.")
+    rows = {name: as_tensor("lines", values).float() for name, values in lines.items()}
+    for name, values in rows.items():
+        if values.shape != (len(columns),):
+            raise ArgumentError(
+                "lines",
+                f"should have {len(columns)} numbers each, one for each column, but {name!r} is of "
+                f"shape {tuple(values.shape)}.",
+            )
+    figure = _figure(1.8 + 0.5 * len(columns), 3.2, title)
+    axes = figure.add_subplot()
+    for name, values in zip(_labels(rows), rows.values(), strict=True):
+        axes.plot(range(len(columns)), values.numpy(), marker="o", markersize=4, label=name)
+    axes.set_xticks(range(len(columns)), _labels(columns), fontsize=8)
+    axes.set_ylabel(label)
+    axes.legend(fontsize=8)
     return _with_fonts(figure)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from minibert.study.plots import plot_attention, plot_grid, plot_pca, plot_similarity
+from minibert.study.plots import plot_attention, plot_grid, plot_lines, plot_pca, plot_similarity
 
 TOKENS = ["[CLS]", "나는", "love", "##ly", "[SEP]"]
 
@@ -67,6 +67,28 @@ def test_grid_labels_rows_and_columns_and_has_readable_words() -> None:
 def test_the_colors_of_a_grid_with_negative_values_are_centered_at_zero() -> None:
     image = plot_grid(torch.tensor([[-1.0, 4.0]]), ["x"], ["a", "b"]).axes[0].images[0]
     assert image.get_clim() == (-4.0, 4.0)
+
+
+def test_lines_of_layers() -> None:
+    accuracy, selectivity = torch.tensor([0.5, 0.7, 0.9]), [0.0, 0.25, -0.125]
+    figure = plot_lines(
+        {"accuracy": accuracy, "$selectivity$": selectivity}, ["h0", "h1", "h2"], "Probe", "share"
+    )
+    (axes,) = figure.axes
+    first, second = axes.lines
+    np.testing.assert_array_equal(first.get_ydata(), accuracy)
+    np.testing.assert_array_equal(second.get_ydata(), selectivity)
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["h0", "h1", "h2"]
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == [
+        "accuracy",
+        r"\$selectivity\$",
+    ]
+    assert axes.get_ylabel() == "share" and figure._suptitle.get_text() == "Probe"
+    figure.savefig(io.BytesIO(), dpi=30)
+    with pytest.raises(ValueError, match=r"2 numbers each, .* but 'b' is of shape \(3,\)"):
+        plot_lines({"a": [1.0, 2.0], "b": accuracy}, ["h0", "h1"])
+    with pytest.raises(ValueError, match="lines should have one line or more"):
+        plot_lines({}, ["h0"])
 
 
 def test_pca_preserves_distances_of_points_on_a_plane() -> None:
