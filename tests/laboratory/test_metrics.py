@@ -245,8 +245,15 @@ def test_entities_in_a_scheme(scheme: str, sentences: list[Any]) -> None:
             [[tag.replace("M-", "I-", 1) for tag in tags] for tags in part]
             for part in (expected, predicted)
         )
-    theirs = scores_of_seqeval(expected, predicted, mode="strict", scheme=SCHEMES[scheme][0])
-    assert_same(found, theirs, TOLERANCE)
+    # The strict IOE1 of seqeval knows no entity of one word before another of its kind.
+    is_lone_end = scheme == "IOE1" and any(
+        tag[0] == "E" and before != f"I{tag[1:]}"
+        for tags in [*expected, *predicted]
+        for before, tag in itertools.pairwise(["O", *tags])
+    )
+    if not is_lone_end:
+        strict = scores_of_seqeval(expected, predicted, mode="strict", scheme=SCHEMES[scheme][0])
+        assert_same(found, strict, TOLERANCE)
     if scheme != "BILOU":  # whose L- and U- seqeval has in strict mode only
         assert_same(found, scores_of_seqeval(expected, predicted), TOLERANCE)
 
