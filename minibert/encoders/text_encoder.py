@@ -252,13 +252,17 @@ class TextModel:
             settings: Their prompt, and what happens to long ones.
         """
         rows = tokenize_rows(self.tokenizer, list(texts), self.max_length, settings)
-        self._warn_of_unread(rows, settings)
+        self.warn_of_unread(rows, settings)
         return rows
 
-    def _warn_of_unread(self, rows: Rows, settings: Settings) -> None:
+    def warn_of_unread(self, rows: Rows, settings: Settings) -> None:
         """Warn once of texts that the vocabulary cannot read.
 
         The text itself stands in no message: a service writes them into its log.
+
+        Args:
+            rows: The tokenized texts.
+            settings: How they were tokenized.
         """
         if self._has_warned_of_unread:
             return

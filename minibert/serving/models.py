@@ -109,6 +109,10 @@ class Served:
                 if stopped.is_set():
                     break
                 requests.append(rows)
+            if requests:
+                settings = requests[0][1]
+                of_all = [row for one, _ in requests for row in one.rows]
+                self._encoder.warn_of_unread(Rows(of_all, range(len(of_all))), settings)
             return requests
 
         if sum(map(_size, inputs)) < MAX_CHARACTERS_AT_ONCE:

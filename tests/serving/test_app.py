@@ -508,6 +508,17 @@ class TestLimits:
         assert {"/", "/health/live", "/v1/embeddings"} <= schema["paths"].keys()
 
 
+@pytest.mark.parametrize("name", ["embedder", "reranker", "classifier"])
+def test_texts_that_cannot_be_read_are_said_once(
+    name: str, folders: Folders, recwarn: pytest.WarningsRecorder
+) -> None:
+    model = load(name, Source(getattr(folders, name)), precision=None, **QUEUE)
+    for _ in range(2):
+        asyncio.run(model.read(["hello", "\u4eca\u65e5\u306f\u96e8"]))
+    (message,) = [str(w.message) for w in recwarn if "1 of 2 texts" in str(w.message)]
+    assert "\u4eca" not in message
+
+
 class Stopped:
     """A model whose batches wait until `go` is set, and whose vectors are token counts."""
 
@@ -520,6 +531,9 @@ class Stopped:
 
     def settings(self, prompt_name: str | None) -> Settings:
         return Settings("", "truncate", 512)
+
+    def warn_of_unread(self, rows: Rows, settings: Settings) -> None:
+        pass
 
     def encode_rows(self, rows: Rows, settings: Settings) -> Vectors:
         self.began.set()
@@ -1442,6 +1456,9 @@ class Fixed:
 
     def settings(self, prompt_name: str | None) -> Settings:
         return Settings("", "truncate", 512)
+
+    def warn_of_unread(self, rows: Rows, settings: Settings) -> None:
+        pass
 
     def encode_rows(self, rows: Rows, settings: Settings) -> Any:
         if isinstance(self.values, list):

@@ -72,6 +72,9 @@ class Slow:
     def settings(self, prompt_name: str | None) -> Settings:
         return Settings("", "truncate", 512)
 
+    def warn_of_unread(self, rows: Rows, settings: Settings) -> None:
+        pass
+
     def encode_rows(self, rows: Rows, settings: Settings) -> Vectors:
         self.has_begun.set()
         assert self.go.wait(60)
