@@ -279,18 +279,21 @@ def _write(module: nn.Module, inputs: Batch, path: Path) -> None:
             shapes[name][1] = choices
     with torch.no_grad():
         names = list(module.eval()(**inputs))
-        torch.onnx.export(
+        program = torch.onnx.export(
             module,
             (),
-            path,
             kwargs=inputs,
             input_names=list(inputs),
             output_names=names,
             dynamic_shapes=shapes,
             dynamo=True,
-            external_data=False,
             verbose=False,
         )
+    assert program is not None
+    # the exporter notes for each node which lines of which files it comes from on this computer
+    for node in program.model.graph.all_nodes():
+        node.metadata_props.clear()
+    program.save(path, external_data=False)
 
 
 def _compare(graph: _Graph, path: Path, batch: Batch) -> tuple[float, float]:
