@@ -206,8 +206,10 @@ class Run:
             if self.processes.size == 1 or not is_lost_connection:
                 raise
             raise ConnectionAbortedError(
-                f"Process {self.processes.rank}: another process of this run has ended. "
-                f"{self._resume_hint()}"
+                Message(
+                    f"Process {self.processes.rank}: another process of this run has ended. ",
+                    self._resume_hint(),
+                )
             ) from error
 
     def _advance(self, report: Callable[[Record], None]) -> None:

@@ -79,6 +79,7 @@ def test_the_list_of_scenes_and_the_way_back_are_always_there(strip: Opened) -> 
     page.wait_for_function("() => location.hash.includes('scene=4')")
     page.go_back()
     page.wait_for_function("() => state.scene === 3")
+    strip.settle()
     assert re.match(r"(Scene|장면) 4 ", page.inner_text("#scene-count"))
     page.go_forward()
     page.wait_for_function("() => state.scene === 4")
