@@ -211,9 +211,13 @@ class PackedLayout:
 
         Rows of the tail have position 0. `tokens` is that of a `PaddedLayout`, and not needed here.
         """
-        runs = [torch.arange(length, device=device).repeat(count) for length, count in self.runs]
-        runs.append(torch.zeros(self.tail, dtype=torch.long, device=device))
-        return torch.cat(runs)  # (tokens,)
+        runs = []
+        for length, count in self.runs:
+            positions = torch.arange(length, device=device)
+            runs.append(positions if count == 1 else positions.repeat(count))
+        if self.tail:
+            runs.append(torch.zeros(self.tail, dtype=torch.long, device=device))
+        return runs[0] if len(runs) == 1 else torch.cat(runs)  # (tokens,)
 
     def check(self, tokens: torch.Size, argument: str = "input_ids") -> None:
         """Check that tokens are (tokens,), as many as the lengths add up to.

@@ -43,11 +43,17 @@ def packed_attention(
             key_length = length
         elif key_length > length:
             mask = _hide_keys(length, key_length, query.dtype)
+        queries = length
+        if len(layout.lengths) == 1:
+            queries = tokens  # those of a tail are not read, but zeros would have to be appended
         # keys and values have the strides of queries: they come from one product
-        q = _overlapping_view(query, start, count, length, length)
+        q = _overlapping_view(query, start, count, length, queries)
         k = _overlapping_view(key, start, count, length, key_length)
         v = _overlapping_view(value, start, count, length, key_length)
-        contexts.append(F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout))
+        context = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout)
+        if count * queries == tokens:
+            return context.transpose(1, 2).reshape(tokens, -1), None
+        contexts.append(context)
         start = end
     return merge_heads(contexts, layout), None
 

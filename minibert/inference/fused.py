@@ -118,6 +118,8 @@ class FusedEncoder(BertEncoder):
                 sample = layer.output(intermediate, attended)
             layers.append(FusedLayer(layer, inputs, kernel, self.dtype, scratch))
         self.layer = nn.ModuleList(layers)
+        # whether oneDNN compiles products for each number of rows
+        self.is_compiled = any(kernel.is_compiled for kernel in self._kernels())
         self.eval()
 
     @own_part
@@ -181,7 +183,7 @@ class FusedEncoder(BertEncoder):
         rows = shape[:-1].numel()
         # hooks see the batch as it came, and attention probabilities are those of a padded one
         if device_type == "cpu" and not output_attentions and not self.has_hooks:
-            hidden_states, layout = as_rows(hidden_states, layout)
+            hidden_states, layout = as_rows(hidden_states, layout, self.is_compiled)
         run = partial(
             super().forward,
             hidden_states,
@@ -251,11 +253,6 @@ class FusedEncoder(BertEncoder):
             for layer in distinct.values():
                 states = torch.zeros(shape, dtype=torch.float32, device="cpu")
                 layer(states, attend=values_as_context)
-
-    @property
-    def is_compiled(self) -> bool:
-        """Whether oneDNN compiles products for each number of rows."""
-        return any(kernel.is_compiled for kernel in self._kernels())
 
     @property
     def has_hooks(self) -> bool:
@@ -342,21 +339,30 @@ class FusedEncoder(BertEncoder):
         return f"precision={self.precision!r}, {counts}"
 
 
-def as_rows(hidden_states: Tensor, layout: Layout) -> tuple[Tensor, PackedLayout]:
-    """Any batch as rows (tokens, hidden), padded to `rounded_tokens` of them, and their layout.
+def as_rows(
+    hidden_states: Tensor, layout: Layout, is_compiled: bool = True
+) -> tuple[Tensor, PackedLayout]:
+    """Any batch as rows (tokens, hidden) and their layout.
 
     The rows of a padded batch (batch, seq, hidden) are all of its places. Its mask hides the same
     ones as before.
+
+    Args:
+        hidden_states: (batch, seq, hidden), or (tokens, hidden) when packed.
+        layout: Their layout.
+        is_compiled: Whether the rows are padded to `rounded_tokens`.
     """
-    rows = hidden_states.flatten(0, -2)
-    padding = rounded_tokens(len(rows)) - len(rows)
+    rows = hidden_states if hidden_states.dim() == 2 else hidden_states.flatten(0, -2)
+    padding = rounded_tokens(len(rows)) - len(rows) if is_compiled else 0
     if isinstance(layout, PackedLayout):
-        if not padding:
-            return rows, layout
         lengths, tail = layout.lengths, layout.tail
     else:
         lengths, tail = [hidden_states.shape[1]] * hidden_states.shape[0], 0
-    return F.pad(rows, (0, 0, 0, padding)), PackedLayout(lengths, tail + padding, layout.mask)
+    if padding:
+        rows = F.pad(rows, (0, 0, 0, padding))
+    elif isinstance(layout, PackedLayout):
+        return rows, layout
+    return rows, PackedLayout(lengths, tail + padding, layout.mask)
 
 
 def _rebuild(pickled: bytes) -> FusedEncoder:
@@ -531,13 +537,21 @@ class FusedLayer(BertLayer):
         project, mix, widen, narrow = self.kernels
         attention_norm, output_norm = self.norms
         projected = project(hidden_states)  # (..., 3 * hidden)
-        heads = projected.view(*hidden_states.shape[:-1], *self.heads)
-        query, key, value = heads.unbind(-3)
-        context, weights = attend(query, key, value, layout, 0.0)
+        context, weights = attend(*self._split(projected), layout, 0.0)
         if attentions is not None and weights is not None:
             attentions.append(weights.float())
-        attended = torch.layer_norm(mix(context, hidden_states), *attention_norm)
-        return torch.layer_norm(narrow(widen(attended), attended), *output_norm)
+        attended = torch.native_layer_norm(mix(context, hidden_states), *attention_norm)[0]
+        return torch.native_layer_norm(narrow(widen(attended), attended), *output_norm)[0]
+
+    def _split(self, projected: Tensor) -> Iterable[Tensor]:
+        """Query, key and value, (..., heads, head_size) each, of (..., 3 * hidden)."""
+        if projected.dim() > 2:
+            return projected.view(*projected.shape[:-1], *self.heads).unbind(-3)
+        # `view` and `unbind` would call torch eight times, as much as a product of few rows takes
+        parts, heads, size = self.heads
+        shape = len(projected), heads, size
+        strides = parts * heads * size, size, 1
+        return [projected.as_strided(shape, strides, i * heads * size) for i in range(parts)]
 
     def _save_to_state_dict(
         self, destination: dict[str, Any], prefix: str, keep_vars: bool

@@ -46,7 +46,7 @@ class Kernel:
             x: The inputs.
             residual: Added to the result, of the same shape. The result takes on its dtype.
         """
-        y = self.product(x.to(self.bias.dtype))
+        y = self.product(x if x.dtype == self.bias.dtype else x.to(self.bias.dtype))
         if self.activation is not None:
             y = self.activation(y)
         if residual is None:
@@ -111,7 +111,7 @@ class GroupedKernel(PlainKernel):
         groups, inputs, outputs = self._weights.shape
         product = torch.bmm(x.expand(groups, rows, inputs), self._weights)
         # the bias is added on the way to the order of the result, which has to be copied anyway
-        y = product.new_empty(rows, groups, outputs)
+        y = torch.empty(rows, groups, outputs, dtype=product.dtype, device=product.device)
         torch.add(product.transpose(0, 1), self._biases, out=y)
         y = y.view(rows, groups * outputs)
         if self.activation is not None:
@@ -246,8 +246,9 @@ class Int8Kernel(Kernel):
             padded = padded.flatten(0, -2)
         rows = self._to_bytes(padded)  # (tokens, inputs + 8) bytes
         words = rows.view(torch.float32)
-        step = words.narrow(1, words.shape[1] - 2, 1)  # (tokens, 1)
-        low = words.narrow(1, words.shape[1] - 1, 1)  # (tokens, 1)
+        tokens, width = words.shape
+        step = words.as_strided((tokens, 1), (width, 1), width - 2)
+        low = words.as_strided((tokens, 1), (width, 1), width - 1)
         y = self._integer_product(rows)
         torch.addcmul(self.bias, y, step, out=y).addcmul_(low, self._sums)
         if x.dim() > 2:
