@@ -117,7 +117,7 @@ def adapted(model: Any, head: str, adapter: tuple[str, dict[str, Any]], train: b
 
 @programs(
     "adapters",
-    share=0.4,
+    quick=10,
     adapter=adapters(),
     head=st.sampled_from(HEADS),
     train=st.booleans(),

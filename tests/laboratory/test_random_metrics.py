@@ -48,7 +48,7 @@ def label_pairs(draw: st.DrawFn) -> tuple[list[int], list[int]]:
     return [expected for expected, _ in rows], [predicted for _, predicted in rows]
 
 
-@programs("metrics", share=0.4, pair=label_pairs())
+@programs("metrics", share=1 / 9, quick=10, pair=label_pairs())
 def test_one_class_a_row(pair: tuple[list[int], list[int]]) -> None:
     expected, predicted = pair
     scores = classification_scores(expected, predicted)
@@ -73,7 +73,7 @@ SCORES = st.one_of(
 )
 
 
-@programs("metrics", share=0.4, data=st.data())
+@programs("metrics", share=1 / 9, quick=10, data=st.data())
 def test_several_classes_a_row(data: st.DataObject) -> None:
     rows, classes = data.draw(st.integers(1, 12)), data.draw(st.integers(1, 4))
     shape = (rows, classes)
@@ -116,7 +116,8 @@ def test_several_classes_a_row(data: st.DataObject) -> None:
 
 @programs(
     "metrics",
-    share=0.4,
+    share=1 / 9,
+    quick=10,
     documents=st.lists(
         st.tuples(st.integers(-1, 3) | st.floats(0, 5), st.sampled_from([0.0, 0.5, 1.0]) | SCORES),
         min_size=2,
@@ -152,7 +153,10 @@ NUMBERS = st.one_of(
 
 
 @programs(
-    "metrics", share=0.4, pairs=st.lists(st.tuples(NUMBERS, NUMBERS), min_size=2, max_size=20)
+    "metrics",
+    share=1 / 9,
+    quick=10,
+    pairs=st.lists(st.tuples(NUMBERS, NUMBERS), min_size=2, max_size=20),
 )
 def test_numbers(pairs: list[tuple[float, float]]) -> None:
     expected, predicted = np.array(pairs, dtype=np.float64).T
@@ -227,7 +231,8 @@ def scores_of_seqeval(expected: Any, predicted: Any, **options: Any) -> dict[str
 
 @programs(
     "metrics",
-    share=0.4,
+    share=1 / 9,
+    quick=10,
     scheme=st.sampled_from(list(SCHEMES)),
     sentences=st.lists(st.tuples(chunks, chunks), min_size=1, max_size=4),
 )
@@ -270,7 +275,7 @@ def tag_pairs(draw: st.DrawFn, tags: st.SearchStrategy[str]) -> tuple[list[Any],
     return right, guesses
 
 
-@programs("metrics", share=0.4, pair=tag_pairs(tagged | st.sampled_from("BIES")))
+@programs("metrics", share=1 / 9, quick=10, pair=tag_pairs(tagged | st.sampled_from("BIES")))
 def test_entities_of_any_tags(pair: tuple[list[Any], list[Any]]) -> None:
     """Tags that follow no scheme, as models predict them, in the default mode of seqeval."""
     assert_same(entity_scores(*pair), scores_of_seqeval(*pair), TOLERANCE)
@@ -327,14 +332,18 @@ def scores_of_conlleval(expected: list[list[str]], predicted: list[list[str]]) -
 
 
 # conlleval.pl has no rule for B- behind E-, which no scheme of its time has
-@programs("metrics", share=0.4, pair=tag_pairs(tagged.filter(lambda tag: tag[0] in "BIO")))
+@programs(
+    "metrics", share=1 / 9, quick=10, pair=tag_pairs(tagged.filter(lambda tag: tag[0] in "BIO"))
+)
 def test_chunks_that_begin_with_b(pair: tuple[list[Any], list[Any]]) -> None:
     found = entity_scores(*pair)
     del found["macro_f1"]
     assert_same(found, scores_of_conlleval(*pair), TOLERANCE)
 
 
-@programs("metrics", share=0.4, pair=tag_pairs(tagged.filter(lambda tag: tag[0] in "IEO")))
+@programs(
+    "metrics", share=1 / 9, quick=10, pair=tag_pairs(tagged.filter(lambda tag: tag[0] in "IEO"))
+)
 def test_chunks_that_end_with_e(pair: tuple[list[Any], list[Any]]) -> None:
     found = entity_scores(*pair)
     del found["macro_f1"]
@@ -375,7 +384,7 @@ questions = st.lists(
 )
 
 
-@programs("metrics", share=0.4, rows=questions)
+@programs("metrics", share=1 / 9, quick=10, rows=questions)
 def test_answers(rows: list[tuple[list[str], str]]) -> None:
     """As the script of SQuAD 2.0, and where all answers have words as that of SQuAD 1.1."""
     second = []

@@ -167,7 +167,9 @@ def step(library: Any, head: str, fields: dict[str, Any], call: dict[str, Any]) 
     return values, {name: grad for name, grad in gradients.items() if grad is not None}
 
 
-@programs("models", fields=configs(), head=st.sampled_from(["BertModel", *HEADS]), call=calls)
+@programs(
+    "models", share=0.8, fields=configs(), head=st.sampled_from(["BertModel", *HEADS]), call=calls
+)
 def test_outputs_and_gradients(fields: dict[str, Any], head: str, call: dict[str, Any]) -> None:
     if call["labels"] and head == "BertModel":
         call = {**call, "labels": False}
@@ -183,7 +185,9 @@ changes = st.lists(
 )
 
 
-@programs("files", share=0.3, fields=configs(), head=st.sampled_from(HEADS), steps=changes)
+@programs(
+    "models", share=0.2, quick=8, fields=configs(), head=st.sampled_from(HEADS), steps=changes
+)
 def test_changed_saved_and_loaded(fields: dict[str, Any], head: str, steps: list[str]) -> None:
     """The same changes in both libraries, and files that either may have written."""
     call: dict[str, Any] = {

@@ -28,7 +28,8 @@ NOT_PACKED = ("BertForMultipleChoice", "BertForQuestionAnswering")
 
 @programs(
     "packing",
-    share=0.8,
+    share=0.6,
+    quick=20,
     lengths=st.lists(st.integers(1, 20), min_size=1, max_size=8),
     head=st.sampled_from(["BertModel", *HEADS]),
     config=st.fixed_dictionaries(
@@ -105,6 +106,7 @@ def pooled(states: Tensor, first: Tensor, name: str, skip: int) -> Tensor:
 
 @programs(
     "packing",
+    share=0.4,
     texts=TEXTS,
     poolings=st.lists(st.sampled_from(POOLINGS), min_size=1, max_size=3, unique=True),
     include_prompt=st.booleans(),
