@@ -11,7 +11,7 @@ import pytest
 import torch
 from conftest import HEADS, ragged_batch, tiny_config, with_reference
 from hypothesis import strategies as st
-from programs import compare, programs
+from programs import compare, programs, seed
 from safetensors.torch import load_file
 
 peft = pytest.importorskip("peft")
@@ -86,9 +86,9 @@ def labels_of(head: str, ids: torch.Tensor) -> dict[str, torch.Tensor]:
 def adapted(model: Any, head: str, adapter: tuple[str, dict[str, Any]], train: bool) -> Any:
     """Loss, outputs and gradients, the saved adapter, and outputs after a step and merging."""
     kind, options = adapter
-    torch.manual_seed(2)
+    seed(2)
     wrapped = peft.get_peft_model(model, getattr(peft, kind)(**options)).train(train)
-    torch.manual_seed(3)
+    seed(3)
     with torch.no_grad():
         for _, parameter in sorted(wrapped.named_parameters()):
             if parameter.requires_grad:
@@ -97,7 +97,7 @@ def adapted(model: Any, head: str, adapter: tuple[str, dict[str, Any]], train: b
     batch |= labels_of(head, batch["input_ids"])
     if head == "BertForMultipleChoice":
         batch = {name: x[:, None] if x.ndim == 2 else x * 0 for name, x in batch.items()}
-    torch.manual_seed(4)
+    seed(4)
     out = wrapped(**batch)
     out.loss.backward()
     gradients = {
@@ -130,6 +130,6 @@ def test_adapters(
         # of classes of transformers peft leaves out the tied decoder (docs/integrations.md)
         adapter = (adapter[0], {**adapter[1], "exclude_modules": ["decoder"]})
     labels = {} if head == "BertForQuestionAnswering" else {"num_labels": 3}
-    torch.manual_seed(0)
+    seed(0)
     pair = with_reference(head, tiny_config(attn_implementation=attention, **labels))
     compare(*(lambda model=model: adapted(model, head, adapter, train) for model in pair))

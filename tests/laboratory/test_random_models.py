@@ -10,7 +10,7 @@ import pytest
 import torch
 from conftest import HEADS
 from hypothesis import strategies as st
-from programs import assert_same, compare, programs
+from programs import assert_same, compare, programs, seed
 from torch import Tensor
 
 import minibert
@@ -71,10 +71,10 @@ calls = st.fixed_dictionaries(
 
 def build(library: Any, head: str, fields: dict[str, Any], call: dict[str, Any]) -> Any:
     """A model whose weights are those of `call["seed"]` in both libraries."""
-    torch.manual_seed(call["seed"])
+    seed(call["seed"])
     config = library.BertConfig(**fields, attn_implementation=call["attn_implementation"])
     model = getattr(library, head)(config)
-    torch.manual_seed(call["seed"])
+    seed(call["seed"])
     named = dict(model.named_parameters())
     with torch.no_grad():
         for name in sorted(named):  # the order of registration may differ
@@ -152,7 +152,7 @@ def step(library: Any, head: str, fields: dict[str, Any], call: dict[str, Any]) 
     """Outputs and gradients of one call."""
     model = build(library, head, fields, call)
     arguments = batch_of(head, fields, call)
-    torch.manual_seed(1)
+    seed(1)
     enabled = call["autocast"] is not None
     with torch.autocast("cpu", call["autocast"] or torch.bfloat16, enabled=enabled):
         output = model(**arguments, output_hidden_states=call["hidden_states"])
