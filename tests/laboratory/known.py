@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import tempfile
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
 from conftest import tiny_config, with_reference
 from programs import Failure, Known, outcome
 from tiny_folder import sentence_folder
 
+import minibert
 from minibert import SentenceEmbedder
+
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 
 
 def boolean_masks_differ() -> bool:
@@ -23,19 +29,41 @@ def boolean_masks_differ() -> bool:
     return not torch.equal(*states)
 
 
-def longer_vectors_raise() -> bool:
-    """Whether three dimensions of a model that keeps two raise an error only here."""
+@functools.cache
+def embedders() -> tuple[SentenceEmbedder, Any]:
+    """A model of both libraries that keeps two dimensions, and has a prompt for passages."""
     library = importlib.import_module("sentence_transformers")
     pooling = ("Pooling", {"embedding_dimension": 32, "pooling_mode": "mean"})
     with tempfile.TemporaryDirectory() as folder:
-        settings = {"config_sentence_transformers": {"truncate_dim": 2}}
-        sentence_folder(Path(folder), pooling, layers=1, **settings)
+        settings = {"truncate_dim": 2, "prompts": {"passage": "how tall "}}
+        sentence_folder(Path(folder), pooling, layers=1, config_sentence_transformers=settings)
         ours = SentenceEmbedder.from_pretrained(folder, precision=None)
         theirs = library.SentenceTransformer(folder, device="cpu", truncate_dim=2)
-    found, expected = (
-        outcome(lambda m=m: m.encode("hello", truncate_dim=3)) for m in (ours, theirs)
-    )
+    return ours, theirs
+
+
+def raises_only_here(**options: Any) -> bool:
+    """Whether a call of `encode` raises an error only here."""
+    found, expected = (outcome(lambda m=m: m.encode("hello", **options)) for m in embedders())
     return isinstance(found, Failure) and not isinstance(expected, Failure)
+
+
+def passages_have_no_prompt() -> bool:
+    """Whether sentence-transformers encodes a document without the prompt for passages."""
+    ours, theirs = (model.encode_document("hello") for model in embedders())
+    plain = embedders()[0].encode("hello")
+    return not np.allclose(ours, plain) and np.allclose(theirs, plain, atol=1e-6)
+
+
+def rows_keep_a_former_token() -> bool:
+    """Whether a new [SEP] is in the rows of transformers only after saving and loading."""
+    vocabulary = {token: number for number, token in enumerate([*SPECIAL, "a", "b"])}
+    rows = []
+    for library in (minibert, importlib.import_module("transformers")):
+        tokenizer = library.BertTokenizer(vocab=vocabulary)
+        tokenizer.sep_token = "b"
+        rows.append(tokenizer("a")["input_ids"])
+    return rows == [[2, 5, 6], [2, 5, 3]]
 
 
 KNOWN: list[Known] = [
@@ -50,7 +78,28 @@ KNOWN: list[Known] = [
         "more dimensions than the model keeps",
         "in sentence-transformers the call decides, and here the rest of a vector is not computed",
         "docs/migrating.md",
-        "A `truncate_dim` of a call above the model's raises an error.",
-        longer_vectors_raise,
+        "A `truncate_dim` of a call above the model's raises an error",
+        lambda: raises_only_here(truncate_dim=3),
+    ),
+    Known(
+        "all features of a model",
+        "a dict of the tensors of sentence-transformers has no place here",
+        "docs/migrating.md",
+        "so does `output_value=None`.",
+        lambda: raises_only_here(output_value=None),
+    ),
+    Known(
+        "a document of a model with a prompt for passages",
+        "the guide of sentence-transformers says so, but there every model has an empty document",
+        "docs/migrating.md",
+        "`encode_document` the prompt `passage` or `corpus`, then the default one.",
+        passages_have_no_prompt,
+    ),
+    Known(
+        "another [CLS] or [SEP]",
+        "transformers makes its template when it loads",
+        "docs/parity.md",
+        "rows keep the former one until the tokenizer is saved and loaded | rows have the new one",
+        rows_keep_a_former_token,
     ),
 ]

@@ -210,8 +210,6 @@ def compare_calls(this: Any, that: Any, call: tuple[str, Any, dict[str, Any]]) -
         expected = outcome(lambda: run(that, call))
     precision = options.get("precision") or "float32"
     if isinstance(found, Failure) or isinstance(expected, Failure):
-        if precision in ("int8", "uint8") and (isinstance(texts, str) or len(texts) == 1):
-            return  # a known difference
         assert isinstance(found, Failure), f"only the reference raises: {expected.error!r}"
         assert isinstance(expected, Failure), f"only minibert raises: {found.error!r}"
         return
@@ -233,7 +231,7 @@ def compare_calls(this: Any, that: Any, call: tuple[str, Any, dict[str, Any]]) -
 PLAIN = {"precision": "float32", "convert_to_numpy": True, "convert_to_tensor": False}
 
 
-@programs("stacks", share=0.9, stack=stacks(), data=st.data())
+@programs("stacks", share=0.9, quick=10, stack=stacks(), data=st.data())
 def test_calls(
     tiny: tuple[SentenceEmbedder, Any], stack: dict[str, Any], data: st.DataObject
 ) -> None:
@@ -247,7 +245,7 @@ def test_calls(
         assert_close(*pairs)
 
 
-@programs("stacks", share=0.1, quick=5, stack=stacks(), data=st.data())
+@programs("stacks", share=0.1, quick=3, stack=stacks(), data=st.data())
 def test_saved(
     tiny: tuple[SentenceEmbedder, Any], stack: dict[str, Any], data: st.DataObject
 ) -> None:

@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 from programs import compare, programs
 
 import minibert
+from minibert.tokenization.added import AddedToken
 
 transformers = importlib.import_module("transformers")
+ADDED = {minibert: AddedToken, transformers: transformers.AddedToken}
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 PIECES = list("abcdeé한글木1!,-") + ["##" + x for x in "abcd1é글"] + ["ab", "##cd", "İ", "Café"]
 texts = st.lists(
@@ -22,6 +24,7 @@ texts = st.lists(
     ),
     max_size=12,
 ).map("".join)
+FLAGS = ("lstrip", "rstrip", "single_word", "normalized")
 calls = st.fixed_dictionaries(
     {
         "pair": st.booleans(),
@@ -33,7 +36,22 @@ calls = st.fixed_dictionaries(
         "truncation": st.sampled_from([False, True, "only_first"]),
         "max_length": st.sampled_from([None, 6, 9]),
         "side": st.sampled_from(["right", "left"]),
-        "new": st.sampled_from([None, "token", "special"]),
+        "new": st.lists(
+            st.fixed_dictionaries(
+                {
+                    "content": st.sampled_from(["<new>", "ab", "Ab", "é", "x y", "글", "[MASK]"]),
+                    "special": st.booleans(),
+                    **dict.fromkeys(FLAGS, st.sampled_from([False, False, True])),
+                }
+            ),
+            max_size=2,
+        ),
+        "named": st.none()
+        | st.tuples(
+            st.sampled_from(["sep_token", "cls_token", "mask_token", "pad_token"]),
+            st.sampled_from(["<new>", "ab", "a", "[MASK]", "[SEP]"]),
+            st.booleans(),
+        ),
         "reload": st.booleans(),
     }
 )
@@ -47,9 +65,18 @@ def encode(library: Any, vocabulary: list[str], batch: list[Any], call: dict[str
         path.write_text("\n".join([*SPECIAL, *vocabulary]) + "\n", encoding="utf-8")
         options = {name: call[name] for name in names}
         tokenizer = library.BertTokenizer.from_pretrained(folder, **options)
-        if call["new"]:
-            tokenizer.add_tokens(["<new>"], special_tokens=call["new"] == "special")
-        if call["reload"]:
+        for new in call["new"]:
+            flags = {name: new[name] for name in FLAGS}
+            tokenizer.add_tokens(ADDED[library](new["content"], **flags), new["special"])
+        if call["named"]:
+            name, token, is_assigned = call["named"]
+            if is_assigned and token in tokenizer.get_vocab():
+                setattr(tokenizer, name, token)
+            else:
+                tokenizer.add_special_tokens({name: token})
+        # Rows of transformers keep the former [CLS] and [SEP] until then: a known difference.
+        renamed = call["named"] and call["named"][0] in ("cls_token", "sep_token")
+        if call["reload"] or renamed:
             tokenizer.save_pretrained(f"{folder}/saved")
             tokenizer = library.BertTokenizer.from_pretrained(f"{folder}/saved")
     # After saving: transformers forgets sides that were assigned, and minibert saves them.

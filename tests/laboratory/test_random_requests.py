@@ -1,10 +1,13 @@
-"""GET /openapi.json says what the service accepts and sends."""
+"""Random requests: GET /openapi.json says what the service accepts and sends."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
+from hypothesis import settings
+from programs import drawn
 from tiny_folder import classifier_folder, sentence_folder
 
 pytest.importorskip("fastapi")
@@ -36,7 +39,13 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 def failures(app: Any, max_examples: int, phases: list[str]) -> list[str]:
-    """What schemathesis finds with all its checks."""
+    """What schemathesis finds with all its checks.
+
+    Args:
+        app: The service.
+        max_examples: Requests to each operation.
+        phases: Those of schemathesis.
+    """
     headers = {"Authorization": f"Bearer {KEY}"}
     config = schemathesis.Config.from_dict(
         {
@@ -51,22 +60,30 @@ def failures(app: Any, max_examples: int, phases: list[str]) -> list[str]:
     )
     schema = schemathesis.openapi.from_asgi("/openapi.json", app, config=config, headers=headers)
     found = []
-    finished = 0
     for event in from_schema(schema).execute():
         if isinstance(event, events.NonFatalError | events.FatalError):
             found.append(str(event.value if hasattr(event, "value") else event.exception))
         if isinstance(event, events.ScenarioFinished):
-            finished += 1
+            drawn["requests"] += len(event.recorder.cases)
             for checks in event.recorder.checks.values():
                 for check in checks:
                     if check.failure_info is not None:
                         found.append(f"{event.recorder.label}: {check.failure_info.failure}")
-    assert finished
     return found
 
 
 def test_requests_and_responses_are_as_described(app: Any) -> None:
-    assert not failures(app, 2, ["fuzzing"])
+    """Two requests to each operation by default, and thousands where those are asked for."""
+    profile = settings.default
+    assert profile is not None
+    operations = sum(len(methods) for methods in app.openapi()["paths"].values())
+    each, phases = 2, ["fuzzing"]
+    if profile.max_examples > 25:
+        each = math.ceil(profile.max_examples / operations)
+        phases = ["examples", "coverage", "fuzzing", "stateful"]
+    before = drawn["requests"]
+    assert not failures(app, each, phases)
+    assert drawn["requests"] > before
 
 
 @pytest.mark.slow
