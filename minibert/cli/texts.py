@@ -17,6 +17,7 @@ from minibert.cli.results import UsageError
 from minibert.text import Row, Table, read
 from minibert.text.location import Location
 from minibert.text.read import data_files, has_columns
+from minibert.util.progress import tell
 
 
 def rows_of(
@@ -44,6 +45,8 @@ def rows_of(
         refuse_options(
             options, OF_FILES, "says how --file is read. Texts as arguments are read as they stand."
         )
+        for text in filter(os.path.isfile, options.texts):
+            tell(f"{text!r} is read as a text, though a file has that name: --file reads the file.")
         return iter(rows_of_arguments(options.texts, table))
     needed = [*table.needed, *(name for name in columns if name is not None)]
     if options.file is None and not has_pipe():

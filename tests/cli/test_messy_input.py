@@ -211,6 +211,23 @@ def replace_stdin(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
 KOREAN = "나는 오늘 학교에 갔다\n우리는 한국어를 공부합니다\n"
 
 
+def test_a_text_that_names_a_file_is_mentioned(
+    models: dict[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The text is that name, as it was typed. Whoever meant the file reads which option takes it."""
+    monkeypatch.chdir(tmp_path)
+    Path("lines.txt").write_text("dog\n", encoding="utf-8")
+
+    assert main(["tokenize", "-m", models["BERT"], "--jsonl", "lines.txt", "cat"]) == 0
+
+    output, notice = capsys.readouterr()
+    assert [json.loads(line)["tokens"][1][0] for line in output.splitlines()] == ["l", "c"]
+    assert "'lines.txt'" in notice and "--file" in notice and "'cat'" not in notice
+
+
 @pytest.mark.parametrize(
     "data",
     [
