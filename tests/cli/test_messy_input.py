@@ -217,7 +217,7 @@ def test_a_text_that_names_a_file_is_mentioned(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """The text is that name, as it was typed. Whoever meant the file reads which option takes it."""
+    """The text is the name, as typed. Whoever meant the file reads which option takes it."""
     monkeypatch.chdir(tmp_path)
     Path("lines.txt").write_text("dog\n", encoding="utf-8")
 
