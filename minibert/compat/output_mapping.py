@@ -55,31 +55,34 @@ class ModelOutput(dict[str, Any]):
             pairs = named_values(type(self), pairs)
         setattr(self, first_field, None)
         for name, value in pairs:
-            setattr(self, name, value)
+            self[name] = value
 
     @classmethod
     def _from_pairs(cls, pairs: Iterable[tuple[str, Any]]) -> ModelOutput:
         output = cls()
         for name, value in pairs:
-            setattr(output, name, value)  # unchecked: a pytree may hold other things than tensors
+            output[name] = value  # unchecked: a pytree may hold other things than tensors
         return output
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set an attribute and its entry in the dict, whose order is that of the fields."""
+        """Set an attribute, and its entry in the dict if it is a field or has one."""
+        if name in type(self).__dataclass_fields__ or name in self:  # type: ignore[attr-defined]
+            self[name] = value
+        else:
+            super().__setattr__(name, value)
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        """Set an entry and its attribute. The order is that of the fields, then of assignment."""
         super().__setattr__(name, value)
         if value is None:
             dict.pop(self, name, None)
         elif name in self or name == next(reversed(vars(self))):
             dict.__setitem__(self, name, value)
         else:
-            present = {
-                name: x for name, x in vars(self).items() if x is not None and name[0] != "_"
-            }
+            names = [field.name for field in fields(self)]  # type: ignore[arg-type]
+            values = {x: getattr(self, x, None) for x in [*names, *self.keys(), name]}
             dict.clear(self)
-            dict.update(self, present)
-
-    def __setitem__(self, name: str, value: Any) -> None:
-        setattr(self, name, value)
+            dict.update(self, {x: value for x, value in values.items() if value is not None})
 
     def items(self) -> list[tuple[str, Any]]:  # type: ignore[override]  # a list, as the next two
         """Return the names and values that are not None, in the order of the fields."""

@@ -118,6 +118,22 @@ def test_a_dict_that_follows_its_attributes() -> None:
     assert list(out | {"more": 1})[-1] == "more"
 
 
+def test_other_attributes_are_no_entries() -> None:
+    """As in transformers: what a program notes down on an output is not one of its values."""
+    for library in (minibert, transformers):
+        out = output(library)
+        out._note, out.seconds = "seen", 0.5
+        assert (out._note, out.seconds) == ("seen", 0.5)
+        assert list(out.keys()) == ["loss", "logits"] and len(out.to_tuple()) == 2
+        out["seconds"] = 1.5
+        assert out.seconds == 1.5 and list(out.keys()) == ["loss", "logits", "seconds"]
+    out = output()
+    out["further"] = out.loss
+    out.loss = None
+    out.loss = torch.tensor(1.0)
+    assert out.keys() == ["loss", "logits", "further"]
+
+
 @pytest.mark.parametrize(
     "change", ["pop('loss')", "update(x=1)", "clear()", "setdefault('x')", "__delitem__('loss')"]
 )
