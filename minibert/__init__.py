@@ -86,6 +86,11 @@ _IN_TRANSFORMERS = (
 
 _INSTEAD = {
     "AutoModelForCausalLM": "it is an encoder, without a decoder",
+    "PretrainedConfig": "BertConfig is the base of configs",
+    "PreTrainedConfig": "BertConfig is the base of configs",
+    "PreTrainedTokenizer": "BertTokenizer is the base of tokenizers",
+    "PreTrainedTokenizerFast": "BertTokenizer(tokenizer_file=path) reads tokenizers that split "
+    "words by WordPiece",
     "BertLMHeadModel": "it is an encoder, without a decoder",
     "SentenceTransformer": "SentenceEmbedder.from_pretrained(name) is its counterpart",
     "SentenceTransformerTrainer": "minibert finetune pairs trains embedders, or train "

@@ -148,6 +148,7 @@ class ConfigCompatibility:
         super().__setattr__(name, value)
 
     register = staticmethod(register)
+    register_for_auto_class = staticmethod(register)
 
     @classmethod
     def for_model(cls: type[Config], model_type: str, **values: Any) -> Config:

@@ -50,6 +50,7 @@ class ModelCompatibility(nn.Module):
     _can_record_outputs: ClassVar[dict[str, type[nn.Module]]] = {}
 
     register = staticmethod(register)
+    register_for_auto_class = staticmethod(register)
 
     @classmethod
     def _can_set_attn_implementation(cls) -> bool:
@@ -242,6 +243,17 @@ class ModelCompatibility(nn.Module):
             fit_decoder(self, old, new, std)
             self.set_input_embeddings(new)
         return self.get_input_embeddings()
+
+    def get_position_embeddings(self) -> NoReturn:
+        """Raise a NotImplementedError, as in transformers, that says where the positions are."""
+        raise NotImplementedError(
+            "The positions of a BERT are model.base_model.embeddings.position_embeddings. A longer "
+            "nn.Embedding assigned there, and config.max_position_embeddings, make longer rows."
+        )
+
+    def resize_position_embeddings(self, new_num_position_embeddings: int) -> NoReturn:
+        """Raise the error of `get_position_embeddings`."""
+        self.get_position_embeddings()
 
     def enable_input_require_grads(self) -> None:
         """Give frozen word embeddings gradients, for adapters under gradient checkpointing."""

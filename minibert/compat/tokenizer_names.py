@@ -5,7 +5,7 @@
 
 from collections.abc import Mapping, Sequence
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NoReturn
 
 from minibert.compat import register
 from minibert.compat.keywords import ANYTHING, LOADING, SAVING, Keywords
@@ -38,6 +38,7 @@ KEYWORDS: Keywords = {
     "use_fast": (ANYTHING, "there is one implementation"),
     "add_prefix_space": (ANYTHING, "words are split at white space, wherever it is"),
     "tokenizer_class": (ANYTHING, "spec.py has read it"),
+    "config": (ANYTHING, "it says which class to load, and there is one"),
     "processor_class": (ANYTHING, "it names a class of transformers"),
     "auto_map": (ANYTHING, "it names code of a checkpoint"),
     "special_tokens_map_file": (ANYTHING, "special tokens are read from every file"),
@@ -59,6 +60,7 @@ KEYWORDS: Keywords = {
 SAVING_KEYWORDS: Keywords = {
     **SAVING,
     "legacy_format": (ANYTHING, "every format is written"),
+    "save_jinja_files": (ANYTHING, "there is no chat template to write"),
     "save_format": (None, "every format is written."),
     "filename_prefix": (None, "rename the files, or write into a folder of their own."),
 }
@@ -83,7 +85,9 @@ class TokenizerCompatibility:
     backend = "tokenizers"
     slow_tokenizer_class = None
     init_inputs = ()
+    chat_template = None
     register = staticmethod(register)
+    register_for_auto_class = staticmethod(register)
 
     def __bool__(self) -> bool:
         return True  # whatever the length
@@ -151,6 +155,13 @@ class TokenizerCompatibility:
         for name in ("extra_special_tokens", "name_or_path", "added_tokens_decoder", "components"):
             arguments[name] = getattr(self, name)
         return arguments
+
+    def apply_chat_template(self, *_: Any, **__: Any) -> NoReturn:
+        """Raise a ValueError: BERT has no chat template, nor has transformers' tokenizer of it."""
+        raise ValueError(
+            "BERT has no chat template, because it generates no text. Encode texts by calling the "
+            "tokenizer: tokenizer(texts)."
+        )
 
     def get_added_vocab(self: Any) -> dict[str, int]:
         """Return added token -> id, special tokens included."""

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from minibert.compat.tokenizer_names import rename_older
 from minibert.tokenization.added import AddedToken
 from minibert.tokenization.wordpiece import CONTINUED
 from minibert.util.checks import check_flag, check_kind, warn
@@ -286,8 +287,8 @@ class Vocabulary:
         check_kind("special_tokens_dict", special_tokens_dict, Mapping, "a dict of tokens by name")
         added = 0
         with self._transaction() as new:
-            for name, value in special_tokens_dict.items():
-                if name in ("extra_special_tokens", "additional_special_tokens"):
+            for name, value in rename_older(special_tokens_dict).items():
+                if name == "extra_special_tokens":
                     tokens = as_list(name, value)
                     before = new.extra_special_tokens
                     if replace_extra_special_tokens and tokens:

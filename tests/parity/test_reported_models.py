@@ -368,3 +368,37 @@ def test_an_adapter_is_named_as_such(tmp_path: Path) -> None:
         )
     with pytest.raises(ValueError, match=r"peft\.get_peft_model"):
         BertModel(BertConfig(**SIZES)).load_adapter(tmp_path)
+
+
+@pytest.mark.parametrize("extra", ["additional_special_tokens", "extra_special_tokens"])
+def test_ids_of_special_tokens_that_are_added_together(extra: str) -> None:
+    """The older name of the extra tokens comes last, wherever it stands, as in transformers."""
+    ids = []
+    for library in (minibert, transformers):
+        tokenizer = library.BertTokenizer({token: i for i, token in enumerate(TOKENS)})
+        tokenizer.add_special_tokens({extra: ["<x>"], "bos_token": "<b>", "eos_token": "<e>"})
+        ids.append(tokenizer.convert_tokens_to_ids(["<x>", "<b>", "<e>"]))
+    assert ids[0] == ids[1]
+
+
+def test_a_tokenizer_takes_the_config_that_chooses_its_class(tmp_path: Path) -> None:
+    config = BertConfig(**SIZES)
+    BertTokenizer(TOKENS).save_pretrained(tmp_path)
+    tokenizer = minibert.AutoTokenizer.from_pretrained(tmp_path, config=config)
+    assert tokenizer("red").input_ids == [2, 5, 3]
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        (lambda: BertModel.register_for_auto_class("AutoModel"), ValueError),
+        (lambda: BertConfig.register_for_auto_class(), ValueError),
+        (lambda: BertTokenizer.register_for_auto_class(), ValueError),
+        (lambda: BertTokenizer(TOKENS).apply_chat_template([]), ValueError),
+        (lambda: BertModel(BertConfig(**SIZES)).get_position_embeddings(), NotImplementedError),
+        (lambda: minibert.PreTrainedTokenizerFast, AttributeError),
+    ],
+)
+def test_what_there_is_not_is_said(call: Any, error: type[Exception]) -> None:
+    with pytest.raises(error, match="minibert has no|BERT"):
+        call()
