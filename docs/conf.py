@@ -217,6 +217,19 @@ def korean_parser(needed: str | None = None) -> argparse.ArgumentParser:
     return parser
 
 
+def site_parser(needed: str | None = None) -> argparse.ArgumentParser:
+    """Returns the parser of the command line with its texts as reStructuredText.
+
+    In that, `*` begins an emphasis: the hosts "*.example.org" would be one without an end.
+    """
+    parser = korean_parser(needed) if KOREAN else build_parser(needed)
+    for item, name in help_places(parser):
+        text = getattr(item, name)
+        if text:
+            setattr(item, name, text.replace("*", r"\*"))
+    return parser
+
+
 def prepare_page(app: Sphinx, docname: str, source: list[str]) -> None:
     """Completes the pages that are made from other files, and changes the links of all pages."""
     if docname == "index":
@@ -271,7 +284,7 @@ def setup(app: Sphinx) -> None:
     """Connects the functions above to the events of Sphinx."""
     if KOREAN:  # Sphinx's text lacks the space after the name, which reStructuredText needs
         translators["general", "sphinx"]._catalog["alias of %s"] = "%s 의 별칭"
-        minibert.cli.build_parser = korean_parser  # which the page of the commands calls
+    minibert.cli.build_parser = site_parser  # which the page of the commands calls
     (DOCS / "api.rst").write_text(api(), encoding="utf-8")
     app.add_search_language(SearchKorean)
     app.connect("source-read", prepare_page)
