@@ -17,6 +17,33 @@ interface Token {
   [column: string]: any;
 }
 
+/** The sizes and settings of a model, as in config.json. */
+interface ModelConfig {
+  hidden_act: string;
+  hidden_size: number;
+  num_hidden_layers: number;
+  num_attention_heads: number;
+  intermediate_size: number;
+  vocab_size: number;
+  max_position_embeddings: number;
+  type_vocab_size: number;
+  layer_norm_eps: number;
+}
+
+/** What the encoder reads: see `run` in model/bert.js. */
+interface ModelInput {
+  ids: number[];
+  types: number[];
+  mask: number[];
+  sides?: string;
+  off?: number[][];
+  from?: number;
+  states?: Tensor | null;
+  idle?: number[];
+  sharing?: number;
+  shifted?: boolean;
+}
+
 /** What the model is asked to compute. */
 interface ModelRequest {
   text: string;
@@ -187,6 +214,7 @@ interface Scene {
   measure: (before: Computed, now: Computed) => Verdict | Promise<Verdict>;
   own?: (before: Computed, now: Computed) => any[][] | Promise<any[][]>;
   figure?: Figure;
+  picture?: string; // id of the part of the stage that the verdict speaks of
   before?: Promise<Computed>;
 }
 

@@ -39,7 +39,7 @@ function guessTable(kept, enter) {
   const body = table.createTBody();
   for (const [i, { id }] of SCENES.entries()) {
     const own = kept.get(id);
-    /** @param {any} which */
+    /** @param {number} which */
     const choice = (which) => t(`lesson.${id}.choice.${which}`, amounts());
     const row = body.insertRow();
     let mark = "–";

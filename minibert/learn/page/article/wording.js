@@ -7,7 +7,7 @@ import { t } from "../state/words.js";
  * Returns "14 of 20 (95%: 48 to 85%)", the share with the interval of Wilson (1927) that contains
  * the true share in 95 of 100 such samples.
  * @param {number} part
- * @param {any} all
+ * @param {number} all
  */
 export function shareOf(part, all) {
   const z = 1.96;
@@ -25,7 +25,7 @@ export function shareOf(part, all) {
 
 /**
  * Formats a number of a verdict: two digits, or three where only three tell it from 1.
- * @param {any} value
+ * @param {number} value
  */
 export const brief = (value) => {
   const digits = Math.abs(value) > 0.975 && Math.abs(value) < 0.9995 ? 3 : 2;

@@ -19,9 +19,9 @@ import { tensor } from "./tensor.js";
  * Two rows of W are multiplied with four tokens at a time, so that each value is loaded once for
  * several products. If fewer tokens are left, the last one is repeated, which is faster than a
  * separate loop for single tokens.
- * @param {any} x
- * @param {any} weight
- * @param {any} bias
+ * @param {Tensor} x
+ * @param {Tensor} weight
+ * @param {Tensor | undefined} bias
  */
 function linear(x, weight, bias) {
   const [seq, size] = x.shape;
@@ -79,9 +79,9 @@ function linear(x, weight, bias) {
 /**
  * Normalizes every row to mean 0 and variance 1, then applies the learned scale and shift
  * (Ba et al. 2016).
- * @param {any} x
- * @param {any} weight
- * @param {any} bias
+ * @param {Tensor} x
+ * @param {Tensor} weight
+ * @param {Tensor} bias
  * @param {number} epsilon
  */
 function layerNorm(x, weight, bias, epsilon) {
@@ -107,8 +107,8 @@ function layerNorm(x, weight, bias, epsilon) {
 
 // Loops, because `map` of a typed array takes several times as long.
 /**
- * @param {any} x
- * @param {any} y
+ * @param {Tensor} x
+ * @param {Tensor} y
  */
 function add(x, y) {
   const sum = tensor(x.shape);
@@ -119,8 +119,8 @@ function add(x, y) {
 }
 
 /**
- * @param {any} f
- * @param {any} x
+ * @param {(value: number) => number} f
+ * @param {Tensor} x
  */
 function apply(f, x) {
   const y = tensor(x.shape);
@@ -147,7 +147,7 @@ const tanhGelu = (x) => 0.5 * x * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * (x + 0
 /** @param {number} x */
 const silu = (x) => x / (1 + Math.exp(-x));
 
-/** @type {Record<string, any>} */
+/** @type {Record<string, (x: number) => number>} */
 const ACTIVATIONS = {
   /** @param {number} x */
   gelu: (x) => 0.5 * x * (1 + erf(x / Math.SQRT2)),
@@ -162,8 +162,8 @@ const ACTIVATIONS = {
 
 /**
  * Reshapes (seq, hidden) to (heads, seq, size). Each head gets its own slice of every row.
- * @param {any} x
- * @param {any} heads
+ * @param {Tensor} x
+ * @param {number} heads
  */
 function splitHeads(x, heads) {
   const [seq, hidden] = x.shape;
@@ -183,8 +183,8 @@ function splitHeads(x, heads) {
 /**
  * Returns the dot product of every query and every key, over the root of the head size:
  * (heads, seq, seq).
- * @param {any} query
- * @param {any} key
+ * @param {Tensor} query
+ * @param {Tensor} key
  */
 function attentionScores(query, key) {
   const [heads, seq, size] = query.shape;
@@ -206,20 +206,20 @@ function attentionScores(query, key) {
 /**
  * Adds the mask to the scores of every head: 0 where a query may attend to a key, else the lowest
  * number. `visible` is (seq, seq).
- * @param {any} scores
- * @param {any} visible
+ * @param {Tensor} scores
+ * @param {ArrayLike<unknown>} visible
  */
 const maskScores = (scores, visible) =>
   tensor(
     scores.shape,
-    scores.data.map((/** @type {any} */ score, /** @type {any} */ at) =>
+    scores.data.map((/** @type {number} */ score, /** @type {number} */ at) =>
       visible[at % visible.length] ? score : score + LOWEST,
     ),
   );
 
 /**
  * Replaces the weights of every `sharing` heads in a row by their mean, in place.
- * @param {{shape: any, data: any}} of
+ * @param {Tensor} of
  * @param {number} sharing
  */
 function shareWeights({ shape: [heads, seq], data }, sharing) {
@@ -240,7 +240,7 @@ function shareWeights({ shape: [heads, seq], data }, sharing) {
 
 /**
  * Gives each head the weights of the next one, and the last head those of the first, in place.
- * @param {{shape: any, data: any}} of
+ * @param {Tensor} of
  */
 function shiftWeights({ shape: [, seq], data }) {
   const first = data.slice(0, seq * seq);
@@ -271,9 +271,9 @@ function weighValues(probabilities, value) {
 
 export class Bert {
   /**
-   * @param {any} config as in config.json.
-   * @param {any} parameters Map from official names, without "bert.", to tensors.
-   * @param {any} [product] a `Product` that holds the parameters, or null.
+   * @param {ModelConfig} config as in config.json.
+   * @param {Map<string, Tensor>} parameters from official names, without "bert.", to tensors.
+   * @param {import("./product.js").Product | null} [product] what holds the parameters, or null.
    */
   constructor(config, parameters, product = null) {
     const activation = ACTIVATIONS[config.hidden_act];
@@ -283,9 +283,12 @@ export class Bert {
     this.activation = activation;
   }
 
-  /** @param {string} name */
+  /**
+   * Returns a parameter. A name that the model lacks gives undefined.
+   * @param {string} name
+   */
   parameter(name) {
-    return this.parameters.get(name);
+    return /** @type {Tensor} */ (this.parameters.get(name));
   }
   /**
    * Returns a copy of some rows of a parameter.
@@ -300,22 +303,22 @@ export class Bert {
     return found;
   }
   /**
-   * @param {any} x
+   * @param {Tensor} x
    * @param {string} name
    */
   linear(x, name) {
     return this.multiply(x, this.parameter(`${name}.weight`), this.parameter(`${name}.bias`));
   }
   /**
-   * @param {any} x
-   * @param {any} weight
-   * @param {any} bias
+   * @param {Tensor} x
+   * @param {Tensor} weight
+   * @param {Tensor | undefined} bias
    */
   multiply(x, weight, bias) {
     return this.product?.multiply(x, weight, bias) ?? linear(x, weight, bias);
   }
   /**
-   * @param {any} x
+   * @param {Tensor} x
    * @param {string} name
    */
   layerNorm(x, name) {
@@ -329,7 +332,7 @@ export class Bert {
 
   /**
    * Runs the encoder, and the pooler and next-sentence head if the model has them.
-   * @param {any} input an object with these properties:
+   * @param {ModelInput} input an object with these properties:
    * - ids, types, mask: one entry for each token.
    * - sides: which side of itself a token may attend to, a name in SIDES.
    * - off: heads to switch off as [layer, head], and layers to skip as [layer]. A head that is off
@@ -351,16 +354,14 @@ export class Bert {
       steps.set(`layer.${from - 1}.output`, hidden);
     }
     for (let layer = from; layer < this.config.num_hidden_layers; layer++) {
-      const own = off.filter((/** @type {any[]} */ [which]) => which === layer);
+      const own = off.filter(([which]) => which === layer);
       const output = this.layer(layer, hidden, visible, steps, {
-        silent: own
-          .filter((/** @type {any} */ at) => at.length > 1)
-          .map((/** @type {any} */ at) => at[1]),
+        silent: own.filter((at) => at.length > 1).map((at) => at[1]),
         idle: idle.includes(layer),
         sharing,
         shifted,
       });
-      if (!own.some((/** @type {any} */ at) => at.length === 1)) {
+      if (!own.some((at) => at.length === 1)) {
         hidden = output;
       }
       steps.set(`layer.${layer}.output`, hidden);
@@ -375,13 +376,13 @@ export class Bert {
    * Sums word, segment and position embeddings and normalizes them. Order enters the model only
    * here.
    * @param {number[]} ids
-   * @param {any} types
-   * @param {any} steps
+   * @param {number[]} types
+   * @param {Map<string, Tensor>} steps
    */
   embed(ids, types, steps) {
     /**
      * @param {string} name
-     * @param {any[]} rows
+     * @param {number[]} rows
      */
     const look = (name, rows) => this.rows(`embeddings.${name}.weight`, rows);
     const word = look("word_embeddings", ids);
@@ -400,9 +401,9 @@ export class Bert {
    * Runs one encoder layer: attention between tokens, then a feed-forward network on each token.
    * Both add their output to their input.
    * @param {number} number
-   * @param {any} hidden
-   * @param {any} visible
-   * @param {any} steps
+   * @param {Tensor} hidden
+   * @param {ArrayLike<unknown>} visible
+   * @param {Map<string, Tensor>} steps
    * @param {{silent: number[], idle: boolean, sharing: number, shifted: boolean}} changes what is
    *   taken away or mixed up: see `run`.
    */
@@ -410,7 +411,7 @@ export class Bert {
     const own = `encoder.layer.${number}`;
     /**
      * @param {string} name
-     * @param {any} value
+     * @param {Tensor} value
      */
     const keep = (name, value) => {
       steps.set(`layer.${number}.${name}`, value);
@@ -466,8 +467,8 @@ export class Bert {
 
   /**
    * Runs the pooler, a linear layer and tanh on [CLS], and the next-sentence head.
-   * @param {any} hidden
-   * @param {any} steps
+   * @param {Tensor} hidden
+   * @param {Map<string, Tensor>} steps
    */
   pool(hidden, steps) {
     const cls = tensor([1, hidden.shape[1]], hidden.data.slice(0, hidden.shape[1]));
@@ -476,7 +477,7 @@ export class Bert {
     // The pooler has one token, so its results have no token axis.
     /**
      * @param {string} name
-     * @param {{data: any}} of1
+     * @param {Tensor} of
      */
     const keep = (name, { data }) => steps.set(name, tensor([data.length], data));
     for (const [name, value] of Object.entries({ cls, dense, output })) {
@@ -489,7 +490,7 @@ export class Bert {
 
   /**
    * Returns the steps of the MLM head before it compares states with words: each (seq, hidden).
-   * @param {any} states
+   * @param {Tensor} states
    */
   transform(states) {
     const dense = this.linear(states, "cls.predictions.transform.dense");
@@ -503,7 +504,7 @@ export class Bert {
 
   /**
    * Returns the logit of every word of the vocabulary for each row of states: (seq, vocab).
-   * @param {any} states
+   * @param {Tensor} states
    */
   logits(states) {
     const { transformed } = this.transform(states);
@@ -516,7 +517,7 @@ export class Bert {
   /**
    * Returns the k best words for every row of states with their probabilities:
    * [[[id, probability], ...], ...]. Null without an MLM head.
-   * @param {any} states
+   * @param {Tensor} states
    * @param {number} k
    * @param {number} count
    */

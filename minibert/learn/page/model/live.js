@@ -135,7 +135,7 @@ export class Live {
   }
   /**
    * Returns the steps of the MLM head for one state, and the best words with their logits.
-   * @param {any} states
+   * @param {Tensor} states
    */
   async transform(states) {
     const { vocabulary } = this.tokenizer;
@@ -151,7 +151,7 @@ export class Live {
   }
   /**
    * Returns the best words for states (rows, hidden): [[word, probability], ...] for each row.
-   * @param {any} states
+   * @param {Tensor} states
    * @returns {Promise<Prediction[][]>}
    */
   async words(states) {

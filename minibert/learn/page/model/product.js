@@ -31,7 +31,7 @@ export class Product {
   }
 
   /**
-   * @param {any} scratch
+   * @param {number} scratch
    * @param {number} room
    */
   constructor(scratch, room) {
@@ -60,9 +60,9 @@ export class Product {
 
   /**
    * Computes x W^T + b as `linear` in bert.js does, or null if it does not fit.
-   * @param {any} x
-   * @param {any} weight
-   * @param {any} bias
+   * @param {Tensor} x
+   * @param {Tensor} weight
+   * @param {Tensor | undefined} bias
    */
   multiply(x, weight, bias) {
     const [seq, size] = x.shape;

@@ -2,7 +2,7 @@
 
 /**
  * Computes exp(x) / sum of exp(x) in place. Subtracting the maximum first prevents overflow.
- * @param {any} row
+ * @param {Float32Array | number[]} row
  */
 export function softmax(row) {
   let largest = -Infinity;

@@ -27,6 +27,6 @@ export async function run(text, { pair = null, masked = [], off = [], sides = "b
     attentions: hidden
       .slice(1)
       .map((_, layer) => nested(steps.get(`layer.${layer}.attention.probabilities`))),
-    predictions: await current.live.words(hidden.at(-1)),
+    predictions: await current.live.words(hidden[sizes.layers]),
   };
 }

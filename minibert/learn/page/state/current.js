@@ -86,8 +86,8 @@ export const requested = () => requestOf(state);
 const isAltered = ({ off, type }) => off.length > 0 || type !== null;
 
 /**
- * @param {any} a
- * @param {any} b
+ * @param {unknown} a
+ * @param {unknown} b
  */
 export const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
 

@@ -55,7 +55,7 @@ const listeners = new Map();
  * - "text": another text is shown, and whatever depends on its tokens has to be built again.
  * - "measured": an experiment has new results.
  * - "film": the reader plays the animated head.
- * @param {any} event
+ * @param {string} event
  * @param {(changes: any) => void} hear
  */
 export function listen(event, hear) {
@@ -63,7 +63,7 @@ export function listen(event, hear) {
 }
 
 /**
- * @param {any} event
+ * @param {string} event
  * @param {Record<string, any>} [changes]
  */
 export function announce(event, changes) {

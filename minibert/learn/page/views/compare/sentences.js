@@ -16,7 +16,7 @@ import { t } from "../../state/words.js";
 import { comparison } from "./texts.js";
 
 /**
- * @param {any} which
+ * @param {number} which
  * @param {number} depth
  */
 const meanVector = (which, depth) => meanState(comparison.texts[which], depth);
@@ -24,14 +24,14 @@ const meanVector = (which, depth) => meanState(comparison.texts[which], depth);
 /**
  * @param {Computed[]} texts
  * @param {number} depth
- * @param {any} which
+ * @param {number} which
  */
 export const sentenceCosine = (texts, depth, which) =>
   cosine(meanState(texts[0], depth), meanState(texts[which], depth));
 
 /**
  * @param {number} depth
- * @param {any} which
+ * @param {number} which
  */
 export function sentencePython(depth, which) {
   const [a, b] = [comparison.texts[0], comparison.texts[which]].map((text) =>

@@ -22,7 +22,7 @@ const headScene = ({ text, longer, query, key }) => {
      */
     measure: (before, now) => {
       const [a, b] = [before, now].map(chosenPair);
-      /** @param {any} name */
+      /** @param {string} name */
       const moved = (name) => Math.abs(a[name] - b[name]) > 0.0005; // as the page would show it
       return {
         rows: ["score", "share", "sum"].map((name) => [name, brief(a[name]), brief(b[name])]),
