@@ -1,11 +1,12 @@
 """Measures what the page cannot measure itself, for three scenes of `minibert learn`.
 
     python scripts/figures/whys.py fine-tuning neurons [--language en]
-    python scripts/figures/whys.py layers --klue KLUE
+    python scripts/figures/whys.py layers --klue KLUE --sst2 SST2
 
 The results go into article/studied.json. KLUE is a folder with ner-train-5000.tsv.xz and
-ner-dev.tsv.xz (KLUE-NER, CC BY-SA 4.0), of which only counts are kept. Run it after a change of a
-bundled model or of the sentences of the scenes.
+ner-dev.tsv.xz (KLUE-NER, CC BY-SA 4.0), and SST2 one with train.tsv and dev.tsv, a sentence and its
+label in each line. Only counts of them are kept. Run it after a change of a bundled model or of the
+sentences of the scenes.
 """
 
 from __future__ import annotations
@@ -242,7 +243,111 @@ def spans(tags: list[str]) -> set[tuple[int, int, str]]:
     return found
 
 
-def study_layers(klue: Path) -> dict[str, Any]:
+def choices_of_layers(depth: int) -> dict[str, list[int]]:
+    """Return the hidden states that a classifier gets, for each choice of the textbook's table."""
+    four = list(range(depth - 3, depth + 1))
+    return {
+        "h0": [0],
+        "second": [depth - 1],
+        "last": [depth],
+        "sum of four": four,
+        "four": four,
+        "sum of all": list(range(1, depth + 1)),
+    }
+
+
+def train_linear(rows: Tensor, labels: Tensor, kinds: int, mixed: bool, epochs: int = 8) -> Any:
+    """Train a linear classifier on states (layers, rows, hidden).
+
+    Args:
+        rows: The states of the chosen layers.
+        labels: The index of the kind of each row.
+        kinds: The number of kinds.
+        mixed: Whether the layers are summed, with weights that are trained, too. Otherwise they are
+            concatenated.
+        epochs: The number of passes.
+    """
+    torch.manual_seed(0)
+    linear = nn.Linear(rows.shape[2] if mixed else rows.shape[0] * rows.shape[2], kinds)
+    weights = nn.Parameter(torch.zeros(rows.shape[0]))
+    optimizer = torch.optim.Adam([*linear.parameters(), weights], lr=3e-3)
+
+    def classify(own: Tensor) -> Tensor:
+        if mixed:
+            return linear((weights.softmax(0)[:, None, None] * own).sum(0))
+        return linear(own.transpose(0, 1).flatten(1))
+
+    for _ in range(epochs):
+        for own in torch.randperm(rows.shape[1]).split(512):
+            loss = nn.functional.cross_entropy(classify(rows[:, own]), labels[own])
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    return classify
+
+
+def study_opinions(sst2: Path) -> dict[str, Any]:
+    """Tell praise from complaint (SST-2) with a linear classifier on frozen means of layers.
+
+    Returns:
+        For each choice of layers: the percentage of the development set that is right, and its
+        standard error. The same for the model with random weights. `difference`: how much better
+        the last layer is than each other choice on the same sentences, with its standard error.
+    """
+    subject = Subject("en")
+    torch.manual_seed(0)
+    blank = type(subject.network)(subject.network.config).eval()
+
+    def read(part: str) -> list[tuple[str, int]]:
+        lines = (sst2 / f"{part}.tsv").read_text(encoding="utf-8").splitlines()
+        return [(text, int(label)) for text, label in (line.rsplit("\t", 1) for line in lines)]
+
+    pairs = {"train": read("train")[:1500], "dev": read("dev")}
+    sizes = {part: len(own) for part, own in pairs.items()}
+
+    def features(network: Any, part: str) -> Tensor:
+        """Return the mean states of the sentences: (depth, sentences, hidden)."""
+        means = []
+        for text, _ in pairs[part]:
+            with torch.no_grad():
+                states = network.bert(
+                    **subject.encode([text]), output_hidden_states=True
+                ).hidden_states
+            means.append(torch.stack([state[0].mean(0) for state in states]))
+        return torch.stack(means, 1)
+
+    labels = {part: torch.tensor([label for _, label in own]) for part, own in pairs.items()}
+    results: dict[str, Any] = {"sentences": sizes, "tags": 2}
+    right: dict[str, Tensor] = {}
+    for kind, network in (("trained", subject.network), ("random", blank)):
+        rows, others = features(network, "train"), features(network, "dev")
+        mean, spread = rows.mean(1, keepdim=True), rows.std(1, keepdim=True) + 1e-6
+        rows, others = (rows - mean) / spread, (others - mean) / spread
+        results[kind] = {}
+        for name, layers in choices_of_layers(len(rows) - 1).items():
+            if kind == "random" and name not in ("h0", "last"):
+                continue
+            mixed = name.startswith("sum")
+            classify = train_linear(rows[layers], labels["train"], 2, mixed, epochs=60)
+            with torch.no_grad():
+                correct = (classify(others[layers]).argmax(-1) == labels["dev"]).double()
+            results[kind][name] = percent_and_error(correct)
+            if kind == "trained":
+                right[name] = correct
+            print(kind, name, results[kind][name], flush=True)
+    results["difference"] = {
+        name: percent_and_error(right["last"] - correct) for name, correct in right.items()
+    }
+    return results
+
+
+def percent_and_error(values: Tensor) -> list[float]:
+    """Return the mean of values and its standard error, both as percentages."""
+    error = values.std() / len(values) ** 0.5
+    return [round(100 * values.mean().item(), 1), round(100 * error.item(), 1)]
+
+
+def study_names(klue: Path) -> dict[str, Any]:
     """Recognize Korean names with a linear classifier on frozen vectors of different layers.
 
     Returns:
@@ -257,15 +362,7 @@ def study_layers(klue: Path) -> dict[str, Any]:
     files = {"train": "ner-train-5000.tsv.xz", "dev": "ner-dev.tsv.xz"}
     names = {part: list(read_names(klue / files[part], size)) for part, size in sizes.items()}
     kinds = sorted({tag for _, tags in names["train"] for tag in tags})
-    depth = config.num_hidden_layers
-    choices = {
-        "h0": [0],
-        "second": [depth - 1],
-        "last": [depth],
-        "sum of four": list(range(depth - 3, depth + 1)),
-        "four": list(range(depth - 3, depth + 1)),
-        "sum of all": list(range(1, depth + 1)),
-    }
+    choices = choices_of_layers(config.num_hidden_layers)
 
     def features(network: Any, part: str) -> tuple[list[Tensor], list[list[str]]]:
         """Return the states (depth, tokens, hidden) and the tags of the tokens of each sentence."""
@@ -281,26 +378,6 @@ def study_layers(klue: Path) -> dict[str, Any]:
             tags.append([own[start] for start, _ in encoding["offset_mapping"][1:-1]])
         return states, tags
 
-    def trained(rows: Tensor, labels: Tensor, mixed: bool) -> Any:
-        """Train a linear classifier, and the weights of a sum of layers with it."""
-        torch.manual_seed(0)
-        linear = nn.Linear(rows.shape[2] if mixed else rows.shape[0] * rows.shape[2], len(kinds))
-        weights = nn.Parameter(torch.zeros(rows.shape[0]))
-        optimizer = torch.optim.Adam([*linear.parameters(), weights], lr=3e-3)
-
-        def classify(own: Tensor) -> Tensor:
-            if mixed:
-                return linear((weights.softmax(0)[:, None, None] * own).sum(0))
-            return linear(own.transpose(0, 1).flatten(1))
-
-        for _ in range(8):
-            for own in torch.randperm(rows.shape[1]).split(512):
-                loss = nn.functional.cross_entropy(classify(rows[:, own]), labels[own])
-                optimizer.zero_grad()
-                loss.backward()
-                optimizer.step()
-        return classify
-
     def f1(right: float, said: float, true: float) -> float:
         return 2 * right / max(said + true, 1)
 
@@ -315,7 +392,7 @@ def study_layers(klue: Path) -> dict[str, Any]:
         for name, layers in choices.items():
             if kind == "random" and name not in ("h0", "last"):
                 continue
-            classify = trained(rows[layers], labels, name.startswith("sum"))
+            classify = train_linear(rows[layers], labels, len(kinds), name.startswith("sum"))
             counts = []
             for own, true in zip(others, answers_, strict=True):
                 with torch.no_grad():
@@ -340,19 +417,22 @@ def main() -> None:
     )
     parser.add_argument("studies", nargs="+", choices=["fine-tuning", "neurons", "layers"])
     parser.add_argument("--language", choices=list(articles()), help="Measure one article.")
-    parser.add_argument("--klue", type=Path, help="Folder of KLUE-NER, for the study of layers.")
+    parser.add_argument(
+        "--klue", type=Path, help="Folder of KLUE-NER, for the Korean study of layers."
+    )
+    parser.add_argument("--sst2", type=Path, help="Folder of SST-2, for the English one.")
     options = parser.parse_args()
     for language in [options.language] if options.language else articles():
         for study in options.studies:
-            if study == "layers" and language != "ko":
-                continue
             found: Any
             if study == "fine-tuning":
                 found = study_fine_tuning(language)
             elif study == "neurons":
                 found = study_neurons(language)
+            elif language == "ko":
+                found = study_names(options.klue)
             else:
-                found = study_layers(options.klue)
+                found = study_opinions(options.sst2)
             content = json.loads(STUDIED.read_text(encoding="utf-8")) if STUDIED.exists() else {}
             content.setdefault(language, {})[study] = found
             STUDIED.write_text(

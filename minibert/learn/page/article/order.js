@@ -11,6 +11,7 @@
 //   ...], heads?, outcome, verdict?, values?}. `outcome` is the index of the choice that turned out
 //   right, and `verdict` the index of the text that explains it.
 // - own(before, now): rows that can be measured on any two texts.
+// - picture: the id of the part of the page that the verdict speaks of, if the tab has several.
 // - figure: what is drawn below the verdict, or at the opening of the scene below its first paragraph.
 
 import { studied } from "./contents.js";
@@ -43,7 +44,7 @@ import { scene as task } from "./scenes/task/scene.js";
 import { scene as training } from "./scenes/training/scene.js";
 import { scene as transform } from "./scenes/transform/scene.js";
 import { scene as unfreeze } from "./scenes/unfreeze/scene.js";
-import { scene as which } from "./scenes/which/scene.js";
+import { english as englishWhich, korean as koreanWhich } from "./scenes/which/scene.js";
 import { page } from "../state/page.js";
 
 /** @type {Scene[]} */
@@ -65,6 +66,7 @@ export const ENGLISH = [
   step,
   task,
   unfreeze,
+  englishWhich,
   several,
   transform,
   neurons,
@@ -92,7 +94,7 @@ export const KOREAN = [
   step,
   task,
   unfreeze,
-  which,
+  koreanWhich,
   several,
   transform,
   neurons,

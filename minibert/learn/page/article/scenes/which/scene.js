@@ -1,8 +1,9 @@
-// The layer to take vectors from: a table of a textbook, and the same measured with the Korean model
-// of the page by scripts/figures/whys.py..
+// The layer to take vectors from: a table of a textbook, and the same choices measured with the
+// model of the page by scripts/figures/whys.py.
 
-import { studied } from "../../contents.js";
+import { example, studied } from "../../contents.js";
 import { SHIP } from "../../korean.js";
+import { choiceOf } from "../../wording.js";
 import { SENSES, ownSenses } from "../senses/scene.js";
 import { placeIn } from "../../../state/computed-text.js";
 import { sizes } from "../../../state/page.js";
@@ -20,11 +21,68 @@ const TEXTBOOK = {
   "sum of all": 95.5,
 };
 
+const CHOICES = Object.keys(TEXTBOOK);
+
+/**
+ * Returns a score with the half width of its interval.
+ * @param {number[]} of a score and its standard error.
+ */
+const wide = ([score, error]) => `${score} ± ${(1.96 * error).toFixed(1)}`;
+
 /** Returns the numbers of sentences to learn from and to test. */
 const amountsOfLayers = () => studied("layers").sentences;
 
+/** Returns the rows that compare the textbook with what was measured. */
+function rowsOfLayers() {
+  const { trained, random } = studied("layers");
+  return [
+    ...CHOICES.map((name) => [name, TEXTBOOK[name].toFixed(1), wide(trained[name])]),
+    ["random.last", "", wide(random.last)],
+  ];
+}
+
+/** Returns the choice of layers with the highest score. */
+function bestChoice() {
+  const { trained } = studied("layers");
+  return CHOICES.reduce((a, b) => (trained[b][0] > trained[a][0] ? b : a));
+}
+
 /** @type {Scene} */
-export const scene = {
+export const english = {
+  id: "which",
+  studies: "layers",
+  set: () => {
+    const { text } = example("layer");
+    return { section: "hidden", text, token: placeIn(text, "[MASK]") };
+  },
+  act: () => ({}),
+  amounts: amountsOfLayers,
+  measure: () => {
+    const { trained, random, difference } = studied("layers");
+    const best = bestChoice();
+    /** @param {string} name */
+    const isBetter = (name) => difference[name][0] + 1.96 * difference[name][1] < 0;
+    return {
+      rows: rowsOfLayers(),
+      heads: ["book", "here"],
+      outcome: choiceOf(isBetter("second"), isBetter("four")),
+      verdict: 0,
+      values: {
+        ...amountsOfLayers(),
+        best: t(`lesson.which.row.${best}`),
+        best_score: wide(trained[best]),
+        last: wide(trained.last),
+        ahead: wide(difference[best].map(Math.abs)),
+        first: wide(trained.h0),
+        gained: wide(difference.h0),
+        random: wide(random.last),
+      },
+    };
+  },
+};
+
+/** @type {Scene} */
+export const korean = {
   id: "which",
   studies: "layers",
   set: () => ({ section: "hidden", text: SHIP, token: placeIn(SHIP, "배를") }),
@@ -33,25 +91,19 @@ export const scene = {
   amounts: amountsOfLayers,
   measure: () => {
     const { trained, random } = studied("layers");
-    const names = Object.keys(TEXTBOOK);
-    /** @param {any[]} of */
-    const wide = ([score, error]) => `${score} ± ${(1.96 * error).toFixed(1)}`;
     /** @param {number} depth */
     const senses = (depth) =>
       SENSES.map(([word], i) => `${word.slice(0, -1)} ${ownSenses.results[i][depth]}`).join(", ");
-    const best = names.reduce((a, b) => (trained[b][0] > trained[a][0] ? b : a));
-    const [second, last] = [trained.second, trained.last];
+    const best = bestChoice();
+    const { second, last } = trained;
     const noise = 1.96 * Math.hypot(second[1], last[1]);
     return {
       rows: [
-        ...names.map((name) => [name, TEXTBOOK[name].toFixed(1), wide(trained[name])]),
-        ["random.last", "", wide(random.last)],
+        ...rowsOfLayers(),
         ...[0, sizes.layers - 1, sizes.layers].map((depth) => [`h${depth}`, "", senses(depth)]),
       ],
       heads: ["book", "here"],
-      outcome: ["last", "second", "four"].includes(best)
-        ? ["last", "second", "four"].indexOf(best)
-        : 3,
+      outcome: choiceOf(...["last", "second", "four"].map((name) => name === best)),
       verdict: 0,
       values: {
         ...amountsOfLayers(),
