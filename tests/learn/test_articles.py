@@ -66,6 +66,15 @@ def test_both_languages_have_every_text_of_the_korean_article() -> None:
         assert texts["en"] and texts["ko"] and fields[0] == fields[1], key
 
 
+@pytest.mark.parametrize("language", ["en", "ko"])
+def test_every_scene_has_a_sheet_for_teachers(language: str) -> None:
+    texts = article(language)["lesson"]["texts"]
+    scenes = [key.removesuffix(".title") for key in texts if key.endswith(".title")]
+    for scene in set(scenes) - {"end"}:
+        for part in ("ask", "teach.expect", "teach.discuss"):
+            assert all(texts[f"{scene}.{part}"].values()), (scene, part)
+
+
 def test_a_korean_particle_fits_any_number_before_it() -> None:
     """Both forms stand in the text, as in "{head}이(가)", and the page chooses one."""
     bare = re.compile(r"\{(layer|head|lower|same)\}[은는이가을를과와로](?![가-힣(])")

@@ -52,6 +52,29 @@ const CHOICES = {
   explore: ["", "yes"],
 };
 
+/**
+ * What the address calls the values of a number, such as the scenes: their places change when one is
+ * added. Numbers are read, too, because older addresses have them.
+ * @type {Record<string, string[]>}
+ */
+export const NAMES = {};
+
+/**
+ * Returns a number of the state as the address writes it.
+ * @param {string} name
+ */
+const writtenNumber = (name) => NAMES[name]?.[state[name]] ?? String(state[name]);
+
+/**
+ * Returns a number as the address wrote it, or NaN.
+ * @param {string} name
+ * @param {string | null} said
+ */
+function readNumber(name, said) {
+  const place = NAMES[name]?.indexOf(said ?? "") ?? -1;
+  return place < 0 ? Number(said ?? NaN) : place;
+}
+
 export function remember() {
   if (!root.dataset.ready) {
     return;
@@ -63,7 +86,7 @@ export function remember() {
     }
   }
   for (const name of NUMBERS) {
-    said.set(name, String(state[name]));
+    said.set(name, writtenNumber(name));
   }
   if (!state.special) {
     said.set("special", "no");
@@ -128,7 +151,7 @@ export function recall(through, limits) {
     }
   }
   for (const name of NUMBERS) {
-    const value = Number(said.get(name) ?? NaN);
+    const value = readNumber(name, said.get(name));
     if (Number.isFinite(value)) {
       state[name] = clamp(
         name === "threshold" ? value : Math.round(value),
