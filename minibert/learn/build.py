@@ -160,8 +160,11 @@ def write_page(
     data = {"name": _title(source.name), "source": source.name, **data, **(more or {})}
     if "lesson" in data:
         _check_article(source.name, model, data)
-        if data["lesson"]["measured"].get("weights") != data["live"]["digest"]:
-            # of another model
+        measured = data["lesson"]["measured"]
+        if measured.get("weights") == data["live"]["digest"]:
+            packed = deflated(json.dumps(measured, ensure_ascii=False).encode())
+            data["lesson"] = {**data["lesson"], "measured": packed}
+        else:  # of another model
             data["lesson"] = {**data["lesson"], "measured": None, "studied": None}
     with replacing(path) as temporary:
         temporary.write_text(render(data), encoding="utf-8")

@@ -73,16 +73,50 @@ def test_the_list_of_scenes_and_the_way_back_are_always_there(strip: Opened) -> 
     assert page.is_visible("#scene-3") and page.locator("#scenes .short").count() == 8
     page.click("#scene-3")
     strip.settle()
-    page.wait_for_function("() => location.hash.includes('scene=3')")
+    page.wait_for_function("() => location.hash.includes(`scene=${SCENES[3].id}&`)")
     assert not page.is_visible("#scene-3")
     page.click("#scene-next")
-    page.wait_for_function("() => location.hash.includes('scene=4')")
+    page.wait_for_function("() => location.hash.includes(`scene=${SCENES[4].id}&`)")
     page.go_back()
     page.wait_for_function("() => state.scene === 3")
     strip.settle()
     assert re.match(r"(Scene|장면) 4 ", page.inner_text("#scene-count"))
     page.go_forward()
     page.wait_for_function("() => state.scene === 4")
+
+
+def test_a_teacher_prints_a_sheet_for_each_scene(strip: Opened) -> None:
+    page = strip.page
+    page.evaluate("enter(0)")
+    strip.settle()
+    page.evaluate("() => { window.printed = 0; window.print = () => { window.printed += 1; }; }")
+    page.click("#scene-count")
+    page.click("#sheets-print")
+    assert page.evaluate("printed") == 1 and not page.is_visible("#sheets")
+    page.emulate_media(media="print")
+    sheets = page.locator("#sheets article")
+    assert sheets.count() == page.evaluate("SCENE_COUNT") and not page.is_visible("#lesson")
+    for number, sheet in enumerate(sheets.all_inner_texts()):
+        assert page.evaluate("i => SCENES[i].id", number) == sheet.strip().split("#scene=")[1]
+        assert "lesson." not in sheet and "{" not in sheet, sheet
+    page.emulate_media(media="screen")
+    page.evaluate("onafterprint()")
+    assert page.is_visible("#lesson") and sheets.count() == 0
+    page.click("#scene-count")
+
+
+def test_on_a_phone_the_picture_of_a_verdict_is_in_sight(strip: Opened) -> None:
+    page = strip.page
+    page.evaluate(STILL)
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.evaluate("enter(SCENES.findIndex(({ picture }) => picture === 'lines'))")
+    strip.settle()
+    page.evaluate("act()")
+    page.wait_for_function("() => $('scene-brief').textContent && !running")
+    tops = page.evaluate("['scene-brief', 'lines'].map(id => $(id).getBoundingClientRect().top)")
+    assert 0 < tops[0] < page.evaluate("$('page').getBoundingClientRect().top") < tops[1] < 700
+    assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+    page.evaluate("enter(0)")
 
 
 def test_a_changed_question_has_one_way_back_instead_of_the_act(strip: Opened) -> None:

@@ -181,6 +181,23 @@ export async function testArticle(language) {
     }
   });
 
+  test("the address names the scene, and older ones have its number", () => {
+    const { NAMES, recall } = page;
+    NAMES.scene = [...SCENES.map(({ id }) => id), "end"];
+    const limits = new Proxy({}, { get: () => SCENES.length });
+    for (const [said, number] of [
+      [SCENES[3].id, 3],
+      ["end", SCENES.length],
+      ["4", 4],
+      ["nowhere", 4], // is ignored
+    ]) {
+      location.hash = `#scene=${said}`;
+      recall((all) => all, limits);
+      assert.equal(state.scene, number, said);
+    }
+    delete NAMES.scene;
+  });
+
   test("the address holds the state", async () => {
     const { BLANK, recall, remember, root, state } = page;
     const wanted = {

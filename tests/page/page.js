@@ -95,5 +95,6 @@ export async function openPage(language) {
   }
   current.live = await Live.start(page.live, settings);
   await names.readEntries();
+  await names.readMeasured();
   return names;
 }

@@ -1,7 +1,8 @@
 // Builds the page and draws it. Every action changes the state, and the page hears of it here.
 
+import { readMeasured } from "./article/contents.js";
 import { buildLesson, drawLesson, drawStage, enter } from "./article/lesson.js";
-import { SCENE_COUNT } from "./article/order.js";
+import { SCENES, SCENE_COUNT } from "./article/order.js";
 import { throughDoor } from "./ask/doors.js";
 import { readEntries } from "./ask/entries.js";
 import { buildAsk, drawAsk, foldAnswer } from "./ask/panel.js";
@@ -10,7 +11,7 @@ import { develop } from "./model/numbers.js";
 import { clamp } from "./model/ranges.js";
 import { $ } from "./parts/elements.js";
 import { tell } from "./parts/readout.js";
-import { recall, remember } from "./state/address.js";
+import { NAMES, recall, remember } from "./state/address.js";
 import { interestingHead } from "./state/analyses.js";
 import { run } from "./state/console.js";
 import { current, refresh, requested, same, settings, show } from "./state/current.js";
@@ -130,11 +131,14 @@ async function start() {
     try {
       current.live = await Live.start(page.live, settings);
       await readEntries();
+      await readMeasured();
     } catch (error) {
       state.trouble = /** @type {any} */ (error).message;
     }
   }
-  if (current.live && !page.complete) {
+  // PyTorch's numbers differ in the last digits. The article shows only those of its own model, so
+  // that a number does not change when the reader edits a text and takes it back.
+  if (current.live && (page.lesson || !page.complete)) {
     current.photograph = await current.live.compute(request);
   }
   show(current.photograph);
@@ -148,6 +152,9 @@ async function start() {
   listen("text", rebuildPage);
   listen("measured", drawLesson);
   listen("film", () => foldAnswer(true));
+  if (page.lesson) {
+    NAMES.scene = [...SCENES.map(({ id }) => id), "end"];
+  }
   const said = recall(throughDoor, limits());
   const known = said.has("section");
   remember.address = location.hash;

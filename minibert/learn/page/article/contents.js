@@ -1,7 +1,16 @@
 // What Python wrote into the page for the article, and what is computed once for all scenes.
 
+import { inflate } from "../model/inflate.js";
 import { current } from "../state/current.js";
 import { page } from "../state/page.js";
+
+/** Decodes the results of the experiments, before any scene needs them. */
+export async function readMeasured() {
+  if (page.lesson?.measured) {
+    const text = new TextDecoder().decode(await inflate(page.lesson.measured));
+    page.lesson.measured = JSON.parse(text);
+  }
+}
 
 /** @type {(name: string) => any} */
 export const crowd = (name) => page.lesson.crowds[name];

@@ -8,6 +8,7 @@ import { progressOf } from "./experiment.js";
 import { drawChoices, keepGuess, keptGuess } from "./guesses.js";
 import { SCENES, SCENE_COUNT, SHORT } from "./order.js";
 import { firstState, measuredAnyway, pressed, standing } from "./question.js";
+import { printSheets } from "./sheets.js";
 import { drawFigure, fillVerdict, saysNew, tellVerdict } from "./verdict.js";
 import { $, element } from "../parts/elements.js";
 import { rich } from "../parts/rich-text.js";
@@ -49,6 +50,7 @@ export function buildLesson() {
   );
   $("scene-back").onclick = () => visit(state.scene - 1);
   $("scene-next").onclick = () => visit(state.scene + 1);
+  $("sheets-print").onclick = printSheets;
   $("scene-again").onclick = () => enter(state.scene);
   $("scene-act").onclick = act;
   $("explore").onclick = () => change({ explore: state.explore ? "" : "yes" });
@@ -138,10 +140,24 @@ export async function act() {
     return;
   }
   await judged();
-  // The prediction, the act and the verdict fit the window together.
-  $("scene-predict").scrollIntoView({ block: "start" });
+  showWithVerdict(SCENES[scene]);
   if (!$("scene-act").checkVisibility()) {
     $("scene-result").focus({ preventScroll: true }); // the button has gone
+  }
+}
+
+/**
+ * Scrolls to the verdict. In a wide window the prediction, the act and the verdict fit it together.
+ * In a narrow one the stage is pinned below the verdict, at the picture that it speaks of.
+ * @param {Scene} scene
+ */
+function showWithVerdict({ picture }) {
+  const isNarrow = matchMedia("(max-width: 999px)").matches;
+  $(isNarrow ? "scene-result" : "scene-predict").scrollIntoView({ block: "start" });
+  const stage = $("page").querySelector("main");
+  const figure = picture && isNarrow ? $(picture) : null;
+  if (figure) {
+    stage.scrollTop += figure.getBoundingClientRect().top - stage.getBoundingClientRect().top - 24;
   }
 }
 

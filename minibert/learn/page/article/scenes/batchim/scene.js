@@ -55,6 +55,7 @@ export const scene = {
   },
   act: () => ({ text: "나는 뙤[MASK] 읽었다." }),
   experiments: () => [particlesAfter],
+  picture: "best",
   measure: async (before, now) => {
     const [nouns, rare] = [NOUNS, RARE].map(rightParticles);
     const half = NOUNS.length / 2;

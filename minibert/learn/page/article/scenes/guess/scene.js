@@ -80,6 +80,7 @@ export const scene = {
   act: () => ({ text: "The nurse said that [MASK] was tired." }),
   experiments: () => [professions],
   figure: professionsFigure,
+  picture: "best",
   measure: async (before, now) => {
     const [a, b] = await Promise.all([answersOf(before), answersOf(now)]);
     const best = b[0][0];

@@ -107,6 +107,7 @@ export const scene = {
   act: () => ({ text: pronounTexts(crowd("pronouns")[0])[1] }),
   experiments: () => [pronouns, silenced],
   figure: patchFigure,
+  picture: "lines",
   measure: async (before, now) => {
     const { layer, head } = state;
     const own = layer * sizes.heads + head;
@@ -136,7 +137,7 @@ export const scene = {
     const least = remaining.indexOf(Math.min(...remaining));
     /** @param {number} value */
     const percent = (value) => `${Math.round(100 * value)}%`;
-    /** @param {any} which */
+    /** @param {number} which */
     const movedBy = (which) => average(pronouns.results.map(({ moved }) => moved[which]));
     return {
       rows: [

@@ -114,6 +114,7 @@ export const scene = {
   then: () => goToPart("add", MIDDLE), // where the heads are mixed and added
   act: () => ({ off: [[MIDDLE]] }),
   experiments: () => [skipping],
+  picture: "head-steps",
   measure: async (before, now) => {
     const [a, b] = await Promise.all([answersOf(before), answersOf(now)]);
     const word = a[0][0];

@@ -123,6 +123,7 @@ export const scene = {
   act: () => ({ depth: sizes.layers }),
   experiments: () => [senses],
   figure: sensesFigure,
+  picture: "compare-layers",
   measure: async () => {
     const texts = await comparedTexts();
     /**

@@ -34,7 +34,7 @@ const excited = new Experiment(
 
 /**
  * Returns the pieces at which an example neuron is excited most, from the strongest down.
- * @param {any} which
+ * @param {number} which
  */
 const strongestPieces = (which) =>
   excited.results
@@ -51,6 +51,7 @@ export const scene = {
   act: () => ({}),
   experiments: () => [excited],
   amounts: () => ({ neurons: (sizes.layers * sizes.intermediate).toLocaleString("en") }),
+  picture: "head-steps",
   measure: () => {
     const { neurons, random, examples } = studied("neurons");
     /**
@@ -60,7 +61,8 @@ export const scene = {
     const total = (list, name) => list.reduce((sum, own) => sum + own[name], 0);
     const all = total(neurons, "all");
     const passed = total(neurons, "passed");
-    const held = examples.filter(
+    const passedAtRandom = total(random, "passed");
+    const shown = examples.filter(
       (/** @type {any[]} */ [, , name], /** @type {number} */ i) =>
         strongestPieces(i)
           .slice(0, 3)
@@ -74,16 +76,19 @@ export const scene = {
           strongestPieces(i).slice(0, 5).join(" · "),
         ]),
         ["passed", "", shareOf(passed, all)],
-        ["random", "", shareOf(total(random, "passed"), all)],
+        ["random", "", shareOf(passedAtRandom, all)],
         ["held", "", shareOf(total(neurons, "held"), passed)],
+        ["held.random", "", shareOf(total(random, "held"), passedAtRandom)],
       ],
       heads: ["chosen", "fresh"],
       outcome: choiceOf(passed > 0.75 * all, passed > 0.25 * all),
       values: {
         passed: shareOf(passed, all),
-        random: shareOf(total(random, "passed"), all),
+        random: shareOf(passedAtRandom, all),
         held: shareOf(total(neurons, "held"), passed),
-        shown: held.length,
+        random_held: shareOf(total(random, "held"), passedAtRandom),
+        times: (passed / passedAtRandom).toFixed(1),
+        shown: shown.length,
         examples: examples.length,
         sentences: FRESH_SENTENCES,
       },

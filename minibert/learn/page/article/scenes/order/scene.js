@@ -55,6 +55,7 @@ export const scene = {
   }),
   act: () => ({ depth: sizes.layers }),
   experiments: () => [deeds],
+  picture: "compare-layers",
   measure: async () => {
     const rows = await comparedRows(sentenceCosine);
     const { results } = deeds;

@@ -28,7 +28,7 @@ function followsOf(what) {
  * @param {Computed} what
  */
 async function withoutSegments(what) {
-  /** @param {any} name */
+  /** @param {string} name */
   const column = (name) => what.tokens.map((token) => token[name]);
   const input = { ids: column("id"), types: what.tokens.map(() => 0), mask: column("mask") };
   const steps = await current.live.ask("run", input);
@@ -147,6 +147,9 @@ export const scene = {
     };
   },
   own: (before, now) => [
-    ["follows", ...[before, now].map((what) => (what.request.pair ? brief(followsOf(what)) : "–"))],
+    [
+      "follows",
+      ...[before, now].map((what) => (what.request.pair ? brief(followsOf(what) ?? 0) : "–")),
+    ],
   ],
 };

@@ -25,6 +25,7 @@ export const scene = {
   },
   act: () => ({ text: "달콤한 배를 [MASK] 싶다." }),
   figure: patchFigure,
+  picture: "lines",
   measure: async (before, now) => {
     const { layer, head } = state;
     const both = [before, now];
@@ -46,7 +47,7 @@ export const scene = {
       .map(([own, at]) => Math.abs(share(now, own, at) - share(before, own, at)));
     const control = average(others);
     const { real, rules } = patternRules(now.tokens);
-    const previous = patternShare(values(now), head, real, rules.previous);
+    const previous = patternShare(values(now), head, real, rules.previous) ?? 0;
     const best = await Promise.all(both.map((what) => answersOf(what)));
     const outcome = choiceOf(b < a - control, Math.abs(a - b) <= control);
     return {

@@ -8,7 +8,7 @@ import { $, bar, element } from "../../../parts/elements.js";
 import { svg } from "../../../parts/svg.js";
 import { change } from "../../../state/change.js";
 import { placeIn } from "../../../state/computed-text.js";
-import { page } from "../../../state/page.js";
+import { page, sizes } from "../../../state/page.js";
 import { state } from "../../../state/store.js";
 import { t } from "../../../state/words.js";
 
@@ -43,7 +43,7 @@ function compareWithKeys(query) {
 /**
  * Draws an arrow from the middle of the picture.
  * @param {any} picture
- * @param {any} name
+ * @param {string} name
  * @param {any[]} of2
  * @param {string} kind
  */
@@ -117,7 +117,6 @@ const arrowsFigure = {
 export const scene = {
   id: "prologue",
   concerns: ["reach"],
-  // The page holds the values of its own text, so the first scene need not wait for the model.
   set: () => ({ section: "predictions", token: placeIn(page.texts[0], "[MASK]") }),
   act: () => ({ reach: 2 * BLANK().reach, turn: TURN }),
   measure: () => {
@@ -132,7 +131,12 @@ export const scene = {
         ...[before, after].map(({ scores, shares }) => `${brief(scores[i])} → ${brief(shares[i])}`),
       ]),
       outcome: choiceOf(b > a, b === a),
-      values: { key: KEYS[most][0], before: brief(a), after: brief(b) },
+      values: {
+        key: KEYS[most][0],
+        before: brief(a),
+        after: brief(b),
+        size: sizes.hidden / sizes.heads,
+      },
     };
   },
   figure: arrowsFigure,

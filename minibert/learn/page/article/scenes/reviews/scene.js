@@ -53,6 +53,7 @@ export const scene = {
     return { text, token: placeIn(text, "[MASK]") };
   },
   experiments: () => [talents],
+  picture: "best",
   measure: async (before, now) => {
     const acting = talents.results.filter((word) => word === "연기").length;
     const [a, b] = await Promise.all([answersOf(before), answersOf(now)]);

@@ -156,6 +156,7 @@ export const scene = {
   }),
   act: () => ({ depth: sizes.layers }),
   experiments: () => [ownSenses],
+  picture: "compare-layers",
   measure: () => {
     const total = 2 * SENSES[0][1].length;
     const last = ownSenses.results.map((depths) => depths.at(-1));

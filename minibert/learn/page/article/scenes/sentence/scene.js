@@ -24,6 +24,7 @@ export const scene = {
   }),
   act: () => ({ depth: sizes.layers }),
   experiments: () => [paraphrases, plainParaphrases, nearest],
+  picture: "compare-layers",
   measure: async () => {
     const { results } = paraphrases;
     /** @param {any[]} pairs */

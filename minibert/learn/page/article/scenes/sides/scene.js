@@ -93,6 +93,7 @@ export const scene = {
   act: () => ({ sides: "left" }),
   experiments: () => [hiding],
   amounts: () => ({ hidden_words: sentencesToHide().length }),
+  picture: "attention-map",
   measure: async (before) => {
     const place = before.tokens.findIndex((token) => token.piece === "[MASK]");
     const answers = await answersBySides({ text: before.request.text }, place);

@@ -39,6 +39,7 @@ export const scene = {
   },
   act: () => ({}),
   amounts: () => ({ masked_word: example("step").hidden }),
+  picture: "best",
   measure: async (before) => {
     const { share, loss } = await lossOfHidden(before);
     const gradient = share - 1;

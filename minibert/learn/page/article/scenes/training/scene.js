@@ -44,6 +44,7 @@ export const scene = {
   set: () => ({ section: "training", snapshot: 0 }),
   act: () => ({ snapshot: EARLY }),
   goesOn: ["snapshot"],
+  picture: "prompts",
   measure: async () => {
     const [first, now, early] = await answersOfPupils([0, state.snapshot, EARLY]);
     const answered = [first, now];

@@ -45,6 +45,7 @@ export const scene = {
   then: () => goToPart("ff", MIDDLE),
   act: () => ({}),
   experiments: () => [idling, unheard],
+  picture: "head-steps",
   measure: () => {
     /** @param {{results: any[]}} of */
     const total = ({ results }) =>

@@ -125,6 +125,7 @@ export const scene = {
     runs: studied("fine-tuning").length,
     loose: (2 * sizes.hidden).toLocaleString("en"),
   }),
+  picture: "best",
   measure: () => {
     const runs = studied("fine-tuning");
     const all = prompts().length;
