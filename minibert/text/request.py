@@ -8,14 +8,21 @@ from typing import Any
 
 from minibert.text.lines import text_lines
 from minibert.text.location import Location
-from minibert.text.rows import SHOWN_CHARACTERS, BadRow
+from minibert.text.rows import SHOWN_CHARACTERS, BadRow, Row
 from minibert.text.table import COLUMNS, Table
 from minibert.util.errors import Argument, Message
 from minibert.util.files import json_kind
 
+Record = tuple[str, int, Any, Any, str]
+"""What a format found: the unit of its number ("line"), its number, the values by column or what
+stands in their place, how it looks in the file, and what is wrong with it or nothing."""
+
 
 class RowRequest:
     """A request for the rows of a file, or of the part `[start, end)` of it.
+
+    What becomes of the lines of text is decided in `lines`, and of the values of a row in `rows`,
+    for every format.
 
     Args:
         file: The file.
@@ -51,9 +58,27 @@ class RowRequest:
         """The lines of text of the file or part, with their numbers."""
         return text_lines(self.file, self.table.encoding, self.skip, self.start, self.end)
 
-    def leave_out(self, number: int, unit: str, reason: str, content: str) -> None:
-        """Leave a row out, or raise a ValueError for it."""
-        BadRow.leave_out(self.skip, f"{self.name}, {unit} {number}", reason, content)
+    def lines_with(self, undecoded: list[BadRow] | None) -> Iterator[tuple[int, str]]:
+        """All lines of text, also those that `undecoded` receives, with replacement characters."""
+        return text_lines(self.file, self.table.encoding, undecoded, keep_bad=True)
+
+    def rows(self, records: Iterable[Record], is_typed: bool) -> Iterator[Row]:
+        """Yield the rows that records are. Those that cannot be used are left out, or errors.
+
+        Args:
+            records: What the format found.
+            is_typed: Whether values may be of any type. Otherwise they are strings, and each column
+                that is needed is there.
+        """
+        name, table = self.name, self.table
+        for unit, number, values, content, reason in records:
+            if is_typed and not reason:
+                reason = self.fault(values)
+            if reason:
+                shown = content if isinstance(content, str) else repr(content)
+                BadRow.leave_out(self.skip, f"{name}, {unit} {number}", reason, shown)
+            else:
+                yield Row(name, number, values, table, unit)
 
     def check_columns(self, columns: Sequence[str], advice: str = "") -> None:
         """Raise a ValueError where a column that is needed is missing or occurs twice."""

@@ -24,8 +24,7 @@ from minibert.text.formats.format import (
     with_columns,
 )
 from minibert.text.lines import HEAD_BYTES, check_is_text
-from minibert.text.request import RowRequest
-from minibert.text.rows import Row
+from minibert.text.request import Record, RowRequest
 from minibert.util.extras import need
 
 if TYPE_CHECKING:
@@ -91,10 +90,9 @@ class ArrowTable(RowFormat, RowWriter, VectorFormat):
     def writer(self, file: IO[bytes], schema: Any) -> AbstractContextManager[Any]:
         """A writer with `write_table`."""
 
-    def rows(self, request: RowRequest) -> Iterator[Row]:
+    def records(self, request: RowRequest) -> Iterator[Record]:
         """The rows of a table or of a part of it."""
         columns = list(request.needed) if request.only else None
-        name, table = request.name, request.table
         with self._open(request) as opened:
             for unit, first, batch in opened.batches(columns, request.start, request.end):
                 batch.validate(full=True)  # bytes of a damaged file are not where they should be
@@ -103,11 +101,7 @@ class ArrowTable(RowFormat, RowWriter, VectorFormat):
                 for begin in range(0, len(batch), step):
                     values_of_rows = batch[begin : begin + step].to_pylist()
                     for number, values in enumerate(values_of_rows, first + begin + 1):
-                        reason = request.fault(values)
-                        if reason:
-                            request.leave_out(number, unit, reason, repr(values))
-                        else:
-                            yield Row(name, number, values, table, unit)
+                        yield unit, number, values, values, ""
 
     def bounds(self, request: RowRequest, size: int, part_bytes: int) -> list[Bounds]:
         """What the table is split by."""

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from minibert.text.formats.format import RowFormat, RowWriter, with_columns
-from minibert.text.lines import MAX_LINE_BYTES, text_lines
-from minibert.text.request import RowRequest
-from minibert.text.rows import SHOWN_CHARACTERS, BadRow, Row
+from minibert.text.lines import MAX_LINE_BYTES
+from minibert.text.request import Record, RowRequest
+from minibert.text.rows import SHOWN_CHARACTERS, BadRow
 from minibert.text.table import Table
 from minibert.util.errors import Argument, Message
 from minibert.util.files import json_text
@@ -36,8 +36,8 @@ class Delimited(RowFormat, RowWriter):
 
     delimiter: str
 
-    def rows(self, request: RowRequest) -> Iterator[Row]:
-        """A row for each line, or several lines where a field holds line breaks."""
+    def records(self, request: RowRequest) -> Iterator[Record]:
+        """A record for each line, or several lines where a field holds line breaks."""
         delimiter = request.table.delimiter or self.delimiter
         quoting = request.table.quoting or ("none" if delimiter == "\t" else "quoted")
         split = _quoted_records if quoting == "quoted" else _plain_records
@@ -53,12 +53,11 @@ class Delimited(RowFormat, RowWriter):
             _check_header(request, columns, delimiter, quoting)
         advice = Message(" If the file has no header, pass ", Argument("columns", ..., Table), ".")
         request.check_columns(columns, advice)
-        name, table = request.name, request.table
         for number, record in records:
             # without a header the first row says how many there are, of which some have a name
             width = width or max(len(columns), len(record))
             if len(record) == width:
-                yield Row(name, number, dict(zip(columns, record, strict=False)), table)
+                yield "line", number, dict(zip(columns, record, strict=False)), "", ""
                 continue
             listing = ", ".join(column[:SHOWN_CHARACTERS] for column in columns)
             if width > len(columns):
@@ -67,7 +66,7 @@ class Delimited(RowFormat, RowWriter):
             content = delimiter.join(record)
             if quoting == "none" and '"' in content:
                 reason = Message(reason, ". If fields stand between quotation marks, pass ", QUOTED)
-            request.leave_out(number, "line", reason, content)
+            yield "line", number, record, content, reason
 
     def write_rows(self, path: Path, rows: Iterator[Mapping[str, Any]]) -> None:
         """Write a header and a line for each row."""
@@ -129,12 +128,11 @@ def _quoted_records(request: RowRequest, delimiter: str) -> Iterator[Fields]:
     csv.field_size_limit(2**31 - 1)  # `lines` has a limit of its own
     # a quoted field continues on the next line, so a record is left out as a whole
     bad: list[BadRow] | None = None if request.skip is None else []
-    encoding = request.table.encoding
     size = 0  # characters of the record
 
     def lines() -> Iterator[str]:
         nonlocal size
-        for _, line in text_lines(request.file, encoding, bad, keep_bad=True):
+        for _, line in request.lines_with(bad):
             size += len(line)
             if size > MAX_LINE_BYTES:
                 raise csv.Error(f"the row has more than {MAX_LINE_BYTES:,} characters")

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from minibert.text.location import Location
-from minibert.text.request import RowRequest
+from minibert.text.request import Record, RowRequest
 from minibert.text.rows import Row
 from minibert.text.table import Table
 from minibert.util.checks import warn
@@ -74,8 +74,8 @@ class RowFormat(Format):
     without_effect: tuple[str, ...] = ()
 
     @abstractmethod
-    def rows(self, request: RowRequest) -> Iterator[Row]:
-        """Yield the rows of a file or of a part of it."""
+    def records(self, request: RowRequest) -> Iterator[Record]:
+        """Yield what stands in a file or in a part of it. `RowRequest.rows` makes rows of it."""
 
     def bounds(self, request: RowRequest, size: int, part_bytes: int) -> list[Bounds]:
         """Return the parts of a file that is not compressed. See `split`."""
@@ -92,7 +92,7 @@ class RowFormat(Format):
                 option = Argument(name, owner=Table)
                 warn(Message("the option ", option, f" has no effect on {request.file}."))
         with self._naming_damage(request.file):
-            yield from self.rows(request)
+            yield from request.rows(self.records(request), self.is_typed)
 
     def split(self, request: RowRequest, size: int, part_bytes: int) -> list[Bounds]:
         """Return the parts that a file can be read in.

@@ -10,8 +10,7 @@ from typing import Any
 from minibert.text.formats.format import RowFormat
 from minibert.text.lines import whole_text
 from minibert.text.location import Location
-from minibert.text.request import RowRequest
-from minibert.text.rows import Row
+from minibert.text.request import Record, RowRequest
 from minibert.util.files import json_fault
 
 _SPACE = re.compile(r"[ \t\r\n]*")
@@ -27,18 +26,13 @@ class JsonArray(RowFormat):
     is_typed = True
     without_effect = ("columns", "delimiter", "quoting")
 
-    def rows(self, request: RowRequest) -> Iterator[Row]:
-        """A row for each object, with the line where it begins."""
+    def records(self, request: RowRequest) -> Iterator[Record]:
+        """A record for each entry, with the line where it begins."""
         text = whole_text(request.file, request.table.encoding)
         text = text.replace("\r\n", "\n").replace("\r", "\n")
         for number, values in _entries(request.file, text):
-            reason = request.fault(values)
-            if not reason and has_surrogate(values):
-                reason = "the entry has half a character, a surrogate"
-            if reason:
-                request.leave_out(number, "line", reason, json.dumps(values))
-            else:
-                yield Row(request.name, number, values, request.table)
+            fault = "the entry has half a character, a surrogate" if has_surrogate(values) else ""
+            yield "line", number, values, values, fault
 
 
 def _entries(file: Location, text: str) -> Iterator[tuple[int, Any]]:

@@ -19,8 +19,7 @@ from minibert.text.formats.json_array import has_surrogate
 from minibert.text.formats.plain_lines import bounds_of_lines
 from minibert.text.lines import text_lines
 from minibert.text.location import Location
-from minibert.text.request import RowRequest
-from minibert.text.rows import Row
+from minibert.text.request import Record, RowRequest
 from minibert.util.files import json_fault, json_text
 
 if TYPE_CHECKING:
@@ -37,25 +36,24 @@ class JsonLines(RowFormat, RowWriter, VectorFormat):
     without_effect = ("columns", "delimiter", "quoting")
     has_texts = True
 
-    def rows(self, request: RowRequest) -> Iterator[Row]:
-        """A row for each line that is not blank."""
-        name, table, unit = request.name, request.table, request.unit
+    def records(self, request: RowRequest) -> Iterator[Record]:
+        """A record for each line that is not blank."""
+        unit = request.unit
         for number, line in request.lines():
             if line.isspace():
                 continue
+            values: Any = None
+            fault = ""
             try:
                 values = json.loads(line)
-                reason = request.fault(values)
-                if not reason and "\\u" in line and has_surrogate(values):
-                    reason = "the line has half a character, a surrogate"
             except (ValueError, RecursionError) as error:
-                reason = f"the line is not JSON ({json_fault(error)})"
-            if reason and line.startswith("["):
-                reason += ". Rename the file to end in .json if it is an array as a whole"
-            if reason:
-                request.leave_out(number, unit, reason, line)
-            else:
-                yield Row(name, number, values, table, unit)
+                fault = f"the line is not JSON ({json_fault(error)})"
+            if "\\u" in line and has_surrogate(values):
+                fault = "the line has half a character, a surrogate"
+            if line.startswith("["):
+                fault = fault or request.fault(values)
+                fault += ". Rename the file to end in .json if it is an array as a whole"
+            yield unit, number, values, line, fault
 
     def bounds(self, request: RowRequest, size: int, part_bytes: int) -> list[Bounds]:
         """Ranges of bytes."""

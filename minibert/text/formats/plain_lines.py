@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from minibert.text.formats.format import Bounds, RowFormat
 from minibert.text.lines import HEAD_BYTES, check_is_text, is_wide
 from minibert.text.location import Location
-from minibert.text.request import RowRequest
-from minibert.text.rows import Row
+from minibert.text.request import Record, RowRequest
 from minibert.text.table import Table
 from minibert.util.errors import Argument, Message
 from minibert.util.files import RECIPES
@@ -24,8 +23,8 @@ class Lines(RowFormat):
     has_columns = False
     without_effect = ("quoting",)  # a column that is needed is an error
 
-    def rows(self, request: RowRequest) -> Iterator[Row]:
-        """A row for each line."""
+    def records(self, request: RowRequest) -> Iterator[Record]:
+        """A record for each line."""
         others = [
             name for name in (*request.needed, *(request.table.columns or ())) if name != Table.text
         ]
@@ -41,17 +40,17 @@ class Lines(RowFormat):
                 )
             )
         # looked up once, because there may be millions of lines
-        name, table, unit, column = request.name, request.table, request.unit, request.table.text
+        unit, column = request.unit, request.table.text
         lines = request.lines()
         for number, line in lines:
             text = line.rstrip("\r\n")
             if request.start == 0 and text.strip():
                 _check_is_no_json(request.file, number, text.strip())
-            yield Row(name, number, {column: text}, table, unit)
+            yield unit, number, {column: text}, "", ""
             if text.strip():
                 break
         for number, line in lines:
-            yield Row(name, number, {column: line.rstrip("\r\n")}, table, unit)
+            yield unit, number, {column: line.rstrip("\r\n")}, "", ""
 
     def bounds(self, request: RowRequest, size: int, part_bytes: int) -> list[Bounds]:
         """Ranges of bytes."""
