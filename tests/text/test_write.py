@@ -117,3 +117,10 @@ def test_a_column_cannot_begin_with_a_byte_order_mark(tmp_path, ending):
 def test_endings_that_are_not_written(tmp_path, name):
     with pytest.raises(ValueError, match=rf"'{name}' should end in \.csv, .*\.arrow"):
         write_rows(str(tmp_path / name), ROWS)
+
+
+@pytest.mark.parametrize("ending", [".csv", ".parquet", ".arrow"])
+def test_a_first_row_without_columns_counts(tmp_path, ending):
+    """The second row has a column that the first lacks, as in any other order."""
+    with pytest.raises(ValueError, match="row 2 has the column 'text', which the first row lacks"):
+        write_rows(str(tmp_path / f"rows{ending}"), [{}, {"text": "a"}])

@@ -11,7 +11,7 @@ import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -190,10 +190,11 @@ def with_columns(
     The iterator raises a ValueError at a row with a column that the first row lacks. A row may lack
     columns of the first.
     """
-    first = next(rows, {})
+    head = list(islice(rows, 1))
+    first = head[0] if head else {}
 
     def checked() -> Iterator[Mapping[str, Any]]:
-        for number, row in enumerate(chain([first] if first else [], rows), 1):
+        for number, row in enumerate(chain(head, rows), 1):
             for name in row:
                 if name not in first:
                     raise ValueError(
