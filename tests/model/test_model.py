@@ -394,3 +394,10 @@ def test_resized_embeddings_stay_frozen() -> None:
     assert not model.resize_token_embeddings(103).weight.requires_grad
     with pytest.raises(ValueError, match="vocab_size should be 1 or more, not 0"):
         model.resize_token_embeddings(0)
+
+
+def test_a_marker_of_a_tool_is_no_entry_of_an_output(model: BertModel) -> None:
+    output = model(torch.randint(1, 99, (2, 7)))
+    names = output.keys()
+    output._marked = True
+    assert output._marked and output.keys() == names and len(output.to_tuple()) == len(names)
