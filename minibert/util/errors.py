@@ -81,9 +81,6 @@ class Message(str):
         message.parts = tuple(flat)
         return message
 
-    def __reduce__(self) -> tuple[type[Message], tuple[str | Argument, ...]]:
-        return type(self), self.parts
-
     def removesuffix(self, suffix: str) -> Message:
         """Return the message without a suffix of its last part.
 

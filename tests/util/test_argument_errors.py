@@ -102,3 +102,11 @@ def test_a_warning_keeps_its_arguments() -> None:
     warning = TruncationWarning(1, 2, 9, advice)
     assert Argument("max_length") in message_of(warning).parts
     assert str(warning).endswith("truncated. The limit is max_length.")
+
+
+@pytest.mark.parametrize(
+    "copied", [copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))]
+)
+def test_a_message_survives_a_process(copied) -> None:
+    message = Message("lower ", Argument("max_length", 9), ", or drop ", Argument("pairs"), ".")
+    assert copied(message) == message and copied(message).parts == message.parts
