@@ -26,6 +26,7 @@ from minibert.encoders.arithmetic.pooling_names import MODES, UNSUPPORTED_MODES
 from minibert.encoders.arithmetic.search import Metric
 from minibert.encoders.text_encoder import check_prompts
 from minibert.tokenization.tokenizer import BertTokenizer
+from minibert.util.errors import Argument, ArgumentError
 from minibert.util.files import parse_json, read_json, read_text, replacing, write_json
 
 # the package of the modules in the first versions, which every version still finds
@@ -495,11 +496,17 @@ def _write_fields(
 
 
 def _pooling_config(pooling: Sequence[str], hidden: int) -> dict[str, Any]:
+    for name in pooling:
+        if name not in MODES:
+            raise ArgumentError(
+                Argument("pooling", name),
+                "cannot be saved: a sentence-transformers folder has no name for it.",
+            )
     if [name for name in MODES if name in pooling] == list(pooling):  # every version reads this
         flags = {mode.flag: name in pooling for name, mode in MODES.items()}
         flags |= {mode.flag: False for mode in UNSUPPORTED_MODES}
         return {"word_embedding_dimension": hidden, **flags}
-    modes = [mode.name for name in pooling for ours, mode in MODES.items() if ours == name]
+    modes = [MODES[name].name for name in pooling]
     return {"embedding_dimension": hidden, "pooling_mode": modes}
 
 
