@@ -26,6 +26,7 @@ from minibert.cli.results import EXPECTED_ERRORS, UsageError
 from minibert.util.errors import ArgumentError, Message, message_of
 from minibert.util.extras import install_line
 from minibert.util.files import NOT_WRITTEN
+from minibert.util.progress import told_by
 
 DEPENDENCIES = ("torch", "numpy", "safetensors", "huggingface_hub")
 
@@ -179,9 +180,13 @@ class Stderr(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Prints a message."""
         text = record.getMessage()
-        if isinstance(record.msg, Message) and self.parser is not None:
-            text = in_options(record.msg, self.parser)
+        if isinstance(record.msg, Message):
+            text = self.written(record.msg)
         print(f"minibert: {text}", file=sys.stderr)
+
+    def written(self, message: Message) -> str:
+        """The text of a message."""
+        return str(message) if self.parser is None else in_options(message, self.parser)
 
 
 @contextmanager
@@ -195,7 +200,8 @@ def _messages(command_line: Sequence[str]) -> Iterator[Stderr]:
     warnings.showwarning = _log_warning
     handler = Stderr()
     try:
-        with logged_by(handler, logger, logging.ERROR if is_quiet else logging.INFO):
+        level = logging.ERROR if is_quiet else logging.INFO
+        with logged_by(handler, logger, level), told_by(handler.written):
             yield handler
     finally:
         warnings.showwarning = show_warning

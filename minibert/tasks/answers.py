@@ -42,7 +42,7 @@ from minibert.tasks.task import (
 )
 from minibert.text import Row, Table
 from minibert.tokenization.tokenizer import BertTokenizer
-from minibert.util.errors import ArgumentError, Message
+from minibert.util.errors import Argument, ArgumentError, Message
 from minibert.util.progress import tell
 
 
@@ -181,9 +181,12 @@ class AnswerTask(AnswerOptions, Task):
         longest = self._longest(config)
         if overlong := sum(length > longest for length in answered):
             notices.append(
-                f"{overlong:,} of {len(answered):,} answers have more than {longest} tokens (up to "
-                f"{max(answered)}), and so are never predicted. The limit is max_answer_length "
-                "(--max-answer-length)."
+                Message(
+                    f"{overlong:,} of {len(answered):,} answers have more than {longest} tokens "
+                    f"(up to {max(answered)}), and so are never predicted. The limit is ",
+                    Argument("max_answer_length"),
+                    ".",
+                )
             )
         return notices
 

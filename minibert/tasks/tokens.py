@@ -43,6 +43,7 @@ from minibert.tasks.task import (
 )
 from minibert.text import Row, Table
 from minibert.tokenization.tokenizer import BertTokenizer
+from minibert.util.errors import Argument, Message
 
 CHARACTERS = 0.75
 """Share of the words from which on a file is one of single characters."""
@@ -194,8 +195,12 @@ class TokenTask(TagOptions, Task):
         notices = []
         if others := sum(not _is_character(word) for word in words):
             notices.append(
-                f"{others:,} of {len(words):,} words have more than one character. The text is "
-                "joined from them as from the others (--by-word reads words)."
+                Message(
+                    f"{others:,} of {len(words):,} words have more than one character. The text is "
+                    "joined from them as from the others. Words are read by ",
+                    Argument("by_piece", False),
+                    ".",
+                )
             )
         names = found = 0
         for row, (tags, is_read) in zip(rows, _tags_of_tokens(rows, examples), strict=True):

@@ -24,6 +24,7 @@ from minibert.text import Row
 from minibert.tokenization.coverage import unread_warning
 from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.util.checks import amount
+from minibert.util.errors import Argument, Message
 
 SAMPLE_ROWS = 2000  # of which the share of truncated texts is measured
 SHOWN = 5  # labels of a notice
@@ -86,9 +87,14 @@ class DataReport:
     files: list[FileReport]
     notices: list[str] = field(default_factory=list)
 
-    def __str__(self) -> str:
+    @property
+    def message(self) -> Message:
         """A line for each file, and one for each notice."""
-        return "\n".join([*map(str, self.files), *(f"notice: {one}" for one in self.notices)])
+        notices = [part for notice in self.notices for part in ("\nnotice: ", notice)]
+        return Message("\n".join(map(str, self.files)), *notices)
+
+    def __str__(self) -> str:
+        return str(self.message)
 
 
 def check_data(
@@ -193,16 +199,19 @@ def _truncation(files: Iterable[FileReport], max_length: int, positions: int | N
     file = max(files, key=lambda file: file.longest)
     if not file.truncated:
         return []
-    advice = (
+    advice = Message(
         'The model has no more positions. The guide "What minibert does not do" classifies long '
         "documents."
     )
     if positions is None or max_length < positions:
         upper = "" if positions is None else f", which may be up to {positions}"
-        advice = f"The limit is max_length (--max-length){upper}."
+        advice = Message("The limit is ", Argument("max_length"), f"{upper}.")
     return [
-        f"a text of {file.name} has {file.longest:,} tokens, of which training reads {max_length}. "
-        f"{advice}"
+        Message(
+            f"a text of {file.name} has {file.longest:,} tokens, of which training reads "
+            f"{max_length}. ",
+            advice,
+        )
     ]
 
 

@@ -26,7 +26,7 @@ from minibert.inference.batching import rounded_rows
 from minibert.inference.training_speedups import word_loss
 from minibert.losses import IGNORED, cross_entropy
 from minibert.text import Table, parts_of
-from minibert.tokenization.coverage import coverage_warning
+from minibert.tokenization.coverage import unread_warning
 from minibert.tokenization.pieces import pieces_by_id
 from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.training.corpora import Corpus, Document, Ids, mix, read_documents
@@ -50,7 +50,6 @@ SHORT_PAIRS = 0.1
 MANY_SINGLE = 0.9
 # Of the first documents, to find out whether the vocabulary covers their script.
 SAMPLE_DOCUMENTS = 20
-SAMPLE_CHARACTERS = 10_000
 # Number of texts that are masked together, which is faster than one at a time.
 TEXTS_AT_ONCE = 1000
 # Number of held-out tokens to evaluate with: more take longer, fewer give noisier scores.
@@ -513,9 +512,13 @@ def _report_single_sentences(documents: Sequence[Document]) -> None:
     single = sum(len(document) == 1 for document in documents)
     if single > MANY_SINGLE * len(documents):
         tell(
-            f"notice: {single:,} of {len(documents):,} documents have a single sentence, so only "
-            "the others teach next sentences. Write a sentence a line, and an empty line after "
-            "each document alone, or train on masked words only (--no-next-sentence)."
+            Message(
+                f"notice: {single:,} of {len(documents):,} documents have a single sentence, so "
+                "only the others teach next sentences. Write a sentence a line, and an empty line "
+                "after each document alone, or train on masked words only: ",
+                NO_NEXT_SENTENCE,
+                ".",
+            )
         )
 
 
@@ -525,7 +528,7 @@ def _report_coverage(source: str, tokenizer: BertTokenizer, table: Table | None)
     if not parts:  # an empty file, which the corpus reports
         return
     documents = islice(read_documents(parts[0], table), SAMPLE_DOCUMENTS)
-    sample = " ".join(" ".join(document[:SAMPLE_DOCUMENTS]) for document in documents)
-    warning = coverage_warning(tokenizer, sample[:SAMPLE_CHARACTERS])
+    sample = [sentence for document in documents for sentence in document[:SAMPLE_DOCUMENTS]]
+    warning = unread_warning(tokenizer, sample)
     if warning:
         tell(f"notice: {warning}")

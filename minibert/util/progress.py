@@ -14,6 +14,8 @@ from contextlib import AbstractContextManager, contextmanager
 from operator import length_hint
 from typing import Any, NamedTuple, TypeVar
 
+from minibert.util.errors import Message
+
 T = TypeVar("T")
 
 DELAY = 1.0  # seconds before a bar appears, so that short work shows none
@@ -46,13 +48,29 @@ def is_quiet() -> bool:
     return logging.getLogger("minibert").getEffectiveLevel() >= logging.ERROR
 
 
-def tell(sentence: object) -> None:
+def tell(sentence: str) -> None:
     """Print a sentence about the work to stderr.
 
     Only the first process of a run by torchrun prints, and none if the logger `minibert` is quiet.
+
+    Args:
+        sentence: The sentence. The arguments of a `Message` are written as `told_by` says.
     """
     if not is_quiet() and place().rank == 0:
-        print(sentence, file=sys.stderr, flush=True)
+        print(_writers[-1](Message(sentence)), file=sys.stderr, flush=True)
+
+
+_writers: list[Callable[[Message], str]] = [str]
+
+
+@contextmanager
+def told_by(write: Callable[[Message], str]) -> Iterator[None]:
+    """Let `write` make the text of the sentences of `tell`, until the block ends."""
+    _writers.append(write)
+    try:
+        yield
+    finally:
+        _writers.pop()
 
 
 def is_watched(printing: bool = False) -> bool | None:

@@ -12,6 +12,8 @@ from minibert import BertTokenizer
 from minibert.cli import main
 from minibert.tasks.sequence import SequenceTask
 from minibert.training.checks import check_data
+from minibert.training.finetuning import finetune
+from minibert.training.options import TrainingOptions
 
 KOREAN = "나는 오늘 학교에 갔다\n그는 어제 서울에 왔다\n\n우리는 내일 바다에 간다\n비가 온다\n" * 20
 
@@ -50,7 +52,7 @@ def test_pretrain_says_what_it_does_without(
     assert main(command) == 0
     told = capsys.readouterr().err
     assert ("notice: nothing is held out" not in told) == holds_out
-    assert ("this model's vocabulary does not know" not in told) == covers
+    assert ("this model's vocabulary cannot read" not in told) == covers
 
 
 def test_a_refused_pretraining_leaves_nothing(tmp_path: Path) -> None:
@@ -74,3 +76,19 @@ def test_rows_far_from_the_first_are_looked_at(part: str) -> None:
     report = check_data(task, *map(task.read, data), tokenizer=tokenizer)
     (notice,) = [notice for notice in report.notices if "NFC" in notice]
     assert notice.startswith(f"{part}: ")
+
+
+def test_a_notice_calls_an_argument_as_its_reader_does(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tiny_folder(tmp_path / "base")
+    train = tmp_path / "train.tsv"
+    train.write_text("text\tlabel\n" + "a b c d e f\tx\nd e f a b c\ty\n" * 4, encoding="utf-8")
+    task = SequenceTask()
+    options = TrainingOptions(steps=1, batch_size=2)
+    finetune(task, folder, train, train, tmp_path / "a", options, max_length=4)
+    assert "The limit is max_length, which" in capsys.readouterr().err
+    command = f"finetune classification --model {folder} --train {train} --dev {train} --steps 1"
+    command += f" --batch-size 2 --max-length 4 --output {tmp_path / 'b'}"
+    assert main(command.split()) == 0
+    assert "The limit is --max-length, which" in capsys.readouterr().err
