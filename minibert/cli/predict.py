@@ -24,7 +24,7 @@ from minibert.cli.options import (
     table_of,
 )
 from minibert.cli.parser import Once, Parser, command
-from minibert.cli.results import ResultPrinter, UsageError, claim, report
+from minibert.cli.results import ResultPrinter, UsageError, claim_rows, report
 from minibert.cli.texts import (
     check_files,
     count_texts,
@@ -38,8 +38,6 @@ from minibert.tasks.options import AnswerOptions, TagOptions
 from minibert.text import Row, Table, read
 from minibert.text.formats import ROW_WRITERS
 from minibert.text.write import write_rows
-from minibert.tokenization.coverage import warn_of_coverage
-from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.util.checks import TruncationWarning, amount
 from minibert.util.progress import Progress, is_watched
 
@@ -76,13 +74,12 @@ def _rows_of_input(options: argparse.Namespace, *columns: str | None) -> Iterato
     """The rows of the input, of which each has these columns. Checks the output before."""
     if options.output is not None:
         refuse_options(options, ("jsonl",), "prints results, but --output writes them: drop one.")
-        claim(options.output, options.force, "rows")
+        claim_rows(options.output, options.force)
     return rows_of(options, *columns)
 
 
 def _show_predictions(
     options: argparse.Namespace,
-    tokenizer: BertTokenizer,
     rows: Iterator[Row],
     predict: Predict,
     describe: Callable[[dict[str, Any]], list[str]],
@@ -91,7 +88,6 @@ def _show_predictions(
 
     Args:
         options: The command's.
-        tokenizer: The model's, for a warning of texts that it cannot read.
         rows: The rows of the input.
         predict: Returns the new columns of each of some rows.
         describe: A result in lines, as a person reads it.
@@ -102,10 +98,7 @@ def _show_predictions(
 
         def results() -> Iterator[tuple[Row, dict[str, Any]]]:
             is_first = True
-            can_read = True
             while batch := list(islice(rows, BATCH_ROWS)):
-                if can_read:
-                    can_read = not warn_of_coverage(tokenizer, [row.text for row in batch])
                 for row, result in zip(batch, predict(batch), strict=True):
                     replaced = [name for name in row.values if name in result]
                     if is_first and replaced:
@@ -239,7 +232,7 @@ def classify(options: argparse.Namespace) -> None:
             return [f"{label['score']:.4f}" for label in result["labels"]]
         return [f"{label['score']:.4f}  {label['label']}" for label in result["labels"]]
 
-    _show_predictions(options, classifier.tokenizer, rows, predict, describe)
+    _show_predictions(options, rows, predict, describe)
 
 
 # --- minibert entities
@@ -275,7 +268,7 @@ def entities(options: argparse.Namespace) -> None:
             lines.append(f"{entity['score']:.4f}  {label:<8}  {place:>9}  {entity['word']}")
         return lines
 
-    _show_predictions(options, tagger.tokenizer, rows, predict, describe)
+    _show_predictions(options, rows, predict, describe)
 
 
 # --- minibert answer
@@ -327,7 +320,7 @@ def answer(options: argparse.Namespace) -> None:
         place = f"{result['start']}-{result['end']}"
         return [f"{result['score']:>8.4f}  {place:>9}  {result['answer'] or '(no answer)'}"]
 
-    _show_predictions(options, answerer.tokenizer, rows, predict, describe)
+    _show_predictions(options, rows, predict, describe)
 
 
 # --- minibert rerank
@@ -391,7 +384,6 @@ def fill_mask(options: argparse.Namespace) -> None:
     """Predict the words behind [MASK] in texts."""
     texts = [row.text for row in rows_of(options, texts_alone=True)]
     filler = load_head(options, "masked")
-    warn_of_coverage(filler.tokenizer, texts)
     predictions: list[Any] = []
     with Progress(is_watched(), len(texts)) as progress:
         for start in range(0, len(texts), BATCH_MASKED):

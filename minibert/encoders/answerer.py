@@ -95,6 +95,12 @@ class Answerer(HeadModel):
         examples = question_windows(
             self.tokenizer, question_list, context_list, self.max_length, stride
         )
+        first_windows: dict[int, Sequence[int]] = {}
+        for example in examples:
+            first_windows.setdefault(example["row"], example["input_ids"])
+        self.warn_of_unread_ids(
+            context_list, map(first_windows.__getitem__, range(len(context_list)))
+        )
         logits = outputs_of(self.model, examples, span_logits)
         best = best_answers(len(question_list), examples, logits, max_answer_length)
         threshold = self.reading.no_answer_threshold or 0.0

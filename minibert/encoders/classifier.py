@@ -132,6 +132,8 @@ class Classifier(HeadModel, TextScorer):  # type: ignore[override]
         if max_length is None:
             limit = self.max_length
         examples = encode_texts(self.tokenizer, texts, pairs, limit)
+        inputs = texts if pairs is None else map(" ".join, zip(texts, pairs, strict=True))
+        self.warn_of_unread_ids(inputs, (example["input_ids"] for example in examples))
         truncated = sum(example["truncated"] for example in examples)
         warn_of_truncation(truncated, len(examples), limit)
         rows = zip(logits_of(self.model, examples), examples, strict=True)

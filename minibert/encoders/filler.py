@@ -69,6 +69,7 @@ class Filler(HeadModel):
                     f"{excerpt(text)} has {len(ids)} tokens, but the model takes "
                     f"{self.max_length}: shorten it."
                 )
+        self.warn_of_unread_ids(rows, batch["input_ids"])
         unnamed = [i for i, piece in enumerate(pieces_by_id(tokenizer)) if piece is None]
         results = []
         for logits in self._mask_logits(batch["input_ids"], token_types_of(batch)):

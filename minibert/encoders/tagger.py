@@ -71,6 +71,10 @@ class Tagger(HeadModel):
         batch = encode_windows(
             self.tokenizer, rows, None, limit, limit // 4 if stride is None else stride
         )
+        first_windows: dict[int, list[int]] = {}
+        for index, ids in zip(batch["overflow_to_sample_mapping"], batch["input_ids"], strict=True):
+            first_windows.setdefault(index, ids)
+        self.warn_of_unread_ids(rows, map(first_windows.__getitem__, range(len(rows))))
         examples = [
             {"input_ids": np.array(ids), "token_type_ids": np.array(types)}
             for ids, types in zip(batch["input_ids"], token_types_of(batch), strict=True)

@@ -264,22 +264,43 @@ class TextModel:
             rows: The tokenized texts.
             settings: How they were tokenized.
         """
+        texts = (row.text if isinstance(row.text, str) else " ".join(row.text) for row in rows.rows)
+        ids = (row.windows[0] for row in rows.rows)
+        self.warn_of_unread_ids(texts, ids, settings.prefix_length, rows.indices)
+
+    def warn_of_unread_ids(
+        self,
+        texts: Iterable[str],
+        ids: Iterable[Sequence[int]],
+        prefix_length: int = 0,
+        indices: Sequence[int] | None = None,
+    ) -> None:
+        """As `warn_of_unread`, of texts and their token ids.
+
+        Args:
+            texts: Distinct texts.
+            ids: The token ids of each, or of its beginning.
+            prefix_length: Tokens of each that are not the text's.
+            indices: The index of the text of each input. None: each text is an input.
+        """
         if self._has_warned_of_unread:
             return
-        unread: dict[int, str] = {}  # by the index of the row
-        for index, row in enumerate(rows.rows):
-            text = row.text if isinstance(row.text, str) else " ".join(row.text)
+        unread: dict[int, str] = {}  # by the index of the text
+        count = 0
+        for index, (text, row) in enumerate(zip(texts, ids, strict=True)):
+            count = index + 1
             if not text.isascii():
                 if self._coverage is None:
                     from minibert.tokenization.coverage import Coverage
 
                     self._coverage = Coverage(self.tokenizer)
-                if not self._coverage.can_read(row.windows[0][settings.prefix_length :]):
+                if not self._coverage.can_read(row[prefix_length:]):
                     unread[index] = text
         if unread and self._coverage is not None:
             self._has_warned_of_unread = True
-            count = sum(index in unread for index in rows.indices)
-            warn(self._coverage.warning(list(unread.values()), count, len(rows.indices)))
+            inputs = range(count) if indices is None else indices
+            affected = sum(index in unread for index in inputs)
+            warn(self._coverage.warning(list(unread.values()), affected, len(inputs)))
 
     def _prompt_of(self, name: str | None) -> str:
         """The prompt of this name, "" for None.

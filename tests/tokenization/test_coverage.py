@@ -10,8 +10,18 @@ import numpy as np
 import pytest
 from tiny_folder import LINES, tiny_folder
 
-from minibert import BertTokenizer, CrossEncoder, SentenceEmbedder, encode_to_shards
+import minibert
+from minibert import (
+    BertTokenizer,
+    CrossEncoder,
+    SentenceEmbedder,
+    answer_question,
+    classify,
+    encode_to_shards,
+    find_entities,
+)
 from minibert.cli import main
+from minibert.encoders.filler import Filler
 from minibert.tokenization.coverage import unread_warning
 
 KOREAN = ["고양이가 소파에서 잔다", "비가 많이 옵니다", "나는 네 꿈을 꿔"]
@@ -80,3 +90,24 @@ def test_a_search_says_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert main(["search", "비", "--model", "minibert-ko", "--corpus", str(corpus)]) == 0
     error = capsys.readouterr().err
     assert error.count("cannot read") == 1 and "NFC" in error
+
+
+def test_a_model_with_a_head_says_it_once(tmp_path: Path) -> None:
+    folder = tiny_folder(tmp_path / "m")
+    config = minibert.BertConfig.from_pretrained(folder)
+    tokenizer = BertTokenizer.from_pretrained(folder)
+    filler = Filler(minibert.BertForMaskedLM(config).eval(), tokenizer)
+    texts = [*LINES[:2], KOREAN[0]]
+    with pytest.warns(UserWarning, match="cannot read 1 of 3 texts"):
+        filler.fill_mask([f"{text} [MASK]" for text in texts])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        filler.fill_mask([f"{text} [MASK]" for text in texts])
+    for head, predict in (
+        ("BertForSequenceClassification", lambda model: classify(*model, texts)),
+        ("BertForTokenClassification", lambda model: find_entities(*model, texts)),
+        ("BertForQuestionAnswering", lambda model: answer_question(*model, LINES[:3], texts)),
+    ):
+        model = getattr(minibert, head)(config).eval()
+        with pytest.warns(UserWarning, match="cannot read 1 of 3 texts"):
+            predict((model, tokenizer))
