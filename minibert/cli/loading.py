@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from minibert.checkpoints.source import Source
 from minibert.cli.options import filled
-from minibert.cli.results import UsageError
+from minibert.cli.results import USES, UsageError
 from minibert.encoders.encoder_options import EmbedderOptions
 
 if TYPE_CHECKING:
@@ -19,36 +19,6 @@ if TYPE_CHECKING:
     from minibert.encoders.text_encoder import TextEncoder
 
 logger = logging.getLogger("minibert")
-
-USES = {
-    "embedder": "minibert search --model {model} QUERY --corpus FILE",
-    "reranker": "minibert rerank --model {model} QUERY --file FILE",
-    "classifier": "minibert classify --model {model} TEXT",
-    "tagger": "minibert entities --model {model} TEXT",
-    "answers": "minibert answer --model {model} --question QUESTION TEXT",
-    "masked": 'minibert fill-mask --model {model} "... [MASK] ..."',
-}
-"""How a model is used, by its kind."""
-
-
-def usage_of(kind: str, folder: str, backend: str = "torch") -> str:
-    """A command that uses a model. Empty for a kind without one.
-
-    Args:
-        kind: What the model is.
-        folder: Where it is. Its config.json says whether it compares two texts.
-        backend: "torch", or "onnx" for an export.
-    """
-    from minibert.config import BertConfig
-    from minibert.encoders.folders.reading import Reading
-
-    if kind not in USES:
-        return ""
-    usage = USES[kind].format(model=folder)
-    reading = Reading.of(BertConfig.from_pretrained(model_folder(folder)))
-    if kind == "classifier" and reading.pairs:
-        usage += " --pair TEXT"
-    return usage if backend == "torch" else f"{usage} --backend {backend}"
 
 
 def source_of(options: argparse.Namespace, name: str | None = None) -> Source:
@@ -103,17 +73,17 @@ def load_embedder(options: argparse.Namespace, name: str | None = None) -> TextE
     source = source_of(options, name)
     check_device(options.device, options.backend)
     check_backend(source, options.backend)
-    if options.backend == "onnx":
-        from minibert.encoders.onnx.onnx_embedder import load_exported
-
-        return load_exported(source, filled(EmbedderOptions, options, device=None))
-    from minibert.encoders.embedder import SentenceEmbedder
     from minibert.encoders.folders.checkpoint import Checkpoint
+    from minibert.encoders.onnx.onnx_embedder import settled
+    from minibert.encoders.text_models import load_text_model
 
-    checkpoint = Checkpoint(source)
-    warn_of_head(checkpoint)
-    settings: dict[str, Any] = vars(filled(EmbedderOptions, options))
-    embedder: TextEncoder = SentenceEmbedder.from_pretrained(checkpoint, **settings)
+    checkpoint = Checkpoint(source, options.backend)
+    if options.backend == "torch":
+        warn_of_head(checkpoint)
+    elif options.precision != EmbedderOptions.precision:
+        raise settled("precision")
+    settings = vars(filled(EmbedderOptions, options))
+    embedder: TextEncoder = load_text_model(checkpoint, "embedder", **settings)
     return embedder
 
 

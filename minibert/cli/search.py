@@ -254,10 +254,12 @@ def _reranked(
     """
     from torch.nn import Sigmoid
 
-    from minibert.encoders.rerank import CrossEncoder
+    from minibert.encoders.folders.checkpoint import Checkpoint
+    from minibert.encoders.text_models import load_text_model
 
-    encoder = CrossEncoder.from_pretrained(
-        source_of(options, options.rerank),
+    encoder = load_text_model(
+        Checkpoint(source_of(options, options.rerank)),
+        "reranker",
         precision=options.precision,
         device=options.device,  # checked with the embedder
     )

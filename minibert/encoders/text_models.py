@@ -20,11 +20,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from minibert.checkpoints.source import Source, split_source
 from minibert.encoders.answerer import Answerer
 from minibert.encoders.classifier import Classifier
+from minibert.encoders.encoder_options import EmbedderOptions
 from minibert.encoders.filler import Filler
 from minibert.encoders.folders.checkpoint import Backend, Checkpoint
 from minibert.encoders.folders.kinds import NOUN_OF_KIND, Kind
 from minibert.encoders.head_models import HeadModel
-from minibert.encoders.onnx.onnx_embedder import OnnxEmbedder, settled
+from minibert.encoders.onnx.onnx_embedder import load_exported, settled
 from minibert.encoders.onnx.onnx_heads import OnnxHead
 from minibert.encoders.tagger import Tagger
 from minibert.tokenization.tokenizer import BertTokenizer
@@ -143,6 +144,7 @@ def load_text_model(
     device: torch.device | str | None = None,
     dtype: torch.dtype | str = "auto",
     max_length: int | None = None,
+    **of_embedder: Any,
 ) -> Any:
     """Load the object that runs a checkpoint on texts.
 
@@ -156,6 +158,7 @@ def load_text_model(
         device: As in `load`.
         dtype: As in `load`.
         max_length: Tokens of the longest row. None: what the folder says.
+        of_embedder: Further fields of `EmbedderOptions`, for an embedder.
 
     Returns:
         A `SentenceEmbedder` or an `OnnxEmbedder`, a `CrossEncoder` or an `OnnxHead` for a reranker,
@@ -169,12 +172,13 @@ def load_text_model(
     is_exported = checkpoint.backend == "onnx"
     options: dict[str, Any] = {"precision": precision, "device": device}
     if kind == "embedder":
+        of_embedder["max_length"] = max_length
         if is_exported:
             checkpoint.require_kind(kind)
-            return OnnxEmbedder.from_pretrained(checkpoint, max_length=max_length)
+            return load_exported(checkpoint, EmbedderOptions(**of_embedder))
         from minibert.encoders.embedder import SentenceEmbedder
 
-        return SentenceEmbedder.from_pretrained(checkpoint, max_length=max_length, **options)
+        return SentenceEmbedder.from_pretrained(checkpoint, **of_embedder, **options)
     checkpoint.require_kind(kind)
     if kind == "reranker" and not is_exported:
         from minibert.encoders.rerank import CrossEncoder
