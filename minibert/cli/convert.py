@@ -9,10 +9,10 @@ from __future__ import annotations
 import argparse
 import os
 
-from minibert.cli.loading import source_of, usage_of
+from minibert.cli.loading import source_of
 from minibert.cli.options import add_model, add_options
 from minibert.cli.parser import Parser, command
-from minibert.cli.results import UsageError, claim, report
+from minibert.cli.results import UsageError, claim_folder, report, usage_of
 from minibert.inference.precisions import GRAPH_PRECISIONS
 from minibert.util.checks import amount
 
@@ -45,7 +45,7 @@ def convert(options: argparse.Namespace) -> None:
     """Write a checkpoint as safetensors with today's tensor names."""
     is_in_place = _is_same_folder(options.model, options.output)
     if not is_in_place:
-        claim(options.output, options.force, "folder")
+        claim_folder(options.output, options.force)
     source = source_of(options)
     from minibert.checkpoints.model_files import replacing_model
     from minibert.encoders.auto import load_with_heads
@@ -107,8 +107,9 @@ def export(options: argparse.Namespace) -> None:
     """Write a model as an ONNX graph, which runs without PyTorch."""
     if _is_same_folder(options.model, options.output):
         raise UsageError("--output is the folder of the model itself. Name another folder.")
-    claim(options.output, options.force, "folder")
+    claim_folder(options.output, options.force)
     source = source_of(options)
+    from minibert.config import BertConfig
     from minibert.encoders.folders.kinds import KIND_OF_CLASS
     from minibert.encoders.onnx.export import export
 
@@ -118,7 +119,8 @@ def export(options: argparse.Namespace) -> None:
         f"most\n{done.difference:.1e} of the largest one, and the smallest cosine is "
         f"{done.cosine:.6f}."
     )
-    usage = usage_of(KIND_OF_CLASS.get(done.kind, "embedder"), options.output, "onnx")
+    config = BertConfig.from_pretrained(options.output)
+    usage = usage_of(KIND_OF_CLASS.get(done.kind, "embedder"), options.output, config, "onnx")
     if usage:  # other graphs are used from Python
         sentence += f"\nUse it: {usage}"
     content = {"output": options.output, "precision": options.precision, **done._asdict()}

@@ -27,7 +27,8 @@ from minibert.cli.parser import Parser, command
 from minibert.cli.results import (
     ResultPrinter,
     UsageError,
-    claim,
+    claim_file,
+    claim_folder,
     report,
 )
 from minibert.cli.texts import count_texts, rows_of
@@ -228,7 +229,10 @@ def _check(options: argparse.Namespace, folder: str | None, world_size: int, res
         refuse_options(options, ("jsonl",), "prints vectors, but --output writes them: drop one.")
         # a folder that an earlier run has begun is resumed, which compares model and settings
         if not resumes:
-            claim(folder or options.output, options.force, "folder" if folder else "file")
+            if folder is None:
+                claim_file(options.output, options.force)
+            else:
+                claim_folder(folder, options.force)
 
 
 def useful_processes(options: argparse.Namespace) -> int:

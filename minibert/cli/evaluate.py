@@ -16,7 +16,7 @@ from minibert.cli.options import (
     keywords_of,
 )
 from minibert.cli.parser import Parser, command
-from minibert.cli.results import UsageError, claim, print_json
+from minibert.cli.results import UsageError, claim_picture, claim_rows, print_json
 from minibert.cli.texts import check_files
 from minibert.tasks import TaskName
 from minibert.tasks.options import AnswerOptions, TagOptions
@@ -90,9 +90,9 @@ def evaluate(options: argparse.Namespace) -> None:
     file = _model_and_file(options)
     check_files([file], folders=False)
     if options.errors is not None:
-        claim(options.errors, options.force, "rows")
+        claim_rows(options.errors, options.force)
     if options.plot is not None:
-        claim(options.plot, options.force, "picture")
+        claim_picture(options.plot, options.force)
     device = check_device(options.device, options.backend)
     model = _load(options, device)
     from minibert.tasks.evaluation import evaluate

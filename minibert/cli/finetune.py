@@ -25,7 +25,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from minibert.cli.loading import model_folder, source_of, usage_of
+from minibert.cli.loading import check_device, source_of
 from minibert.cli.options import (
     add_common,
     add_fields,
@@ -33,12 +33,11 @@ from minibert.cli.options import (
     add_options,
     add_table,
     filled,
-    keywords_of,
     refuse_options,
     table_of,
 )
 from minibert.cli.parser import Once, Parser, command
-from minibert.cli.results import UsageError, report
+from minibert.cli.results import UsageError, report, usage_of
 from minibert.cli.texts import check_files
 from minibert.cli.training import (
     add_run_options,
@@ -57,7 +56,6 @@ from minibert.tasks.options import (
 )
 from minibert.text.table import Table
 from minibert.training.options import TrainingOptions
-from minibert.util.files import read_json
 from minibert.util.progress import place
 
 if TYPE_CHECKING:
@@ -85,12 +83,14 @@ class FinetuningTask:
     options: type[TaskOptions] = TaskOptions
     needed: tuple[str, ...] = ()
 
-    def make(self, options: argparse.Namespace) -> Task:
-        """Make the task that the options describe."""
-        module, _, name = self.task_class.partition(".")
-        task_class = getattr(import_module(f"minibert.tasks.{module}"), name)
+    def fields(self, options: argparse.Namespace) -> dict[str, Any]:
+        """What the options say of the task, by the fields of its class.
+
+        Raises:
+            UsageError: A value that does not exist.
+        """
         table = table_of(options)
-        more: dict[str, Any] = {}
+        more = {**vars(filled(self.options, options)), "table": table}
         if "dev_text_column" in options:  # a table, of which --dev may name other columns
             more["dev_table"] = dataclasses.replace(
                 table,
@@ -101,9 +101,16 @@ class FinetuningTask:
         if "negative_columns" in options:
             more["negatives"] = list(dict.fromkeys(options.negative_columns))
         if getattr(options, "label_columns", None):
-            more["multi_label"] = True
-        task: Task = filled(task_class, options, table=table, **more)
-        return task
+            more |= {"multi_label": True, "label_columns": options.label_columns}
+        if "regression" in options:
+            more["regression"] = options.regression
+        return more
+
+    def load_class(self) -> type[Task]:
+        """Import the class of the task."""
+        module, _, name = self.task_class.partition(".")
+        task_class: type[Task] = getattr(import_module(f"minibert.tasks.{module}"), name)
+        return task_class
 
 
 def add(parser: Parser) -> None:
@@ -231,8 +238,10 @@ def with_task_of_run(arguments: list[str]) -> list[str]:
 @command("classification --train train.tsv --dev dev.tsv --output out/labels", add)
 def finetune(options: argparse.Namespace) -> None:
     """Fine-tune: classify, score, tag, answer, or make vectors similar."""
+    # what is decided before anything slow is imported or read
     entry = TASKS[options.task]
     options = options_of_run(options, "train", *entry.needed)
+    fields = entry.fields(options)
     if options.dev is not None:
         refuse_options(options, ["held_out"], "has no effect with --dev: drop one of them.")
     elif options.test is None:
@@ -241,8 +250,11 @@ def finetune(options: argparse.Namespace) -> None:
     settings = filled(TrainingOptions, options)
     check_files((options.train, options.dev, options.test), folders=False)
     source = source_of(options)
-    task = entry.make(options)
-    from minibert.training.finetuning import finetune, options_of_task, with_learning_rate
+    if options.device is not None:
+        check_device(options.device)
+    # what training does with it
+    task = entry.load_class()(**fields)
+    from minibert.training.finetuning import finetune
 
     with keep_options(options) as folder:
         scores = finetune(
@@ -252,33 +264,32 @@ def finetune(options: argparse.Namespace) -> None:
             options.dev,
             folder,
             settings,
-            **keywords_of(finetune, options),
+            test=options.test,
+            held_out=options.held_out,
+            skip_bad_rows=options.skip_bad_rows,
+            max_length=options.max_length,
+            resume=options.resume,
         )
-    if place().rank > 0:  # the first process reports for all
+    # what is reported, by the first process for all
+    if place().rank > 0:
         return
-    model = model_folder(options.output)
-    measured = ", ".join(f"{name} {score:.4f}" for name, score in scores.items())
-    usage = usage_of(entry.kind, options.output)
     from minibert.training.card import write_card
 
-    config = read_json(Path(model, "config.json"))
-    max_length = min(options.max_length, config["max_position_embeddings"])
-    settings = with_learning_rate(
-        options_of_task(settings, task, options.dev), task, config["hidden_size"]
-    )
+    usage = usage_of(entry.kind, options.output, scores.config)
     write_card(
-        model,
+        options.output,
         entry.summary.removesuffix(".").replace("Learn", "A BERT that predicts"),
         {"base": options.model, "train": options.train, "dev": options.dev, "test": options.test},
-        {"max_length": max_length, **vars(settings)},
+        {"max_length": scores.max_length, **vars(scores.options)},
         scores,
         usage,
     )
-    sentence = f"The best model is in {model}: {measured}.\nUse it: {usage}"
+    measured = ", ".join(f"{name} {score:.4f}" for name, score in scores.items())
+    sentence = f"The best model is in {options.output}: {measured}.\nUse it: {usage}"
     if options.dev is None and options.held_out == 0:
         about = f"It was not scored, but on --test: {measured}" if scores else "It has no score"
-        sentence = f"The model of the last step is in {model}. {about}.\nUse it: {usage}"
-    report(options, {"output": model, **scores}, sentence)
+        sentence = f"The model of the last step is in {options.output}. {about}.\nUse it: {usage}"
+    report(options, {"output": options.output, **scores}, sentence)
 
 
 TASKS = {

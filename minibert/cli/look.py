@@ -29,7 +29,8 @@ from minibert.cli.parser import Once, Parser, command
 from minibert.cli.results import (
     ResultPrinter,
     UsageError,
-    claim,
+    claim_file,
+    claim_picture,
     print_json,
     report,
 )
@@ -67,7 +68,7 @@ def info(options: argparse.Namespace) -> None:
             raise UsageError(
                 f"--plot draws the curves of a training run, but {options.model} has no log.jsonl."
             )
-        claim(options.plot, options.force, "picture")
+        claim_picture(options.plot, options.force)
         plot_curves(curves, options.plot)
         report(options, {"output": options.plot}, f"The curves are in {options.plot}.")
         return
@@ -256,7 +257,7 @@ def write(options: argparse.Namespace, source: Source | str, text: str, **more: 
     path = options.output
     if path is None:
         path = str(Path(tempfile.mkdtemp(prefix="minibert-"), f"{options.command}.html"))
-    claim(path, options.force, "file")
+    claim_file(path, options.force)
     from minibert.learn.build import STEPS, write_page
 
     pair = getattr(options, "pair", None)

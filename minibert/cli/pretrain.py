@@ -28,7 +28,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from minibert.cli.loading import source_of, usage_of
+from minibert.cli.loading import check_device, source_of
 from minibert.cli.options import (
     add_fields,
     add_model,
@@ -38,7 +38,7 @@ from minibert.cli.options import (
     table_of,
 )
 from minibert.cli.parser import Parser, command
-from minibert.cli.results import UsageError, claim, report
+from minibert.cli.results import UsageError, claim_folder, report, usage_of
 from minibert.cli.texts import check_files
 from minibert.cli.training import (
     add_run_options,
@@ -122,6 +122,8 @@ def pretrain(options: argparse.Namespace) -> None:
     settings = filled(PretrainOptions, options)
     corpus = weighted_files(options.corpus)
     check_files(corpus)
+    if options.device is not None:
+        check_device(options.device)
     from minibert.training.pretraining import pretrain
 
     with keep_options(options) as folder:
@@ -148,7 +150,7 @@ def pretrain(options: argparse.Namespace) -> None:
 
     curves = read_curves(Path(options.output, "log.jsonl"))
     losses = {name: values[-1] for name, (_, values) in curves.items() if "loss" in name}
-    usage = usage_of("masked", options.output)
+    usage = usage_of("masked", options.output, trained.model.config)
     write_card(
         options.output,
         "A BERT pre-trained on plain text",
@@ -309,7 +311,7 @@ def add_vocab(parser: Parser) -> None:
 def vocab(options: argparse.Namespace) -> None:
     """Learn a WordPiece vocabulary from text."""
     check_files(options.corpus)
-    claim(options.output, options.force, "folder")
+    claim_folder(options.output, options.force)
     from minibert.training.vocab import count_words_of_files, train_vocabulary
 
     lowercase = not options.cased

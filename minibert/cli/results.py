@@ -7,19 +7,32 @@ from __future__ import annotations
 
 import argparse
 import os
-from contextlib import AbstractContextManager
-from typing import Any, Literal
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, Any
 
-from minibert.text.location import claim as claim_path
+from minibert.text.location import claim
 from minibert.text.write import writer_of
 from minibert.util.errors import message_of
 from minibert.util.files import json_text
+
+if TYPE_CHECKING:
+    from minibert.config import BertConfig
 
 # reported in one sentence; any other exception is a bug, whose traceback is shown
 EXPECTED_ERRORS = (ValueError, OSError, ImportError, MemoryError)
 
 
 PICTURES = (".png", ".svg", ".pdf")
+USES = {
+    "embedder": "minibert search --model {model} QUERY --corpus FILE",
+    "reranker": "minibert rerank --model {model} QUERY --file FILE",
+    "classifier": "minibert classify --model {model} TEXT",
+    "tagger": "minibert entities --model {model} TEXT",
+    "answers": "minibert answer --model {model} --question QUESTION TEXT",
+    "masked": 'minibert fill-mask --model {model} "... [MASK] ..."',
+}
+"""How a model is used, by its kind."""
 
 
 class UsageError(ValueError):
@@ -84,22 +97,63 @@ class ResultPrinter(AbstractContextManager["ResultPrinter"]):
             print(f"]{further}}}" if kind is None else "")
 
 
-def claim(path: str, force: bool, kind: Literal["file", "folder", "rows", "picture"]) -> None:
-    """Check that an output can be written, before anything slow is done.
+def usage_of(kind: str, folder: str, config: BertConfig, backend: str = "torch") -> str:
+    """A command that uses a model. Empty for a kind without one.
 
     Args:
-        path: The file or the folder.
-        force: Whether something that is there may be replaced.
-        kind: What it is. A file of rows or a picture has one of a few endings.
+        kind: What the model is.
+        folder: Where it is.
+        config: Its configuration, which says whether it compares two texts.
+        backend: "torch", or "onnx" for an export.
+    """
+    from minibert.encoders.folders.reading import Reading
+
+    if kind not in USES:
+        return ""
+    usage = USES[kind].format(model=folder)
+    if kind == "classifier" and Reading.of(config).pairs:
+        usage += " --pair TEXT"
+    return usage if backend == "torch" else f"{usage} --backend {backend}"
+
+
+def claim_file(path: str, force: bool) -> None:
+    """Check that a file can be written, before anything slow is done.
+
+    Args:
+        path: The file.
+        force: Whether one that is there may be replaced.
 
     Raises:
-        UsageError: It has another ending, or something is there.
+        UsageError: It cannot, or something is there.
     """
+    with _as_usage():
+        claim(path, force)
+
+
+def claim_folder(path: str, force: bool) -> None:
+    """As `claim_file`, for a folder. With `force` it may hold other files."""
+    with _as_usage():
+        claim(path, force, folder=True)
+
+
+def claim_rows(path: str, force: bool) -> None:
+    """As `claim_file`, for rows, which are written in a few formats."""
+    with _as_usage():
+        writer_of(path)
+    claim_file(path, force)
+
+
+def claim_picture(path: str, force: bool) -> None:
+    """As `claim_file`, for a picture, which has one of a few endings."""
+    if not path.lower().endswith(PICTURES):
+        raise UsageError(f"{os.path.basename(path)!r} should end in {', '.join(PICTURES)}.")
+    claim_file(path, force)
+
+
+@contextmanager
+def _as_usage() -> Iterator[None]:
+    """Raise what is wrong with the name of an output as a UsageError."""
     try:
-        if kind == "rows":
-            writer_of(path)
-        if kind == "picture" and not path.lower().endswith(PICTURES):
-            raise ValueError(f"{os.path.basename(path)!r} should end in {', '.join(PICTURES)}.")
-        claim_path(path, force, kind == "folder")
+        yield
     except (ValueError, FileExistsError, IsADirectoryError, NotADirectoryError) as error:
         raise UsageError(message_of(error)) from None

@@ -16,10 +16,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from minibert.cli.loading import check_device
 from minibert.cli.options import add_fields, add_options
 from minibert.cli.parser import Parser
-from minibert.cli.results import UsageError, claim
+from minibert.cli.results import UsageError, claim_folder
 from minibert.training.options import TrainingOptions
 from minibert.util.files import read_json, write_json
 from minibert.util.progress import place
@@ -186,8 +185,7 @@ def keep_options(options: argparse.Namespace) -> Iterator[RunFolder]:
     """
     from minibert.training.state import holds_run, run_folder, saved_states
 
-    if options.device is not None:
-        check_device(options.device)
+    command = _command_of(options)
     folder = Path(options.output)
     existed = folder.exists()
     path = folder / RUN_FILE
@@ -196,7 +194,7 @@ def keep_options(options: argparse.Namespace) -> Iterator[RunFolder]:
     is_first = place().rank == 0
     has_run = holds_run(folder) or before is not None
     if is_first and not options.resume and not has_run:
-        claim(options.output, options.force, "folder")
+        claim_folder(options.output, options.force)
     kept = {
         action.dest: getattr(options, action.dest)
         for action in options.parser.arguments()
@@ -205,7 +203,7 @@ def keep_options(options: argparse.Namespace) -> Iterator[RunFolder]:
     try:
         with run_folder(folder, bool(options.resume)) as opened:
             if is_first:
-                write_json(path, {"command": _command_of(options), "options": kept})
+                write_json(path, {"command": command, "options": kept})
                 if options.device is None:
                     from minibert.util.devices import default_training_device
 

@@ -21,6 +21,7 @@ import numpy as np
 import torch
 
 from minibert.checkpoints.source import Source
+from minibert.config import BertConfig
 from minibert.encoders.rows.entity_tags import split_prefix
 from minibert.tasks.head_labels import first_names
 from minibert.tasks.metrics import OF_CLASS
@@ -41,11 +42,25 @@ from minibert.training.run import Run
 from minibert.training.state import remove_states, run_folder
 from minibert.training.steps import default_learning_rate
 from minibert.util.checks import amount, check_count, check_kind, warn
-from minibert.util.errors import ArgumentError
+from minibert.util.errors import Argument, ArgumentError, Message
 from minibert.util.progress import tell
 
 PARTS = ("the training rows", "the dev rows", "the test rows")
 """What the report calls rows in memory."""
+
+
+class RunScores(dict[str, float]):
+    """The scores of the best model, by their names, and how it was trained.
+
+    Attributes:
+        config: Configuration of the best model, or of the last one where nothing chose.
+        options: The training options, with what the task and the model have decided.
+        max_length: Tokens after which examples were truncated.
+    """
+
+    config: BertConfig
+    options: TrainingOptions
+    max_length: int
 
 
 def finetune(
@@ -62,7 +77,7 @@ def finetune(
     max_length: int = 128,
     resume: bool | Literal["with other data"] = False,
     callback: Callable[[Record], object] | None = None,
-) -> dict[str, float]:
+) -> RunScores:
     """Fine-tune a checkpoint, and save the best model on `dev` with its tokenizer in `folder`.
 
     The tokenizer keeps `max_length`, so predictions truncate texts as training did.
@@ -113,7 +128,8 @@ def finetune(
             model, tokenizer = task.load(checkpoint, parts.train)
         positions = model.config.max_position_embeddings
         if max_length > positions:
-            tell(f"max_length is {positions}, not {max_length}: the model has no more positions")
+            reason = f" is {positions}, not {max_length}: the model has no more positions"
+            tell(Message(Argument("max_length"), reason))
             max_length = positions
         skip = skipped if skip_bad_rows else None
         parts = parts._replace(
@@ -133,7 +149,7 @@ def finetune(
         )
         if skipped:
             warn(left_out(skipped))
-        tell(report)
+        tell(report.message)
         examples = task.encode(parts.train, tokenizer, model.config, max_length)
         dev_examples = task.encode(parts.dev, tokenizer, model.config, max_length)
         for name, rows, encoded in (
@@ -141,7 +157,7 @@ def finetune(
             (parts.names[1], parts.dev, dev_examples),
         ):
             for notice in task.notices(rows, encoded, model.config):
-                tell(f"notice: {name}: {notice}")
+                tell(Message(f"notice: {name}: ", notice))
         if task.keeps_max_length:
             tokenizer.model_max_length = max_length  # also where it was less before
         if options.learning_rate is None:
@@ -176,13 +192,16 @@ def finetune(
         trainer.train(opened)
         if candidates is not None:
             tell(f"ranked among {amount(candidates, 'text')} each: among more the scores are lower")
-        scores: dict[str, float] = {}
+        scores = RunScores()
         if not has_scores:
             trainer.save_model(folder)
         best, tokenizer = task.load(Path(folder), parts.train)
         best.to(model.device)
+        scores.config = best.config
+        scores.options = options
+        scores.max_length = max_length
         if has_scores:
-            scores = _dev_scores(task, trainer, best, parts.dev, dev_examples, reported)
+            scores |= _dev_scores(task, trainer, best, parts.dev, dev_examples, reported)
         if parts.test:
             test_examples = task.encode(parts.test, tokenizer, best.config, max_length)
             test_scores = task.score(parts.test, task.predict(best, parts.test, test_examples))

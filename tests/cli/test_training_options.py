@@ -90,7 +90,8 @@ def test_negatives_may_be_repeated_and_given_again() -> None:
         "a",
     ]
     options = build_parser().parse_args(arguments)
-    assert TASKS[options.task].make(options).negatives == ["a", "b", "c"]
+    entry = TASKS[options.task]
+    assert entry.load_class()(**entry.fields(options)).negatives == ["a", "b", "c"]
 
 
 @pytest.mark.parametrize(
