@@ -172,7 +172,7 @@ class AnswerTask(AnswerOptions, Task):
         answered = [
             length for row, length in zip(rows, lengths, strict=True) if row.values["answers"]
         ]
-        notices = []
+        notices: list[str] = []
         if missing := answered.count(0):
             notices.append(
                 f"{missing:,} of {len(answered):,} answers have no token, or fit into no window: "

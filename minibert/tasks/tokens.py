@@ -192,7 +192,7 @@ class TokenTask(TagOptions, Task):
         if not self._reads_by_piece(rows, config):
             return []
         words = [word for row in rows for word in row.values["tokens"]]
-        notices = []
+        notices: list[str] = []
         if others := sum(not _is_character(word) for word in words):
             notices.append(
                 Message(

@@ -496,17 +496,18 @@ def _write_fields(
 
 
 def _pooling_config(pooling: Sequence[str], hidden: int) -> dict[str, Any]:
-    for name in pooling:
-        if name not in MODES:
-            raise ArgumentError(
-                Argument("pooling", name),
-                "cannot be saved: a sentence-transformers folder has no name for it.",
-            )
+    modes_by_name: dict[str, Any] = {**MODES}
+    unknown = [name for name in pooling if name not in modes_by_name]
+    if unknown:
+        raise ArgumentError(
+            Argument("pooling", unknown[0]),
+            "cannot be saved: a sentence-transformers folder has no name for it.",
+        )
     if [name for name in MODES if name in pooling] == list(pooling):  # every version reads this
         flags = {mode.flag: name in pooling for name, mode in MODES.items()}
         flags |= {mode.flag: False for mode in UNSUPPORTED_MODES}
         return {"word_embedding_dimension": hidden, **flags}
-    modes = [MODES[name].name for name in pooling]
+    modes = [modes_by_name[name].name for name in pooling]
     return {"embedding_dimension": hidden, "pooling_mode": modes}
 
 
