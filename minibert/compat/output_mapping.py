@@ -74,8 +74,6 @@ class ModelOutput(dict[str, Any]):
     def __setitem__(self, name: str, value: Any) -> None:
         """Set an entry and its attribute. The order is that of the fields, then of assignment."""
         super().__setattr__(name, value)
-        if name.startswith("_"):  # of a tool, as a marker
-            return
         if value is None:
             dict.pop(self, name, None)
         elif name in self or name == next(reversed(vars(self))):
