@@ -120,6 +120,7 @@ class FusedEncoder(BertEncoder):
         self.layer = nn.ModuleList(layers)
         # whether oneDNN compiles products for each number of rows
         self.is_compiled = any(kernel.is_compiled for kernel in self._kernels())
+        self.has_fixed_bits = all(kernel.has_fixed_bits for kernel in self._kernels())
         self.eval()
 
     @own_part
@@ -345,12 +346,7 @@ def as_rows(
     """Any batch as rows (tokens, hidden) and their layout.
 
     The rows of a padded batch (batch, seq, hidden) are all of its places. Its mask hides the same
-    ones as before.
-
-    Args:
-        hidden_states: (batch, seq, hidden), or (tokens, hidden) when packed.
-        layout: Their layout.
-        is_compiled: Whether the rows are padded to `rounded_tokens`.
+    ones as before. Rows of `is_compiled` products are padded to `rounded_tokens`.
     """
     rows = hidden_states if hidden_states.dim() == 2 else hidden_states.flatten(0, -2)
     padding = rounded_tokens(len(rows)) - len(rows) if is_compiled else 0

@@ -34,6 +34,7 @@ class Kernel:
     """
 
     is_compiled = False  # by oneDNN, for each number of rows on a CPU
+    has_fixed_bits = False  # whatever the number of threads
 
     def __init__(self, weight: Tensor, bias: Tensor, activation: Activation | None = None) -> None:
         self.bias = bias.clone()  # neither weight nor bias may hold on to a memory-mapped file
@@ -90,6 +91,7 @@ class GroupedKernel(PlainKernel):
 
     MANY_ROWS = 256  # from here on `F.linear` is as fast with two threads, and faster with one
     GROUPS = 8
+    has_fixed_bits = True
 
     def __init__(self, weight: Tensor, bias: Tensor, activation: Activation | None = None) -> None:
         super().__init__(weight, bias, _in_place(activation))
@@ -165,6 +167,7 @@ class OneDnnKernel(Kernel):
     """
 
     is_compiled = True
+    has_fixed_bits = True
 
     def __init__(self, weight: Tensor, bias: Tensor, activation: Activation | None = None) -> None:
         super().__init__(weight, bias, None if activation is F.gelu else activation)
@@ -216,6 +219,7 @@ class Int8Kernel(Kernel):
     """
 
     is_compiled = True
+    has_fixed_bits = True
     # A row of bytes ends with its step and its low, two float32. Their weights are zero, so that
     # they do not change the product
     TAIL = 8

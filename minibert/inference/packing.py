@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from minibert.base import PreTrainedModel
 from minibert.inference.batching import BATCH_TOKENS, Report, batches
+from minibert.inference.threads import free_threads
 from minibert.layouts import PackedLayout
 
 IdRows = Sequence[Sequence[int]]  # token ids or token types, a list or an array for each row
@@ -60,10 +61,11 @@ def run_packed(
     def run(indices: list[int]) -> Tensor:
         layout = PackedLayout([lengths[index] for index in indices])
         row_types = None if types is None else joined(types, indices)
-        with torch.inference_mode(), without_autocast(device.type):
+        with torch.inference_mode(), without_autocast(device.type), threads(sum(layout.lengths)):
             return forward(joined(rows, indices), layout, row_types)
 
     encoder = model.base_model.encoder
+    threads: Any = free_threads if getattr(encoder, "has_fixed_bits", False) else nullcontext
     run_all: Callable[..., Iterable[Tensor]] = map
     if hasattr(encoder, "plan"):  # an optimized encoder has threads for many batches
         groups, run_all = encoder.plan(lengths, batch_tokens, device)

@@ -1,9 +1,11 @@
 """Threads: how the sequences of a batch, or many batches, are shared out among them."""
 
 import ctypes
+import os
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
@@ -82,6 +84,37 @@ def split(layout: Layout, tokens: torch.Size, parts: int) -> tuple[list[Layout],
     if layout.mask is None or len(layout.mask) == 1:
         return [PaddedLayout(layout.mask) for _ in sizes], sizes
     return [PaddedLayout(mask) for mask in torch.split(layout.mask, sizes)], sizes
+
+
+@contextmanager
+def free_threads(tokens: int) -> Iterator[None]:
+    """A context in which a small batch has one thread while other work needs the processors.
+
+    Its threads meet after every operator, and one that waits for a processor holds up all others.
+    """
+    library = torch_library()
+    threads = usable_threads()
+    is_small = threads > 1 and tokens < 2 * MIN_TOKENS_PER_THREAD
+    if not is_small or library is None or not _has_other_work():
+        yield
+        return
+    # of the calling thread alone
+    set_mkl_threads = getattr(library, "MKL_Set_Num_Threads_Local", lambda _: 0)
+    library.omp_set_num_threads(1)
+    before = set_mkl_threads(1)
+    try:
+        yield
+    finally:
+        library.omp_set_num_threads(threads)
+        set_mkl_threads(before)
+
+
+def _has_other_work() -> bool:
+    """Whether more threads of all processes could run now than there are processors (Linux)."""
+    with suppress(OSError), open("/proc/loadavg", "rb", buffering=0) as file:
+        running = file.read(100).split()[3].partition(b"/")[0]
+        return int(running) > (os.cpu_count() or 1)
+    return False
 
 
 @cache

@@ -10,7 +10,9 @@ import pytest
 import torch
 from hypothesis import given, strategies as st
 
-from minibert import PackedLayout, PaddedLayout
+from minibert import BertConfig, BertModel, PackedLayout, PaddedLayout, optimize
+from minibert.inference import threads
+from minibert.inference.packing import run_packed
 from minibert.inference.threads import set_own_threads, split, workers
 
 
@@ -79,3 +81,37 @@ def test_set_own_threads_changes_the_calling_thread_only(two_threads: None) -> N
     with ThreadPoolExecutor(1) as pool:
         assert pool.submit(set_and_read).result() == 3
     assert threads_of_a_new_thread() == torch.get_num_threads() == 2
+
+
+@pytest.mark.parametrize("has_other_work", [False, True])
+def test_a_small_batch_has_one_thread_beside_other_work(
+    monkeypatch: pytest.MonkeyPatch, two_threads: None, has_other_work: bool
+) -> None:
+    """Results have the same bits either way, and afterwards the caller has all threads again."""
+    config = BertConfig.from_preset("tiny")
+    model = optimize(BertModel(config), precision="int8")  # fixed bits on every processor
+    kernels = model.encoder.layer[0].kernels
+    widen = kernels[2]
+    seen = []
+
+    def record_threads(x: torch.Tensor) -> torch.Tensor:
+        seen.append(torch.get_num_threads())
+        return widen(x)
+
+    kernels[2] = record_threads
+    monkeypatch.setattr(threads, "_has_other_work", lambda: has_other_work)
+
+    def encode(row: list[int]) -> torch.Tensor:
+        def forward(ids: torch.Tensor, layout: PackedLayout, _: object) -> torch.Tensor:
+            return model(ids, layout=layout).last_hidden_state
+
+        return run_packed(model, forward, [row])[0]
+
+    received = encode([*range(20)])
+    encode([*range(300)])  # too large for one thread
+
+    can_be_set = threads.torch_library() is not None
+    assert seen == [1 if has_other_work and can_be_set else 2, 2]
+    assert torch.get_num_threads() == 2
+    monkeypatch.setattr(threads, "_has_other_work", lambda: not has_other_work)
+    assert torch.equal(encode([*range(20)]), received)
