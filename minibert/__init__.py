@@ -4,9 +4,7 @@ A public name is imported when it is first used, so that `import minibert` costs
 `dir(minibert)` lists all names, and `__init__.pyi` declares them for type checkers.
 """
 
-import importlib
 import sys
-from typing import Any
 
 __version__ = "0.2.0.dev0"
 
@@ -122,7 +120,7 @@ _IN_SENTENCE_TRANSFORMERS = {
 __all__ = ["__version__", *_MODULES]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """Import a public name when it is first used.
 
     Raises:
@@ -132,6 +130,8 @@ def __getattr__(name: str) -> Any:
             advice of an AttributeError by "cannot import name".
     """
     if name in _MODULES:
+        import importlib
+
         return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
     if name in _IN_TRANSFORMERS:
         advice = (
