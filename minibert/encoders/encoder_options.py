@@ -334,7 +334,9 @@ def options_class(keywords: Any) -> Any:
         kind, default = get_args(annotation)
         # a copy, because a dataclass writes into its fields, and a subclass has them, too
         declared.append((name, kind.__forward_arg__, copy.copy(default)))
-    made = make_dataclass(keywords.__name__.replace("Keywords", "Options"), declared, frozen=True)
+    name = keywords.__name__.replace("Keywords", "Options")
+    # nothing compares them, and each method of a dataclass takes time to be made
+    made = make_dataclass(name, declared, frozen=True, eq=False)
     made.__module__, made.__doc__ = __name__, keywords.__doc__
     return made
 
