@@ -8,7 +8,7 @@ from typing import Any
 from minibert.checkpoints.source import Source, split_source
 from minibert.compat.config_fields import unused_changes
 from minibert.compat.config_methods import BERTS_ATTENTION, Config
-from minibert.compat.keywords import drop_unused
+from minibert.compat.keywords import drop_unused, warn_of_code
 from minibert.util.errors import ArgumentError
 from minibert.util.files import prefix_errors, read_json
 
@@ -86,6 +86,8 @@ def load_config(
         config = config_class.from_dict(content, **changes)
     if not config.name_or_path or "name_or_path" not in changes:
         config.name_or_path = label
+    if options.get("trust_remote_code") and config_class.__module__.startswith("minibert."):
+        warn_of_code(label, content.get("auto_map"), "AutoConfig", "the config of a plain BERT")
     return config, unused
 
 

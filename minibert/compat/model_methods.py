@@ -275,6 +275,7 @@ class ModelCompatibility(nn.Module):
         )
 
     load_adapter = set_adapter = enable_adapters = disable_adapters = add_adapter
+    active_adapters = delete_adapter = get_adapter_state_dict = add_adapter
 
     def push_to_hub(self, *_: Any, **__: Any) -> None:
         """Raise a ValueError that names the Hub's own tool for uploads."""

@@ -17,6 +17,9 @@ _NO_DECODER = (
     "tokenizer(targets)['input_ids']."
 )
 
+LONG_ROW = "sequence-length-is-longer-than-the-specified-maximum"
+"""The key of `deprecation_warnings` that silences the warning of a long row."""
+
 OLDER_NAMES = {
     "max_len": "model_max_length",
     "additional_special_tokens": "extra_special_tokens",

@@ -20,7 +20,6 @@ from minibert.encoders.rows.token_rows import Rows, Settings, Vectors
 from minibert.inference.batching import Report
 from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.util.checks import check_count, check_kind, warn_of_truncation
-from minibert.util.errors import ArgumentError
 
 if TYPE_CHECKING:
     from minibert.heads import BertForSequenceClassification
@@ -122,12 +121,10 @@ class Classifier(HeadModel, TextScorer):  # type: ignore[override]
             max_length: As in `classify`.
 
         Raises:
-            ValueError: The model was trained on pairs of texts, and there are none.
+            ValueError: The model was trained on pairs of texts, and there are none, or the other
+                way round.
         """
-        if pairs is None and self.reading.pairs:
-            raise ArgumentError(
-                "pairs", "is missing: this model was trained on pairs of texts. Pass the second."
-            )
+        self.reading.check_pairs(pairs is not None)
         limit = token_limit(self.model, self.tokenizer, max_length)
         if max_length is None:
             limit = self.max_length

@@ -64,12 +64,17 @@ _IN_PROCESSES = "encode_to_shards(processes=N) encodes in several processes."
 _UPLOAD = "save_pretrained writes a folder, and `hf upload NAME FOLDER` uploads it."
 _TRAINED = "minibert finetune trains it, or minibert.training.finetuning.finetune."
 
+_PRECISION = "from_pretrained takes precision= and device=."
+
 # methods of sentence-transformers that are none here, and what to do instead
 METHODS_ELSEWHERE = {
+    "bfloat16": _PRECISION,
     "encode_multi_process": _IN_PROCESSES,
     "evaluate": "minibert.evaluate(embedder, None, data) does it.",
     "fit": _TRAINED,
+    "float": _PRECISION,
     "get_max_seq_length": "it is max_length.",
+    "half": _PRECISION,
     "load": "it is from_pretrained.",
     "old_fit": _TRAINED,
     "preprocess": "tokenizer takes texts.",

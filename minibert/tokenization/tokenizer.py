@@ -25,6 +25,7 @@ from minibert.checkpoints.source import SOURCE_OPTIONS, Source, split_source
 from minibert.compat.keywords import check_unused, drop_unused
 from minibert.compat.tokenizer_names import (
     KEYWORDS,
+    LONG_ROW,
     SAVING_KEYWORDS,
     TokenizerCompatibility,
     rename_older,
@@ -342,6 +343,8 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
         state = {name: value for name, value in vars(self).items() if name != "_pipeline"}
         # a tokenizer has the same pickle, and so the same fingerprint, before and after a warning
         state["_warned_of_length"] = False
+        if not state.get("_deprecation_warnings"):
+            state.pop("_deprecation_warnings", None)
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -588,7 +591,8 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
         """Return the length that rows are padded to, or 0 for no padding. Warn about long rows."""
         longest = max(map(len, rows), default=0)
         is_too_long = form.max_length is None and longest > self.model_max_length
-        if verbose and is_too_long and not self._warned_of_length:
+        is_silenced = vars(self).get("_deprecation_warnings", {}).get(LONG_ROW, False)
+        if verbose and is_too_long and not self._warned_of_length and not is_silenced:
             self._warned_of_length = True
             warn(
                 f"A text has {longest} tokens, but the model takes {self.model_max_length}: pass "

@@ -218,6 +218,13 @@ class TestReading:
         assert main(["classify", "hello", "--model", str(folder)]) != 0
         assert main(["classify", "hello", "--pair", "trees", "--model", str(folder)]) == 0
 
+    def test_single_texts(self, tmp_path: Path) -> None:
+        folder = folder_of("SequenceClassification", tmp_path, Reading(pairs=False), num_labels=3)
+        classifier = Classifier.from_pretrained(folder)
+        with pytest.raises(ValueError, match="trained on single texts"):
+            classifier.classify("hello", "trees")
+        assert classifier.classify("hello")
+
 
 def test_an_object_is_evaluated_as_its_model(tmp_path: Path) -> None:
     folder = folder_of("SequenceClassification", tmp_path, id2label={0: "a", 1: "b"})

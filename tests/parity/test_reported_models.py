@@ -370,6 +370,29 @@ def test_an_adapter_is_named_as_such(tmp_path: Path) -> None:
         BertModel(BertConfig(**SIZES)).load_adapter(tmp_path)
 
 
+def test_the_code_of_a_config_is_named(tmp_path: Path) -> None:
+    config = BertConfig(**SIZES)
+    config.save_pretrained(tmp_path)
+    path = tmp_path / "config.json"
+    content = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(
+        json.dumps({**content, "auto_map": {"AutoConfig": "own.OwnConfig"}}), encoding="utf-8"
+    )
+    with pytest.warns(UserWarning, match=r"own\.OwnConfig"):
+        minibert.AutoConfig.from_pretrained(tmp_path, trust_remote_code=True)
+
+
+def test_the_warning_of_a_long_row_is_silenced_as_in_transformers() -> None:
+    tokenizer = BertTokenizer(TOKENS, model_max_length=4)
+    name = "sequence-length-is-longer-than-the-specified-maximum"
+    tokenizer.deprecation_warnings[name] = True
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        tokenizer("red red red red")
+    with pytest.warns(UserWarning, match="truncation=True"):
+        BertTokenizer(TOKENS, model_max_length=4)("red red red red")
+
+
 @pytest.mark.parametrize("extra", ["additional_special_tokens", "extra_special_tokens"])
 def test_ids_of_special_tokens_that_are_added_together(extra: str) -> None:
     """The older name of the extra tokens comes last, wherever it stands, as in transformers."""
@@ -395,6 +418,7 @@ def test_a_tokenizer_takes_the_config_that_chooses_its_class(tmp_path: Path) -> 
         (lambda: BertConfig.register_for_auto_class(), ValueError),
         (lambda: BertTokenizer.register_for_auto_class(), ValueError),
         (lambda: BertTokenizer(TOKENS).apply_chat_template([]), ValueError),
+        (lambda: BertModel(BertConfig(**SIZES)).active_adapters(), ValueError),
         (lambda: BertModel(BertConfig(**SIZES)).get_position_embeddings(), NotImplementedError),
         (lambda: minibert.PreTrainedTokenizerFast, AttributeError),
     ],

@@ -19,6 +19,7 @@ from typing import Any
 
 from minibert.config import BertConfig
 from minibert.util.checks import check_count, check_flag, check_kind
+from minibert.util.errors import ArgumentError
 
 KEY = "minibert"
 """The key in config.json."""
@@ -64,6 +65,22 @@ class Reading:
             return cls(**values, options=content.get("options") or {})
         except (TypeError, ValueError) as error:
             raise ValueError(f"config.json is damaged in {KEY!r}: {error}") from None
+
+    def check_pairs(self, has_pairs: bool) -> None:
+        """Check that inputs are what the model was trained on, where that is known.
+
+        Raises:
+            ValueError: Pairs are missing, or are passed to a model of single texts.
+        """
+        if self.pairs and not has_pairs:
+            raise ArgumentError(
+                "pairs", "is missing: this model was trained on pairs of texts. Pass the second."
+            )
+        if self.pairs is False and has_pairs:
+            raise ArgumentError(
+                "pairs",
+                "has second texts, but this model was trained on single texts. Leave pairs out.",
+            )
 
     def __post_init__(self) -> None:
         """ValueError for a value of the wrong type, or out of range."""
