@@ -143,6 +143,27 @@ interface State {
   [name: string]: any; // by a name that is computed
 }
 
+/** A head by its place. */
+interface HeadPlace {
+  layer: number;
+  head: number;
+  [found: string]: any;
+}
+
+/** What patching one text with the states of another gives: see views/compare/carriers.js. */
+interface PatchedMap {
+  key: string;
+  requests: ModelRequest[];
+  texts: Computed[];
+  word: string;
+  id: number; // of the word
+  place: number; // of [MASK]
+  plain: number[]; // the probabilities of the word in both texts
+  cells: number[][]; // by layer and token
+  chosen: any;
+  wire: any; // the heads that carry the difference, once they are found
+}
+
 /** What a heat map shows: see parts/heat-map.js. */
 interface Plan {
   rows: number;

@@ -336,7 +336,7 @@ export async function judge(scene) {
   drawChoices(scene, isVerdict ? found : null);
   tellVerdict(scene, found, may, changed);
   if (drawn) {
-    drawFigure(figure);
+    drawFigure(/** @type {Figure} */ (figure));
   }
 }
 /** @type {any} */

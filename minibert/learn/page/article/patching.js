@@ -18,7 +18,7 @@ import { blankMap, fillMap, patchedText } from "../views/compare/carriers.js";
  */
 export const hideIt = (text) => text.replace(/\bit\b/i, "the [MASK]");
 
-/** @type {Record<string, any>} */
+/** @type {PatchedMap & {hides: boolean}} */
 export const patching = { ...blankMap("", []), hides: false };
 
 const sceneWire = new WirePanel("scene-wire", () => patching);
@@ -42,7 +42,7 @@ async function sweep(before, now, isOpen) {
   await fillMap(patching, wanted, () => announce("measured"));
   // The sweep was interrupted, so it has to run again.
   if (patching.key === key && patching.texts && patching.cells.length < sizes.layers) {
-    patching.key = null;
+    patching.key = "";
   }
 }
 

@@ -13,7 +13,7 @@ import { t } from "../state/words.js";
 /**
  * Returns the first sentence of a verdict, those that follow, and the details behind an empty line.
  * Only details are folded: the answer to the question of the scene is always seen.
- * @param {any} whole
+ * @param {string} whole
  */
 function inParts(whole) {
   const [shown, details = ""] = whole.split("\n\n");
@@ -24,7 +24,7 @@ function inParts(whole) {
 /**
  * Whether an element is to say something else than it does. What it says already is not written
  * again, so that what the reader opened there, or what has the focus, stays.
- * @param {any} box
+ * @param {HTMLElement} box
  * @param {...any} said
  */
 export function saysNew(box, ...said) {
@@ -38,9 +38,9 @@ saysNew.last = new WeakMap();
 /**
  * Shows what the reader predicted, and the result in brief, its first sentence in bold.
  * @param {Scene} scene
- * @param {any} found
- * @param {any} may
- * @param {any} changed
+ * @param {Verdict | null} found
+ * @param {string} may
+ * @param {string[]} changed
  */
 export function tellVerdict(scene, found, may, changed) {
   $("scene-guess").textContent = "";
@@ -95,7 +95,7 @@ const endsInInterval = (text) => /\([^()]*95%[^()]*$/u.test(text);
 /**
  * Turns each number of a verdict that a cell of the table holds into a button, which opens the
  * table and lights up the cell. The verdict and the table hold the same measured values.
- * @param {any} box
+ * @param {HTMLElement} box
  * @param {any[]} values
  */
 function linkNumbers(box, values) {
@@ -144,7 +144,7 @@ function linkNumbers(box, values) {
 
 /**
  * @param {string} text
- * @param {any[]} cells
+ * @param {HTMLElement[]} cells
  */
 function numberButton(text, cells) {
   /** @param {boolean} isLit */
@@ -198,7 +198,7 @@ const sceneMap = new HeatMap("scene-map", () => drawnFigure.plan());
 
 /**
  * Draws the figure of a verdict: a map of cells, or what the figure draws itself.
- * @param {any} figure
+ * @param {Figure} figure
  */
 export function drawFigure(figure) {
   const caption = figure.caption();
@@ -222,21 +222,20 @@ export function drawFigure(figure) {
   if (above.nextElementSibling !== $("scene-figure")) {
     above.after($("scene-figure"));
   }
-  const isMap = Boolean(figure.plan);
+  const isMap = Boolean(figure.plan && figure.legend);
   $("scene-map").parentElement.hidden = !isMap;
   $("scene-legend").hidden = !isMap;
   $("scene-drawn").hidden = isMap;
-  if (isMap) {
+  if (figure.plan && figure.legend) {
     drawnFigure = figure;
     sceneMap.draw();
-    const [palette, low, high] = figure.legend();
-    legend("scene-legend", palette, low, high);
+    legend("scene-legend", ...figure.legend());
   } else {
     if (drawFigure.drawn !== figure) {
       $("scene-drawn").replaceChildren();
     }
     drawFigure.drawn = figure;
-    figure.draw($("scene-drawn"));
+    figure.draw?.($("scene-drawn"));
   }
   const said = figure.said?.() ?? "";
   if (saysNew($("scene-said"), said)) {

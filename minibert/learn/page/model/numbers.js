@@ -55,7 +55,7 @@ export class Numbers {
 }
 
 /**
- * @param {any} value
+ * @param {number} value
  * @param {number} [decimals]
  */
 export const written = (value, decimals = 4) =>
@@ -85,7 +85,7 @@ export async function develop({ table, data }) {
 }
 
 /**
- * @param {any} step
+ * @param {Values} step
  * @param {...number} at
  * @returns {any}
  */

@@ -46,7 +46,7 @@ export class WordPiece {
   /**
    * Removes control characters, separates ideographs, and strips accents and case if the tokenizer
    * does.
-   * @param {any[]} chars
+   * @param {[string, number][]} chars
    */
   normalize(chars) {
     /** @type {any[]} pairs of a character and its index */
@@ -75,7 +75,7 @@ export class WordPiece {
 
   /**
    * Splits at white space and around punctuation.
-   * @param {any[]} chars
+   * @param {[string, number][]} chars
    */
   words(chars) {
     const words = [];
@@ -103,11 +103,11 @@ export class WordPiece {
 
   /**
    * Splits a word into pieces, always taking the longest match. A word without a match is unknown.
-   * @param {any[]} word
+   * @param {[string, number][]} word
    */
   pieces(word) {
     /**
-     * @param {any} id
+     * @param {number} id
      * @param {number} from
      * @param {number} to
      */
@@ -149,9 +149,12 @@ export class WordPiece {
     const found = [];
     let done = 0;
     let place = 0; // in code points
-    /** @param {any} part */
+    /** @param {string} part */
     const plain = (part) => {
-      const chars = Array.from(part, (char, i) => [char, place + i]);
+      const chars = Array.from(
+        part,
+        (char, i) => /** @type {[string, number]} */ ([char, place + i]),
+      );
       for (const word of this.words(this.normalize(chars))) {
         found.push(...this.pieces(word));
       }
@@ -172,14 +175,14 @@ export class WordPiece {
    * Returns the input of the model: [CLS] first [SEP], then second [SEP] for a pair, padded with
    * [PAD] to `length` tokens.
    * @param {string} text
-   * @param {any} pair
+   * @param {string | null | undefined} pair
    * @param {number} [length]
    */
   encode(text, pair, length = 0) {
     /**
      * @param {string} name
-     * @param {any} type
-     * @param {any} [mask]
+     * @param {number} type
+     * @param {number} [mask]
      */
     const own = (name, type, mask = 1) => ({
       id: this.ids.get(this.special[name]),
@@ -190,7 +193,7 @@ export class WordPiece {
     });
     /**
      * @param {string} text
-     * @param {any} type
+     * @param {number} type
      */
     const part = (text, type) => this.tokens(text).map((token) => ({ ...token, type, mask: 1 }));
     const row = [own("cls", 0), ...part(text, 0), own("sep", 0)];

@@ -180,7 +180,7 @@ const SPACE = 22; // room above and to the left of the grid for its numbers
  * @param {number} width
  * @param {number} height
  * @param {number[]} cell
- * @param {any} ratio
+ * @param {number} ratio
  */
 function thumbnails(width, height, cell, ratio) {
   const canvas = new OffscreenCanvas(width, height);
@@ -252,7 +252,7 @@ function drawGrid() {
   /**
    * @param {number} layer
    * @param {number} head
-   * @param {any} [inset]
+   * @param {number} [inset]
    */
   const frame = (layer, head, inset = 0) =>
     context.strokeRect(
@@ -290,14 +290,14 @@ function drawGrid() {
 export const at = () => [state.layer, state.head];
 
 /**
- * @param {any[]} list
- * @param {any} own
+ * @param {number[][]} list
+ * @param {number[]} own
  */
 const has = (list, own) => list.some((other) => same(other, own));
 
 /**
- * @param {any[]} list
- * @param {any} own
+ * @param {number[][]} list
+ * @param {number[]} own
  */
 const toggled = (list, own) =>
   has(list, own) ? list.filter((other) => !same(other, own)) : [...list, own];
@@ -309,7 +309,7 @@ export function buildAttention() {
   const canvas = $("grid");
   canvas.tabIndex = 0;
   canvas.setAttribute("role", "application");
-  /** @param {any[]} of */
+  /** @param {number[]} of */
   const inside = ([l, a]) => l >= 0 && a >= 0 && l < sizes.layers && a < sizes.heads;
   canvas.onpointermove = (/** @type {any} */ event) => {
     /** @type {[number, number]} */
@@ -354,7 +354,7 @@ export function buildAttention() {
   };
 
   const lines = $("lines");
-  /** @param {any} event */
+  /** @param {MouseEvent} event */
   const row = (event) => clamp(Math.floor(event.offsetY / lineHeight()), 0, current.count - 1);
   const say = () =>
     tell(
@@ -363,8 +363,8 @@ export function buildAttention() {
       stagePython(...at(), state.token, state.key),
     );
   /**
-   * @param {any} token
-   * @param {any} key
+   * @param {number} token
+   * @param {number} key
    */
   const go = (token, key) => {
     change({ token, key });
@@ -372,7 +372,7 @@ export function buildAttention() {
   };
   Object.assign(lines, { tabIndex: 0, onfocus: say, onpointerleave: () => tell("", true) });
   lines.setAttribute("role", "application");
-  /** @param {any} event */
+  /** @param {MouseEvent} event */
   const isLeft = (event) => event.offsetX < lines.clientWidth / 2;
   lines.onpointermove = (/** @type {any} */ event) => {
     if (event.pointerType === "mouse") {
@@ -402,8 +402,8 @@ function drawLines() {
   /**
    * @param {number} i
    * @param {number} j
-   * @param {any} alpha
-   * @param {any} weight
+   * @param {number} alpha
+   * @param {number} weight
    */
   const line = (i, j, alpha, weight) => {
     context.globalAlpha = alpha;

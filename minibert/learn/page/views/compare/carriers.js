@@ -15,24 +15,25 @@ export const DRAWS = 20; // random sets of heads for one press of the button
 /**
  * Returns an empty map of two texts. `cells[layer][token]` will hold the results of patching.
  * @param {string} key
- * @param {any} requests
+ * @param {ModelRequest[]} requests
  */
-export const blankMap = (key, requests) => ({
-  key,
-  requests,
-  texts: null,
-  word: "",
-  cells: [],
-  chosen: null,
-  wire: null,
-});
+export const blankMap = (key, requests) =>
+  /** @type {any} */ ({
+    key,
+    requests,
+    texts: null,
+    word: "",
+    cells: [],
+    chosen: null,
+    wire: null,
+  });
 
 /**
  * Runs the first text from a layer on, with one state replaced by that of the second text. Both
  * texts have the same length.
- * @param {any} of
+ * @param {{texts: Computed[]}} of
  * @param {number} layer
- * @param {any} token
+ * @param {number} token
  */
 export async function patchedText({ texts: [first, second] }, layer, token) {
   const { shape, data } = hiddenState(layer + 1, first);
@@ -43,7 +44,7 @@ export async function patchedText({ texts: [first, second] }, layer, token) {
 
 /**
  * Returns the probability of the map's word at its place in each of several runs.
- * @param {any} map
+ * @param {PatchedMap} map
  * @param {Computed[]} all
  */
 const likely = (map, all) =>
@@ -60,18 +61,16 @@ const likely = (map, all) =>
 /**
  * Measures the probability of the first answer with each state of the second text, while
  * `wanted()`.
- * @param {any} map
+ * @param {PatchedMap} map
  * @param {() => boolean} wanted
  * @param {() => void} draw
  */
 export async function fillMap(map, wanted, draw) {
-  const texts = await Promise.all(
-    map.requests.map((/** @type {any} */ request) => current.live.compute(request)),
-  );
+  const texts = await Promise.all(map.requests.map((request) => current.live.compute(request)));
   if (texts[0].tokens.length !== texts[1].tokens.length) {
     return;
   }
-  const place = texts[0].tokens.findIndex((/** @type {any} */ token) => token.piece === "[MASK]");
+  const place = texts[0].tokens.findIndex((token) => token.piece === "[MASK]");
   const [[word]] = await answersOf(texts[0]);
   Object.assign(map, { texts, word, place, id: current.live.tokenizer.ids.get(word) });
   map.plain = await likely(map, texts);
@@ -90,7 +89,7 @@ export async function fillMap(map, wanted, draw) {
 /**
  * Returns where the difference crosses, and the heads that attend from there to the changed tokens.
  * Null until the map is complete.
- * @param {any} map
+ * @param {PatchedMap} map
  */
 export function wireOf(map) {
   if (!map.texts || !map.plain || map.cells.length < sizes.layers) {
@@ -100,9 +99,9 @@ export function wireOf(map) {
   return map.wire;
 }
 
-/** @param {{texts: any, cells: any[], plain: any}} of */
+/** @param {PatchedMap} of */
 function findWire({ texts, cells, plain }) {
-  const [first, second] = texts.map((/** @type {any} */ what) => what.tokens);
+  const [first, second] = texts.map((what) => what.tokens);
   const changed = second
     .map((/** @type {any} */ _, /** @type {number} */ i) => i)
     .filter((/** @type {number} */ i) => first[i].piece !== second[i].piece);
@@ -161,7 +160,7 @@ function randomNumbers(seed) {
 
 /**
  * Draws the same number of other heads from the same layers at random.
- * @param {{heads: any[], others: any[]}} of
+ * @param {{heads: HeadPlace[], others: HeadPlace[]}} of
  * @param {number} seed
  */
 function drawOthers({ heads, others }, seed) {
@@ -173,8 +172,8 @@ function drawOthers({ heads, others }, seed) {
 /**
  * Returns the second text's answer without some heads, and the remaining probability of its
  * original answer.
- * @param {any} map
- * @param {any[]} heads
+ * @param {PatchedMap} map
+ * @param {HeadPlace[]} heads
  */
 async function withoutHeads(map, heads) {
   const off = heads.map(({ layer, head }) => [layer, head]);
@@ -186,13 +185,13 @@ async function withoutHeads(map, heads) {
   return { heads: off, word, best, share };
 }
 
-/** @param {any} map */
+/** @param {PatchedMap} map */
 export async function cutHeads(map) {
   map.wire.cut = await withoutHeads(map, map.wire.heads);
 }
 
 /**
- * @param {any} map
+ * @param {PatchedMap} map
  * @param {() => void} draw
  */
 export async function cutOthers(map, draw) {

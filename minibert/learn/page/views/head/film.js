@@ -49,7 +49,7 @@ const REST = 2400; // milliseconds after a step, to read its sentence
  */
 export const film = { time: 1, held: null, playing: false, cursor: [0, 0] };
 
-/** @param {any} step */
+/** @param {string} step */
 const framesOf = (step) => (BY_TOKEN.includes(step) ? current.count : 1);
 
 /** Returns the times at which the steps end. */
@@ -62,7 +62,7 @@ const filmStep = () => filmEnds().findIndex((end) => film.time <= end);
 
 /**
  * Returns the progress of a frame of a step, from 0 to 1.
- * @param {any} step
+ * @param {string} step
  * @param {number} [frame]
  */
 function done(step, frame = 0) {
@@ -72,8 +72,8 @@ function done(step, frame = 0) {
 
 /**
  * Returns how much of a column has been made by a step, from 0 to 1.
- * @param {any} step
- * @param {any} column
+ * @param {string} step
+ * @param {number} column
  */
 const made = (step, column) => within(done(step) * headSize(), column, column + 1);
 
@@ -89,8 +89,8 @@ const eased = (part) => part * part * (3 - 2 * part);
 const within = (part, from, to) => eased(clamp((part - from) / (to - from), 0, 1));
 
 /**
- * @param {any} a
- * @param {any} b
+ * @param {number} a
+ * @param {number} b
  * @param {number} part
  */
 const between = (a, b, part) => a + (b - a) * part;
@@ -231,11 +231,11 @@ function drawBeside(context, { left, top, width }, [, height], room) {
   );
   const low = Math.min(0, ...seen);
   const high = Math.max(0, ...seen);
-  /** @param {any} score */
+  /** @param {number} score */
   const place = (score) => from + (bars * (score - low)) / (high - low || 1);
   const part = eased(done("shares"));
   const most = Math.max(...shares) || 1;
-  /** @param {any} row */
+  /** @param {number} row */
   const middle = (row) => top + (row + 0.5) * height;
   const [negative, positive] = [0, -1].map((end) =>
     (color("diverging").split(",").at(end) ?? "").trim(),
@@ -378,7 +378,7 @@ function drawMatrix(context, { left, top, width, height }, [, high], room) {
    * @param {number} wide
    * @param {any} cols
    * @param {any} value
-   * @param {any} limit
+   * @param {number} limit
    */
   const draw = (x, wide, cols, value, limit) =>
     context.drawImage(
@@ -584,7 +584,7 @@ function runTo(time, duration, then = () => {}) {
     finish();
     return;
   }
-  /** @param {any} now */
+  /** @param {number} now */
   const frame = (now) => {
     if (state.section !== "head" || current.running) {
       stopFilm();
@@ -606,7 +606,7 @@ function runTo(time, duration, then = () => {}) {
 /**
  * Returns the milliseconds from now to a time in the same step.
  * @param {number} time
- * @param {any} step
+ * @param {string} step
  */
 function durationTo(time, step) {
   const several = BY_TOKEN.includes(step) ? Math.min(FRAME, LONGEST / current.count) : FRAME;
