@@ -156,7 +156,8 @@ def write_page(
     source = Source.of(name, **source_options)
     model, tokenizer = load(source)
     progress.add()
-    data = page_data(model, tokenizer, text, pair, pad_to, progress)
+    rounded = "lesson" in (more or {})  # a number stays if a reader takes an edit back
+    data = page_data(model, tokenizer, text, pair, pad_to, progress, rounded)
     data = {"name": _title(source.name), "source": source.name, **data, **(more or {})}
     if "lesson" in data:
         _check_article(source.name, model, data)
@@ -211,6 +212,7 @@ def page_data(
     pair: str | None = None,
     pad_to: int | None = None,
     progress: Progress = SILENT,
+    rounded: bool = False,
 ) -> dict[str, Any]:
     """Return everything that the page shows, ready for JSON.
 
@@ -223,12 +225,14 @@ def page_data(
         pair: A second text.
         pad_to: Number of tokens to pad to.
         progress: Advanced after each of three steps.
+        rounded: Whether to show what the weights in 8 bits compute, as the page does after an edit.
 
     Raises:
         ValueError: The text is empty or too long, or the model has values that are not finite.
     """
     check_text(tokenizer, text, pair, pad_to)
-    trace, encoding = compute(model, tokenizer, text, pair, pad_to=pad_to)
+    network = live.rounded(model) if rounded else model
+    trace, encoding = compute(network, tokenizer, text, pair, pad_to=pad_to)
     progress.add()
     tensors = _shown_tensors(trace)
     is_live = model.num_parameters() <= live.MAX_PARAMETERS
@@ -257,6 +261,7 @@ def page_data(
         },
         "texts": [text] if pair is None else [text, pair],
         "pad_to": pad_to,
+        "rounded": rounded,
         "max_tokens": MAX_TOKENS,
         "activation": config.hidden_act,
         "top": min(TOP_WORDS, len(tokenizer)),

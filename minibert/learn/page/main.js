@@ -126,7 +126,6 @@ const limits = () => ({
 
 async function start() {
   const request = requested();
-  current.photograph = { ...page, request, steps: await develop(page.arrays), live: false };
   if (page.live) {
     try {
       current.live = await Live.start(page.live, settings);
@@ -136,10 +135,10 @@ async function start() {
       state.trouble = /** @type {any} */ (error).message;
     }
   }
-  // PyTorch's numbers differ in the last digits. The article shows only those of its own model, so
-  // that a number does not change when the reader edits a text and takes it back.
-  if (current.live && (page.lesson || !page.complete)) {
+  if (current.live && !page.complete) {
     current.photograph = await current.live.compute(request);
+  } else {
+    current.photograph = { ...page, request, steps: await develop(page.arrays), live: false };
   }
   show(current.photograph);
   root.classList.toggle("live", Boolean(current.live));

@@ -29,7 +29,7 @@ export function pythonRun(request = current.shown.request, fromLive = current.sh
     options.push(`sides=${literal(request.sides)}`);
   }
   // The page's weights have 8 bits.
-  if (fromLive) {
+  if (fromLive || page.rounded) {
     options.push("rounded=True");
   }
   return `run(${[literal(page.source), literal(request.text), ...options].join(", ")})`;

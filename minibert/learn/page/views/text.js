@@ -114,7 +114,7 @@ export function drawText() {
   $("trouble").textContent = state.trouble;
   let source = "source.photograph";
   if (current.live) {
-    source = current.shown.live ? "source.live" : "source.exact";
+    source = current.shown.live || page.rounded ? "source.live" : "source.exact";
   }
   $("source-say").textContent = t(source);
 }
