@@ -13,7 +13,10 @@ This is the last file of the tokenizer. The words go to wordpiece.py, the first 
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from itertools import chain, repeat
+from typing import NamedTuple
 
 from minibert.tokenization.unicode import (
     CJK,
@@ -38,6 +41,8 @@ SURROGATE = re.compile("[\ud800-\udfff]")
 _PLAIN_ASCII = re.compile("[ -~]*")
 _PLAIN_ASCII_AND_HANGUL = re.compile("[ -~가-힣]*")
 _PLAIN_WORD = re.compile(r"[^\W_]+|\S")
+_NOT_KEPT = re.compile(rb"\0+")
+_COMBINING_RUN = re.compile(rb"[^\0]{2,}")
 
 
 # ---- normalization
@@ -105,19 +110,26 @@ def _canonical_order(parts: list[str]) -> Sequence[int]:
 
     A run of combining characters is sorted by combining class. Every other character stays.
     """
-    classes = [combining(part) for part in parts]
-    if not any(classes):
-        return range(len(parts))
-    order: list[int] = []
-    run: list[int] = []
-    for index, combining_class in enumerate(classes):
-        if combining_class:
-            run.append(index)
-            continue
-        order += sorted(run, key=classes.__getitem__)
-        order.append(index)
-        run = []
-    return order + sorted(run, key=classes.__getitem__)
+    classes = bytes(map(combining, parts))
+    order = list(range(len(parts)))
+    for run in _COMBINING_RUN.finditer(classes):
+        start, end = run.span()
+        order[start:end] = sorted(order[start:end], key=classes.__getitem__)
+    return order
+
+
+def depends_on_neighbors(char: str) -> bool:
+    """Whether `drop_accents` may move a character among combining characters around it.
+
+    It moves only those that it drops, except for a hundred rare ones.
+
+    >>> depends_on_neighbors("\u0301"), depends_on_neighbors("\u302e")
+    (False, True)
+    """
+    for part in decompose(char):
+        if combining(part) and kind(part) != "mark":
+            return True
+    return False
 
 
 def lower_case(chars: Chars) -> Chars:
@@ -132,10 +144,18 @@ def lower_case(chars: Chars) -> Chars:
 # ---- splitting
 
 
-ALONE = "alone"
-"""The class of characters that are parts of their own. Those of class "" are left out."""
+ALONE = "!"
+"""The class of characters that are parts of their own."""
 
-_CLASSES = {"space": "", "punctuation": ALONE}
+LEFT_OUT = " "
+"""The class of characters that are in no part."""
+
+_PART = re.compile(f"{ALONE}|([^{ALONE}{LEFT_OUT}])\\1*")
+
+
+@lru_cache(maxsize=1 << 16)
+def _word_class(char: str) -> str:
+    return {"space": LEFT_OUT, "punctuation": ALONE}.get(kind(char), "w")
 
 
 def split_words(normalized: str) -> Spans:
@@ -144,7 +164,7 @@ def split_words(normalized: str) -> Spans:
     >>> split_words("hello, you")
     [(0, 5), (5, 6), (7, 10)]
     """
-    return _runs([_CLASSES.get(kind(char), "word") for char in normalized])
+    return _parts(map(_word_class, normalized))
 
 
 def split_white_space(text: str) -> Spans:
@@ -153,7 +173,7 @@ def split_white_space(text: str) -> Spans:
     >>> split_white_space("well-known !")
     [(0, 10), (11, 12)]
     """
-    return _runs(["" if char in SPACES else "word" for char in text])
+    return _parts(LEFT_OUT if char in SPACES else "w" for char in text)
 
 
 def split_word_characters(text: str) -> Spans:
@@ -165,10 +185,10 @@ def split_word_characters(text: str) -> Spans:
     classes = []
     for char in text:
         if char in SPACES:
-            classes.append("")
+            classes.append(LEFT_OUT)
         else:
-            classes.append("word" if is_word_character(char) else "other")
-    return _runs(classes)
+            classes.append("w" if is_word_character(char) else "o")
+    return _parts(classes)
 
 
 def split_digit_runs(text: str) -> Spans:
@@ -177,7 +197,7 @@ def split_digit_runs(text: str) -> Spans:
     >>> split_digit_runs("a20")
     [(0, 1), (1, 3)]
     """
-    return _runs(["digit" if is_numeric(char) else "other" for char in text])
+    return _parts("d" if is_numeric(char) else "o" for char in text)
 
 
 def split_digits(text: str) -> Spans:
@@ -186,7 +206,7 @@ def split_digits(text: str) -> Spans:
     >>> split_digits("a20")
     [(0, 1), (1, 2), (2, 3)]
     """
-    return _runs([ALONE if is_numeric(char) else "other" for char in text])
+    return _parts(ALONE if is_numeric(char) else "o" for char in text)
 
 
 def split_punctuation(text: str) -> Spans:
@@ -195,24 +215,77 @@ def split_punctuation(text: str) -> Spans:
     >>> split_punctuation("a?!")
     [(0, 1), (1, 2), (2, 3)]
     """
-    return _runs([ALONE if kind(char) == "punctuation" else "other" for char in text])
+    return _parts(ALONE if kind(char) == "punctuation" else "o" for char in text)
 
 
-def _runs(classes: Sequence[str]) -> Spans:
-    """Return the spans of neighbors of one class."""
-    spans = []
-    start = 0
-    for end in range(1, len(classes) + 1):
-        before = classes[end - 1]
-        if end < len(classes) and classes[end] == before != ALONE:
-            continue
-        if before:
-            spans.append((start, end))
-        start = end
-    return spans
+def _parts(classes: Iterable[str]) -> Spans:
+    """Return the spans of neighbors of one class. A class is a letter, `ALONE` or `LEFT_OUT`."""
+    return [part.span() for part in _PART.finditer("".join(classes))]
 
 
 # ---- the two together
+
+
+class _Steps(NamedTuple):
+    """The steps of normalization, in their order, and whether each is taken."""
+
+    clean_text: bool
+    space_cjk: bool
+    drop_accents: bool
+    lower_case: bool
+
+    def take(self, text: str) -> Chars:
+        """Take the steps, one after another."""
+        chars = clean_text(text) if self.clean_text else [(c, n) for n, c in enumerate(text)]
+        if self.space_cjk:
+            chars = space_cjk(chars)
+        if self.drop_accents:
+            chars = drop_accents(chars)
+        if self.lower_case:
+            chars = lower_case(chars)
+        return chars
+
+    def forms(self, text: str) -> list[str]:
+        """Return what each character of a text becomes, by a table of those seen before."""
+        table = _TABLES.setdefault(self, {})
+        unseen = set(text).difference(table)
+        if len(table) + len(unseen) > MAX_TABLE:
+            # another table, because other threads may read this one
+            table, unseen = {}, set(text)
+            if len(unseen) <= MAX_TABLE:
+                _TABLES[self] = table
+        if unseen:
+            table.update(self._table(list(unseen)))
+        forms = [table[char] for char in text]
+        if None not in forms:
+            return forms  # type: ignore[return-value]  # mypy does not look into lists
+        # A character moves at most within its run of combining characters, all of which are
+        # dropped or may move. Dropped characters do not interrupt a run.
+        settled = [form or "" for form in forms]
+        is_kept = bytes(map(bool, forms))
+        for run in _NOT_KEPT.finditer(is_kept):
+            start, end = run.span()
+            if None in forms[start:end]:
+                for char, position in self.take(text[start:end]):  # positions never decrease
+                    settled[start + position] += char
+        return settled
+
+    def _table(self, chars: list[str]) -> dict[str, str | None]:
+        """Return what each of these characters becomes, or None if its neighbors decide."""
+        forms = [""] * len(chars)
+        # letters between them, so that none is a neighbor of another
+        for form, position in self.take("a".join(chars)):
+            if position % 2 == 0:
+                forms[position // 2] += form
+        table: dict[str, str | None] = dict(zip(chars, forms, strict=True))
+        if self.drop_accents:
+            moving = [char for char in chars if table[char] and depends_on_neighbors(char)]
+            table.update(dict.fromkeys(moving))
+        return table
+
+
+MAX_TABLE = 1 << 16
+_TABLES: dict[_Steps, dict[str, str | None]] = {}
 
 
 class BasicTokenizer:
@@ -240,16 +313,9 @@ class BasicTokenizer:
         if strip_accents is None:
             strip_accents = do_lower_case
         self.do_lower_case = do_lower_case
-        self._clean = clean
         self._splitters = tuple(splitters)
         self._splits_as_bert = self._splitters == (split_words,)
-        self._steps: list[Callable[[Chars], Chars]] = []
-        if tokenize_chinese_chars:
-            self._steps.append(space_cjk)
-        if strip_accents:
-            self._steps.append(drop_accents)
-        if do_lower_case:
-            self._steps.append(lower_case)
+        self._steps = _Steps(clean, tokenize_chinese_chars, strip_accents, do_lower_case)
         self._changes_letters = do_lower_case or strip_accents
         self._plain = _PLAIN_ASCII if strip_accents else _PLAIN_ASCII_AND_HANGUL
 
@@ -265,7 +331,8 @@ class BasicTokenizer:
             if text.isalnum():  # most chunks are a single word
                 return [text]
             return _PLAIN_WORD.findall(text)
-        normalized, _ = self.normalize(text)
+        forms = self._forms(text)  # without their positions
+        normalized = forms if isinstance(forms, str) else "".join(forms)
         return [normalized[start:end] for start, end in self.split(normalized)]
 
     def split(self, normalized: str) -> Spans:
@@ -297,25 +364,25 @@ class BasicTokenizer:
         Raises:
             ValueError: `text` contains a lone surrogate, half of a character.
         """
+        forms = self._forms(text)
+        if isinstance(forms, str):
+            return forms, range(len(text))
+        positions = chain.from_iterable(map(repeat, range(len(text)), map(len, forms)))
+        return "".join(forms), list(positions)
+
+    def _forms(self, text: str) -> str | list[str]:
+        """Return what each character becomes, or a string if each becomes one character."""
         if self._plain.fullmatch(text):
-            if self.do_lower_case:
-                return text.lower(), range(len(text))
-            return text, range(len(text))
+            return text.lower() if self.do_lower_case else text
         if self._is_unchanged(text):
-            return text, range(len(text))
+            return text
         if SURROGATE.search(text):
             raise ValueError(
                 f"The text {text[:60]!r} contains a lone surrogate (half of a character, left by a "
                 "wrong decoding). Repair it with "
                 "text.encode('utf-16', 'surrogatepass').decode('utf-16', 'replace')."
             )
-        if self._clean:
-            chars = clean_text(text)
-        else:
-            chars = [(char, position) for position, char in enumerate(text)]
-        for step in self._steps:
-            chars = step(chars)
-        return "".join([char for char, _ in chars]), [position for _, position in chars]
+        return self._steps.forms(text)
 
     def _is_unchanged(self, text: str) -> bool:
         """Whether no step changes a text, as far as a quick look tells."""

@@ -168,12 +168,14 @@ class Pipeline:
             return tokens
         words = 0
         for offset, part in self._parts(text):
-            tokens += [
-                Token(number, start + offset, end + offset, words + word)
-                for number, start, end, word in part
-            ]
+            if offset or words:
+                part = [
+                    Token(number, start + offset, end + offset, words + word)
+                    for number, start, end, word in part
+                ]
+            tokens += part
             if part:
-                words += part[-1].word + 1
+                words = part[-1].word + 1
         return tokens
 
     def _parts(self, text: str) -> Iterator[tuple[int, Sequence[Token]]]:

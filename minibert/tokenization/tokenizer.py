@@ -14,7 +14,7 @@ Next file: basic.py.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain, repeat
@@ -462,9 +462,18 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
             return_overflowing_tokens,
             is_split_into_words,
         )
+        # the tokens of each text by column, if their origins are needed: they have the ids, too
+        tokens: list[list[list[Token]]] = []
+
+        def encode(texts: list[Any]) -> list[list[int]]:
+            if not (return_offsets_mapping or return_special_tokens_mask):
+                return pipeline.ids_of_words(texts) if form.are_words else pipeline.ids(texts)
+            tokens.append([pipeline.tokens(text) for text in texts])
+            return [[token.id for token in row] for row in tokens[-1]]
+
         with collector_paused():
             # 2. Truncate: ids of the part of each text that a row holds
-            ids, contents = self._truncated_ids(pipeline, columns, form)
+            ids, contents = self._truncated_ids(pipeline, encode, columns, form)
             # 3. Assemble: rows with special tokens and padding
             rows = template.rows(ids)
             width = self._width(rows, form, verbose)
@@ -479,7 +488,7 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
 
         # 4. Build: the batch, which computes the origins of its tokens on first use
         batch = BatchEncoding(
-            data, partial(self._encodings, pipeline, columns, contents, form, width)
+            data, partial(self._encodings, pipeline, columns, contents, form, width, tokens)
         )
         if return_special_tokens_mask:
             batch["special_tokens_mask"] = [row.special_tokens_mask for row in batch.encodings]
@@ -504,12 +513,13 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
         return chosen
 
     def _truncated_ids(
-        self, pipeline: Pipeline, columns: list[list[Any]], form: RowForm
+        self,
+        pipeline: Pipeline,
+        encode: Callable[[list[Any]], list[list[int]]],
+        columns: list[list[Any]],
+        form: RowForm,
     ) -> tuple[list[list[list[int]]], list[RowContent]]:
         """Return the ids of each row by column, and which part of its texts each row holds."""
-        encode: Any = pipeline.ids
-        if form.are_words:
-            encode = pipeline.ids_of_words
         if form.room is None or form.truncation is None:
             whole = (slice(None),) * len(columns)
             contents = list(zip(range(len(columns[0])), repeat(whole), strict=False))
@@ -539,17 +549,20 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
         contents: list[RowContent],
         form: RowForm,
         width: int,
+        tokens_of_columns: list[list[list[Token]]],
     ) -> list[Encoding]:
         """Return the rows of a batch token by token, which takes longer than their ids."""
         encodings = []
         tokens: list[list[Token]] = []
         tokenized_sample = None
-        for sample, spans in contents:
-            if sample != tokenized_sample:  # the windows of a long text come one after another
-                tokens = [pipeline.tokens(column[sample]) for column in columns]
-                tokenized_sample = sample
-            texts = [row[span] for row, span in zip(tokens, spans, strict=True)]
-            encodings.append(self._encoding(texts, form, width))
+        with collector_paused():
+            for sample, spans in contents:
+                if sample != tokenized_sample:  # the windows of a long text come one after another
+                    tokens = [column[sample] for column in tokens_of_columns]
+                    tokens = tokens or [pipeline.tokens(column[sample]) for column in columns]
+                    tokenized_sample = sample
+                texts = [row[span] for row, span in zip(tokens, spans, strict=True)]
+                encodings.append(self._encoding(texts, form, width))
         return encodings
 
     def _encoding(self, texts: list[list[Token]], form: RowForm, width: int) -> Encoding:
@@ -568,7 +581,7 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
         return Encoding(
             ids=ids,
             type_ids=pad(type_ids, self.pad_token_type_id),
-            tokens=self.convert_ids_to_tokens(ids),
+            tokens=self._tokens_of(ids),
             offsets=[(token.start, token.end) for token in row],
             word_ids=[None if token.word < 0 else token.word for token in row],
             sequence_ids=pad(sequences, None),

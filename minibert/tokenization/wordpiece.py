@@ -81,8 +81,8 @@ class WordPiece:
         [('em', 0, 2), ('##bed', 2, 5), ('##ding', 5, 9)]
         """
         pieces = self.pieces(word)
-        if pieces == [self.unk_token]:
-            return [(self.unk_token, 0, len(word))]
+        if len(pieces) == 1:  # the word, or the token of an unknown word
+            return [(pieces[0], 0, len(word))]
         spans = []
         end = 0
         for piece in pieces:

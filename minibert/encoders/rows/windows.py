@@ -112,6 +112,8 @@ def words_of_texts(batch: Any, texts: int, by_piece: bool = False) -> list[dict[
             shown[number] = WordView(window, position, start, end, margin)
         for number, view in shown.items():
             known = words[index].setdefault(number, view)
+            if known is view:
+                continue
             end = max(known.end, view.end)
             best = min(known, view, key=lambda other: (other.start, -other.margin))
             words[index][number] = best._replace(end=end)
