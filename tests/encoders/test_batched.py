@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -90,6 +91,35 @@ class TestVectors:
             batched.submit("hello " * 20).result(60)
             batched.submit("hello").result(60)
         assert calls == [1, 1]
+
+    def test_a_single_text_does_not_wait_for_a_large_request(
+        self, embedder: SentenceEmbedder, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """It has its turn soon, and the texts of the large request stay in their order."""
+        settings = embedder.settings()
+        encode_rows = embedder.encode_rows
+        begun, go = threading.Event(), threading.Event()
+        computed: list[str] = []
+
+        def slowly(rows: Any, *arguments: Any) -> Any:
+            begun.set()
+            assert go.wait(60)
+            computed.extend(row.text for row in rows.rows)
+            return encode_rows(rows, *arguments)
+
+        monkeypatch.setattr(embedder, "encode_rows", slowly)
+        large = [WORDS[0] + " x" * n for n in range(40)]
+        with embedder.batched(max_tokens=64) as batched:
+            futures = batched.submit_rows(
+                [(embedder.rows([text], settings), settings) for text in large]
+            )
+            assert begun.wait(60)
+            futures.append(batched.submit("world"))  # while the first batch is computed
+            go.set()
+            [future.result(60) for future in futures]
+        # the first batch is in progress, and the second may have been begun
+        assert computed.index("world") < 20
+        assert [text for text in computed if text != "world"] == large
 
 
 class TestErrors:

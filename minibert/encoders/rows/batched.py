@@ -8,14 +8,19 @@
 A single text leaves a processor half idle, and 16 threads with a text each get in each other's way.
 Here callers only tokenize, and one thread runs the model on all texts that have arrived while it
 was busy with the previous batch (dynamic batching).
+
+A text has its turn when as many tokens were computed since it arrived as its own request has up to
+it. So a single text does not wait for the thousand texts of a request that came just before it, and
+nothing waits longer than it would in order of arrival by more than its request takes.
 """
 
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
+from heapq import heapify, heappop, heappush
+from itertools import count
 from typing import NamedTuple
 
 from minibert.encoders.rows.token_rows import Rows, Settings, Vector, Vectors, join_rows
@@ -27,6 +32,8 @@ class BusyError(RuntimeError):
 
 
 class _Request(NamedTuple):
+    turn: int  # tokens that have been computed when it is due
+    number: int  # in order of arrival, among those with one turn
     rows: Rows
     settings: Settings
     future: Future[Vector]
@@ -67,7 +74,9 @@ class Batched(AbstractContextManager["Batched"]):
         self._max_tokens = max_tokens
         self.max_pending = max_pending
         self.observe: Callable[[list[float]], object] = lambda seconds: None
-        self._waiting: deque[_Request] = deque()
+        self._waiting: list[_Request] = []  # a heap: the first is the next
+        self._numbers = count()
+        self._computed = 0  # tokens of all batches so far
         self._changed = threading.Condition()
         self._closed = False
         self._was_single = False  # whether the previous batch was a single text
@@ -95,22 +104,26 @@ class Batched(AbstractContextManager["Batched"]):
     def submit_rows(self, texts: Sequence[tuple[Rows, Settings]]) -> list[Future[Vector]]:
         """As `submit`, for several tokenized texts. All of them wait or, after an error, none."""
         now = time.monotonic()
-        requests = [_Request(rows, settings, Future[Vector](), now) for rows, settings in texts]
+        futures = [Future[Vector]() for _ in texts]
         with self._changed:
             if self._closed:
                 raise RuntimeError(
                     "this Batched is closed: call embedder.batched() for another one."
                 )
-            room = self.max_pending - len(requests)
+            room = self.max_pending - len(texts)
             if len(self._waiting) > room:
-                waiting = [request for request in self._waiting if not request.future.cancelled()]
-                self._waiting = deque(waiting)
+                self._waiting = [one for one in self._waiting if not one.future.cancelled()]
+                heapify(self._waiting)
             if len(self._waiting) > room:
                 raise BusyError(
                     f"{len(self._waiting)} texts are waiting, of at most {self.max_pending}: try "
                     "again later."
                 )
-            self._waiting.extend(requests)
+            turn = self._computed
+            for (rows, settings), future in zip(texts, futures, strict=True):
+                turn += rows.tokens
+                request = _Request(turn, next(self._numbers), rows, settings, future, now)
+                heappush(self._waiting, request)
             # a thread does not survive a fork: a process that was forked gets one of its own
             if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(
@@ -118,7 +131,7 @@ class Batched(AbstractContextManager["Batched"]):
                 )
                 self._thread.start()
             self._changed.notify_all()  # one notice could reach a thread that a fork has ended
-        return [request.future for request in requests]
+        return futures
 
     def encode(
         self, text: str, *, prompt: str | None = None, prompt_name: str | None = None
@@ -184,7 +197,7 @@ class Batched(AbstractContextManager["Batched"]):
             self._answer(requests)
 
     def _next_batch(self, is_new: bool) -> list[_Request]:
-        """The next texts to encode together, in order of arrival. None once it is closed.
+        """The next texts to encode together, in order of their turns. None once it is closed.
 
         They have the same prompt length, because pooling leaves out as many tokens of all of them.
 
@@ -205,7 +218,8 @@ class Batched(AbstractContextManager["Batched"]):
                 tokens += request.rows.tokens
                 if batch and tokens > self._max_tokens:
                     break
-                batch.append(self._waiting.popleft())
+                batch.append(heappop(self._waiting))
+            self._computed += sum(request.rows.tokens for request in batch)
             self._was_single = len(batch) == 1
             return batch
 
