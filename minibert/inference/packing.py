@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from minibert.base import PreTrainedModel
@@ -48,21 +49,35 @@ def run_packed(
 
     Returns:
         The results of each row, (size, ...).
+
+    Raises:
+        ValueError: An id has no row in the embedding table. The error names the model.
     """
     lengths = [len(row) for row in rows]
     if sizes is None:
         sizes = lengths
     device = model.device
 
-    def joined(rows: IdRows, indices: list[int]) -> Tensor:
-        ids = np.fromiter(chain.from_iterable(rows[index] for index in indices), np.int64)
-        return torch.from_numpy(ids).to(device)  # (tokens,)
+    table = getattr(model.base_model.embeddings, "word_embeddings", None)
+
+    def joined(rows: IdRows, indices: list[int]) -> NDArray[np.int64]:
+        return np.fromiter(chain.from_iterable(rows[index] for index in indices), np.int64)
 
     def run(indices: list[int]) -> Tensor:
         layout = PackedLayout([lengths[index] for index in indices])
-        row_types = None if types is None else joined(types, indices)
+        ids = joined(rows, indices)  # (tokens,)
+        # here, because a GPU could not say which id it is. Only torch's own table is known
+        # to have a row for each id
+        if type(table) is nn.Embedding and ids.size and ids.max() >= len(table.weight):
+            from minibert.inputs.explain import id_without_row
+
+            name = model.config.name_or_path
+            raise id_without_row("input_ids", int(ids.max()), len(table.weight), name)
+        row_types = None
+        if types is not None:
+            row_types = torch.from_numpy(joined(types, indices)).to(device)
         with torch.inference_mode(), without_autocast(device.type), threads(sum(layout.lengths)):
-            return forward(joined(rows, indices), layout, row_types)
+            return forward(torch.from_numpy(ids).to(device), layout, row_types)
 
     encoder = model.base_model.encoder
     threads: Any = free_threads if getattr(encoder, "has_fixed_bits", False) else nullcontext

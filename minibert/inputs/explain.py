@@ -45,11 +45,24 @@ def explain_ids(
             continue
         is_invalid = (tensor < 0) | (tensor >= rows)
         if is_invalid.any():
-            return ValueError(
-                f"{argument} contains {tensor[is_invalid][0].item()}, but the embedding table has "
-                f"{rows} rows (valid ids 0 to {rows - 1}). {_ADVICE[argument]}"
-            )
+            return id_without_row(argument, int(tensor[is_invalid][0]), rows)
     return error
+
+
+def id_without_row(argument: str, value: int, rows: int, model: str = "") -> ValueError:
+    """Return the error for an id without a row in its embedding table.
+
+    Args:
+        argument: The name of the ids.
+        value: The id.
+        rows: Number of rows of the table.
+        model: Folder or name of the model, if it is known.
+    """
+    beginning = f"{model}: {argument}" if model else argument
+    return ValueError(
+        f"{beginning} contains {value}, but the embedding table has {rows} rows (valid ids 0 to "
+        f"{rows - 1}). {_ADVICE[argument]}"
+    )
 
 
 def explain_classes(labels: Tensor, classes: int, ignored: int) -> Exception:

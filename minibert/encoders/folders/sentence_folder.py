@@ -25,6 +25,7 @@ from minibert.config import BertConfig
 from minibert.encoders.arithmetic.pooling_names import MODES, UNSUPPORTED_MODES
 from minibert.encoders.arithmetic.search import Metric
 from minibert.encoders.text_encoder import check_prompts
+from minibert.tokenization.basic import SURROGATE
 from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.util.errors import Argument, ArgumentError
 from minibert.util.files import parse_json, read_json, read_text, replacing, write_json
@@ -223,6 +224,12 @@ def sentence_folder_of(
         _read_fields(settings, SETTINGS_FIELDS, folder)
         prompts = folder.prompts
         folder.prompts = {name: value_of(settings, prompts, name, str, "") for name in prompts}
+        for name, prompt in folder.prompts.items():
+            if SURROGATE.search(prompt):
+                raise ValueError(
+                    f"{settings}: prompts[{name!r:.80}] contains a lone surrogate (half of a "
+                    "character). Remove it."
+                )
     return folder
 
 
