@@ -105,7 +105,8 @@ class Connections:
         gauge.set_function(lambda: len(self.open))
         self._closed = Counter(
             "minibert_closed_connections",
-            "Connections that were closed because they were silent, or too many",
+            "Connections that were closed: silent, full (too many are open) or long (a body far "
+            "longer in its chunks than --max-body)",
             ["reason"],
             registry=registry,
         )

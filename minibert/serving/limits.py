@@ -52,7 +52,10 @@ class Metrics:
         self.registry = registry
         ProcessCollector(registry=registry)  # resident memory, open files, processor time
         self.seconds = Histogram(
-            "minibert_request_seconds", "Time to the answer", ["path", "status"], registry=registry
+            "minibert_request_seconds",
+            "Time to the answer. Refusals are those with status 429 and 503",
+            ["path", "status"],
+            registry=registry,
         )
         self.texts = Counter(
             "minibert_texts", "Texts that were computed", ["model"], registry=registry
@@ -64,7 +67,10 @@ class Metrics:
             "minibert_batch_texts", "Texts of a batch", ["model"], buckets=sizes, registry=registry
         )
         waits = Histogram(
-            "minibert_wait_seconds", "Time that a text waits", ["model"], registry=registry
+            "minibert_wait_seconds",
+            "Time that a text waits until the model takes it",
+            ["model"],
+            registry=registry,
         )
         about = Info("minibert_model", "A model", ["model"], registry=registry)
 
