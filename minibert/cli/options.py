@@ -275,6 +275,16 @@ SHARED: dict[str, dict[str, Any]] = {
         "metavar": "A,B,...",
         "help": "Columns of several labels a text, one for each label, which hold 1 or 0.",
     },
+    "--query-prompt": {
+        "metavar": "PROMPT",
+        "help": "Prompt of queries: its name in the model's folder, or its words. Default: the "
+        "model's own.",
+    },
+    "--document-prompt": {
+        "metavar": "PROMPT",
+        "help": "Prompt of documents: its name in the model's folder, or its words. Default: the "
+        "model's own.",
+    },
     "--threshold": {"type": probability, "metavar": "PROB"},
     "--cased": {
         "action": "store_true",

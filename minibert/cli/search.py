@@ -34,12 +34,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("minibert")
 
-_PROMPTS = {
-    "query": "Prompt of the queries: its name in the model's folder, or its words. Default: the "
-    "model's own.",
-    "document": "Prompt of the corpus: its name in the model's folder, or its words. Default: the "
-    "model's own.",
-}
 RERANKED = 100  # texts for each query that --rerank scores again
 
 
@@ -94,8 +88,7 @@ def add(parser: Parser) -> None:
     )
     add_embedder(parser)
     add_fields(parser, VectorOptions, "overflow")
-    for name, help_text in _PROMPTS.items():
-        parser.add_argument(f"--{name}-prompt", metavar="PROMPT", help=help_text)
+    add_options(parser, "--query-prompt", "--document-prompt")
     add_options(parser, "--top-k", default=5, help="Number of texts to show for each query.")
     parser.add_argument(
         "--min-score", type=float, metavar="SCORE", help="Leave out texts with a lower score."
@@ -149,10 +142,7 @@ def search(options: argparse.Namespace) -> None:
 
 def _with_prompts(embedder: TextEncoder, options: argparse.Namespace) -> TextEncoder:
     """The embedder with the prompts of the options, each a name or words."""
-    for name in _PROMPTS:
-        prompt = getattr(options, f"{name}_prompt")
-        if prompt is not None:
-            embedder.prompts[name] = embedder.prompts.get(prompt, prompt)
+    embedder.set_prompts(options.query_prompt, options.document_prompt)
     return embedder
 
 

@@ -26,10 +26,12 @@ from minibert.cli.options import (
     add_options,
     filled,
     keywords_of,
+    refuse_options,
 )
 from minibert.cli.parser import Parser, command
 from minibert.cli.results import UsageError
 from minibert.cli.running import logged_by
+from minibert.encoders.encoder_options import EmbedderOptions
 from minibert.serving.options import Limits, ServeOptions
 from minibert.util.errors import Message, message_of
 from minibert.util.extras import need
@@ -66,6 +68,8 @@ def add(parser: Parser) -> None:
     )
     add_options(parser, "--offline", "--backend")
     add_device(parser, "precision")
+    add_fields(parser, EmbedderOptions, "truncate_dim")
+    add_options(parser, "--query-prompt", "--document-prompt")
     add_fields(parser, ServeOptions)
     add_fields(parser, Limits)
 
@@ -99,6 +103,9 @@ def serve(options: argparse.Namespace) -> None:
         _request_log(logger, settings.log_format == "json"),
     ):
         models = [_load(options, settings, name, model) for name, model in named]
+        if all(model.kind != "embedding" for model in models):
+            names = ("truncate_dim", "query_prompt", "document_prompt")
+            refuse_options(options, names, "is for embedders, and none is served.")
         # Python's garbage collector would look at all that is loaded so far, again and again, while
         # the many lists of a large request are parsed. That takes ten times as long as the parsing
         gc.freeze()

@@ -107,9 +107,9 @@ class TextModel:
     ) -> None:
         self.tokenizer = tokenizer
         self._positions = positions
-        self.max_length = min(positions, tokenizer.model_max_length)
-        if max_length is not None:
-            self.max_length = max_length
+        if max_length is None:
+            max_length = _length_of_files(tokenizer, positions)
+        self.max_length = max_length
         self.prompts = check_prompts(prompts)
         self.default_prompt_name = default_prompt_name
         self.include_prompt = include_prompt
@@ -167,6 +167,20 @@ class TextModel:
             if name in self.prompts:
                 return self.prompts[name]
         return self._prompt_of(self.default_prompt_name)
+
+    def set_prompts(self, query: str | None = None, document: str | None = None) -> None:
+        """Set the prompts of queries and of documents.
+
+        Args:
+            query: The name of a prompt of the model, or the words of a new one. None leaves it.
+            document: The same for documents.
+        """
+        chosen = {"query": query, "document": document}
+        self.prompts |= {
+            name: self.prompts.get(prompt, prompt)
+            for name, prompt in chosen.items()
+            if prompt is not None
+        }
 
     def with_prompt_for(self, task: Side, options: Mapping[str, Any]) -> dict[str, Any]:
         """The options of a call, with `prompt_for(task)` where they name no prompt.
@@ -788,6 +802,22 @@ def check_prompts(prompts: Any) -> dict[str, str]:
         if not isinstance(name, str) or not isinstance(prompt, str):
             raise ValueError(f"prompts[{name!r}] should be a string, not {prompt!r:.80}.")
     return dict(prompts)
+
+
+def _length_of_files(tokenizer: BertTokenizer, positions: int) -> int:
+    """Tokens of the longest row by the files of a model.
+
+    Raises:
+        ValueError: [CLS] and [SEP] leave no room for a text.
+    """
+    length: int = min(positions, tokenizer.model_max_length)
+    if length < 3:
+        raise ValueError(
+            f"{tokenizer.name_or_path or 'The model'} takes {length} tokens (model_max_length of "
+            "the tokenizer, max_position_embeddings of the model), which leave no room for a text "
+            "beside [CLS] and [SEP]. Pass max_length=, or correct the files."
+        )
+    return length
 
 
 def check_max_length(length: int, positions: int) -> int:

@@ -29,6 +29,7 @@ from minibert.encoders.rows.token_rows import (
 )
 from minibert.encoders.text_models import load_text_model
 from minibert.inference.finite import NotFiniteError, check_finite
+from minibert.serving.memory import warn_of_memory
 from minibert.tokenization.spec import tokenizer_digest
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from minibert.encoders.tagger import Tagger
     from minibert.encoders.text_encoder import TextEncoder
     from minibert.inference.precisions import Precision
+    from minibert.tokenization.encoding import BatchEncoding
     from minibert.tokenization.tokenizer import BertTokenizer
 
 T = TypeVar("T")
@@ -147,22 +149,24 @@ class Served:
             for index, text in enumerate(texts):
                 whole = prompt + text
                 try:
-                    # ids alone take less memory than the tokens, which may be too many
-                    count += len(self._tokenizer.rows([whole])[0])
+                    batch = self._tokenizer(
+                        [whole],
+                        add_special_tokens=add_special_tokens,
+                        truncation=False,
+                        verbose=False,
+                    )
                 except ValueError:
                     raise _invalid(index, SURROGATE) from None
-                _check_tokens(count, max_tokens)
+                # ids alone take less memory than the tokens, which may be too many
+                _check_tokens(count := count + len(batch["input_ids"][0]), max_tokens)
                 if stopped.is_set():
                     break
-                result.append(self._tokens_of(whole, add_special_tokens))
+                result.append(self._tokens_of(whole, batch))
             return result
 
         return await in_thread(read)
 
-    def _tokens_of(self, text: str, add_special_tokens: bool) -> list[dict[str, Any]]:
-        batch = self._tokenizer(
-            [text], add_special_tokens=add_special_tokens, truncation=False, verbose=False
-        )
+    def _tokens_of(self, text: str, batch: BatchEncoding) -> list[dict[str, Any]]:
         (encoding,) = batch.encodings
         tokens = []
         for token_id, word, (start, stop) in zip(
@@ -354,6 +358,9 @@ def load(
     backend: Literal["torch", "onnx"] = "torch",
     precision: Precision | None = "fp32",
     device: str = "cpu",
+    query_prompt: str | None = None,
+    document_prompt: str | None = None,
+    truncate_dim: int | None = None,
     **queue: Any,
 ) -> Served:
     """Load the model of a folder, whose files determine the kind of model.
@@ -367,6 +374,9 @@ def load(
         backend: "torch" or "onnx".
         precision: As in `minibert.optimize`. None runs the model unchanged.
         device: Where the model computes. ONNX Runtime runs on the CPU.
+        query_prompt: As in `TextModel.set_prompts`, for an embedder.
+        document_prompt: The same.
+        truncate_dim: Dimensions that the vectors of an embedder keep. None: what the folder says.
         queue: `max_wait_ms`, `max_tokens` and `max_pending` as in `Batched`.
 
     Raises:
@@ -382,7 +392,16 @@ def load(
             f"{source} is {NOUN_OF_KIND[kind]}. minibert serve takes embedders, rerankers, "
             "classifiers and regressions of texts, and taggers."
         )
-    model = load_text_model(checkpoint, kind, precision=precision, device=device, dtype="float32")
+    if backend == "torch" and device == "cpu":
+        warn_of_memory(str(source), checkpoint.config)
+    model = load_text_model(
+        checkpoint,
+        kind,
+        precision=precision,
+        device=device,
+        dtype="float32",
+        truncate_dim=truncate_dim,
+    )
     fingerprint = fingerprint_of(model)
     if backend == "torch":
         from minibert.inference.optimize import warm_up
@@ -391,6 +410,7 @@ def load(
             warm_up(model.model)
     precision = None if backend == "onnx" else precision
     if kind == "embedder":
+        model.set_prompts(query_prompt, document_prompt)
         about = {
             "dimension": model.dimension,
             "pooling": ",".join(model.pooling),

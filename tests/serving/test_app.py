@@ -612,16 +612,16 @@ class TestBusy:
     ) -> None:
         """The thread ends at its next text, both at a timeout and when the client disconnects."""
         read, threads, go = [], [], threading.Event()
-        tokenizer = stopped.tokenizer
-        rows = tokenizer.rows
+        pipeline = stopped.tokenizer._pipeline
+        ids = pipeline.ids
 
         def slowly(texts: list[str]) -> list[list[int]]:
             read.append(texts)
             threads.append(threading.current_thread())
             assert go.wait(30)
-            return rows(texts)
+            return ids(texts)
 
-        monkeypatch.setattr(tokenizer, "rows", slowly)
+        monkeypatch.setattr(pipeline, "ids", slowly)
         stopped.model._tokenizer_of.cache_clear()
         texts = ["hello " * 1000] * 7  # so many characters are tokenized in a thread
         bodies = {"/embed": {"inputs": texts}, "/tokenize": {"inputs": texts}}
@@ -1294,6 +1294,30 @@ def test_what_other_apis_call_options(
     assert_same(received, embedder.encode(TEXTS[0], normalize_embeddings=is_normalized, **options))
     decoded = np.frombuffer(base64.b64decode(in_base64.json()["data"][0]["embedding"]), "<f4")
     assert_same(decoded, embedder.encode("a", normalize_embeddings=True))
+
+
+def test_prompts_and_dimensions_of_the_command_line(folders: Folders) -> None:
+    """A folder without prompts, such as E5's, gets its prompts from the options."""
+    embedder = SentenceEmbedder.from_pretrained(folders.embedder, precision=None, truncate_dim=8)
+    options = {"query_prompt": "search: ", "document_prompt": "query", "truncate_dim": 8}
+    model = load("m", Source(folders.embedder), precision=None, **options, **QUEUE)
+    words = {"query": "search: ", "document": embedder.prompts["query"], None: ""}
+    with TestClient(create_app([model])) as client:
+        for side, prompt in words.items():
+            body = {"input": TEXTS[0], "input_type": side}
+            (answer,) = client.post("/v1/embeddings", json=body).json()["data"]
+            expected = embedder.encode(TEXTS[0], prompt=prompt, normalize_embeddings=True)
+            assert_same(answer["embedding"], expected)
+
+
+@pytest.mark.parametrize(
+    "option", [["--truncate-dim", "8"], ["--query-prompt", "a"], ["--document-prompt", "a"]]
+)
+def test_options_of_embedders_without_one(
+    option: list[str], folders: Folders, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["serve", str(folders.classifier), "--port", "0", *option]) == 2
+    assert f"{option[0]} is for embedders" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("include_prompt", [True, False])
