@@ -75,7 +75,6 @@ def kind(char: str) -> str:
     return _CHANGED_CATEGORY.get(char, "letter")
 
 
-@lru_cache(maxsize=1 << 16)
 def decompose(char: str) -> str:
     r"""Return the canonical decomposition of a character (Unicode's NFD).
 
@@ -87,7 +86,6 @@ def decompose(char: str) -> str:
     return unicodedata.normalize("NFD", char)
 
 
-@lru_cache(maxsize=1 << 16)
 def combining(char: str) -> int:
     """Return the combining class, by which marks after a letter are sorted, or 0 for a letter."""
     if _LATER_DECOMPOSITION.match(char):

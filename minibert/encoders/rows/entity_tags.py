@@ -1,6 +1,7 @@
 """Entities from tags such as B-PER, in every scheme that has been used for them."""
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import NamedTuple
 
 
@@ -46,6 +47,7 @@ def entity_spans(tags: Iterable[str]) -> list[Span]:
     return spans
 
 
+@lru_cache(maxsize=1024)
 def split_prefix(tag: str) -> tuple[str, str]:
     """Split a tag into its prefix (B, I, E, S or nothing) and its kind.
 
