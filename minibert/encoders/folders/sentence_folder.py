@@ -503,7 +503,7 @@ def _write_fields(
 
 
 def _pooling_config(pooling: Sequence[str], hidden: int) -> dict[str, Any]:
-    modes_by_name: dict[str, Any] = {**MODES}
+    modes_by_name: dict[str, Any] = dict(MODES.items())
     unknown = [name for name in pooling if name not in modes_by_name]
     if unknown:
         raise ArgumentError(
