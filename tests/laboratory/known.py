@@ -16,6 +16,7 @@ from tiny_folder import sentence_folder
 
 import minibert
 from minibert import SentenceEmbedder
+from minibert.tokenization.added import AddedToken
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 
@@ -66,6 +67,18 @@ def rows_keep_a_former_token() -> bool:
     return rows == [[2, 5, 6], [2, 5, 3]]
 
 
+def lower_case_is_kept() -> bool:
+    """Whether transformers decodes a special token that it has in lower case."""
+    vocabulary = {token: number for number, token in enumerate([*SPECIAL, "a"])}
+    transformers = importlib.import_module("transformers")
+    texts = []
+    for library, added in ((minibert, AddedToken), (transformers, transformers.AddedToken)):
+        tokenizer = library.BertTokenizer(vocab=vocabulary)
+        tokenizer.add_tokens(added("[MASK]", normalized=True), special_tokens=True)
+        texts.append(tokenizer.decode([4, 5], skip_special_tokens=True))
+    return texts == ["a", "[mask] a"]
+
+
 KNOWN: list[Known] = [
     Known(
         "boolean masks of four dimensions under eager attention",
@@ -101,5 +114,12 @@ KNOWN: list[Known] = [
         "docs/parity.md",
         "rows keep the former one until the tokenizer is saved and loaded | rows have the new one",
         rows_keep_a_former_token,
+    ),
+    Known(
+        "a special token that is normalized",
+        "transformers looks for its former name among the special tokens",
+        "docs/parity.md",
+        "`decode(skip_special_tokens=True)` keeps it in lower case | leaves it out",
+        lower_case_is_kept,
     ),
 ]

@@ -67,6 +67,8 @@ def encode(library: Any, vocabulary: list[str], batch: list[Any], call: dict[str
         tokenizer = library.BertTokenizer.from_pretrained(folder, **options)
         for new in call["new"]:
             flags = {name: new[name] for name in FLAGS}
+            if new["special"] or new["content"] in SPECIAL:
+                flags["normalized"] = False  # otherwise a known difference where it is decoded
             tokenizer.add_tokens(ADDED[library](new["content"], **flags), new["special"])
         if call["named"]:
             name, token, is_assigned = call["named"]
