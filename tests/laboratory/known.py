@@ -79,6 +79,18 @@ def lower_case_is_kept() -> bool:
     return texts == ["a", "[mask] a"]
 
 
+def added_again_is_left_out() -> bool:
+    """Whether transformers leaves out a special token that has become an ordinary one."""
+    vocabulary = {token: number for number, token in enumerate([*SPECIAL, "a"])}
+    texts = []
+    for library in (minibert, importlib.import_module("transformers")):
+        tokenizer = library.BertTokenizer(vocab=vocabulary)
+        tokenizer.add_tokens("<new>", special_tokens=True)
+        tokenizer.add_tokens("<new>")
+        texts.append(tokenizer.decode([5, 6], skip_special_tokens=True))
+    return texts == ["a <new>", "a"]
+
+
 KNOWN: list[Known] = [
     Known(
         "boolean masks of four dimensions under eager attention",
@@ -121,5 +133,12 @@ KNOWN: list[Known] = [
         "docs/parity.md",
         "`decode(skip_special_tokens=True)` keeps it in lower case | leaves it out",
         lower_case_is_kept,
+    ),
+    Known(
+        "a special token that becomes an ordinary one",
+        "tokenizers never takes a token from its set of special tokens",
+        "docs/parity.md",
+        "leaves it out until the tokenizer is saved and loaded | keeps it",
+        added_again_is_left_out,
     ),
 ]
