@@ -35,6 +35,7 @@ from fastapi.exceptions import RequestValidationError
 from prometheus_client import generate_latest
 from pydantic import (
     AfterValidator,
+    AliasChoices,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -53,6 +54,7 @@ from starlette.routing import Match, Route
 from typing_extensions import TypedDict  # pydantic takes that of typing from Python 3.12 on
 
 import minibert
+from minibert.encoders.arithmetic.quantization import quantize
 from minibert.encoders.arithmetic.scoring import activate, best_first, ranked_labels
 from minibert.encoders.arithmetic.search import unit
 from minibert.encoders.rows.batched import BusyError
@@ -81,6 +83,9 @@ TokenIds = Annotated[list[Annotated[StrictInt, Field(ge=0), whole]], Items]
 # a text, or a pair of texts
 OneOrTwo = Annotated[list[str], Field(min_length=1, max_length=2, fail_fast=True)]
 PositiveInt = Annotated[StrictInt, Field(ge=1), whole]
+# 8-bit numbers are left out: they need ranges of many vectors, not those of one request
+Encoding = Literal["float", "base64", "binary", "ubinary"]
+VECTOR_PRECISIONS = {"float": "float32", "binary": "binary", "ubinary": "ubinary"}
 Direction = Annotated[Literal["Right", "right", "Left", "left"], AfterValidator(str.lower)]
 
 MAX_INDICES = 10  # in the header X-Truncated: clients and proxies limit the size of headers
@@ -111,6 +116,19 @@ class TextObject(TypedDict):
     """A text that is sent as an object, which a model of pydantic would make four times as big."""
 
     text: str
+
+
+class TextPart(TypedDict):
+    """A part of what Cohere's clients send as one input. Others, such as images, are refused."""
+
+    type: Literal["text"]
+    text: str
+
+
+class TextInput(TypedDict):
+    """An input of version 2 of Cohere's API: a list of parts, of which one text is served."""
+
+    content: Annotated[list[TextPart], Field(min_length=1, max_length=1, fail_fast=True)]
 
 
 TextObjects = Annotated[list[str | TextObject], Items]
@@ -169,8 +187,8 @@ class EmbeddingsRequest(_Request):
 
     input: Texts
     encoding_format: Literal["float", "base64"] | None = None  # None: float
-    embedding_type: Literal["float", "base64"] | None = None  # the same, as Jina calls it
-    output_dtype: Literal["float"] = "float"  # Voyage's
+    embedding_type: Encoding | None = None  # the same, as Jina calls it
+    output_dtype: Literal["float", "binary", "ubinary"] | None = None  # the same, as Voyage does
     dimensions: PositiveInt | None = None
     output_dimension: PositiveInt | None = None  # the same, as Voyage calls it
     normalize: StrictBool | None = None  # not OpenAI's. None: the default of the service
@@ -180,12 +198,15 @@ class EmbeddingsRequest(_Request):
 
 
 class EmbedTextsRequest(_Body):
-    """Body of `/v1/embed` and `/v2/embed`, as in Cohere's API."""
+    """Body of `/v1/embed` and `/v2/embed`, as in Cohere's API: `texts`, or version 2's `inputs`."""
 
-    texts: TextList
+    model_config = ConfigDict(json_schema_extra=_one_of("texts", "inputs"))
+
+    texts: TextList | None = None
+    inputs: Annotated[list[TextInput], Items] | None = None
     model: str | None = None
     input_type: str | None = None
-    embedding_types: Annotated[list[Literal["float", "base64"]], Items] | None = None
+    embedding_types: Annotated[list[Encoding], Items] | None = None
     output_dimension: PositiveInt | None = None
     truncate: Literal["NONE", "START", "END"] | None = None
 
@@ -203,7 +224,7 @@ class RankRequest(_Request):
 
     model_config = ConfigDict(json_schema_extra=_one_of("documents", "texts"))
 
-    query: str
+    query: str | TextObject
     documents: TextObjects | None = None
     texts: TextList | None = None
     top_n: PositiveInt | None = None
@@ -229,14 +250,19 @@ ONE_TEXT = {"type": "array", "items": {"type": "string"}, "minItems": 1, "maxIte
 class ScoreRequest(_Request):
     """Body of `/v1/score` and `/score`, as in vLLM's API: texts to compare with others.
 
-    A single `text_1` is compared with each `text_2`, and else the first with the first.
+    A single `text_1` is compared with each `text_2`, and else the first with the first. vLLM also
+    calls them `queries` and `documents` (or `items`), or `data_1` and `data_2`.
     """
 
     kinds = SCORERS
 
     # several: as many as there are of text_2
-    text_1: str | Annotated[TextList, WithJsonSchema(ONE_TEXT)]
-    text_2: str | TextList
+    text_1: str | Annotated[TextList, WithJsonSchema(ONE_TEXT)] = Field(
+        validation_alias=AliasChoices("text_1", "queries", "data_1")
+    )
+    text_2: str | TextList = Field(
+        validation_alias=AliasChoices("text_2", "documents", "items", "data_2")
+    )
 
 
 class EmbedRequest(_Request):
@@ -631,7 +657,7 @@ def _add_openai(app: FastAPI, service: Service) -> None:
     @app.post("/v1/embeddings")
     async def embeddings(body: EmbeddingsRequest, request: Request) -> Response:
         answer, vectors = await _embeddings(service, body, request)
-        encoding = body.encoding_format or body.embedding_type or "float"
+        encoding = body.encoding_format or body.embedding_type or body.output_dtype or "float"
         data = [
             {"object": "embedding", "index": index, "embedding": embedding}
             for index, embedding in enumerate(_encoded(vectors, encoding))
@@ -641,8 +667,10 @@ def _add_openai(app: FastAPI, service: Service) -> None:
     @app.post("/v1/embed")
     @app.post("/v2/embed")
     async def embed(body: EmbedTextsRequest, request: Request) -> Response:
+        if (body.texts is None) == (body.inputs is None):
+            raise HTTPException(422, "texts or inputs: send one of the two.")
         same = EmbeddingsRequest(
-            input=body.texts,
+            input=body.texts or [item["content"][0]["text"] for item in body.inputs or ()],
             model=body.model,
             input_type=body.input_type,
             dimensions=body.output_dimension,
@@ -739,8 +767,8 @@ async def _rank(service: Service, body: RankRequest, request: Request) -> Respon
     given = body.texts or body.documents
     if given is None:
         raise HTTPException(422, "documents or texts: Field required.")
-    texts = [_text_of(text) for text in given]
-    answer = await service.answer(request, body, RERANKERS, [(body.query, text) for text in texts])
+    query, *texts = (_text_of(text) for text in (body.query, *given))
+    answer = await service.answer(request, body, RERANKERS, [(query, text) for text in texts])
     logits = answer.values[:, 0]
     scores = logits if body.raw_scores else activate(logits, "Sigmoid")
     is_tei = body.texts is not None
@@ -908,9 +936,9 @@ def _inputs(texts: Any) -> list[Input]:
 
 
 def _encoded(vectors: Vectors, encoding: str) -> list[Any]:
-    """Vectors as numbers ("float"), or as OpenAI's clients decode them from "base64"."""
-    if encoding == "float":
-        numbers: list[Any] = vectors.tolist()
+    """Vectors as numbers ("float", "binary", "ubinary"), or as clients decode them ("base64")."""
+    if encoding != "base64":
+        numbers: list[Any] = quantize(vectors, VECTOR_PRECISIONS[encoding]).tolist()
         return numbers
     return [base64.b64encode(vector.astype("<f4").tobytes()).decode() for vector in vectors]
 

@@ -1008,6 +1008,8 @@ def test_texts_that_are_objects(client: Any) -> None:
 def test_routes_of_vllm(client: Any, folders: Folders, tmp_path: Path) -> None:
     """Scores of pairs, by a reranker or by cosines, and paths without /v1."""
     ranked = client.post("/rerank", json={"query": "tall trees", "texts": TEXTS[:3]}).json()
+    as_object = {"query": {"text": "tall trees"}, "texts": TEXTS[:3]}  # of Jina
+    assert client.post("/rerank", json=as_object).json() == ranked
     expected = [entry["score"] for entry in sorted(ranked, key=lambda entry: entry["index"])]
     for path in ("/score", "/v1/score"):
         body = {"text_1": "tall trees", "text_2": TEXTS[:3]}
@@ -1016,6 +1018,9 @@ def test_routes_of_vllm(client: Any, folders: Folders, tmp_path: Path) -> None:
         assert [entry["index"] for entry in answer["data"]] == [0, 1, 2]
         body = {"text_1": ["tall trees"] * 3, "text_2": TEXTS[:3]}
         assert client.post(path, json=body).json() == answer
+        for names in (("queries", "documents"), ("queries", "items"), ("data_1", "data_2")):
+            body = dict(zip(names, ("tall trees", TEXTS[:3]), strict=True))
+            assert client.post(path, json=body).json() == answer
     body = {"text_1": TEXTS[0], "text_2": TEXTS[1:4], "model": "embedder"}
     inputs = {"source_sentence": TEXTS[0], "sentences": TEXTS[1:4]}
     cosines = client.post("/similarity", json={"inputs": inputs}).json()
@@ -1453,6 +1458,34 @@ def test_vectors_for_clients_of_cohere(client: httpx.Client) -> None:
     assert sides[0].json()["embeddings"] != sides[1].json()["embeddings"]
     assert client.post("/v2/embed", json={**long, "truncate": "NONE"}).status_code == 422
     assert client.post("/v2/embed", json={**body, "embedding_types": ["int8"]}).status_code == 422
+
+
+def test_signs_of_vectors_are_those_of_encode(client: httpx.Client, folders: Folders) -> None:
+    embedder = SentenceEmbedder.from_pretrained(folders.embedder)
+    codes = {kind: embedder.encode(TEXTS[:2], precision=kind) for kind in ("binary", "ubinary")}
+    body = {"texts": TEXTS[:2], "embedding_types": ["binary", "ubinary"]}
+    cohere = client.post("/v2/embed", json=body).json()["embeddings"]
+    for kind, expected in codes.items():
+        assert cohere[kind] == expected.tolist()
+        for name in ("embedding_type", "output_dtype"):  # of Jina and of Voyage
+            answer = client.post("/v1/embeddings", json={"input": TEXTS[:2], name: kind}).json()
+            assert [entry["embedding"] for entry in answer["data"]] == expected.tolist()
+
+
+def test_inputs_of_version_2_of_cohere(client: httpx.Client) -> None:
+    def parts(*texts: str) -> dict[str, Any]:
+        return {"content": [{"type": "text", "text": text} for text in texts]}
+
+    expected = client.post("/v2/embed", json={"texts": TEXTS[:2]}).json()["embeddings"]
+    inputs = {"inputs": [parts(text) for text in TEXTS[:2]]}
+    assert client.post("/v2/embed", json=inputs).json()["embeddings"] == expected
+    image = {"content": [{"type": "image_url", "image_url": {"url": "a"}}]}
+    for wrong, place in ((image, "inputs[1].content[0]"), (parts("a", "b"), "inputs[1].content")):
+        answer = client.post("/v2/embed", json={"inputs": [parts("a"), wrong]})
+        assert answer.status_code == 422 and place in answer.json()["error"]
+    for body in ({}, {"texts": ["a"], **inputs}):
+        answer = client.post("/v2/embed", json=body)
+        assert answer.status_code == 422 and "texts or inputs" in answer.json()["error"]
 
 
 def test_cohere_says_which_side_is_truncated(folders: Folders) -> None:
