@@ -224,18 +224,11 @@ def _decoding_fault(line: bytes, name: str, encoding: str | None, is_binary: boo
         return Message(
             f"the line is not {name}, as ", Argument("encoding", encoding, Table), " says"
         )
-    try:
-        line.decode("cp949")
-    except ValueError:
-        return Message(
-            "the line is not UTF-8. Pass its encoding by ",
-            Argument("encoding", ..., Table),
-            ", or get the file again if it is damaged",
-        )
+    # which one it is cannot be told: many lines of Western European text are valid cp949
     return Message(
-        "the line is not UTF-8, but may be Korean: pass ",
+        "the line is not UTF-8. Pass its encoding, such as ",
         Argument("encoding", "cp949", Table),
-        ", or the name of another encoding",
+        " for Korean or cp1252 for Western European text, or get the file again if it is damaged",
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from numbers import Integral
 from typing import Any
+from unicodedata import normalize
 
 from minibert.text.lines import text_lines
 from minibert.text.location import Location
@@ -124,13 +125,21 @@ def row_fault(values: Mapping[str, Any], table: Table, needed: Iterable[str]) ->
     return ""
 
 
+def _without_form(name: str) -> str:
+    """A name without what is easily overlooked: case, blanks, and how letters are composed."""
+    return normalize("NFC", name).strip().casefold()
+
+
 def _missing(name: str, columns: Sequence[str], table: Table) -> str:
     """What is wrong where a column is missing. It lists those that are there."""
     listing = ", ".join(str(column)[:SHOWN_CHARACTERS] for column in columns) or "none"
     sentence = f"there is no column {name!r}. The columns are {listing}"
     for field in COLUMNS:
         if getattr(table, field) == name:
-            alike = [c for c in columns if str(c).strip().casefold() == name.casefold()]
+            alike = [c for c in columns if _without_form(str(c)) == _without_form(name)]
             named = Argument(field, alike[0] if alike else ..., Table)
+            if alike and normalize("NFC", alike[0]) == normalize("NFC", name):
+                sentence += ". That of the file looks the same, but its letters are composed in "
+                sentence += "another way (NFC and NFD)"
             return Message(sentence, ". Name the right one by ", named)
     return sentence

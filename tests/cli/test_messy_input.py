@@ -271,7 +271,7 @@ def test_a_table_on_stdin(
         ),
         (
             KOREAN.encode("cp949"),
-            "stdin, line 1: the line is not UTF-8, but may be Korean: pass --encoding cp949,",
+            "stdin, line 1: the line is not UTF-8. Pass its encoding, such as --encoding cp949",
         ),
         (b'{"text": "a"}{"text": "b"}\n', "stdin, line 1: the line is JSON"),
     ],

@@ -28,7 +28,7 @@ JSON_LINES = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in ROWS)
 CSV = "text,label\nthe tree,0\n나는 학교에 간다,1\n"
 NUL = "line 1: the line has a NUL byte"
 NOT_UTF8 = "line 1: the line is not UTF-8"
-MAYBE_KOREAN = r"not UTF-8, but may be Korean: pass Table\(encoding='cp949'\)"
+NAME_ENCODING = r"not UTF-8\. Pass its encoding, such as Table\(encoding='cp949'\) for Korean"
 NO_ARRAY = r"is not an array of objects.*Rename it to end in \.jsonl"
 IS_JSON = r"line 1: the line is JSON, .*Rename it to end in \.jsonl"
 
@@ -126,13 +126,14 @@ KINDS: dict[str, tuple[str, bytes, Outcome]] = {
 
 # The encoding is not guessed from frequent syllables, kana, ideographs, accents or escapes.
 ENCODINGS: dict[str, tuple[str, bytes, Outcome]] = {
-    "cp949": ("a.txt", LINES.encode("cp949"), f"line 2: the line is {MAYBE_KOREAN}"),
-    "cp949 csv": ("a.csv", CSV.encode("cp949"), f"line 3: the line is {MAYBE_KOREAN}"),
-    "rare cp949": ("a.txt", "춡\n".encode("cp949"), MAYBE_KOREAN),
+    "cp949": ("a.txt", LINES.encode("cp949"), f"line 2: the line is {NAME_ENCODING}"),
+    "cp949 csv": ("a.csv", CSV.encode("cp949"), f"line 3: the line is {NAME_ENCODING}"),
+    "rare cp949": ("a.txt", "춡\n".encode("cp949"), NAME_ENCODING),
     "cp932": ("a.txt", "これは日本語です\n".encode("cp932"), NOT_UTF8),
     "euc-jp": ("a.txt", "これは日本語です\n".encode("euc-jp"), NOT_UTF8),
     "gbk": ("a.txt", "我们今天去学校学习\n".encode("gbk"), NOT_UTF8),
     "latin-1": ("a.txt", "schön groß\n".encode("latin-1"), NOT_UTF8),
+    "cp1252 that is valid cp949": ("a.txt", "naïvely\n".encode("cp1252"), "Korean or cp1252"),
     "utf-16-le": ("a.txt", LINES.encode("utf-16-le"), r"NUL byte.*Table\(encoding='utf-16-le'\)"),
     "utf-16-be": ("a.csv", CSV.encode("utf-16-be"), r"NUL byte.*Table\(encoding='utf-16-le'\)"),
     "Korean utf-16-le": ("a.txt", "한국어 글\n".encode("utf-16-le"), "not UTF-8|NUL byte"),

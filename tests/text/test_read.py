@@ -10,6 +10,7 @@ import lzma
 import os
 import sys
 import threading
+import unicodedata
 from pathlib import Path
 from typing import Any
 
@@ -635,3 +636,15 @@ def test_an_option_without_effect_is_said(
     path = write(tmp_path, name, data[name])
     with pytest.warns(UserWarning, match=f"{next(iter(options))} has no effect on .*{name}"):
         assert [row.text for row in read(path, Table(**options))] == TEXTS
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl"])
+def test_a_column_in_another_form_of_unicode_is_named(ending: str, tmp_path: Path) -> None:
+    """The names look the same on the screen, so the listing of the columns explains nothing."""
+    name = unicodedata.normalize("NFD", "문의")
+    rows = {"csv": f"{name}\na\n", "jsonl": json.dumps({name: "a"})}
+    file = tmp_path / f"mac.{ending}"
+    file.write_text(rows[ending], encoding="utf-8")
+    with pytest.raises(ValueError, match=rf"NFC and NFD.*text='{name}'"):
+        list(read(file, Table(text="문의")))
+    assert [row.text for row in read(file, Table(text=name))] == ["a"]
