@@ -5,9 +5,7 @@ from __future__ import annotations
 import argparse
 import logging
 import math
-import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from itertools import islice
 from typing import Any
 
@@ -28,17 +26,19 @@ from minibert.cli.results import ResultPrinter, UsageError, claim_rows, report
 from minibert.cli.texts import (
     check_files,
     count_texts,
+    count_truncated,
     has_pipe,
     place_of,
     rows_of,
     rows_of_arguments,
     shown_place,
+    truncations,
 )
 from minibert.tasks.options import AnswerOptions, TagOptions
 from minibert.text import Row, Table, read
 from minibert.text.formats import ROW_WRITERS
 from minibert.text.write import write_rows
-from minibert.util.checks import TruncationWarning, amount
+from minibert.util.checks import amount
 from minibert.util.progress import Progress, is_watched
 
 logger = logging.getLogger("minibert")
@@ -94,7 +94,7 @@ def _show_predictions(
     """
     several = options.file is not None or len(options.texts) > 1
     total = count_texts(options)
-    with Progress(is_watched(options.output is None), total) as progress, _truncations() as long:
+    with Progress(is_watched(options.output is None), total) as progress, truncations() as long:
 
         def results() -> Iterator[tuple[Row, dict[str, Any]]]:
             is_first = True
@@ -113,7 +113,7 @@ def _show_predictions(
 
         if options.output is not None:
             count = write_rows(options.output, (result for _, result in results()))
-            truncated = _count_truncated(long, count)
+            truncated = count_truncated(long, count)
             content = {"output": options.output, "rows": count, "truncated": truncated}
             report(options, content, f"{amount(count, 'row')} written to {options.output}.")
             return
@@ -121,34 +121,7 @@ def _show_predictions(
             for row, result in results():
                 heading = [row.text] if several else []
                 printer.show(result, "\n".join([*heading, *describe(result)]))
-            printer.more = {"truncated": _count_truncated(long, printer.count)}
-
-
-@contextmanager
-def _truncations() -> Iterator[list[TruncationWarning]]:
-    """Collect the warnings of truncated texts, of which each is about a batch."""
-    truncations: list[TruncationWarning] = []
-    show = warnings.showwarning
-
-    def collect(message: Warning | str, *about: Any, **more: Any) -> None:
-        if isinstance(message, TruncationWarning):
-            truncations.append(message)
-        else:
-            show(message, *about, **more)
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("always", TruncationWarning)
-        warnings.showwarning = collect
-        yield truncations
-
-
-def _count_truncated(truncations: list[TruncationWarning], total: int) -> int:
-    """Say once how many of all texts were truncated, and return their number."""
-    count = sum(truncation.count for truncation in truncations)
-    if count:
-        limit = truncations[0].limit
-        logger.warning("%s", TruncationWarning(count, total, limit, "The limit is --max-length."))
-    return count
+            printer.more = {"truncated": count_truncated(long, printer.count)}
 
 
 # --- minibert classify
@@ -356,10 +329,10 @@ def rerank(options: argparse.Namespace) -> None:
     rows = list(read(file, table_of(options)))
     texts = [row.text for row in rows]
     encoder = load_head(options, "reranker")
-    with _truncations() as long:
+    with truncations() as long:
         ranking = encoder.rank(query.text, texts, options.top_k)
     with ResultPrinter(options) as results:
-        results.more = {"truncated": _count_truncated(long, len(rows))}
+        results.more = {"truncated": count_truncated(long, len(rows))}
         for entry in ranking:
             index = entry["corpus_id"]
             row = rows[index]

@@ -22,7 +22,14 @@ from minibert.cli.options import (
 )
 from minibert.cli.parser import Once, Parser, command
 from minibert.cli.results import ResultPrinter, UsageError
-from minibert.cli.texts import check_files, place_of, rows_of_arguments, shown_place
+from minibert.cli.texts import (
+    check_files,
+    count_truncated,
+    place_of,
+    rows_of_arguments,
+    shown_place,
+    truncations,
+)
 from minibert.encoders.encoder_options import VectorOptions
 from minibert.text import Row, Table, read
 from minibert.text.read import has_columns
@@ -256,12 +263,14 @@ def _reranked(
     weight = options.rerank_weight
     settings: Any = {} if weight == 1 else {"activation_fn": Sigmoid()}
     reranked = []
-    for query, hits in zip(queries, matches, strict=True):
-        scored = []
-        for entry in encoder.rank(query, [texts[row] for row, _ in hits], **settings):
-            row, similarity = hits[entry["corpus_id"]]
-            scored.append((row, weight * entry["score"] + (1 - weight) * similarity))
-        reranked.append(sorted(scored, key=lambda hit: -hit[1]))
+    with truncations() as long:
+        for query, hits in zip(queries, matches, strict=True):
+            scored = []
+            for entry in encoder.rank(query, [texts[row] for row, _ in hits], **settings):
+                row, similarity = hits[entry["corpus_id"]]
+                scored.append((row, weight * entry["score"] + (1 - weight) * similarity))
+            reranked.append(sorted(scored, key=lambda hit: -hit[1]))
+    count_truncated(long, sum(map(len, matches)), "pairs", advice="")
     return reranked
 
 

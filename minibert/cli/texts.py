@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import argparse
 import errno
+import logging
 import os
 import stat
 import sys
+import warnings
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -17,7 +20,10 @@ from minibert.cli.results import UsageError
 from minibert.text import Row, Table, read
 from minibert.text.location import Location
 from minibert.text.read import data_files, has_columns
+from minibert.util.checks import TruncationWarning
 from minibert.util.progress import tell
+
+logger = logging.getLogger("minibert")
 
 
 def rows_of(
@@ -167,3 +173,35 @@ def count_texts(options: argparse.Namespace, at_most: int | None = None) -> int 
             remaining = None if at_most is None else max(0, at_most - lines)
             lines += sum(1 for _ in islice(file, remaining))
     return lines
+
+
+@contextmanager
+def truncations() -> Iterator[list[TruncationWarning]]:
+    """Collect the warnings of truncated texts, of which each is about a batch."""
+    truncated: list[TruncationWarning] = []
+    show = warnings.showwarning
+
+    def collect(message: Warning | str, *about: Any, **more: Any) -> None:
+        if isinstance(message, TruncationWarning):
+            truncated.append(message)
+        else:
+            show(message, *about, **more)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", TruncationWarning)
+        warnings.showwarning = collect
+        yield truncated
+
+
+def count_truncated(
+    truncated: list[TruncationWarning],
+    total: int,
+    kind: str = "texts",
+    advice: str = "The limit is --max-length.",
+) -> int:
+    """Say once how many of all texts were truncated, and return their number."""
+    count = sum(warning.count for warning in truncated)
+    if count:
+        limit = truncated[0].limit
+        logger.warning("%s", TruncationWarning(count, total, limit, advice, kind))
+    return count

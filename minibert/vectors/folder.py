@@ -517,9 +517,12 @@ def open_checked_vectors(
     location = Location(path)
     vectors, folder = _opened(location)
     if len(vectors) != len(texts):
+        advice = "make the vectors again by minibert embed"
+        if folder is not None:
+            advice = "bring the folder up to date by minibert embed --update"
         raise ValueError(
             f"{location} has {amount(len(vectors), 'vector')}, but the corpus has "
-            f"{amount(len(texts), 'text')}: make the vectors again by minibert embed."
+            f"{amount(len(texts), 'text')}: {advice}."
         )
     if folder is not None:
         folder.check(embedder, texts, prompt)

@@ -84,6 +84,18 @@ def test_truncated_texts_are_counted(
     assert json.loads(captured.out)["truncated"] == 0 and "truncated" not in captured.err
 
 
+def test_a_search_says_once_what_its_reranker_truncates(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ranker = str(classifier_folder(tmp_path / "ranker", 1))
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text("tall trees\n" + "hello world " * 200, encoding="utf-8")
+    typed = ["search", "tall", "trees", "korea", "-m", "minibert-tiny", "--corpus", str(corpus)]
+    assert main([*typed, "--rerank", ranker]) == 0
+    said = capsys.readouterr().err
+    assert said.count("pairs have more than") == said.count("3 of 6 pairs") == 1
+
+
 def test_a_search_weighs_a_reranker(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ranker = str(classifier_folder(tmp_path / "ranker", 1))
     corpus = tmp_path / "corpus.txt"
