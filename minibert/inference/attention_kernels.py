@@ -52,7 +52,7 @@ def packed_attention(
         v = _overlapping_view(value, start, count, length, key_length)
         context = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout)
         if count * queries == tokens:
-            return context.transpose(1, 2).reshape(tokens, -1), None
+            return context.transpose(1, 2).reshape(tokens, query.shape[1:].numel()), None
         contexts.append(context)
         start = end
     return merge_heads(contexts, layout), None

@@ -539,15 +539,21 @@ class FusedLayer(BertLayer):
         attended = torch.native_layer_norm(mix(context, hidden_states), *attention_norm)[0]
         return torch.native_layer_norm(narrow(widen(attended), attended), *output_norm)[0]
 
-    def _split(self, projected: Tensor) -> Iterable[Tensor]:
+    def _split(self, projected: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Query, key and value, (..., heads, head_size) each, of (..., 3 * hidden)."""
         if projected.dim() > 2:
-            return projected.view(*projected.shape[:-1], *self.heads).unbind(-3)
+            query, key, value = projected.view(*projected.shape[:-1], *self.heads).unbind(-3)
+            return query, key, value
         # `view` and `unbind` would call torch eight times, as much as a product of few rows takes
         parts, heads, size = self.heads
         shape = len(projected), heads, size
         strides = parts * heads * size, size, 1
-        return [projected.as_strided(shape, strides, i * heads * size) for i in range(parts)]
+        start = projected.storage_offset()
+        query, key, value = (
+            projected.as_strided(shape, strides, start + part * heads * size)
+            for part in range(parts)
+        )
+        return query, key, value
 
     def _save_to_state_dict(
         self, destination: dict[str, Any], prefix: str, keep_vars: bool
