@@ -435,7 +435,7 @@ MALFORMED += [
     ("/rerank", {"query": "x", "texts": [None, "xyzzyq"]}),
     ("/", {"inputs": [["xyzzyq", 3]]}),
     ("/v1/embeddings", {"input": "xyzzyq", "output_dtype": "int8"}),
-    ("/v1/embeddings", {"input": "xyzzyq", "embedding_type": "ubinary"}),
+    ("/v1/embeddings", {"input": "xyzzyq", "embedding_type": "uint8"}),
     ("/v1/embeddings", {"input": "xyzzyq " * 90, "truncation": False}),
     ("/tokenize", '{"inputs": "xyzzyq\\ud800"}'),
     ("/tokenize", {"inputs": "x", "prompt_name": "xyzzyq"}),
