@@ -813,9 +813,13 @@ def _length_of_files(tokenizer: BertTokenizer, positions: int) -> int:
     length: int = min(positions, tokenizer.model_max_length)
     if length < 3:
         raise ValueError(
-            f"{tokenizer.name_or_path or 'The model'} takes {length} tokens (model_max_length of "
-            "the tokenizer, max_position_embeddings of the model), which leave no room for a text "
-            "beside [CLS] and [SEP]. Pass max_length=, or correct the files."
+            Message(
+                f"{tokenizer.name_or_path or 'The model'} takes {length} tokens (model_max_length "
+                "of the tokenizer, max_position_embeddings of the model), which leave no room for "
+                "a text beside [CLS] and [SEP]. Pass ",
+                Argument("max_length"),
+                ", or correct the files.",
+            )
         )
     return length
 

@@ -74,6 +74,8 @@ def steps_of(run: Path) -> list[int]:
 def test_pretraining_continues(old: Path) -> None:
     run, corpus = old / "runs" / "pretrained", old / "data" / "corpus.txt"
     options = ["--output", str(run), "--corpus", str(corpus), "--device", "cpu", "--quiet"]
+    options += ["--config", str(old / "runs" / "config" / "config.json")]  # the folder has moved
+    options += ["--vocab", str(old / "runs" / "vocabulary")]
     assert not main(["pretrain", *options, "--resume", "--steps", "6"])
     assert steps_of(run)[-1] == 6
 

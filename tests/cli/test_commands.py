@@ -167,7 +167,7 @@ def test_a_model_that_is_empty_or_given_twice_is_an_error(
         (
             ["tokenize", "--model", "{minilm}", "--file", "{latin1}"],
             1,
-            "line 2: the line is not UTF-8. Pass its encoding by --encoding NAME",
+            "line 2: the line is not UTF-8. Pass its encoding, such as --encoding cp949",
         ),
         (["info", "-m", "a/b/c"], 1, "cannot be a Hub id"),
         (

@@ -645,10 +645,10 @@ def test_add_tokens(tokenizer: BertTokenizer) -> None:
     assert tokenizer.add_tokens("Seoul") == 0
     special_tokens = {"additional_special_tokens": ["<name>"], "mask_token": "<mask>"}
     assert tokenizer.add_special_tokens(special_tokens) == 2
-    assert tokenizer.mask_token == "<mask>" and tokenizer.mask_token_id == 17
-    assert tokenizer.all_special_tokens[-1] == "<name>" and tokenizer.all_special_ids[-1] == 16
+    assert tokenizer.mask_token == "<mask>" and tokenizer.mask_token_id == 16
+    assert tokenizer.all_special_tokens[-1] == "<name>" and tokenizer.all_special_ids[-1] == 17
     row = tokenizer("i <name> <NAME>", add_special_tokens=False)["input_ids"]
-    assert row[:2] == [I, 16] and row[2:] == [UNK] * 3  # the case must match
+    assert row[:2] == [I, 17] and row[2:] == [UNK] * 3  # the case must match
     assert tokenizer.decode(row, skip_special_tokens=True) == "i"
     with pytest.raises(ValueError, match="'masc_token' .*bos_token, "):
         tokenizer.add_special_tokens({"masc_token": "x"})
