@@ -255,7 +255,7 @@ def add_answer(parser: Parser) -> None:
     parser.add_argument(
         "--question-column", metavar="NAME", help="Column of a question for each text."
     )
-    add_fields(parser, AnswerOptions, "no_answer", "max_answer_length")
+    add_fields(parser, AnswerOptions, "no_answer", "no_answer_threshold", "max_answer_length")
 
 
 @command(
@@ -286,6 +286,7 @@ def answer(options: argparse.Namespace) -> None:
             texts,
             max_answer_length=options.max_answer_length,
             no_answer=options.no_answer,
+            no_answer_threshold=options.no_answer_threshold,
         )
         return [dict(answer) for answer in answers]
 

@@ -54,6 +54,7 @@ class Answerer(HeadModel):
         stride: int | None = None,
         max_answer_length: int | None = None,
         no_answer: bool | None = None,
+        no_answer_threshold: float | None = None,
     ) -> Answer: ...
     @overload
     def answer(
@@ -64,6 +65,7 @@ class Answerer(HeadModel):
         stride: int | None = None,
         max_answer_length: int | None = None,
         no_answer: bool | None = None,
+        no_answer_threshold: float | None = None,
     ) -> list[Answer]: ...
     def answer(
         self,
@@ -73,6 +75,7 @@ class Answerer(HeadModel):
         stride: int | None = None,
         max_answer_length: int | None = None,
         no_answer: bool | None = None,
+        no_answer_threshold: float | None = None,
     ) -> Any:
         """As the function `answer_question`, without model and tokenizer.
 
@@ -84,6 +87,8 @@ class Answerer(HeadModel):
             max_answer_length: Tokens of the longest answer. None: as the model was trained, or 30.
             no_answer: Allow for questions that the context does not answer. None: as the model was
                 trained.
+            no_answer_threshold: How much higher the score of no answer has to be than that of the
+                best answer. None: as the model was trained, or 0.
         """
         if max_answer_length is None:
             max_answer_length = self.reading.max_answer_length or LONGEST_ANSWER
@@ -103,7 +108,9 @@ class Answerer(HeadModel):
         )
         logits = outputs_of(self.model, examples, span_logits)
         best = best_answers(len(question_list), examples, logits, max_answer_length)
-        threshold = self.reading.no_answer_threshold or 0.0
+        threshold = no_answer_threshold
+        if threshold is None:
+            threshold = self.reading.no_answer_threshold or 0.0
         results = []
         for context, answer in zip(context_list, best, strict=True):
             if answer.span is None:
@@ -127,6 +134,7 @@ def answer_question(  # type: ignore[overload-overlap]
     stride: int | None = None,
     max_answer_length: int | None = None,
     no_answer: bool | None = None,
+    no_answer_threshold: float | None = None,
 ) -> Answer: ...
 
 
@@ -140,6 +148,7 @@ def answer_question(
     stride: int | None = None,
     max_answer_length: int | None = None,
     no_answer: bool | None = None,
+    no_answer_threshold: float | None = None,
 ) -> list[Answer]: ...
 
 
@@ -152,6 +161,7 @@ def answer_question(
     stride: int | None = None,
     max_answer_length: int | None = None,
     no_answer: bool | None = None,
+    no_answer_threshold: float | None = None,
 ) -> Answer | list[Answer]:
     """Find the best answer to a question in a context.
 
@@ -171,6 +181,8 @@ def answer_question(
             score is that of [CLS] as start and end, in the window where it is lowest. The answer is
             empty if that score is higher than the best span's. None: as the model was trained. A
             model that does not say always answers.
+        no_answer_threshold: How much higher the score of no answer has to be than that of the best
+            answer. None: as the model was trained, or 0.
 
     Returns:
         For each question `{"answer", "score", "start", "end"}`: the answer, the sum of its two
@@ -188,4 +200,5 @@ def answer_question(
         stride=stride,
         max_answer_length=max_answer_length,
         no_answer=no_answer,
+        no_answer_threshold=no_answer_threshold,
     )

@@ -45,6 +45,7 @@ from minibert.tasks.task import (
 from minibert.tasks.tokens import TokenTask
 from minibert.text import BadRow, Table, left_out, read
 from minibert.text.table import Quoting
+from minibert.tokenization.coverage import warn_of_coverage
 from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.util.checks import check_count, check_kind, type_of, warn, warn_of_truncation
 from minibert.util.errors import Argument, ArgumentError, Message
@@ -242,6 +243,7 @@ def evaluate(
         limit = token_limit(model, tokenizer, max_length)
         skip = skipped if skip_bad_rows else None
         rows = rows_that_fit(task, rows, tokenizer, limit, skip)
+        warn_of_coverage(tokenizer, [text for row in rows for text in task.texts_of(row)])
         labels = Counter(label for row in rows for label in task.labels_of(row))
         known = label_ids(label_names(model.config))
         unknown, notice = unknown_labels(labels, known, "the data", "the model")
@@ -329,6 +331,10 @@ def _task_of(
     reading = Reading.of(model.config)
     if reading.pairs and table.pair is None:
         raise ArgumentError("pair_column", "is needed: this model was trained on pairs of texts.")
+    if reading.pairs is False and table.pair is not None:
+        raise ArgumentError(
+            "pair_column", "has no effect here: this model was trained on single texts. Drop it."
+        )
     if model.config.problem_type is None and model.config.num_labels == 1:
         _check_task(name, model, own, "reranking")
         if name == "reranking" or (name is None and table.pair is not None):

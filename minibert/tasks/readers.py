@@ -114,7 +114,12 @@ def _check_tags(row: Row) -> None:
     for tag in tags:
         if fault := _tag_fault(tag):
             raise ValueError(fault)
-    row.values = {"tokens": words, "tags": tags}
+    row.values = {"tokens": words, "tags": tags} | _id_of(values)
+
+
+def _id_of(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The id of an entry, which is reported with its errors, if it has one."""
+    return {"id": values["id"]} if "id" in values else {}
 
 
 def _tag_fault(tag: str) -> str:
@@ -241,15 +246,21 @@ def _check_spelling(rows: Sequence[Row]) -> None:
             f"{file}: the first column has the tags ({first_names(sorted(words))}). Write a word "
             "and, last, its tag."
         )
-    if tags.keys().isdisjoint(("O", "o", "-")):
-        return
-    outside = [tag for tag in ("-", "o") if tag in tags]
-    inside = sorted(tag for tag in tags if tag not in ("O", "-", "o"))
+    outside = [tag for tag in ("-", "o", "0") if tag in tags]
+    inside = sorted(tag for tag in tags if tag not in ("O", "-", "o", "0"))
     bare = [tag for tag in inside if tag in PREFIXES]
     named = [tag for tag in inside if tag not in PREFIXES]
     iob = [tag for tag in named if _SCHEME_TAG.fullmatch(tag)]
     spelled = [tag for tag in named if tag not in iob and _OTHER_SPELLING.fullmatch(tag)]
     advice = "Write O, B-KIND and I-KIND, which are needed to find entities."
+    if "O" not in tags and not outside:
+        others = [tag for tag in named if tag not in iob]
+        if others and any("-" in tag for tag in iob):
+            raise ValueError(
+                f"{file}: no word has the tag O, and {max(others, key=tags.__getitem__)!r} is not "
+                f"an IOB tag as {iob[0]!r} is. {advice}"
+            )
+        return
     if (spelled and 2 * len(spelled) >= len(named)) or (outside and iob):
         other = min(outside + spelled)
         raise ValueError(f"{file}: {other!r} is an IOB tag in another spelling. {advice}")
@@ -370,6 +381,7 @@ def _check_question(row: Row) -> None:
             starts.append(_answer_start(context, text, start))
     question = values["question"]
     row.values = {"question": question, "context": context, "answers": texts, "starts": starts}
+    row.values |= _id_of(values)
 
 
 def _answers(values: Mapping[str, Any]) -> Iterator[tuple[str, int | None]]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import unicodedata
+import warnings
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -340,3 +342,18 @@ def test_a_threshold_is_for_labels(tokenizer: Any) -> None:
         evaluate(model, tokenizer, rows, threshold=0.5)
     with pytest.raises(TypeError, match="threshold should be a number"):
         evaluate(model, tokenizer, rows, threshold="0.5")  # type: ignore[arg-type]
+
+
+def test_texts_that_the_vocabulary_cannot_read_are_told() -> None:
+    labels = {0: "a", 1: "b"}
+    text = "정말 재미있는 영화였다"
+    rows = [{"text": f"{text} {number}", "label": "ab"[number % 2]} for number in range(30)]
+    model = minibert.BertForSequenceClassification.from_pretrained("minibert-ko", id2label=labels)
+    tokenizer = minibert.BertTokenizer.from_pretrained("minibert-ko")
+    decomposed = [{**row, "text": unicodedata.normalize("NFD", str(row["text"]))} for row in rows]
+    with pytest.warns(UserWarning, match="cannot read 30 of 30 texts"):
+        evaluate(model, tokenizer, decomposed, bootstrap=0)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        evaluate(model, tokenizer, rows, bootstrap=0)
+    assert not any("cannot read" in str(warning.message) for warning in caught)

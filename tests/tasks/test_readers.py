@@ -268,6 +268,8 @@ def test_tags_in_a_table_of_arrow(ending: str, tmp_path: Path) -> None:
         ("Ann B-PER\nsang o\n", "'o' is an IOB tag in another spelling"),
         ("Ann PER_B\nsang -\n", "'-' is an IOB tag in another spelling"),
         ("Ann B_PER\nsang O\n", "'B_PER' is an IOB tag in another spelling"),
+        ("Ann B-PER\nsang 0\n", "'0' is an IOB tag in another spelling"),
+        ("Ann B-PER\nsang OUT\n", "no word has the tag O, and 'OUT' is not an IOB tag"),
         ("Ann B-PER\nsa\0ng O\n", "line 2: the line has a NUL byte"),
     ],
 )
