@@ -37,14 +37,13 @@ from minibert.tasks.task import (
 from minibert.text import BadRow, Row, left_out
 from minibert.training.checks import check_data
 from minibert.training.journal import Record
-from minibert.training.learned import Learned
 from minibert.training.options import TrainingOptions
 from minibert.training.run import Run
 from minibert.training.state import remove_states, run_folder
 from minibert.training.steps import default_learning_rate
 from minibert.util.checks import amount, check_count, check_kind, warn
 from minibert.util.errors import Argument, ArgumentError, Message
-from minibert.util.progress import place, tell
+from minibert.util.progress import tell
 
 PARTS = ("the training rows", "the dev rows", "the test rows")
 """What the report calls rows in memory."""
@@ -148,11 +147,9 @@ def finetune(
             max_length=max_length,
             positions=positions,
         )
-        if skipped and place().rank == 0:
+        if skipped:
             warn(left_out(skipped))
         tell(report.message)
-        learned = Learned.of(checkpoint)
-        _tell_what_is_known(task, checkpoint, learned, parts)
         examples = task.encode(parts.train, tokenizer, model.config, max_length)
         dev_examples = task.encode(parts.dev, tokenizer, model.config, max_length)
         for name, rows, encoded in (
@@ -212,21 +209,7 @@ def finetune(
             scores |= {f"test_{name}": score for name, score in test_metrics.items()}
         if trainer.is_first:  # until here a run that is stopped can be resumed
             remove_states(folder, options.keep_states)
-            learned.with_rows(task, parts.train).save(trainer.folder)
     return scores
-
-
-def _tell_what_is_known(
-    task: Task, checkpoint: FilePath | Source, learned: Learned, parts: Parts
-) -> None:
-    """Tell how many rows of the evaluation data the checkpoint was trained on."""
-    for name, rows in zip(parts.names[1:], (parts.dev, parts.test), strict=True):
-        if known := learned.count(task, rows):
-            tell(
-                f"notice: {Source.of(checkpoint).name} was trained on {known:,} of the "
-                f"{len(rows):,} rows of {name}, so the scores will be too good. Pass a dev file of "
-                "rows that it was not trained on."
-            )
 
 
 def _dev_scores(
