@@ -246,21 +246,15 @@ def _check_spelling(rows: Sequence[Row]) -> None:
             f"{file}: the first column has the tags ({first_names(sorted(words))}). Write a word "
             "and, last, its tag."
         )
-    outside = [tag for tag in ("-", "o", "0") if tag in tags]
-    inside = sorted(tag for tag in tags if tag not in ("O", "-", "o", "0"))
+    if tags.keys().isdisjoint(("O", "o", "-")):
+        return
+    outside = [tag for tag in ("-", "o") if tag in tags]
+    inside = sorted(tag for tag in tags if tag not in ("O", "-", "o"))
     bare = [tag for tag in inside if tag in PREFIXES]
     named = [tag for tag in inside if tag not in PREFIXES]
     iob = [tag for tag in named if _SCHEME_TAG.fullmatch(tag)]
     spelled = [tag for tag in named if tag not in iob and _OTHER_SPELLING.fullmatch(tag)]
     advice = "Write O, B-KIND and I-KIND, which are needed to find entities."
-    if "O" not in tags and not outside:
-        others = [tag for tag in named if tag not in iob]
-        if others and any("-" in tag for tag in iob):
-            raise ValueError(
-                f"{file}: no word has the tag O, and {max(others, key=tags.__getitem__)!r} is not "
-                f"an IOB tag as {iob[0]!r} is. {advice}"
-            )
-        return
     if (spelled and 2 * len(spelled) >= len(named)) or (outside and iob):
         other = min(outside + spelled)
         raise ValueError(f"{file}: {other!r} is an IOB tag in another spelling. {advice}")
