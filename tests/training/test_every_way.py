@@ -299,7 +299,7 @@ def by_command(way: Way, usage: list[str], folder: Path, capsys: Any) -> list[An
     for name in NAMES:
         filled = [{"QUERY": name, "FILE": str(file)}.get(word, word) for word in usage]
         printed = json.loads(run(*filled, "--top-k", "4", "--json", capsys=capsys))["output"]
-        hits = printed if "text" in printed[0] else printed[0]["hits"]
+        hits = printed if "text" in printed[0] else printed[0]["results"]
         by_text = {hit["text"]: hit["score"] for hit in hits}
         values += [by_text[other] for other in OTHERS]
     return values
