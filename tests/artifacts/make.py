@@ -10,6 +10,7 @@ import csv
 import json
 import os
 import shutil
+import subprocess
 import sys
 import warnings
 from pathlib import Path
@@ -151,6 +152,21 @@ def write_vectors(folder: Path, data: Path, embedder: Path) -> None:
         command("embed", *text, "--output", folder / name, *shards)
 
 
+def write_addresses(folder: Path) -> None:
+    """Write addresses of the page in both languages, with what each shows."""
+    folder.mkdir()
+    script = Path(__file__).parents[1] / "page" / "addresses.js"
+    for language in ("en", "ko"):
+        page = folder / "page.html"
+        command("learn", "--lang", language, "--output", page, "--no-open")
+        environment = {**os.environ, "ARTICLE": language, f"PAGE_{language.upper()}": str(page)}
+        addresses = subprocess.run(
+            ["node", str(script)], stdout=subprocess.PIPE, check=True, env=environment
+        )
+        (folder / f"{language}.json").write_bytes(addresses.stdout)
+        page.unlink()
+
+
 def write_all(folder: Path) -> None:
     """Write all artifacts of this version into a new folder."""
     folder.mkdir(parents=True)
@@ -162,6 +178,7 @@ def write_all(folder: Path) -> None:
     for name in ("embedder", "BertForSequenceClassification"):
         path = folder / "exports" / name
         command("export", "--model", folder / "models" / name, "--output", path, "--quiet")
+    write_addresses(folder / "addresses")
 
 
 if __name__ == "__main__":

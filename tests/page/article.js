@@ -2,11 +2,12 @@
 // page.
 
 import assert from "node:assert/strict";
-import { readFileSync, writeFileSync } from "node:fs";
+import { readFileSync, readdirSync, writeFileSync } from "node:fs";
 import test from "node:test";
 import { openPage } from "./page.js";
 
 const RECORDED = new URL("recorded/", import.meta.url);
+const ARTIFACTS = new URL("../artifacts/", import.meta.url);
 const NUMBER = /[−-]?\d+(?:\.\d+)?/g;
 
 /**
@@ -195,6 +196,29 @@ export async function testArticle(language) {
       recall((all) => all, limits);
       assert.equal(state.scene, number, said);
     }
+    delete NAMES.scene;
+  });
+
+  test("addresses that earlier versions wrote show what they showed", () => {
+    const { BLANK, NAMES, recall, throughDoor } = page;
+    NAMES.scene = [...SCENES.map(({ id }) => id), "end"];
+    const limits = new Proxy({}, { get: () => 1000 });
+    const first = structuredClone({ ...state, ...BLANK() });
+    const versions = readdirSync(ARTIFACTS).filter((name) => /^\d/.test(name));
+    assert.ok(versions.length);
+    for (const version of versions) {
+      const written = new URL(`${version}/addresses/${language}.json`, ARTIFACTS);
+      for (const { address, state: held } of JSON.parse(readFileSync(written, "utf-8"))) {
+        Object.assign(state, structuredClone(first));
+        location.hash = address;
+        recall(throughDoor, limits);
+        const shown = { ...state, scene: NAMES.scene[state.scene] };
+        for (const [name, value] of Object.entries(held)) {
+          assert.deepEqual(shown[name], value, `${name} of ${address}`);
+        }
+      }
+    }
+    Object.assign(state, first);
     delete NAMES.scene;
   });
 
