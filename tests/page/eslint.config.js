@@ -10,7 +10,8 @@ export default [
         "Blob CSS WebAssembly DecompressionStream ImageData NodeFilter OffscreenCanvas Response " +
           "TextDecoder URL URLSearchParams Worker atob btoa cancelAnimationFrame clearTimeout " +
           "console document getComputedStyle history innerHeight innerWidth localStorage location " +
-          "matchMedia navigator performance requestAnimationFrame sessionStorage setTimeout window",
+          "matchMedia navigator performance requestAnimationFrame sessionStorage setTimeout " +
+          "structuredClone window",
       ),
     },
     rules: {
