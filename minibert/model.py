@@ -42,7 +42,7 @@ from minibert.initialization import initial_weights
 from minibert.inputs import check_batch
 from minibert.layouts import UNMASKED, Layout
 from minibert.outputs import BertModelOutput, to_output
-from minibert.parts import call, embed, make_layout, own, pool
+from minibert.parts import call, call_embeddings, call_pooler, make_layout, own
 
 if TYPE_CHECKING:
     from minibert.compat.model_parts import UnusedArguments
@@ -143,7 +143,7 @@ class BertModel(PreTrainedModel):
         check_batch(self.config, layout, input_ids, inputs_embeds, output_attentions, unused)
 
         # Each of the next three is the call of a part: self.embeddings(...), and so on.
-        hidden_states = embed(
+        hidden_states = call_embeddings(
             self.embeddings, layout, input_ids, token_type_ids, position_ids, inputs_embeds
         )  # (batch, seq, hidden) or (tokens, hidden)
         output: BertModelOutput = call(
@@ -155,7 +155,7 @@ class BertModel(PreTrainedModel):
             output_attentions=output_attentions,
         )
         if self.pooler is not None:
-            output.pooler_output = pool(self.pooler, output.last_hidden_state, layout)
+            output.pooler_output = call_pooler(self.pooler, output.last_hidden_state, layout)
         return to_output(output, return_dict, self.config)
 
     if TYPE_CHECKING:  # so that type checkers know the arguments and the output of `model(...)`

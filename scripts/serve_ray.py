@@ -37,10 +37,12 @@ def service(model: str, precision: str, replicas: int, threads: int) -> serve.Ap
     def application() -> Any:
         from minibert.inference.batching import BATCH_TOKENS
         from minibert.serving.app import create_app
-        from minibert.serving.models import load
+        from minibert.serving.models import load_served
 
         queue = {"max_wait_ms": 2.0, "max_tokens": BATCH_TOKENS, "max_pending": 4096}
-        return create_app([load(model, Source(model), precision=precision, **queue)], key=key)
+        return create_app(
+            [load_served(model, Source(model), precision=precision, **queue)], key=key
+        )
 
     # as in minibert serve
     memory = {"MALLOC_ARENA_MAX": "1", "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "8192"}

@@ -14,7 +14,7 @@ from minibert.checkpoints.source import Source
 from minibert.cli import EXIT_CODES, build_parser
 from minibert.cli.parser import Parser
 from minibert.serving.app import create_app
-from minibert.serving.models import load
+from minibert.serving.models import load_served
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 PAGES = [CHECKOUT / "docs" / name for name in ("stability.md", "stability.ko.md")]
@@ -48,7 +48,11 @@ def commands() -> str:
 
 def routes() -> str:
     app = create_app(
-        [load("tiny", Source.of("minibert-tiny"), max_wait_ms=0, max_tokens=1, max_pending=1)]
+        [
+            load_served(
+                "tiny", Source.of("minibert-tiny"), max_wait_ms=0, max_tokens=1, max_pending=1
+            )
+        ]
     )
     found = {
         f"{method.upper()} {path}"

@@ -193,16 +193,16 @@ def _request_log(logger: logging.Logger, as_json: bool) -> Iterator[None]:
 def _load(options: argparse.Namespace, settings: ServeOptions, name: str, model: str) -> Any:
     """A model with its queue, warmed up, so that no request pays for its beginning."""
     from minibert.inference.batching import BATCH_TOKENS
-    from minibert.serving.models import load
+    from minibert.serving.models import load_served
 
     try:
-        served = load(
+        served = load_served(
             name,
             source_of(options, model),
             max_wait_ms=settings.max_wait_ms,
             max_tokens=BATCH_TOKENS,
             max_pending=settings.max_waiting,
-            **keywords_of(load, options),
+            **keywords_of(load_served, options),
         )
         served.batched.encode("ready?")  # the first text takes longer than others
     except (ImportError, KeyboardInterrupt):

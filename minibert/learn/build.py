@@ -73,7 +73,9 @@ _FACTORS = re.compile(
 _LEFT_OUT = re.compile(r"mlm\..*|.*\.masked_scores")
 
 
-def load(name: str | os.PathLike[str] | Source, **source_options: Any) -> tuple[Any, Any]:
+def load_page_model(
+    name: str | os.PathLike[str] | Source, **source_options: Any
+) -> tuple[Any, Any]:
     """Load a model with its pre-training heads, if it has them, and its tokenizer."""
     model, tokenizer = load_with_heads(
         Source.of(name, **source_options), attn_implementation="eager"
@@ -114,7 +116,7 @@ def run(
         FileNotFoundError: The checkpoint does not exist.
         ValueError: As in `write_page`, or a token, layer or head does not exist.
     """
-    model, tokenizer = load(name, **source_options)
+    model, tokenizer = load_page_model(name, **source_options)
     if rounded:
         model = live.rounded(model)
     return compute(model, tokenizer, text, pair, masked, off, pad_to, sides, token_type)[0]
@@ -154,7 +156,7 @@ def write_page(
     """
     check_target(path)
     source = Source.of(name, **source_options)
-    model, tokenizer = load(source)
+    model, tokenizer = load_page_model(source)
     progress.add()
     rounded = "lesson" in (more or {})  # a number stays if a reader takes an edit back
     data = page_data(model, tokenizer, text, pair, pad_to, progress, rounded)

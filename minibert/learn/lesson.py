@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from minibert.learn.build import PAGE, load, part
+from minibert.learn.build import PAGE, load_page_model, part
 from minibert.learn.live import embed
 
 PROMPT = "I have a [MASK]."
@@ -47,7 +47,7 @@ def read_run(run: str | os.PathLike[str], largest: int = 127) -> dict[str, Any]:
         FileNotFoundError: The run has no snapshots or no log.
     """
     folders = snapshots(run)
-    contents = [embed(*load(path), largest) for path in folders]
+    contents = [embed(*load_page_model(path), largest) for path in folders]
     logged = _logged_losses(Path(run, "log.jsonl"))
     # Most is learned early, so each point is the mean of more steps than the one before.
     ends = sorted({round(end) for end in np.geomspace(1, max(len(logged), 1), POINTS)})

@@ -1,7 +1,8 @@
 """How the model calls its parts: its own with a layout, those of a user as custom.py says.
 
-A first reader can skip this file. For an own part, `embed`, `call` and `pool` are the call of the
-part, and `own_part` and `own_embeddings` change nothing that its `forward` computes.
+A first reader can skip this file. For an own part, `call_embeddings`, `call` and `call_pooler` are
+the call of the part, and `own_part` and `own_embeddings` change nothing that its `forward`
+computes.
 """
 
 import inspect
@@ -150,7 +151,7 @@ def _as_layout(layout: LayoutOrMask, hidden_states: Tensor) -> Layout:
     return padded.typed(hidden_states)
 
 
-def embed(
+def call_embeddings(
     embeddings: nn.Module,
     layout: Layout,
     input_ids: Tensor | None,
@@ -196,7 +197,7 @@ def call(part: nn.Module, hidden_states: Tensor, layout: Layout, **arguments: An
     return call_custom(part, hidden_states, layout, arguments)
 
 
-def pool(pooler: nn.Module, hidden_states: Tensor, layout: Layout) -> Tensor:
+def call_pooler(pooler: nn.Module, hidden_states: Tensor, layout: Layout) -> Tensor:
     """Call the pooler. A user's own receives a padded batch, whatever the layout."""
     if takes_layout(pooler):
         return pooler(hidden_states, layout)

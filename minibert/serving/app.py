@@ -494,7 +494,7 @@ def create_app(
         )
     if not models:
         raise ArgumentError(
-            "models", "is empty: pass at least one, as minibert.serving.models.load."
+            "models", "is empty: pass at least one, as minibert.serving.models.load_served."
         )
     names = [model.name for model in models]
     if len(set(names)) < len(names):

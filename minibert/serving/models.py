@@ -351,7 +351,7 @@ def fingerprint_of(encoder: Any) -> str:
     return digest.hexdigest()[:16]
 
 
-def load(
+def load_served(
     name: str,
     source: Source,
     *,
@@ -434,3 +434,10 @@ def load(
     # as text-embeddings-inference, whatever the folder of the model says
     activation = "Identity" if config.problem_type == "regression" else "Sigmoid"
     return Served(name, "reranker", model, about, activation, **queue)
+
+
+def __getattr__(name: str) -> Any:
+    """`load`, as `load_served` was called before version 0.2."""
+    if name == "load":
+        return load_served
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

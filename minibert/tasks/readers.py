@@ -25,7 +25,7 @@ from minibert.tasks.tables import (
     usable,
 )
 from minibert.tasks.task import Data, FilePath, Skipped
-from minibert.text import BadRow, BadRowError, Row, Table, read, read_json
+from minibert.text import BadRow, BadRowError, Row, Table, read, read_json_value
 from minibert.text.formats import JsonArray, row_format
 from minibert.text.lines import text_lines
 from minibert.text.location import Location
@@ -309,7 +309,7 @@ def _entries(path: FilePath, table: Table, skip: Skipped) -> Iterator[Row]:
     """A row for each question, with the context of its paragraph."""
     is_array = isinstance(row_format(Location(path), table), JsonArray)
     try:
-        content = read_json(path, table) if is_array else None
+        content = read_json_value(path, table) if is_array else None
     except BadRowError as error:  # a line of JSON cannot be left out
         raise ValueError(message_of(error)) from None
     if isinstance(content, dict):

@@ -1,6 +1,6 @@
 """Texts as they are: files and folders, tables and lines, here or elsewhere, row by row."""
 
-from minibert.text.read import Part, parts_of, read, read_json, read_part
+from minibert.text.read import Part, parts_of, read, read_json_value, read_part
 from minibert.text.rows import BadRow, BadRowError, Row, left_out
 from minibert.text.table import Table
 
@@ -13,6 +13,6 @@ __all__ = [
     "left_out",
     "parts_of",
     "read",
-    "read_json",
+    "read_json_value",
     "read_part",
 ]

@@ -78,7 +78,7 @@ def read(
         raise ValueError(f"there is no text in {location}.")
 
 
-def read_json(path: str | os.PathLike[str], table: Table | None = None) -> Any:
+def read_json_value(path: str | os.PathLike[str], table: Table | None = None) -> Any:
     """Return the value in a .json file, whatever its shape.
 
     Args:

@@ -27,7 +27,7 @@ from torch import Tensor, nn
 
 import minibert
 from minibert.learn import live
-from minibert.learn.build import load
+from minibert.learn.build import load_page_model
 from minibert.learn.lesson import article, articles
 
 STUDIED = Path(minibert.__file__).parent / "learn/page/article/studied.json"
@@ -40,7 +40,7 @@ class Subject:
     """The bundled model of an article with the weights of its page, and its sentences."""
 
     def __init__(self, language: str) -> None:
-        network, self.tokenizer = load(articles()[language]["model"])
+        network, self.tokenizer = load_page_model(articles()[language]["model"])
         self.network = live.rounded(network).eval()
         self.lesson = article(language)["lesson"]
 

@@ -72,7 +72,7 @@ def once_each(function: Any) -> Any:
 
 
 # Pages and their copied lines load few models and run them on few texts, but many times.
-LOAD = once_each(build.load)
+LOAD = once_each(build.load_page_model)
 RUN = once_each(build.run)
 DEFLATED = functools.lru_cache(maxsize=16)(live.deflated)
 
@@ -100,7 +100,7 @@ def browser() -> Iterator[Any]:
     started, loop = chromium()
     asyncio._set_running_loop(loop)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(build, "load", LOAD)
+        patch.setattr(build, "load_page_model", LOAD)
         patch.setattr(build, "run", RUN)
         for module in (build, live):
             patch.setattr(module, "deflated", DEFLATED)

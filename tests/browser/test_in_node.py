@@ -18,7 +18,7 @@ import pytest
 from opened import article_page
 
 from minibert.learn import live
-from minibert.learn.build import load
+from minibert.learn.build import load_page_model
 from minibert.learn.lesson import article, articles
 
 TESTS = Path(__file__).parents[1] / "page"
@@ -48,7 +48,7 @@ def expected(language: str) -> dict[str, Any]:
     """Return what Python computes of some texts, with the weights of the page."""
     content = articles()[language]
     name, text = content["model"], content["text"]
-    model, tokenizer = load(name)
+    model, tokenizer = load_page_model(name)
     network = live.rounded(model)
     sentences = article(language)["lesson"]["sentences"][:50]
     pairs = [(text, None) for text in [*ODD, *sentences]] + [("one", "two"), ("", "")]

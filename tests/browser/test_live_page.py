@@ -90,7 +90,7 @@ def named(
 
 def check(opened: Opened, name: str, texts: tuple[str, ...]) -> float:
     """Return the largest difference between the page and PyTorch with the same rounded weights."""
-    model, tokenizer = page_build.load(name)
+    model, tokenizer = page_build.load_page_model(name)
     model = live.rounded(model)
     largest = 0.0
     for number, text in enumerate(texts):
@@ -130,7 +130,7 @@ def test_the_page_computes_what_pytorch_computes(named: tuple[str, Opened]) -> N
 
 def test_attention_can_be_limited_to_one_side(opened: Opened) -> None:
     """The page and its line of Python give the values of PyTorch with the same mask."""
-    model, tokenizer = page_build.load("minibert-tiny")
+    model, tokenizer = page_build.load_page_model("minibert-tiny")
     model = live.rounded(model)
     address = "#section=attention&text=Paris%20is%20large.&sides=left"
     opened.again(address)
@@ -168,7 +168,7 @@ def test_the_page_tokenizes_like_the_tokenizer(opened: Opened) -> None:
     The tokenizers are the uncased one of the page, and a cased one with kcbert's vocabulary.
     """
     words = shared_data("data", "kcbert-base", "vocab.txt").read_text(encoding="utf-8").splitlines()
-    uncased = page_build.load("minibert-tiny")[1]
+    uncased = page_build.load_page_model("minibert-tiny")[1]
     cased = minibert.BertTokenizer(words, do_lower_case=False)
     small = minibert.BertModel(tiny_config())
     own = {**live.embed(small, cased)["tokenizer"], "vocabulary": words}
@@ -226,7 +226,7 @@ def test_editing_masking_and_switching_off_redraw(opened: Opened) -> None:
     opened.open("predictions")
     opened.page.wait_for_function("() => shown.lens[0]")
     best = opened.page.inner_text("#lens-2-2")
-    model, tokenizer = page_build.load("minibert-tiny")
+    model, tokenizer = page_build.load_page_model("minibert-tiny")
     t, _ = live.compute(
         live.rounded(model), tokenizer, "The cat sat on the mat.", masked=[2], off=[(0, 1)]
     )
@@ -620,7 +620,7 @@ def test_rounded_weights_are_those_of_the_page() -> None:
 
 def test_a_page_works_in_the_frame_of_a_notebook(browser: Any, tmp_path: Path) -> None:
     """The page works in a sandboxed frame, without storage, clipboard and address."""
-    model, tokenizer = page_build.load("minibert-tiny")
+    model, tokenizer = page_build.load_page_model("minibert-tiny")
     frame = page_build.show(model, tokenizer, "Paris is the [MASK] of France.")._repr_html_()
     (tmp_path / "notebook.html").write_text(
         f"<!doctype html><meta charset=utf-8>{frame}", encoding="utf-8"

@@ -166,10 +166,10 @@ def assert_served(model: Path, text: str, backend: Literal["torch", "onnx"]) -> 
     from fastapi.testclient import TestClient
 
     from minibert.serving.app import create_app
-    from minibert.serving.models import load
+    from minibert.serving.models import load_served
 
     queue = {"max_wait_ms": 1.0, "max_tokens": 512, "max_pending": 100}
-    served = load("labels", Source(model), backend=backend, **queue)
+    served = load_served("labels", Source(model), backend=backend, **queue)
     with TestClient(create_app([served])) as client:
         labels = client.post("/predict", json={"inputs": text}).json()
     assert {label["label"] for label in labels} == {"good", "bad"}

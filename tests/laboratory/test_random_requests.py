@@ -18,7 +18,7 @@ from schemathesis.engine import events, from_schema  # noqa: E402
 
 from minibert.checkpoints.source import Source  # noqa: E402
 from minibert.serving.app import create_app  # noqa: E402
-from minibert.serving.models import load  # noqa: E402
+from minibert.serving.models import load_served  # noqa: E402
 
 KEY = "a key of this test"
 QUEUE = {"max_wait_ms": 0.0, "max_tokens": 512, "max_pending": 300}
@@ -34,7 +34,9 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Any:
         classifier_folder(root / "reranker", 1),
         classifier_folder(root / "classifier", 3),
     ]
-    models = [load(folder.name, Source(folder), precision=None, **QUEUE) for folder in folders]
+    models = [
+        load_served(folder.name, Source(folder), precision=None, **QUEUE) for folder in folders
+    ]
     return create_app(models, key=KEY)
 
 

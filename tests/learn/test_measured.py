@@ -19,7 +19,7 @@ import torch
 from test_page import inflate
 
 from minibert.learn import live
-from minibert.learn.build import load, part, phrasings_digest
+from minibert.learn.build import load_page_model, part, phrasings_digest
 from minibert.learn.lesson import article, articles
 from minibert.learn.live import SIDES
 
@@ -30,7 +30,7 @@ class Model:
     """The model of an article with the weights of the page."""
 
     def __init__(self, language: str) -> None:
-        network, self.tokenizer = load(articles()[language]["model"])
+        network, self.tokenizer = load_page_model(articles()[language]["model"])
         self.network = live.rounded(network)
         self.layers = self.network.config.num_hidden_layers
         self.heads = self.network.config.num_attention_heads

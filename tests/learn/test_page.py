@@ -29,7 +29,7 @@ from minibert.learn import build as page_build, live
 from minibert.learn.build import (
     MAIN,
     PAGE,
-    load,
+    load_page_model,
     pack,
     page_data,
     part,
@@ -392,7 +392,7 @@ def test_the_page_of_a_bundled_model_stays_below_20_mb(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """This holds for the longest text with all arrays in the page and for the longest of all."""
-    model, tokenizer = load(name)
+    model, tokenizer = load_page_model(name)
     embedded = live.embed(model, tokenizer)
     # pack the model once for all pages
     monkeypatch.setattr(page_build, "embed", lambda *_: embedded)

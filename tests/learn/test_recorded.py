@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from minibert.learn import live
-from minibert.learn.build import load
+from minibert.learn.build import load_page_model
 from minibert.learn.lesson import article
 
 RECORDED = json.loads(
@@ -28,7 +28,7 @@ BANKS = ("He walked along the bank of the river.", "She works at the bank in the
 @pytest.fixture(scope="module")
 def compute() -> Callable[..., Any]:
     """Computes a text with the weights of the page."""
-    network, tokenizer = load("minibert-en")
+    network, tokenizer = load_page_model("minibert-en")
     return functools.partial(live.compute, live.rounded(network), tokenizer)
 
 
@@ -40,7 +40,7 @@ def state(t: Any, depth: int) -> torch.Tensor:
 def best_word(computed: Any) -> tuple[str, float]:
     """Return PyTorch's best word for [MASK], and its probability."""
     t, encoding = computed
-    tokenizer = load("minibert-en")[1]
+    tokenizer = load_page_model("minibert-en")[1]
     place = encoding["input_ids"].index(tokenizer.mask_token_id)
     share, word = t["mlm.logits"][0, place].softmax(-1).max(-1)
     return tokenizer.convert_ids_to_tokens([int(word)])[0], share.item()

@@ -49,7 +49,7 @@ httpx = pytest.importorskip("httpx")
 from starlette.testclient import TestClient  # noqa: E402
 
 from minibert.serving.app import create_app  # noqa: E402
-from minibert.serving.models import Served, load  # noqa: E402
+from minibert.serving.models import Served, load_served  # noqa: E402
 from minibert.serving.options import Limits  # noqa: E402
 
 pytestmark = pytest.mark.ecosystem
@@ -113,7 +113,9 @@ def serving(
 @pytest.fixture(scope="module")
 def url(folders: Folders) -> Iterator[str]:
     names = ("embedder", "reranker", "classifier")
-    models = [load(name, Source(getattr(folders, name)), precision=None, **QUEUE) for name in names]
+    models = [
+        load_served(name, Source(getattr(folders, name)), precision=None, **QUEUE) for name in names
+    ]
     with serving(
         models, Limits(100_000, 200, characters=50_000, tokens=3000, seconds=20), KEY
     ) as address:
@@ -233,7 +235,7 @@ class TestHuggingFace:
         model = BertForSequenceClassification.from_pretrained(folders.classifier)
         expected = classify(model, BertTokenizer.from_pretrained(folders.classifier), TEXTS[0])
         with serving(
-            [load("classifier", Source(folders.classifier), precision=None, **QUEUE)]
+            [load_served("classifier", Source(folders.classifier), precision=None, **QUEUE)]
         ) as address:
             labels = InferenceClient(model=address).text_classification(TEXTS[0])
         assert [label.label for label in labels] == [label["label"] for label in expected]
@@ -332,7 +334,7 @@ class TestRerankersAndClassifiers:
         """Paths are relative to the mount: the root, the paths without a key, the OpenAI errors."""
         from fastapi import FastAPI
 
-        model = load("classifier", Source(folders.classifier), precision=None, **QUEUE)
+        model = load_served("classifier", Source(folders.classifier), precision=None, **QUEUE)
         host = FastAPI()
         host.mount("/bert", create_app([model], key=KEY))
         try:
@@ -512,7 +514,7 @@ class TestLimits:
 def test_texts_that_cannot_be_read_are_said_once(
     name: str, folders: Folders, recwarn: pytest.WarningsRecorder
 ) -> None:
-    model = load(name, Source(getattr(folders, name)), precision=None, **QUEUE)
+    model = load_served(name, Source(getattr(folders, name)), precision=None, **QUEUE)
     for _ in range(2):
         asyncio.run(model.read(["hello", "\u4eca\u65e5\u306f\u96e8"]))
     (message,) = [str(w.message) for w in recwarn if "1 of 2 texts" in str(w.message)]
@@ -838,7 +840,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def servers(plain: Path) -> Iterator[dict[bool, str]]:
     """Addresses of a server that normalizes by default, and of one that does not."""
-    models = [[load("plain", Source(plain), precision=None, **QUEUE)] for _ in range(2)]
+    models = [[load_served("plain", Source(plain), precision=None, **QUEUE)] for _ in range(2)]
     with serving(models[0]) as normalizing, serving(models[1], normalize=False) as other:
         yield {True: normalizing, False: other}
 
@@ -886,7 +888,7 @@ class TestTaggersAndRegressions:
         tokenizer.save_pretrained(tmp_path)
         expected = find_entities(tagger, tokenizer, [*TEXTS[:3], LONG])
         assert any(expected)
-        model = load("tagger", Source(tmp_path), precision=None, **QUEUE)
+        model = load_served("tagger", Source(tmp_path), precision=None, **QUEUE)
         with serving([model]) as url, httpx.Client(base_url=url, timeout=30) as client:
             inputs = [[text] for text in [*TEXTS[:3], LONG]]
             answer = client.post("/predict", json={"inputs": inputs})
@@ -903,7 +905,7 @@ class TestTaggersAndRegressions:
     def test_regression(self, folder: Path) -> None:
         model = BertForSequenceClassification.from_pretrained(folder)
         expected = classify(model, BertTokenizer.from_pretrained(folder), TEXTS[:2])
-        served = load("regression", Source(folder), precision=None, **QUEUE)
+        served = load_served("regression", Source(folder), precision=None, **QUEUE)
         with serving([served]) as url:
             body = {"inputs": [[text] for text in TEXTS[:2]]}
             received = httpx.post(f"{url}/predict", json=body, timeout=30).json()
@@ -947,7 +949,7 @@ def test_limits_of_tokenize(client: Any) -> None:
 
 
 def test_a_query_is_tokenized_once(folders: Folders, monkeypatch: pytest.MonkeyPatch) -> None:
-    model = load("reranker", Source(folders.reranker), precision=None, **QUEUE)
+    model = load_served("reranker", Source(folders.reranker), precision=None, **QUEUE)
     rows, read = model._tokenizer.rows, []
     monkeypatch.setattr(model._tokenizer, "rows", lambda texts: read.append(*texts) or rows(texts))
     with TestClient(create_app([model], Limits(characters=100))) as client:
@@ -1054,7 +1056,7 @@ def test_methods_of_a_path_with_two_routes(client: Any) -> None:
 
 
 def test_metrics_may_be_open(folders: Folders) -> None:
-    model = load("embedder", Source(folders.embedder), precision=None, **QUEUE)
+    model = load_served("embedder", Source(folders.embedder), precision=None, **QUEUE)
     with serving([model], key=KEY, metrics_open=True) as url:
         assert httpx.get(f"{url}/metrics").status_code == 200
         assert httpx.get(f"{url}/info").status_code == 401
@@ -1088,7 +1090,7 @@ def test_scores_of_a_reranker_are_sigmoids_of_its_logits(
     inputs = tokenizer(["tall trees"] * 6, documents, padding=True, return_tensors="pt")
     logits = model.eval()(**inputs).logits[:, 0].detach().numpy()
     order = np.argsort(-logits, kind="stable").tolist()
-    served = load("reranker", Source(folder), precision=None, **QUEUE)
+    served = load_served("reranker", Source(folder), precision=None, **QUEUE)
     with serving([served]) as url, httpx.Client(base_url=url) as client:
         for path in ("/v1/rerank", "/v2/rerank", "/rerank"):
             name = "texts" if path == "/rerank" else "documents"
@@ -1113,7 +1115,7 @@ def test_thresholds_of_several_labels(tmp_path: Path) -> None:
         problem_type="multi_label_classification",
         thresholds={"LABEL_0": 0.0, "LABEL_1": 1.0, "LABEL_2": 0.0},
     )
-    served = load("several", Source(folder), precision=None, **QUEUE)
+    served = load_served("several", Source(folder), precision=None, **QUEUE)
     with serving([served]) as url, httpx.Client(base_url=url) as client:
         (entry,) = client.post("/v1/classify", json={"input": "trees"}).json()["data"]
         assert entry["labels"] == ["LABEL_0", "LABEL_2"] and len(entry["probs"]) == 3
@@ -1128,7 +1130,7 @@ def test_saturated_scores_keep_the_order_of_the_logits(tmp_path: Path) -> None:
     with torch.no_grad():
         model.classifier.bias.copy_(torch.tensor([60.0, 100.0, 80.0]))
     model.save_pretrained(folder)
-    served = load("several", Source(folder), precision=None, **QUEUE)
+    served = load_served("several", Source(folder), precision=None, **QUEUE)
     with serving([served]) as url, httpx.Client(base_url=url) as client:
         (entry,) = client.post("/v1/classify", json={"input": "trees"}).json()["data"]
         assert entry["label"] == "LABEL_1" and entry["probs"] == [1.0, 1.0, 1.0]
@@ -1215,7 +1217,7 @@ class TestBehindAProxy:
         assert "id=a-1" in caplog.text
 
     def test_pages_of_other_origins(self, folders: Folders) -> None:
-        model = load("embedder", Source(folders.embedder), precision=None, **QUEUE)
+        model = load_served("embedder", Source(folders.embedder), precision=None, **QUEUE)
         ask = {"Origin": "https://a.example", "Access-Control-Request-Method": "POST"}
         origins = ((), 401), (("https://a.example",), 200), (("https://a.example/",), 200)
         for cors, status in (*origins, (("*",), 200)):
@@ -1290,7 +1292,7 @@ def test_what_other_apis_call_options(
 ) -> None:
     folder = sentence_folder(tmp_path, ("Pooling", {"pooling_mode": "mean"}))
     embedder = SentenceEmbedder.from_pretrained(folder, precision=None)
-    model = load("m", Source(folder), precision=None, **QUEUE)
+    model = load_served("m", Source(folder), precision=None, **QUEUE)
     with TestClient(create_app([model])) as client:
         answer = client.post("/v1/embeddings", json={"input": TEXTS[0], **fields}).json()
         in_base64 = client.post("/v1/embeddings", json={"input": "a", "embedding_type": "base64"})
@@ -1305,7 +1307,7 @@ def test_prompts_and_dimensions_of_the_command_line(folders: Folders) -> None:
     """A folder without prompts, such as E5's, gets its prompts from the options."""
     embedder = SentenceEmbedder.from_pretrained(folders.embedder, precision=None, truncate_dim=8)
     options = {"query_prompt": "search: ", "document_prompt": "query", "truncate_dim": 8}
-    model = load("m", Source(folders.embedder), precision=None, **options, **QUEUE)
+    model = load_served("m", Source(folders.embedder), precision=None, **options, **QUEUE)
     words = {"query": "search: ", "document": embedder.prompts["query"], None: ""}
     with TestClient(create_app([model])) as client:
         for side, prompt in words.items():
@@ -1336,7 +1338,7 @@ def test_token_ids_give_the_vector_of_their_text(include_prompt: bool, tmp_path:
     )
     ids = BertTokenizer.from_pretrained(folder)(TEXTS[0])["input_ids"]
     inputs = [ids, ids[1:-1], ids[:-1], ids[1:]]
-    model = load("m", Source(folder), precision=None, **QUEUE)
+    model = load_served("m", Source(folder), precision=None, **QUEUE)
     with TestClient(create_app([model])) as client:
         expected = client.post("/embed", json={"inputs": TEXTS[0]}).json()
         assert_same(client.post("/embed", json={"inputs": inputs}).json(), expected * 4)
@@ -1401,7 +1403,7 @@ def test_loading_warms_up_the_models(folders: Folders, monkeypatch: pytest.Monke
     warmed: list[Any] = []
     monkeypatch.setattr("minibert.inference.optimize.warm_up", warmed.append)
     for folder in (folders.embedder, folders.classifier):
-        load("tiny", Source(folder), precision="fp32", **QUEUE).batched.close()
+        load_served("tiny", Source(folder), precision="fp32", **QUEUE).batched.close()
     assert [type(model).__name__ for model in warmed] == [
         "BertModel",
         "BertForSequenceClassification",
@@ -1490,7 +1492,7 @@ def test_inputs_of_version_2_of_cohere(client: httpx.Client) -> None:
 
 def test_cohere_says_which_side_is_truncated(folders: Folders) -> None:
     """START and END are sides of the text, whichever side the model truncates."""
-    model = load("model", Source(folders.embedder), precision=None, **QUEUE)
+    model = load_served("model", Source(folders.embedder), precision=None, **QUEUE)
     long = {"texts": [" ".join(TEXTS) * 40]}
 
     def vectors() -> list[Any]:

@@ -45,7 +45,7 @@ from minibert.serving.connections import (  # noqa: E402
     most_connections,
 )
 from minibert.serving.limits import LOOPBACK_HOSTS, is_allowed_host  # noqa: E402
-from minibert.serving.models import Served, load  # noqa: E402
+from minibert.serving.models import Served, load_served  # noqa: E402
 from minibert.serving.options import Limits  # noqa: E402
 
 QUEUE = {"max_wait_ms": 1.0, "max_tokens": 512, "max_pending": 300}
@@ -392,7 +392,7 @@ def test_too_little_memory_is_named(
     def load(*arguments: object, **options: object) -> None:
         raise RuntimeError("could not create a primitive")
 
-    monkeypatch.setattr("minibert.serving.models.load", load)
+    monkeypatch.setattr("minibert.serving.models.load_served", load)
     assert main(["serve", str(folder), "--port", "0"]) == 1
     assert "too little memory" in capsys.readouterr().err
 
@@ -406,7 +406,7 @@ def test_fingerprints_are_of_the_weights(folder: Path, tmp_path: Path) -> None:
     embedder.save_pretrained(tmp_path / "other")
     found = []
     for path in (folder, copy, tmp_path / "other"):
-        model = load("m", Source(path), precision=None, **QUEUE)
+        model = load_served("m", Source(path), precision=None, **QUEUE)
         with TestClient(create_app([model])) as client:
             found.append(client.get("/info").json()["model_sha"])
             assert client.get("/v1/models").json()["data"][0]["fingerprint"] == found[-1]

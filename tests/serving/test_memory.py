@@ -13,7 +13,7 @@ from minibert.checkpoints.source import Source
 pytest.importorskip("fastapi")
 
 from minibert.serving import memory
-from minibert.serving.models import load
+from minibert.serving.models import load_served
 
 GROUPS = {
     "version 1": ("7:cpu:/x\n6:memory,hugetlb:/box\n", "memory/box/memory.limit_in_bytes"),
@@ -47,7 +47,7 @@ def test_too_little_memory_is_named_before_it_ends(
     queue = {"max_wait_ms": 1.0, "max_tokens": 100, "max_pending": 10}
     for limit, count in ((1 << 40, 0), (1 << 27, 1)):
         monkeypatch.setattr(memory, "memory_limit", lambda limit=limit: limit)
-        load("tiny", Source(folder), **queue).batched.close()
+        load_served("tiny", Source(folder), **queue).batched.close()
         said = [str(one.message) for one in recwarn if "too little memory" in str(one.message)]
         assert len(said) == count
     assert str(folder) in said[0]

@@ -310,7 +310,7 @@ class TestExportedHeads:
         answers = []
         for path, backend in ((folder, "torch"), (tmp_path / "out", "onnx")):
             queue = {"max_wait_ms": 1, "max_tokens": 512, "max_pending": 9}
-            model = models.load("head", Source(path), backend=backend, **queue)
+            model = models.load_served("head", Source(path), backend=backend, **queue)
             try:
                 client = testclient.TestClient(app.create_app([model]))
                 predicted = client.post("/predict", json={"inputs": TEXTS[0]}).json()
@@ -327,7 +327,7 @@ class TestExportedHeads:
         app = pytest.importorskip("minibert.serving.app")
         models = pytest.importorskip("minibert.serving.models")
         queue = {"max_wait_ms": 1, "max_tokens": 512, "max_pending": 9}
-        model = models.load("head", Source(out), backend="onnx", **queue)
+        model = models.load_served("head", Source(out), backend="onnx", **queue)
         exported = OnnxHead.from_pretrained(out)
         try:
             client = testclient.TestClient(app.create_app([model]))
@@ -408,7 +408,7 @@ def check_served_tagger(out: Path, expected: list[Any]) -> None:
     app = pytest.importorskip("minibert.serving.app")
     models = pytest.importorskip("minibert.serving.models")
     queue = {"max_wait_ms": 1, "max_tokens": 512, "max_pending": 9}
-    model = models.load("tagger", Source(out), backend="onnx", **queue)
+    model = models.load_served("tagger", Source(out), backend="onnx", **queue)
     try:
         client = testclient.TestClient(app.create_app([model]))
         texts = [[text] for text in TEXTS if text]
@@ -544,9 +544,9 @@ class TestBackend:
             assert main([*search, "--vectors", corpus + ".npy"]) == 0
             from minibert.checkpoints.source import Source
             from minibert.serving.app import create_app
-            from minibert.serving.models import load
+            from minibert.serving.models import load_served
             queue = {"max_wait_ms": 1, "max_tokens": 512, "max_pending": 9}
-            model = load("tiny", Source(folder), backend="onnx", **queue)
+            model = load_served("tiny", Source(folder), backend="onnx", **queue)
             create_app([model])
             model.batched.encode("hello")
             assert "torch" not in sys.modules

@@ -14,7 +14,7 @@ from minibert.checkpoints.source import Source
 
 pytest.importorskip("starlette")
 
-from minibert.serving.models import load  # noqa: E402
+from minibert.serving.models import load_served  # noqa: E402
 
 KINDS = ["reranker", "classifier", "tagger", "embedder", "plain BERT"]
 
@@ -50,7 +50,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 def test_a_service_reads_each_file_once(kind: str, reads: Counter[str], tmp_path: Path) -> None:
     folder = folder_of(kind, tmp_path)
     reads.clear()
-    served = load(
+    served = load_served(
         "model", Source(folder), precision="exact", max_wait_ms=1, max_tokens=512, max_pending=9
     )
     served.batched.close()

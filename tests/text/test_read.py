@@ -20,7 +20,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 from pyarrow import parquet
 
-from minibert.text import BadRow, Table, lines, parts_of, read, read_json, read_part
+from minibert.text import BadRow, Table, lines, parts_of, read, read_json_value, read_part
 from minibert.text.formats import delimited
 from minibert.text.lines import text_lines
 from minibert.text.location import Location
@@ -398,9 +398,9 @@ def test_arrays_that_are_not_json(data: str, message: str, tmp_path: Path) -> No
 
 def test_json_of_any_shape(tmp_path: Path) -> None:
     path = write(tmp_path, "a.json", '{"data": ["한글"]}'.encode("utf-16"))
-    assert read_json(path) == {"data": ["한글"]}
+    assert read_json_value(path) == {"data": ["한글"]}
     with pytest.raises(ValueError, match="is not JSON"):
-        read_json(write(tmp_path, "b.json", "[1"))
+        read_json_value(write(tmp_path, "b.json", "[1"))
 
 
 @pytest.mark.parametrize("module", ["zstandard", "pyarrow"])

@@ -83,7 +83,7 @@ def test_a_tagger_of_characters(tmp_path: Path, capsys: pytest.CaptureFixture[st
 
     from minibert.checkpoints.source import Source
     from minibert.serving.app import create_app
-    from minibert.serving.models import load
+    from minibert.serving.models import load_served
 
     file, rows = tagged(tmp_path)
     folder = tmp_path / "m"
@@ -99,7 +99,7 @@ def test_a_tagger_of_characters(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert usage[-1] == "TEXT"
     printed = json.loads(run(*usage[:-1], *texts, "--json", capsys=capsys))["output"]
     tagger = minibert.Tagger.from_pretrained(folder)
-    app = create_app([load("ner", Source(folder), precision=None, **QUEUE)])
+    app = create_app([load_served("ner", Source(folder), precision=None, **QUEUE)])
     with TestClient(app) as client:
         inputs = [[text] for text in texts]
         served = client.post("/predict", json={"inputs": inputs}).json()
@@ -334,10 +334,12 @@ def by_service(way: Way, folder: Path) -> list[Any]:
 
     from minibert.checkpoints.source import Source
     from minibert.serving.app import create_app
-    from minibert.serving.models import load
+    from minibert.serving.models import load_served
 
     texts = [row["text"] for row in way.rows]
-    with TestClient(create_app([load("m", Source(folder), precision=None, **QUEUE)])) as client:
+    with TestClient(
+        create_app([load_served("m", Source(folder), precision=None, **QUEUE)])
+    ) as client:
 
         def post(route: str, **body: Any) -> Any:
             response = client.post(route, json=body)
