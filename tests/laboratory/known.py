@@ -91,6 +91,21 @@ def added_again_is_left_out() -> bool:
     return texts == ["a <new>", "a"]
 
 
+def former_mask_is_ordinary() -> bool:
+    """Whether transformers saves a former [MASK] as an ordinary token, and minibert does not."""
+    vocabulary = {token: number for number, token in enumerate([*SPECIAL, "a", "b"])}
+    texts = []
+    for library in (minibert, importlib.import_module("transformers")):
+        tokenizer = library.BertTokenizer(vocab=vocabulary, do_lower_case=False)
+        tokenizer.add_tokens("[MASK]")
+        tokenizer.mask_token = "b"
+        with tempfile.TemporaryDirectory() as folder:
+            tokenizer.save_pretrained(folder)
+            tokenizer = library.BertTokenizer.from_pretrained(folder)
+        texts.append(tokenizer.decode([4, 5], skip_special_tokens=True))
+    return texts == ["a", "[MASK] a"]
+
+
 KNOWN: list[Known] = [
     Known(
         "boolean masks of four dimensions under eager attention",
@@ -140,5 +155,12 @@ KNOWN: list[Known] = [
         "docs/parity.md",
         "leaves it out until the tokenizer is saved and loaded | keeps it",
         added_again_is_left_out,
+    ),
+    Known(
+        "a former [MASK] that became an ordinary token",
+        "transformers keeps what a token was added as, also while it has a role",
+        "docs/parity.md",
+        "`[MASK]` is an ordinary token once the tokenizer is saved and loaded",
+        former_mask_is_ordinary,
     ),
 ]

@@ -22,7 +22,9 @@ from minibert.encoders.arithmetic.pooling_names import POOLINGS
 importlib.import_module("transformers")
 pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.filterwarnings("ignore")]
 OWN_ACTIVATIONS = sorted(ACTIVATIONS)  # now: examples of the guides register others
-OF_SEQUENCES = ("pooler_output", "seq_relationship_logits")  # whatever their shape
+# Outputs for a sequence and not for its tokens, whose shape may be the same by chance.
+OF_SEQUENCES = ("pooler_output", "seq_relationship_logits")
+CLASSIFIERS = ("BertForNextSentencePrediction", "BertForSequenceClassification")
 NOT_PACKED = ("BertForMultipleChoice", "BertForQuestionAnswering")
 
 
@@ -54,6 +56,10 @@ def test_a_batch(lengths: list[int], head: str, config: dict[str, Any], number: 
     if head == "BertForMultipleChoice":
         batch = {name: x[None] for name, x in batch.items()}
     options = {"output_hidden_states": True}
+    of_sequences = (*OF_SEQUENCES, "logits") if head in CLASSIFIERS else OF_SEQUENCES
+    # What adds up to a number may be larger than the number: products of a weight and a state.
+    weights = [float(p.detach().abs().max()) for p in model.parameters() if p.dim() == 2]
+    smallest = rounding(max(weights))
     fast = optimize(model)
     with torch.no_grad():
         expected = dict(reference(**batch, **options).items())
@@ -65,9 +71,9 @@ def test_a_batch(lengths: list[int], head: str, config: dict[str, Any], number: 
             values = value if isinstance(value, tuple) else (value,)
             found = optimized[name] if isinstance(value, tuple) else (optimized[name],)
             for this, that in zip(found, values, strict=True):
-                if name not in OF_SEQUENCES and this.shape[:2] == visible.shape:
+                if name not in of_sequences and this.shape[:2] == visible.shape:
                     this, that = this[visible], that[visible]  # padding has no result
-                assert_same(this, that, rounding(that), name)
+                assert_same(this, that, max(rounding(that), smallest), name)
         if head in NOT_PACKED:
             return
         for packing in (model, fast):
@@ -76,9 +82,10 @@ def test_a_batch(lengths: list[int], head: str, config: dict[str, Any], number: 
             packed = dict(packing(**rows, layout=layout, **options).items())
             for name, value in expected.items():
                 if isinstance(value, Tensor):
-                    if name not in OF_SEQUENCES and value.shape[:2] == visible.shape:
+                    if name not in of_sequences and value.shape[:2] == visible.shape:
                         value = value[visible]
-                    assert_same(packed[name], value, rounding(value), name)
+                    limit = max(rounding(value), smallest)
+                    assert_same(packed[name], value, limit, name)
 
 
 TEXTS = st.lists(

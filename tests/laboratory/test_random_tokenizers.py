@@ -70,7 +70,10 @@ def encode(library: Any, vocabulary: list[str], batch: list[Any], call: dict[str
             flags = {name: new[name] for name in FLAGS}
             if new["special"] or new["content"] in SPECIAL:
                 flags["normalized"] = False  # otherwise a known difference where it is decoded
-            tokenizer.add_tokens(ADDED[library](new["content"], **flags), new["special"])
+            # A former [MASK] that became an ordinary token: a known difference in saved files.
+            is_former = new["content"] in SPECIAL and call["named"] and call["reload"]
+            is_special = new["special"] or bool(is_former)
+            tokenizer.add_tokens(ADDED[library](new["content"], **flags), is_special)
         if call["named"]:
             name, token, is_assigned = call["named"]
             if is_assigned and token in tokenizer.get_vocab():
