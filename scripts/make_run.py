@@ -14,7 +14,7 @@ import lzma
 from pathlib import Path
 
 import minibert
-from minibert.learn.lesson import read_run
+from minibert.learn.lesson import run_for_page
 
 LARGEST = 31  # the largest absolute value, so that integers have 6 bits
 
@@ -25,7 +25,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("run", help="Folder that minibert pretrain --checkpoints wrote.")
-    content = {**read_run(parser.parse_args().run, LARGEST), "folder": None}
+    content = {**run_for_page(parser.parse_args().run, LARGEST), "folder": None}
     target = Path(minibert.__file__).parent / "learn/page/article/run.json.xz"
     target.write_bytes(lzma.compress(json.dumps(content).encode(), preset=9))
     print(f"{target}: {target.stat().st_size / 1e6:.1f} MB, steps {content['steps']}")

@@ -41,7 +41,9 @@ from minibert.util.devices import resolve_device
 from minibert.util.files import prefix_errors
 from minibert.util.progress import collector_paused
 
-HEADS = re.compile(r"(bert\.)?(cls|classifier|qa_outputs|pooler)\.|.*embeddings\.position_ids$")
+HEAD_TENSORS = re.compile(
+    r"(bert\.)?(cls|classifier|qa_outputs|pooler)\.|.*embeddings\.position_ids$"
+)
 """Tensors that one class of BERT has and another rightly leaves out."""
 
 BASE_MODEL_PARTS = ("embeddings.", "encoder.", "pooler.")
@@ -401,7 +403,7 @@ def match(
     for name, tensor in tensors.items():
         own_name = next((n for n in candidates(name, prefix) if n in slots), None)
         if own_name is None:
-            if HEADS.match(name):
+            if HEAD_TENSORS.match(name):
                 report.left_out.append(name)
             else:
                 report.unexpected.append(name)
@@ -449,7 +451,7 @@ def check_any_match(
         ValueError: The model has no place for any tensor, apart from those of a head.
     """
     fitting = [*values, *(name for name, _, _ in report.mismatched)]
-    if not any(not HEADS.match(name) or "pooler." in name for name in fitting):
+    if not any(not HEAD_TENSORS.match(name) or "pooler." in name for name in fitting):
         first = min(tensors, default="")
         advice = ""
         if first.startswith("base_model.model."):

@@ -30,7 +30,7 @@ from minibert.cli import (
 from minibert.cli.options import FORMAT, add_common, options_in_lines
 from minibert.cli.parser import Command, Parser, nearest_name
 from minibert.cli.results import EXPECTED_ERRORS, UsageError
-from minibert.cli.running import end_failed, prepared, run
+from minibert.cli.running import end_failed, prepared, run_command
 from minibert.text.formats import LINES, ROW_FORMATS
 from minibert.text.table import Table
 
@@ -97,7 +97,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             messages.parser = options.parser
         except EXPECTED_ERRORS as error:  # of help that cannot be printed, or a damaged run.json
             return end_failed("minibert", error)
-        return run(options)
+        return run_command(options)
 
 
 class _Overview(Parser):

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from itertools import islice, tee
 from typing import TYPE_CHECKING, Any
 
-from minibert.cli.loading import load_embedder
+from minibert.cli.loading import embedder_of
 from minibert.cli.options import (
     add_embedder,
     add_fields,
@@ -124,7 +124,7 @@ def embed(options: argparse.Namespace) -> None:
     with warnings.catch_warnings():
         if rank > 0:  # the first process warns for all
             warnings.simplefilter("ignore")
-        embedder = load_embedder(options)
+        embedder = embedder_of(options)
     from minibert.vectors.shards import encode_to_file, encode_to_shards
 
     # None: by lines in a log
@@ -134,7 +134,7 @@ def embed(options: argparse.Namespace) -> None:
         encoding = {name: getattr(options, name) for name in ENCODING}
         settings = embedder.with_prompt_for("document", encoding)
         if sys.stdout.isatty() and not options.json and not options.jsonl:
-            show(embedder, (row.text for row in rows), settings)
+            show_vectors(embedder, (row.text for row in rows), settings)
             return
         with Progress(watched, total) as progress:
             print_vectors(options, embedder, rows, settings, progress)
@@ -274,7 +274,7 @@ def say(options: argparse.Namespace, done: CorpusReport, embedder: TextEncoder) 
     report(options, content, sentence)
 
 
-def show(embedder: TextEncoder, texts: Iterable[str], settings: dict[str, Any]) -> None:
+def show_vectors(embedder: TextEncoder, texts: Iterable[str], settings: dict[str, Any]) -> None:
     """Describe the vectors of the first texts at the terminal, and count all texts."""
     texts = iter(texts)
     first = list(islice(texts, MAX_SHOWN))

@@ -50,9 +50,9 @@ from minibert.tasks.options import (
     AnswerOptions,
     LabelOptions,
     ScoreOptions,
+    SimilarityOptions,
     TagOptions,
     TaskOptions,
-    VectorOptions,
 )
 from minibert.text.table import Table
 from minibert.training.options import TrainingOptions
@@ -332,7 +332,7 @@ TASKS = {
         "embedder",
         "similarity.SimilarityTask",
         _add_pairs,
-        VectorOptions,
+        SimilarityOptions,
         needed=("pair_column",),
     ),
     "triplets": FinetuningTask(
@@ -340,7 +340,7 @@ TASKS = {
         "embedder",
         "similarity.SimilarityTask",
         _add_triplets,
-        VectorOptions,
+        SimilarityOptions,
         needed=("pair_column", "negative_columns"),
     ),
     "scores": FinetuningTask(

@@ -68,7 +68,7 @@ def check_device(name: str, backend: str = "torch") -> str:
     return name
 
 
-def load_embedder(options: argparse.Namespace, name: str | None = None) -> TextEncoder:
+def embedder_of(options: argparse.Namespace, name: str | None = None) -> TextEncoder:
     """The embedder that the options describe. `name` takes the place of their model."""
     source = source_of(options, name)
     check_device(options.device, options.backend)
@@ -87,7 +87,7 @@ def load_embedder(options: argparse.Namespace, name: str | None = None) -> TextE
     return embedder
 
 
-def load_head(options: argparse.Namespace, kind: Kind) -> Any:
+def head_of(options: argparse.Namespace, kind: Kind) -> Any:
     """The model with a head that the options name, which is of this kind.
 
     Returns:

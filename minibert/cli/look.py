@@ -246,10 +246,10 @@ def view(options: argparse.Namespace) -> None:
             raise UsageError("give the text to walk through, or --run FOLDER.")
         write(options, source_of(options), options.text)
         return
-    from minibert.learn.lesson import PROMPT, read_run, snapshots
+    from minibert.learn.lesson import PROMPT, run_for_page, snapshots
 
     source = str(snapshots(options.training)[-1])
-    write(options, source, options.text or PROMPT, run=read_run(options.training))
+    write(options, source, options.text or PROMPT, run=run_for_page(options.training))
 
 
 def write(options: argparse.Namespace, source: Source | str, text: str, **more: Any) -> None:
@@ -258,11 +258,11 @@ def write(options: argparse.Namespace, source: Source | str, text: str, **more: 
     if path is None:
         path = str(Path(tempfile.mkdtemp(prefix="minibert-"), f"{options.command}.html"))
     claim_file(path, options.force)
-    from minibert.learn.build import STEPS, write_page
+    from minibert.learn.build import PAGE_STEPS, write_page
 
     pair = getattr(options, "pair", None)
     pad_to = getattr(options, "pad_to", None)
-    with Progress(is_watched(), STEPS, "steps") as progress:
+    with Progress(is_watched(), PAGE_STEPS, "steps") as progress:
         tokens = write_page(path, source, text, pair, pad_to, progress, more)
     opens = options.open
     if opens is None:

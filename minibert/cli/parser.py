@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-Run = Callable[[argparse.Namespace], int | None]
+CommandFunction = Callable[[argparse.Namespace], int | None]
 
 
 @dataclass(frozen=True)
@@ -21,10 +21,10 @@ class Command:
     summary: str
     example: str
     add: Callable[[Parser], None]
-    run: Run
+    run: CommandFunction
 
 
-def command(example: str, add: Callable[[Parser], None]) -> Callable[[Run], Command]:
+def command(example: str, add: Callable[[Parser], None]) -> Callable[[CommandFunction], Command]:
     """Make a command of the function that runs it. Its name and its docstring are the command's.
 
     Args:
@@ -32,7 +32,7 @@ def command(example: str, add: Callable[[Parser], None]) -> Callable[[Run], Comm
         add: Declares the options.
     """
 
-    def make(run: Run) -> Command:
+    def make(run: CommandFunction) -> Command:
         return Command(run.__name__.replace("_", "-"), run.__doc__ or "", example, add, run)
 
     return make

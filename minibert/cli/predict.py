@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any
 
-from minibert.cli.loading import load_head
+from minibert.cli.loading import head_of
 from minibert.cli.options import (
     add_device,
     add_fields,
@@ -156,7 +156,7 @@ def classify(options: argparse.Namespace) -> None:
     if options.pair is not None and options.pair_column is not None:
         raise UsageError("give --pair or --pair-column, not both.")
     rows = _rows_of_input(options)
-    classifier = load_head(options, "classifier")
+    classifier = head_of(options, "classifier")
     from minibert.encoders.arithmetic.scoring import class_activation
     from minibert.tasks.thresholds import thresholds_of
 
@@ -226,7 +226,7 @@ def add_entities(parser: Parser) -> None:
 def entities(options: argparse.Namespace) -> None:
     """Find names and other labeled spans in texts, with a fine-tuned tagger."""
     rows = _rows_of_input(options)
-    tagger = load_head(options, "tagger")
+    tagger = head_of(options, "tagger")
 
     def predict(rows: list[Row]) -> list[dict[str, Any]]:
         texts = [row.text for row in rows]
@@ -269,7 +269,7 @@ def answer(options: argparse.Namespace) -> None:
     if options.question is not None:
         rows_of_arguments([options.question], Table(), "question")
     rows = _rows_of_input(options, options.question_column)
-    answerer = load_head(options, "answers")
+    answerer = head_of(options, "answers")
 
     def predict(rows: list[Row]) -> list[dict[str, Any]]:
         questions = [options.question] * len(rows)
@@ -329,7 +329,7 @@ def rerank(options: argparse.Namespace) -> None:
     check_files([file])
     rows = list(read(file, table_of(options)))
     texts = [row.text for row in rows]
-    encoder = load_head(options, "reranker")
+    encoder = head_of(options, "reranker")
     with truncations() as long:
         ranking = encoder.rank(query.text, texts, options.top_k)
     with ResultPrinter(options) as results:
@@ -357,7 +357,7 @@ def add_fill_mask(parser: Parser) -> None:
 def fill_mask(options: argparse.Namespace) -> None:
     """Predict the words behind [MASK] in texts."""
     texts = [row.text for row in rows_of(options, texts_alone=True)]
-    filler = load_head(options, "masked")
+    filler = head_of(options, "masked")
     predictions: list[Any] = []
     with Progress(is_watched(), len(texts)) as progress:
         for start in range(0, len(texts), BATCH_MASKED):

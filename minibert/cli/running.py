@@ -68,7 +68,7 @@ def prepared(command_line: Sequence[str]) -> Iterator[Stderr]:
             sys.stderr = stderr
 
 
-def run(options: argparse.Namespace) -> int:
+def run_command(options: argparse.Namespace) -> int:
     """Runs one command, reports its errors in a sentence and returns the exit code."""
     name = f"minibert {options.command}".rstrip()
     try:

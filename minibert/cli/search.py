@@ -8,7 +8,7 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from minibert.cli.loading import load_embedder, source_of
+from minibert.cli.loading import embedder_of, source_of
 from minibert.cli.options import (
     add_embedder,
     add_fields,
@@ -113,7 +113,7 @@ def search(options: argparse.Namespace) -> None:
     if options.rerank is None:
         refuse_options(options, ["rerank_weight"], "weighs a cross-encoder: give --rerank NAME.")
     queries = _queries(options)
-    embedder = _with_prompts(load_embedder(options), options)
+    embedder = _with_prompts(embedder_of(options), options)
     if options.rerank_weight < 1 and embedder.similarity_fn_name != "cosine":
         raise UsageError(
             "--rerank-weight combines a score and a cosine, but the similarity of this model is "
@@ -121,7 +121,7 @@ def search(options: argparse.Namespace) -> None:
         )
     of_corpus = embedder
     if options.corpus_model is not None:
-        of_corpus = _with_prompts(load_embedder(options, name=options.corpus_model), options)
+        of_corpus = _with_prompts(embedder_of(options, name=options.corpus_model), options)
     rows = list(read(options.corpus, table_of(options)))
     texts = [row.text for row in rows]
     vectors = _vectors(options, of_corpus, texts)

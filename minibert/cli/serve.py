@@ -36,7 +36,7 @@ from minibert.serving.options import Limits, ServeOptions
 from minibert.util.errors import Message, message_of
 from minibert.util.extras import need
 
-KEY = "MINIBERT_API_KEY"
+KEY_VARIABLE = "MINIBERT_API_KEY"
 M_ARENA_MAX = -8  # malloc.h
 # what PyTorch, oneDNN, ONNX Runtime and the system say where memory is short
 OUT_OF_MEMORY = (
@@ -56,7 +56,7 @@ def add(parser: Parser) -> None:
         nargs="*",
         metavar="MODEL",
         help="Models to serve, as for --model. NAME=MODEL serves one under another name. Clients "
-        f"need the key in the environment variable {KEY}, if set.",
+        f"need the key in the environment variable {KEY_VARIABLE}, if set.",
     )
     add_options(
         parser,
@@ -93,7 +93,8 @@ def serve(options: argparse.Namespace) -> None:
     is_loopback = settings.host in ("127.0.0.1", "::1", "localhost")
     if key is None and not is_loopback:
         warnings.warn(
-            f"whoever reaches {settings.host} may use this service: {KEY} sets a key.", stacklevel=1
+            f"whoever reaches {settings.host} may use this service: {KEY_VARIABLE} sets a key.",
+            stacklevel=1,
         )
     if options.allowed_hosts is None and is_loopback:
         # else a page of another site could reach the service, under a name of its own for 127.0.0.1
@@ -144,13 +145,13 @@ def key_of_clients() -> str | None:
     Raises:
         UsageError: There is a key, and nothing of it remains, or several lines.
     """
-    key = os.environ.get(KEY)
+    key = os.environ.get(KEY_VARIABLE)
     if not key:
         return None
     if not key.strip():
-        raise UsageError(f"{KEY} holds blanks alone: write a key into it, or unset it.")
+        raise UsageError(f"{KEY_VARIABLE} holds blanks alone: write a key into it, or unset it.")
     if len(key.strip().splitlines()) > 1:
-        raise UsageError(f"{KEY} holds several lines: write the key alone into it.")
+        raise UsageError(f"{KEY_VARIABLE} holds several lines: write the key alone into it.")
     return key.strip()
 
 

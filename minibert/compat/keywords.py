@@ -27,7 +27,7 @@ CONVERT_TENSORFLOW = (
 )
 """What to do with a checkpoint of google-research/bert."""
 
-FILES: Keywords = {
+FILE_KEYWORDS: Keywords = {
     "force_download": (
         None,
         "delete the repository from the Hub's cache (`hf cache`) to have it downloaded again.",
@@ -66,7 +66,7 @@ FILES: Keywords = {
 """Of loading and saving."""
 
 LOADING: Keywords = {
-    **FILES,
+    **FILE_KEYWORDS,
     "trust_remote_code": (ANYTHING, "no code of a checkpoint is ever run"),
     "use_safetensors": (ANYTHING, "it is for weights, which `from_pretrained` of a model reads"),
     "low_cpu_mem_usage": (ANYTHING, "weights are always mapped and never held twice"),
@@ -86,7 +86,7 @@ LOADING: Keywords = {
 }
 
 SAVING: Keywords = {
-    **FILES,
+    **FILE_KEYWORDS,
     "save_function": (ANYTHING, "safetensors are written atomically by this package"),
     "max_shard_size": (ANYTHING, "a BERT is one file, and saving warns where it would be several"),
     "save_peft_format": (ANYTHING, "adapters are peft's business"),

@@ -34,7 +34,7 @@ from minibert.encoders.encoder_options import (
 )
 from minibert.encoders.folders.checkpoint import Checkpoint
 from minibert.encoders.folders.sentence_folder import (
-    ACTIVATIONS,
+    ACTIVATION_CLASSES,
     SentenceFolder,
     write_sentence_folder,
 )
@@ -51,7 +51,7 @@ from minibert.util.checks import check_count
 from minibert.util.devices import resolve_device
 from minibert.util.errors import ArgumentError
 
-Activation = Callable[[Tensor], Tensor]
+ActivationFunction = Callable[[Tensor], Tensor]
 # pairs of texts in a list, an array (N, 2) or any other iterable
 Pairs = Iterable[Pair | Sequence[str]] | NDArray[Any]
 
@@ -82,14 +82,14 @@ class CrossEncoder(TextScorer):
     """
 
     model: BertForSequenceClassification
-    activation_fn: Activation
+    activation_fn: ActivationFunction
 
     @takes(LoadOptions)
     def __init__(
         self,
         model: BertForSequenceClassification | str | os.PathLike[str] | Source,
         tokenizer: BertTokenizer | None = None,
-        activation_fn: Activation | None = None,
+        activation_fn: ActivationFunction | None = None,
         max_length: int | None = None,
         prompts: Mapping[str, str] | None = None,
         default_prompt_name: str | None = None,
@@ -181,15 +181,15 @@ class CrossEncoder(TextScorer):
             path: Folder, which is created if it does not exist.
 
         Raises:
-            ValueError: An activation other than
-                `minibert.encoders.folders.sentence_folder.ACTIVATIONS`. Nothing is written then.
+            ValueError: An activation that is not in `ACTIVATION_CLASSES` of
+                `minibert.encoders.folders.sentence_folder`. Nothing is written then.
             OSError: A file cannot be written.
         """
         kind = type(self.activation_fn)
-        if kind.__name__ not in ACTIVATIONS or getattr(nn, kind.__name__) is not kind:
+        if kind.__name__ not in ACTIVATION_CLASSES or getattr(nn, kind.__name__) is not kind:
             raise ArgumentError(
                 "activation_fn",
-                f"should be one of {', '.join(ACTIVATIONS)} of torch.nn to be saved, "
+                f"should be one of {', '.join(ACTIVATION_CLASSES)} of torch.nn to be saved, "
                 f"not {self.activation_fn!r:.80}.",
             )
         with replacing_model(path, whole=True) as target:

@@ -24,7 +24,7 @@ NEEDED_FEATURES = {
 # These add products of bytes in 32 bits. AVX2 alone adds pairs of them in 16 bits
 VNNI = {"avx512_vnni", "avx_vnni", "amx_int8"}
 
-Activation = Callable[[Tensor], Tensor]
+ActivationFunction = Callable[[Tensor], Tensor]
 
 
 class Kernel:
@@ -36,7 +36,9 @@ class Kernel:
     is_compiled = False  # by oneDNN, for each number of rows on a CPU
     has_fixed_bits = False  # whatever the number of threads
 
-    def __init__(self, weight: Tensor, bias: Tensor, activation: Activation | None = None) -> None:
+    def __init__(
+        self, weight: Tensor, bias: Tensor, activation: ActivationFunction | None = None
+    ) -> None:
         self.bias = bias.clone()  # neither weight nor bias may hold on to a memory-mapped file
         self.activation = activation
 
@@ -69,7 +71,9 @@ class Kernel:
 class PlainKernel(Kernel):
     """`F.linear`, on any device: for wherever the others do not run."""
 
-    def __init__(self, weight: Tensor, bias: Tensor, activation: Activation | None = None) -> None:
+    def __init__(
+        self, weight: Tensor, bias: Tensor, activation: ActivationFunction | None = None
+    ) -> None:
         super().__init__(weight, bias, activation)
         self._weight = weight.clone()
 
@@ -93,7 +97,9 @@ class GroupedKernel(PlainKernel):
     GROUPS = 8
     has_fixed_bits = True
 
-    def __init__(self, weight: Tensor, bias: Tensor, activation: Activation | None = None) -> None:
+    def __init__(
+        self, weight: Tensor, bias: Tensor, activation: ActivationFunction | None = None
+    ) -> None:
         super().__init__(weight, bias, _in_place(activation))
         outputs, inputs = weight.shape
         groups = math.gcd(outputs, self.GROUPS)
@@ -135,7 +141,9 @@ class MklKernel(Kernel):
 
     ROWS = 256  # 128 is up to 10% slower with a thousand rows, 1024 a third slower with a few
 
-    def __init__(self, weight: Tensor, bias: Tensor, activation: Activation | None = None) -> None:
+    def __init__(
+        self, weight: Tensor, bias: Tensor, activation: ActivationFunction | None = None
+    ) -> None:
         super().__init__(weight, bias, _in_place(activation))
         self._inputs = weight.shape[1]
         self._packed = torch.ops.mkl._mkl_reorder_linear_weight(weight, self.ROWS)
@@ -169,7 +177,9 @@ class OneDnnKernel(Kernel):
     is_compiled = True
     has_fixed_bits = True
 
-    def __init__(self, weight: Tensor, bias: Tensor, activation: Activation | None = None) -> None:
+    def __init__(
+        self, weight: Tensor, bias: Tensor, activation: ActivationFunction | None = None
+    ) -> None:
         super().__init__(weight, bias, None if activation is F.gelu else activation)
         operators = torch.ops.mkldnn
         self._packed = operators._reorder_linear_weight(
@@ -224,7 +234,9 @@ class Int8Kernel(Kernel):
     # they do not change the product
     TAIL = 8
 
-    def __init__(self, weight: Tensor, bias: Tensor, activation: Activation | None = None) -> None:
+    def __init__(
+        self, weight: Tensor, bias: Tensor, activation: ActivationFunction | None = None
+    ) -> None:
         operators = torch.ops
         super().__init__(weight, bias, _in_place(activation))
         largest = 63 if VNNI.isdisjoint(processor_features()) else 127
@@ -300,7 +312,7 @@ def in_8_bits(matrix: Tensor, largest: int = 127) -> tuple[Tensor, Tensor]:
     return scales, (matrix / scales[:, None]).round().to(torch.int8)
 
 
-def _in_place(activation: Activation | None) -> Activation | None:
+def _in_place(activation: ActivationFunction | None) -> ActivationFunction | None:
     """The activation that overwrites its input, which nothing else refers to.
 
     For fast products new memory costs as much as the arithmetic.

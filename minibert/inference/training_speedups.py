@@ -177,7 +177,7 @@ def _remove_padding_rows(
             output.hidden_states = tuple(states[: attend.tokens] for states in output.hidden_states)
 
 
-class Block(NamedTuple):
+class EqualLengths(NamedTuple):
     """Sequences of similar length.
 
     Attributes:
@@ -227,7 +227,7 @@ class BlockAttention:
         return not onednn_is_faster() or max(self.layout.lengths) > MAX_LENGTH_WITHOUT_DROPOUT
 
     @cached_property
-    def blocks(self) -> list[Block]:
+    def blocks(self) -> list[EqualLengths]:
         """The sequences in blocks, from the shortest to the longest."""
         lengths = torch.tensor([*self.layout.lengths, 0])  # the last one is for padding sequences
         starts = lengths.cumsum(0) - lengths
@@ -238,7 +238,7 @@ class BlockAttention:
             padding = rounded_rows(len(sequences)) - len(sequences)
             sequences = F.pad(sequences, (0, 0, 0, padding), value=len(steps))
             places = torch.arange((step + 1) * LENGTH_STEP)
-            blocks.append(Block(starts[sequences] + places, places >= lengths[sequences]))
+            blocks.append(EqualLengths(starts[sequences] + places, places >= lengths[sequences]))
         return blocks
 
     @cached_property

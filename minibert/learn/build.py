@@ -28,7 +28,7 @@ from minibert.encoder import BertIntermediate, BertOutput
 from minibert.encoders.auto import load_with_heads
 from minibert.heads import BertForMaskedLM, BertForPreTraining, BertLMPredictionHead
 from minibert.learn import live
-from minibert.learn.live import compute, deflated, embed
+from minibert.learn.live import compute, deflated, embed_model
 from minibert.learn.modules import join
 from minibert.model import BertPooler
 from minibert.study.analyses import logit_lens
@@ -41,7 +41,7 @@ from minibert.util.progress import SILENT, Progress
 MAX_TOKENS = 128
 ARTICLE_TOKENS = 64  # more than any text of the article has
 # Steps of the progress: load the model, run it, pack its values, predict words, write the page.
-STEPS = 5
+PAGE_STEPS = 5
 TOP_WORDS = 5
 # Limits for the values that only "one head" shows, such as queries. Above its limit, a photograph
 # leaves them out. A live page, which is mostly weights, then holds no values at all and computes
@@ -140,7 +140,7 @@ def write_page(
         text: The text, or the first of a pair.
         pair: The second text.
         pad_to: Number of tokens to pad to with [PAD], to show the attention mask.
-        progress: Advanced after each of `STEPS` steps.
+        progress: Advanced after each of `PAGE_STEPS` steps.
         more: Further content of the page: the `run` of a pre-training, the `lesson` of the
             article, and the `language` of the page instead of the browser's.
         source_options: `revision`, `cache_dir`, `local_files_only`, `token` and `subfolder` as for
@@ -218,7 +218,7 @@ def page_data(
 ) -> dict[str, Any]:
     """Return everything that the page shows, ready for JSON.
 
-    Arrays are packed by `pack`. The MLM and NSP heads are shown if the model has them.
+    Arrays are packed by `compress`. The MLM and NSP heads are shown if the model has them.
 
     Args:
         model: A model in eval mode.
@@ -247,7 +247,7 @@ def page_data(
         if is_live:
             tensors = {}  # the model computes all of them itself
         tensors = {name: x for name, x in tensors.items() if not _DETAILS.fullmatch(name)}
-    arrays = pack(tensors, factors)
+    arrays = compress(tensors, factors)
     progress.add()
     lens = _lens(trace, tokenizer) if arrays["table"] else None
     progress.add()
@@ -271,7 +271,7 @@ def page_data(
         "arrays": arrays,
         "complete": complete,
         "lens": lens,
-        "live": embed(model, tokenizer) if is_live else None,
+        "live": embed_model(model, tokenizer) if is_live else None,
     }
 
 
@@ -394,7 +394,7 @@ def phrasings_digest(language: str) -> str:
     return hashlib.sha256(json.dumps(phrasings).encode()).hexdigest()[:16]
 
 
-def pack(arrays: Mapping[str, Tensor], whole: Collection[str] = ()) -> dict[str, Any]:
+def compress(arrays: Mapping[str, Tensor], whole: Collection[str] = ()) -> dict[str, Any]:
     """Compress values as multiples of 10^-decimals. The page shows them correctly rounded.
 
     Args:

@@ -54,7 +54,7 @@ class Case:
 
 
 @dataclass(frozen=True, eq=False)
-class Mistake:
+class CommonMistake:
     """A wrong answer that learners give, and what helps them."""
 
     answer: Function
@@ -80,7 +80,7 @@ class Exercise:
     returns: Hint
     cases: Sequence[Case]
     home: str
-    mistakes: Sequence[Mistake] = field(default_factory=tuple)
+    mistakes: Sequence[CommonMistake] = field(default_factory=tuple)
     shapes: Hint = ("", "")
 
 
@@ -107,12 +107,12 @@ EXERCISES["pair"] = Exercise(
     [Case(([7, 8], [9], 101, 102)), Case(([5], [6, 7, 8], 2, 3))],
     "tokenizer(first, second)",
     [
-        Mistake(
+        CommonMistake(
             lambda *texts_and_ids: tuple(part[:-1] for part in _pair(*texts_and_ids)),
             "A [SEP] also stands after the second text.",
             "둘째 텍스트 뒤에도 [SEP]가 옵니다.",
         ),
-        Mistake(
+        CommonMistake(
             lambda first, second, cls, sep: (
                 _pair(first, second, cls, sep)[0],
                 [0] * (len(first) + 1) + [1] * (len(second) + 2),
@@ -149,12 +149,12 @@ EXERCISES["pad"] = Exercise(
     [Case(([[1, 2, 3], [4]], 0)), Case(([[5], [6, 7]], 1))],
     "tokenizer(texts, padding=True)",
     [
-        Mistake(
+        CommonMistake(
             _pad_in_front,
             "BERT pads at the end, so that [CLS] stays at position 0.",
             "BERT는 뒤쪽을 채웁니다. 그래야 [CLS]가 위치 0에 남습니다.",
         ),
-        Mistake(
+        CommonMistake(
             _pad_with_reversed_mask,
             "The mask is 1 for the ids of the text and 0 for padding.",
             "마스크는 텍스트의 ID 자리가 1, 패딩 자리가 0입니다.",
@@ -189,12 +189,12 @@ EXERCISES["embed"] = Exercise(
     ],
     "BertEmbeddings (minibert/embeddings.py)",
     [
-        Mistake(
+        CommonMistake(
             lambda ids, segments, words, positions, types: words[ids] + types[segments],
             "The positions are missing: the first token gets row 0 of their table, and so on.",
             "위치 임베딩이 빠졌습니다. 첫 토큰에는 위치 표의 0행을, 다음에는 1행을 더합니다.",
         ),
-        Mistake(
+        CommonMistake(
             lambda ids, segments, words, positions, types: (
                 words[ids] + positions[ids] + types[segments]
             ),
@@ -220,25 +220,25 @@ EXERCISES["layer_norm"] = Exercise(
     ],
     "torch.nn.LayerNorm",
     [
-        Mistake(
+        CommonMistake(
             lambda x, weight, bias: (x - x.mean(0)) / x.std(0, unbiased=False) * weight + bias,
             "Each token is normalized on its own: take mean and variance over the last axis.",
             "토큰마다 따로 정규화합니다. 평균과 분산을 마지막 축에서 구하세요.",
         ),
-        Mistake(
+        CommonMistake(
             lambda x, weight, bias: (
                 (x - x.mean(-1, keepdim=True)) / x.std(-1, keepdim=True) * weight + bias
             ),
             "The variance divides by n, not by n - 1: unbiased=False.",
             "분산은 n - 1이 아니라 n으로 나눕니다(unbiased=False).",
         ),
-        Mistake(
+        CommonMistake(
             lambda x, weight, bias: (x - x.mean()) / x.std(unbiased=False) * weight + bias,
             "Each token is normalized on its own: take mean and variance over the last axis, "
             "with keepdim=True.",
             "토큰마다 따로 정규화합니다. 평균과 분산을 마지막 축에서 구하고 keepdim=True를 쓰세요.",
         ),
-        Mistake(
+        CommonMistake(
             lambda x, weight, bias: (
                 (x - x.mean(-1, keepdim=True)) / x.var(-1, keepdim=True, unbiased=False) * weight
                 + bias
@@ -246,7 +246,7 @@ EXERCISES["layer_norm"] = Exercise(
             "Divide by the standard deviation, which is the root of the variance.",
             "분산이 아니라 그 제곱근인 표준 편차로 나누세요.",
         ),
-        Mistake(
+        CommonMistake(
             lambda x, weight, bias: F.layer_norm(x, x.shape[-1:]),
             "weight and bias are missing: multiply by weight, then add bias.",
             "weight와 bias가 빠졌습니다. weight를 곱한 다음 bias를 더하세요.",
@@ -269,7 +269,7 @@ EXERCISES["split_heads"] = Exercise(
     [Case((torch.arange(24.0).reshape(3, 8), 2))],
     "split_heads (minibert/attention.py)",
     [
-        Mistake(
+        CommonMistake(
             lambda x, heads: x.reshape(heads, len(x), -1),
             "That mixes tokens: split the last axis first, then exchange tokens and heads.",
             "토큰이 섞였습니다. 먼저 마지막 축을 나눈 다음 토큰 축과 헤드 축을 맞바꾸세요.",
@@ -297,24 +297,24 @@ EXERCISES["softmax"] = Exercise(
     ],
     "torch.softmax",
     [
-        Mistake(
+        CommonMistake(
             lambda scores: scores.softmax(0),
             "Each row sums to 1: the sum runs over the keys, the last axis.",
             "행마다 합이 1이어야 합니다. 키를 나타내는 마지막 축에서 더하세요.",
         ),
-        Mistake(
+        CommonMistake(
             lambda scores: scores.exp() / scores.exp().sum(-1, keepdim=True),
             "exp(1000) overflows: subtract the maximum of the row first.",
             "exp(1000)은 너무 커서 오버플로가 납니다. 먼저 행의 최댓값을 빼세요.",
         ),
-        Mistake(
+        CommonMistake(
             _softmax_by_one_maximum,
             "That subtracts the maximum of all rows, so a row of small scores becomes nan: "
             "subtract the maximum of each row.",
             "모든 행의 최댓값을 빼면 점수가 작은 행이 nan이 됩니다. 행마다 그 행의 최댓값을 "
             "빼세요.",
         ),
-        Mistake(
+        CommonMistake(
             lambda scores: scores.flatten().softmax(0).reshape(scores.shape),
             "All numbers together sum to 1. Each row should: the sum runs over the keys, the "
             "last axis.",
@@ -353,12 +353,12 @@ EXERCISES["mlm_loss"] = Exercise(
     ],
     "minibert/losses.py",
     [
-        Mistake(
+        CommonMistake(
             lambda logits, labels: _mlm_sum(logits, labels) / len(labels),
             "Divide by the number of hidden tokens, not by that of all tokens.",
             "전체 토큰 수가 아니라 가린 토큰 수로 나누세요.",
         ),
-        Mistake(
+        CommonMistake(
             _mlm_sum,
             "That is the sum: take the mean over the hidden tokens.",
             "이것은 합입니다. 가린 토큰의 평균을 구하세요.",
@@ -373,7 +373,7 @@ EXERCISES["masked_accuracy"] = Exercise(
     [Case((_LOGITS, _LABELS))],
     "minibert/training/pretraining.py",
     [
-        Mistake(
+        CommonMistake(
             lambda logits, labels: (logits.argmax(-1) == labels).float().mean().item(),
             "Tokens with the label -100 do not count, neither as right nor as wrong.",
             "레이블이 -100인 토큰은 맞은 것으로도 틀린 것으로도 세지 않습니다.",
@@ -496,18 +496,18 @@ EXERCISES["attention"] = Exercise(
     ],
     "eager_attention (minibert/attention.py)",
     [
-        Mistake(
+        CommonMistake(
             _attention_of(lambda products, mask: products.softmax(-1)),
             "The scores are not divided by the square root of head_size, so the softmax is "
             "too sharp.",
             "점수를 head_size의 제곱근으로 나누지 않아 소프트맥스가 지나치게 한쪽으로 쏠립니다.",
         ),
-        Mistake(
+        CommonMistake(
             _attention_of(lambda products, mask: (products / _ROOT**2).softmax(-1)),
             "The scores are divided by head_size. Divide them by its square root.",
             "점수를 head_size로 나누었습니다. 그 제곱근으로 나누세요.",
         ),
-        Mistake(
+        CommonMistake(
             _attention_of(lambda products, mask: (products / _ROOT).softmax(-2)),
             "Each query's probabilities should sum to 1: take the softmax over the keys, "
             "which are the last axis.",
@@ -570,19 +570,19 @@ EXERCISES["mask"] = Exercise(
     ],
     "eager_attention, PaddedLayout (minibert/attention.py, layouts.py)",
     [
-        Mistake(
+        CommonMistake(
             _attention_of(lambda products, mask: (products / _ROOT).softmax(-1)),
             "The mask changes nothing yet: [PAD] is looked at like a word. See layout.mask.",
             "마스크가 적용되지 않아 [PAD]에도 어텐션이 갑니다. layout.mask를 쓰세요.",
         ),
-        Mistake(
+        CommonMistake(
             _attention_of(
                 lambda products, mask: (products / _ROOT).masked_fill(~mask.mT, _LOWEST).softmax(-1)
             ),
             "That hides the queries of [PAD]: it is keys that are hidden, on the last axis.",
             "[PAD]의 쿼리를 숨기고 있습니다. 숨길 것은 마지막 축에 있는 키입니다.",
         ),
-        Mistake(
+        CommonMistake(
             _attention_of(
                 lambda products, mask: (products / _ROOT).masked_fill(mask, _LOWEST).softmax(-1)
             ),
@@ -590,7 +590,7 @@ EXERCISES["mask"] = Exercise(
             "may be looked at.",
             "단어를 숨기고 패딩을 남겼습니다. layout.mask는 남길 자리가 True입니다.",
         ),
-        Mistake(
+        CommonMistake(
             _attention_of(lambda products, mask: (products / _ROOT * mask).softmax(-1)),
             "A score of 0 still counts, for exp(0) is 1: a hidden score should be as low as "
             "can be.",
@@ -617,34 +617,34 @@ EXERCISES["gelu"] = Exercise(
     ],
     "ACTIVATIONS (minibert/encoder.py)",
     [
-        Mistake(
+        CommonMistake(
             torch.relu,
             "That is ReLU: below 0 GELU is not 0, it bends softly.",
             "이것은 ReLU입니다. GELU는 x가 0보다 작아도 곧바로 0이 되지 않습니다.",
         ),
-        Mistake(
+        CommonMistake(
             torch.special.ndtr,
             "That is the share of x alone: multiply it by x.",
             "이것은 x에 곱할 비율입니다. x를 곱하세요.",
         ),
-        Mistake(
+        CommonMistake(
             lambda x: x * (1 + x.erf()) / 2,
             "erf takes x / sqrt(2): erf and the normal distribution are scaled differently.",
             "erf에는 x / sqrt(2)를 넣어야 합니다. erf와 정규 분포는 스케일이 다릅니다.",
         ),
-        Mistake(
+        CommonMistake(
             ACTIVATIONS["gelu_new"],
             "That is the approximation by tanh. Google's own code uses it, and here it is "
             'called gelu_new. "gelu" is the exact function, with erf.',
             "이것은 tanh로 근사한 것입니다. 구글의 원래 코드가 쓰는 식이며, 여기서는 "
             "gelu_new라고 부릅니다. gelu는 erf를 쓰는 정확한 함수입니다.",
         ),
-        Mistake(
+        CommonMistake(
             lambda x: x * (1.702 * x).sigmoid(),
             "That is the approximation by a sigmoid. The exact function uses erf.",
             "이것은 시그모이드로 근사한 것입니다. BERT는 erf를 쓰는 정확한 함수를 씁니다.",
         ),
-        Mistake(
+        CommonMistake(
             F.silu,
             "That is SiLU: GELU takes the normal distribution in place of the sigmoid.",
             "이것은 SiLU입니다. GELU는 시그모이드가 아니라 정규 분포를 씁니다.",
@@ -839,12 +839,12 @@ EXERCISES["entropy"] = Exercise(
     ],
     "torch.distributions.Categorical.entropy",
     [
-        Mistake(
+        CommonMistake(
             lambda counts: _entropy(counts) / math.log(2),
             "That is in bits. Losses are in nats: use the natural logarithm.",
             "이것은 비트 단위입니다. 손실은 자연로그를 쓰는 내트(nat) 단위입니다.",
         ),
-        Mistake(
+        CommonMistake(
             lambda counts: -_entropy(counts),
             "The sign: logarithms of probabilities are negative, the entropy is positive.",
             "부호가 반대입니다. 확률의 로그는 음수이고 엔트로피는 양수입니다.",
@@ -874,17 +874,17 @@ EXERCISES["learning_rate"] = Exercise(
     ],
     "minibert/training/steps.py",
     [
-        Mistake(
+        CommonMistake(
             lambda step, steps, warmup, peak: peak * (steps - step) / steps,
             "The warm-up is missing: the rate rises from 0 to its peak in the first steps.",
             "웜업이 빠졌습니다. 처음 몇 스텝 동안 0에서 최댓값까지 올라갑니다.",
         ),
-        Mistake(
+        CommonMistake(
             lambda step, steps, warmup, peak: peak * min(1.0, step / warmup),
             "After the peak the rate falls in a straight line, to 0 at the last step.",
             "최댓값 뒤에는 직선으로 내려가 마지막 스텝에서 0이 됩니다.",
         ),
-        Mistake(
+        CommonMistake(
             lambda step, steps, warmup, peak: (
                 peak * (step / warmup if step < warmup else (steps - step) / steps)
             ),
@@ -920,7 +920,7 @@ EXERCISES["word_labels"] = Exercise(
     [Case((_WORD_IDS, [1, 2, 0])), Case(([None, 0, 0, 0, 1, None], [3, 4]))],
     "minibert/tasks/tokens.py",
     [
-        Mistake(
+        CommonMistake(
             lambda word_ids, labels: [
                 IGNORED if word is None else labels[word] for word in word_ids
             ],
@@ -950,24 +950,24 @@ EXERCISES["f1"] = Exercise(
     [Case(_SPANS)],
     "f1_of_counts (minibert/tasks/metrics.py)",
     [
-        Mistake(
+        CommonMistake(
             _recall,
             "That is the recall alone: F1 is the harmonic mean of precision and recall.",
             "이것은 재현율입니다. F1은 정밀도와 재현율의 조화 평균입니다.",
         ),
-        Mistake(
+        CommonMistake(
             _precision,
             "That is the precision alone: F1 is the harmonic mean of precision and recall.",
             "이것은 정밀도입니다. F1은 정밀도와 재현율의 조화 평균입니다.",
         ),
-        Mistake(
+        CommonMistake(
             lambda expected, predicted: (
                 (_precision(expected, predicted) + _recall(expected, predicted)) / 2
             ),
             "That is the arithmetic mean of precision and recall: F1 is the harmonic one.",
             "이것은 정밀도와 재현율의 산술 평균입니다. F1은 조화 평균입니다.",
         ),
-        Mistake(
+        CommonMistake(
             lambda expected, predicted: len(expected & predicted) / len(expected | predicted),
             "Divide by the spans of both sets together, where those in both count twice.",
             "합집합의 크기가 아니라 두 집합의 크기를 더한 값으로 나눠야 합니다(분자는 두 배).",
@@ -991,22 +991,22 @@ EXERCISES["mean_pooling"] = Exercise(
     [Case((_random(2, 4, 3), torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0]])))],
     "minibert/encoders/arithmetic/pooling.py",
     [
-        Mistake(
+        CommonMistake(
             lambda hidden, mask: hidden.mean(1),
             "The states of [PAD] are full of numbers: leave them out with the mask.",
             "[PAD] 자리의 상태도 0이 아닙니다. 마스크로 빼야 합니다.",
         ),
-        Mistake(
+        CommonMistake(
             lambda hidden, mask: (hidden * mask[..., None]).mean(1),
             "Divide by the number of real tokens of the row, not by the length of the batch.",
             "배치의 길이가 아니라 그 행의 실제 토큰 수로 나누세요.",
         ),
-        Mistake(
+        CommonMistake(
             lambda hidden, mask: hidden[:, 0],
             "That is the state of [CLS] alone: take the mean of all real tokens.",
             "이것은 [CLS]의 상태입니다. 실제 토큰 모두의 평균을 구하세요.",
         ),
-        Mistake(
+        CommonMistake(
             lambda hidden, mask: (hidden * mask[..., None]).sum(1) / mask.sum(),
             "Divide by the number of real tokens of the row, not by that of the batch.",
             "배치 전체의 토큰 수가 아니라 그 행의 실제 토큰 수로 나누세요.",
@@ -1040,12 +1040,12 @@ EXERCISES["contrastive_loss"] = Exercise(
     ],
     "SimilarityTask.loss (minibert/tasks/similarity.py)",
     [
-        Mistake(
+        CommonMistake(
             lambda first, second, scale: _contrastive(first, second, 1.0),
             "Multiply the cosines by scale: between -1 and 1 softmax is nearly even.",
             "코사인에 scale을 곱하세요. -1과 1 사이에서는 소프트맥스가 거의 고르게 나옵니다.",
         ),
-        Mistake(
+        CommonMistake(
             lambda first, second, scale: F.cross_entropy(
                 scale * first @ second.T, torch.arange(len(first))
             ),
@@ -1086,7 +1086,7 @@ EXERCISES["mixed_layers"] = Exercise(
     ],
     "combine_layers(hidden_states, layers, weights) (minibert/encoders/arithmetic/pooling.py)",
     [
-        Mistake(
+        CommonMistake(
             _mixed_without_softmax,
             "Apply softmax to the scores first, so that the weights sum to 1.",
             "먼저 점수에 소프트맥스를 적용하세요. 그래야 가중치의 합이 1이 됩니다.",
@@ -1112,7 +1112,7 @@ EXERCISES["error_band"] = Exercise(
     ],
     "docs/notebooks/09_what_layers_know",
     [
-        Mistake(
+        CommonMistake(
             lambda accuracy, count: _error_band(accuracy, count) / 2,
             "That is one standard error: the band is two wide on each side.",
             "이것은 표준 오차 하나입니다. 오차 범위는 양쪽으로 두 배씩입니다.",
@@ -1131,7 +1131,7 @@ EXERCISES["attention_entropy"] = Exercise(
     [Case((torch.tensor([[0.25, 0.25, 0.5], [1.0, 0.0, 0.0]]),))],
     "torch.special.entr",
     [
-        Mistake(
+        CommonMistake(
             lambda probabilities: -(probabilities * probabilities.log()).sum(-1),
             "0 times log 0 is not a number here, but counts as 0: torch.special.entr.",
             "0 × log 0이 nan이 됩니다. 0으로 세어야 합니다(torch.special.entr).",
@@ -1168,12 +1168,12 @@ EXERCISES["rollout"] = Exercise(
     ],
     "rollout (minibert/study/analyses.py)",
     [
-        Mistake(
+        CommonMistake(
             _rollout_without_residual,
             "The residual is missing: half of each token stays, so average with the identity.",
             "잔차 연결이 빠졌습니다. 토큰의 절반은 그대로 남으므로 단위 행렬과 평균을 내세요.",
         ),
-        Mistake(
+        CommonMistake(
             lambda maps: _rollout(maps[::-1]),
             "The order: a later layer multiplies from the left.",
             "순서가 반대입니다. 뒤쪽 레이어를 왼쪽에서 곱하세요.",
@@ -1203,7 +1203,7 @@ EXERCISES["particle"] = Exercise(
     [Case((noun,)) for noun in ("나무", "사람", "고양이", "밥")],
     "docs/notebooks/11_korean",
     [
-        Mistake(
+        CommonMistake(
             lambda noun: {"이": "가", "가": "이"}[_particle(noun)],
             "이 follows a final consonant, as in 밥이, and 가 follows a vowel, as in 나무가.",
             "받침이 있으면 ‘이’(밥이), 없으면 ‘가’(나무가)를 씁니다.",

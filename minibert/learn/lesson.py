@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from minibert.learn.build import PAGE, load_page_model, part
-from minibert.learn.live import embed
+from minibert.learn.live import embed_model
 
 PROMPT = "I have a [MASK]."
 POINTS = 200  # of the curve of losses
@@ -35,19 +35,19 @@ def snapshots(run: str | os.PathLike[str]) -> list[Path]:
     return folders
 
 
-def read_run(run: str | os.PathLike[str], largest: int = 127) -> dict[str, Any]:
-    """Return the pre-training run in a folder, ready for JSON. `largest` as in `embed`.
+def run_for_page(run: str | os.PathLike[str], largest: int = 127) -> dict[str, Any]:
+    """Return the pre-training run in a folder, ready for JSON. `largest` as in `embed_model`.
 
     Returns:
-        The result of `embed`, with the weights of each snapshot in `snapshots`. Also `steps`, the
-        step of each snapshot, and `log`, the MLM loss over the steps, or the total loss if the run
-        did not log the MLM loss.
+        The result of `embed_model`, with the weights of each snapshot in `snapshots`. Also `steps`,
+        the step of each snapshot, and `log`, the MLM loss over the steps, or the total loss if the
+        run did not log the MLM loss.
 
     Raises:
         FileNotFoundError: The run has no snapshots or no log.
     """
     folders = snapshots(run)
-    contents = [embed(*load_page_model(path), largest) for path in folders]
+    contents = [embed_model(*load_page_model(path), largest) for path in folders]
     logged = _logged_losses(Path(run, "log.jsonl"))
     # Most is learned early, so each point is the mean of more steps than the one before.
     ends = sorted({round(end) for end in np.geomspace(1, max(len(logged), 1), POINTS)})

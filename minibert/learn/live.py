@@ -22,7 +22,7 @@ from minibert.util.errors import ArgumentError
 
 MAX_PARAMETERS = 16_500_000  # larger models are shown as a snapshot
 # Functions that mask a (query, key) matrix, by the side of itself that a query may attend to.
-SIDES: dict[str, Callable[[Tensor], Tensor]] = {
+VISIBLE_SIDES: dict[str, Callable[[Tensor], Tensor]] = {
     "both": lambda keys: keys,  # an encoder, as BERT was trained
     "left": torch.tril,  # a decoder, such as GPT
     "right": torch.triu,
@@ -32,7 +32,7 @@ _UNESCAPED = bytes.maketrans(b"<\\", b"xy")  # what stands for the digits of the
 _SETTINGS = ("num_hidden_layers", "num_attention_heads", "hidden_act", "layer_norm_eps")
 
 
-def embed(model: Any, tokenizer: Any, largest: int = 127) -> dict[str, Any]:
+def embed_model(model: Any, tokenizer: Any, largest: int = 127) -> dict[str, Any]:
     """Return the model and its tokenizer, ready for JSON, with integers up to `largest`.
 
     Returns:
@@ -121,10 +121,12 @@ def compute(
 
     Raises:
         ValueError: The text has more than `pad_to` tokens, a place to mask does not exist, or
-            `sides` is not a name in `SIDES`.
+            `sides` is not a name in `VISIBLE_SIDES`.
     """
-    if sides not in SIDES:
-        raise ArgumentError("sides", f"is {sides!r}, but it should be one of {', '.join(SIDES)}.")
+    if sides not in VISIBLE_SIDES:
+        raise ArgumentError(
+            "sides", f"is {sides!r}, but it should be one of {', '.join(VISIBLE_SIDES)}."
+        )
     padding = False if pad_to is None else "max_length"
     encoding = tokenizer(
         text,
@@ -160,7 +162,7 @@ def compute(
         batch["token_type_ids"] = torch.full_like(batch["token_type_ids"], token_type)
     if sides != "both":  # a mask for each query instead of one for the keys alone
         everywhere = torch.ones(len(ids), len(ids), dtype=torch.long)  # (query, key)
-        visible = batch["attention_mask"][:, None, :] * SIDES[sides](everywhere)
+        visible = batch["attention_mask"][:, None, :] * VISIBLE_SIDES[sides](everywhere)
         batch["attention_mask"] = visible  # (1, query, key)
     with torch.no_grad(), t:
         model(**batch)

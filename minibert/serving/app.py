@@ -78,14 +78,14 @@ from minibert.util.errors import ArgumentError
 Items = Field(min_length=1, fail_fast=True)
 TextList = Annotated[list[str], Items]
 # in JSON 3.0 is a whole number
-whole = BeforeValidator(lambda n: int(n) if isinstance(n, float) and n.is_integer() else n)
-TokenIds = Annotated[list[Annotated[StrictInt, Field(ge=0), whole]], Items]
+whole_number = BeforeValidator(lambda n: int(n) if isinstance(n, float) and n.is_integer() else n)
+TokenIds = Annotated[list[Annotated[StrictInt, Field(ge=0), whole_number]], Items]
 # a text, or a pair of texts
 OneOrTwo = Annotated[list[str], Field(min_length=1, max_length=2, fail_fast=True)]
-PositiveInt = Annotated[StrictInt, Field(ge=1), whole]
+PositiveInt = Annotated[StrictInt, Field(ge=1), whole_number]
 # 8-bit numbers are left out: they need ranges of many vectors, not those of one request
-Encoding = Literal["float", "base64", "binary", "ubinary"]
-VECTOR_PRECISIONS = {"float": "float32", "binary": "binary", "ubinary": "ubinary"}
+VectorEncoding = Literal["float", "base64", "binary", "ubinary"]
+PRECISION_OF_ENCODING = {"float": "float32", "binary": "binary", "ubinary": "ubinary"}
 Direction = Annotated[Literal["Right", "right", "Left", "left"], AfterValidator(str.lower)]
 
 MAX_INDICES = 10  # in the header X-Truncated: clients and proxies limit the size of headers
@@ -187,7 +187,7 @@ class EmbeddingsRequest(_Request):
 
     input: Texts
     encoding_format: Literal["float", "base64"] | None = None  # None: float
-    embedding_type: Encoding | None = None  # the same, as Jina calls it
+    embedding_type: VectorEncoding | None = None  # the same, as Jina calls it
     output_dtype: Literal["float", "binary", "ubinary"] | None = None  # the same, as Voyage does
     dimensions: PositiveInt | None = None
     output_dimension: PositiveInt | None = None  # the same, as Voyage calls it
@@ -206,7 +206,7 @@ class EmbedTextsRequest(_Body):
     inputs: Annotated[list[TextInput], Items] | None = None
     model: str | None = None
     input_type: str | None = None
-    embedding_types: Annotated[list[Encoding], Items] | None = None
+    embedding_types: Annotated[list[VectorEncoding], Items] | None = None
     output_dimension: PositiveInt | None = None
     truncate: Literal["NONE", "START", "END"] | None = None
 
@@ -308,7 +308,7 @@ class TokenizeRequest(_Body):
     model: str | None = None
 
 
-class Answer(NamedTuple):
+class ModelOutputs(NamedTuple):
     """What a model computed for the texts of a request.
 
     Attributes:
@@ -390,7 +390,7 @@ class Service:
         body: _Request,
         kinds: Sequence[str],
         inputs: Sequence[Input],
-    ) -> Answer:
+    ) -> ModelOutputs:
         """Compute the texts of a request by the model that it names, or the first of these kinds.
 
         Args:
@@ -433,9 +433,11 @@ class Service:
         self.metrics.texts.labels(model.name).inc(len(inputs))
         self.metrics.tokens.labels(model.name).inc(tokens)
         request.scope["minibert"].update(model=model.name, texts=len(inputs), tokens=tokens)
-        return Answer(model, values, tokens, truncated)
+        return ModelOutputs(model, values, tokens, truncated)
 
-    def vectors(self, answer: Answer, sizes: Sequence[int], normalize: bool | None) -> Vectors:
+    def vectors(
+        self, answer: ModelOutputs, sizes: Sequence[int], normalize: bool | None
+    ) -> Vectors:
         """Return the vectors of an answer.
 
         Args:
@@ -747,7 +749,7 @@ def _add_openai(app: FastAPI, service: Service) -> None:
 
 async def _embeddings(
     service: Service, body: EmbeddingsRequest, request: Request
-) -> tuple[Answer, Vectors]:
+) -> tuple[ModelOutputs, Vectors]:
     """The answer to a request for vectors, and the vectors as they are asked for."""
     prompts = service.choose(body.model, EMBEDDERS).about.get("prompts", [])
     for kind in (body.input_type, body.task):
@@ -938,17 +940,17 @@ def _inputs(texts: Any) -> list[Input]:
 def _encoded(vectors: Vectors, encoding: str) -> list[Any]:
     """Vectors as numbers ("float", "binary", "ubinary"), or as clients decode them ("base64")."""
     if encoding != "base64":
-        numbers: list[Any] = quantize(vectors, VECTOR_PRECISIONS[encoding]).tolist()
+        numbers: list[Any] = quantize(vectors, PRECISION_OF_ENCODING[encoding]).tolist()
         return numbers
     return [base64.b64encode(vector.astype("<f4").tobytes()).decode() for vector in vectors]
 
 
-def _usage(answer: Answer) -> dict[str, Any]:
+def _usage(answer: ModelOutputs) -> dict[str, Any]:
     usage = {"prompt_tokens": answer.tokens, "total_tokens": answer.tokens}
     return {"model": answer.model.name, "usage": usage, "truncated": answer.truncated}
 
 
-def _reply(content: Any, answer: Answer) -> Response:
+def _reply(content: Any, answer: ModelOutputs) -> Response:
     headers = {}
     if answer.truncated:
         headers["X-Truncated"] = ",".join(map(str, answer.truncated[:MAX_INDICES]))

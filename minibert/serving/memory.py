@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 BASE_BYTES = 250e6
 BYTES_PER_WEIGHT = 2.85
 
-GROUPS = Path("/proc/self/cgroup")
+CGROUPS = Path("/proc/self/cgroup")
 MOUNT = Path("/sys/fs/cgroup")
 
 
@@ -61,7 +61,7 @@ def memory_limit() -> int | None:
 def _limit_files() -> Iterable[Path]:
     """The files with the limits of the control groups of this process, in versions 1 and 2."""
     try:
-        lines = GROUPS.read_text(encoding="utf-8").splitlines()
+        lines = CGROUPS.read_text(encoding="utf-8").splitlines()
     except OSError:
         return
     for line in lines:

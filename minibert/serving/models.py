@@ -46,7 +46,7 @@ Request = tuple[Rows, Settings]  # the row of one text
 
 # a request with more characters is tokenized in its own thread, so that others are not delayed
 MAX_CHARACTERS_AT_ONCE = 5000
-SURROGATE = "holds a lone surrogate (half a character, left by wrong decoding)."
+SURROGATE_FAULT = "holds a lone surrogate (half a character, left by wrong decoding)."
 
 
 class Served:
@@ -156,7 +156,7 @@ class Served:
                         verbose=False,
                     )
                 except ValueError:
-                    raise _invalid(index, SURROGATE) from None
+                    raise _invalid(index, SURROGATE_FAULT) from None
                 # ids alone take less memory than the tokens, which may be too many
                 _check_tokens(count := count + len(batch["input_ids"][0]), max_tokens)
                 if stopped.is_set():
@@ -258,7 +258,7 @@ class Served:
                 reason = f"holds token ids that this model lacks: they lie between 0 and {most}."
                 raise _invalid(index, reason) from None
             except ValueError:
-                raise _invalid(index, SURROGATE) from None
+                raise _invalid(index, SURROGATE_FAULT) from None
 
     def _row_of_ids(self, ids: list[int], tokenizer: BertTokenizer, settings: Settings) -> Rows:
         """The row that the text of these tokens has: with [CLS], the prompt's tokens and [SEP]."""

@@ -26,8 +26,8 @@ from torch import Tensor
 from minibert.base import PreTrainedModel
 from minibert.study.checking import (
     as_tensor,
-    check_batch,
     check_differentiable,
+    check_inputs,
     check_trace,
 )
 from minibert.study.trace import Trace, trace
@@ -231,7 +231,7 @@ def head_importance(
     total = torch.zeros(config.num_hidden_layers, config.num_attention_heads)
     sequences = 0
     for batch in batches:
-        check_batch("each of batches", batch)
+        check_inputs("each of batches", batch)
         contexts, gradients = _context_gradients(model, batch, loss)
         for i, (context, gradient) in enumerate(zip(contexts, gradients, strict=True)):
             shape = (*context.shape[:2], config.num_attention_heads, -1)
@@ -294,7 +294,7 @@ def integrated_gradients(
     Raises:
         ValueError: No batch with `input_ids`, no steps, or a target without a gradient.
     """
-    check_batch("batch", batch)
+    check_inputs("batch", batch)
     check_count("steps", steps)
     ids = batch["input_ids"]
     rest = {name: values for name, values in batch.items() if name != "input_ids"}
@@ -562,8 +562,8 @@ def _maps_of_sequence(probabilities: Any, seq: int) -> Tensor:
 
 def _check_texts(clean: Any, corrupted: Any, step: str) -> None:
     """Check that these are two single sequences of one length, and that a step has a layer."""
-    check_batch("clean", clean)
-    check_batch("corrupted", corrupted)
+    check_inputs("clean", clean)
+    check_inputs("corrupted", corrupted)
     if "{}" not in step:
         raise ArgumentError(
             "step", f'should have {{}} for the layer, "layer.{{}}.output", not {step!r}.'

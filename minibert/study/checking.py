@@ -47,7 +47,7 @@ def check_trace(t: Any) -> None:
         )
 
 
-def check_batch(name: str, batch: Any) -> None:
+def check_inputs(name: str, batch: Any) -> None:
     """Check that this is a batch with `input_ids`.
 
     Raises:

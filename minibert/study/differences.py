@@ -35,7 +35,7 @@ Target = Callable[[Any], Tensor]  # a model's output -> logits of its answers, (
 ROWS = 32  # sequences in one forward pass
 
 
-class Answer(NamedTuple):
+class Prediction(NamedTuple):
     """The most probable answer of the model, and its probability."""
 
     text: str
@@ -46,7 +46,7 @@ class Control(NamedTuple):
     """Heads that were switched off for comparison, and the answer without them."""
 
     heads: list[Head]
-    answer: Answer
+    answer: Prediction
 
 
 @dataclass(frozen=True)
@@ -75,9 +75,9 @@ class Carriers:
     layer: int
     heads: list[Head]
     attention: list[float]
-    first: Answer
-    second: Answer
-    cut: Answer
+    first: Prediction
+    second: Prediction
+    cut: Prediction
     controls: list[Control]
 
     @property
@@ -293,11 +293,11 @@ def _without(
     return torch.cat(results)
 
 
-def _best(model: PreTrainedModel, tokenizer: BertTokenizer, probabilities: Tensor) -> Answer:
+def _best(model: PreTrainedModel, tokenizer: BertTokenizer, probabilities: Tensor) -> Prediction:
     """Return the best of (answers,): a word of the vocabulary, a label of the model or a number."""
     index = int(probabilities.argmax())
     if len(probabilities) == len(tokenizer):
         text = tokenizer.convert_ids_to_tokens(index)
     else:
         text = model.config.id2label.get(index, str(index))
-    return Answer(str(text), probabilities[index].item())
+    return Prediction(str(text), probabilities[index].item())

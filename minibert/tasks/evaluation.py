@@ -39,7 +39,7 @@ from minibert.tasks.task import (
     Mistake,
     Statistic,
     Task,
-    rows_of,
+    read_rows,
     rows_that_fit,
 )
 from minibert.tasks.tokens import TokenTask
@@ -228,7 +228,7 @@ def evaluate(
         )
     skipped: list[BadRow] = []
     # a task of one's own may have another table for evaluation files, which may lack negatives
-    rows = rows_of(task, data, dev=is_own, skip=skipped if skip_bad_rows else None)
+    rows = read_rows(task, data, dev=is_own, skip=skipped if skip_bad_rows else None)
     examples = []
     unknown: dict[str, int] = {}
     limit = 0

@@ -101,7 +101,7 @@ class AnswerOptions(TaskOptions):
 
 
 @dataclass(frozen=True)
-class VectorOptions(TaskOptions):
+class SimilarityOptions(TaskOptions):
     """How vectors of texts are trained."""
 
     _: KW_ONLY
@@ -116,7 +116,7 @@ class VectorOptions(TaskOptions):
 
 
 @dataclass(frozen=True)
-class ScoreOptions(VectorOptions):
+class ScoreOptions(SimilarityOptions):
     """How vectors are trained on scores of pairs."""
 
     _: KW_ONLY

@@ -276,7 +276,7 @@ class Task:
         return None
 
 
-def rows_of(task: Task, data: Data, dev: bool = False, skip: Skipped = None) -> list[Row]:
+def read_rows(task: Task, data: Data, dev: bool = False, skip: Skipped = None) -> list[Row]:
     """As `task.read`, and the error of a bad row names the argument that leaves it out."""
     with _advice_of_bad_rows():
         return task.read(data, dev, skip)

@@ -14,7 +14,7 @@ from minibert.text.table import COLUMNS, Table
 from minibert.util.errors import Argument, Message
 from minibert.util.files import json_kind
 
-Record = tuple[str, int, Any, Any, str]
+RawRow = tuple[str, int, Any, Any, str]
 """What a format found: the unit of its number ("line"), its number, the values by column or what
 stands in their place, how it looks in the file, and what is wrong with it or nothing."""
 
@@ -63,7 +63,7 @@ class RowRequest:
         """All lines of text, also those that `undecoded` receives, with replacement characters."""
         return text_lines(self.file, self.table.encoding, undecoded, keep_bad=True)
 
-    def rows(self, records: Iterable[Record], is_typed: bool) -> Iterator[Row]:
+    def rows(self, records: Iterable[RawRow], is_typed: bool) -> Iterator[Row]:
         """Yield the rows that records are. Those that cannot be used are left out, or errors.
 
         Args:

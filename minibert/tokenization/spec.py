@@ -27,9 +27,9 @@ from minibert.compat.tokenizer_names import KEYWORDS, rename_older
 from minibert.tokenization import tokenizer_json
 from minibert.tokenization.added import AddedToken
 from minibert.tokenization.batch_rows import SIDES, Templates, bert_templates, parse_choice
-from minibert.tokenization.tokenizer_json import SPLITTING, Components, check_ids
+from minibert.tokenization.tokenizer_json import SPLITTING, Components, check_token_ids
 from minibert.tokenization.unicode import SPACES
-from minibert.tokenization.vocabulary import ALL_NAMED, MAX_VOCAB_SIZE, NAMED, as_list
+from minibert.tokenization.vocabulary import ALL_NAMED, MAX_VOCAB_SIZE, NAMED, token_list
 from minibert.util.checks import check_kind, warn
 from minibert.util.errors import ArgumentError
 from minibert.util.files import (
@@ -122,7 +122,7 @@ class TokenizerSpec:
         for side in ("padding_side", "truncation_side"):
             parse_choice(side, getattr(self, side), SIDES)
         if self.model_input_names is not None:
-            names = as_list("model_input_names", self.model_input_names)
+            names = token_list("model_input_names", self.model_input_names)
             object.__setattr__(self, "model_input_names", names)
         berts = {name: f"[{name.removesuffix('_token').upper()}]" for name in NAMED}
         object.__setattr__(self, "special_tokens", {**berts, **self.special_tokens})
@@ -159,7 +159,7 @@ class TokenizerSpec:
         if isinstance(vocab, str | os.PathLike):
             return cls.from_file(Path(vocab))
         if isinstance(vocab, Mapping):
-            check_ids(vocab.values())
+            check_token_ids(vocab.values())
             return cls(dict(vocab))
         tokens = () if vocab is None else vocab
         check_kind("vocab", tokens, Iterable, "a vocab.txt file, a list of tokens or a dict of ids")
@@ -196,7 +196,7 @@ class TokenizerSpec:
         check_size(path)
         content = read_json(path)
         try:
-            arguments = tokenizer_json.parse(content, special)
+            arguments = tokenizer_json.parse_tokenizer(content, special)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             reason = f"{type(error).__name__}: {error}"
             if isinstance(error, ValueError):
@@ -320,7 +320,7 @@ def _older_added_tokens(
     special = {str(token) for token in (*extra, *spec.special_tokens.values())}
     ids = _read_json(source, "added_tokens.json")
     with prefix_errors(f"{source}, added_tokens.json"):
-        check_ids(ids.values())
+        check_token_ids(ids.values())
         return {
             token_id: AddedToken(token, special=token in special) for token, token_id in ids.items()
         }
@@ -333,7 +333,7 @@ def _named_tokens(content: Mapping[str, Any]) -> dict[str, AddedToken]:
 
 def _extra_tokens(content: Mapping[str, Any]) -> list[AddedToken]:
     """Return the special tokens without a role."""
-    tokens = as_list("extra_special_tokens", content.get("extra_special_tokens") or [])
+    tokens = token_list("extra_special_tokens", content.get("extra_special_tokens") or [])
     return [AddedToken.of(token) for token in tokens]
 
 
@@ -347,7 +347,7 @@ def _parse_added_tokens(decoder: Any) -> dict[int, AddedToken] | None:
             "added_tokens_decoder", f"should give a token for each id, not {decoder!r:.60}."
         )
     added = {int(token_id): AddedToken.of(token) for token_id, token in decoder.items()}
-    check_ids(added)
+    check_token_ids(added)
     return added
 
 

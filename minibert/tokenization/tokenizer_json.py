@@ -134,12 +134,15 @@ class Components:
         )
 
 
-def parse(content: Mapping[str, Any], special_tokens: Mapping[str, Any]) -> dict[str, Any]:
+def parse_tokenizer(
+    content: Mapping[str, Any], special_tokens: Mapping[str, Any]
+) -> dict[str, Any]:
     """Return the fields of a `TokenizerSpec` that a tokenizer.json stands for.
 
     >>> model = {"type": "WordPiece", "continuing_subword_prefix": "##", "vocab": {"[UNK]": 0}}
     >>> splitting = {"type": "WhitespaceSplit"}
-    >>> fields = parse({"model": model, "pre_tokenizer": splitting, "post_processor": None}, {})
+    >>> content = {"model": model, "pre_tokenizer": splitting, "post_processor": None}
+    >>> fields = parse_tokenizer(content, {})
     >>> fields["do_lower_case"], fields["components"].source["pre_tokenizer"]
     (False, {'type': 'WhitespaceSplit'})
 
@@ -159,7 +162,7 @@ def parse(content: Mapping[str, Any], special_tokens: Mapping[str, Any]) -> dict
             f"with {CONTINUED!r} and a vocabulary."
         )
     added = content.get("added_tokens") or ()
-    check_ids([*model["vocab"].values(), *(token["id"] for token in added)])
+    check_token_ids([*model["vocab"].values(), *(token["id"] for token in added)])
     splitting, clean_text = parse_normalizer(content.get("normalizer"))
     components = Components.parse(
         {
@@ -376,7 +379,7 @@ def _parse_template(
     return RowTemplate(tuple(map(tuple, tokens)), tuple(map(tuple, types)), tuple(text_types))
 
 
-def check_ids(ids: Iterable[Any]) -> None:
+def check_token_ids(ids: Iterable[Any]) -> None:
     """Check that an embedding can have the ids.
 
     Raises:

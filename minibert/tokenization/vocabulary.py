@@ -118,7 +118,7 @@ class Vocabulary:
         self._added_ids: dict[str, int] = {}
         self.clean_up_tokenization_spaces = False
 
-        extra = as_list("extra_special_tokens", extra_special_tokens)
+        extra = token_list("extra_special_tokens", extra_special_tokens)
         self._add_from_files(added_tokens_decoder or {}, len(extra), name)
         self._add_special(special_tokens, extra, name)
 
@@ -289,7 +289,7 @@ class Vocabulary:
         with self._transaction() as new:
             for name, value in rename_older(special_tokens_dict).items():
                 if name == "extra_special_tokens":
-                    tokens = as_list(name, value)
+                    tokens = token_list(name, value)
                     before = new.extra_special_tokens
                     if replace_extra_special_tokens and tokens:
                         before = []
@@ -492,7 +492,7 @@ def _close_gaps(text: str) -> str:
     return text
 
 
-def as_list(name: str, tokens: Any) -> list[Any]:
+def token_list(name: str, tokens: Any) -> list[Any]:
     """Return tokens as a list, from a sequence or from the values of a mapping.
 
     Raises:

@@ -31,7 +31,7 @@ from minibert.tasks.task import (
     FilePath,
     Skipped,
     Task,
-    rows_of,
+    read_rows,
     rows_that_fit,
 )
 from minibert.text import BadRow, Row, left_out
@@ -45,7 +45,7 @@ from minibert.util.checks import amount, check_count, check_kind, warn
 from minibert.util.errors import Argument, ArgumentError, Message
 from minibert.util.progress import tell
 
-PARTS = ("the training rows", "the dev rows", "the test rows")
+IN_MEMORY = ("the training rows", "the dev rows", "the test rows")
 """What the report calls rows in memory."""
 
 
@@ -286,12 +286,12 @@ def _read_parts(
     train, dev, test = data
     names = [
         str(part) if isinstance(part, str | os.PathLike) else name
-        for part, name in zip(data, PARTS, strict=True)
+        for part, name in zip(data, IN_MEMORY, strict=True)
     ]
-    train_rows = rows_of(task, train, skip=skip)
-    test_rows = [] if test is None else rows_of(task, test, True, skip)
+    train_rows = read_rows(task, train, skip=skip)
+    test_rows = [] if test is None else read_rows(task, test, True, skip)
     if dev is not None:
-        return Parts(train_rows, rows_of(task, dev, True, skip), test_rows, names)
+        return Parts(train_rows, read_rows(task, dev, True, skip), test_rows, names)
     if held_out == 0:
         tell(f"training on all rows of {names[0]}: the model has no score")
         return Parts(train_rows, [], test_rows, names)

@@ -40,7 +40,7 @@ from minibert.util.checks import check_kind
 from minibert.util.errors import ArgumentError, Message
 from minibert.util.progress import tell
 
-Pair = tuple[Ids, Ids | None, int]
+IdPair = tuple[Ids, Ids | None, int]
 """The two texts of an example, or one text and None, and the label of the pair."""
 
 _LABELS = ("labels", "next_sentence_label")
@@ -120,7 +120,7 @@ def sentence_pairs(
     max_tokens: int,
     rng: np.random.Generator,
     sentence_order: bool = False,
-) -> list[Pair]:
+) -> list[IdPair]:
     """Split documents into pairs for next-sentence or sentence-order prediction.
 
     Args:
@@ -147,7 +147,7 @@ def sentence_pairs(
                 ".",
             )
         )
-    pairs: list[Pair] = []
+    pairs: list[IdPair] = []
     for number, document in enumerate(documents):
         start = 0
         while start < len(document):
@@ -183,13 +183,13 @@ def sentence_pairs(
 
 def single_texts(
     documents: Sequence[Document], max_tokens: int, rng: np.random.Generator
-) -> list[Pair]:
+) -> list[IdPair]:
     """Split documents into texts of `max_tokens`, for training without next-sentence prediction.
 
     Every token is in one text. The first text of a longer document has a random length, so that
     documents are split at other places in every epoch.
     """
-    texts: list[Pair] = []
+    texts: list[IdPair] = []
     for document in documents:
         text = np.concatenate(document)
         first = max_tokens
@@ -283,7 +283,7 @@ class PretrainingData:
         ]
         return [example for part in parts for example in self._examples(part, rng)]
 
-    def _examples(self, texts: Sequence[Pair], rng: np.random.Generator) -> Iterator[Example]:
+    def _examples(self, texts: Sequence[IdPair], rng: np.random.Generator) -> Iterator[Example]:
         """Join, mask and label the texts of some pairs."""
         rows = [self._join(first, second) for first, second, _ in texts]
         masked, labels = self._masking(np.concatenate(rows), rng)  # (tokens of all rows,)

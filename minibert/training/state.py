@@ -104,7 +104,7 @@ def write_state(folder: Path, state: dict[str, Any], keep: int) -> None:
             remove_abandoned(leftover)
         with replacing(path) as temporary:
             torch.save(state, temporary)
-            check_parts(temporary)
+            check_sums(temporary)
     except (OSError, RuntimeError, ValueError, zipfile.BadZipFile) as error:
         # a full disk raises each of these
         reason, remedy = "is the disk full?", "make room"
@@ -128,7 +128,7 @@ def remove_states(folder: str | os.PathLike[str], keep: int) -> None:
             Path(folder, STATES).rmdir()
 
 
-def check_parts(path: Path) -> None:
+def check_sums(path: Path) -> None:
     """Compare the parts of a file of torch.save with their checksums.
 
     The file is a zip file, whose checksums torch.load does not verify.
@@ -152,7 +152,7 @@ def read_state(path: Path) -> dict[str, Any]:
         ValueError: The file has been damaged or changed since it was written.
     """
     try:
-        check_parts(path)
+        check_sums(path)
         state = dict(torch.load(path, map_location="cpu", weights_only=True))
         is_complete = {"model", "random", "metric"} <= state.keys()
         dicts = (state["about"], state["best_scores"])

@@ -171,7 +171,7 @@ def test_the_page_tokenizes_like_the_tokenizer(opened: Opened) -> None:
     uncased = page_build.load_page_model("minibert-tiny")[1]
     cased = minibert.BertTokenizer(words, do_lower_case=False)
     small = minibert.BertModel(tiny_config())
-    own = {**live.embed(small, cased)["tokenizer"], "vocabulary": words}
+    own = {**live.embed_model(small, cased)["tokenizer"], "vocabulary": words}
     generator = random.Random(0)
     alphabet = [
         chr(code)

@@ -17,7 +17,7 @@ from tqdm import tqdm
 
 from minibert.cli import main
 from minibert.cli.parser import Parser
-from minibert.cli.running import prepared, run
+from minibert.cli.running import prepared, run_command
 
 
 def options_of(work: Any, **values: Any) -> argparse.Namespace:
@@ -42,7 +42,7 @@ def test_a_signal_ends_a_command_even_if_a_library_catches_it(
             raise
 
     with prepared([]):
-        assert run(options_of(work, output="nowhere/at/all")) == code
+        assert run_command(options_of(work, output="nowhere/at/all")) == code
     captured = capsys.readouterr()
     assert captured.err == "minibert: stopped: nothing was written to nowhere/at/all.\n"
 
@@ -55,9 +55,9 @@ def test_a_signal_does_not_affect_the_next_command(capsys: pytest.CaptureFixture
         raise ValueError("no")
 
     with prepared([]):
-        assert run(options_of(stopped)) == 130
+        assert run_command(options_of(stopped)) == 130
     with prepared([]):
-        assert run(options_of(failing)) == 1
+        assert run_command(options_of(failing)) == 1
     assert capsys.readouterr().err == "minibert: stopped.\nminibert export: no\n"
 
 
@@ -123,6 +123,6 @@ def test_a_missing_dependency_is_named_with_what_installs_it(
         raise ModuleNotFoundError("No module named 'torch.nn'", name="torch.nn")
 
     with prepared([]):
-        assert run(options_of(work)) == 1
+        assert run_command(options_of(work)) == 1
     error = capsys.readouterr().err
     assert "torch is not installed" in error and "pip install" in error

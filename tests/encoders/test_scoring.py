@@ -20,11 +20,11 @@ from minibert.encoders.arithmetic.scoring import (
     label_scores,
 )
 from minibert.encoders.auto import load_with_heads
-from minibert.encoders.folders.sentence_folder import ACTIVATIONS
+from minibert.encoders.folders.sentence_folder import ACTIVATION_CLASSES
 from minibert.util.checks import TruncationWarning
 
 
-@pytest.mark.parametrize("name", [*ACTIVATIONS, "Softmax"])
+@pytest.mark.parametrize("name", [*ACTIVATION_CLASSES, "Softmax"])
 @pytest.mark.parametrize("texts", [2, 0])
 def test_arrays_and_tensors_have_the_same_scores(name: str, texts: int) -> None:
     logits = np.array([[-200, -3, 0, 0.5], [1, 2, 30, 200]], dtype=np.float32)[:texts]

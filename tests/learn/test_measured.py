@@ -21,7 +21,7 @@ from test_page import inflate
 from minibert.learn import live
 from minibert.learn.build import load_page_model, part, phrasings_digest
 from minibert.learn.lesson import article, articles
-from minibert.learn.live import SIDES
+from minibert.learn.live import VISIBLE_SIDES
 
 LANGUAGES = ("en", "ko")
 
@@ -145,7 +145,7 @@ def test_results_belong_to_the_bundled_weights(
     model: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(live, "deflated", lambda data: "")  # the digest is of the numbers
-    assert model.measured["weights"] == live.embed(model.network, model.tokenizer)["digest"]
+    assert model.measured["weights"] == live.embed_model(model.network, model.tokenizer)["digest"]
 
 
 def test_patterns_of_heads(model: Model, sample: Any) -> None:
@@ -183,7 +183,9 @@ def test_hidden_pieces(model: Model, sample: Any) -> None:
         assert results[number]["piece"] == pieces[place]
         if number in wanted:
             found = [
-                sides for sides in SIDES if model.answer(text, place, sides=sides) == pieces[place]
+                sides
+                for sides in VISIBLE_SIDES
+                if model.answer(text, place, sides=sides) == pieces[place]
             ]
             assert results[number]["sides"] == found
         number += 1

@@ -29,8 +29,8 @@ from minibert.learn import build as page_build, live
 from minibert.learn.build import (
     MAIN,
     PAGE,
+    compress,
     load_page_model,
-    pack,
     page_data,
     part,
     render,
@@ -75,7 +75,7 @@ def random_model(name: str = "BertForPreTraining", **overrides: Any) -> Any:
 
 @given(st.lists(st.floats(-3e6, 3e6, width=32), min_size=1, max_size=20))
 def test_packed_values_are_rounded_to_the_digits_shown(values: list[float]) -> None:
-    packed = pack({"values": torch.tensor(values)})
+    packed = compress({"values": torch.tensor(values)})
     digits = packed["table"][0][2]
     for stored, value in zip(unpack(packed)["values"], values, strict=True):
         assert f"{stored:.{digits}f}".replace("-0.", "0.") == f"{value:.{digits}f}".replace(
@@ -90,7 +90,7 @@ def test_packing_uses_four_decimals_if_they_fit_and_floats_if_requested() -> Non
         "big": torch.tensor([9e5]),
         "no": torch.empty(0, 3),
     }
-    packed = pack(arrays, ["s"])
+    packed = compress(arrays, ["s"])
     assert [row[2:] for row in packed["table"]] == [[4, 16], [None, 32], [2, 32], [4, 16]]
     assert unpack(packed)["no"].shape == (0, 3) and unpack(packed)["s"] == [-30.0]
 
@@ -393,9 +393,9 @@ def test_the_page_of_a_bundled_model_stays_below_20_mb(
 ) -> None:
     """This holds for the longest text with all arrays in the page and for the longest of all."""
     model, tokenizer = load_page_model(name)
-    embedded = live.embed(model, tokenizer)
+    embedded = live.embed_model(model, tokenizer)
     # pack the model once for all pages
-    monkeypatch.setattr(page_build, "embed", lambda *_: embedded)
+    monkeypatch.setattr(page_build, "embed_model", lambda *_: embedded)
 
     def build_page(count: int) -> dict[str, Any]:
         data = page_data(model, tokenizer, ". " * (count - 2))

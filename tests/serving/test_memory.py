@@ -29,7 +29,7 @@ def test_the_limit_is_that_of_the_container(
 ) -> None:
     groups, name = GROUPS[case]
     (tmp_path / "cgroup").write_text(groups, encoding="utf-8")
-    monkeypatch.setattr(memory, "GROUPS", tmp_path / "cgroup")
+    monkeypatch.setattr(memory, "CGROUPS", tmp_path / "cgroup")
     monkeypatch.setattr(memory, "MOUNT", tmp_path / "mount")
     of_machine = memory.memory_limit()
     assert of_machine is not None and of_machine > 1 << 20

@@ -16,7 +16,7 @@ from sklearn.metrics import (
     roc_auc_score,
 )
 
-from minibert.encoders.rows.entity_tags import Span, entity_spans
+from minibert.encoders.rows.entity_tags import EntitySpan, entity_spans
 from minibert.tasks.metrics import (
     answer_scores,
     area_under_curve,
@@ -133,7 +133,7 @@ def test_answers_are_compared_without_articles_case_and_punctuation() -> None:
     ],
 )
 def test_schemes_of_tags(tags: str, spans: list[tuple[str, int, int]]) -> None:
-    assert entity_spans(tags.split()) == [Span(*span) for span in spans]
+    assert entity_spans(tags.split()) == [EntitySpan(*span) for span in spans]
 
 
 def conlleval_spans(tags: list[str]) -> set[tuple[str, int, int]]:

@@ -18,7 +18,7 @@ from pyarrow import feather, parquet
 
 from minibert.tasks.answers import AnswerTask
 from minibert.tasks.readers import read_conll, read_squad
-from minibert.tasks.task import rows_of
+from minibert.tasks.task import read_rows
 from minibert.tasks.tokens import TokenTask
 from minibert.text import BadRow, Table
 
@@ -203,9 +203,9 @@ def test_bad_rows_of_another_file_are_not_the_reason(tmp_path: Path) -> None:
     (tmp_path / "train.jsonl").write_text(good + '{"tokens": ["a"], "tags": []}\n', "utf-8")
     (tmp_path / "dev.tsv").write_text("\n\n", encoding="utf-8")
     skipped: list[BadRow] = []
-    assert len(rows_of(TokenTask(), tmp_path / "train.jsonl", skip=skipped)) == 1
+    assert len(read_rows(TokenTask(), tmp_path / "train.jsonl", skip=skipped)) == 1
     with pytest.raises(ValueError, match=r"dev\.tsv has no rows"):
-        rows_of(TokenTask(), tmp_path / "dev.tsv", dev=True, skip=skipped)
+        read_rows(TokenTask(), tmp_path / "dev.tsv", dev=True, skip=skipped)
     assert len(skipped) == 1
 
 
@@ -297,9 +297,9 @@ def test_rows_in_memory_may_hold_arrays() -> None:
 
 @pytest.mark.parametrize("row", ["a text", 5, None, (["Ann"], ["O"], ["x"])])
 def test_rows_in_memory_that_are_no_dicts(row: Any) -> None:
-    for read_rows in (read_conll, read_squad):
+    for read in (read_conll, read_squad):
         with pytest.raises(ValueError, match="data, row 1: the row should be a dict of columns"):
-            read_rows([row])
+            read([row])
 
 
 CONTEXT = "the tree is tall"

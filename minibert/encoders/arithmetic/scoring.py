@@ -95,7 +95,7 @@ def relevance_activation(config: BertConfig, name: str | None) -> str:
         name: What its folder says. None: nothing.
 
     Returns:
-        One of `minibert.encoders.folders.sentence_folder.ACTIVATIONS`.
+        One of `minibert.encoders.folders.sentence_folder.ACTIVATION_CLASSES`.
     """
     return name or ("Sigmoid" if config.num_labels == 1 else "Identity")
 
@@ -105,7 +105,7 @@ def activate(logits: Any, name: str) -> Any:
 
     Args:
         logits: (..., labels), an array or a tensor.
-        name: One of `minibert.encoders.folders.sentence_folder.ACTIVATIONS`, or "Softmax".
+        name: One of `minibert.encoders.folders.sentence_folder.ACTIVATION_CLASSES`, or "Softmax".
 
     Returns:
         The same shape, float32.

@@ -22,7 +22,7 @@ from minibert.encoders.arithmetic.steps import Dense, Normalize, Truncate, witho
 from minibert.encoders.encoder_options import HubOptions, part_of
 from minibert.encoders.folders.checkpoint import Checkpoint
 from minibert.encoders.folders.sentence_folder import (
-    ACTIVATIONS,
+    ACTIVATION_CLASSES,
     SentenceFolder,
     class_named,
     value_of,
@@ -155,7 +155,7 @@ def _read_dense(source: Source) -> Dense:
             f"{path} asks for a Dense with use_residual, which minibert does not have."
         )
     function = value_of(path, config, "activation_function", str, "torch.nn.Tanh")
-    activation = class_named(path, "activation", function, "torch", ACTIVATIONS)
+    activation = class_named(path, "activation", function, "torch", ACTIVATION_CLASSES)
     inputs = value_of(path, config, "in_features", int, 0)
     outputs = value_of(path, config, "out_features", int, 0)
     bias: bool = value_of(path, config, "bias", bool, True)

@@ -33,7 +33,7 @@ from minibert.util.files import parse_json, read_json, read_text, replacing, wri
 # the package of the modules in the first versions, which every version still finds
 MODULES = "sentence_transformers.models"
 # the classes of torch.nn that files of sentence-transformers may name
-ACTIVATIONS = ("Identity", "Tanh", "ReLU", "GELU", "SiLU", "Sigmoid")
+ACTIVATION_CLASSES = ("Identity", "Tanh", "ReLU", "GELU", "SiLU", "Sigmoid")
 # where the vectors or scores come from, for each task that minibert has
 TASK_OUTPUTS = {
     "feature-extraction": "last_hidden_state",
@@ -159,7 +159,7 @@ class SentenceFolder:
         return tokenizer
 
     def activation(self, config: BertConfig) -> str | None:
-        """The activation of a cross-encoder, one of `ACTIVATIONS`.
+        """The activation of a cross-encoder, one of `ACTIVATION_CLASSES`.
 
         Args:
             config: The model's, which names it in folders of older versions.
@@ -175,7 +175,7 @@ class SentenceFolder:
         ):
             if name is not None:
                 where = f"{self.transformer}/{file}"
-                return class_named(where, "activation", name, "torch", ACTIVATIONS)
+                return class_named(where, "activation", name, "torch", ACTIVATION_CLASSES)
         return None
 
 

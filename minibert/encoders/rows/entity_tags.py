@@ -5,7 +5,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 
-class Span(NamedTuple):
+class EntitySpan(NamedTuple):
     """Words `[first, end)` of a sentence that form an entity of a kind."""
 
     kind: str
@@ -18,7 +18,7 @@ PREFIXES = {"B": "B", "I": "I", "M": "I", "E": "E", "L": "E", "S": "S", "U": "S"
 UNNAMED = "_"  # the kind of an entity whose tags are a prefix alone, such as B
 
 
-def entity_spans(tags: Iterable[str]) -> list[Span]:
+def entity_spans(tags: Iterable[str]) -> list[EntitySpan]:
     """The entities of a sentence, as seqeval and conlleval find them.
 
     The rules hold for the schemes IOB1, IOB2, IOE, BIOES, BMES and BILOU, and for sequences that
@@ -32,7 +32,7 @@ def entity_spans(tags: Iterable[str]) -> list[Span]:
     Returns:
         The spans, in order.
     """
-    spans: list[Span] = []
+    spans: list[EntitySpan] = []
     open_kind: str | None = None  # the kind of the span that the next word may continue
     for position, tag in enumerate(tags):
         prefix, kind = split_prefix(tag)
@@ -42,7 +42,7 @@ def entity_spans(tags: Iterable[str]) -> list[Span]:
         if kind == open_kind and prefix not in ("B", "S"):
             spans[-1] = spans[-1]._replace(end=position + 1)
         else:
-            spans.append(Span(kind, position, position + 1))
+            spans.append(EntitySpan(kind, position, position + 1))
         open_kind = None if prefix in ("E", "S") else kind
     return spans
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 JOINERS = "\u200c\u200d"  # between the letters of a word, or the parts of an emoji
-SPECIAL_TOKENS = 3  # [CLS] question [SEP] context [SEP]
+SPECIALS_OF_PAIR = 3  # [CLS] question [SEP] context [SEP]
 Offsets = npt.NDArray[np.int64]
 """The place of each token in the context, `[start, end)` in characters, (tokens, 2).
 
@@ -245,7 +245,7 @@ def _question_lengths(tokenizer: BertTokenizer, questions: Sequence[str]) -> lis
 
 def _length_fault(question: str, tokens: int, max_length: int) -> Message | None:
     """What is wrong with a question of so many tokens, without a period, or None."""
-    room = max_length - SPECIAL_TOKENS - 1  # a token of the context
+    room = max_length - SPECIALS_OF_PAIR - 1  # a token of the context
     if tokens <= room:
         return None
     return Message(
@@ -302,7 +302,7 @@ def question_windows(
     for index, length in enumerate(_question_lengths(tokenizer, questions)):
         if fault := _length_fault(questions[index], length, max_length):
             raise ValueError(Message("The ", fault, "."))
-        own = min(max_length // 4, (max_length - length - SPECIAL_TOKENS) // 2)
+        own = min(max_length // 4, (max_length - length - SPECIALS_OF_PAIR) // 2)
         by_stride.setdefault(own if stride is None else stride, []).append(index)
     windows: list[Example] = []
     for size, indices in by_stride.items():

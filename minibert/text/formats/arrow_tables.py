@@ -24,7 +24,7 @@ from minibert.text.formats.format import (
     with_columns,
 )
 from minibert.text.lines import HEAD_BYTES, check_is_text
-from minibert.text.request import Record, RowRequest
+from minibert.text.request import RawRow, RowRequest
 from minibert.util.extras import need
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class ArrowTable(RowFormat, RowWriter, VectorFormat):
     def writer(self, file: IO[bytes], schema: Any) -> AbstractContextManager[Any]:
         """A writer with `write_table`."""
 
-    def records(self, request: RowRequest) -> Iterator[Record]:
+    def records(self, request: RowRequest) -> Iterator[RawRow]:
         """The rows of a table or of a part of it."""
         columns = list(request.needed) if request.only else None
         with self._open(request) as opened:

@@ -10,7 +10,7 @@ from typing import Any
 
 from minibert.text.formats.format import RowFormat, RowWriter, with_columns
 from minibert.text.lines import MAX_LINE_BYTES
-from minibert.text.request import Record, RowRequest
+from minibert.text.request import RawRow, RowRequest
 from minibert.text.rows import SHOWN_CHARACTERS, BadRow
 from minibert.text.table import Table
 from minibert.util.errors import Argument, Message
@@ -36,7 +36,7 @@ class Delimited(RowFormat, RowWriter):
 
     delimiter: str
 
-    def records(self, request: RowRequest) -> Iterator[Record]:
+    def records(self, request: RowRequest) -> Iterator[RawRow]:
         """A record for each line, or several lines where a field holds line breaks."""
         delimiter = request.table.delimiter or self.delimiter
         quoting = request.table.quoting or ("none" if delimiter == "\t" else "quoted")

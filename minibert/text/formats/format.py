@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from minibert.text.location import Location
-from minibert.text.request import Record, RowRequest
+from minibert.text.request import RawRow, RowRequest
 from minibert.text.rows import Row
 from minibert.text.table import Table
 from minibert.util.checks import warn
@@ -74,7 +74,7 @@ class RowFormat(Format):
     without_effect: tuple[str, ...] = ()
 
     @abstractmethod
-    def records(self, request: RowRequest) -> Iterator[Record]:
+    def records(self, request: RowRequest) -> Iterator[RawRow]:
         """Yield what stands in a file or in a part of it. `RowRequest.rows` makes rows of it."""
 
     def bounds(self, request: RowRequest, size: int, part_bytes: int) -> list[Bounds]:

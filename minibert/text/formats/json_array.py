@@ -10,7 +10,7 @@ from typing import Any
 from minibert.text.formats.format import RowFormat
 from minibert.text.lines import whole_text
 from minibert.text.location import Location
-from minibert.text.request import Record, RowRequest
+from minibert.text.request import RawRow, RowRequest
 from minibert.util.files import json_fault
 
 _SPACE = re.compile(r"[ \t\r\n]*")
@@ -26,7 +26,7 @@ class JsonArray(RowFormat):
     is_typed = True
     without_effect = ("columns", "delimiter", "quoting")
 
-    def records(self, request: RowRequest) -> Iterator[Record]:
+    def records(self, request: RowRequest) -> Iterator[RawRow]:
         """A record for each entry, with the line where it begins."""
         text = whole_text(request.file, request.table.encoding)
         text = text.replace("\r\n", "\n").replace("\r", "\n")

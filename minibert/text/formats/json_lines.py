@@ -19,7 +19,7 @@ from minibert.text.formats.json_array import has_surrogate
 from minibert.text.formats.plain_lines import bounds_of_lines
 from minibert.text.lines import text_lines
 from minibert.text.location import Location
-from minibert.text.request import Record, RowRequest
+from minibert.text.request import RawRow, RowRequest
 from minibert.util.files import json_fault, json_text
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class JsonLines(RowFormat, RowWriter, VectorFormat):
     without_effect = ("columns", "delimiter", "quoting")
     has_texts = True
 
-    def records(self, request: RowRequest) -> Iterator[Record]:
+    def records(self, request: RowRequest) -> Iterator[RawRow]:
         """A record for each line that is not blank."""
         unit = request.unit
         for number, line in request.lines():

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from minibert.text.formats.format import Bounds, RowFormat
 from minibert.text.lines import HEAD_BYTES, check_is_text, is_wide
 from minibert.text.location import Location
-from minibert.text.request import Record, RowRequest
+from minibert.text.request import RawRow, RowRequest
 from minibert.text.table import Table
 from minibert.util.errors import Argument, Message
 from minibert.util.files import RECIPES
@@ -23,7 +23,7 @@ class Lines(RowFormat):
     has_columns = False
     without_effect = ("quoting",)  # a column that is needed is an error
 
-    def records(self, request: RowRequest) -> Iterator[Record]:
+    def records(self, request: RowRequest) -> Iterator[RawRow]:
         """A record for each line."""
         others = [
             name for name in (*request.needed, *(request.table.columns or ())) if name != Table.text
