@@ -9,10 +9,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tiny_folder import tiny_folder
+from tiny_folder import classifier_folder, head_folder, tiny_folder
 
-from minibert import BertConfig, BertModel, BertTokenizer, SentenceEmbedder
+from minibert import (
+    BertConfig,
+    BertForMaskedLM,
+    BertForQuestionAnswering,
+    BertForTokenClassification,
+    BertModel,
+    BertTokenizer,
+    SentenceEmbedder,
+)
+from minibert.checkpoints.source import Source
 from minibert.encoders.arithmetic.steps import Dense
+from minibert.encoders.folders.checkpoint import Checkpoint
+from minibert.encoders.text_models import load_text_model
 from minibert.util.files import read_json, write_json
 from minibert.util.folders import PENDING
 
@@ -66,6 +77,9 @@ CASES: dict[str, Callable[[Path], None]] = {
         folder, "config_sentence_transformers.json", default_prompt_name="document"
     ),
     "a type in tokenizer.json": odd_normalizer,
+    "a surrogate in a prompt": lambda folder: changed(
+        folder, "config_sentence_transformers.json", prompts={"query": "\ud800: "}
+    ),
     "a long path": lambda folder: write_json(
         folder / "modules.json",
         [{"idx": 0, "type": "sentence_transformers.models.Transformer", "path": "1" * 400}],
@@ -81,6 +95,39 @@ def test_the_error_names_the_folder(folder: Path, case: str) -> None:
     CASES[case](folder)
     with pytest.raises((ValueError, FileNotFoundError), match="/model"):
         SentenceEmbedder.from_pretrained(folder)
+
+
+# how each kind of model is called with a text
+CALLS: dict[str, Callable[[Any, str], Any]] = {
+    "embedder": lambda model, text: model.encode(text),
+    "reranker": lambda model, text: model.predict([("trees", text)]),
+    "classifier": lambda model, text: model.classify(text),
+    "tagger": lambda model, text: model.find_entities(text),
+    "answers": lambda model, text: model.answer("trees", text),
+    "masked": lambda model, text: model.fill_mask(f"{text} [MASK]"),
+}
+
+
+@pytest.mark.parametrize("precision", ["exact", "fp32"])
+@pytest.mark.parametrize("kind", CALLS)
+def test_a_token_without_a_row_in_the_table(kind: Any, precision: Any, tmp_path: Path) -> None:
+    """It is found while a text is encoded. The error names the model, and the rest is computed."""
+    make: dict[str, Callable[[Path], Path]] = {
+        "embedder": tiny_folder,
+        "reranker": lambda path: classifier_folder(path, 1),
+        "classifier": lambda path: classifier_folder(path, 3),
+        "tagger": lambda path: head_folder(path, BertForTokenClassification),
+        "answers": lambda path: head_folder(path, BertForQuestionAnswering),
+        "masked": lambda path: head_folder(path, BertForMaskedLM),
+    }
+    folder = make[kind](tmp_path / "model")
+    vocabulary = folder / "vocab.txt"
+    rows = len(vocabulary.read_text(encoding="utf-8").splitlines())
+    vocabulary.write_text(vocabulary.read_text(encoding="utf-8") + "zzz\n", encoding="utf-8")
+    model = load_text_model(Checkpoint(Source(folder)), kind, precision=precision)
+    with pytest.raises(ValueError, match=f"model: input_ids contains {rows}, but"):
+        CALLS[kind](model, "trees zzz")
+    CALLS[kind](model, "trees")
 
 
 @pytest.mark.needs("links")
