@@ -406,8 +406,6 @@ class Service:
         if name is None and _is_for_first_model(request):
             name = self.choose().name
         model = self.choose(name, kinds)
-        if model.kind == "tagger" and not all(isinstance(text, str) for text in inputs):
-            raise HTTPException(422, "this model tags single texts, not pairs of texts.")
         self.check_size(model, inputs, body.prompt_name)
 
         async def compute() -> tuple[list[Rows], Any]:

@@ -6,6 +6,7 @@ import asyncio
 import copy
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import cache
 from threading import Event
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -17,6 +18,7 @@ from minibert.checkpoints.source import Source
 from minibert.encoders.arithmetic.scoring import TextScorer, class_activation, label_names
 from minibert.encoders.folders.checkpoint import Checkpoint
 from minibert.encoders.folders.kinds import NOUN_OF_KIND
+from minibert.encoders.folders.reading import Reading
 from minibert.encoders.rows.batched import Batched
 from minibert.encoders.rows.token_rows import (
     Pair,
@@ -46,6 +48,14 @@ Request = tuple[Rows, Settings]  # the row of one text
 
 # a request with more characters is tokenized in its own thread, so that others are not delayed
 MAX_CHARACTERS_AT_ONCE = 5000
+TRAINED_ON_PAIRS = (
+    "is a single text, but this model was trained on pairs of texts. /predict takes a pair as a "
+    "list of two strings."
+)
+TRAINED_ON_TEXTS = (
+    "is a pair of texts, but this model was trained on single texts. /predict takes several texts "
+    "as lists of one string each."
+)
 SURROGATE_FAULT = "holds a lone surrogate (half a character, left by wrong decoding)."
 
 
@@ -58,6 +68,7 @@ class Served:
         encoder: Computes vectors or logits (N, D) of rows, in one thread.
         about: Fields of `GET /v1/models`.
         activation: What turns the logits of a classifier or reranker into scores.
+        reading: How the model reads its inputs. None: not decided in training.
         queue: `max_wait_ms`, `max_tokens` and `max_pending` as in `Batched`.
     """
 
@@ -68,12 +79,14 @@ class Served:
         encoder: TextEncoder | TextScorer | Tagger,
         about: dict[str, Any],
         activation: str = "Identity",
+        reading: Reading | None = None,
         **queue: Any,
     ) -> None:
         self.name = name
         self.kind = kind
         self.about = about
         self.activation = activation
+        self._reading = reading or Reading()
         self.max_length = encoder.max_length
         self.vocab_size = len(encoder.tokenizer)
         self._tokenizer = encoder.tokenizer
@@ -99,9 +112,13 @@ class Served:
             max_tokens: Maximum tokens of all of them, after truncation.
 
         Raises:
-            HTTPException: A text with a lone surrogate, a prompt or token id that the model does
-                not have, or too many tokens.
+            HTTPException: A pair for a model of single texts or the other way round, a text with a
+                lone surrogate, a prompt or token id that the model does not have, or too many
+                tokens.
         """
+        for index, text in enumerate(inputs):
+            if not self._reading.accepts(isinstance(text, tuple)):
+                raise _invalid(index, TRAINED_ON_PAIRS if self._reading.pairs else TRAINED_ON_TEXTS)
 
         def read(stopped: Event) -> list[Request]:
             requests = []
@@ -421,19 +438,22 @@ def load_served(
         }
         return Served(name, "embedding", model, about, **queue)
     config: BertConfig = model.config
+    reading = Reading.of(config)
     labels = label_names(config)
     about = {"labels": labels, "precision": precision, "fingerprint": fingerprint}
     if kind == "tagger":
-        return Served(name, kind, model, about, **queue)
+        # a tagger reads single texts, whatever its folder says
+        reading = replace(reading, pairs=False)
+        return Served(name, kind, model, about, reading=reading, **queue)
     if config.problem_type == "multi_label_classification":
         from minibert.tasks.thresholds import thresholds_of
 
         about["thresholds"] = dict(zip(labels, thresholds_of(config).tolist(), strict=True))
     if config.num_labels > 1:
-        return Served(name, "classifier", model, about, class_activation(config), **queue)
+        return Served(name, "classifier", model, about, class_activation(config), reading, **queue)
     # as text-embeddings-inference, whatever the folder of the model says
     activation = "Identity" if config.problem_type == "regression" else "Sigmoid"
-    return Served(name, "reranker", model, about, activation, **queue)
+    return Served(name, "reranker", model, about, activation, reading, **queue)
 
 
 def __getattr__(name: str) -> Any:

@@ -899,7 +899,7 @@ class TestTaggersAndRegressions:
             single = client.post("/predict", json={"inputs": TEXTS[0]}).json()
             assert [span["word"] for span in single] == [span["word"] for span in expected[0]]
             pair = client.post("/predict", json={"inputs": TEXTS[:2]})
-            assert pair.status_code == 422 and "single texts, not pairs" in pair.text
+            assert pair.status_code == 422 and "trained on single texts" in pair.text
             assert client.get("/info").json()["model_type"]["tagger"]["id2label"]["1"] == "B-PER"
 
     def test_regression(self, folder: Path) -> None:
@@ -1122,6 +1122,56 @@ def test_thresholds_of_several_labels(tmp_path: Path) -> None:
         thresholds = client.get("/info").json()["model_type"]["classifier"]["thresholds"]
         assert thresholds == {"LABEL_0": 0.0, "LABEL_1": 1.0, "LABEL_2": 0.0}
         assert client.get("/v1/models").json()["data"][0]["thresholds"] == thresholds
+
+
+TWO = {"inputs": TEXTS[:2]}
+SEVERAL = {"inputs": [[TEXTS[0]], [TEXTS[1]]]}
+OF_A_QUERY = {"query": TEXTS[0], "texts": TEXTS[1:3]}
+PAIR_LAST = {"inputs": [[TEXTS[0]], TEXTS[:2]]}
+PAIRS = {"inputs": [TEXTS[:2], TEXTS[1:3]]}
+
+
+@pytest.mark.parametrize(
+    ("trained_on_pairs", "labels", "path", "body", "refused"),
+    [
+        (False, 3, "/predict", TWO, 0),
+        (False, 3, "/", TWO, 0),
+        (False, 3, "/predict", PAIR_LAST, 1),
+        (False, 3, "/predict", SEVERAL, None),
+        (False, 3, "/v1/classify", {"input": TEXTS[:2]}, None),
+        (False, 1, "/rerank", OF_A_QUERY, 0),
+        (False, 1, "/score", {"text_1": "a", "text_2": "b"}, 0),
+        (False, 1, "/predict", SEVERAL, None),
+        (True, 3, "/predict", TWO, None),
+        (True, 3, "/predict", PAIRS, None),
+        (True, 3, "/predict", SEVERAL, 0),
+        (True, 3, "/v1/classify", {"input": TEXTS[0]}, 0),
+        (True, 1, "/rerank", OF_A_QUERY, None),
+        (True, 1, "/predict", {"inputs": TEXTS[0]}, 0),
+        (None, 3, "/predict", PAIR_LAST, None),
+    ],
+)
+def test_texts_and_pairs_are_read_as_in_training(
+    trained_on_pairs: bool | None,
+    labels: int,
+    path: str,
+    body: Any,
+    refused: int | None,
+    tmp_path: Path,
+) -> None:
+    folder = classifier_folder(tmp_path / "trained", labels)
+    if trained_on_pairs is not None:
+        with_config(folder, minibert={"pairs": trained_on_pairs})
+    served = load_served("trained", Source(folder), precision=None, **QUEUE)
+    with TestClient(create_app([served])) as client:
+        answer = client.post(path, json=body)
+    if refused is None:
+        assert answer.status_code == 200, answer.text
+    else:
+        assert answer.status_code == 422
+        noun = "pairs of texts" if trained_on_pairs else "single texts"
+        assert f"the text at index {refused} is " in answer.text
+        assert f"this model was trained on {noun}" in answer.text
 
 
 def test_saturated_scores_keep_the_order_of_the_logits(tmp_path: Path) -> None:

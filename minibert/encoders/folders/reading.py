@@ -66,17 +66,26 @@ class Reading:
         except (TypeError, ValueError) as error:
             raise ValueError(f"config.json is damaged in {KEY!r}: {error}") from None
 
+    def accepts(self, has_pairs: bool) -> bool:
+        """Whether inputs are what the model was trained on, as far as that is known.
+
+        Args:
+            has_pairs: Whether they are pairs of texts.
+        """
+        return self.pairs in (None, has_pairs)
+
     def check_pairs(self, has_pairs: bool) -> None:
-        """Check that inputs are what the model was trained on, where that is known.
+        """Check that inputs are what the model was trained on, as `accepts`.
 
         Raises:
             ValueError: Pairs are missing, or are passed to a model of single texts.
         """
-        if self.pairs and not has_pairs:
-            raise ArgumentError(
-                "pairs", "is missing: this model was trained on pairs of texts. Pass the second."
-            )
-        if self.pairs is False and has_pairs:
+        if not self.accepts(has_pairs):
+            if self.pairs:
+                raise ArgumentError(
+                    "pairs",
+                    "is missing: this model was trained on pairs of texts. Pass the second.",
+                )
             raise ArgumentError(
                 "pairs",
                 "has second texts, but this model was trained on single texts. Leave pairs out.",
