@@ -51,6 +51,7 @@ from minibert.encoders.rows.token_rows import (
     list_texts,
     tokenize_rows,
 )
+from minibert.encoders.rows.unread import UnreadTexts
 from minibert.encoders.rows.words import WordVectors, merge_tokens
 from minibert.inference.batching import BATCH_TOKENS, Report
 from minibert.util.checks import check_count, warn, warn_of_truncation
@@ -90,7 +91,7 @@ class TextModel:
         ValueError: A prompt that does not exist, or a `max_length` beyond the positions.
     """
 
-    _coverage: Coverage | None = None  # made for the first text beyond ASCII
+    _coverage: Coverage | None = None  # made for the first texts
     _has_warned_of_unread = False
     model: Any
     truncate_dim: int | None = None  # dimensions that an embedder's vectors keep. None: all
@@ -258,15 +259,22 @@ class TextModel:
             normalize=chosen.normalize_embeddings,
         )
 
-    def rows(self, texts: Sequence[Any], settings: Settings) -> Rows:
+    def rows(
+        self, texts: Sequence[Any], settings: Settings, unread: UnreadTexts | None = None
+    ) -> Rows:
         """The token ids of texts, or of pairs of texts.
 
         Args:
             texts: TextsOrPairs, or pairs of texts.
             settings: Their prompt, and what happens to long ones.
+            unread: Counts those that the vocabulary cannot read, where the texts are a part of an
+                input. None: they are all, so a warning reports them.
         """
         rows = tokenize_rows(self.tokenizer, list(texts), self.max_length, settings)
-        self.warn_of_unread(rows, settings)
+        if unread is None:
+            self.warn_of_unread(rows, settings)
+        else:
+            self._count_unread(rows, settings, unread)
         return rows
 
     def warn_of_unread(self, rows: Rows, settings: Settings) -> None:
@@ -278,43 +286,77 @@ class TextModel:
             rows: The tokenized texts.
             settings: How they were tokenized.
         """
-        texts = (row.text if isinstance(row.text, str) else " ".join(row.text) for row in rows.rows)
-        ids = (row.windows[0] for row in rows.rows)
-        self.warn_of_unread_ids(texts, ids, settings.prefix_length, rows.indices)
+        if not self._has_warned_of_unread:
+            unread = UnreadTexts()
+            self._count_unread(rows, settings, unread)
+            self.report_unread(unread)
 
-    def warn_of_unread_ids(
-        self,
-        texts: Iterable[str],
-        ids: Iterable[Sequence[int]],
-        prefix_length: int = 0,
-        indices: Sequence[int] | None = None,
-    ) -> None:
+    def warn_of_unread_ids(self, texts: Iterable[str], ids: Iterable[Sequence[int]]) -> None:
         """As `warn_of_unread`, of texts and their token ids.
 
         Args:
             texts: Distinct texts.
             ids: The token ids of each, or of its beginning.
-            prefix_length: Tokens of each that are not the text's.
-            indices: The index of the text of each input. None: each text is an input.
         """
-        if self._has_warned_of_unread:
+        if not self._has_warned_of_unread:
+            unread = UnreadTexts()
+            self._count_unread_ids(texts, ids, None, unread)
+            self.report_unread(unread)
+
+    def report_unread(self, unread: UnreadTexts, is_beginning: bool = False) -> None:
+        """Warn of texts that the vocabulary cannot read.
+
+        Args:
+            unread: The texts. Those that were reported alone need no other warning.
+            is_beginning: Whether other texts of the input may follow. Of a long input the beginning
+                is reported as soon as it has such texts, because a run may take days.
+        """
+        if is_beginning and (unread.reported or unread.total < CHUNK_TEXTS):
             return
-        unread: dict[int, str] = {}  # by the index of the text
+        if unread.count > unread.reported:
+            unread.reported = unread.count
+            self._has_warned_of_unread = True
+            coverage = self._known_coverage()
+            warn(coverage.warning(unread.sample, unread.count, unread.total, is_beginning))
+
+    def _count_unread(self, rows: Rows, settings: Settings, unread: UnreadTexts) -> None:
+        """Add the inputs of rows that the vocabulary cannot read."""
+        texts = (row.text if isinstance(row.text, str) else " ".join(row.text) for row in rows.rows)
+        ids = (row.windows[0][settings.prefix_length :] for row in rows.rows)
+        self._count_unread_ids(texts, ids, rows.indices, unread)
+
+    def _count_unread_ids(
+        self,
+        texts: Iterable[str],
+        ids: Iterable[Sequence[int]],
+        indices: Sequence[int] | None,
+        unread: UnreadTexts,
+    ) -> None:
+        """Add the texts that the vocabulary cannot read.
+
+        Args:
+            texts: Distinct texts.
+            ids: The token ids of each, or of its beginning.
+            indices: The index of the text of each input. None: each text is an input.
+            unread: What they are added to.
+        """
+        coverage = self._known_coverage()
+        unread_texts: dict[int, str] = {}  # by the index of the text
         count = 0
         for index, (text, row) in enumerate(zip(texts, ids, strict=True)):
             count = index + 1
-            if not text.isascii():
-                if self._coverage is None:
-                    from minibert.tokenization.coverage import Coverage
+            if not coverage.surely_reads(text) and not coverage.can_read(row):
+                unread_texts[index] = text
+        inputs = range(count) if indices is None else indices
+        affected = sum(index in unread_texts for index in inputs) if unread_texts else 0
+        unread.add(affected, len(inputs), list(unread_texts.values()))
 
-                    self._coverage = Coverage(self.tokenizer)
-                if not self._coverage.can_read(row[prefix_length:]):
-                    unread[index] = text
-        if unread and self._coverage is not None:
-            self._has_warned_of_unread = True
-            inputs = range(count) if indices is None else indices
-            affected = sum(index in unread for index in inputs)
-            warn(self._coverage.warning(list(unread.values()), affected, len(inputs)))
+    def _known_coverage(self) -> Coverage:
+        if self._coverage is None:
+            from minibert.tokenization.coverage import Coverage
+
+            self._coverage = Coverage(self.tokenizer)
+        return self._coverage
 
     def _prompt_of(self, name: str | None) -> str:
         """The prompt of this name, "" for None.
@@ -572,20 +614,29 @@ class TextEncoder(TextModel):
     def _chunks(
         self, texts: Iterator[Any], size: int, settings: Settings, progress: Progress
     ) -> Iterator[tuple[list[Any], Vectors]]:
-        """The next `size` texts and their vectors, and at the end a warning of truncated ones."""
+        """The next `size` texts and their vectors, and at the end warnings that count all texts."""
         count = 0
         overlong = 0
+        unread = None if self._has_warned_of_unread else UnreadTexts()
         while chunk := list(islice(texts, size)):
-            vectors, rows = self.encode_chunk(chunk, settings, progress)
+            vectors, rows = self.encode_chunk(chunk, settings, progress, unread)
             count += len(chunk)
             overlong += rows.overlong
+            if unread is not None:
+                self.report_unread(unread, is_beginning=True)
             yield chunk, vectors
+        if unread is not None:
+            self.report_unread(unread)
         if settings.overflow == "truncate":
             advice = Message("Pass ", Argument("overflow", "mean"), " to encode them in windows.")
             warn_of_truncation(overlong, count, self.max_length, advice)
 
     def encode_chunk(
-        self, texts: list[Any], settings: Settings, progress: Progress = SILENT
+        self,
+        texts: list[Any],
+        settings: Settings,
+        progress: Progress = SILENT,
+        unread: UnreadTexts | None = None,
     ) -> tuple[Vectors, Rows]:
         """Vectors (N, D) of texts that are sorted together, and their rows. All encoding uses it.
 
@@ -595,8 +646,9 @@ class TextEncoder(TextModel):
             texts: TextsOrPairs or pairs of texts.
             settings: How.
             progress: Counts them.
+            unread: As in `rows`.
         """
-        rows = self.rows(texts, settings)
+        rows = self.rows(texts, settings, unread)
         return self.encode_rows(rows, settings, rows.progress_callback(progress)), rows
 
     def encode_rows(self, rows: Rows, settings: Settings, report: Report | None = None) -> Vectors:

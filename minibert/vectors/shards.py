@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain, islice
 from multiprocessing import active_children, current_process, get_context, parent_process
 from pathlib import Path
@@ -42,6 +42,7 @@ from minibert.encoders.rows.token_rows import (
     check_texts,
     iter_texts,
 )
+from minibert.encoders.rows.unread import UnreadTexts
 from minibert.encoders.text_encoder import TextEncoder
 from minibert.text.formats import SHARD_FORMATS, VECTOR_FORMATS, Entry, VectorFormat, vector_format
 from minibert.text.formats.arrow_tables import MIXED_IDS
@@ -136,8 +137,16 @@ def encode_to_file(
     chunks = _chunks(entries, CHUNK_TEXTS, form)
     settings = embedder.settings(**embedder.with_prompt_for("document", options))
     run = _Run(embedder, settings, form)
+
+    def reported() -> Iterator[list[Entry]]:
+        for chunk in chunks:
+            embedder.report_unread(run.unread, is_beginning=True)
+            yield chunk
+
     with Progress(show_progress, total) as progress, target.replacing() as temporary:
-        return run.write(temporary, chunks, progress)
+        report = run.write(temporary, reported(), progress)
+    embedder.report_unread(run.unread)
+    return report
 
 
 @takes(VectorOptions)
@@ -253,12 +262,14 @@ def encode_to_shards(
                 parts = (run.write_shard(number, shard, progress) for number, shard in shards())
             for part in parts:
                 report.add(part)
+                embedder.report_unread(run.unread, is_beginning=True)
             if stop_requested():
                 done = f" Complete shards in {folder}: {report.shards + report.skipped}."
                 if replaces:
                     done = f" {folder} is as it was."
                 raise KeyboardInterrupt(f"stopped.{done} Run the same command to resume.")
             run.folder.finish(count, lines, run.about(), update)
+    embedder.report_unread(run.unread)
     return report
 
 
@@ -425,6 +436,7 @@ class _Run:
     update: bool = False  # shards of other texts are written again
     folder: VectorFolder | None = None
     old_vectors: KeptVectors | None = None  # of an update
+    unread: UnreadTexts = field(default_factory=UnreadTexts)  # of the texts that were computed
 
     @property
     def dimension(self) -> int:
@@ -455,7 +467,7 @@ class _Run:
     def _vectors(self, texts: list[str], progress: Progress) -> tuple[Vectors, CorpusReport]:
         """The vectors of texts, (N, D), of which those without old vectors are computed."""
         if self.old_vectors is None:
-            vectors, rows = self.embedder.encode_chunk(texts, self.settings, progress)
+            vectors, rows = self.embedder.encode_chunk(texts, self.settings, progress, self.unread)
             return vectors, CorpusReport(len(texts), rows.tokens, rows.overlong)
         vectors = np.empty((len(texts), self.dimension), np.float32)
         new = self.old_vectors.fill(vectors, texts)
@@ -463,7 +475,7 @@ class _Run:
         progress.add(counts.kept)
         if new:
             vectors[new], rows = self.embedder.encode_chunk(
-                [texts[place] for place in new], self.settings, progress
+                [texts[place] for place in new], self.settings, progress, self.unread
             )
             counts.tokens = rows.tokens
             counts.overlong = rows.overlong
@@ -511,16 +523,17 @@ def _in_processes(
     ):
         # in a file: a process that ends early does not read what it is sent, and sending would wait
         Path(folder, _RUN).write_bytes(pickle.dumps(run))
-        waiting: deque[tuple[int, Future[tuple[CorpusReport, list[str]]]]] = deque()
+        waiting: deque[tuple[int, Future[tuple[CorpusReport, list[str], UnreadTexts]]]] = deque()
         try:
             for shard in chain(shards, [None] * processes):
                 if shard is not None:
                     waiting.append((len(shard[1]), pool.submit(_write_shard, *shard)))
                 if waiting and (shard is None or len(waiting) > processes):
                     texts, future = waiting.popleft()
-                    report, messages = future.result()
+                    report, messages, unread = future.result()
                     for message in messages:
                         warn(message)
+                    run.unread.add(unread.count, unread.total, unread.sample)
                     progress.add(texts, report.tokens)
                     yield report
         except BrokenProcessPool:  # the pool has ended the other processes
@@ -560,9 +573,10 @@ def _end_with_parent() -> None:
     os._exit(1)
 
 
-def _write_shard(number: int, entries: list[Entry]) -> tuple[CorpusReport, list[str]]:
-    """The report of a shard, and the messages of its warnings."""
+def _write_shard(number: int, entries: list[Entry]) -> tuple[CorpusReport, list[str], UnreadTexts]:
+    """The report of a shard, the messages of its warnings, and its texts that cannot be read."""
+    _run.unread = UnreadTexts()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         report = _run.write_shard(number, entries)
-    return report, [message_of(warning.message) for warning in caught]
+    return report, [message_of(warning.message) for warning in caught], _run.unread

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -37,6 +38,10 @@ DECOMPOSED = [unicodedata.normalize("NFD", text) for text in KOREAN]
         ("minibert-ko", ["我喜欢猫", "今天下雨"], "Another model"),
         ("minibert-en", ["Кошка спит на диване"], "cannot read the text"),
         ("minibert-ko", ["แมวกำลังนอน"], "Another model"),
+        ("minibert-tiny", ["แมวกำลังนอน 12"], "Another model"),
+        ("minibert-ko", ["The cat sleeps.", "Where is my book?"], "cannot read 2 of 2 texts"),
+        ("minibert-ko", ["It rains in Seoul."], "Try minibert-en"),
+        ("minibert-ko", [*KOREAN, "Qu'est-ce que c'est déjà?"], "cannot read 1 of 4 texts"),
     ],
 )
 def test_what_cannot_be_read_and_what_helps(model: str, texts: list[str], advice: str) -> None:
@@ -47,12 +52,33 @@ def test_what_cannot_be_read_and_what_helps(model: str, texts: list[str], advice
 @pytest.mark.parametrize(
     ("model", "texts"),
     [
-        ("minibert-ko", [*KOREAN, "비가 와", "ㅋㅋ 재밌다", "Hello!", "12.5 kg", ""]),
-        ("minibert-en", ["Où est la gare?", "naïve café", "“quoted” — 5 €", "I love it 😀", ""]),
+        ("minibert-ko", [*KOREAN, "비가 와", "ㅋㅋ 재밌다", "KBS, MBC, SBS, LG", "12.5 kg", ""]),
+        ("minibert-ko", ["1 + 1 = 2 (3:45)", "LG전자 TV를 샀다", "👍👍👍", "2024. 5. 3."]),
+        (
+            "minibert-en",
+            [
+                "Pneumonoultramicroscopic",
+                "x = f(a, b, c)",
+                "Où est la gare?",
+                "naïve café",
+                "“quoted” — 5 €",
+                "I love it 😀",
+                "",
+            ],
+        ),
     ],
 )
 def test_ordinary_texts_can_be_read(model: str, texts: list[str]) -> None:
     assert unread_warning(BertTokenizer.from_pretrained(model), texts) == ""
+
+
+def test_a_small_vocabulary_has_the_script_of_most_of_its_words() -> None:
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    letters = [prefix + letter for letter in "catdoghewin" for prefix in ("", "##")]
+    tokenizer = BertTokenizer([*special, *dict.fromkeys(letters), "the", "고양이"])
+    assert unread_warning(tokenizer, ["a cat and a dog"]) == ""
+    tokenizer = BertTokenizer([*special, *dict.fromkeys(letters), "고양이", "강아지", "the"])
+    assert "cannot read the text" in unread_warning(tokenizer, ["hi a cat"])
 
 
 def test_the_whole_input_is_looked_at() -> None:
@@ -69,6 +95,42 @@ def test_encoding_warns_once_and_changes_no_vector(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert np.array_equal(embedder.encode([*LINES, *KOREAN]), vectors)
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_corpus_is_counted_over_all_its_parts(processes: int, tmp_path: Path) -> None:
+    embedder = SentenceEmbedder.from_pretrained("minibert-tiny")
+    texts = [*["the cat sleeps"] * 5, *KOREAN * 3, "the dog"]
+    with pytest.warns(UserWarning, match="cannot read 9 of 15 texts.*Try minibert-ko") as record:
+        encode_to_shards(embedder, texts, tmp_path / "v", shard_size=4, processes=processes)
+    assert len(record) == 1
+    assert encode_to_shards(embedder, texts, tmp_path / "v").skipped == 4
+
+
+def test_the_beginning_of_a_long_corpus_is_reported_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("minibert.encoders.text_encoder.CHUNK_TEXTS", 4)
+    embedder = SentenceEmbedder.from_pretrained("minibert-tiny")
+    read = []
+
+    def texts() -> Iterator[str]:
+        for number, text in enumerate([*KOREAN, "the cat", *["the dog"] * 8, KOREAN[0]]):
+            read.append(len(record))
+            yield f"{text} {number}"
+
+    with pytest.warns(UserWarning) as record:
+        encode_to_shards(embedder, texts(), tmp_path / "v", shard_size=4)
+    assert read == [*[0] * 4, *[1] * 9]
+    first, last = (str(warning.message) for warning in record)
+    assert "cannot read 3 of the first 4 texts" in first and "cannot read 4 of 13 texts" in last
+
+
+def test_a_stream_is_counted_over_all_its_chunks() -> None:
+    embedder = SentenceEmbedder.from_pretrained("minibert-tiny")
+    with pytest.warns(UserWarning, match="cannot read 9 of 12 texts") as record:
+        list(embedder.encode_stream([*KOREAN * 3, *["the dog"] * 3], chunk_size=2))
+    assert len(record) == 1
 
 
 def test_scores_and_shards_warn_too(tmp_path: Path) -> None:
