@@ -35,7 +35,7 @@ from minibert.cli.results import (
     report,
 )
 from minibert.cli.texts import rows_of
-from minibert.util.checks import amount
+from minibert.util.checks import amount, warn
 from minibert.util.extras import need
 from minibert.util.files import parse_json, read_json, read_text
 from minibert.util.progress import Progress, counted, is_watched
@@ -188,9 +188,11 @@ def tokenize(options: argparse.Namespace) -> None:
     with ResultPrinter(options) as results:
         if results.as_text:
             warn_of_coverage(tokenizer, texts)
+        longest = 0
         for text in counted(texts, "texts", is_watched(printing=True)):
-            encoding = tokenizer(text, return_offsets_mapping=True)
+            encoding = tokenizer(text, return_offsets_mapping=True, verbose=False)
             ids = encoding["input_ids"]
+            longest = max(longest, len(ids))
             spans = [list(span) for span in encoding["offset_mapping"]]
             tokens = tokenizer.convert_ids_to_tokens(ids)
             width = max(len(token) for token in tokens)
@@ -200,6 +202,8 @@ def tokenize(options: argparse.Namespace) -> None:
             ]
             record = {"text": text, "tokens": tokens, "input_ids": ids, "offsets": spans}
             results.show(record, "\n".join(lines))
+    if longest > tokenizer.model_max_length:
+        warn(f"a text has {longest} tokens, but the model takes {tokenizer.model_max_length}.")
 
 
 def add_view(parser: Parser) -> None:

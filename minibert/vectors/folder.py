@@ -67,6 +67,9 @@ CONFIG_OF_ENCODER = (
     "type_vocab_size",
 )
 
+# the argument of a search that is a setting of its corpus
+OPTIONS = {"prompt": "document_prompt", "precision": "precision"}
+
 _RESTORE = "run the same minibert embed again, which makes it anew, or copy the folder again."
 
 ShardRecord = dict[str, Any]
@@ -298,7 +301,8 @@ class VectorFolder:
         if embedder.similarity_fn_name == "cosine":
             recorded_settings = _without_normalization(recorded_settings)
             current = _without_normalization(current)
-        _check_settings(self.location, recorded_settings, current)
+        dimensions = (self.manifest["dimension"], embedder.dimension)
+        _check_settings(self.location, recorded_settings, current, *dimensions)
         recorded = self.digests()
         current_digests = np.array([text_digest(text) for text in texts], dtype=recorded.dtype)
         changed = np.flatnonzero(recorded != current_digests)
@@ -698,11 +702,22 @@ def _without_normalization(settings: dict[str, Any]) -> dict[str, Any]:
     return {**settings, "normalize_embeddings": False, "steps": steps}
 
 
-def _check_settings(folder: Location, recorded: dict[str, Any], current: dict[str, Any]) -> None:
+def _check_settings(
+    folder: Location,
+    recorded: dict[str, Any],
+    current: dict[str, Any],
+    recorded_dimension: int,
+    dimension: int,
+) -> None:
     names = ("precision", "pooling", "layers", "layer_weights", "include_prompt", "steps", "prompt")
     # the operators of fp32 differ from those of transformers in the last bits alone
     recorded, current = (
-        {**settings, "precision": settings.get("precision") or "fp32"}
+        {
+            **settings,
+            "precision": settings.get("precision") or "fp32",
+            # it shows in the dimension, and a call can truncate, too
+            "steps": [step for step in settings.get("steps", []) if step != "Truncate()"],
+        }
         for settings in (recorded, current)
     )
     difference = _difference(recorded, current, (*names, "normalize_embeddings"))
@@ -716,9 +731,21 @@ def _check_settings(folder: Location, recorded: dict[str, Any], current: dict[st
             f"{folder} was made by another model or tokenizer{details}: search it with the one "
             "that made it."
         )
-    if difference:
+    if recorded_dimension != dimension and not difference:
         raise ValueError(
-            f"{folder} was made with {difference}: search it with the same, or make it again."
+            Message(
+                f"{folder} has vectors of {recorded_dimension} dimensions, not {dimension}: pass ",
+                Argument("truncate_dim", recorded_dimension),
+                ", or make it again.",
+            )
+        )
+    if difference:
+        name, _, _ = difference.partition(" ")
+        same = Message("search it with the same")
+        if name in OPTIONS and recorded.get(name) is not None:
+            same = Message("pass ", Argument(OPTIONS[name], recorded[name]))
+        raise ValueError(
+            Message(f"{folder} was made with {difference}: ", same, ", or make it again.")
         )
 
 
@@ -735,25 +762,35 @@ def _check_samples(
     rows = embedder.rows([texts[number] for number in samples], settings)
     expected = embedder.encode_rows(rows, settings)
     if vectors.shape[1] != expected.shape[1]:
+        truncated: str | Message = ""
+        if vectors.shape[1] < expected.shape[1]:
+            truncate_dim = Argument("truncate_dim", vectors.shape[1])
+            truncated = Message(" If they were truncated, pass ", truncate_dim, ".")
         raise ValueError(
-            f"{location} was made by another model or with another pooling: its vectors have "
-            f"{vectors.shape[1]} dimensions, not {expected.shape[1]}."
+            Message(
+                f"{location} was made by another model or with another pooling: its vectors have "
+                f"{vectors.shape[1]} dimensions, not {expected.shape[1]}.",
+                truncated,
+            )
         )
-    names = "pooling or prompt"
+    names = Message("pooling or prompt (", Argument("document_prompt", ...), ")")
     # long texts may have been truncated elsewhere, or averaged over windows
     passed_over = rows.truncated
     if len(passed_over) == len(samples):
         passed_over = []
-        names = "pooling, prompt, max_length or overflow"
+        names = Message("pooling, prompt, ", Argument("max_length"), " or ", Argument("overflow"))
     for index, (number, vector) in enumerate(zip(samples, expected, strict=True)):
         if index in passed_over:
             continue
         cosine = pairwise_similarity(vectors[number], vector).item()
         if not cosine >= SAME:  # a vector that is not finite has no cosine
             raise ValueError(
-                f"{location} was made by another model, with another {names}, or from other texts: "
-                f"vector {number + 1} has a cosine of {cosine:.2f} with that of its text. Make it "
-                "anew by minibert embed."
+                Message(
+                    f"{location} was made by another model, with another ",
+                    names,
+                    f", or from other texts: vector {number + 1} has a cosine of {cosine:.2f} with "
+                    "that of its text. Make it anew by minibert embed.",
+                )
             )
         lengths = [float(np.linalg.norm(one)) for one in (vectors[number], vector)]
         if embedder.similarity_fn_name != "cosine" and min(lengths) < SAME * max(lengths):

@@ -103,6 +103,41 @@ def test_settings_that_keep_cosines_are_accepted(bert: Path, tmp_path: Path) -> 
         open_checked_vectors(tmp_path, by_dot_products, LINES)
 
 
+@pytest.mark.parametrize("place", ["v/", "v.npy"])
+def test_a_search_names_the_option_that_its_corpus_had(
+    place: str, bert: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    corpus = tmp_path / "lines.txt"
+    corpus.write_text("\n".join(LINES[:20]), encoding="utf-8")
+    of_all = ["--model", str(bert)]
+    search = ["search", "trees", *of_all, "--corpus", str(corpus), "--vectors"]
+    for option, wanted in (
+        (["--prompt", "how tall are the old oak trees in the garden? "], "--document-prompt"),
+        (["--truncate-dim", "8"], "--truncate-dim 8"),
+    ):
+        vectors = str(tmp_path / option[0] / place)
+        Path(vectors).parent.mkdir()
+        embed = ["embed", *of_all, "--file", str(corpus), *option, "--output", vectors]
+        assert main(embed) == 0
+        capsys.readouterr()
+        assert main([*search, vectors]) == 1
+        assert wanted in capsys.readouterr().err
+        same = ["--document-prompt", *option[1:]] if option[0] == "--prompt" else option
+        assert main([*search, vectors, *same]) == 0
+    if place == "v/":
+        assert main([*search, vectors, "--truncate-dim", "4"]) == 1
+        assert "8 dimensions, not 4: pass --truncate-dim 8" in capsys.readouterr().err
+
+
+def test_vectors_that_a_call_truncated_are_those_of_a_truncated_embedder(
+    bert: Path, tmp_path: Path
+) -> None:
+    encode_to_shards(load(bert), LINES, tmp_path, truncate_dim=8)
+    open_checked_vectors(tmp_path, load(bert, truncate_dim=8), LINES)
+    with pytest.raises(ValueError, match="8 dimensions, not 32: pass truncate_dim=8"):
+        open_checked_vectors(tmp_path, load(bert), LINES)
+
+
 @pytest.mark.parametrize("ending", ["npy", "jsonl"])
 def test_a_sample_of_the_vectors_in_a_file_is_compared(
     ending: str, bert: Path, tmp_path: Path
@@ -114,7 +149,7 @@ def test_a_sample_of_the_vectors_in_a_file_is_compared(
     for other, texts in ((retrained(bert), LINES), (embedder, LINES[1:] + LINES[:1])):
         with pytest.raises(
             ValueError,
-            match=r"another model, .*pooling or prompt, .*other texts",
+            match=r"another model, .*pooling or prompt .*, or from other texts",
         ):
             open_checked_vectors(path, other, texts)
     message = (
