@@ -26,6 +26,7 @@ TRANSFORMER_FILES = (
 
 SMALL_FILES = (
     "added_tokens.json",
+    "chat_template.jinja",
     "config.json",
     "config_sentence_transformers.json",
     "model.safetensors.index.json",
@@ -115,6 +116,14 @@ class Repository:
         elif path in self._listing:
             raise FileNotFoundError(self._not_in_cache(path))
         return None
+
+    def filenames(self, folder: str) -> list[str]:
+        """Return the names of the files in a folder, after the first file has been requested."""
+        start = f"{folder}/"
+        paths = [path for path in self._listing or () if path.startswith(start)]
+        return sorted(
+            path.removeprefix(start) for path in paths if path.count("/") == start.count("/")
+        )
 
     def _request(self, paths: list[str], needed: str) -> Path:
         """Return the folder of the snapshot, in which all `paths` are that the repository has."""

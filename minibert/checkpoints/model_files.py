@@ -12,6 +12,7 @@ from pathlib import Path
 
 from minibert.checkpoints.hub import TRANSFORMER_FILES
 from minibert.checkpoints.source import FIRST
+from minibert.compat.chat_templates import TEMPLATE_FILE, TEMPLATE_FOLDER
 from minibert.util.folders import replacing_folder
 
 _MODEL = re.compile(
@@ -20,6 +21,7 @@ _MODEL = re.compile(
 )
 _TOKENIZER = re.compile(
     r"vocab\.txt|tokenizer\.json|(tokenizer_config|special_tokens_map|added_tokens)\.json"
+    rf"|{re.escape(TEMPLATE_FILE)}"
 )
 _NAMES_AROUND = ("modules.json", "config_sentence_transformers.json", *TRANSFORMER_FILES)
 _AROUND = re.compile("|".join(map(re.escape, _NAMES_AROUND)))
@@ -57,6 +59,9 @@ def replacing_model(
                 kinds.append(_AROUND)
             if whole and place not in places:
                 kinds = [_MODEL, _TOKENIZER, _AROUND]
+            if _TOKENIZER in kinds:
+                templates = sorted((folder / place).glob(f"{TEMPLATE_FOLDER}/*.jinja"))
+                names += [template.relative_to(folder).as_posix() for template in templates]
             for entry in sorted((folder / place).iterdir()):
                 if any(kind.fullmatch(entry.name) for kind in kinds) and not entry.is_dir():
                     names.append(f"{place}/{entry.name}" if place else entry.name)

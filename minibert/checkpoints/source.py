@@ -214,6 +214,16 @@ class Source:
             self._seen.setdefault(path, _identity(path))
         return path
 
+    def filenames(self, subfolder: str) -> list[str]:
+        """Return the names of the files in a folder, none if it does not exist."""
+        if self._repository is not None:
+            return self._repository.filenames(self._subfolder + subfolder)
+        assert self.folder is not None
+        folder = self.folder / subfolder
+        if not folder.is_dir():
+            return []
+        return sorted(path.name for path in folder.iterdir() if path.is_file())
+
     def check_unchanged(self) -> None:
         """Check that another process has not replaced the checkpoint while it was read.
 

@@ -5,10 +5,12 @@
 
 from collections.abc import Mapping, Sequence
 from tempfile import TemporaryDirectory
-from typing import Any, NoReturn
+from typing import Any
 
 from minibert.compat import register
+from minibert.compat.chat_templates import choose_template, render_chat, token_mask
 from minibert.compat.keywords import ANYTHING, LOADING, SAVING, Keywords
+from minibert.util.checks import check_kind
 from minibert.util.errors import ArgumentError
 from minibert.util.extras import need
 
@@ -54,6 +56,7 @@ KEYWORDS: Keywords = {
     "do_basic_tokenize": (True, "texts are always split into words before WordPiece."),
     "never_split": (None, "add tokens that should stay whole: tokenizer.add_tokens(tokens)."),
     "split_special_tokens": (False, "special tokens in a text stand for themselves."),
+    "merges": (None, "BERT's WordPiece has no merges."),
     "text_target": (None, _NO_DECODER),
     "text_pair_target": (None, _NO_DECODER),
     "max_target_length": (None, _NO_DECODER),
@@ -63,7 +66,6 @@ KEYWORDS: Keywords = {
 SAVING_KEYWORDS: Keywords = {
     **SAVING,
     "legacy_format": (ANYTHING, "every format is written"),
-    "save_jinja_files": (ANYTHING, "there is no chat template to write"),
     "save_format": (None, "every format is written."),
     "filename_prefix": (None, "rename the files, or write into a folder of their own."),
 }
@@ -88,7 +90,6 @@ class TokenizerCompatibility:
     backend = "tokenizers"
     slow_tokenizer_class = None
     init_inputs = ()
-    chat_template = None
     register = staticmethod(register)
     register_for_auto_class = staticmethod(register)
 
@@ -159,12 +160,124 @@ class TokenizerCompatibility:
             arguments[name] = getattr(self, name)
         return arguments
 
-    def apply_chat_template(self, *_: Any, **__: Any) -> NoReturn:
-        """Raise a ValueError: BERT has no chat template, nor has transformers' tokenizer of it."""
-        raise ValueError(
-            "BERT has no chat template, because it generates no text. Encode texts by calling the "
-            "tokenizer: tokenizer(texts)."
+    def get_chat_template(
+        self: Any, chat_template: str | None = None, tools: Sequence[Any] | None = None
+    ) -> str:
+        """Return the template that `apply_chat_template` renders.
+
+        Args:
+            chat_template: The name of one of the tokenizer's templates, or a template.
+            tools: With tools, the template called "tool_use" is the default where there is one.
+
+        Raises:
+            ValueError: There is no template, or several and no default.
+        """
+        return choose_template(self.chat_template, chat_template, tools is not None)
+
+    def apply_chat_template(
+        self: Any,
+        conversation: Any,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        documents: Sequence[Mapping[str, Any]] | None = None,
+        chat_template: str | None = None,
+        add_generation_prompt: bool = False,
+        continue_final_message: bool | str = False,
+        tokenize: bool = True,
+        padding: bool | str = False,
+        truncation: bool | str | None = None,
+        max_length: int | None = None,
+        return_tensors: str | None = None,
+        return_dict: bool = True,
+        return_assistant_tokens_mask: bool = False,
+        tokenizer_kwargs: Mapping[str, Any] | None = None,
+        sanitize_control_tokens: bool = False,
+        **variables: Any,
+    ) -> Any:
+        """Render a conversation by the tokenizer's chat template, and encode the text.
+
+        The template writes special tokens where it wants them: encoding adds none.
+
+        Args:
+            conversation: Messages, `[{"role": "user", "content": "Hi"}]`, or a list of such lists.
+            tools: JSON schemas of tools, for the template.
+            documents: Documents, for the template.
+            chat_template: The name of one of the tokenizer's templates, or a template.
+            add_generation_prompt: For the template: end with the beginning of an answer.
+            continue_final_message: End the text with the last message. A string names its field, if
+                it is not "content".
+            tokenize: False returns the text.
+            padding: As for calling the tokenizer, like the next three.
+            truncation: As for calling the tokenizer.
+            max_length: As for calling the tokenizer.
+            return_tensors: As for calling the tokenizer.
+            return_dict: False returns `input_ids` alone.
+            return_assistant_tokens_mask: Also return `assistant_masks`: 1 for the tokens of what
+                the template has between `{% generation %}` and `{% endgeneration %}`, else 0.
+            tokenizer_kwargs: Further options of calling the tokenizer.
+            sanitize_control_tokens: Not supported: special tokens in a message stand for
+                themselves, as in any text.
+            variables: Further variables of the template. It also sees the special tokens by name.
+
+        Returns:
+            A batch as from calling the tokenizer, ids, or a text. A list of those for a list of
+            conversations.
+
+        Raises:
+            TypeError: A message, tool or variable is not a plain value.
+            ValueError: There is no template, it cannot be rendered, or options exclude each other.
+        """
+        if sanitize_control_tokens:
+            raise ArgumentError(
+                "sanitize_control_tokens", "is not supported. Remove special tokens from messages."
+            )
+        if return_assistant_tokens_mask and not (tokenize and return_dict):
+            raise ArgumentError(
+                "return_assistant_tokens_mask", "needs tokenize=True and return_dict=True."
+            )
+        if continue_final_message and (add_generation_prompt or return_assistant_tokens_mask):
+            raise ArgumentError(
+                "continue_final_message",
+                "excludes add_generation_prompt and return_assistant_tokens_mask.",
+            )
+        continued = None
+        if continue_final_message:
+            continued = "content" if continue_final_message is True else continue_final_message
+        template = self.get_chat_template(chat_template, tools)
+        check_kind("conversation", conversation, list | tuple, "a list of messages")
+        is_batch = bool(conversation) and isinstance(conversation[0], list | tuple)
+        values = {
+            **self.special_tokens_map,
+            "tools": tools,
+            "documents": documents,
+            "add_generation_prompt": add_generation_prompt,
+            **variables,
+        }
+        chats = []
+        for messages in conversation if is_batch else [conversation]:
+            marks = return_assistant_tokens_mask
+            chats.append(render_chat(template, messages, values, marks, continued))
+        texts = [chat.text for chat in chats]
+        if not tokenize:
+            return texts if is_batch else texts[0]
+        batch = self(
+            texts if is_batch else texts[0],
+            padding=padding,
+            truncation=truncation,
+            max_length=max_length,
+            add_special_tokens=False,
+            return_tensors=return_tensors,
+            **(tokenizer_kwargs or {}),
         )
+        if return_assistant_tokens_mask:
+            samples = batch.get("overflow_to_sample_mapping", range(len(chats)))
+            masks = [
+                token_mask(row.offsets, chats[int(sample)].generated)
+                for row, sample in zip(batch.encodings, samples, strict=True)
+            ]
+            is_row = not is_batch and return_tensors is None and len(masks) == 1
+            batch["assistant_masks"] = masks[0] if is_row else masks
+            batch.convert_to_tensors(return_tensors)
+        return batch if return_dict else batch["input_ids"]
 
     def get_added_vocab(self: Any) -> dict[str, int]:
         """Return added token -> id, special tokens included."""

@@ -22,6 +22,14 @@ from typing import Any
 
 from minibert.checkpoints.model_files import replacing_model
 from minibert.checkpoints.source import WEIGHTS, Source
+from minibert.compat.chat_templates import (
+    TEMPLATE_FILE,
+    TEMPLATE_FOLDER,
+    ChatTemplates,
+    parse_templates,
+    template_field,
+    template_files,
+)
 from minibert.compat.keywords import drop_unused, warn_of_code
 from minibert.compat.tokenizer_names import KEYWORDS, rename_older
 from minibert.tokenization import tokenizer_json
@@ -50,6 +58,7 @@ OPTIONS = (
     "model_max_length",
     "clean_up_tokenization_spaces",
     "model_input_names",
+    "chat_template",
 )
 """Options of a tokenizer that its files store."""
 
@@ -84,6 +93,7 @@ class TokenizerSpec:
         clean_up_tokenization_spaces: Let `decode` close the gaps in English "do n't".
         model_input_names: The keys of a batch, or None for those of the tokenizer's class.
         components: The parts of a tokenizer.json that differ from BERT's.
+        chat_template: What `apply_chat_template` renders: a template, or several by name.
 
     Raises:
         ValueError: A value is impossible. The error names the option.
@@ -102,6 +112,7 @@ class TokenizerSpec:
     clean_up_tokenization_spaces: bool = False
     model_input_names: Sequence[str] | None = None
     components: Components = Components()
+    chat_template: ChatTemplates = None
 
     def __post_init__(self) -> None:
         if not any(self.vocab):
@@ -124,6 +135,9 @@ class TokenizerSpec:
         if self.model_input_names is not None:
             names = token_list("model_input_names", self.model_input_names)
             object.__setattr__(self, "model_input_names", names)
+        added = {number: AddedToken.of(t) for number, t in self.added_tokens_decoder.items()}
+        object.__setattr__(self, "added_tokens_decoder", added)
+        object.__setattr__(self, "chat_template", parse_templates(self.chat_template))
         berts = {name: f"[{name.removesuffix('_token').upper()}]" for name in NAMED}
         object.__setattr__(self, "special_tokens", {**berts, **self.special_tokens})
 
@@ -249,6 +263,7 @@ class TokenizerSpec:
         path = Path(vocab_file or source.require("tokenizer.json", "vocab.txt"))
         with prefix_errors(f"{source}, tokenizer_config.json"):
             drop_unused({"split_special_tokens": config.get("split_special_tokens")}, KEYWORDS)
+            config["chat_template"] = _chat_templates(source, config)
             options = {name: config[name] for name in OPTIONS if config.get(name) is not None}
             special = _named_tokens(config)
             extra = _extra_tokens(config)
@@ -266,14 +281,21 @@ class TokenizerSpec:
         with prefix_errors(f"{source}, tokenizer_config.json"):
             return replace(spec, extra_special_tokens=extra, added_tokens_decoder=added, **options)
 
-    def to_folder(self, folder: str | os.PathLike[str]) -> tuple[str, ...]:
+    def to_folder(
+        self, folder: str | os.PathLike[str], template_files_too: bool = True
+    ) -> tuple[str, ...]:
         """Write vocab.txt, tokenizer_config.json, special_tokens_map.json and tokenizer.json.
 
         Args:
             folder: Where to write. Created if it does not exist.
+            template_files_too: Chat templates become files of their own, not a field of
+                tokenizer_config.json.
 
         Returns:
             The paths of the files.
+
+        Raises:
+            ValueError: The name of a chat template cannot be the name of a file.
         """
         special: dict[str, Any] = {}
         for name, token in self.special_tokens.items():
@@ -285,9 +307,14 @@ class TokenizerSpec:
         class_name = "BertTokenizer"
         if self.components.source:  # a class of transformers that follows tokenizer.json
             class_name = "PreTrainedTokenizerFast"
+        templates = template_files(self.chat_template)
+        options = {name: getattr(self, name) for name in OPTIONS if name != "chat_template"}
+        if not template_files_too:
+            templates = {}
+            options |= template_field(self.chat_template)
         contents = {
             "tokenizer_config.json": {
-                **{name: getattr(self, name) for name in OPTIONS},
+                **options,
                 **special,
                 "added_tokens_decoder": added,
                 "tokenizer_class": class_name,
@@ -299,7 +326,11 @@ class TokenizerSpec:
             self.write_vocabulary(written / "vocab.txt")
             for filename, content in contents.items():
                 write_json(written / filename, content)
-        return tuple(str(Path(folder, filename)) for filename in ("vocab.txt", *contents))
+            for filename, text in templates.items():
+                (written / filename).parent.mkdir(exist_ok=True)
+                (written / filename).write_text(text, encoding="utf-8", newline="")
+        filenames = ("vocab.txt", *contents, *templates)
+        return tuple(str(Path(folder, filename)) for filename in filenames)
 
     def write_vocabulary(self, path: Path) -> None:
         """Write a vocab.txt file: one token a line, in the order of the ids."""
@@ -349,6 +380,23 @@ def _parse_added_tokens(decoder: Any) -> dict[int, AddedToken] | None:
     added = {int(token_id): AddedToken.of(token) for token_id, token in decoder.items()}
     check_token_ids(added)
     return added
+
+
+def _chat_templates(source: Source, config: Mapping[str, Any]) -> ChatTemplates:
+    """Read the chat templates. Files count before tokenizer_config.json."""
+    templates = {}
+    default = source.file(TEMPLATE_FILE)
+    if default is not None:
+        templates["default"] = read_text(default)
+    for filename in source.filenames(TEMPLATE_FOLDER):
+        path = source.file(f"{TEMPLATE_FOLDER}/{filename}")
+        if path is not None and path.suffix == ".jinja":
+            templates[path.stem] = read_text(path)
+    if not templates:
+        return parse_templates(config.get("chat_template"))
+    if templates.keys() == {"default"}:
+        return templates["default"]
+    return templates
 
 
 def _read_json(source: Source, filename: str) -> dict[str, Any]:

@@ -89,6 +89,7 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
         model_input_names: The keys of a batch, unless a call requests others.
         components: Parts of a tokenizer.json that differ from BERT's, parsed or as that file has
             them. `tokenizer_json.py` lists them.
+        chat_template: A template of Jinja for conversations, or several by name.
         options: `unk_token`, `sep_token`, `pad_token`, `cls_token` and `mask_token` if they are not
             [UNK], [SEP], [PAD], [CLS] and [MASK], also `bos_token`, `eos_token`, and keywords of
             transformers that `compat/tokenizer_names.py` lists.
@@ -130,6 +131,7 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
         name_or_path: str = "",
         model_input_names: Sequence[str] | None = None,
         components: Components | Mapping[str, Any] | None = None,
+        chat_template: str | Mapping[str, str] | None = None,
         **options: Any,
     ) -> None:
         arguments: dict[str, Any] = {
@@ -143,6 +145,7 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
             "truncation_side": truncation_side,
             "clean_up_tokenization_spaces": clean_up_tokenization_spaces,
             "model_input_names": model_input_names,
+            "chat_template": chat_template,
         }
         known = {*arguments, *ALL_NAMED}
         arguments = rename_older({**arguments, **drop_unused(options, KEYWORDS)})
@@ -221,7 +224,8 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
 
         Args:
             save_directory: Where to write. It is created if it does not exist.
-            options: Keywords of transformers that ask for nothing else, such as
+            options: `save_jinja_files=False` writes chat templates into tokenizer_config.json, not
+                into files of their own. Keywords of transformers that ask for nothing else, such as
                 `push_to_hub=False`.
 
         Returns:
@@ -231,8 +235,9 @@ class BertTokenizer(TokenizerCompatibility, Vocabulary):
             OSError: A file cannot be written.
             ValueError: An option is not supported, such as `filename_prefix`.
         """
+        template_files_too = options.pop("save_jinja_files", True)
         check_unused("save_pretrained", options, SAVING_KEYWORDS)
-        return self.spec.to_folder(save_directory)
+        return self.spec.to_folder(save_directory, template_files_too)
 
     def save_vocabulary(
         self, save_directory: str, filename_prefix: str | None = None

@@ -417,7 +417,6 @@ def test_a_tokenizer_takes_the_config_that_chooses_its_class(tmp_path: Path) -> 
         (lambda: BertModel.register_for_auto_class("AutoModel"), ValueError),
         (lambda: BertConfig.register_for_auto_class(), ValueError),
         (lambda: BertTokenizer.register_for_auto_class(), ValueError),
-        (lambda: BertTokenizer(TOKENS).apply_chat_template([]), ValueError),
         (lambda: BertModel(BertConfig(**SIZES)).active_adapters(), ValueError),
         (lambda: BertModel(BertConfig(**SIZES)).get_position_embeddings(), NotImplementedError),
         (lambda: minibert.PreTrainedTokenizerFast, AttributeError),
