@@ -215,7 +215,7 @@ class PackedLayout:
         for length, count in self.runs:
             positions = torch.arange(length, device=device)
             runs.append(positions if count == 1 else positions.repeat(count))
-        if self.tail or not runs:
+        if self.tail:
             runs.append(torch.zeros(self.tail, dtype=torch.long, device=device))
         return runs[0] if len(runs) == 1 else torch.cat(runs)  # (tokens,)
 

@@ -83,6 +83,7 @@ def test_gradients_of_a_pack() -> None:
 def test_positions_restart_in_each_sequence() -> None:
     assert PackedLayout([3, 1, 2]).position_ids().tolist() == [0, 1, 2, 0, 0, 1]
     assert PaddedLayout().position_ids(tokens=(2, 3)).tolist() == [[0, 1, 2]]
+    assert PaddedLayout().position_ids(tokens=(3,)).tolist() == [0, 1, 2]  # a single sequence
 
 
 def test_a_mask_that_hides_no_token_becomes_none() -> None:
@@ -94,6 +95,27 @@ def test_a_mask_that_hides_no_token_becomes_none() -> None:
 def test_an_empty_pack() -> None:
     out = MODEL(torch.zeros(0, dtype=torch.long), layout=PackedLayout([]))
     assert out.last_hidden_state.shape == (0, 32) and out.pooler_output.shape == (0, 32)
+    layout, nothing = PackedLayout([]), torch.zeros(0, 2)
+    assert [block.shape for block in layout.split(nothing)] == [(0, 0, 2)]
+    assert layout.pad(nothing).shape == (0, 0, 2)
+    assert layout.token_mask().shape == (0, 0)
+    assert layout.position_ids().shape == (0,)
+
+
+def test_tensors_are_on_the_device_of_the_states() -> None:
+    packed, padded = PackedLayout([2, 1], tail=1), PaddedLayout()
+    states, blocks = (torch.zeros(*shape, device="meta") for shape in ((4, 3), (2, 2, 3)))
+    padded.mask = torch.ones(2, 1, 1, 2, dtype=torch.bool, device="meta")
+    for tensor in (
+        padded.position_ids("meta", tokens=(2, 2)),
+        PackedLayout([2]).position_ids("meta"),
+        packed.position_ids("meta"),
+        packed.first_tokens(states),
+        packed.token_mask("meta"),
+        packed.additive_mask(blocks),
+        padded.additive_mask(blocks),
+    ):
+        assert tensor is not None and tensor.device.type == "meta"
 
 
 def test_a_mask_that_broadcasts() -> None:
