@@ -332,6 +332,31 @@ def test_a_scale_of_ones_own(function: str) -> None:
         minibert.optimize(model)
 
 
+@pytest.mark.parametrize("function", ["eager", "sdpa"])
+def test_a_scale_that_was_not_changed_changes_no_bit(function: str) -> None:
+    """3**-0.5 * 3**0.5 is not 1 in float64, so nothing may be multiplied by it."""
+    config = tiny_config(hidden_size=12, attn_implementation=function)
+    attention = BertSelfAttention(config).double().eval()
+    x = torch.randn(1, 5, 12, dtype=torch.float64)
+    projections = (attention.query, attention.key, attention.value)
+    parts = [projection(x).unflatten(-1, (4, 3)) for projection in projections]
+    expected, _ = ATTENTION_FUNCTIONS[function](*parts, PaddedLayout(), 0.0)
+    assert torch.equal(attention(x)[0], expected)
+
+
+@pytest.mark.parametrize("function", ["eager", "sdpa"])
+def test_dropout_of_the_probabilities(function: str) -> None:
+    """Half of the keys are left out, and the others count twice, each query for itself."""
+    states, ones = torch.zeros(1, 8, 2, 4), torch.ones(1, 8, 2, 4)
+    attend = ATTENTION_FUNCTIONS[function]
+    context, _ = attend(states, states, ones, PaddedLayout(), 0.5)
+    kept = context * 4  # of 8 keys
+    torch.testing.assert_close(kept, kept.round())
+    assert len(kept.unique()) > 2
+    without, _ = attend(states, states, ones, PaddedLayout(), 0.0)
+    torch.testing.assert_close(without, torch.ones(1, 8, 8))
+
+
 def test_heads_that_do_not_divide_the_width_raise_an_error() -> None:
     config = tiny_config()
     config.num_attention_heads = 5

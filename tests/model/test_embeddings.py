@@ -29,6 +29,24 @@ def test_the_formula() -> None:
     assert torch.equal(embeddings(ids, segments), embeddings.LayerNorm(total))
 
 
+def test_the_padding_is_not_learned() -> None:
+    embeddings = BertEmbeddings(tiny_config(pad_token_id=3)).eval()
+    embeddings(torch.tensor([[3, 4]])).pow(3).sum().backward()
+    gradient = embeddings.word_embeddings.weight.grad
+    assert gradient is not None and not gradient[3].any() and gradient[4].any()
+
+
+def test_a_large_epsilon_makes_states_small() -> None:
+    """Numbers of variance 1 become those of variance 1 / (1 + 99)."""
+    embeddings = BertEmbeddings(tiny_config(layer_norm_eps=99.0)).eval()
+    words = torch.tensor([1.0, -1.0]).repeat(16)
+    with torch.no_grad():
+        embeddings.position_embeddings.weight.zero_()
+        embeddings.token_type_embeddings.weight.zero_()
+    states = embeddings(inputs_embeds=words[None, None])
+    torch.testing.assert_close(states[0, 0], words * 0.1)
+
+
 def test_all_positions_can_be_read() -> None:
     assert torch.equal(BertEmbeddings(tiny_config()).position_ids, torch.arange(64)[None])
 

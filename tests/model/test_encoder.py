@@ -34,6 +34,27 @@ def test_the_formula() -> None:
     torch.testing.assert_close(layer(x), expected)
 
 
+def test_an_encoder_alone_returns_its_last_states() -> None:
+    output = BertEncoder(tiny_config())(torch.randn(1, 3, 32))
+    assert output.hidden_states is None and output.attentions is None
+
+
+@pytest.mark.parametrize(
+    ("checkpointing", "training", "calls"), [(True, True, 2), (True, False, 1), (False, True, 1)]
+)
+def test_a_layer_is_computed_again_for_its_gradient(
+    checkpointing: bool, training: bool, calls: int
+) -> None:
+    """Only in training with checkpoints, which is what saves memory."""
+    encoder = BertEncoder(tiny_config()).train(training)
+    encoder.gradient_checkpointing = checkpointing
+    computed = []
+    for layer in encoder.layer:
+        layer.intermediate.register_forward_hook(lambda *call: computed.append(1))
+    encoder(torch.randn(1, 3, 32, requires_grad=True)).last_hidden_state.sum().backward()
+    assert len(computed) == 2 * calls  # of 2 layers
+
+
 @pytest.fixture
 def model() -> BertModel:
     return BertModel(tiny_config()).eval()

@@ -485,3 +485,19 @@ def test_the_number_of_labels_of_the_model_chooses_the_loss() -> None:
     ids, labels = torch.tensor([[3, 5], [8, 2]]), torch.tensor([[0.0], [1.0]])
     output = model(ids, labels=labels)
     assert torch.equal(output.loss, (output.logits - labels).square().mean())
+
+
+def test_one_of_two_labels_gives_no_loss() -> None:
+    ids, sequence = torch.tensor([[3, 5], [8, 2]]), torch.tensor([0, 1])
+    pretraining, answers = build("BertForPreTraining"), build("BertForQuestionAnswering")
+    assert pretraining(ids, labels=ids).loss is None
+    assert pretraining(ids, next_sentence_label=sequence).loss is None
+    assert answers(ids, start_positions=sequence).loss is None
+    assert answers(ids, end_positions=sequence).loss is None
+
+
+def test_choices_share_a_mask() -> None:
+    model, ids = build("BertForMultipleChoice"), torch.randint(1, 99, (2, 3, 4))
+    mask = torch.tensor([[1, 1, 1, 0]])
+    expected = model(ids, attention_mask=mask.expand(2, 3, 4)).logits
+    assert torch.equal(model(ids, attention_mask=mask).logits, expected)

@@ -9,6 +9,7 @@ from conftest import tiny_config
 from hypothesis import given, strategies as st
 
 from minibert import BertModel, PackedLayout, PaddedLayout
+from minibert.layouts import UNMASKED
 
 MODEL = BertModel(tiny_config(), add_pooling_layer=True).eval()
 
@@ -100,6 +101,18 @@ def test_an_empty_pack() -> None:
     assert layout.pad(nothing).shape == (0, 0, 2)
     assert layout.token_mask().shape == (0, 0)
     assert layout.position_ids().shape == (0,)
+    assert PackedLayout([], tail=1).pad(torch.zeros(1, 2)).shape == (0, 0, 2)
+
+
+def test_a_mask_is_added_in_the_dtype_of_the_states() -> None:
+    """Autocast makes queries smaller, in which the scores would be rounded once more."""
+    layout, states = PaddedLayout(torch.tensor([[1, 0]])), torch.zeros(1, 2, 4)
+    assert layout.typed(states) is layout
+    with torch.autocast("cpu", torch.bfloat16):
+        typed = layout.typed(states)
+        assert typed.dtype == torch.float32 and typed.mask is layout.mask
+        assert typed.typed(states.double()) is typed
+        assert UNMASKED.typed(states) is UNMASKED
 
 
 def test_tensors_are_on_the_device_of_the_states() -> None:
