@@ -14,6 +14,7 @@ from minibert.cli.options import (
     add_options,
     add_table,
     keywords_of,
+    refuse_options,
 )
 from minibert.cli.parser import Parser, command
 from minibert.cli.results import UsageError, claim_picture, claim_rows, print_json
@@ -41,7 +42,7 @@ def add(parser: Parser) -> None:
     parser.add_argument(
         "--task", choices=get_args(TaskName), help="What to measure. Default: what the model does."
     )
-    add_table(parser, "pair", "label")
+    add_table(parser, "pair", "label", "id")
     parser.set_defaults(label_column="label")
     add_options(parser, "--label-columns", "--negative-column", "--backend")
     add_device(parser)
@@ -81,7 +82,7 @@ def add(parser: Parser) -> None:
         "--plot",
         help="Picture of the confusion matrix, or of the scores (.png, .svg, .pdf).",
     )
-    add_options(parser, "--force", "--json")
+    add_options(parser, "--output-encoding", "--force", "--json")
 
 
 @command("--model out/labels dev.tsv --errors errors.jsonl", add)
@@ -90,7 +91,11 @@ def evaluate(options: argparse.Namespace) -> None:
     file = _model_and_file(options)
     check_files([file], folders=False)
     if options.errors is not None:
-        claim_rows(options.errors, options.force)
+        claim_rows(options.errors, options.force, options.output_encoding)
+    else:
+        refuse_options(
+            options, ["output_encoding"], "is for --errors: name its file, or drop this."
+        )
     if options.plot is not None:
         claim_picture(options.plot, options.force)
     device = check_device(options.device, options.backend)
@@ -101,7 +106,7 @@ def evaluate(options: argparse.Namespace) -> None:
     if options.errors is not None:
         from minibert.text.write import write_rows
 
-        write_rows(options.errors, map(_error_row, result.errors))
+        write_rows(options.errors, map(_error_row, result.errors), options.output_encoding)
     if options.plot is not None:
         plot(result, options.plot)
     if options.json:

@@ -236,6 +236,11 @@ SHARED: dict[str, dict[str, Any]] = {
     },
     "--top-k": {"type": positive, "metavar": "N"},
     "--output": {"type": local_path, "metavar": "FILE"},
+    "--output-encoding": {
+        "metavar": "NAME",
+        "help": "Encoding of a text file that is written, such as cp949, or utf-8-sig for Excel. "
+        "Default: UTF-8.",
+    },
     "--force": {
         "action": "store_true",
         "help": "Write over a file, or into a folder that holds other files.",

@@ -66,7 +66,7 @@ def _add_prediction_options(parser: Parser, what: str, *columns: str) -> None:
         help=f"File to write ({', '.join(ROW_WRITERS)}), with the columns of the input. "
         "Default: stdout.",
     )
-    add_options(parser, "--force")
+    add_options(parser, "--output-encoding", "--force")
     add_results(parser)
 
 
@@ -74,7 +74,10 @@ def _rows_of_input(options: argparse.Namespace, *columns: str | None) -> Iterato
     """The rows of the input, of which each has these columns. Checks the output before."""
     if options.output is not None:
         refuse_options(options, ("jsonl",), "prints results, but --output writes them: drop one.")
-        claim_rows(options.output, options.force)
+        claim_rows(options.output, options.force, options.output_encoding)
+    else:
+        reason = "is for a file, but the results are printed: name it by --output, or drop this."
+        refuse_options(options, ["output_encoding"], reason)
     return rows_of(options, *columns)
 
 
@@ -112,7 +115,8 @@ def _show_predictions(
                 progress.add(len(batch))
 
         if options.output is not None:
-            count = write_rows(options.output, (result for _, result in results()))
+            rows_of_file = (result for _, result in results())
+            count = write_rows(options.output, rows_of_file, options.output_encoding)
             truncated = count_truncated(long, count)
             content = {"output": options.output, "rows": count, "truncated": truncated}
             report(options, content, f"{amount(count, 'row')} written to {options.output}.")

@@ -136,10 +136,10 @@ def claim_folder(path: str, force: bool) -> None:
         claim(path, force, folder=True)
 
 
-def claim_rows(path: str, force: bool) -> None:
-    """As `claim_file`, for rows, which are written in a few formats."""
+def claim_rows(path: str, force: bool, encoding: str | None = None) -> None:
+    """As `claim_file`, for rows, which are written in a few formats and in an encoding."""
     with _as_usage():
-        writer_of(path)
+        writer_of(path, encoding)
     claim_file(path, force)
 
 

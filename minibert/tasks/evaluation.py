@@ -110,6 +110,7 @@ def evaluate(
     text_column: str = "text",
     pair_column: str | None = None,
     label_column: str = "label",
+    id_column: str | None = None,
     label_columns: Sequence[str] = (),
     negative_columns: Sequence[str] = (),
     columns: Sequence[str] | None = None,
@@ -145,6 +146,7 @@ def evaluate(
         text_column: Column of the text, or of the anchor.
         pair_column: Column of the second text, or of the positive.
         label_column: Column of the label, the number, the list of labels, or the similarity.
+        id_column: Column of the ids that the errors have. None: `id`, where a row has it.
         label_columns: Columns of a multi-label file that has a column of 1 and 0 for each label.
         negative_columns: Columns of texts that do not belong to the anchor, for an embedder. They
             are candidates as well, as in fine-tuning with triplets.
@@ -197,6 +199,7 @@ def evaluate(
         text_column,
         pair=pair_column,
         label=label_column,
+        id=id_column,
         columns=None if columns is None else tuple(columns),
         delimiter=delimiter,
         quoting=quoting,
@@ -265,7 +268,7 @@ def evaluate(
 
     def placed(mistake: Mistake) -> Mistake:
         row = rows[mistake.row]
-        row_id = row.values.get("id")
+        row_id = row.values.get("id") if row.table.id is None else row.id
         return replace(mistake, place=row.place, id=None if row_id is None else str(row_id))
 
     return Evaluation(

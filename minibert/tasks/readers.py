@@ -30,7 +30,7 @@ from minibert.text.formats import JsonArray, row_format
 from minibert.text.lines import text_lines
 from minibert.text.location import Location
 from minibert.util.checks import amount
-from minibert.util.errors import message_of
+from minibert.util.errors import Argument, Message, message_of
 from minibert.util.files import RECIPES
 
 WORD_KEYS = ("tokens", "words")
@@ -114,12 +114,27 @@ def _check_tags(row: Row) -> None:
     for tag in tags:
         if fault := _tag_fault(tag):
             raise ValueError(fault)
-    row.values = {"tokens": words, "tags": tags} | _id_of(values)
+    row.values = {"tokens": words, "tags": tags} | _id_of(row)
 
 
-def _id_of(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The id of an entry, which is reported with its errors, if it has one."""
-    return {"id": values["id"]} if "id" in values else {}
+def _id_of(row: Row) -> dict[str, Any]:
+    """The id of an entry, which is reported with its errors, by its column, if it has one.
+
+    Raises:
+        ValueError: The table names the column of the ids, and the entry lacks it.
+    """
+    name = row.table.id or "id"
+    if name in row.values:
+        return {name: row.values[name]}
+    if row.table.id is None:
+        return {}
+    raise ValueError(
+        Message(
+            f"there is no {name!r} beside {', '.join(row.values)}. Drop ",
+            Argument("id", name, Table),
+            " where there are no ids",
+        )
+    )
 
 
 def _tag_fault(tag: str) -> str:
@@ -374,8 +389,9 @@ def _check_question(row: Row) -> None:
             texts.append(text.strip())
             starts.append(_answer_start(context, text, start))
     question = values["question"]
+    known = _id_of(row)
     row.values = {"question": question, "context": context, "answers": texts, "starts": starts}
-    row.values |= _id_of(values)
+    row.values |= known
 
 
 def _answers(values: Mapping[str, Any]) -> Iterator[tuple[str, int | None]]:
@@ -460,7 +476,7 @@ def _answer_start(context: str, text: str, expected: int | None) -> int:
         "in another Unicode form (normalize both to NFC)": lambda value: unicodedata.normalize(
             "NFC", value
         ),
-        "with other white space": lambda value: " ".join(value.split()),
+        "with other white space": lambda value: "".join(value.split()),
         "in another case": str.casefold,
     }
     hint = next((name for name, form in forms.items() if form(text) in form(context)), None)

@@ -309,10 +309,11 @@ def _advice_of_bad_rows() -> Iterator[None]:
     try:
         yield
     except BadRowError as error:
-        advice = Message(
-            " Correct it, or pass ", Argument("skip_bad_rows", True), " to leave such rows out."
-        )
-        raise BadRowError(Message(message_of(error), advice)) from None
+        message, skip = message_of(error), Argument("skip_bad_rows", True)
+        advice = Message(" Correct it, or pass ", skip, " to leave such rows out.")
+        if any(isinstance(part, Argument) for part in message.parts):  # it may be every row
+            advice = Message(" If only some rows are wrong, pass ", skip, " to leave them out.")
+        raise BadRowError(Message(message, advice)) from None
 
 
 def inputs_of(batch: Batch) -> Batch:

@@ -6,7 +6,7 @@ import math
 import unicodedata
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate, compress
@@ -20,12 +20,12 @@ from minibert.base import PreTrainedModel
 from minibert.config import BertConfig
 from minibert.encoders.arithmetic.scoring import label_names
 from minibert.encoders.folders.reading import Reading
-from minibert.encoders.rows.entity_tags import entity_spans
+from minibert.encoders.rows.entity_tags import UNNAMED, entity_spans, split_prefix
 from minibert.encoders.rows.windows import WordView, encode_windows, words_of_texts
 from minibert.heads import BertForTokenClassification
 from minibert.losses import IGNORED, cross_entropy
 from minibert.tasks import metrics
-from minibert.tasks.head_labels import label_ids, sorted_labels
+from minibert.tasks.head_labels import first_names, label_ids, sorted_labels
 from minibert.tasks.metrics import OF_CLASS
 from minibert.tasks.options import TagOptions
 from minibert.tasks.readers import read_conll
@@ -188,11 +188,14 @@ class TokenTask(TagOptions, Task):
     def notices(
         self, rows: Sequence[Row], examples: Sequence[Example], config: BertConfig
     ) -> list[str]:
-        """Cells of several characters, and names that no model can find with these pieces."""
+        """Tags beside those of a scheme, cells of several characters, and names out of reach.
+
+        No model finds a name that begins or ends inside a piece.
+        """
+        notices: list[str] = _notices_of_kinds(tag for row in rows for tag in self.labels_of(row))
         if not self._reads_by_piece(rows, config):
-            return []
+            return notices
         words = [word for row in rows for word in row.values["tokens"]]
-        notices: list[str] = []
         if others := sum(not _is_character(word) for word in words):
             notices.append(
                 Message(
@@ -332,6 +335,26 @@ def _entity_names(words: Sequence[str], tags: Sequence[str]) -> str:
     for kind, first, end in entity_spans(tags):
         names.append(f"{kind} {_joined(words[first:end], are_single)}")
     return "; ".join(names)
+
+
+def _notices_of_kinds(tags: Iterable[str]) -> list[str]:
+    """A sentence about tags without a prefix where others have one, as 0 beside B-PER."""
+    with_prefix, kinds = set(), set()
+    for tag in set(tags):
+        prefix, kind = split_prefix(tag)
+        if prefix and kind != UNNAMED:
+            with_prefix.add(tag)
+        elif not prefix and tag != "O":
+            kinds.add(tag)
+    if not with_prefix or not kinds:
+        return []
+    subject, names = "the tag {} has", "it is a kind of name"
+    if len(kinds) > 1:
+        subject, names = "the tags {} have", "they are kinds of names"
+    return [
+        f"{subject.format(first_names(sorted(kinds)))} no prefix, as {min(with_prefix)} has, so "
+        f"{names}. Words outside of names have the tag O."
+    ]
 
 
 def _tags_of_tokens(

@@ -14,6 +14,19 @@ QUOTINGS = ("quoted", "none")
 COLUMNS = ("text", "pair", "label", "id")  # fields of `Table` that name a column
 
 
+def check_encoding(argument: str, name: str) -> None:
+    """Raise an ArgumentError for an argument whose value is not an encoding of text."""
+    try:
+        is_text = codecs.lookup(name)._is_text_encoding
+    except LookupError:
+        is_text = False
+    if not is_text:
+        raise ArgumentError(
+            argument,
+            f"{name!r} does not exist. Python's names are utf-8, cp949, utf-16-le and so on.",
+        )
+
+
 @dataclass(frozen=True)
 class Table:
     """How a file is read. The ending of its name decides what no field says.
@@ -75,16 +88,7 @@ class Table:
         if self.quoting not in (None, *QUOTINGS):
             raise ArgumentError("quoting", f"should be quoted or none, not {self.quoting!r}.")
         if self.encoding is not None:
-            try:
-                is_text = codecs.lookup(self.encoding)._is_text_encoding
-            except LookupError:
-                is_text = False
-            if not is_text:
-                raise ArgumentError(
-                    "encoding",
-                    f"{self.encoding!r} does not exist. Python's names are utf-8, cp949, "
-                    "utf-16-le and so on.",
-                )
+            check_encoding("encoding", self.encoding)
 
     @property
     def needed(self) -> tuple[str, ...]:

@@ -8,21 +8,26 @@ from typing import Any
 
 from minibert.text.formats import ROW_WRITERS, RowWriter, row_writer
 from minibert.text.location import Location
+from minibert.text.table import check_encoding
+from minibert.util.errors import ArgumentError
 
 
-def write_rows(path: str, rows: Iterable[Mapping[str, Any]]) -> int:
+def write_rows(
+    path: str, rows: Iterable[Mapping[str, Any]], output_encoding: str | None = None
+) -> int:
     """Write rows into a file, and return their number.
 
     Args:
         path: The file, a path or a URI. Its ending determines the format.
         rows: The columns of each row by name. All rows have those of the first.
+        output_encoding: Encoding of a file of text. None: UTF-8.
 
     Raises:
         ValueError: No format of rows has this ending, or a value cannot stand in such a file, as a
-            tab in .tsv.
+            tab in .tsv, or a character that the encoding lacks.
         OSError: The file cannot be written.
     """
-    writer = writer_of(path)
+    writer = writer_of(path, output_encoding)
     count = 0
 
     def counted() -> Iterator[Mapping[str, Any]]:
@@ -32,17 +37,24 @@ def write_rows(path: str, rows: Iterable[Mapping[str, Any]]) -> int:
             yield row
 
     with Location(path).replacing() as temporary:
-        writer.write_rows(temporary, counted())
+        writer.write_rows(temporary, counted(), output_encoding or "utf-8")
     return count
 
 
-def writer_of(path: str) -> RowWriter:
+def writer_of(path: str, output_encoding: str | None = None) -> RowWriter:
     """Return the format in which a file of rows is written.
 
     Raises:
-        ValueError: No format has its ending.
+        ValueError: No format has its ending, or the encoding does not exist or has no effect.
     """
     writer = row_writer(Location(path))
     if writer is None:
         raise ValueError(f"{Path(path).name!r} should end in {', '.join(ROW_WRITERS)}.")
+    if output_encoding is not None:
+        check_encoding("output_encoding", output_encoding)
+        if writer.is_binary:
+            name = Path(path).name
+            raise ArgumentError(
+                "output_encoding", f"has no effect on {name!r}, which is not text: drop it."
+            )
     return writer

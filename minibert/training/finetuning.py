@@ -152,12 +152,7 @@ def finetune(
         tell(report.message)
         examples = task.encode(parts.train, tokenizer, model.config, max_length)
         dev_examples = task.encode(parts.dev, tokenizer, model.config, max_length)
-        for name, rows, encoded in (
-            (parts.names[0], parts.train, examples),
-            (parts.names[1], parts.dev, dev_examples),
-        ):
-            for notice in task.notices(rows, encoded, model.config):
-                tell(Message(f"notice: {name}: ", notice))
+        _tell_notices(task, parts, (examples, dev_examples), model.config)
         if task.keeps_max_length:
             tokenizer.model_max_length = max_length  # also where it was less before
         if options.learning_rate is None:
@@ -210,6 +205,18 @@ def finetune(
         if trainer.is_first:  # until here a run that is stopped can be resumed
             remove_states(folder, options.keep_states)
     return scores
+
+
+def _tell_notices(
+    task: Task, parts: Parts, encoded: Sequence[Sequence[Example]], config: BertConfig
+) -> None:
+    """Tell what may be a mistake in the training and the dev rows, each sentence once."""
+    files: dict[str, list[str]] = {}
+    for name, rows, examples in zip(parts.names, (parts.train, parts.dev), encoded, strict=False):
+        for notice in task.notices(rows, examples, config):
+            files.setdefault(notice, []).append(name)
+    for notice, names in files.items():
+        tell(Message(f"notice: {' and '.join(names)}: ", notice))
 
 
 def _dev_scores(

@@ -161,3 +161,26 @@ def test_bad_rows_are_an_error_that_names_the_option_or_are_counted(
     result = json.loads(shown.out)
     assert (result["rows"], result["skipped"]) == (1, 1)
     assert f"1 bad row left out, the first at {file}, line 3" in shown.err
+
+
+def test_errors_have_the_ids_of_a_column_and_an_encoding(tmp_path: Path) -> None:
+    labels = {0: "긍정", 1: "부정"}
+    model = save(tmp_path / "model", "BertForSequenceClassification", id2label=labels)
+    file = tmp_path / "dev.csv"
+    rows = [f"r{n},{word},{label}" for n, word in enumerate(WORDS[:3]) for label in labels.values()]
+    file.write_text("\n".join(["번호,text,label", *rows]) + "\n", encoding="cp949")
+    errors = tmp_path / "errors.csv"
+    command = ["evaluate", str(model), str(file), "--encoding", "cp949", "--bootstrap", "0"]
+    command += ["--id-column", "번호", "--errors", str(errors), "--output-encoding", "cp949"]
+    assert main(command) == 0
+    with errors.open(encoding="cp949", newline="") as opened:
+        found = list(csv.DictReader(opened))
+    assert sorted(row["id"] for row in found) == ["r0", "r1", "r2"]  # one label a text is wrong
+
+
+def test_words_in_lines_have_no_ids(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = save(tmp_path / "model", "BertForTokenClassification", id2label=TAGS)
+    file = tmp_path / "dev.conll"
+    file.write_text("tall B-PER\n", encoding="utf-8")
+    assert main(["evaluate", str(model), str(file), "--id-column", "nr"]) == 1
+    assert "Drop --id-column nr" in capsys.readouterr().err

@@ -24,6 +24,7 @@ from minibert.text import BadRow, Table, lines, parts_of, read, read_json_value,
 from minibert.text.formats import delimited
 from minibert.text.lines import text_lines
 from minibert.text.location import Location
+from minibert.text.rows import BadRowError
 
 TEXTS = ["a cat", "안녕하세요 여러분", 'she said "no"']
 ROWS = [{"text": text, "n": number} for number, text in enumerate(TEXTS)]
@@ -648,3 +649,13 @@ def test_a_column_in_another_form_of_unicode_is_named(ending: str, tmp_path: Pat
     with pytest.raises(ValueError, match=rf"NFC and NFD.*text='{name}'"):
         list(read(file, Table(text="문의")))
     assert [row.text for row in read(file, Table(text=name))] == ["a"]
+
+
+@pytest.mark.parametrize("skip", [None, []])
+def test_a_header_in_another_encoding_is_not_left_out(tmp_path, skip):
+    """Otherwise the next row would be the header."""
+    path = tmp_path / "reviews.csv"
+    path.write_bytes("내용,label\n".encode("cp949") + b"good,1\nbad,0\n")
+    with pytest.raises(ValueError, match="line 1: the line is not UTF-8") as caught:
+        list(read(path, Table("good"), skip, columns=()))
+    assert not isinstance(caught.value, BadRowError)

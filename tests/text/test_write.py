@@ -124,3 +124,27 @@ def test_a_first_row_without_columns_counts(tmp_path, ending):
     """The second row has a column that the first lacks, as in any other order."""
     with pytest.raises(ValueError, match="row 2 has the column 'text', which the first row lacks"):
         write_rows(str(tmp_path / f"rows{ending}"), [{}, {"text": "a"}])
+
+
+@pytest.mark.parametrize("encoding", ["cp949", "utf-8-sig", "utf-16"])
+@pytest.mark.parametrize("ending", [".csv", ".tsv", ".jsonl"])
+def test_rows_are_written_in_an_encoding(tmp_path, ending, encoding):
+    path = tmp_path / f"rows{ending}"
+    rows = [{"text": "좋아요, 정말", "label": "긍정"}, {"text": "글쎄", "label": ""}]
+    assert write_rows(str(path), rows, encoding) == 2
+    assert path.read_bytes().decode(encoding).count("긍정") == 1
+    assert [row.values for row in read(path, Table(encoding=encoding))] == rows
+
+
+@pytest.mark.parametrize("ending", [".csv", ".jsonl"])
+def test_a_character_that_the_encoding_lacks(tmp_path, ending):
+    path = tmp_path / f"rows{ending}"
+    with pytest.raises(ValueError, match=r"U\+1F600.*does not exist in cp949.*나쁘다"):
+        write_rows(str(path), [{"text": "좋다"}, {"text": "나쁘다😀"}], "cp949")
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("ending", [".parquet", ".arrow"])
+def test_a_format_without_text_has_no_encoding(tmp_path, ending):
+    with pytest.raises(ValueError, match="output_encoding has no effect"):
+        write_rows(str(tmp_path / f"rows{ending}"), [{"text": "a"}], "cp949")

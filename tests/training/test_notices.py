@@ -11,6 +11,7 @@ from tiny_folder import tiny_folder
 from minibert import BertTokenizer
 from minibert.cli import main
 from minibert.tasks.sequence import SequenceTask
+from minibert.tasks.tokens import TokenTask
 from minibert.training.checks import check_data
 from minibert.training.finetuning import finetune
 from minibert.training.options import TrainingOptions
@@ -92,3 +93,15 @@ def test_a_notice_calls_an_argument_as_its_reader_does(
     command += f" --batch-size 2 --max-length 4 --output {tmp_path / 'b'}"
     assert main(command.split()) == 0
     assert "The limit is --max-length, which" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("outside", ["0", "OUT", "O"])
+def test_a_tag_without_a_prefix_is_said_once(
+    outside: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "train.conll"
+    file.write_text(f"a B-PER\nb I-PER\nc {outside}\n\n" * 2, encoding="utf-8")
+    options = TrainingOptions(steps=1, batch_size=2)
+    finetune(TokenTask(), tiny_folder(tmp_path / "base"), file, file, tmp_path / "a", options)
+    said = capsys.readouterr().err
+    assert said.count(f"the tag {outside} has no prefix") == (outside != "O")

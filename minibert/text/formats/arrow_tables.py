@@ -126,7 +126,7 @@ class ArrowTable(RowFormat, RowWriter, VectorFormat):
             request.check_columns(opened.schema.names)
             yield opened
 
-    def write_rows(self, path: Path, rows: Iterator[Mapping[str, Any]]) -> None:
+    def write_rows(self, path: Path, rows: Iterator[Mapping[str, Any]], encoding: str) -> None:
         """Write rows. The types of the columns are those of all rows."""
         arrow = need("pyarrow", "parquet", f"Writing .{self.name}")
         columns, rows = with_columns(rows)

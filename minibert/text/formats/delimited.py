@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from minibert.text.formats.format import RowFormat, RowWriter, with_columns
+from minibert.text.formats.format import RowFormat, RowWriter, text_writer, with_columns
 from minibert.text.lines import MAX_LINE_BYTES
 from minibert.text.request import RawRow, RowRequest
-from minibert.text.rows import SHOWN_CHARACTERS, BadRow
+from minibert.text.rows import SHOWN_CHARACTERS, BadRow, BadRowError
 from minibert.text.table import Table
-from minibert.util.errors import Argument, Message
+from minibert.util.errors import Argument, Message, message_of
 from minibert.util.files import json_text
 
 DELIMITERS = (",", "\t", ";", "|")
@@ -45,7 +45,7 @@ class Delimited(RowFormat, RowWriter):
         columns = request.table.columns
         width = 0
         if columns is None:
-            _, header = next(records, (0, None))
+            header = _header_of(request, records)
             if header is None:
                 return
             columns = tuple(header)
@@ -68,7 +68,7 @@ class Delimited(RowFormat, RowWriter):
                 reason = Message(reason, ". If fields stand between quotation marks, pass ", QUOTED)
             yield "line", number, record, content, reason
 
-    def write_rows(self, path: Path, rows: Iterator[Mapping[str, Any]]) -> None:
+    def write_rows(self, path: Path, rows: Iterator[Mapping[str, Any]], encoding: str) -> None:
         """Write a header and a line for each row."""
         columns, rows = with_columns(rows)
         if columns and columns[0].startswith("\ufeff"):
@@ -76,7 +76,7 @@ class Delimited(RowFormat, RowWriter):
                 f"the column {columns[0]!r:.80} begins with a byte order mark, which readers take "
                 "away at the start of a file: rename it, or write .jsonl."
             )
-        with path.open("w", encoding="utf-8", newline="") as file:
+        with text_writer(path, encoding) as file:
             file.write(self.line(columns) + "\n")
             for row in rows:
                 file.write(self.line([_cell(row.get(name)) for name in columns]) + "\n")
@@ -122,6 +122,23 @@ class Tsv(Delimited):
                 "write .csv or .jsonl."
             )
         return line
+
+
+def _header_of(request: RowRequest, records: Iterator[Fields]) -> list[str] | None:
+    """Return the first record, or None in a file without any.
+
+    Raises:
+        ValueError: It is a bad row, which cannot be left out: the next row would be the header.
+    """
+    count = len(request.skip or ())
+    try:
+        _, header = next(records, (0, None))
+    except BadRowError as error:
+        raise ValueError(message_of(error)) from None
+    if request.skip is not None and len(request.skip) > count:
+        place, reason, _ = request.skip[count]
+        raise ValueError(Message(f"{place}: ", reason, "."))
+    return header
 
 
 def _quoted_records(request: RowRequest, delimiter: str) -> Iterator[Fields]:

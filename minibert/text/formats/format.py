@@ -13,11 +13,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 from minibert.text.location import Location
 from minibert.text.request import RawRow, RowRequest
-from minibert.text.rows import Row
+from minibert.text.rows import SHOWN_CHARACTERS, Row
 from minibert.text.table import Table
 from minibert.util.checks import warn
 from minibert.util.errors import Argument, Message
@@ -139,14 +139,25 @@ class RowFormat(Format):
 
 
 class RowWriter(Format):
-    """A format in which rows with columns are written."""
+    """A format in which rows with columns are written.
+
+    Attributes:
+        is_binary: Whether its files have no encoding of text.
+    """
+
+    is_binary = False
 
     @abstractmethod
-    def write_rows(self, path: Path, rows: Iterator[Mapping[str, Any]]) -> None:
+    def write_rows(self, path: Path, rows: Iterator[Mapping[str, Any]], encoding: str) -> None:
         """Write rows.
 
+        Args:
+            path: The file.
+            rows: The columns of each row by name.
+            encoding: Encoding of a file of text.
+
         Raises:
-            ValueError: The format cannot express a value.
+            ValueError: The format, or the encoding, cannot express a value.
         """
 
 
@@ -180,6 +191,24 @@ class VectorFormat(Format):
             KeyError: It does not hold vectors.
             TypeError: It does not hold vectors either.
         """
+
+
+@contextmanager
+def text_writer(path: Path, encoding: str) -> Iterator[TextIO]:
+    """Open a file to write text.
+
+    Raises:
+        ValueError: The encoding lacks a character that is written.
+    """
+    try:
+        with path.open("w", encoding=encoding, newline="") as file:
+            yield file
+    except UnicodeEncodeError as error:
+        character = error.object[error.start]
+        raise ValueError(
+            f"{character!r} (U+{ord(character):04X}) does not exist in {encoding}, in the row "
+            f"{error.object.strip()!r:.{SHOWN_CHARACTERS}}. Write UTF-8, which has all characters."
+        ) from None
 
 
 def with_columns(

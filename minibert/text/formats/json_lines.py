@@ -14,6 +14,7 @@ from minibert.text.formats.format import (
     RowFormat,
     RowWriter,
     VectorFormat,
+    text_writer,
 )
 from minibert.text.formats.json_array import has_surrogate
 from minibert.text.formats.plain_lines import bounds_of_lines
@@ -59,9 +60,9 @@ class JsonLines(RowFormat, RowWriter, VectorFormat):
         """Ranges of bytes."""
         return bounds_of_lines(request, size, part_bytes)
 
-    def write_rows(self, path: Path, rows: Iterator[Mapping[str, Any]]) -> None:
+    def write_rows(self, path: Path, rows: Iterator[Mapping[str, Any]], encoding: str) -> None:
         """Write a line for each row."""
-        with path.open("w", encoding="utf-8") as file:
+        with text_writer(path, encoding) as file:
             for row in rows:
                 file.write(json_text(row) + "\n")
 
