@@ -100,7 +100,8 @@ class SimilarityTask(ScoreOptions, TableTask):
             4.4). With several processes, each uses its own share of the batch.
         negatives: Columns of hard negatives.
         max_score: Scores are divided by it, and then lie between -1 and 1. None: any number, which
-            only correlations can be computed with.
+            only correlations can be computed with. So it is where only evaluation files have
+            scores.
         dev_table: How evaluation files are read, where they differ. They may have a `label`
             although the training file has none, and need no negatives.
         matryoshka: Numbers of first dimensions whose loss counts, too (Kusupati et al. 2022).
@@ -175,12 +176,12 @@ class SimilarityTask(ScoreOptions, TableTask):
                 raise ValueError(f"{column} should be a text, not {value!r:.80}")
         if table.label is None:
             return
-        score = self._score_of(row)
-        if not math.isfinite(score) or (self.max_score is not None and abs(score) > 1):
+        score, limit = self._score_of(row), self._limit
+        if not math.isfinite(score) or (limit is not None and abs(score) > 1):
             numbers, advice = "finite number", Message()
-            if self.max_score is not None:
-                numbers = f"number of {-self.max_score:g} to {self.max_score:g}"
-            if self.max_score == 1:
+            if limit is not None:
+                numbers = f"number of {-limit:g} to {limit:g}"
+            if limit == 1:
                 advice = Message(" (or pass ", Argument("max_score"), ", the largest one)")
             raise ValueError(
                 Message(f"{table.label} should be a {numbers}", advice, f", not {row.label!r}")
@@ -190,9 +191,14 @@ class SimilarityTask(ScoreOptions, TableTask):
         """The columns of negatives that a row has."""
         return [name for name in self.negatives if name in row.values]
 
+    @property
+    def _limit(self) -> float | None:
+        """The largest score. None where scores are not learned, but compared by correlations."""
+        return None if self.table.label is None else self.max_score
+
     def _score_of(self, row: Row) -> float:
         """The score divided by the largest one, or NaN if it is not a number."""
-        return number_of(row.label) / (self.max_score or 1.0)
+        return number_of(row.label) / (self._limit or 1.0)
 
     def texts_of(self, row: Row) -> tuple[str, ...]:
         """Anchor, positive and negatives."""

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from minibert.encoders.folders.model_card import (
+    CARD,
+    EMBEDDER_FRONT,
+    with_checksum,
+    written_text,
+)
 from minibert.encoders.folders.reading import KEY
 from minibert.util.files import read_json, replacing
 
-CARD = "README.md"
 _CLASSIFIERS = ("ForSequenceClassification", "ForTokenClassification")
-_MARK = "<!-- written by minibert, checksum "
 _FRONT = """---
 library_name: minibert
 tags:
@@ -33,7 +36,8 @@ def write_card(
 ) -> None:
     """Write README.md. One that a person has written or changed stays.
 
-    What config.json says of how the model reads, and of its labels, is listed as well.
+    What config.json says of how the model reads, and of its labels, is listed as well. The card
+    that an embedder saves with itself keeps its beginning.
 
     Args:
         folder: The model's folder.
@@ -47,12 +51,15 @@ def write_card(
         OSError: The file cannot be written.
     """
     path = Path(folder, CARD)
-    if path.exists() and not is_written_card(path):
+    before = written_text(path)
+    if path.exists() and before is None:
         return
     config = _config(path.parent)
     reading = config.get(KEY) or {}
     options = {**options, **reading.pop("options", {})}
     lines = [_FRONT, f"# {title}", "", "```", usage, "```", ""]
+    if before is not None and before.startswith(EMBEDDER_FRONT):
+        lines = [before.partition("\n## ")[0].rstrip("\n"), ""]
     sections = {"Scores": scores, "Reading": reading, "Data": data, "Training": options}
     for heading, rows in sections.items():
         entries = {name: value for name, value in rows.items() if value is not None}
@@ -66,19 +73,7 @@ def write_card(
     # the name of a file need not be UTF-8
     text = "\n".join(lines).encode(errors="backslashreplace").decode()
     with replacing(path) as temporary:
-        temporary.write_text(f"{text}\n{_MARK}{_digest(text)} -->\n", encoding="utf-8")
-
-
-def is_written_card(path: Path) -> bool:
-    """Whether a card is as `write_card` has written it, so that a run may replace it."""
-    if not path.is_file():
-        return False
-    text, mark, digest = path.read_text(encoding="utf-8", errors="replace").rpartition(f"\n{_MARK}")
-    return bool(mark) and digest == f"{_digest(text)} -->\n"
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+        temporary.write_text(with_checksum(text), encoding="utf-8")
 
 
 def _shown(value: Any) -> str:

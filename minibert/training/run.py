@@ -22,10 +22,10 @@ import torch.distributed as dist
 
 from minibert.base import PreTrainedModel
 from minibert.checkpoints.model_files import replacing_model
+from minibert.encoders.folders.model_card import CARD, written_text
 from minibert.encoders.folders.reading import Reading
 from minibert.tasks.metrics import is_lower_better
 from minibert.tokenization.tokenizer import BertTokenizer
-from minibert.training.card import CARD, is_written_card
 from minibert.training.data import (
     Epochs,
     Example,
@@ -403,7 +403,7 @@ class Run:
         """Save the model as it is now, and its tokenizer. Every process of the run calls this."""
         if self.is_first:
             # the card of another model that a run has written, for instance with its scores
-            cards = [CARD] if is_written_card(Path(folder, CARD)) else []
+            cards = [CARD] if written_text(Path(folder, CARD)) is not None else []
             with replacing_model(folder, whole=True, also=cards) as written:
                 self.model.save_pretrained(written)
                 if self.tokenizer is not None:

@@ -214,7 +214,7 @@ def test_pairs_can_be_evaluated_with_scores(checkpoint: Path, tmp_path: Path) ->
         write(tmp_path / "train.jsonl", pairs(40, 0)),
         write(tmp_path / "dev.jsonl", scored(40, 1)),
     ]
-    task = SimilarityTask(PAIRS, ["negative"], max_score=5, dev_table=SCORED)
+    task = SimilarityTask(PAIRS, ["negative"], dev_table=SCORED)  # its scores are up to 5
     scores = finetune(
         task, checkpoint, *files, tmp_path / "out", TrainingOptions(steps=2, batch_size=8)
     )
@@ -225,7 +225,7 @@ def test_held_out_pairs_are_ranked_although_a_test_file_has_scores(
     checkpoint: Path, tmp_path: Path
 ) -> None:
     test = write(tmp_path / "test.jsonl", scored(20, 1))
-    task = SimilarityTask(PAIRS, dev_table=SCORED, max_score=5)
+    task = SimilarityTask(PAIRS, dev_table=SCORED)
     records: list[dict[str, Any]] = []
     options = TrainingOptions(
         steps=4, batch_size=8, learning_rate=0.0, evaluate_every=1, patience=2

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from minibert import SentenceEmbedder
 from minibert.training.card import write_card
 
 
@@ -43,3 +44,16 @@ def test_only_cards_of_classifiers_list_labels(
     config = {"architectures": [architecture], "id2label": {"0": "good", "1": "bad"}}
     (tmp_path / "config.json").write_text(json.dumps(config), encoding="utf-8")
     assert ("good, bad" in write(tmp_path, 0.5)) == has_labels
+
+
+def test_the_card_of_an_embedder_gets_scores_and_data(tmp_path: Path) -> None:
+    embedder = SentenceEmbedder.from_pretrained("minibert-tiny")
+    embedder.save_pretrained(tmp_path)
+    alone = (tmp_path / "README.md").read_text(encoding="utf-8")
+    assert "library_name: sentence-transformers" in alone and "f1" not in alone
+    first = write(tmp_path, 0.5)
+    again = write(tmp_path, 0.75)
+    assert "f1: 0.5" in first and "f1: 0.75" in again
+    for text in (first, again):
+        assert text.startswith("---\nlibrary_name: sentence-transformers")
+        assert text.count("SentenceEmbedder.from_pretrained") == text.count("train: a.csv") == 1

@@ -21,6 +21,7 @@ from minibert.encoders.arithmetic.pooling import resolve_layers
 from minibert.encoders.arithmetic.steps import Dense, Normalize, Truncate, without_truncate
 from minibert.encoders.encoder_options import HubOptions, part_of
 from minibert.encoders.folders.checkpoint import Checkpoint
+from minibert.encoders.folders.model_card import CARD, EMBEDDER_FRONT, with_checksum
 from minibert.encoders.folders.sentence_folder import (
     ACTIVATION_CLASSES,
     SentenceFolder,
@@ -36,9 +37,7 @@ from minibert.util.errors import ArgumentError
 from minibert.util.extras import need
 from minibert.util.files import read_json, replacing, write_json
 
-_CARD = """---
-library_name: sentence-transformers
-pipeline_tag: sentence-similarity
+_CARD = """pipeline_tag: sentence-similarity
 tags:
 - sentence-transformers
 - sentence-similarity
@@ -226,8 +225,8 @@ def _write(
         similarity=embedder.similarity_fn_name,
         pooling=", ".join(pooling),
     )
-    with replacing(target / "README.md") as temporary:
-        temporary.write_text(card, encoding="utf-8")
+    with replacing(target / CARD) as temporary:
+        temporary.write_text(with_checksum(EMBEDDER_FRONT + card), encoding="utf-8")
 
 
 def _portable(embedder: Any) -> tuple[BertModel, list[str], list[nn.Module]]:
