@@ -261,6 +261,15 @@ WAYS = {
         COLUMNS,
         "recall@1",
     ),
+    "vectors with negatives": Way(  # each is the text of another row
+        "triplets",
+        [
+            {"text": a, "other": b, "no": c}
+            for a, b, c in zip(NAMES, OTHERS, OTHERS[1:] + OTHERS[:1], strict=True)
+        ],
+        (*COLUMNS, "--negative-column", "no"),
+        "recall@1",
+    ),
     "scored vectors": Way("scores", every_pair(True), COLUMNS, "spearman"),
 }
 
