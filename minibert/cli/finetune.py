@@ -25,7 +25,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from minibert.cli.loading import check_device, source_of
+from minibert.cli.loading import source_of
 from minibert.cli.options import (
     add_common,
     add_fields,
@@ -36,15 +36,15 @@ from minibert.cli.options import (
     refuse_options,
     table_of,
 )
-from minibert.cli.parser import Once, Parser, command
+from minibert.cli.parser import Once, Parser
 from minibert.cli.results import UsageError, report, usage_of
 from minibert.cli.texts import check_files
 from minibert.cli.training import (
     add_run_options,
     add_training_options,
     keep_options,
-    options_of_run,
     read_run,
+    training_command,
 )
 from minibert.tasks.options import (
     AnswerOptions,
@@ -235,23 +235,30 @@ def with_task_of_run(arguments: list[str]) -> list[str]:
     return [task, *arguments]
 
 
-@command("classification --train train.tsv --dev dev.tsv --output out/labels", add)
-def finetune(options: argparse.Namespace) -> None:
-    """Fine-tune: classify, score, tag, answer, or make vectors similar."""
-    # what is decided before anything slow is imported or read
-    entry = TASKS[options.task]
-    options = options_of_run(options, "train", *entry.needed)
-    fields = entry.fields(options)
+def _needed(options: argparse.Namespace) -> tuple[str, ...]:
+    return ("train", *TASKS[options.task].needed)
+
+
+def _check(options: argparse.Namespace) -> None:
+    """Refuse options that have no effect on the rows that there are."""
     if options.dev is not None:
         refuse_options(options, ["held_out"], "has no effect with --dev: drop one of them.")
     elif options.test is None:
         columns = [f"dev_{name}_column" for name in ("text", "pair", "label")]
         refuse_options(options, columns, "has no effect without --dev or --test: drop it.")
+
+
+@training_command(
+    "classification --train train.tsv --dev dev.tsv --output out/labels", add, _needed, _check
+)
+def finetune(options: argparse.Namespace) -> None:
+    """Fine-tune: classify, score, tag, answer, or make vectors similar."""
+    # what is decided before anything slow is imported or read
+    entry = TASKS[options.task]
+    fields = entry.fields(options)
     settings = filled(TrainingOptions, options)
     check_files((options.train, options.dev, options.test), folders=False)
     source = source_of(options)
-    if options.device is not None:
-        check_device(options.device)
     # what training does with it
     task = entry.load_class()(**fields)
     from minibert.training.finetuning import finetune
@@ -292,7 +299,7 @@ def finetune(options: argparse.Namespace) -> None:
     report(options, {"output": options.output, **scores}, sentence)
 
 
-TASKS = {
+TASKS: dict[str, FinetuningTask] = {
     "classification": FinetuningTask(
         "Learn the label of a text or of a pair of texts.",
         "classifier",

@@ -28,7 +28,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from minibert.cli.loading import check_device, source_of
+from minibert.cli.loading import source_of
 from minibert.cli.options import (
     add_fields,
     add_model,
@@ -44,7 +44,7 @@ from minibert.cli.training import (
     add_run_options,
     add_training_options,
     keep_options,
-    options_of_run,
+    training_command,
 )
 from minibert.text.location import Location
 from minibert.training.options import PretrainOptions
@@ -103,10 +103,8 @@ def add(parser: Parser) -> None:
     add_run_options(parser)
 
 
-@command("--config tiny --corpus corpus.txt --output out/tiny", add)
-def pretrain(options: argparse.Namespace) -> None:
-    """Pre-train a BERT on plain text: from scratch (--config), or a checkpoint (--model)."""
-    options = options_of_run(options, "corpus")
+def _check(options: argparse.Namespace) -> None:
+    """Refuse options that contradict each other, or that have no effect."""
     if (options.config is None) == (options.model is None):
         raise UsageError(
             "give --config to start from scratch, or --model to continue from a checkpoint, and "
@@ -119,11 +117,19 @@ def pretrain(options: argparse.Namespace) -> None:
         )
     if options.adapt_vocab and not (options.model and options.vocab):
         raise UsageError("--adapt-vocab needs --model and --vocab: give both, or drop it.")
+
+
+@training_command(
+    "--config tiny --corpus corpus.txt --output out/tiny",
+    add,
+    needed=lambda _: ("corpus",),
+    check=_check,
+)
+def pretrain(options: argparse.Namespace) -> None:
+    """Pre-train a BERT on plain text: from scratch (--config), or a checkpoint (--model)."""
     settings = filled(PretrainOptions, options)
     corpus = weighted_files(options.corpus)
     check_files(corpus)
-    if options.device is not None:
-        check_device(options.device)
     from minibert.training.pretraining import pretrain
 
     with keep_options(options) as folder:

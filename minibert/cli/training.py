@@ -11,13 +11,15 @@ import logging
 import os
 import re
 import shutil
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from minibert.cli.loading import check_device
 from minibert.cli.options import add_fields, add_options
-from minibert.cli.parser import Parser
+from minibert.cli.parser import Command, CommandFunction, Parser, command
 from minibert.cli.results import UsageError, claim_folder
 from minibert.training.options import TrainingOptions
 from minibert.util.files import read_json, write_json
@@ -99,6 +101,33 @@ def add_run_options(parser: Parser) -> None:
     add_options(parser, "--force", "--json")
 
 
+def training_command(
+    example: str,
+    add: Callable[[Parser], None],
+    needed: Callable[[argparse.Namespace], tuple[str, ...]],
+    check: Callable[[argparse.Namespace], None],
+) -> Callable[[CommandFunction], Command]:
+    """As `command`, of a function that receives the checked options of the run.
+
+    Args:
+        example: Arguments to try it with.
+        add: Declares the options.
+        needed: Returns the options that a run cannot do without, by those of a start.
+        check: Raises a UsageError for options of a run that do not go together.
+    """
+
+    def make(run: CommandFunction) -> Command:
+        @wraps(run)
+        def run_with_options(options: argparse.Namespace) -> int | None:
+            options = options_of_run(options, *needed(options))
+            check(options)
+            return run(options)
+
+        return command(example, add)(run_with_options)
+
+    return make
+
+
 def options_of_run(options: argparse.Namespace, *needed: str) -> argparse.Namespace:
     """The options of this start. To resume, the options of the run are the defaults.
 
@@ -107,8 +136,8 @@ def options_of_run(options: argparse.Namespace, *needed: str) -> argparse.Namesp
         needed: Options that a run cannot do without.
 
     Raises:
-        UsageError: The folder holds a run of another command, or an option that is needed is
-            missing.
+        UsageError: The folder holds a run of another command, an option that is needed is missing,
+            or this computer does not have the device.
         ValueError: The file of the options is damaged.
     """
     folder = Path(options.output)
@@ -139,6 +168,8 @@ def options_of_run(options: argparse.Namespace, *needed: str) -> argparse.Namesp
         if (folder / RUN_FILE).is_file():
             advice += f", or resume the run in {folder} by --resume"
         raise UsageError(f"{advice}.")
+    if options.device not in (None, "cpu"):  # every computer has a CPU
+        check_device(options.device)
     return options
 
 
