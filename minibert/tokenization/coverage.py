@@ -28,54 +28,6 @@ MIN_WORDS = 100
 SAMPLE_TEXTS = 5000
 CHECKED_TEXTS = 20  # of those that cannot be read, for what helps
 _HANGUL = re.compile("[\u1100-\u11ff\u3130-\u318f\uac00-\ud7af]")
-_SCRIPT_NAMES = {
-    "CJK": "Chinese",
-    "HIRAGANA": "Japanese",
-    "KATAKANA": "Japanese",
-}
-
-
-def coverage_warning(tokenizer: BertTokenizer, text: str) -> str:
-    """Return a warning if most of a text becomes single characters or unknown tokens, else "".
-
-    The thresholds are three quarters for single characters, because half of the pieces of ordinary
-    Korean are single syllables, and one half for unknown tokens. Only words with characters beyond
-    ASCII count: every vocabulary splits numbers and codes into small pieces.
-
-    >>> from minibert import BertTokenizer
-    >>> words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "hello", "ㅎ", "##ㅏ", "##ㄴ"]
-    >>> tokenizer = BertTokenizer(words, do_lower_case=False)
-    >>> coverage_warning(tokenizer, "hello")
-    ''
-    >>> coverage_warning(tokenizer, "ㅎㅏㄴ ㅎㅏㄴ")
-    "6 of 6 pieces are single letters: this model's vocabulary knows no Hangul words."
-    """
-    special_tokens = set(tokenizer.all_special_tokens) - {tokenizer.unk_token}
-    words = " ".join(word for word in text.split() if not word.isascii())
-    # the words stand for many texts, so their length alone is no reason to warn
-    tokens = tokenizer(words, add_special_tokens=False, verbose=False).tokens()
-    pieces = [token for token in tokens if token not in special_tokens]
-    unknown = pieces.count(tokenizer.unk_token)
-    if 2 * unknown > len(pieces):
-        return (
-            f"{unknown} of {len(pieces)} pieces are {tokenizer.unk_token}: this model's vocabulary "
-            "does not know these characters."
-        )
-    bare = [piece.removeprefix("##") for piece in pieces]
-    letters = sum(len(piece) == 1 and piece.isalpha() for piece in bare)
-    if len(pieces) < MIN_PIECES or 4 * letters <= 3 * len(pieces):
-        return ""
-    return (
-        f"{letters} of {len(pieces)} pieces are single letters: this model's vocabulary knows no "
-        f"{_most_common_script(text)} words."
-    )
-
-
-def _most_common_script(text: str) -> str:
-    """Return the script of most characters beyond ASCII, by the first word of their names."""
-    names = [unicodedata.name(char, "?") for char in text if not char.isascii()]
-    script, _ = Counter(name.split()[0] for name in names).most_common(1)[0]
-    return _SCRIPT_NAMES.get(script, script.capitalize())
 
 
 def _script_of(token: str) -> str:
@@ -166,6 +118,7 @@ class Coverage:
         pieces = [token_id for token_id in ids if token_id not in self._ignored]
         if 2 * pieces.count(self._unknown) > len(pieces):
             return False
+        # three quarters, because half of the pieces of ordinary Korean are single syllables
         fragments = sum(token_id in self._fragments for token_id in pieces)
         return len(pieces) < MIN_PIECES or 4 * fragments <= 3 * len(pieces)
 

@@ -17,13 +17,13 @@ import pytest
 import torch
 from conftest import shared_data, tiny_config
 from opened import NAMES, SECTIONS, Opened, article_page, browser as browser, opened as opened
+from page_warning import page_warning
 
 import minibert
 from minibert.learn import build as page_build, live
 from minibert.learn.build import page_data, render, run, write_page
 from minibert.study import carriers
 from minibert.study.trace import trace
-from minibert.tokenization.coverage import coverage_warning
 
 pytestmark = pytest.mark.browser
 
@@ -470,7 +470,7 @@ def test_the_example_of_two_meanings_is_in_the_models_language(opened: Opened) -
 
 @pytest.mark.parametrize("language", ["en", "ko"])
 def test_a_text_in_an_unknown_script_is_reported(opened: Opened, language: str) -> None:
-    """The page shows the warning of the command, also in Korean with the same numbers."""
+    """The page shows its warning, also in Korean with the same numbers."""
     tokenizer = minibert.BertTokenizer.from_pretrained("minibert-tiny")
     texts = [
         "나는 한국을 사랑합니다.",
@@ -486,7 +486,7 @@ def test_a_text_in_an_unknown_script_is_reported(opened: Opened, language: str) 
         opened.page.fill("#edit", text)
         opened.settle()
         warning = opened.page.inner_text("#coverage")
-        expected = coverage_warning(tokenizer, text)
+        expected = page_warning(tokenizer, text)
         if language == "en":
             assert warning == expected + " Try --model minibert-ko." * ("Hangul" in expected)
         else:

@@ -77,8 +77,8 @@ const inForeignWord = (text) =>
   });
 
 /**
- * Returns a warning if most of a text becomes single letters or unknown pieces, as
- * minibert.tokenization.coverage does.
+ * Returns a warning if most of a text becomes single letters or unknown pieces. Commands know the
+ * vocabulary and decide by it (minibert.tokenization.coverage). A page may have its text alone.
  * @param {string} text
  * @param {any} which
  */
