@@ -348,17 +348,16 @@ def as_rows(
     The rows of a padded batch (batch, seq, hidden) are all of its places. Its mask hides the same
     ones as before. Rows of `is_compiled` products are padded to `rounded_tokens`.
     """
-    rows = hidden_states if hidden_states.dim() == 2 else hidden_states.flatten(0, -2)
-    padding = rounded_tokens(len(rows)) - len(rows) if is_compiled else 0
     if isinstance(layout, PackedLayout):
-        lengths, tail = layout.lengths, layout.tail
+        rows, packed = hidden_states, layout
     else:
-        lengths, tail = [hidden_states.shape[1]] * hidden_states.shape[0], 0
-    if padding:
-        rows = F.pad(rows, (0, 0, 0, padding))
-    elif isinstance(layout, PackedLayout):
-        return rows, layout
-    return rows, PackedLayout(lengths, tail + padding, layout.mask)
+        batch, seq = hidden_states.shape[:2]
+        rows, packed = hidden_states.flatten(0, 1), PackedLayout([seq] * batch, mask=layout.mask)
+    padding = rounded_tokens(len(rows)) - len(rows) if is_compiled else 0
+    if not padding:
+        return rows, packed
+    tail = packed.tail + padding
+    return F.pad(rows, (0, 0, 0, padding)), PackedLayout(packed.lengths, tail, packed.mask)
 
 
 def _rebuild(pickled: bytes) -> FusedEncoder:
