@@ -20,7 +20,7 @@ from minibert import BertModel, BertTokenizer, SentenceEmbedder
 from minibert.checkpoints.source import Source
 from minibert.encoders.arithmetic.pooling import combine_layers
 from minibert.encoders.arithmetic.steps import Dense
-from minibert.encoders.folders.sentence_folder import read_sentence_folder
+from minibert.encoders.folders.checkpoint import Checkpoint
 from minibert.encoders.rows.token_rows import split_row, truncate_row
 
 TEXTS = [
@@ -445,7 +445,7 @@ class TestFolders:
                 encoding="utf-8",
             )
         try:
-            read_sentence_folder(Source(path))
+            Checkpoint(Source(path)).folder(cross_encoder=False)
         except ValueError as error:
             assert str(path) in str(error)
 

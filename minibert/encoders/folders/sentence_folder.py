@@ -179,30 +179,20 @@ class SentenceFolder:
         return None
 
 
-def read_sentence_folder(source: Source, cross_encoder: bool = False) -> SentenceFolder:
+def sentence_folder_of(
+    source: Source, modules: list[tuple[str, str]] | None, cross_encoder: bool
+) -> SentenceFolder:
     """Reads the folder of an embedder or a cross-encoder. That of a plain BERT gives the defaults.
 
     Args:
         source: The folder.
+        modules: As `read_modules` returns them.
         cross_encoder: Whether it should be a cross-encoder's.
 
     Raises:
         ValueError: A module, pooling or setting that minibert does not have, named, or a damaged
             file.
         FileNotFoundError: A file that modules.json needs is missing.
-    """
-    return sentence_folder_of(source, read_modules(source), cross_encoder)
-
-
-def sentence_folder_of(
-    source: Source, modules: list[tuple[str, str]] | None, cross_encoder: bool
-) -> SentenceFolder:
-    """As `read_sentence_folder`, of a folder whose modules are known.
-
-    Args:
-        source: The folder.
-        modules: As `read_modules` returns them.
-        cross_encoder: Whether it should be a cross-encoder's.
     """
     folder = SentenceFolder(transformer=source)
     if modules is not None:
@@ -449,7 +439,7 @@ def write_sentence_folder(
 ) -> list[Path]:
     """Writes the files of an embedder or a cross-encoder, without weights.
 
-    `read_sentence_folder` reads them.
+    `sentence_folder_of` reads them.
 
     Args:
         folder: What they say. Its tokenizer is saved beside them with its options applied.
