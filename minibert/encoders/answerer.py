@@ -11,7 +11,7 @@ from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.util.checks import check_count
 
 if TYPE_CHECKING:
-    from minibert.encoders.onnx.onnx_heads import OnnxHead
+    from minibert.encoders.onnx.onnx_heads import OnnxModel
     from minibert.heads import BertForQuestionAnswering
 
 LONGEST_ANSWER = 30
@@ -126,7 +126,7 @@ class Answerer(HeadModel):
 
 @overload
 def answer_question(  # type: ignore[overload-overlap]
-    model: BertForQuestionAnswering | OnnxHead,
+    model: BertForQuestionAnswering | OnnxModel,
     tokenizer: BertTokenizer,
     questions: str,
     contexts: str,
@@ -140,7 +140,7 @@ def answer_question(  # type: ignore[overload-overlap]
 
 @overload
 def answer_question(
-    model: BertForQuestionAnswering | OnnxHead,
+    model: BertForQuestionAnswering | OnnxModel,
     tokenizer: BertTokenizer,
     questions: Sequence[str],
     contexts: Sequence[str],
@@ -153,7 +153,7 @@ def answer_question(
 
 
 def answer_question(
-    model: BertForQuestionAnswering | OnnxHead,
+    model: BertForQuestionAnswering | OnnxModel,
     tokenizer: BertTokenizer,
     questions: TextOrTexts,
     contexts: TextOrTexts,

@@ -15,7 +15,7 @@ from minibert.encoders.head_models import (
     logits_of,
     token_limit,
 )
-from minibert.encoders.onnx.onnx_heads import OnnxHead
+from minibert.encoders.onnx.onnx_heads import OnnxModel
 from minibert.encoders.rows.token_rows import Rows, Settings, Vectors
 from minibert.inference.batching import Report
 from minibert.tokenization.tokenizer import BertTokenizer
@@ -147,14 +147,14 @@ class Classifier(HeadModel, TextScorer):  # type: ignore[override]
             settings: How they are encoded.
             report: Progress callback. Receives the indices of finished rows.
         """
-        if isinstance(self.model, OnnxHead):
-            return self.model.encode_rows(rows, settings, report)
+        if isinstance(self.model, OnnxModel):
+            return self.model.logits_of_rows(rows, settings, report)
         return TextScorer.encode_rows(self, rows, settings, report)
 
 
 @overload
 def classify(  # type: ignore[overload-overlap]
-    model: BertForSequenceClassification | OnnxHead,
+    model: BertForSequenceClassification | OnnxModel,
     tokenizer: BertTokenizer,
     texts: str,
     pairs: str | None = None,
@@ -167,7 +167,7 @@ def classify(  # type: ignore[overload-overlap]
 
 @overload
 def classify(
-    model: BertForSequenceClassification | OnnxHead,
+    model: BertForSequenceClassification | OnnxModel,
     tokenizer: BertTokenizer,
     texts: Sequence[str],
     pairs: Sequence[str] | None = None,
@@ -179,7 +179,7 @@ def classify(
 
 
 def classify(
-    model: BertForSequenceClassification | OnnxHead,
+    model: BertForSequenceClassification | OnnxModel,
     tokenizer: BertTokenizer,
     texts: TextOrTexts,
     pairs: TextOrTexts | None = None,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, overload
 import numpy as np
 
 from minibert.encoders.head_models import HeadModel, TextOrTexts, as_text_list, excerpt
-from minibert.encoders.onnx.onnx_heads import OnnxHead
+from minibert.encoders.onnx.onnx_heads import OnnxModel
 from minibert.encoders.rows.token_rows import token_types_of
 from minibert.inference.finite import check_finite
 from minibert.tokenization.pieces import pieces_by_id
@@ -91,7 +91,7 @@ class Filler(HeadModel):
         import torch
 
         mask_id = self.tokenizer.mask_token_id
-        if isinstance(self.model, OnnxHead):
+        if isinstance(self.model, OnnxModel):
             name = self.model.outputs[0]  # the logits of words
             arrays = self.model.graph.run(ids, types, [name])[name]
             results = []
@@ -112,7 +112,7 @@ class Filler(HeadModel):
 
 @overload
 def fill_mask(  # type: ignore[overload-overlap]
-    model: BertForMaskedLM | BertForPreTraining | OnnxHead,
+    model: BertForMaskedLM | BertForPreTraining | OnnxModel,
     tokenizer: BertTokenizer,
     texts: str,
     top_k: int = 5,
@@ -121,7 +121,7 @@ def fill_mask(  # type: ignore[overload-overlap]
 
 @overload
 def fill_mask(
-    model: BertForMaskedLM | BertForPreTraining | OnnxHead,
+    model: BertForMaskedLM | BertForPreTraining | OnnxModel,
     tokenizer: BertTokenizer,
     texts: Sequence[str],
     top_k: int = 5,
@@ -129,7 +129,7 @@ def fill_mask(
 
 
 def fill_mask(
-    model: BertForMaskedLM | BertForPreTraining | OnnxHead,
+    model: BertForMaskedLM | BertForPreTraining | OnnxModel,
     tokenizer: BertTokenizer,
     texts: TextOrTexts,
     top_k: int = 5,

@@ -27,7 +27,7 @@ from minibert.encoders.folders.checkpoint import Backend, Checkpoint
 from minibert.encoders.folders.kinds import Kind
 from minibert.encoders.folders.reading import Reading
 from minibert.encoders.onnx.onnx_embedder import refuse_settled
-from minibert.encoders.onnx.onnx_heads import OnnxHead
+from minibert.encoders.onnx.onnx_heads import OnnxModel
 from minibert.encoders.rows.token_rows import token_types_of
 from minibert.encoders.text_encoder import TextModel, check_max_length
 from minibert.inference.finite import check_finite
@@ -60,10 +60,10 @@ class HeadModel(TextModel):
     """A model with a head, its tokenizer, and how it reads texts.
 
     What a `Classifier`, a `Tagger`, an `Answerer` and a `Filler` share. They compute with PyTorch,
-    or with ONNX Runtime if the model is an `OnnxHead`.
+    or with ONNX Runtime if the model is an `OnnxModel`.
 
     Args:
-        model: A model with one of the heads of the class, or an `OnnxHead` exported from one.
+        model: A model with one of the heads of the class, or an `OnnxModel` exported from one.
         tokenizer: Its tokenizer.
         max_length: Tokens of the longest row, [CLS] and [SEP] included. None: what the tokenizer
             says, as far as the model has positions.
@@ -98,7 +98,7 @@ class HeadModel(TextModel):
         self.reading = Reading.of(model.config)
 
     def __repr__(self) -> str:
-        name = self.model.head if isinstance(self.model, OnnxHead) else type(self.model).__name__
+        name = self.model.head if isinstance(self.model, OnnxModel) else type(self.model).__name__
         return f"{type(self).__name__}({name}, max_length={self.max_length})"
 
     @property
@@ -139,7 +139,7 @@ class HeadModel(TextModel):
         model: Any
         if checkpoint.backend == "onnx":
             refuse_settled(chosen, TextModelOptions)
-            model = OnnxHead.from_pretrained(checkpoint)
+            model = OnnxModel(checkpoint)
         else:
             model = checkpoint.bert(
                 precision=chosen.precision, device=chosen.device, dtype="float32"
@@ -163,7 +163,7 @@ class HeadModel(TextModel):
 
 def has_head(model: Any, *heads: type) -> bool:
     """Whether a model has one of the heads, or is the export of one that has it."""
-    if isinstance(model, OnnxHead):
+    if isinstance(model, OnnxModel):
         return model.head in [head.__name__ for head in heads]
     return isinstance(model, heads)
 
@@ -180,11 +180,11 @@ def require_model(model: Any, tokenizer: Any, heads: Sequence[str]) -> None:
         TypeError: The model is of another class, or the tokenizer is not one.
         ValueError: The export has another head.
     """
-    if not isinstance(model, OnnxHead):
+    if not isinstance(model, OnnxModel):
         from minibert import heads as classes
 
-        kinds = (*(getattr(classes, name) for name in heads), OnnxHead)
-        expected = " or ".join(kind.__name__ for kind in kinds)
+        kinds = tuple(getattr(classes, name) for name in heads)
+        expected = " or ".join((*heads, "OnnxHead"))  # which is how users load an OnnxModel
         check_kind("model", model, kinds, f"a {expected}")
     elif model.head not in heads:
         raise ValueError(f"{model.source} was exported from a {model.head}, not from a {heads[0]}.")
@@ -205,7 +205,7 @@ def as_text_list(texts: TextOrTexts) -> list[str]:
 
 
 def token_limit(
-    model: PreTrainedModel | OnnxHead, tokenizer: BertTokenizer, max_length: int | None = None
+    model: PreTrainedModel | OnnxModel, tokenizer: BertTokenizer, max_length: int | None = None
 ) -> int:
     """How many tokens of a text are read: `max_length`, or what model and tokenizer take at once.
 
@@ -258,7 +258,7 @@ def outputs_of(
 
     See `run_rows`. An exported model has outputs of the same names.
     """
-    if isinstance(model, OnnxHead):
+    if isinstance(model, OnnxModel):
         return _exported_outputs(model, examples, choose)
 
     from minibert.inference.logits import run_rows
@@ -274,7 +274,7 @@ def outputs_of(
 
 
 def _exported_outputs(
-    model: OnnxHead, examples: Sequence[Example], choose: Callable[[Any], Tensor]
+    model: OnnxModel, examples: Sequence[Example], choose: Callable[[Any], Tensor]
 ) -> list[Tensor]:
     import torch
 

@@ -15,7 +15,7 @@ from minibert.encoders.rows.windows import encode_windows, words_of_texts
 from minibert.tokenization.tokenizer import BertTokenizer
 
 if TYPE_CHECKING:
-    from minibert.encoders.onnx.onnx_heads import OnnxHead
+    from minibert.encoders.onnx.onnx_heads import OnnxModel
     from minibert.heads import BertForTokenClassification
 
 
@@ -109,7 +109,7 @@ class Tagger(HeadModel):
 
 @overload
 def find_entities(  # type: ignore[overload-overlap]
-    model: BertForTokenClassification | OnnxHead,
+    model: BertForTokenClassification | OnnxModel,
     tokenizer: BertTokenizer,
     texts: str,
     stride: int | None = None,
@@ -119,7 +119,7 @@ def find_entities(  # type: ignore[overload-overlap]
 
 @overload
 def find_entities(
-    model: BertForTokenClassification | OnnxHead,
+    model: BertForTokenClassification | OnnxModel,
     tokenizer: BertTokenizer,
     texts: Sequence[str],
     stride: int | None = None,
@@ -128,7 +128,7 @@ def find_entities(
 
 
 def find_entities(
-    model: BertForTokenClassification | OnnxHead,
+    model: BertForTokenClassification | OnnxModel,
     tokenizer: BertTokenizer,
     texts: TextOrTexts,
     stride: int | None = None,

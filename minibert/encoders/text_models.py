@@ -26,7 +26,7 @@ from minibert.encoders.folders.checkpoint import Backend, Checkpoint
 from minibert.encoders.folders.kinds import NOUN_OF_KIND, Kind
 from minibert.encoders.head_models import HeadModel
 from minibert.encoders.onnx.onnx_embedder import load_exported, settled
-from minibert.encoders.onnx.onnx_heads import OnnxHead
+from minibert.encoders.onnx.onnx_heads import OnnxHead, OnnxModel
 from minibert.encoders.tagger import Tagger
 from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.util.errors import ArgumentError
@@ -116,14 +116,15 @@ def load(
     checkpoint = Checkpoint(source, backend, mmap)
     options: dict[str, Any] = {"precision": precision, "device": device}
     needed = kind or checkpoint.kind
+    if backend == "onnx" and needed != "embedder":
+        checkpoint.require_kind(needed)
+        head = OnnxHead.from_pretrained(checkpoint)
+        return Loaded(needed, head, head.tokenizer)
     if needed in _HEADS or needed in ("embedder", "reranker"):
         text_model = load_text_model(checkpoint, kind, dtype=dtype, **options)
         model = text_model.model if isinstance(text_model, HeadModel) else text_model
         return Loaded(needed, model, text_model.tokenizer)
     checkpoint.require_kind(needed)
-    if backend == "onnx":
-        head = OnnxHead.from_pretrained(checkpoint)
-        return Loaded(needed, head, head.tokenizer)
     folder = checkpoint.folder()
     return Loaded(needed, checkpoint.bert(dtype=dtype, **options), folder.load_tokenizer())
 
@@ -180,19 +181,16 @@ def load_text_model(
 
         return SentenceEmbedder.from_pretrained(checkpoint, **of_embedder, **options)
     checkpoint.require_kind(kind)
-    if kind == "reranker" and not is_exported:
-        from minibert.encoders.rerank import CrossEncoder
+    if kind == "reranker":
+        if not is_exported:
+            from minibert.encoders.rerank import CrossEncoder
 
-        return CrossEncoder.from_pretrained(checkpoint, max_length=max_length, **options)
-    model: Any
-    if is_exported:
-        model = OnnxHead.from_pretrained(checkpoint)
-        if kind == "reranker":
-            if max_length is not None:
-                model.max_length = max_length
-            return model
-    else:
-        model = checkpoint.bert(dtype=dtype, **options)
+            return CrossEncoder.from_pretrained(checkpoint, max_length=max_length, **options)
+        reranker = OnnxHead.from_pretrained(checkpoint)
+        if max_length is not None:
+            reranker.max_length = max_length
+        return reranker
     if kind not in _HEADS:
         raise ValueError(f"{checkpoint} is {NOUN_OF_KIND[kind]}, which does not run on texts.")
+    model: Any = OnnxModel(checkpoint) if is_exported else checkpoint.bert(dtype=dtype, **options)
     return _HEADS[kind].of_folder(checkpoint, model, max_length)

@@ -26,8 +26,74 @@ from minibert.inference.batching import Report
 from minibert.util.checks import warn_of_truncation
 
 
-class OnnxHead(TextScorer):
-    """A model with a head as `minibert export` has written it.
+class OnnxModel:
+    """The graph of a model with a head, as `minibert export` has written it.
+
+    It is to a `Classifier` or a `Tagger` what a model of PyTorch is: it computes on token ids.
+
+    Attributes:
+        source: Where the graph is.
+        graph: The graph in ONNX Runtime.
+        config: The model's configuration.
+        outputs: Names of the graph's outputs: "logits" in most heads.
+    """
+
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        """Open the graph of a checkpoint.
+
+        Args:
+            checkpoint: The export.
+
+        Raises:
+            FileNotFoundError: A file is missing.
+            ValueError: A damaged file, or the export of an embedder.
+            ImportError: onnxruntime is not installed.
+        """
+        if checkpoint.is_embedder:
+            advice = 'SentenceEmbedder.from_pretrained(..., backend="onnx") runs it'
+            raise ValueError(f"{checkpoint} was exported from an embedder: {advice}.")
+        self.source = checkpoint.transformer
+        self.graph = OnnxGraph(self.source, checkpoint.config)
+        self.config = self.graph.config
+        self.outputs = list(self.graph.outputs)
+
+    @property
+    def head(self) -> str:
+        """The class that was exported, such as "BertForTokenClassification"."""
+        return (self.config.architectures or ["BertModel"])[0]
+
+    def weights(self) -> Iterator[Any]:
+        """The bytes of the graph, which holds all weights."""
+        return self.graph.weights()
+
+    def logits_of_rows(
+        self, rows: Rows, settings: Settings, report: Report | None = None
+    ) -> Vectors:
+        """Compute the logits (texts, labels) of rows, in the order of the texts.
+
+        Args:
+            rows: Of all texts.
+            settings: How they are encoded.
+            report: Progress callback. Receives the indices of finished rows.
+
+        Raises:
+            ValueError: The model is not a sequence classifier.
+        """
+        if self.head != "BertForSequenceClassification":
+            raise ValueError(
+                f"{self.source} is not the export of a classifier of texts or a reranker. Its "
+                f"outputs are {', '.join(self.outputs)} (in Python: run())."
+            )
+        if not rows.rows:
+            return np.empty((0, self.config.num_labels), np.float32)
+        logits = self.graph.run(
+            rows.ids, rows.token_types, batch_tokens=settings.batch_tokens, report=report
+        )["logits"]
+        return rows.in_input_order(np.stack(logits))
+
+
+class OnnxHead(OnnxModel, TextScorer):
+    """An exported model with a head, and how it reads texts.
 
     ```python
     classifier = OnnxHead.from_pretrained("OUT")
@@ -44,24 +110,21 @@ class OnnxHead(TextScorer):
     """
 
     def __init__(self, checkpoint: Checkpoint) -> None:
-        """Open the graph of a checkpoint.
+        """Open the graph of a checkpoint and read its tokenizer.
 
         Args:
             checkpoint: The export.
 
         Raises:
             FileNotFoundError: A file is missing.
-            ValueError: A damaged file.
+            ValueError: A damaged file, or the export of an embedder.
             ImportError: onnxruntime is not installed.
         """
+        OnnxModel.__init__(self, checkpoint)
         folder = checkpoint.folder(cross_encoder=True)
-        self.source = folder.transformer
-        self.graph = OnnxGraph(self.source, checkpoint.config)
-        self.config = self.graph.config
-        self.outputs = list(self.graph.outputs)
         positions = self.config.max_position_embeddings
         settings = folder.settings(TextModelOptions(), positions)
-        super().__init__(folder.load_tokenizer(), positions, **settings)
+        TextScorer.__init__(self, folder.load_tokenizer(), positions, **settings)
         self._activation = folder.activation(self.config)
 
     @classmethod
@@ -80,20 +143,7 @@ class OnnxHead(TextScorer):
             ValueError: A damaged file, or the export of an embedder.
             ImportError: onnxruntime is not installed.
         """
-        checkpoint = Checkpoint.of(name, backend="onnx", **options)
-        if checkpoint.is_embedder:
-            advice = 'SentenceEmbedder.from_pretrained(..., backend="onnx") runs it'
-            raise ValueError(f"{checkpoint} was exported from an embedder: {advice}.")
-        return cls(checkpoint)
-
-    def weights(self) -> Iterator[Any]:
-        """The bytes of the graph, which holds all weights."""
-        return self.graph.weights()
-
-    @property
-    def head(self) -> str:
-        """The class that was exported, such as "BertForTokenClassification"."""
-        return (self.config.architectures or ["BertModel"])[0]
+        return cls(Checkpoint.of(name, backend="onnx", **options))
 
     def run(self, texts: Iterable[str | Pair]) -> dict[str, list[Array]]:
         """Compute all outputs of the head.
@@ -182,24 +232,8 @@ class OnnxHead(TextScorer):
         )
 
     def encode_rows(self, rows: Rows, settings: Settings, report: Report | None = None) -> Vectors:
-        """Compute the logits (texts, labels) of rows, in the order of the texts.
-
-        Args:
-            rows: Of all texts.
-            settings: How they are encoded.
-            report: Progress callback. Receives the indices of finished rows.
-        """
-        if self.head != "BertForSequenceClassification":
-            raise ValueError(
-                f"{self.source} is not the export of a classifier of texts or a reranker. Its "
-                f"outputs are {', '.join(self.outputs)} (in Python: run())."
-            )
-        if not rows.rows:
-            return np.empty((0, self.config.num_labels), np.float32)
-        logits = self.graph.run(
-            rows.ids, rows.token_types, batch_tokens=settings.batch_tokens, report=report
-        )["logits"]
-        return rows.in_input_order(np.stack(logits))
+        """As `logits_of_rows`, for `TextScorer`."""
+        return self.logits_of_rows(rows, settings, report)
 
     def activation(self, logits: Vectors) -> Vectors:
         """Turn logits (N, labels) into scores, as a `CrossEncoder` or a classifier does.
