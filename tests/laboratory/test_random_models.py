@@ -169,7 +169,7 @@ def step(library: Any, head: str, fields: dict[str, Any], call: dict[str, Any]) 
 
 
 @programs(
-    "models", share=0.8, fields=configs(), head=st.sampled_from(["BertModel", *HEADS]), call=calls
+    "models", share=0.5, fields=configs(), head=st.sampled_from(["BertModel", *HEADS]), call=calls
 )
 def test_outputs_and_gradients(fields: dict[str, Any], head: str, call: dict[str, Any]) -> None:
     if call["labels"] and head == "BertModel":
@@ -231,3 +231,240 @@ def test_changed_saved_and_loaded(fields: dict[str, Any], head: str, steps: list
             if head == "BertForMultipleChoice":
                 ids = ids[None]
             assert_same(dict(pair[0](ids).items()), dict(pair[1](ids).items()), at=f"{number}")
+
+
+OPTIMIZERS = ("SGD", "AdamW", "Adam", "Adagrad", "RMSprop")
+training = st.fixed_dictionaries(
+    {
+        "optimizer": st.sampled_from(OPTIMIZERS),
+        "rate": st.sampled_from([1e-3, 0.1]),
+        "decay": st.sampled_from([0.0, 0.1]),
+        "largest": st.sampled_from([None, 0.01, 1.0]),
+        "frozen": st.sampled_from([None, "embeddings", "LayerNorm", "layer.0", "classifier"]),
+        "batches": st.integers(1, 3),
+    }
+)
+
+
+def trained(
+    library: Any, head: str, fields: dict[str, Any], call: dict[str, Any], how: dict[str, Any]
+) -> Any:
+    """The weights of a model after some steps of an optimizer, and the norms of its gradients."""
+    model = build(library, head, fields, call)
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(how["frozen"] is None or how["frozen"] not in name)
+    # In the order of the names: that of the registration may differ.
+    learned = [p for _, p in sorted(model.named_parameters()) if p.requires_grad]
+    optimizer = getattr(torch.optim, how["optimizer"])(
+        learned, lr=how["rate"], weight_decay=how["decay"]
+    )
+    norms = []
+    seed(1)
+    for number in range(how["batches"]):
+        output = model(**batch_of(head, fields, {**call, "seed": call["seed"] + number}))
+        loss = output["loss"] if call["labels"] else output[0].float().pow(2).sum()
+        loss.backward()
+        if how["largest"] is not None:
+            norms.append(torch.nn.utils.clip_grad_norm_(learned, how["largest"]))
+        optimizer.step()
+        optimizer.zero_grad()
+    return norms, dict(sorted(model.state_dict().items()))
+
+
+@programs(
+    "models",
+    share=0.1,
+    quick=8,
+    fields=configs(),
+    head=st.sampled_from(["BertModel", *HEADS]),
+    call=calls,
+    how=training,
+)
+def test_steps_of_an_optimizer(
+    fields: dict[str, Any], head: str, call: dict[str, Any], how: dict[str, Any]
+) -> None:
+    call = {**call, "labels": call["labels"] and head != "BertModel", "autocast": None}
+    compare(
+        lambda: trained(minibert, head, fields, call, how),
+        lambda: trained(transformers, head, fields, call, how),
+    )
+
+
+# Modules that are called with the same tensors in both libraries.
+HOOKED = (
+    *("embeddings", "embeddings.word_embeddings", "embeddings.LayerNorm", "embeddings.dropout"),
+    *("encoder.layer.0.attention.self.query", "encoder.layer.0.attention.self.value"),
+    *("encoder.layer.0.attention.output", "encoder.layer.0.attention.output.LayerNorm"),
+    *("encoder.layer.0.intermediate", "encoder.layer.0.intermediate.intermediate_act_fn"),
+    *("encoder.layer.0.output", "encoder.layer.0.output.dense", "encoder.layer.0", "pooler"),
+)
+CHANGES = ("nothing", "half", "noise", "module", "prune", "prune rows", "spectral", "parametrize")
+
+
+class Halved(torch.nn.Module):
+    """A parametrization, or a module in the place of another."""
+
+    def __init__(self, inner: torch.nn.Module | None = None) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x: Tensor) -> Tensor:
+        return (x if self.inner is None else self.inner(x)) * 0.5
+
+
+def changed(model: Any, base: Any, name: str, change: str) -> None:
+    """Change a module of a model as a user does with PyTorch's means."""
+    prune = importlib.import_module("torch.nn.utils.prune")
+    module = base.get_submodule(name)
+    if change == "half":
+        module.register_forward_hook(lambda m, i, output: output * 0.5)
+    elif change == "noise":
+        module.register_forward_hook(lambda m, i, output: output + torch.randn_like(output))
+    elif change == "module" and isinstance(module, torch.nn.Linear):
+        parent, _, last = name.rpartition(".")
+        setattr(base.get_submodule(parent), last, Halved(module))
+    elif hasattr(module, "weight") and module.weight.dim() == 2:
+        if change == "prune":
+            prune.l1_unstructured(module, "weight", amount=0.5)
+        elif change == "prune rows":
+            prune.ln_structured(module, "weight", amount=0.5, n=2, dim=0)
+            prune.remove(module, "weight")
+        elif change == "spectral" and isinstance(module, torch.nn.Linear):
+            torch.nn.utils.parametrizations.weight_norm(module)
+        elif change == "parametrize":
+            torch.nn.utils.parametrize.register_parametrization(module, "weight", Halved())
+
+
+def hooked(
+    library: Any, head: str, fields: dict[str, Any], call: dict[str, Any], hooks: dict[str, str]
+) -> Any:
+    """What the modules of a model return on the way, and what comes back to them."""
+    model = build(library, head, fields, call)
+    base = model if head == "BertModel" else model.bert
+    seen: list[Any] = []
+    seed(2)
+    for name, change in hooks.items():
+        if name == "pooler" and base.pooler is None:
+            continue
+        changed(model, base, name, change)
+        module = base.get_submodule(name)
+        module.register_forward_hook(lambda m, i, output, n=name: seen.append((n, output.detach())))
+        module.register_full_backward_hook(
+            lambda m, i, gradients, n=name: seen.append((f"{n} backward", gradients[0]))
+        )
+    seed(1)
+    output = model(**batch_of(head, fields, call))
+    loss = output["loss"] if call["labels"] else output[0].float().pow(2).sum()
+    loss.backward()
+    gradients = {name: p.grad for name, p in sorted(model.named_parameters()) if p.grad is not None}
+    return seen, dict(output.items()), gradients
+
+
+@programs(
+    "models",
+    share=0.1,
+    quick=8,
+    fields=configs(),
+    head=st.sampled_from(["BertModel", *HEADS]),
+    call=calls,
+    hooks=st.dictionaries(st.sampled_from(HOOKED), st.sampled_from(CHANGES), max_size=3),
+)
+def test_hooks_and_changed_modules(
+    fields: dict[str, Any], head: str, call: dict[str, Any], hooks: dict[str, str]
+) -> None:
+    call = {**call, "labels": call["labels"] and head != "BertModel", "autocast": None}
+    compare(
+        lambda: hooked(minibert, head, fields, call, hooks),
+        lambda: hooked(transformers, head, fields, call, hooks),
+    )
+
+
+AUTO = (
+    *("AutoModel", "AutoModelForPreTraining", "AutoModelForMaskedLM"),
+    *("AutoModelForNextSentencePrediction", "AutoModelForSequenceClassification"),
+    *("AutoModelForTokenClassification", "AutoModelForMultipleChoice"),
+    "AutoModelForQuestionAnswering",
+)
+keywords = st.fixed_dictionaries(
+    {},
+    optional={
+        "dtype": st.sampled_from([torch.float32, torch.float64, torch.bfloat16, "auto", "float16"]),
+        "attn_implementation": st.sampled_from(["eager", "sdpa"]),
+        "num_labels": st.integers(1, 5),
+        "ignore_mismatched_sizes": st.booleans(),
+        "hidden_dropout_prob": st.just(0.3),
+        "output_hidden_states": st.booleans(),
+        "id2label": st.just({0: "a", 1: "b", 2: "c"}),
+    },
+)
+
+
+@programs(
+    "models",
+    share=0.1,
+    quick=8,
+    fields=configs(),
+    head=st.sampled_from(["BertModel", *HEADS]),
+    auto=st.sampled_from(AUTO),
+    dtype=st.sampled_from(["float32", "float64", "bfloat16"]),
+    writer=st.sampled_from([minibert, transformers]),
+    options=keywords,
+)
+def test_auto_classes(
+    fields: dict[str, Any], head: str, auto: str, dtype: str, writer: Any, options: dict[str, Any]
+) -> None:
+    """Any folder by any class, with keywords: the class, the dtype, and what files decide."""
+    call: dict[str, Any] = {
+        "seed": 0,
+        "attn_implementation": "eager",
+        "train": False,
+        "checkpointing": False,
+        "dtype": dtype,
+    }
+    if "QuestionAnswering" in head + auto:
+        fields = {**fields, "num_labels": 2, "problem_type": None}  # start and end
+        options = {k: v for k, v in options.items() if k not in ("num_labels", "id2label")}
+    elif "id2label" in options:  # which a different number of labels contradicts
+        options = {**options, "num_labels": 3}
+    with tempfile.TemporaryDirectory() as folder:
+        written = build(writer, head, fields, call)
+        written.save_pretrained(folder)
+
+        def loaded(library: Any) -> Any:
+            model, report = getattr(library, auto).from_pretrained(
+                folder, output_loading_info=True, **options
+            )
+            # Layers that the folder lacks are drawn.
+            drawn = {*report["missing_keys"], *(key for key, *_ in report["mismatched_keys"])}
+            if written.config.tie_word_embeddings:  # transformers lists one of two tied tensors
+                drawn.discard("cls.predictions.decoder.bias")
+            weights = {
+                name: value
+                for name, value in sorted(model.state_dict().items())
+                if name not in drawn
+            }
+            config = model.config
+            return (
+                type(model).__name__.removeprefix("minibert."),
+                sorted(drawn),
+                sorted(report["unexpected_keys"]),
+                (model.training, model.dtype, config.num_labels, config.id2label),
+                (config.hidden_dropout_prob, config.output_hidden_states),
+                weights,
+            )
+
+        compare(lambda: loaded(minibert), lambda: loaded(transformers))
+
+
+@programs("models", share=0.001, quick=1, fields=configs(), head=st.sampled_from(HEADS), call=calls)
+def test_compiled(fields: dict[str, Any], head: str, call: dict[str, Any]) -> None:
+    """torch.compile records a model of both libraries, whose graphs compute the same."""
+    call = {**call, "autocast": None, "checkpointing": False, "train": False}
+
+    def computed(library: Any) -> Any:
+        torch.compiler.reset()
+        model = torch.compile(build(library, head, fields, call), backend="eager")
+        with torch.no_grad():
+            return dict(model(**batch_of(head, fields, call)).items())
+
+    compare(lambda: computed(minibert), lambda: computed(transformers))
