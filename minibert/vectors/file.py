@@ -41,8 +41,8 @@ def open_vector_file(location: Location) -> Vectors:
         if is_of_system or isinstance(error, ImportError) or type(error) is MemoryError:
             raise
         raise ValueError(
-            f"{location} is not a complete .{form.name} file ({error}). Write one with minibert "
-            "embed --output."
+            f"{location} is not a complete .{form.name} file ({error!s:.300}). Write one with "
+            "minibert embed --output."
         ) from None
     if not isinstance(vectors, np.ndarray) or vectors.ndim != 2 or vectors.dtype.kind != "f":
         found = "something else"

@@ -83,14 +83,18 @@ class TestFiles:
             ("v.safetensors", b"\xff\xff\xff\xff\xff\0\0\0{}"),
             ("v.jsonl", b"[1, 2]\n"),
             ("v.jsonl", b"5\n"),
+            ("v.npy", b"\x93NUMPY\x01\0\x47\x1f{'shape': " + 3998 * b"[" + 3998 * b"]" + b"}"),
         ],
     )
     def test_an_error_names_what_holds_no_vectors(
         self, name: str, content: bytes, tmp_path: Path
     ) -> None:
         (tmp_path / name).write_bytes(content)
-        with pytest.raises(ValueError, match=rf"{name} (is not a complete|has no vectors where)"):
+        with pytest.raises(
+            ValueError, match=rf"{name} (is not a complete|has no vectors where)"
+        ) as info:
             open_vectors(tmp_path / name)
+        assert len(str(info.value)) < len(str(tmp_path)) + 600
 
     def test_lists_of_other_programs_are_read_if_they_have_one_size(self, tmp_path: Path) -> None:
         arrow = pytest.importorskip("pyarrow")
