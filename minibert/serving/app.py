@@ -2,7 +2,8 @@
 
     POST /v1/embeddings   /v1/rerank (/v2/rerank)   /v1/classify   /v1/score   GET /v1/models
          (also without /v1)
-    POST /v2/embed (/v1/embed), as in Cohere's API
+    POST /v2/embed (/v1/embed), as in Cohere's API   /v1/reranking, as in Mixedbread's
+    POST /pooling, as in vLLM's API
     POST /embed   /rerank   /predict   /similarity   /tokenize                   GET /info
     POST / (/invocations)   for the first model
     GET  /   /ping   /health   /health/live   /health/ready   /metrics
@@ -132,7 +133,7 @@ class TextInput(TypedDict):
 
 
 TextObjects = Annotated[list[str | TextObject], Items]
-Texts = str | TextList | TextObjects | TokenIds | Annotated[list[TokenIds], Items]
+Texts = str | TextObject | TextList | TextObjects | TokenIds | Annotated[list[TokenIds], Items]
 
 
 def _as_sent(schema: dict[str, Any], model: type[_Body]) -> None:
@@ -146,12 +147,12 @@ def _as_sent(schema: dict[str, Any], model: type[_Body]) -> None:
 
 
 def _one_of(*names: str) -> Callable[[dict[str, Any], type[_Body]], None]:
-    """As `_as_sent`, for a body that needs one of these lists."""
+    """As `_as_sent`, for a body that needs one of these fields."""
 
     def add(schema: dict[str, Any], model: type[_Body]) -> None:
         _as_sent(schema, model)
         schema["oneOf"] = [
-            {"required": [name], "properties": {name: {"type": "array"}}} for name in names
+            {"required": [name], "properties": {name: {"not": {"type": "null"}}}} for name in names
         ]
 
     return add
@@ -197,6 +198,16 @@ class EmbeddingsRequest(_Request):
     task: str | None = None  # as Jina says it
 
 
+class PoolingRequest(_Request):
+    """Body of `/pooling`, as in vLLM's API, for vectors."""
+
+    input: Texts
+    task: Literal["embed"] | None = None
+    encoding_format: Literal["float", "base64"] | None = None  # None: float
+    dimensions: PositiveInt | None = None
+    normalize: StrictBool | None = None  # None: the default of the service
+
+
 class EmbedTextsRequest(_Body):
     """Body of `/v1/embed` and `/v2/embed`, as in Cohere's API: `texts`, or version 2's `inputs`."""
 
@@ -233,6 +244,19 @@ class RankRequest(_Request):
     return_text: StrictBool = False
     raw_scores: StrictBool = False
     # of documents that are objects, as Cohere's
+    rank_fields: Annotated[list[Literal["text"]], Items] | None = None
+
+
+class RerankingRequest(_Request):
+    """Body of `/v1/reranking`, as in Mixedbread's API."""
+
+    kinds = RERANKERS
+
+    query: str | TextObject
+    input: TextObjects
+    top_k: PositiveInt | None = None
+    return_input: StrictBool = False
+    # of inputs that are objects
     rank_fields: Annotated[list[Literal["text"]], Items] | None = None
 
 
@@ -298,11 +322,18 @@ class SimilarityRequest(_Body):
 
 
 class TokenizeRequest(_Body):
-    """Body of `/tokenize`, as in text-embeddings-inference: one text or several."""
+    """Body of `/tokenize`: one text or several, `inputs` as in text-embeddings-inference.
+
+    vLLM calls a single text `prompt`, which decides the form of the response.
+    """
 
     kinds = (None,)
 
-    inputs: str | TextList
+    model_config = ConfigDict(json_schema_extra=_one_of("inputs", "prompt"))
+
+    inputs: str | TextList | None = None
+    prompt: str | None = None
+    return_token_strs: StrictBool = False  # in the form of vLLM
     add_special_tokens: StrictBool = True
     prompt_name: str | None = None  # None: no prompt
     model: str | None = None
@@ -558,6 +589,7 @@ def create_app(
 
     app.state.service = service
     _add_openai(app, service)
+    _add_scores(app, service)
     _add_tei(app, service)
     _add_tei_tools(app, service)
 
@@ -657,10 +689,21 @@ def _add_openai(app: FastAPI, service: Service) -> None:
     @app.post("/v1/embeddings")
     async def embeddings(body: EmbeddingsRequest, request: Request) -> Response:
         answer, vectors = await _embeddings(service, body, request)
-        encoding = body.encoding_format or body.embedding_type or body.output_dtype or "float"
+        kind = body.embedding_type or body.output_dtype or "float"
         data = [
             {"object": "embedding", "index": index, "embedding": embedding}
-            for index, embedding in enumerate(_encoded(vectors, encoding))
+            for index, embedding in enumerate(_encoded(vectors, kind, body.encoding_format))
+        ]
+        return _reply({"object": "list", "data": data, **_usage(answer)}, answer)
+
+    @app.post("/pooling")
+    async def pooling(body: PoolingRequest, request: Request) -> Response:
+        answer = await service.answer(request, body, EMBEDDERS, _inputs(body.input))
+        sizes = [] if body.dimensions is None else [body.dimensions]
+        vectors = service.vectors(answer, sizes, body.normalize)
+        data = [
+            {"object": "pooling", "index": index, "data": vector}
+            for index, vector in enumerate(_encoded(vectors, "float", body.encoding_format))
         ]
         return _reply({"object": "list", "data": data, **_usage(answer)}, answer)
 
@@ -693,10 +736,28 @@ def _add_openai(app: FastAPI, service: Service) -> None:
         }
         return _reply(content, answer)
 
+
+def _add_scores(app: FastAPI, service: Service) -> None:
+    """Add the routes of Cohere, Jina, Mixedbread, Voyage and vLLM that score and label texts."""
+
     @app.post("/v2/rerank")
     @app.post("/v1/rerank")
     async def rerank(body: RankRequest, request: Request) -> Response:
         return await _rank(service, body, request)
+
+    @app.post("/v1/reranking")
+    async def reranking(body: RerankingRequest, request: Request) -> Response:
+        query, *texts = (_text_of(text) for text in (body.query, *body.input))
+        answer = await service.answer(request, body, RERANKERS, [(query, text) for text in texts])
+        logits = answer.values[:, 0]
+        scores = activate(logits, "Sigmoid")
+        data: list[dict[str, Any]] = []
+        for index in best_first(scores, logits, body.top_k):
+            data.append({"object": "rank_result", "index": index, "score": float(scores[index])})
+            if body.return_input:
+                data[-1]["input"] = body.input[index]
+        asked = {"top_k": body.top_k or len(texts), "return_input": body.return_input}
+        return _reply({"object": "list", "data": data, **asked, **_usage(answer)}, answer)
 
     @app.post("/classify")
     @app.post("/v1/classify")
@@ -715,7 +776,8 @@ def _add_openai(app: FastAPI, service: Service) -> None:
                     for label, score in zip(labels, scores, strict=True)
                     if score >= thresholds[label]
                 ]
-        return _reply({"object": "list", "data": data, **_usage(answer)}, answer)
+        content = {"object": "list", "data": data, "classes": labels, **_usage(answer)}
+        return _reply(content, answer)
 
     @app.post("/score")
     @app.post("/v1/score")
@@ -862,15 +924,21 @@ def _add_tei_tools(app: FastAPI, service: Service) -> None:
 
     @app.post("/tokenize")
     async def tokenize(body: TokenizeRequest, request: Request) -> Response:
-        texts = body.inputs
-        if isinstance(texts, str):
-            texts = [texts]
+        if (body.inputs is None) == (body.prompt is None):
+            raise HTTPException(422, "inputs or prompt: send one of the two.")
+        given = body.inputs or body.prompt or ""
+        texts = [given] if isinstance(given, str) else given
         model = service.choose(body.model)
         service.check_size(model, texts, body.prompt_name)
         reading = model.tokens(
             texts, body.add_special_tokens, body.prompt_name, service.limits.tokens
         )
-        tokens = await unless_disconnected(request.receive, reading)
+        tokens: Any = await unless_disconnected(request.receive, reading)
+        if body.prompt is not None:
+            ids = [token["id"] for token in tokens[0]]
+            names = model.token_names(ids) if body.return_token_strs else None
+            about = {"count": len(ids), "max_model_len": model.max_length}
+            tokens = {**about, "tokens": ids, "token_strs": names}
         return Response(to_json(tokens), media_type="application/json")
 
     @app.get("/info")
@@ -929,18 +997,28 @@ def _text_of(text: Any) -> Any:
 
 
 def _inputs(texts: Any) -> list[Input]:
-    """The texts of a request as a list, also where it is a single text or the ids of one."""
-    if isinstance(texts, str) or isinstance(texts[0], int):
-        return [texts]
+    """The texts of a request as a list, also where it is a single one, or the ids of one."""
+    if isinstance(texts, str | dict) or isinstance(texts[0], int):
+        return [_text_of(texts)]
     return [_text_of(text) for text in texts]
 
 
-def _encoded(vectors: Vectors, encoding: str) -> list[Any]:
-    """Vectors as numbers ("float", "binary", "ubinary"), or as clients decode them ("base64")."""
-    if encoding != "base64":
-        numbers: list[Any] = quantize(vectors, PRECISION_OF_ENCODING[encoding]).tolist()
-        return numbers
-    return [base64.b64encode(vector.astype("<f4").tobytes()).decode() for vector in vectors]
+def _encoded(
+    vectors: Vectors, kind: str, encoding: Literal["float", "base64"] | None = None
+) -> list[Any]:
+    """Vectors as lists of numbers, or as text in base64.
+
+    Args:
+        vectors: The vectors, (N, D).
+        kind: "float", "binary" or "ubinary". "base64" stands for float numbers in base64.
+        encoding: Whether the numbers, of whatever kind, are in base64.
+    """
+    numbers: Any = quantize(vectors, PRECISION_OF_ENCODING.get(kind, "float32"))
+    if "base64" not in (kind, encoding):
+        rows: list[Any] = numbers.tolist()
+        return rows
+    little_endian = numbers.astype(numbers.dtype.newbyteorder("<"))
+    return [base64.b64encode(row.tobytes()).decode() for row in little_endian]
 
 
 def _usage(answer: ModelOutputs) -> dict[str, Any]:

@@ -197,6 +197,11 @@ class Served:
             tokens.append(token)
         return tokens
 
+    def token_names(self, ids: Sequence[int]) -> list[str]:
+        """Return the tokens of the vocabulary with these ids."""
+        names: list[str] = self._tokenizer.convert_ids_to_tokens(list(ids))
+        return names
+
     def characters(self, inputs: Sequence[Input], prompt_name: str | None = None) -> int:
         """Characters of texts as they are tokenized, with prompts. Token ids have none.
 

@@ -120,6 +120,29 @@ def test_haystack(embedder: SentenceEmbedder, recipe: Any) -> None:
     assert [document.content for document in answer] == nearest_texts(embedder)
 
 
+def test_a_pipeline_of_haystack_is_saved_by_the_name_of_its_model(
+    folder: Path, embedder: SentenceEmbedder, recipe: Any
+) -> None:
+    module = recipe("with_haystack", "haystack")
+    from haystack import Document, Pipeline
+
+    pipeline = Pipeline()
+    pipeline.add_component("query", module.TextEmbedder(str(folder)))
+    pipeline.add_component("documents", module.DocumentEmbedder(str(folder)))
+    loaded = Pipeline.loads(pipeline.dumps(), allowed_modules=["with_haystack"])
+    answer = loaded.run(
+        {"query": {"text": QUERY}, "documents": {"documents": [Document(content=QUERY)]}}
+    )
+    np.testing.assert_allclose(
+        answer["query"]["embedding"], embedder.encode_query(QUERY), atol=1e-6
+    )
+    (document,) = answer["documents"]["documents"]
+    np.testing.assert_allclose(document.embedding, embedder.encode_document(QUERY), atol=1e-6)
+    pipeline.add_component("other", module.TextEmbedder(embedder))
+    with pytest.raises(ValueError, match="TextEmbedder of an embedder cannot be saved"):
+        pipeline.dumps()
+
+
 def test_lancedb(folder: Path, embedder: SentenceEmbedder, recipe: Any, tmp_path: Path) -> None:
     recipe("with_lancedb", "lancedb")
     import lancedb
@@ -182,7 +205,7 @@ def test_mteb(embedder: SentenceEmbedder, recipe: Any) -> None:
 def test_txtai(embedder: SentenceEmbedder, recipe: Any) -> None:
     index = recipe("with_txtai", "txtai").index(embedder, content=False)
     index.index(TEXTS)
-    rows, cosines = nearest(embedder.encode(QUERY), embedder.encode(TEXTS), 5)
+    rows, cosines = nearest(embedder.encode_query(QUERY), embedder.encode_document(TEXTS), 5)
     numbers, scores = zip(*index.search(QUERY, 5), strict=True)
     assert list(numbers) == rows[0].tolist()
     np.testing.assert_allclose(scores, cosines[0], atol=1e-4)

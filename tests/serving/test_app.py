@@ -364,8 +364,8 @@ def test_alternatives_are_reported_together(client: Any) -> None:
     ]
     assert message.count("input: ") == message.count("dimensions: ") == 1
     assert (
-        "input: Input should be a valid string or Input should be a valid list; dimensions: "
-        in message
+        "input: Input should be a valid string or Input should be a valid dictionary or Input "
+        "should be a valid list; dimensions: " in message
     )
 
 
@@ -1007,6 +1007,68 @@ def test_texts_that_are_objects(client: Any) -> None:
     assert client.post("/v1/embeddings", json=body).json() == expected
 
 
+def test_a_single_object_of_jina(client: Any) -> None:
+    expected = client.post("/v1/embeddings", json={"input": TEXTS[0]}).json()
+    assert client.post("/v1/embeddings", json={"input": {"text": TEXTS[0]}}).json() == expected
+    refused = client.post("/v1/embeddings", json={"input": {"image": "x"}})
+    assert refused.status_code == 422 and "input.text" in refused.json()["error"]["message"]
+
+
+def test_pooling_of_vllm(client: Any) -> None:
+    vectors = client.post("/embed", json={"inputs": TEXTS[:2]}).json()
+    answer = client.post("/pooling", json={"model": "embedder", "input": TEXTS[:2]}).json()
+    assert [entry["data"] for entry in answer["data"]] == vectors
+    assert {entry["object"] for entry in answer["data"]} == {"pooling"}
+    body = {"input": TEXTS[0], "dimensions": 4, "normalize": False, "task": "embed"}
+    assert len(client.post("/pooling", json=body).json()["data"][0]["data"]) == 4
+    assert client.post("/pooling", json={**body, "task": "token_embed"}).status_code == 422
+
+
+def test_tokenize_of_vllm(client: Any, embedder: SentenceEmbedder) -> None:
+    ids = embedder.tokenizer("Tall trees")["input_ids"]
+    answer = client.post("/tokenize", json={"model": "embedder", "prompt": "Tall trees"}).json()
+    about = {"count": len(ids), "max_model_len": embedder.max_length}
+    assert answer == {**about, "tokens": ids, "token_strs": None}
+    body = {"prompt": "Tall trees", "add_special_tokens": False, "return_token_strs": True}
+    answer = client.post("/tokenize", json={"model": "embedder", **body}).json()
+    assert answer["tokens"] == ids[1:-1]
+    assert answer["token_strs"] == embedder.tokenizer.convert_ids_to_tokens(ids[1:-1])
+    for wrong in ({}, {"inputs": "a", "prompt": "b"}, {"prompt": ["a"]}):
+        assert client.post("/tokenize", json=wrong).status_code == 422
+    assert client.post("/tokenize", json={"prompt": ""}).json()["count"] == 2
+
+
+def test_reranking_of_mixedbread(client: Any) -> None:
+    body = {"query": "tall trees", "input": TEXTS[:3]}
+    ranked = client.post("/v1/rerank", json={"query": "tall trees", "documents": TEXTS[:3]}).json()
+    answer = client.post("/v1/reranking", json=body).json()
+    assert [(entry["index"], entry["score"]) for entry in answer["data"]] == [
+        (entry["index"], entry["relevance_score"]) for entry in ranked["results"]
+    ]
+    assert answer["top_k"] == 3 and answer["return_input"] is False
+    objects = [{"text": text} for text in TEXTS[:3]]
+    body = {"query": "tall trees", "input": objects, "top_k": 1, "return_input": True}
+    (first,) = client.post("/v1/reranking", json=body).json()["data"]
+    assert first["input"] == objects[first["index"]]
+
+
+@pytest.mark.parametrize(("kind", "dtype"), [("binary", np.int8), ("ubinary", np.uint8)])
+def test_bits_in_base64_are_decoded_by_their_type(client: Any, kind: str, dtype: Any) -> None:
+    """Clients of Voyage ask for base64, whatever the type of the numbers is."""
+    body = {"input": TEXTS[0], "output_dtype": kind}
+    (numbers,) = (entry["embedding"] for entry in embeddings_of(client, body))
+    (text,) = (entry["embedding"] for entry in embeddings_of(client, {**body, **BASE64}))
+    assert np.frombuffer(base64.b64decode(text), dtype).tolist() == numbers
+
+
+BASE64 = {"encoding_format": "base64"}
+
+
+def embeddings_of(client: Any, body: dict[str, Any]) -> list[dict[str, Any]]:
+    data: list[dict[str, Any]] = client.post("/v1/embeddings", json=body).json()["data"]
+    return data
+
+
 def test_routes_of_vllm(client: Any, folders: Folders, tmp_path: Path) -> None:
     """Scores of pairs, by a reranker or by cosines, and paths without /v1."""
     ranked = client.post("/rerank", json={"query": "tall trees", "texts": TEXTS[:3]}).json()
@@ -1031,6 +1093,8 @@ def test_routes_of_vllm(client: Any, folders: Folders, tmp_path: Path) -> None:
     assert client.get("/models").json() == client.get("/v1/models").json()
     assert client.get("/models/embedder").json() == client.get("/v1/models/embedder").json()
     classified = client.post("/classify", json={"input": TEXTS[:2]}).json()
+    (entry, _) = classified["data"]
+    assert entry["label"] == classified["classes"][int(np.argmax(entry["probs"]))]
     assert classified == client.post("/v1/classify", json={"input": TEXTS[:2]}).json()
 
 
