@@ -2,7 +2,8 @@
 
     python scripts/k_fold.py minibert-en rows.tsv out --text sentence --label label --folds 5
 
-Each fold is scored by a model that is trained on all other folds.
+Each fold is scored by a model that is trained on all other folds. FOLDER/errors.jsonl has the rows
+that such a model labels otherwise, the most confident first: wrong labels are among them.
 """
 
 from __future__ import annotations
@@ -13,8 +14,11 @@ from pathlib import Path
 
 import numpy as np
 
+from minibert.encoders.auto import load_with_heads
+from minibert.tasks.evaluation import evaluate
 from minibert.tasks.sequence import SequenceTask
 from minibert.text import Table
+from minibert.text.write import write_rows
 from minibert.training.finetuning import finetune
 from minibert.training.options import TrainingOptions
 
@@ -37,6 +41,7 @@ def k_fold(
     """
     rows = task.read(path)
     scores = []
+    errors = []
     parts = np.array_split(np.random.default_rng(options.seed).permutation(len(rows)), folds)
     for number, part in enumerate(parts):
         fold = Path(folder, str(number))
@@ -48,6 +53,12 @@ def k_fold(
         files = fold / "train.jsonl", fold / "dev.jsonl"
         results = finetune(task, model, *files, fold / "model", options)
         scores.append(results[options.metric or task.metrics[0]])
+        evaluation = evaluate(*load_with_heads(fold / "model"), files[1], task=task, bootstrap=0)
+        for error in evaluation.errors:
+            values = rows[part[error.row]].values
+            errors.append({**values, "predicted": error.predicted, "score": error.score})
+    errors.sort(key=lambda error: -error["score"])
+    write_rows(str(Path(folder, "errors.jsonl")), errors)
     return scores
 
 

@@ -11,6 +11,7 @@ from conftest import CHECKOUT
 from tiny_folder import WORDS, tiny_folder
 
 from minibert.tasks.sequence import SequenceTask
+from minibert.text import read
 from minibert.training.options import TrainingOptions
 
 sys.path.append(str(CHECKOUT / "scripts"))
@@ -39,3 +40,10 @@ def test_every_row_is_evaluated_once(data: tuple[str, str], tmp_path: Path) -> N
     assert sorted(str(row.values) for fold in folds for row in fold) == contents
     trained = SequenceTask().read(tmp_path / "out" / "0" / "train.jsonl")
     assert sorted(str(row.values) for row in [*trained, *folds[0]]) == contents
+    errors = [row.values for row in read(tmp_path / "out" / "errors.jsonl")]
+    count = sum(1 - score for score in scores) * len(rows) / 3  # the folds are about equal
+    assert len(errors) == pytest.approx(count, abs=1)
+    for error in errors:
+        assert error["predicted"] != error["label"]
+        row = {name: error[name] for name in ("text", "label")}
+        assert str(row) in contents
