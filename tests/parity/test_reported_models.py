@@ -425,3 +425,25 @@ def test_a_tokenizer_takes_the_config_that_chooses_its_class(tmp_path: Path) -> 
 def test_what_there_is_not_is_said(call: Any, error: type[Exception]) -> None:
     with pytest.raises(error, match="minibert has no|BERT"):
         call()
+
+
+def test_token_types_of_a_folder_that_names_no_inputs(tmp_path: Path) -> None:
+    """PreTrainedTokenizerFast had them in transformers 4, with which such models were trained."""
+    spec = BertTokenizer(TOKENS, components={"pre_tokenizer": {"type": "WhitespaceSplit"}}).spec
+    spec.to_folder(tmp_path)
+    path = tmp_path / "tokenizer_config.json"
+    config = json.loads(path.read_bytes())
+    assert config.pop("tokenizer_class") == "PreTrainedTokenizerFast"
+    named = config.pop("model_input_names")
+    for inputs in (None, named, ["input_ids"]):
+        content = {**config, "tokenizer_class": "PreTrainedTokenizerFast"}
+        if inputs is not None:
+            content["model_input_names"] = inputs
+        path.write_text(json.dumps(content), encoding="utf-8")
+        ours = minibert.AutoTokenizer.from_pretrained(tmp_path)("red", "red")
+        theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)("red", "red")
+        expected = dict(theirs)
+        if inputs is None:
+            assert "token_type_ids" not in theirs
+            expected["token_type_ids"] = [0, 0, 0, 1, 1]
+        assert dict(ours) == expected
