@@ -8,8 +8,9 @@ The reading path, one file each:
 config.py has the sizes, inputs the checks of what is passed, parts the calls of parts, and
 base.py what all models share. None of them is needed to understand BERT.
 
-`call`, `embed` and `pool` are the calls of a part. They look at every call whose `forward` it has,
-because tools assign one to a module or to its class at any time, also after a copy.
+`call`, `call_embeddings` and `call_pooler` are the calls of a part. They look at every call whose
+`forward` it has, because tools assign one to a module or to its class at any time, also after a
+copy.
 
 References in all of them:
 
