@@ -192,3 +192,39 @@ def test_packed_and_padded_give_the_same_vectors(lengths: list[int]) -> None:
             assert (ours_padded - ours_packed).abs().max() <= 1e-6 * max(
                 1, ours_padded.abs().max().item()
             )
+
+
+@pytest.mark.parametrize("pooling", [name for name in POOLINGS if name != "pooler"])
+def test_padding_on_either_side_is_not_pooled(pooling: str) -> None:
+    """Vectors are those of each sequence alone, for which a weight counts from its own place."""
+    states = torch.randn(2, 4, 8)
+    right = torch.tensor([[1, 1, 0, 0], [1, 1, 1, 0]])
+    for row, length in enumerate((2, 3)):
+        alone = pool(states[row, :length], [length], pooling)
+        torch.testing.assert_close(pool(states, right, pooling)[row], alone[0])
+    if pooling != "weightedmean":  # whose weights are those of the padded places
+        left = torch.tensor([[0, 0, 1, 1], [0, 1, 1, 1]])
+        for row, length in enumerate((2, 3)):
+            alone = pool(states[row, -length:], [length], pooling)
+            torch.testing.assert_close(pool(states, left, pooling)[row], alone[0])
+
+
+def test_defaults_are_the_last_layer_and_the_mean() -> None:
+    states = torch.randn(3, 4, 8)
+    assert torch.equal(combine_layers(states.unbind()), states[-1])
+    torch.testing.assert_close(pool(states[0], [4]), states[0].mean(0, keepdim=True))
+
+
+def test_states_keep_float64_and_gain_float32() -> None:
+    for dtype, expected in (
+        (torch.float64, torch.float64),
+        (torch.float32, torch.float32),
+        (torch.bfloat16, torch.float32),
+    ):
+        assert pool(torch.ones(2, 3, dtype=dtype), [2]).dtype == expected
+
+
+@pytest.mark.parametrize("weights", [[float("nan"), 1.0], [0.0, 0.0]])
+def test_weights_that_give_no_vector_raise_an_error(weights: list[float]) -> None:
+    with pytest.raises(ValueError, match="layer_weights should"):
+        resolve_layers([0, 1], 2, weights)

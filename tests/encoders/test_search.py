@@ -258,3 +258,8 @@ class TestCorpora:
         records = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
         assert [record["query"] for record in records] == [TEXTS[20], TEXTS[3]]
         assert [record["results"][0]["line"] for record in records] == [21, 4]
+
+
+def test_an_option_that_does_not_exist_raises_an_error() -> None:
+    with pytest.raises(TypeError, match="score_function"):
+        semantic_search(np.eye(2), np.eye(2), score_function=None)

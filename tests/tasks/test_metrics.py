@@ -22,10 +22,14 @@ from minibert.tasks.metrics import (
     area_under_curve,
     classification_scores,
     entity_scores,
+    entity_scores_of_counts,
+    is_lower_better,
     matthews_correlation,
     mean_average_precision,
+    multi_label_scores,
     ranking_scores,
     regression_scores,
+    scores_by_answer,
 )
 from minibert.tasks.sequence import Labeled, SequenceTask
 
@@ -34,6 +38,36 @@ def test_classification() -> None:
     scores = classification_scores([0, 0, 1, 1], [0, 1, 1, 1])
     assert scores["accuracy"] == 0.75
     assert scores["f1"] == pytest.approx((2 / 3 + 4 / 5) / 2)
+
+
+def test_a_class_that_does_not_occur_is_left_out_of_the_mean() -> None:
+    assert classification_scores([0, 2], [0, 2])["f1"] == 1
+    assert entity_scores_of_counts(np.array([[1.0, 0], [1, 0], [1, 0]]))["macro_f1"] == 1
+
+
+def test_which_metrics_are_best_when_lowest() -> None:
+    assert all(map(is_lower_better, ("loss", "eval_loss", "mse", "mae")))
+    assert not any(map(is_lower_better, ("accuracy", "f1", "f1:loss", "lossless")))
+
+
+def test_lists_of_0_and_1_are_those_of_booleans() -> None:
+    labels, predictions = [[1, 0], [0, 1], [1, 1]], [[1, 1], [0, 1], [1, 0]]
+    expected = multi_label_scores(np.array(labels) > 0, np.array(predictions) > 0)
+    assert multi_label_scores(labels, predictions) == expected
+    scores = [[3, 1], [2, 2], [5, 0]]
+    for metric in (area_under_curve, mean_average_precision):
+        assert metric(labels, scores) == metric(np.array(labels) > 0, np.array(scores, float))
+
+
+def test_answers_of_one_kind_have_no_scores_by_kind() -> None:
+    agreements = np.array([[1.0, 1.0], [0.0, 0.5]])
+    assert scores_by_answer(agreements, np.array([True, True])) == {}
+    assert scores_by_answer(agreements, np.array([False, False])) == {}
+    assert scores_by_answer(agreements, np.array([False, True])) == {
+        "has_answer_exact_match": 0,
+        "has_answer_f1": 0.5,
+        "no_answer_exact_match": 1,
+    }
 
 
 def test_regression_has_rank_and_linear_correlation() -> None:
