@@ -48,6 +48,7 @@ Request = tuple[Rows, Settings]  # the row of one text
 
 # a request with more characters is tokenized in its own thread, so that others are not delayed
 MAX_CHARACTERS_AT_ONCE = 5000
+TOKENS_OF_A_TAG = 3  # a token that is tagged takes as long as so many others
 TRAINED_ON_PAIRS = (
     "is a single text, but this model was trained on pairs of texts. /predict takes a pair as a "
     "list of two strings."
@@ -120,11 +121,14 @@ class Served:
             if not self._reading.accepts(isinstance(text, tuple)):
                 raise _invalid(index, TRAINED_ON_PAIRS if self._reading.pairs else TRAINED_ON_TEXTS)
 
+        # of a tagger each token may become a span, which costs more than its pass
+        most_tokens = max_tokens // TOKENS_OF_A_TAG if self.kind == "tagger" else max_tokens
+
         def read(stopped: Event) -> list[Request]:
             requests = []
             tokens = 0
             for rows in self._rows(inputs, prompt_name, side):
-                _check_tokens(tokens := tokens + rows[0].tokens, max_tokens)
+                _check_tokens(tokens := tokens + rows[0].tokens, most_tokens)
                 if stopped.is_set():
                     break
                 requests.append(rows)

@@ -13,6 +13,7 @@ from collections.abc import Callable
 SIZE = 1_990_000  # bytes: the default of --max-body is 2,000,000
 ASCII = 740_000  # characters: the default of --max-characters is 750,000
 OTHERS = 123_000  # characters outside ASCII, each of which counts as six
+TAGGED = 43_000  # tokens: a third of the default of --max-tokens is 43,690
 TEXTS = 2048  # the default of --max-texts
 
 
@@ -183,4 +184,9 @@ WHOLE: dict[str, tuple[str, Callable[[], bytes]]] = {
     "a string for a body": ("/rerank", lambda: b'"' + b"a" * SIZE + b'"'),
     "no JSON": ("/rerank", lambda: b"\x00" * SIZE),
     "white space": ("/embed", lambda: b" " * SIZE),
+    # each of which becomes a span
+    "as many tokens as a tagger takes": (
+        "/predict",
+        lambda: text({"model": "tagger", "inputs": drawn(0x4E00, 0x9FFF, TAGGED)}),
+    ),
 }
