@@ -391,6 +391,8 @@ def takes(options: type) -> Callable[[Method], Method]:
 
         @wraps(method)
         def call(*values: Any, **named: Any) -> Any:
+            if not named and len(values) <= places:
+                return method(*values)  # most calls: nothing to check
             # None asks for nothing: sentence-transformers passes pool=None, for instance
             unused = [one for one, value in named.items() if value is None and one in _ELSEWHERE]
             for one in unused:

@@ -33,7 +33,6 @@ from minibert.encoders.encoder_options import (
     EncodeOptions,
     VectorKeywords,
     VectorOptions,
-    part_of,
     takes,
     typed_as,
 )
@@ -209,7 +208,10 @@ class TextModel:
             ValueError: A value that an option cannot have, a prompt that does not exist or leaves
                 no room for a text, or more dimensions than the vectors are truncated to.
         """
-        chosen = VectorOptions(**options)
+        return self._settings(VectorOptions(**options))
+
+    def _settings(self, chosen: Any) -> Settings:
+        """As `settings`, of the options themselves."""
         prompt = chosen.prompt
         if prompt is not None and not isinstance(prompt, str):
             raise ArgumentError("prompt", f"should be a string, not {prompt!r:.80}.")
@@ -507,7 +509,7 @@ class TextEncoder(TextModel):
         chosen = EncodeOptions(**options)
         if chosen.device is not None:
             self.move_to(chosen.device)
-        settings = self.settings(**part_of(chosen, VectorOptions))
+        settings = self._settings(chosen)
         check_count("batch_size", chosen.batch_size)
         if chosen.precision not in (None, *VECTOR_PRECISIONS):
             raise ArgumentError(

@@ -1,6 +1,8 @@
 """Attention on a CPU, faster than by torch's kernel alone."""
 
+from collections.abc import Sequence
 from functools import cache
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -21,61 +23,72 @@ MIN_TOKENS_FOR_PRODUCTS = 256
 SCORES_AT_ONCE = 2**20
 
 
-def packed_attention(
-    query: Tensor, key: Tensor, value: Tensor, layout: Layout, dropout: float
-) -> AttentionOutput:
-    """`sdpa_attention` of short sequences in a packed batch, in two thirds of its time.
+class PackedAttention:
+    """Attention of a packed batch without a mask, whose views are made once for all layers.
 
     torch's float32 kernel for the CPU takes keys 16 at a time, and the remaining ones one by one.
     So it receives whole groups of 16: the keys of a sequence and the first ones of its neighbor,
     which a mask hides. They lie next to each other, so nothing is copied. Only the last run, which
-    nothing follows, is taken as it is.
-    """
-    assert isinstance(layout, PackedLayout)
-    contexts = []
-    start = 0
-    tokens = key.shape[0]
-    for length, count in layout.runs:
-        end = start + length * count
-        key_length = _round_up(length, KEYS_AT_ONCE)
-        mask = None
-        if end + key_length - length > tokens:
-            key_length = length
-        elif key_length > length:
-            mask = _hide_keys(length, key_length, query.dtype)
-        queries = length
-        if len(layout.lengths) == 1:
-            queries = tokens  # those of a tail are not read, but zeros would have to be appended
-        # keys and values have the strides of queries: they come from one product
-        q = _overlapping_view(query, start, count, length, queries)
-        k = _overlapping_view(key, start, count, length, key_length)
-        v = _overlapping_view(value, start, count, length, key_length)
-        context = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout)
-        if count * queries == tokens:
-            return context.transpose(1, 2).reshape(tokens, query.shape[1:].numel()), None
-        contexts.append(context)
-        start = end
-    return merge_heads(contexts, layout), None
-
-
-def _overlapping_view(states: Tensor, start: int, count: int, step: int, length: int) -> Tensor:
-    """Sequences of a packed batch without copying, (count, heads, length, head_size).
+    nothing follows, is taken as it is. Short sequences take two thirds of the time.
 
     Args:
-        states: (tokens, heads, head_size).
-        start: The first token.
-        count: How many sequences.
-        step: Tokens from the start of a sequence to that of the next. If `length` is larger, each
-            sequence also shows the first tokens of its neighbor.
-        length: Tokens of each sequence.
+        layout: Of the batch.
+        shape: (tokens, heads, head_size).
+        strides: Of queries, keys and values, which come from one product.
+        dtype: Theirs.
     """
-    _, heads, head_size = states.shape
-    token, head, value = states.stride()
-    return states.as_strided(
-        (count, heads, length, head_size),
-        (step * token, head, token, value),
-        states.storage_offset() + start * token,
-    )
+
+    def __init__(
+        self, layout: PackedLayout, shape: Sequence[int], strides: Sequence[int], dtype: torch.dtype
+    ) -> None:
+        self.layout = layout
+        self.tokens, heads, size = shape
+        self.hidden = heads * size
+        self.runs: list[tuple[int, Sequence[int], Sequence[int], Sequence[int], Any]] = []
+        start = 0
+        for length, count in layout.runs:
+            first, start = start, start + length * count
+            keys = _round_up(length, KEYS_AT_ONCE) if dtype == torch.float32 else length
+            if start + keys - length > self.tokens:
+                keys = length
+            mask = None if keys == length else _hide_keys(length, keys, dtype)
+            # a tail's queries are not read, but zeros would have to be appended
+            queries = self.tokens if len(layout.lengths) == 1 else length
+            shapes = (count, heads, queries, size), (count, heads, keys, size)
+            views = length * strides[0], strides[1], strides[0], strides[2]
+            self.runs.append((first * strides[0], *shapes, views, mask))
+
+    def of_product(self, projected: Tensor) -> Tensor:
+        """The context of queries, keys and values in new memory, (tokens, 3 * hidden)."""
+        return self((projected, projected, projected), (0, self.hidden, 2 * self.hidden))
+
+    def __call__(self, states: Sequence[Tensor], offsets: Sequence[int]) -> Tensor:
+        """The context, (tokens, hidden).
+
+        Args:
+            states: Tensors in whose memory queries, keys and values lie.
+            offsets: Where they begin there.
+        """
+        contexts = []
+        for start, shape, keys, strides, mask in self.runs:
+            query = states[0].as_strided(shape, strides, offsets[0] + start)
+            key = states[1].as_strided(keys, strides, offsets[1] + start)
+            value = states[2].as_strided(keys, strides, offsets[2] + start)
+            context = F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+            if shape[0] * shape[2] == self.tokens:
+                return context.transpose(1, 2).reshape(self.tokens, self.hidden)
+            contexts.append(context)
+        return merge_heads(contexts, self.layout)
+
+
+def packed_attention(
+    query: Tensor, key: Tensor, value: Tensor, layout: Layout, dropout: float
+) -> AttentionOutput:
+    """`sdpa_attention` of a packed batch, as `PackedAttention` computes it."""
+    assert isinstance(layout, PackedLayout)
+    attend = PackedAttention(layout, query.shape, query.stride(), query.dtype)
+    states = query, key, value
+    return attend(states, [int(x.storage_offset()) for x in states]), None
 
 
 @cache

@@ -33,7 +33,12 @@ from minibert.encoder import (
     BertLayer,
     BertOutput,
 )
-from minibert.inference.attention_kernels import bf16_attention, packed_attention
+from minibert.inference.attention_kernels import (
+    MIN_TOKENS_FOR_PRODUCTS,
+    PackedAttention,
+    bf16_attention,
+    packed_attention,
+)
 from minibert.inference.batching import batches, rounded_tokens
 from minibert.inference.kernels import (
     Int8Kernel,
@@ -53,7 +58,7 @@ from minibert.inference.threads import (
 from minibert.inputs import is_traced
 from minibert.layouts import UNMASKED, Layout, PackedLayout
 from minibert.outputs import BertModelOutput
-from minibert.parts import own_part
+from minibert.parts import own_part, takes_layout
 
 # A product keeps float32 where 8 bits change its results by more than this (norm of the error over
 # norm of the result, on random words). Trained BERTs have products whose inputs are a few huge
@@ -182,8 +187,10 @@ class FusedEncoder(BertEncoder):
         device_type = hidden_states.device.type
         shape = hidden_states.shape
         rows = shape[:-1].numel()
+        layers = self._layers()
         # hooks see the batch as it came, and attention probabilities are those of a padded one
-        if device_type == "cpu" and not output_attentions and not self.has_hooks:
+        is_seen = output_attentions or any(x._forward_hooks or x._forward_pre_hooks for x in layers)
+        if device_type == "cpu" and not is_seen:
             hidden_states, layout = as_rows(hidden_states, layout, self.is_compiled)
         run = partial(
             super().forward,
@@ -197,9 +204,14 @@ class FusedEncoder(BertEncoder):
             fastest = self._attention(hidden_states, layout)
         # kernels take the dtype they were made for
         with without_autocast(device_type):
-            output = run(attend=fastest)
-            # 0 times NaN is NaN: neighboring sequences would share it
-            if fastest is packed_attention and isinstance(layout, PackedLayout):
+            if fastest is not packed_attention or not isinstance(layout, PackedLayout):
+                output = run(attend=fastest)
+            else:
+                if is_seen or not all(map(takes_layout, layers)):
+                    output = run(attend=fastest)
+                else:
+                    output = self._run_packed(hidden_states, layout, output_hidden_states)
+                # 0 times NaN is NaN: neighboring sequences would share it
                 has_neighbors = len(layout.lengths) > 1
                 if has_neighbors and not output.last_hidden_state.sum().isfinite():
                     output = run(attend=attend)
@@ -207,6 +219,24 @@ class FusedEncoder(BertEncoder):
             return output
         unpadded: BertModelOutput = tree_map(lambda states: states[:rows].view(shape), output)
         return unpadded
+
+    def _run_packed(
+        self, states: Tensor, layout: PackedLayout, output_hidden_states: bool
+    ) -> BertModelOutput:
+        """The layers by `packed_attention`, with views that are made once and not in each layer."""
+        made: dict[tuple[int, int, int], PackedAttention] = {}
+        all_states = [states]
+        for layer in self._layers():
+            parts, heads, size = layer.heads
+            if layer.heads not in made:
+                shape, strides = (len(states), heads, size), (parts * heads * size, size, 1)
+                made[layer.heads] = PackedAttention(layout, shape, strides, self.dtype)
+            states = layer.compute(states, made[layer.heads].of_product)
+            all_states.append(states)
+        return BertModelOutput(
+            last_hidden_state=states,
+            hidden_states=tuple(all_states) if output_hidden_states else None,
+        )
 
     def plan(
         self, lengths: Sequence[int], batch_tokens: int, device: torch.device
@@ -255,11 +285,6 @@ class FusedEncoder(BertEncoder):
                 states = torch.zeros(shape, dtype=torch.float32, device="cpu")
                 layer(states, attend=values_as_context)
 
-    @property
-    def has_hooks(self) -> bool:
-        """Whether a layer has forward hooks."""
-        return any(layer._forward_hooks or layer._forward_pre_hooks for layer in self.layer)
-
     def _layers(self) -> list[FusedLayer]:
         layers: Any = self.layer
         return list(layers)
@@ -269,6 +294,9 @@ class FusedEncoder(BertEncoder):
         if hidden_states.device.type != "cpu":
             return sdpa_attention
         if self.dtype == torch.bfloat16:
+            if isinstance(layout, PackedLayout) and layout.mask is None:
+                if max(n * count for n, count in layout.runs) < MIN_TOKENS_FOR_PRODUCTS:
+                    return packed_attention
             return bf16_attention
         if self.precision == "int8" and has_instructions("bf16"):
             length = float(hidden_states.shape[1])
@@ -529,29 +557,31 @@ class FusedLayer(BertLayer):
     ) -> Tensor:
         """As `BertLayer.forward`."""
         attend = attend or sdpa_attention
+
+        def attended(projected: Tensor) -> Tensor:
+            context, weights = attend(*self._split(projected), layout, 0.0)
+            if attentions is not None and weights is not None:
+                attentions.append(weights.float())
+            return context
+
+        return self.compute(hidden_states, attended)
+
+    def compute(self, hidden_states: Tensor, attend: Callable[[Tensor], Tensor]) -> Tensor:
+        """The next hidden states, (..., hidden).
+
+        Args:
+            hidden_states: (..., hidden).
+            attend: From queries, keys and values (..., 3 * hidden) to the context (..., hidden).
+        """
         project, mix, widen, narrow = self.kernels
         attention_norm, output_norm = self.norms
-        projected = project(hidden_states)  # (..., 3 * hidden)
-        context, weights = attend(*self._split(projected), layout, 0.0)
-        if attentions is not None and weights is not None:
-            attentions.append(weights.float())
+        context = attend(project(hidden_states))
         attended = torch.native_layer_norm(mix(context, hidden_states), *attention_norm)[0]
         return torch.native_layer_norm(narrow(widen(attended), attended), *output_norm)[0]
 
     def _split(self, projected: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Query, key and value, (..., heads, head_size) each, of (..., 3 * hidden)."""
-        if projected.dim() > 2:
-            query, key, value = projected.view(*projected.shape[:-1], *self.heads).unbind(-3)
-            return query, key, value
-        # `view` and `unbind` would call torch eight times, as much as a product of few rows takes
-        parts, heads, size = self.heads
-        shape = len(projected), heads, size
-        strides = parts * heads * size, size, 1
-        start = projected.storage_offset()
-        query, key, value = (
-            projected.as_strided(shape, strides, start + part * heads * size)
-            for part in range(parts)
-        )
+        query, key, value = projected.view(*projected.shape[:-1], *self.heads).unbind(-3)
         return query, key, value
 
     def _save_to_state_dict(

@@ -1,5 +1,7 @@
 """Many rows through a model: sorted by length, packed without padding, returned in their order."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import chain
@@ -56,9 +58,11 @@ def run_packed(
     lengths = [len(row) for row in rows]
     if sizes is None:
         sizes = lengths
-    device = model.device
-
-    table = getattr(model.base_model.embeddings, "word_embeddings", None)
+    base = model.base_model
+    table = getattr(base.embeddings, "word_embeddings", None)
+    known = table.weight if type(table) is nn.Embedding else None
+    # `model.device` walks through all modules
+    device = model.device if known is None else known.device
 
     def joined(rows: IdRows, indices: list[int]) -> NDArray[np.int64]:
         return np.fromiter(chain.from_iterable(rows[index] for index in indices), np.int64)
@@ -68,18 +72,18 @@ def run_packed(
         ids = joined(rows, indices)  # (tokens,)
         # here, because a GPU could not say which id it is. Only torch's own table is known
         # to have a row for each id
-        if type(table) is nn.Embedding and ids.size and ids.max() >= len(table.weight):
+        if known is not None and ids.size and ids.max() >= len(known):
             from minibert.inputs.explain import id_without_row
 
             name = model.config.name_or_path
-            raise id_without_row("input_ids", int(ids.max()), len(table.weight), name)
+            raise id_without_row("input_ids", int(ids.max()), len(known), name)
         row_types = None
         if types is not None:
             row_types = torch.from_numpy(joined(types, indices)).to(device)
         with torch.inference_mode(), without_autocast(device.type), threads(sum(layout.lengths)):
             return forward(torch.from_numpy(ids).to(device), layout, row_types)
 
-    encoder = model.base_model.encoder
+    encoder = base.encoder
     threads: Any = free_threads if getattr(encoder, "has_fixed_bits", False) else nullcontext
     run_all: Callable[..., Iterable[Tensor]] = map
     if hasattr(encoder, "plan"):  # an optimized encoder has threads for many batches
@@ -89,7 +93,9 @@ def run_packed(
     results = [torch.empty(0)] * len(rows)
     with eval_mode(model):
         for indices, outputs in zip(groups, run_all(run, groups), strict=True):
-            parts = outputs.split_with_sizes([sizes[index] for index in indices])
+            parts: Sequence[Tensor] = [outputs]
+            if len(indices) > 1:
+                parts = outputs.split_with_sizes([sizes[index] for index in indices])
             for index, part in zip(indices, parts, strict=True):
                 results[index] = part
             if report is not None:
