@@ -95,23 +95,47 @@ export async function testArticle(language) {
     });
   }
 
-  test("what a scene shows as before does not depend on what the reader types", async () => {
-    const { BLANK, current, firstState, measuredAnyway, requestOf, show, state } = page;
+  test("what a scene shows as before does not depend on what the reader changes", async () => {
+    const { BLANK, current, firstState, measuredAnyway, requestOf, show, sizes, state } = page;
     const typed = language === "en" ? ["the cat, the dog [MASK]", "x"] : ["배를 [MASK] 말", "가"];
+    const moved = [
+      { layer: sizes.layers - 1, head: sizes.heads - 1 },
+      { depth: 2, rule: "next", sides: "left", snapshot: 1, turn: 120, reach: 3 },
+    ];
     for (const scene of SCENES.filter(({ own }) => own)) {
       const before = await current.live.compute(requestOf(firstState(scene)));
       const columns = [];
-      for (const text of typed) {
-        Object.assign(state, BLANK(), scene.set(), { text });
+      for (const changes of [...typed.map((text) => ({ text })), ...moved]) {
+        Object.assign(state, BLANK(), scene.set(), changes);
         const now = await current.live.compute(requestOf(state));
         show(now);
         const { rows } = await measuredAnyway(scene, before, now);
         columns.push(new Map(rows.map(([name, first]) => [name, first])));
       }
       for (const [name, first] of columns[0]) {
-        const other = columns[1].get(name) ?? first;
-        assert.equal(first, other, `${scene.id}: ${name}`);
+        for (const column of columns.slice(1)) {
+          assert.equal(column.get(name) ?? first, first, `${scene.id}: ${name}`);
+        }
       }
+    }
+    Object.assign(state, BLANK());
+  });
+
+  test("a shorter text keeps the words that a scene compares", async () => {
+    const { BLANK, current, firstState, measuredAnyway, requestOf, show, state } = page;
+    const scene = SCENES.find(({ id }) => id === "head");
+    const before = await current.live.compute(requestOf(firstState(scene)));
+    const text = language === "en" ? "Hi." : "가.";
+    Object.assign(state, BLANK(), scene.set(), { text });
+    const now = await current.live.compute(requestOf(state));
+    show(now);
+    const last = now.tokens.length - 1;
+    for (const places of [{}, { token: Math.min(state.token, last), key: last }]) {
+      Object.assign(state, places); // the page moves a choice behind the text to its last token
+      const { rows } = await measuredAnyway(scene, before, now);
+      const [, first, own] = rows.find(([name]) => name === "pair");
+      assert.ok(first.includes(" → "), first);
+      assert.equal(own, "–");
     }
     Object.assign(state, BLANK());
   });

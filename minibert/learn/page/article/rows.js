@@ -37,15 +37,15 @@ export async function comparedRows(alike) {
 }
 
 /**
- * Returns the score and the share between two tokens of a text in the chosen head.
+ * Returns the score and the share between two tokens of a text in a head.
  * @param {Computed} what
+ * @param {HeadPlace} place
  * @param {number} query
  * @param {number} key
  */
-function betweenTokens(what, query, key) {
+function betweenTokens(what, { layer, head }, query, key) {
   /** @param {string} name */
-  const of = (name) =>
-    what.steps.get(`layer.${state.layer}.attention.${name}`).at(state.head, query, key);
+  const of = (name) => what.steps.get(`layer.${layer}.attention.${name}`).at(head, query, key);
   return {
     name: `${what.tokens[query].piece} → ${what.tokens[key].piece}`,
     score: of("scores"),
@@ -64,34 +64,52 @@ export function chosenPair(what) {
     .get(`layer.${state.layer}.attention.probabilities`)
     .row(state.head, query)
     .reduce((a, b) => a + b, 0);
-  return { ...betweenTokens(what, query, key), sum };
+  return { ...betweenTokens(what, state, query, key), sum };
 }
 
 /**
- * Rows on two words in two texts, whatever the reader typed. They are the chosen tokens, or those
- * of the scene as long as the reader has not chosen others: a position that was kept means another
- * word in another text. Where a text lacks one of them, there is nothing to compare.
+ * Rows on two words in two texts, whatever the reader typed: in the head that the scene began with,
+ * and in the one that is chosen now. The words are the chosen tokens, or those of the scene as long
+ * as the reader has not chosen others: a position that was kept means another word in another text,
+ * and in a shorter text it is the last one. Where a text lacks one of them, there is nothing to
+ * compare.
  * @param {Scene} scene
  * @param {Computed} before
  * @param {Computed} now
  */
 export function pairAnyway(scene, before, now) {
   const first = firstState(scene);
-  const isKept = state.token === first.token && state.key === first.key;
+  /**
+   * @param {Computed} what
+   * @param {number} at
+   */
+  const within = (what, at) => Math.min(at, what.tokens.length - 1);
+  const isKept = [
+    [state.token, first.token],
+    [state.key, first.key],
+  ].every(([at, began]) => at === began || at === within(now, began));
   const source = isKept ? before : now;
-  const chosen = [state.token, state.key].map((at) => Math.min(at, source.tokens.length - 1));
+  const chosen = isKept
+    ? [first.token, first.key]
+    : [state.token, state.key].map((at) => within(now, at));
   const pieces = chosen.map((at) => source.tokens[at].piece);
   /** @param {Computed} what */
   const placesIn = (what) =>
     chosen.map((at, i) => (what.tokens[at]?.piece === pieces[i] ? at : placeOf(what, pieces[i])));
-  const pairs = [before, now].map((what) => {
+  /** @type {[Computed, HeadPlace][]} */
+  const sides = [
+    [before, first],
+    [now, state],
+  ];
+  const pairs = sides.map(([what, place]) => {
     const [query, key] = placesIn(what);
-    return query < 0 || key < 0 ? null : betweenTokens(what, query, key);
+    return query < 0 || key < 0 ? null : betweenTokens(what, place, query, key);
   });
   /** @param {"score" | "share"} name */
   const each = (name) => pairs.map((pair) => (pair ? brief(pair[name]) : "–"));
   return [
     ["pair", ...pairs.map((pair) => pair?.name ?? "–")],
+    ["head.any", ...sides.map(([, { layer, head }]) => `${layer}.${head}`)],
     ["score", ...each("score")],
     ["share.any", ...each("share")],
   ];
@@ -105,7 +123,7 @@ export function pairAnyway(scene, before, now) {
  */
 export function sameWordRows(before, now, word) {
   const places = [before, now].map((what) => placeOf(what, word));
-  const rows = [[`place of “${word}”`, ...places.map((at) => (at < 0 ? "–" : at))]];
+  const rows = [[t("lesson.place.of", { word }), ...places.map((at) => (at < 0 ? "–" : at))]];
   if (places.includes(-1)) {
     return rows;
   }
@@ -114,7 +132,8 @@ export function sameWordRows(before, now, word) {
     cosine(hiddenState(depth, before).row(places[0]), hiddenState(depth, now).row(places[1]));
   return [
     ...rows,
-    ["alike.any", `h0: ${brief(alike(0))}`, `h${sizes.layers}: ${brief(alike(sizes.layers))}`],
+    // of both texts, so it is nothing that was there before
+    ["alike.any", "", `h0: ${brief(alike(0))}, h${sizes.layers}: ${brief(alike(sizes.layers))}`],
   ];
 }
 

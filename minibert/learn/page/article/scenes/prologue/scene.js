@@ -113,23 +113,32 @@ const arrowsFigure = {
   },
 };
 
-/** It shows the model's answer to the [MASK] in the page's text. */
+/**
+ * Rows on the dot products and shares of two arrows.
+ * @param {ReturnType<typeof compareWithKeys>[]} arrows
+ */
+const rowsOf = (arrows) =>
+  KEYS.map(([name], i) => [
+    `q · ${name}`,
+    ...arrows.map(({ scores, shares }) => `${brief(scores[i])} → ${brief(shares[i])}`),
+  ]);
+
+/**
+ * It shows the model's answer to the [MASK] in the page's text. What holds of a longer arrow holds
+ * in every direction, so the reader may go on turning it: the verdict is about the one that is seen.
+ */
 export const scene = {
   id: "prologue",
   concerns: ["reach"],
   set: () => ({ section: "predictions", token: placeIn(page.texts[0], "[MASK]") }),
   act: () => ({ reach: 2 * BLANK().reach, turn: TURN }),
   measure: () => {
-    const [before, after] = [1, 2].map((times) =>
-      compareWithKeys(arrow(TURN, times * BLANK().reach)),
-    );
+    const arrows = [1, 2].map((times) => compareWithKeys(arrow(state.turn, times * BLANK().reach)));
+    const [before, after] = arrows;
     const most = before.shares.indexOf(Math.max(...before.shares));
     const [a, b] = [before, after].map(({ shares }) => shares[most]);
     return {
-      rows: KEYS.map(([name], i) => [
-        `q · ${name}`,
-        ...[before, after].map(({ scores, shares }) => `${brief(scores[i])} → ${brief(shares[i])}`),
-      ]),
+      rows: rowsOf(arrows),
       outcome: choiceOf(b > a, b === a),
       values: {
         key: KEYS[most][0],
@@ -139,5 +148,10 @@ export const scene = {
       },
     };
   },
+  own: () =>
+    rowsOf([
+      compareWithKeys(arrow(TURN, BLANK().reach)),
+      compareWithKeys(arrow(state.turn, state.reach)),
+    ]),
   figure: arrowsFigure,
 };
