@@ -1,11 +1,10 @@
-"""The model in the page computes what PyTorch does, and Python prints every value it shows."""
+"""The live model of the page in a browser, where Python prints every value that it shows."""
 
 from __future__ import annotations
 
 import contextlib
 import io
 import json
-import lzma
 import random
 import re
 from collections.abc import Iterator
@@ -14,8 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
-from conftest import shared_data, tiny_config
 from opened import NAMES, SECTIONS, Opened, article_page, browser as browser, opened as opened
 from page_warning import page_warning
 
@@ -23,34 +20,8 @@ import minibert
 from minibert.learn import build as page_build, live
 from minibert.learn.build import page_data, render, run, write_page
 from minibert.study import carriers
-from minibert.study.trace import trace
 
 pytestmark = pytest.mark.browser
-
-ENGLISH = (
-    "I love Korea",
-    "The quick brown fox jumps over the lazy dog; it didn't ask, and nobody minded.",
-    "Paris is the [MASK] of France.",
-    "Café naïve — “quotes”, 北京 and 東京, 3.14% of $1,000,000",
-    "unaffable internationalization",
-    "x",
-    "He said: [MASK] [SEP] and left.",
-    "Ünïcödé ÀÉÎÕÜ and Å",
-    "e-mail: someone@example.org, (see p. 7)",
-    "나는 한국을 사랑한다",
-)
-KOREAN = (
-    "나는 한국을 사랑한다.",
-    "아버지가방에들어가신다!",
-    "영화가 정말 [MASK] 재미있었어요 ㅋㅋㅋ",
-    "배를 타고 바다로 나갔다",
-    "오늘 날씨가 너무 좋네요^^ 산책 갈까요?",
-    "BERT는 2018년에 나왔다",
-    "세종대왕은 훈민정음을 만들었다",
-    "커피 한 잔에 4,500원이라니…",
-    "ㅠㅠ 너무 슬프다",
-    "서울특별시 강남구",
-)
 
 
 @pytest.fixture(scope="module")
@@ -88,63 +59,10 @@ def named(
         assert opened.trouble == [] and opened.asked_nothing
 
 
-def check(opened: Opened, name: str, texts: tuple[str, ...]) -> float:
-    """Return the largest difference between the page and PyTorch with the same rounded weights."""
-    model, tokenizer = page_build.load_page_model(name)
-    model = live.rounded(model)
-    largest = 0.0
-    for number, text in enumerate(texts):
-        options: dict[str, Any] = {}
-        if number % 3 == 1:
-            options = {"pair": texts[0], "masked": [1], "off": [[0, 1]]}
-        if number % 3 == 2:
-            options = {"off": [[1]]}
-        found = opened.run(text, **options)
-        t, encoding = live.compute(model, tokenizer, text, **options)
-        assert found["ids"] == encoding["input_ids"], text
-        assert found["tokens"] == tokenizer.convert_ids_to_tokens(encoding["input_ids"])
-        names = [
-            "embeddings.output",
-            *(f"layer.{i}.output" for i in range(model.config.num_hidden_layers)),
-        ]
-        for ours, step in zip(found["hidden_states"], names, strict=True):
-            largest = max(largest, (torch.tensor(ours) - t[step][0]).abs().max().item())
-        for layer, ours in enumerate(found["attentions"]):
-            step = f"layer.{layer}.attention.probabilities"
-            largest = max(largest, (torch.tensor(ours) - t[step][0]).abs().max().item())
-        best = t["mlm.logits"][0].softmax(-1).topk(5)
-        for place, words in enumerate(found["predictions"]):
-            assert [word for word, _ in words] == tokenizer.convert_ids_to_tokens(
-                best.indices[place].tolist()
-            )
-            shares = torch.tensor([share for _, share in words])
-            largest = max(largest, (shares - best.values[place]).abs().max().item())
-    return largest
-
-
-def test_the_page_computes_what_pytorch_computes(named: tuple[str, Opened]) -> None:
-    """Hidden states, attentions and the five best words of every token agree for twenty texts."""
-    name, opened = named
-    assert check(opened, name, ENGLISH + KOREAN) < 1e-4
-
-
-def test_attention_can_be_limited_to_one_side(opened: Opened) -> None:
-    """The page and its line of Python give the values of PyTorch with the same mask."""
-    model, tokenizer = page_build.load_page_model("minibert-tiny")
-    model = live.rounded(model)
-    address = "#section=attention&text=Paris%20is%20large.&sides=left"
-    opened.again(address)
+def test_attention_of_one_side_has_its_line_of_python(opened: Opened) -> None:
+    """tests/learn/test_page_model.py compares the values with those of PyTorch."""
+    opened.again("#section=attention&text=Paris%20is%20large.&sides=left")
     assert opened.page.evaluate("shown.request.sides") == "left"
-    for sides in live.SIDES:
-        found = opened.run(ENGLISH[2], sides=sides, pair="It is large.")
-        t, _ = live.compute(model, tokenizer, ENGLISH[2], "It is large.", sides=sides)
-        ours = torch.tensor(found["attentions"][0], dtype=torch.float32)
-        expected = t["layer.0.attention.probabilities"][0]
-        assert torch.equal(ours == 0, expected == 0)
-        torch.testing.assert_close(ours, expected, atol=1e-4, rtol=0)
-        last = t[f"layer.{model.config.num_hidden_layers - 1}.output"][0]
-        ours = torch.tensor(found["hidden_states"][-1])
-        torch.testing.assert_close(ours, last, atol=1e-4, rtol=0)
     line = opened.page.evaluate("stepPython('layer.1.attention.masked_scores', 0, 3, 4)")
     assert 'sides="left"' in line
     value = opened.page.evaluate("numbers('layer.1.attention.masked_scores').at(0, 3, 4)")
@@ -152,58 +70,6 @@ def test_attention_can_be_limited_to_one_side(opened: Opened) -> None:
         exec(line, {})
     assert float(printed.getvalue()) < -1e30 and value < -1e30
     assert opened.trouble == []
-
-
-# encodes texts with the page's own tokenizer, or with another one
-ENCODE = """([content, texts]) => {
-  const tokenizer = content ? new WordPiece(content) : live.tokenizer;
-  return texts.map(
-    text => tokenizer.encode(text).map(({id, start, end}) => [id, start, end]));
-}"""
-
-
-def test_the_page_tokenizes_like_the_tokenizer(opened: Opened) -> None:
-    """The texts are real sentences, and random characters that both Unicode versions define.
-
-    The tokenizers are the uncased one of the page, and a cased one with kcbert's vocabulary.
-    """
-    words = shared_data("data", "kcbert-base", "vocab.txt").read_text(encoding="utf-8").splitlines()
-    uncased = page_build.load_page_model("minibert-tiny")[1]
-    cased = minibert.BertTokenizer(words, do_lower_case=False)
-    small = minibert.BertModel(tiny_config())
-    own = {**live.embed_model(small, cased)["tokenizer"], "vocabulary": words}
-    generator = random.Random(0)
-    alphabet = [
-        chr(code)
-        for code in (
-            *range(0x20, 0x250),
-            *range(0x300, 0x370),
-            *range(0x3A0, 0x400),
-            *range(0xAC00, 0xAD00),
-        )
-    ]
-    alphabet += list(" \t\n\u200b\u3000\u00a0—“”…가힣ㅋㅠ漢字かなカナ👩\u200d🇰🇷ﬁİßΣς") * 3
-    random_texts = [
-        "".join(generator.choices(alphabet, k=generator.randint(1, 30))) for _ in range(100)
-    ]
-    reviews = (
-        lzma.decompress(shared_data("data", "korean", "nsmc-reviews.txt.xz").read_bytes())
-        .decode()
-        .splitlines()[:100]
-    )
-    everyday = (
-        lzma.decompress(shared_data("data", "english", "everyday.txt.xz").read_bytes())
-        .decode()
-        .splitlines()[:100]
-    )
-    texts = random_texts + reviews + everyday
-    for tokenizer, content in ((uncased, None), (cased, own)):
-        found = opened.page.evaluate(ENCODE, [content, texts])
-        for text, tokens in zip(texts, found, strict=True):
-            encoding = tokenizer(text, return_offsets_mapping=True)
-            assert [token[0] for token in tokens] == encoding["input_ids"], text
-            if text not in random_texts:
-                assert [tuple(token[1:]) for token in tokens] == encoding["offset_mapping"], text
 
 
 def test_editing_masking_and_switching_off_redraw(opened: Opened) -> None:
@@ -600,22 +466,6 @@ def test_scene_six_ends_at_the_heads_that_carry_it(
     assert (expected.second.text, expected.cut.text) == ("road", "animal")
     assert len(result["wire"]["draws"]) == 100
     assert sum(draw["word"] != "road" for draw in result["wire"]["draws"]) <= 5
-
-
-def test_rounded_weights_are_those_of_the_page() -> None:
-    model = minibert.BertForMaskedLM(tiny_config()).eval()
-    small = live.rounded(model)
-    for ours, theirs in zip(small.parameters(), model.parameters(), strict=True):
-        if ours.dim() == 2:
-            assert (ours - theirs).abs().max() <= theirs.abs().max() / 254 * 1.001
-        else:
-            assert torch.equal(ours, theirs)
-    again = live.rounded(small)
-    for ours, theirs in zip(again.parameters(), small.parameters(), strict=True):
-        torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=0)
-    with torch.no_grad(), trace(small) as t:
-        small(torch.tensor([[1, 2, 3]]))
-    assert t["mlm.logits"].shape == (1, 3, 99)
 
 
 def test_a_page_works_in_the_frame_of_a_notebook(browser: Any, tmp_path: Path) -> None:

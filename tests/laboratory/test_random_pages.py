@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import shutil
-import subprocess
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from conftest import CHECKOUT, tiny_config
+from conftest import tiny_config
 from hypothesis import strategies as st
+from node_page import NodePage, node_page as node_page
 from programs import Failure, outcome, programs, rounding, seed
 
 from minibert import BertForPreTraining, BertModel, BertTokenizer
@@ -71,22 +68,8 @@ def requests(draw: st.DrawFn, layers: int, heads: int) -> dict[str, Any]:
     return {"text": draw(texts), **{name: draw(properties[name]) for name in names}}
 
 
-@pytest.fixture(scope="module")
-def page() -> Iterator[subprocess.Popen[str]]:
-    """The model of the page in Node.js."""
-    node = shutil.which("node")
-    if node is None:
-        pytest.fail("needs Node.js 20 or newer: https://nodejs.org, or apt-get install nodejs")
-    script = str(CHECKOUT / "tests" / "page" / "lines.js")
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    with subprocess.Popen([node, script], encoding="utf-8", **pipes) as process:
-        yield process
-        assert process.stdin is not None
-        process.stdin.close()
-
-
 @programs("pages", quick=8, model=models(), data=st.data())
-def test_requests(page: subprocess.Popen[str], model: dict[str, Any], data: st.DataObject) -> None:
+def test_requests(node_page: NodePage, model: dict[str, Any], data: st.DataObject) -> None:
     vocabulary = {token: number for number, token in enumerate([*SPECIAL, *model["vocabulary"]])}
     tokenizer = BertTokenizer(vocab=vocabulary, **model["options"])
     seed(model["number"])
@@ -106,11 +89,8 @@ def test_requests(page: subprocess.Popen[str], model: dict[str, Any], data: st.D
         tokens = len(tokenizer(request["text"], request.get("pair"))["input_ids"])
         if "padTo" in request:
             request["padTo"] = max(request["padTo"], tokens)
-        assert page.stdin is not None and page.stdout is not None
-        page.stdin.write(json.dumps({"model": embedded, "request": request}) + "\n")
-        page.stdin.flush()
+        answer = node_page.ask(model=embedded, request=request)
         embedded = None
-        answer = json.loads(page.stdout.readline())
         names = {"padTo": "pad_to", "type": "token_type"}
         options = {names.get(name, name): value for name, value in request.items()}
         expected = outcome(lambda o=options: live.compute(rounded, tokenizer, **o))

@@ -1,4 +1,7 @@
-// Answers requests to models of the page, one JSON line each, for tests/laboratory.
+// Answers questions to the model of the page, one JSON line each, for tests/node_page.py:
+// - model: content of a page, from which the model and its tokenizer are loaded first
+// - request: what is computed; words: whether the best words of each token are wanted, too
+// - encode: texts that are tokenized, as [id, start, end] for each token
 
 import { createInterface } from "node:readline";
 
@@ -23,17 +26,34 @@ const settings = {
   tooLong: (count, most) => `${count} tokens, but at most ${most}`,
 };
 
+/** Returns what a request computes. */
+async function computed(live, request, wantsWords) {
+  const { tokens, steps } = await live.compute(request);
+  const values = [...steps].map(([name, { shape, data }]) => [name, { shape, data: [...data] }]);
+  const last = [...steps].findLast(([name]) => /^layer\.\d+\.output$/.test(name));
+  return {
+    tokens: tokens.map(({ id }) => id),
+    pieces: tokens.map(({ piece }) => piece),
+    steps: Object.fromEntries(values),
+    words: wantsWords ? await live.words(last[1]) : null,
+  };
+}
+
 let live;
 for await (const line of createInterface({ input: process.stdin })) {
-  const { model, request } = JSON.parse(line);
+  const { model, request, words, encode } = JSON.parse(line);
   let answer;
   try {
     if (model) {
       live = await Live.start(model, settings);
     }
-    const { tokens, steps } = await live.compute(request);
-    const values = [...steps].map(([name, { shape, data }]) => [name, { shape, data: [...data] }]);
-    answer = { tokens: tokens.map(({ id }) => id), steps: Object.fromEntries(values) };
+    answer = encode
+      ? {
+          tokens: encode.map((text) =>
+            live.tokenizer.encode(text).map(({ id, start, end }) => [id, start, end]),
+          ),
+        }
+      : await computed(live, request, words);
   } catch (error) {
     answer = { error: String(error) };
   }
