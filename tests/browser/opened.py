@@ -20,9 +20,11 @@ from minibert.learn import build, live
 CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
 )
+# Without the popups of the address bar, which nobody sees: pages that each new context computes.
 OPTIONS = (
     "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync"
+    "--disable-component-update --disable-sync "
+    "--disable-features=WebUIOmniboxPopup,WebUIOmniboxAimPopup,WebUIOmniboxFullPopup"
 )
 POLLING = 20  # milliseconds after which a condition is looked at again
 # Shipped measurements are not repeated, which saves time, unless a test sets `repeats`.
