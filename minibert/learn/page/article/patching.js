@@ -96,7 +96,7 @@ export const patchFigure = {
   plan: () => {
     const { texts, cells, plain, place, id } = patching;
     const most = Math.max(...plain);
-    const [own, other] = texts.map((/** @type {any} */ what) => what.tokens);
+    const [own, other] = texts.map((what) => what.tokens);
     const at = patching.chosen ?? { layer: 0, token: place };
     /**
      * @param {number} r

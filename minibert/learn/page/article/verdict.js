@@ -59,7 +59,7 @@ export function tellVerdict(scene, found, may, changed) {
           ...found.values,
         })
       : t("lesson.changed", {
-          parts: changed.map((/** @type {any} */ name) => t(`lesson.part.${name}`)).join(", "),
+          parts: changed.map((name) => t(`lesson.part.${name}`)).join(", "),
         });
   const { rows, heads, values = {} } = found;
   if (saysNew($("scene-brief"), scene.id, rows, heads, values, whole)) {
@@ -206,11 +206,9 @@ export function drawFigure(figure) {
     $("scene-caption").replaceChildren(...rich(`${caption} `));
   }
   const choices = figure.choices();
-  const names = choices.map((/** @type {any[]} */ [name]) => name);
+  const names = choices.map(([name]) => name);
   if (saysNew($("scene-shown"), names)) {
-    const buttons = names.map((/** @type {any} */ name) =>
-      element("button", name, { type: "button" }),
-    );
+    const buttons = names.map((name) => element("button", name, { type: "button" }));
     $("scene-shown").replaceChildren(...buttons);
   }
   for (const [i, [, chosen, onclick]] of choices.entries()) {

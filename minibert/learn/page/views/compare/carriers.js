@@ -103,7 +103,7 @@ export function wireOf(map) {
 function findWire({ texts, cells, plain }) {
   const [first, second] = texts.map((what) => what.tokens);
   const changed = second
-    .map((/** @type {any} */ _, /** @type {number} */ i) => i)
+    .map((_, /** @type {number} */ i) => i)
     .filter((/** @type {number} */ i) => first[i].piece !== second[i].piece);
   const toward = Math.sign(plain[1] - plain[0]);
   let best = { most: -Infinity, layer: 0, place: 0 };
@@ -121,10 +121,7 @@ function findWire({ texts, cells, plain }) {
     .filter(([layer]) => layer >= from && layer < from + REACH)
     .map(([layer, head]) => {
       const values = texts[1].steps.get(`layer.${layer}.attention.probabilities`);
-      const weight = changed.reduce(
-        (/** @type {any} */ sum, /** @type {any} */ key) => sum + values.at(head, best.place, key),
-        0,
-      );
+      const weight = changed.reduce((sum, key) => sum + values.at(head, best.place, key), 0);
       return { layer, head, weight };
     })
     .sort((a, b) => b.weight - a.weight);
