@@ -60,7 +60,7 @@ def requests(draw: st.DrawFn, layers: int, heads: int) -> dict[str, Any]:
         "pair": texts,
         "masked": st.lists(st.integers(0, 9), max_size=2),
         "off": st.lists(head | st.integers(0, layers - 1).map(lambda n: [n]), max_size=3),
-        "sides": st.sampled_from(sorted(live.SIDES)),
+        "sides": st.sampled_from(sorted(live.VISIBLE_SIDES)),
         "padTo": st.sampled_from([0, 8, 12]),
         "type": st.integers(0, 1),
     }
@@ -81,7 +81,7 @@ def test_requests(node_page: NodePage, model: dict[str, Any], data: st.DataObjec
         for parameter in network.parameters():
             parameter.add_(torch.randn_like(parameter) * 0.2)
     rounded = live.rounded(network)
-    embedded: Any = live.embed(network, tokenizer)
+    embedded: Any = live.embed_model(network, tokenizer)
     sizes = (model["config"]["num_hidden_layers"], model["config"]["num_attention_heads"])
     for _ in range(3):
         request = data.draw(requests(*sizes))

@@ -51,7 +51,7 @@ KOREAN = (
 def test_the_page_computes_what_pytorch_computes(node_page: NodePage, name: str) -> None:
     """Hidden states, attentions and the five best words of every token agree for twenty texts."""
     model, tokenizer = build.load_page_model(name)
-    content: Any = live.embed(model, tokenizer)
+    content: Any = live.embed_model(model, tokenizer)
     model = live.rounded(model)
     texts = ENGLISH + KOREAN
     largest = 0.0
@@ -93,9 +93,9 @@ def difference(step: dict[str, Any], expected: torch.Tensor) -> float:
 def test_attention_can_be_limited_to_one_side(node_page: NodePage) -> None:
     """The page gives the values of PyTorch with the same mask, and hides the same keys."""
     model, tokenizer = build.load_page_model("minibert-tiny")
-    content: Any = live.embed(model, tokenizer)
+    content: Any = live.embed_model(model, tokenizer)
     model = live.rounded(model)
-    for sides in live.SIDES:
+    for sides in live.VISIBLE_SIDES:
         request = {"text": ENGLISH[2], "sides": sides, "pair": "It is large."}
         found = node_page.ask(model=content, request=request)["steps"]
         content = None
@@ -143,7 +143,7 @@ def test_the_page_tokenizes_like_the_tokenizer(node_page: NodePage) -> None:
     texts = random_texts + reviews + everyday
     small = minibert.BertModel(tiny_config(vocab_size=len(words)))
     for tokenizer in (uncased, cased):
-        content: Any = live.embed(small, tokenizer)
+        content: Any = live.embed_model(small, tokenizer)
         found = node_page.ask(model=content, encode=texts)["tokens"]
         for text, tokens in zip(texts, found, strict=True):
             encoding = tokenizer(text, return_offsets_mapping=True)
