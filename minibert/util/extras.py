@@ -20,7 +20,7 @@ def need(module: str, extra: str, purpose: str) -> Any:
 
     Args:
         module: Name of the module, such as "pyarrow.parquet".
-        extra: Extra that installs it.
+        extra: Extra that installs it. "" if the dependencies bring it.
         purpose: Why it is needed, for the error, such as "Writing .parquet".
 
     Raises:

@@ -49,9 +49,9 @@ function weightPython(name, ...expressions) {
   const full = current.live.predicts && !name.startsWith("cls.") ? `bert.${name}` : name;
   const printed = expressions.map((expression) => `{${expression}:.4f}`).join(" ");
   return (
-    "from minibert.learn.build import load; from minibert.study import rounded, run; " +
-    `model = rounded(load(${literal(page.source)})[0]); w = model.get_parameter('${full}'); ` +
-    `t = ${pythonRun()}; print(f"${printed}")`
+    "from minibert.learn.build import load_page_model; from minibert.study import rounded, run; " +
+    `model = rounded(load_page_model(${literal(page.source)})[0]); ` +
+    `w = model.get_parameter('${full}'); t = ${pythonRun()}; print(f"${printed}")`
   );
 }
 
