@@ -18,7 +18,7 @@ class Limits:
         2048, "Maximum texts per request, or pairs of texts.", flag="--max-texts", minimum=1
     )
     characters: int = option(
-        750_000,
+        650_000,
         "Maximum characters per request, with prompts. A character outside ASCII counts as six, "
         "because it takes as long to tokenize.",
         flag="--max-characters",

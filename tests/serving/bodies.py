@@ -11,8 +11,8 @@ import random
 from collections.abc import Callable
 
 SIZE = 1_990_000  # bytes: the default of --max-body is 2,000,000
-ASCII = 740_000  # characters: the default of --max-characters is 750,000
-OTHERS = 123_000  # characters outside ASCII, each of which counts as six
+ASCII = 640_000  # characters: the default of --max-characters is 650,000
+OTHERS = 106_500  # characters outside ASCII, each of which counts as six
 TAGGED = 43_000  # tokens: a third of the default of --max-tokens is 43,690
 TEXTS = 2048  # the default of --max-texts
 
