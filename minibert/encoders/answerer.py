@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NotRequired, TypedDict, overload
 
-from minibert.encoders.head_models import HeadModel, TextOrTexts, as_text_list, excerpt, outputs_of
+from minibert.encoders.head_models import (
+    Example,
+    HeadModel,
+    TextOrTexts,
+    as_text_list,
+    excerpt,
+    outputs_of,
+)
+from minibert.encoders.rows.token_rows import Rows, Settings
 from minibert.encoders.rows.windows import best_answers, question_windows, span_logits
 from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.util.checks import check_count
@@ -90,11 +98,8 @@ class Answerer(HeadModel):
             no_answer_threshold: How much higher the score of no answer has to be than that of the
                 best answer. None: as the model was trained, or 0.
         """
-        if max_answer_length is None:
-            max_answer_length = self.reading.max_answer_length or LONGEST_ANSWER
-        check_count("max_answer_length", max_answer_length)
-        if no_answer is None:
-            no_answer = bool(self.reading.no_answer)
+        if max_answer_length is not None:
+            check_count("max_answer_length", max_answer_length)
         question_list = as_text_list(questions)
         context_list = as_text_list(contexts)
         examples = question_windows(
@@ -106,13 +111,44 @@ class Answerer(HeadModel):
         self.warn_of_unread_ids(
             context_list, map(first_windows.__getitem__, range(len(context_list)))
         )
-        logits = outputs_of(self.model, examples, span_logits)
-        best = best_answers(len(question_list), examples, logits, max_answer_length)
+        results = self._answers(
+            context_list, examples, max_answer_length, no_answer, no_answer_threshold
+        )
+        return results[0] if isinstance(questions, str) else results
+
+    def encode_rows(self, rows: Rows, settings: Settings) -> list[Answer]:
+        """The answer to each question, in their order, as a service asks for them.
+
+        Args:
+            rows: Each a `QuestionRow`.
+            settings: Without effect.
+        """
+        asked: list[Any] = [rows.rows[index] for index in rows.indices]
+        examples: list[Example] = []
+        for number, row in enumerate(asked):
+            examples += [{**example, "row": number} for example in row.examples]
+        return self._answers([row.text[1] for row in asked], examples)
+
+    def _answers(
+        self,
+        contexts: Sequence[str],
+        examples: Sequence[Example],
+        max_answer_length: int | None = None,
+        no_answer: bool | None = None,
+        no_answer_threshold: float | None = None,
+    ) -> list[Answer]:
+        """The answer in each context, by its windows. None: as the model was trained."""
+        if max_answer_length is None:
+            max_answer_length = self.reading.max_answer_length or LONGEST_ANSWER
+        if no_answer is None:
+            no_answer = bool(self.reading.no_answer)
         threshold = no_answer_threshold
         if threshold is None:
             threshold = self.reading.no_answer_threshold or 0.0
+        logits = outputs_of(self.model, examples, span_logits)
+        best = best_answers(len(contexts), examples, logits, max_answer_length)
         results = []
-        for context, answer in zip(context_list, best, strict=True):
+        for context, answer in zip(contexts, best, strict=True):
             if answer.span is None:
                 raise ValueError(f"The context {excerpt(context)} has no word to answer with.")
             start, end = answer.place(context, no_answer, threshold)
@@ -121,7 +157,7 @@ class Answerer(HeadModel):
             if no_answer:
                 result["no_answer_score"] = answer.no_answer_score
             results.append(result)
-        return results[0] if isinstance(questions, str) else results
+        return results
 
 
 @overload

@@ -5,6 +5,7 @@
     POST /v2/embed (/v1/embed), as in Cohere's API   /v1/reranking, as in Mixedbread's
     POST /pooling, as in vLLM's API
     POST /embed   /rerank   /predict   /similarity   /tokenize                   GET /info
+    POST /question-answering, as in Hugging Face's pipelines
     POST / (/invocations)   for the first model
     GET  /   /ping   /health   /health/live   /health/ready   /metrics
 
@@ -95,7 +96,10 @@ MAX_INDICES = 10  # in the header X-Truncated: clients and proxies limit the siz
 EMBEDDERS = ("embedding",)
 RERANKERS = ("reranker",)
 CLASSIFIERS = ("classifier", "tagger", "reranker")
+ANSWERERS = ("answerer",)
 SCORERS = ("reranker", "embedding")  # by their scores, or by the cosine of their vectors
+
+OF_ANSWERS = ("max_answer_length", "no_answer", "no_answer_threshold")  # in /info
 
 FOR_THE_FIRST_MODEL = ("/", "/invocations")  # the second as SageMaker calls it
 
@@ -306,6 +310,26 @@ class PredictRequest(_Request):
     raw_scores: StrictBool = False
 
 
+# which words a context has is up to the vocabulary: no pattern says it
+TEXT_WITH_WORD = {"type": "string", "pattern": r"\S", "format": "text with a word"}
+
+
+class Question(TypedDict):
+    """A question, and the text that holds its answer."""
+
+    question: str
+    context: Annotated[str, WithJsonSchema(TEXT_WITH_WORD)]
+
+
+class QuestionRequest(_Body):
+    """Body of `/question-answering`, as in Hugging Face's pipelines: a question, or several."""
+
+    kinds = ANSWERERS
+
+    inputs: Question | Annotated[list[Question], Items]
+    model: str | None = None
+
+
 class SimilarityInputs(BaseModel):
     """A text, and the texts to compare it with."""
 
@@ -344,7 +368,8 @@ class ModelOutputs(NamedTuple):
 
     Attributes:
         model: The model.
-        values: Vectors or logits (N, D), or the list of spans of each text from a tagger.
+        values: Vectors or logits (N, D), or the list of spans of each text from a tagger, or the
+            answer to each question from an answerer.
         tokens: Number of tokens of all texts.
         truncated: Indices of the texts that were truncated.
     """
@@ -901,11 +926,20 @@ def _add_tei(app: FastAPI, service: Service) -> None:
             return _reply(predictions[0], answer)
         return _reply(predictions, answer)
 
+    @app.post("/question-answering")
+    async def question_answering(body: QuestionRequest, request: Request) -> Response:
+        given = body.inputs if isinstance(body.inputs, list) else [body.inputs]
+        inputs: list[Input] = [(one["question"], one["context"]) for one in given]
+        options = _Request(model=body.model)
+        answer = await service.answer(request, options, ANSWERERS, inputs)
+        return _reply(answer.values if given is body.inputs else answer.values[0], answer)
+
     routes: dict[str, Any] = {
         "embedding": embed,
         "reranker": rerank,
         "classifier": predict,
         "tagger": predict,
+        "answerer": question_answering,
     }
     for path in FOR_THE_FIRST_MODEL:
         app.post(path)(routes[service.choose().kind])
@@ -953,10 +987,9 @@ def _add_tei_tools(app: FastAPI, service: Service) -> None:
         about: dict[str, Any] = {}
         if "labels" in model.about:
             about["id2label"] = dict(enumerate(model.about["labels"]))
-        else:
-            about["pooling"] = model.about["pooling"]
-        if "thresholds" in model.about:
-            about["thresholds"] = model.about["thresholds"]
+        for name in ("pooling", "thresholds", *OF_ANSWERS):
+            if name in model.about:
+                about[name] = model.about[name]
         return {
             "model_id": model.name,
             "model_sha": model.about.get("fingerprint"),

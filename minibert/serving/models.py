@@ -15,6 +15,7 @@ import numpy as np
 from starlette.exceptions import HTTPException
 
 from minibert.checkpoints.source import Source
+from minibert.encoders.answerer import LONGEST_ANSWER
 from minibert.encoders.arithmetic.scoring import TextScorer, class_activation, label_names
 from minibert.encoders.folders.checkpoint import Checkpoint
 from minibert.encoders.folders.kinds import NOUN_OF_KIND
@@ -29,6 +30,7 @@ from minibert.encoders.rows.token_rows import (
     tokenize_rows,
     truncate_row,
 )
+from minibert.encoders.rows.windows import QuestionRow, count_window_tokens
 from minibert.encoders.text_models import load_text_model
 from minibert.inference.finite import NotFiniteError, check_finite
 from minibert.serving.memory import warn_of_memory
@@ -36,6 +38,7 @@ from minibert.tokenization.spec import tokenizer_digest
 
 if TYPE_CHECKING:
     from minibert.config import BertConfig
+    from minibert.encoders.answerer import Answerer
     from minibert.encoders.tagger import Tagger
     from minibert.encoders.text_encoder import TextEncoder
     from minibert.inference.precisions import Precision
@@ -48,7 +51,8 @@ Request = tuple[Rows, Settings]  # the row of one text
 
 # a request with more characters is tokenized in its own thread, so that others are not delayed
 MAX_CHARACTERS_AT_ONCE = 5000
-TOKENS_OF_A_TAG = 3  # a token that is tagged takes as long as so many others
+# Tokens that take as long as a token of these: each may become a span, or the end of an answer
+TOKENS_OF_A_SPAN = {"tagger": 3, "answerer": 3}
 TRAINED_ON_PAIRS = (
     "is a single text, but this model was trained on pairs of texts. /predict takes a pair as a "
     "list of two strings."
@@ -57,6 +61,7 @@ TRAINED_ON_TEXTS = (
     "is a pair of texts, but this model was trained on single texts. /predict takes several texts "
     "as lists of one string each."
 )
+WITHOUT_WORD = "has no word in its context, and so no answer. Leave it out."
 SURROGATE_FAULT = "holds a lone surrogate (half a character, left by wrong decoding)."
 
 
@@ -65,8 +70,8 @@ class Served:
 
     Args:
         name: Name of the model in requests.
-        kind: "embedding", "reranker", "classifier" or "tagger".
-        encoder: Computes vectors or logits (N, D) of rows, in one thread.
+        kind: "embedding", "reranker", "classifier", "tagger" or "answerer".
+        encoder: Computes vectors or logits (N, D) of rows, in one thread, or spans or answers.
         about: Fields of `GET /v1/models`.
         activation: What turns the logits of a classifier or reranker into scores.
         reading: How the model reads its inputs. None: not decided in training.
@@ -77,7 +82,7 @@ class Served:
         self,
         name: str,
         kind: str,
-        encoder: TextEncoder | TextScorer | Tagger,
+        encoder: TextEncoder | TextScorer | Tagger | Answerer,
         about: dict[str, Any],
         activation: str = "Identity",
         reading: Reading | None = None,
@@ -94,7 +99,7 @@ class Served:
         self._tokenizer_of = cache(self._truncating_at)
         self._encoder = encoder
         self._settings_of = cache(lambda prompt_name: encoder.settings(prompt_name=prompt_name))
-        encode_rows: Any = encoder.encode_rows  # spans, of a tagger
+        encode_rows: Any = encoder.encode_rows  # spans of a tagger, answers of an answerer
         self.batched = Batched(self._read, encode_rows, **queue)
 
     async def read(
@@ -107,27 +112,26 @@ class Served:
         """Tokenize texts and pairs of texts, or check token ids.
 
         Args:
-            inputs: Texts, pairs of texts, or token ids.
+            inputs: Texts, pairs of texts, or token ids. Of an answerer, a question and a context.
             prompt_name: Name of the prompt. None: the default prompt.
             side: Side on which long texts are truncated. None: the model's.
-            max_tokens: Maximum tokens of all of them, after truncation.
+            max_tokens: Maximum tokens of all of them, after truncation, or of all windows.
 
         Raises:
             HTTPException: A pair for a model of single texts or the other way round, a text with a
-                lone surrogate, a prompt or token id that the model does not have, or too many
-                tokens.
+                lone surrogate, a prompt or token id that the model does not have, too many tokens,
+                a question that leaves no room for its context, or a context without a word.
         """
         for index, text in enumerate(inputs):
             if not self._reading.accepts(isinstance(text, tuple)):
                 raise _invalid(index, TRAINED_ON_PAIRS if self._reading.pairs else TRAINED_ON_TEXTS)
 
-        # of a tagger each token may become a span, which costs more than its pass
-        most_tokens = max_tokens // TOKENS_OF_A_TAG if self.kind == "tagger" else max_tokens
+        most_tokens = max_tokens // TOKENS_OF_A_SPAN.get(self.kind, 1)
 
         def read(stopped: Event) -> list[Request]:
             requests = []
             tokens = 0
-            for rows in self._rows(inputs, prompt_name, side):
+            for rows in self._rows(inputs, prompt_name, side, most_tokens):
                 _check_tokens(tokens := tokens + rows[0].tokens, most_tokens)
                 if stopped.is_set():
                     break
@@ -210,7 +214,7 @@ class Served:
         """Characters of texts as they are tokenized, with prompts. Token ids have none.
 
         One outside ASCII counts as six. The first text of several pairs, such as a query, is
-        tokenized once.
+        tokenized once, but the windows of each question are made of its own texts.
 
         Raises:
             HTTPException: A prompt that the model does not have.
@@ -218,8 +222,9 @@ class Served:
         prompt = self._settings(prompt_name).prompt
         with_prompt = [text for text in inputs if isinstance(text, str)]
         pairs = [text for text in inputs if isinstance(text, tuple)]
-        with_prompt += {first for first, _ in pairs}
-        seconds = {second for _, second in pairs}
+        read_once = list if self.kind == "answerer" else set
+        with_prompt += read_once(first for first, _ in pairs)
+        seconds = read_once(second for _, second in pairs)
         count = sum(map(_weight, with_prompt)) + len(with_prompt) * _weight(prompt)
         return count + sum(map(_weight, seconds))
 
@@ -227,7 +232,8 @@ class Served:
         """Compute rows in batches with those of other requests.
 
         Returns:
-            Vectors or logits, (N, D), or the list of spans of each text from a tagger.
+            Vectors or logits, (N, D), or the list of spans of each text from a tagger, or the
+            answer to each question from an answerer.
 
         Raises:
             BusyError: As `Batched.submit_rows`.
@@ -248,6 +254,13 @@ class Served:
         results: Any = values
         if self.kind == "tagger":
             numbers: Any = [span["score"] for spans in values for span in spans]
+        elif self.kind == "answerer":
+            numbers = [
+                answer[name]
+                for answer in values
+                for name in ("score", "no_answer_score")
+                if name in answer
+            ]
         else:
             results = numbers = np.stack(values)
         try:
@@ -257,24 +270,36 @@ class Served:
         return results
 
     def _read(self, text: str, prompt: str | None, prompt_name: str | None) -> Request:
-        """The row of a text, for `Batched`."""
-        (request,) = self._rows([text], prompt_name, None)
+        """The row of a text, for `Batched`. An answerer is asked for the text itself."""
+        one = (text, text) if self.kind == "answerer" else text
+        (request,) = self._rows([one], prompt_name, None)
         return request
 
     def _rows(
-        self, inputs: Sequence[Input], prompt_name: str | None, side: str | None
+        self,
+        inputs: Sequence[Input],
+        prompt_name: str | None,
+        side: str | None,
+        most_tokens: int = sys.maxsize,
     ) -> Iterator[Request]:
-        """Yield the row of each text, pair of texts, or list of token ids."""
+        """Yield the row of each text, pair of texts, or list of token ids.
+
+        Long contexts become many windows, which are not made if they have too many tokens.
+        """
         settings = self._settings(prompt_name)
         tokenizer = self._tokenizer_of(side)
         # a tagger splits long texts into windows of its own
         limit = sys.maxsize if self.kind == "tagger" else self.max_length
         pairs = (text for text in inputs if isinstance(text, tuple))
         rows_of_pairs = pair_rows(tokenizer, pairs, limit, settings)
+        count = cache(lambda text: len(tokenizer.rows([text])[0]) - 2)
         for index, text in enumerate(inputs):
             try:
                 if isinstance(text, list):
                     yield self._row_of_ids(text, tokenizer, settings), settings
+                elif isinstance(text, tuple) and self.kind == "answerer":
+                    self._check_windows(index, count(text[0]), count(text[1]), most_tokens)
+                    yield Rows([QuestionRow.of(tokenizer, *text, self.max_length)], [0]), settings
                 elif isinstance(text, tuple):
                     yield Rows([next(rows_of_pairs)], [0]), settings
                 else:
@@ -285,6 +310,19 @@ class Served:
                 raise _invalid(index, reason) from None
             except ValueError:
                 raise _invalid(index, SURROGATE_FAULT) from None
+
+    def _check_windows(self, index: int, question: int, context: int, most_tokens: int) -> None:
+        """HTTPException for texts of so many tokens that have no answer, or too many windows."""
+        tokens = count_window_tokens(question, context, self.max_length)
+        if tokens == 0:
+            raise _invalid(
+                index,
+                f"has a question that leaves no room for its context in the {self.max_length} "
+                "tokens of this model: shorten it.",
+            )
+        if context == 0:
+            raise _invalid(index, WITHOUT_WORD)
+        _check_tokens(tokens, most_tokens)
 
     def _row_of_ids(self, ids: list[int], tokenizer: BertTokenizer, settings: Settings) -> Rows:
         """The row that the text of these tokens has: with [CLS], the prompt's tokens and [SEP]."""
@@ -369,7 +407,7 @@ def fingerprint_of(encoder: Any) -> str:
     Two services with the same fingerprint give the same answers, up to the last bits.
 
     Args:
-        encoder: An embedder, a classifier, a reranker or a tagger, exported or not.
+        encoder: An embedder, a classifier, a reranker, a tagger or an answerer, exported or not.
     """
     digest = tokenizer_digest(encoder.tokenizer)
     for part in encoder.weights():
@@ -391,7 +429,8 @@ def load_served(
 ) -> Served:
     """Load the model of a folder, whose files determine the kind of model.
 
-    It is an embedder, a reranker (a classifier with one label), a classifier or a tagger.
+    It is an embedder, a reranker (a classifier with one label), a classifier, a tagger or a
+    question answerer.
 
     Args:
         name: Name of the model in requests.
@@ -413,10 +452,10 @@ def load_served(
     kind = checkpoint.kind
     if backend == "torch" and kind in ("base", "masked", "next_sentence"):
         kind = "embedder"  # their hidden states are pooled
-    if kind not in ("embedder", "reranker", "classifier", "tagger"):
+    if kind not in ("embedder", "reranker", "classifier", "tagger", "answers"):
         raise ValueError(
             f"{source} is {NOUN_OF_KIND[kind]}. minibert serve takes embedders, rerankers, "
-            "classifiers and regressions of texts, and taggers."
+            "classifiers and regressions of texts, taggers, and question answerers."
         )
     if backend == "torch" and device == "cpu":
         warn_of_memory(str(source), checkpoint.config)
@@ -448,6 +487,17 @@ def load_served(
         return Served(name, "embedding", model, about, **queue)
     config: BertConfig = model.config
     reading = Reading.of(config)
+    if kind == "answers":
+        about = {
+            "precision": precision,
+            "fingerprint": fingerprint,
+            "max_answer_length": reading.max_answer_length or LONGEST_ANSWER,
+            "no_answer": bool(reading.no_answer),
+            "no_answer_threshold": reading.no_answer_threshold or 0.0,
+        }
+        # an answerer reads questions with contexts, whatever its folder says
+        reading = replace(reading, pairs=True)
+        return Served(name, "answerer", model, about, reading=reading, **queue)
     labels = label_names(config)
     about = {"labels": labels, "precision": precision, "fingerprint": fingerprint}
     if kind == "tagger":

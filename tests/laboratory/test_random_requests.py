@@ -6,9 +6,9 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import settings, strategies as st
 from programs import drawn
-from tiny_folder import classifier_folder, sentence_folder
+from tiny_folder import classifier_folder, head_folder, sentence_folder
 
 pytest.importorskip("fastapi")
 pytest.importorskip("prometheus_client")
@@ -16,9 +16,13 @@ schemathesis = pytest.importorskip("schemathesis")
 
 from schemathesis.engine import events, from_schema  # noqa: E402
 
+from minibert import BertForQuestionAnswering  # noqa: E402
 from minibert.checkpoints.source import Source  # noqa: E402
 from minibert.serving.app import create_app  # noqa: E402
 from minibert.serving.models import load_served  # noqa: E402
+
+# of the vocabulary of these models, or unknown to it
+schemathesis.openapi.format("text with a word", st.text("ab!漢 ", min_size=1).filter(str.strip))
 
 KEY = "a key of this test"
 QUEUE = {"max_wait_ms": 0.0, "max_tokens": 512, "max_pending": 300}
@@ -33,6 +37,7 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Any:
         sentence_folder(root / "embedder", pooling, config_sentence_transformers=prompts),
         classifier_folder(root / "reranker", 1),
         classifier_folder(root / "classifier", 3),
+        head_folder(root / "answerer", BertForQuestionAnswering),
     ]
     models = [
         load_served(folder.name, Source(folder), precision=None, **QUEUE) for folder in folders

@@ -14,6 +14,7 @@ SIZE = 1_990_000  # bytes: the default of --max-body is 2,000,000
 ASCII = 640_000  # characters: the default of --max-characters is 650,000
 OTHERS = 106_500  # characters outside ASCII, each of which counts as six
 TAGGED = 43_000  # tokens: a third of the default of --max-tokens is 43,690
+ANSWERED = 29_000  # of a context, whose windows then have a third as well
 TEXTS = 2048  # the default of --max-texts
 
 
@@ -130,6 +131,7 @@ ROUTES: dict[str, bytes] = {
     "/v1/classify": b'{"input":%s}',
     "/predict": b'{"inputs":%s}',
     "/predict?tagger": b'{"model":"tagger","inputs":%s}',
+    "/question-answering": b'{"inputs":{"question":"a b","context":%s}}',
     "/score": b'{"text_1":"a b","text_2":%s}',
     "/similarity": b'{"inputs":{"source_sentence":"a b","sentences":%s}}',
     "/tokenize": b'{"inputs":%s}',
@@ -188,5 +190,23 @@ WHOLE: dict[str, tuple[str, Callable[[], bytes]]] = {
     "as many tokens as a tagger takes": (
         "/predict",
         lambda: text({"model": "tagger", "inputs": drawn(0x4E00, 0x9FFF, TAGGED)}),
+    ),
+    # windows of 64 tokens, each with its question, share 16 of the context
+    "as many tokens as an answerer takes": (
+        "/question-answering",
+        lambda: text({"inputs": {"question": "a b", "context": drawn(0x4E00, 0x9FFF, ANSWERED)}}),
+    ),
+    "as many questions as an answerer takes": (
+        "/question-answering",
+        lambda: text({"inputs": [{"question": "a b", "context": "漢" * 15}] * TEXTS}),
+    ),
+    # the windows of a long question show a token each, and are not made
+    "a long question": (
+        "/question-answering",
+        lambda: text({"inputs": {"question": "b " * 60, "context": "a " * 300_000}}),
+    ),
+    "one word as the context of many questions": (
+        "/question-answering",
+        lambda: text({"inputs": [{"question": "b", "context": "a" * 900}] * 700}),
     ),
 }

@@ -8,6 +8,7 @@ import gzip
 import json
 import logging
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -24,9 +25,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tiny_folder import WORDS, classifier_folder, sentence_folder
+from tiny_folder import WORDS, classifier_folder, head_folder, sentence_folder
 
 from minibert import (
+    Answerer,
+    BertForMultipleChoice,
     BertForQuestionAnswering,
     BertForSequenceClassification,
     BertForTokenClassification,
@@ -40,6 +43,7 @@ from minibert.checkpoints.source import Source
 from minibert.cli import main
 from minibert.cli.serve import key_of_clients, listening, name_models
 from minibert.encoders.rows.token_rows import Rows, Settings, Vectors
+from minibert.encoders.rows.windows import QuestionRow, question_windows
 
 pytest.importorskip("fastapi")
 pytest.importorskip("prometheus_client")
@@ -915,6 +919,135 @@ class TestTaggersAndRegressions:
         )
 
 
+@pytest.fixture(scope="module")
+def answering(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of a tiny question answerer."""
+    return head_folder(tmp_path_factory.mktemp("answers") / "model", BertForQuestionAnswering)
+
+
+def load_answerer(folder: Path) -> Served:
+    return load_served("answerer", Source(folder), precision=None, **QUEUE)
+
+
+class TestAnswerers:
+    questions = ("how do trees grow", "who grows in korea?", "")
+    contexts = ("Tall trees grow. " * 20, "hello, world", "KOREA! tall trees, " * 9)
+
+    def inputs(self) -> list[dict[str, str]]:
+        return [
+            {"question": question, "context": context}
+            for question, context in zip(self.questions, self.contexts, strict=True)
+        ]
+
+    def check(self, received: Any, expected: Any) -> None:
+        assert len(received) == len(expected)
+        for one, other in zip(received, expected, strict=True):
+            assert one.keys() == other.keys()
+            assert [one[name] for name in ("answer", "start", "end")] == [
+                other[name] for name in ("answer", "start", "end")
+            ]
+            for name in one.keys() & {"score", "no_answer_score"}:
+                assert_same(one[name], other[name])
+
+    def test_answers_are_those_of_python(self, answering: Path) -> None:
+        answerer = Answerer.from_pretrained(answering)
+        expected = answerer.answer(self.questions, self.contexts)
+        with TestClient(create_app([load_answerer(answering)])) as client:
+            answer = client.post("/question-answering", json={"inputs": self.inputs()})
+            self.check(answer.json(), expected)
+            assert "x-truncated" not in answer.headers  # long contexts become windows
+            single = client.post("/question-answering", json={"inputs": self.inputs()[0]})
+            self.check([single.json()], expected[:1])
+            assert client.get("/v1/models").json()["data"][0]["kind"] == "answerer"
+            assert client.get("/info").json()["model_type"] == {
+                "answerer": {"max_answer_length": 30, "no_answer": False, "no_answer_threshold": 0}
+            }
+            refused = client.post("/predict", json={"inputs": "hello"})
+            assert refused.status_code == 404
+
+    @pytest.mark.parametrize("threshold", [-100.0, 100.0])
+    def test_what_training_decided(self, threshold: float, answering: Path, tmp_path: Path) -> None:
+        shutil.copytree(answering, tmp_path / "model")
+        decided = {"no_answer": True, "no_answer_threshold": threshold, "max_answer_length": 2}
+        folder = with_config(tmp_path / "model", minibert=decided)
+        expected = Answerer.from_pretrained(folder).answer(self.questions, self.contexts)
+        with TestClient(create_app([load_answerer(folder)])) as client:
+            received = client.post("/question-answering", json={"inputs": self.inputs()}).json()
+            assert client.get("/info").json()["model_type"] == {"answerer": decided}
+        self.check(received, expected)
+        assert all("no_answer_score" in row for row in received)
+        assert [row["answer"] != "" for row in received] == [threshold > 0] * 3
+
+    def test_the_tokens_of_all_windows_count(self, answering: Path) -> None:
+        served = load_answerer(answering)
+        with TestClient(create_app([served])) as client:
+            client.post("/question-answering", json={"inputs": self.inputs()})
+            metrics = client.get("/metrics").text
+        windows = question_windows(
+            served._tokenizer, self.questions, self.contexts, served.max_length
+        )
+        tokens = sum(len(window["input_ids"]) for window in windows)
+        assert len(windows) > 3
+        assert f'minibert_tokens_total{{model="answerer"}} {float(tokens)}' in metrics
+        for most, status in ((3 * tokens, 200), (3 * tokens - 1, 422)):
+            with TestClient(create_app([load_answerer(answering)], Limits(tokens=most))) as client:
+                answer = client.post("/question-answering", json={"inputs": self.inputs()})
+                assert answer.status_code == status
+
+    def test_windows_above_the_limit_are_not_made(
+        self, answering: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Behind a long question a window shows one token: there would be as many as tokens."""
+        monkeypatch.setattr(QuestionRow, "of", None)
+        inputs = {"question": "tall " * 60, "context": "trees " * 2000}
+        with TestClient(create_app([load_answerer(answering)])) as client:
+            answer = client.post("/question-answering", json={"inputs": inputs})
+        assert answer.status_code == 422 and "at most 43690 tokens" in answer.text
+
+    def test_each_question_counts_the_characters_of_its_context(self, answering: Path) -> None:
+        limits = Limits(characters=100)
+        with TestClient(create_app([load_answerer(answering)], limits)) as client:
+            for count, status in ((5, 200), (6, 422)):
+                inputs = [{"question": "a", "context": "tall trees grow kor"}] * count
+                answer = client.post("/question-answering", json={"inputs": inputs})
+                assert answer.status_code == status
+
+    @pytest.mark.parametrize(
+        ("wrong", "message"),
+        [
+            ({"question": "x", "context": " \n"}, "the text at index 1 has no word in its context"),
+            (
+                {"question": "tall " * 61, "context": "x"},
+                "the text at index 1 has a question that leaves no room for its context in the 64",
+            ),
+            ({"question": "x", "context": "\ud800"}, "the text at index 1 holds a lone surrogate"),
+            ({"question": "x"}, "inputs[1].context: Field required."),
+            ({"question": "x", "context": ["x"]}, "inputs[1].context: Input should be a valid str"),
+        ],
+    )
+    def test_errors_name_the_item(self, wrong: Any, message: str, answering: Path) -> None:
+        content = json.dumps({"inputs": [{"question": "x", "context": "y"}, wrong]})
+        with TestClient(create_app([load_answerer(answering)])) as client:
+            headers = {"Content-Type": "application/json"}
+            answer = client.post("/question-answering", content=content, headers=headers)
+        assert answer.status_code == 422
+        assert message in answer.json()["error"]
+
+    def test_the_client_of_hugging_face(
+        self, answering: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        from huggingface_hub import InferenceClient, constants
+
+        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+        expected = Answerer.from_pretrained(answering).answer(self.questions[0], self.contexts[0])
+        with serving([load_answerer(answering)]) as address:
+            for url in (address, f"{address}/question-answering"):
+                answer = InferenceClient(model=url).question_answering(
+                    self.questions[0], self.contexts[0]
+                )
+                self.check([dict(answer)], [expected])
+
+
 def test_similarity(client: Any, embedder: SentenceEmbedder) -> None:
     body = {"inputs": {"source_sentence": TEXTS[0], "sentences": TEXTS[1:4]}}
     expected = embedder.similarity(embedder.encode(TEXTS[:1]), embedder.encode(TEXTS[1:4]))
@@ -1502,11 +1635,11 @@ def test_a_model_that_cannot_be_served(
     capsys: pytest.CaptureFixture[str],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    model = BertForQuestionAnswering.from_pretrained(folders.embedder)
-    model.save_pretrained(tmp_path / "answers")
-    BertTokenizer.from_pretrained(folders.embedder).save_pretrained(tmp_path / "answers")
-    assert main(["serve", str(tmp_path / "answers"), "--port", "0"]) == 1
-    assert "answers cannot be served: " in capsys.readouterr().err
+    model = BertForMultipleChoice.from_pretrained(folders.embedder)
+    model.save_pretrained(tmp_path / "choices")
+    BertTokenizer.from_pretrained(folders.embedder).save_pretrained(tmp_path / "choices")
+    assert main(["serve", str(tmp_path / "choices"), "--port", "0"]) == 1
+    assert "choices cannot be served: " in capsys.readouterr().err
     # only the command sends the request log to stdout
     with caplog.at_level("INFO", "minibert.serve"):
         logging.getLogger("minibert.serve").info("logged after the command")
@@ -1634,7 +1767,7 @@ class Fixed:
         pass
 
     def encode_rows(self, rows: Rows, settings: Settings) -> Any:
-        if isinstance(self.values, list):
+        if isinstance(self.values, list | dict):
             return [self.values for _ in rows.ids]
         return np.stack([self.values for _ in rows.ids])
 
@@ -1649,6 +1782,7 @@ def fixed(folders: Folders, kind: str, values: Any) -> Served:
 
 
 SPAN = {"entity_group": "PER", "score": 1.0, "word": "trees", "start": 0, "end": 5}
+ANSWER = {"answer": "trees", "score": 1.0, "start": 0, "end": 5}
 LOGITS = np.array([1, 2], dtype=np.float32)
 
 
@@ -1678,6 +1812,7 @@ def test_the_first_model_answers_whatever_its_kind(path: str, folders: Folders) 
         ("embedding", "/v1/embeddings", {"input": "x", "encoding_format": "base64"}),
         ("reranker", "/rerank", {"query": "x", "texts": ["y"], "raw_scores": True}),
         ("tagger", "/predict", {"inputs": "x"}),
+        ("answerer", "/question-answering", {"inputs": {"question": "x", "context": "y"}}),
     ],
 )
 def test_values_that_json_does_not_have_are_an_error(
@@ -1686,6 +1821,8 @@ def test_values_that_json_does_not_have_are_an_error(
     values: Any = np.array([number, 1][: 1 if kind == "reranker" else 2], dtype=np.float32)
     if kind == "tagger":
         values = [SPAN, {**SPAN, "score": number}]
+    if kind == "answerer":
+        values = {**ANSWER, "no_answer_score": number}
     with TestClient(create_app([fixed(folders, kind, values)])) as client:
         answer = client.post(path, json=body)
     assert answer.status_code == 500

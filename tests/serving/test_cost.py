@@ -21,7 +21,7 @@ import pytest
 from bodies import ROUTES, SHAPES, WHOLE
 from tiny_folder import classifier_folder, sentence_folder
 
-from minibert import BertForTokenClassification, BertTokenizer
+from minibert import BertForQuestionAnswering, BertForTokenClassification, BertTokenizer
 
 httpx = pytest.importorskip("httpx")
 pytest.importorskip("fastapi")
@@ -104,11 +104,14 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         classifier_folder(root / "reranker", 1),
         classifier_folder(root / "classifier", 3),
         root / "tagger",
+        root / "answerer",
     ]
     labels = {0: "O", 1: "B-PER", 2: "I-PER"}
     tagger = BertForTokenClassification.from_pretrained(folders[0], id2label=labels)
-    tagger.save_pretrained(folders[-1])
-    BertTokenizer.from_pretrained(folders[0]).save_pretrained(folders[-1])
+    answerer = BertForQuestionAnswering.from_pretrained(folders[0])
+    for folder, model in zip(folders[-2:], (tagger, answerer), strict=True):
+        model.save_pretrained(folder)
+        BertTokenizer.from_pretrained(folders[0]).save_pretrained(folder)
     command = [sys.executable, "-m", "minibert", "serve", *map(str, folders), "--port", "0"]
     command += ["--timeout", str(PATIENCE)]  # the end comes by the limits, not by the time
     with subprocess.Popen(

@@ -399,20 +399,26 @@ def test_commands_run_exported_heads(
     assert printed_results(capsys, *arguments, out, "--backend", "onnx") == rounded(expected)
     assert main([*arguments, str(out)]) == 2
     assert "run it with --backend onnx" in capsys.readouterr().err
+    texts = [text for text in TEXTS if text]
     if head is BertForTokenClassification:
-        check_served_tagger(out, [result["entities"] for result in expected])
+        spans = [result["entities"] for result in expected]
+        check_served(out, "/predict", [[text] for text in texts], spans)
+    else:
+        names = ("answer", "score", "start", "end")
+        answers = [{name: result[name] for name in names} for result in expected]
+        questions = [{"question": "who", "context": text} for text in texts]
+        check_served(out, "/question-answering", questions, answers)
 
 
-def check_served_tagger(out: Path, expected: list[Any]) -> None:
+def check_served(out: Path, route: str, inputs: list[Any], expected: list[Any]) -> None:
     testclient = pytest.importorskip("fastapi.testclient")
     app = pytest.importorskip("minibert.serving.app")
     models = pytest.importorskip("minibert.serving.models")
     queue = {"max_wait_ms": 1, "max_tokens": 512, "max_pending": 9}
-    model = models.load_served("tagger", Source(out), backend="onnx", **queue)
+    model = models.load_served("model", Source(out), backend="onnx", **queue)
     try:
         client = testclient.TestClient(app.create_app([model]))
-        texts = [[text] for text in TEXTS if text]
-        assert client.post("/predict", json={"inputs": texts}).json() == rounded(expected)
+        assert client.post(route, json={"inputs": inputs}).json() == rounded(expected)
     finally:
         model.batched.close()
 

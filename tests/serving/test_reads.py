@@ -16,7 +16,7 @@ pytest.importorskip("starlette")
 
 from minibert.serving.models import load_served  # noqa: E402
 
-KINDS = ["reranker", "classifier", "tagger", "embedder", "plain BERT"]
+KINDS = ["reranker", "classifier", "tagger", "answerer", "embedder", "plain BERT"]
 
 
 def folder_of(kind: str, path: Path) -> Path:
@@ -27,6 +27,8 @@ def folder_of(kind: str, path: Path) -> Path:
     head: Any = minibert.BertForSequenceClassification
     if kind == "tagger":
         head = minibert.BertForTokenClassification
+    if kind == "answerer":
+        return head_folder(path, minibert.BertForQuestionAnswering)
     return head_folder(path, head, num_labels=1 if kind == "reranker" else 3)
 
 

@@ -117,6 +117,13 @@ def test_a_tagger_of_characters(tmp_path: Path, capsys: pytest.CaptureFixture[st
 def test_an_answerer_of_questions_without_an_answer(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    pytest.importorskip("uvicorn")
+    from starlette.testclient import TestClient
+
+    from minibert.checkpoints.source import Source
+    from minibert.serving.app import create_app
+    from minibert.serving.models import load_served
+
     file = tmp_path / "train.jsonl"
     file.write_text("\n".join(map(json.dumps, QUESTIONS * 2)), encoding="utf-8")
     folder = tmp_path / "m"
@@ -138,9 +145,13 @@ def test_an_answerer_of_questions_without_an_answer(
     found = answerer.answer(
         [row["question"] for row in QUESTIONS], [row["context"] for row in QUESTIONS]
     )
-    for answers in ([row["answer"] for row in printed], [row["answer"] for row in found]):
+    app = create_app([load_served("m", Source(folder), precision=None, **QUEUE)])
+    with TestClient(app) as client:
+        inputs = [{"question": row["question"], "context": row["context"]} for row in QUESTIONS]
+        served = client.post("/question-answering", json={"inputs": inputs}).json()
+    for answers in (printed, found, served):
         right = [
-            answer == (row["answers"] or [""])[0]
+            answer["answer"] == (row["answers"] or [""])[0]
             for answer, row in zip(answers, QUESTIONS, strict=True)
         ]
         assert sum(right) / len(right) == pytest.approx(scores["exact_match"], abs=6e-5)

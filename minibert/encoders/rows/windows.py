@@ -8,14 +8,14 @@ from __future__ import annotations
 import math
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from minibert.encoders.head_models import Example, excerpt
-from minibert.encoders.rows.token_rows import token_types_of
+from minibert.encoders.rows.token_rows import TokenRow, token_types_of
 from minibert.tokenization.tokenizer import BertTokenizer
 from minibert.util.checks import amount
 from minibert.util.errors import Argument, Message
@@ -302,8 +302,8 @@ def question_windows(
     for index, length in enumerate(_question_lengths(tokenizer, questions)):
         if fault := _length_fault(questions[index], length, max_length):
             raise ValueError(Message("The ", fault, "."))
-        own = min(max_length // 4, (max_length - length - SPECIALS_OF_PAIR) // 2)
-        by_stride.setdefault(own if stride is None else stride, []).append(index)
+        own = _usual_stride(length, max_length) if stride is None else stride
+        by_stride.setdefault(own, []).append(index)
     windows: list[Example] = []
     for size, indices in by_stride.items():
         batch = encode_windows(
@@ -324,3 +324,57 @@ def question_windows(
                 }
             )
     return sorted(windows, key=lambda example: example["row"])
+
+
+def _usual_stride(question: int, max_length: int) -> int:
+    """Tokens of context that neighboring windows share, behind a question of so many tokens."""
+    return min(max_length // 4, (max_length - question - SPECIALS_OF_PAIR) // 2)
+
+
+def count_window_tokens(question: int, context: int, max_length: int) -> int:
+    """Tokens of all windows of `question_windows`, before they are made.
+
+    Args:
+        question: Tokens of the question.
+        context: Tokens of the context.
+        max_length: Tokens of a window.
+
+    Returns:
+        The tokens. 0 if the question leaves no room for a context.
+    """
+    room = max_length - question - SPECIALS_OF_PAIR
+    if room < 1:
+        return 0
+    stride = _usual_stride(question, max_length)
+    windows = max(1, len(range(0, context - stride, room - stride)))
+    return windows * (question + SPECIALS_OF_PAIR + stride) + context - stride
+
+
+@dataclass(slots=True)
+class QuestionRow(TokenRow):
+    """A question and its context, tokenized.
+
+    Attributes:
+        examples: The windows, as `question_windows` returns them.
+    """
+
+    examples: list[Example] = field(default_factory=list)
+
+    @classmethod
+    def of(
+        cls, tokenizer: BertTokenizer, question: str, context: str, max_length: int
+    ) -> QuestionRow:
+        """Return the row of a question and its context.
+
+        Args:
+            tokenizer: The tokenizer.
+            question: The question.
+            context: The context, of any length.
+            max_length: Tokens of a window.
+
+        Raises:
+            ValueError: The question leaves no room for the context.
+        """
+        examples = question_windows(tokenizer, [question], [context], max_length)
+        windows = [example["input_ids"].tolist() for example in examples]
+        return cls((question, context), windows, examples=examples)
