@@ -656,7 +656,8 @@ export function drawRiver() {
   const open = RIVER_PARTS[here]?.layer ?? Math.min(state.layer, sizes.layers - 1);
   const width = $("river-scroll").clientWidth;
   const layout = `${width}.${open}`;
-  if (layout !== river.layout) {
+  const isShown = width > 0; // not while other things are printed
+  if (layout !== river.layout && (isShown || !river.layout)) {
     const places = riverPlaces(width, open);
     river.layout = layout;
     layRiver(places);
