@@ -1,6 +1,6 @@
 """The poolings by name. Nothing heavy is imported.
 
-A further one is a name here, and its formula in `minibert.encoders.arithmetic.pooling.pool`.
+A further one is a name here, and its formula in `_pooled` of `pooling.py` beside it.
 """
 
 from typing import Literal, NamedTuple, get_args
