@@ -49,7 +49,7 @@ from minibert.util.progress import tell
 
 SMALLEST = 1e-12
 """Lower bound of a probability in a loss, so that the loss of one wrong row is not infinite."""
-ROUNDING = 1e-6
+NOISE = 1e-6
 """Difference of numbers that a model gives for one text, in one batch and another."""
 SMALL_SPREAD = 0.05
 """Difference of a label's probabilities between texts, up to which the texts are scored alike."""
@@ -361,7 +361,7 @@ def number_scores(
     notice = ""
     if len(np.unique(expected)) == 1 < len(expected):
         notice = f"all {len(expected)} labels are {expected[0]:g}, so the correlations say nothing."
-    elif len(predicted) > 1 and np.allclose(predicted, predicted[0], rtol=ROUNDING, atol=ROUNDING):
+    elif len(predicted) > 1 and np.allclose(predicted, predicted[0], rtol=NOISE, atol=NOISE):
         notice = f"every text is predicted as {predicted[0]:.4g}, so the correlations say nothing."
     return Scores(task, len(texts), statistic, errors=errors, notice=notice)
 

@@ -68,7 +68,7 @@ CONFIG_OF_ENCODER = (
 )
 
 # the argument of a search that is a setting of its corpus
-OPTIONS = {"prompt": "document_prompt", "precision": "precision"}
+OPTION_OF_SETTING = {"prompt": "document_prompt", "precision": "precision"}
 
 _RESTORE = "run the same minibert embed again, which makes it anew, or copy the folder again."
 
@@ -742,8 +742,8 @@ def _check_settings(
     if difference:
         name, _, _ = difference.partition(" ")
         same = Message("search it with the same")
-        if name in OPTIONS and recorded.get(name) is not None:
-            same = Message("pass ", Argument(OPTIONS[name], recorded[name]))
+        if name in OPTION_OF_SETTING and recorded.get(name) is not None:
+            same = Message("pass ", Argument(OPTION_OF_SETTING[name], recorded[name]))
         raise ValueError(
             Message(f"{folder} was made with {difference}: ", same, ", or make it again.")
         )
