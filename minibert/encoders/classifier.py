@@ -148,7 +148,7 @@ class Classifier(HeadModel, TextScorer):  # type: ignore[override]
             report: Progress callback. Receives the indices of finished rows.
         """
         if isinstance(self.model, OnnxModel):
-            return self.model.logits_of_rows(rows, settings, report)
+            return self.model.encode_rows(rows, settings, report)
         return TextScorer.encode_rows(self, rows, settings, report)
 
 

@@ -66,9 +66,7 @@ class OnnxModel:
         """The bytes of the graph, which holds all weights."""
         return self.graph.weights()
 
-    def logits_of_rows(
-        self, rows: Rows, settings: Settings, report: Report | None = None
-    ) -> Vectors:
+    def encode_rows(self, rows: Rows, settings: Settings, report: Report | None = None) -> Vectors:
         """Compute the logits (texts, labels) of rows, in the order of the texts.
 
         Args:
@@ -230,10 +228,6 @@ class OnnxHead(OnnxModel, TextScorer):
         return self.rank_documents(
             query, documents, top_k, return_documents, settings, self.activation
         )
-
-    def encode_rows(self, rows: Rows, settings: Settings, report: Report | None = None) -> Vectors:
-        """As `logits_of_rows`, for `TextScorer`."""
-        return self.logits_of_rows(rows, settings, report)
 
     def activation(self, logits: Vectors) -> Vectors:
         """Turn logits (N, labels) into scores, as a `CrossEncoder` or a classifier does.
