@@ -168,15 +168,23 @@ def step(library: Any, head: str, fields: dict[str, Any], call: dict[str, Any]) 
     return values, {name: grad for name, grad in gradients.items() if grad is not None}
 
 
+def for_training(head: str, call: dict[str, Any]) -> dict[str, Any]:
+    """A call of a model that may have no labels, in full precision."""
+    return {**call, "labels": call["labels"] and head != "BertModel", "autocast": None}
+
+
+def compare_libraries(run: Any, *arguments: Any) -> None:
+    """Compare what a function does with the classes of both libraries."""
+    compare(lambda: run(minibert, *arguments), lambda: run(transformers, *arguments))
+
+
 @programs(
     "models", share=0.5, fields=configs(), head=st.sampled_from(["BertModel", *HEADS]), call=calls
 )
 def test_outputs_and_gradients(fields: dict[str, Any], head: str, call: dict[str, Any]) -> None:
     if call["labels"] and head == "BertModel":
         call = {**call, "labels": False}
-    compare(
-        lambda: step(minibert, head, fields, call), lambda: step(transformers, head, fields, call)
-    )
+    compare_libraries(step, head, fields, call)
 
 
 changes = st.lists(
@@ -283,11 +291,8 @@ def trained(
 def test_steps_of_an_optimizer(
     fields: dict[str, Any], head: str, call: dict[str, Any], how: dict[str, Any]
 ) -> None:
-    call = {**call, "labels": call["labels"] and head != "BertModel", "autocast": None}
-    compare(
-        lambda: trained(minibert, head, fields, call, how),
-        lambda: trained(transformers, head, fields, call, how),
-    )
+    call = for_training(head, call)
+    compare_libraries(trained, head, fields, call, how)
 
 
 # Modules that are called with the same tensors in both libraries.
@@ -372,11 +377,8 @@ def hooked(
 def test_hooks_and_changed_modules(
     fields: dict[str, Any], head: str, call: dict[str, Any], hooks: dict[str, str]
 ) -> None:
-    call = {**call, "labels": call["labels"] and head != "BertModel", "autocast": None}
-    compare(
-        lambda: hooked(minibert, head, fields, call, hooks),
-        lambda: hooked(transformers, head, fields, call, hooks),
-    )
+    call = for_training(head, call)
+    compare_libraries(hooked, head, fields, call, hooks)
 
 
 AUTO = (
